@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "pump.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "machine.h"
+#include "sink.h"
+
+#define PUMP_WARMUP_NS 200000000ull
+#define PUMP_TRIES 10
+#define PUMP_STEP 0.9 /* of the rate reached, after a loss */
+#define PUMP_RAW_SHARE 8 /* of the duration, for each of four raw blasts */
+#define PUMP_RAW_NS_MIN 100000000ull
+#define PUMP_ETHERNET_BYTES 38 /* header, check sequence, preamble and gap */
+#define PUMP_IPV4_BYTES 28     /* with the UDP header */
+#define PUMP_IPV6_BYTES 48
+
+struct pump_counters {
+    uint64_t packets;
+    uint64_t bytes;
+    uint64_t repaired;
+};
+
+/* One stream of messages: what was asked and what went out. */
+struct pump_stream {
+    size_t size;
+    double rate; /* 0: flat out */
+    uint64_t sent;
+    uint64_t warmup; /* the first so many of them */
+    uint64_t waited_ns;        /* of this process when it began */
+    struct pump_counters before; /* counters when the measured messages began */
+};
+
+static struct pump_counters pump_read_counters(const struct pump *pump)
+{
+    return (struct pump_counters){
+        .packets = peer_counter(&pump->peer, "transmitter", "packets_sent"),
+        .bytes = peer_counter(&pump->peer, "transmitter", "bytes_sent"),
+        .repaired = peer_counter(&pump->peer, "transmitter", "packets_repaired"),
+    };
+}
+
+static void pump_message(void *arg, const struct llm_message *message)
+{
+    struct pump *pump = arg;
+
+    peer_take_answer(&pump->peer, message);
+}
+
+static void pump_event(void *arg, const struct llm_event *event)
+{
+    struct pump *pump = arg;
+
+    peer_take_event(&pump->peer, event);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- libllm */
+
+/* Sends count messages; when the library does not take one, polls until it does. */
+static int pump_batch(struct pump *pump, struct pump_stream *stream, uint64_t count, enum peer_kind kind)
+{
+    struct peer_header header = {.sequence = (uint32_t)stream->sent, .kind = kind};
+
+    for (uint64_t i = 0; i < count; i++) {
+        int error;
+
+        memcpy(pump->message, &header, sizeof header);
+        while ((error = llm_send(pump->peer.topic, pump->message, stream->size, LLM_SEND_MORE)) == LLM_EAGAIN)
+            llm_poll(pump->peer.context);
+        if (error != 0) {
+            fprintf(stderr, "transmitter: a message of %zu bytes is refused: %s\n", stream->size, llm_error_text(error));
+            return -1;
+        }
+        header.sequence++;
+    }
+    stream->sent += count;
+    return 0;
+}
+
+static uint64_t pump_allowed(const struct pump_stream *stream, uint64_t passed_ns, uint64_t batch)
+{
+    double due = stream->rate * (double)passed_ns / 1e9 - (double)stream->sent;
+
+    if (stream->rate <= 0 || due >= (double)batch)
+        return batch;
+    return due > 0 ? (uint64_t)due : 0;
+}
+
+/* Sends for the time for warming up and then for the duration; the poll after each batch sends what is packed. */
+static int pump_stream(struct pump *pump, struct pump_stream *stream)
+{
+    uint64_t batch = pump->options->batch;
+    uint64_t start = llm_clock();
+    uint64_t end = start + PUMP_WARMUP_NS + pump->options->duration_ns;
+    enum peer_kind kind = PEER_WARMUP;
+    uint64_t now;
+
+    while ((now = llm_clock()) < end) {
+        if (kind == PEER_WARMUP && now - start >= PUMP_WARMUP_NS) {
+            kind = PEER_DATA;
+            stream->warmup = stream->sent;
+            stream->before = pump_read_counters(pump);
+        }
+        if (pump_batch(pump, stream, pump_allowed(stream, now - start, batch), kind) != 0)
+            return -1;
+        llm_poll(pump->peer.context);
+    }
+    return 0;
+}
+
+static void pump_fill(struct pump *pump, const struct pump_stream *stream, struct pump_result *result)
+{
+    const uint64_t *far = pump->peer.answer.values;
+    struct pump_counters after = pump_read_counters(pump);
+    double packets = (double)(after.packets - stream->before.packets);
+    double bytes = (double)(after.bytes - stream->before.bytes);
+    double overhead = PUMP_ETHERNET_BYTES + (pump->options->ipv6 ? PUMP_IPV6_BYTES : PUMP_IPV4_BYTES);
+
+    result->sent = stream->sent - stream->warmup;
+    result->received = far[SINK_RECEIVED];
+    result->lost = far[SINK_LOST];
+    result->disordered = far[SINK_DISORDERED];
+    result->repaired_packets = after.repaired - stream->before.repaired;
+    result->messages_per_s = far[SINK_NS] ? (double)far[SINK_RECEIVED] * 1e9 / (double)far[SINK_NS] : 0;
+    result->wire_share = (double)result->sent * (double)stream->size / (bytes + packets * overhead);
+    result->packet_bytes_mean = bytes / packets;
+    result->waited_ns = machine_waited_ns() - stream->waited_ns + far[SINK_WAITED_NS];
+    result->transmitter_mib = machine_resident_mib();
+    result->receiver_mib = (double)far[SINK_RESIDENT_KIB] / 1024;
+}
+
+static int pump_try(struct pump *pump, uint64_t size, double rate, struct pump_result *result)
+{
+    struct pump_stream stream = {.size = size, .rate = rate, .waited_ns = machine_waited_ns()};
+
+    if (peer_request(&pump->peer, PEER_START, NULL, 0) != 0 || pump_stream(pump, &stream) != 0 ||
+        peer_request(&pump->peer, PEER_END, &stream.sent, 1) != 0)
+        return -1;
+    pump_fill(pump, &stream, result);
+    return 0;
+}
+
+/* Flat out, and slower as long as something is lost. */
+static int pump_find_rate(struct pump *pump, uint64_t size, struct pump_result *result)
+{
+    double rate = 0;
+
+    for (int i = 1; i <= PUMP_TRIES; i++) {
+        if (pump_try(pump, size, rate, result) != 0)
+            return -1;
+        result->tries = i;
+        if (result->lost == 0 && result->disordered == 0)
+            return 0;
+        rate = PUMP_STEP * (rate > 0 && rate < result->messages_per_s ? rate : result->messages_per_s);
+        fprintf(stderr, "  %llu messages lost; again at %.0f msg/s\n", (unsigned long long)result->lost, rate);
+    }
+    return 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------------------- raw */
+
+/* Gbit/s of datagrams received, NAN if that cannot be measured; -1 if the receiver does not answer. */
+static double pump_raw(struct pump *pump, bool segmented)
+{
+    uint64_t wanted = segmented;
+    uint64_t duration_ns = pump->options->duration_ns / PUMP_RAW_SHARE;
+    size_t size = raw_datagram_bytes(&pump->options->raw);
+    const uint64_t *far = pump->peer.answer.values;
+
+    if (pump->raw_fd < 0)
+        return NAN;
+    if (peer_request(&pump->peer, PEER_RAW, &wanted, 1) != 0)
+        return -1;
+    if (raw_blast_send(pump->blast, pump->raw_fd, size, duration_ns > PUMP_RAW_NS_MIN ? duration_ns : PUMP_RAW_NS_MIN,
+                       segmented) != 0) {
+        fprintf(stderr, "transmitter: no raw figure%s: %s\n", segmented ? " with segmentation" : "", strerror(errno));
+        return NAN;
+    }
+    if (peer_request(&pump->peer, PEER_RESULT, NULL, 0) != 0)
+        return -1;
+    return far[SINK_RAW_NS] ? (double)far[SINK_RAW_BYTES] * 8 / (double)far[SINK_RAW_NS] : NAN;
+}
+
+int pump_measure(struct pump *pump, uint64_t size, struct pump_result *result)
+{
+    double before = pump_raw(pump, false);
+    double before_segmented = before < 0 ? -1 : pump_raw(pump, true);
+    int failed = before < 0 || before_segmented < 0 || pump_find_rate(pump, size, result) != 0;
+    double after = failed ? -1 : pump_raw(pump, false);
+    double after_segmented = after < 0 ? -1 : pump_raw(pump, true);
+
+    if (after < 0 || after_segmented < 0) {
+        fprintf(stderr, "transmitter: the measurement cannot go on; the receiver does not answer any more\n");
+        return -1;
+    }
+    /* The blasts stand on both sides of libllm's turn, as the machine's mood drifts. */
+    result->raw_gbit_per_s = (before + after) / 2;
+    result->raw_segmented_gbit_per_s = (before_segmented + after_segmented) / 2;
+    return 0;
+}
+
+/* --------------------------------------------------------------------------------------------------------- open, close */
+
+static int pump_open_raw(struct pump *pump)
+{
+    pump->raw_fd = -1;
+    if (pump->options->raw.address_size == 0)
+        return 0;
+    pump->raw_fd = raw_open_send(&pump->options->raw);
+    pump->blast = raw_blast_open();
+    if (pump->raw_fd >= 0 && pump->blast)
+        return 0;
+    fprintf(stderr, "transmitter: cannot open the socket of the raw measurement: %s\n", strerror(errno));
+    return -1;
+}
+
+int pump_open(struct pump *pump, const struct pump_options *options)
+{
+    struct llm_handlers handlers;
+
+    *pump = (struct pump){.options = options};
+    llm_handlers_init(&handlers);
+    handlers.arg = pump;
+    handlers.message = pump_message;
+    handlers.event = pump_event;
+    pump->message = malloc(options->size_max);
+    if (pump_open_raw(pump) != 0 || !pump->message || peer_open(&pump->peer, &options->channels, &handlers) != 0)
+        return -1;
+    memset(pump->message, 'x', options->size_max);
+    if (peer_greet(&pump->peer, options->patience_ns) == 0)
+        return 0;
+    fprintf(stderr, "transmitter: no receiver answers on %s; does it run, with the same --channel and --reverse?\n",
+            options->channels.receive);
+    return -1;
+}
+
+void pump_close(struct pump *pump)
+{
+    peer_close(&pump->peer);
+    if (pump->raw_fd >= 0)
+        close(pump->raw_fd);
+    raw_blast_close(pump->blast);
+    free(pump->message);
+}

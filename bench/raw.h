@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bare UDP multicast, without the library: what the kernel alone takes on the same path, as the measure beside every figure.
+ */
+#ifndef BENCH_RAW_H
+#define BENCH_RAW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct raw_group {
+    struct sockaddr_storage address;
+    socklen_t address_size; /* 0: there is none */
+    unsigned interface;     /* its index */
+    unsigned mtu;           /* largest IP packet, as the channel or the interface says */
+};
+
+/*
+ * Finds the group and the interface of a udp channel; the port is port_offset further, so that the library's own packets do
+ * not come here. Groups are numeric. 0; 1 if the channel's transport has no raw form here; -1 if group or interface cannot be
+ * used, with the reason in *reason, a static string.
+ */
+int raw_group_of_channel(const char *channel, uint16_t port_offset, struct raw_group *group, const char **reason);
+
+/* A socket that sends to the group, or receives from it without waiting. A descriptor, or -1 with errno set. */
+int raw_open_send(const struct raw_group *group);
+int raw_open_receive(const struct raw_group *group);
+
+/* The longest datagram that goes to the group in one packet. */
+size_t raw_datagram_bytes(const struct raw_group *group);
+
+/* The most memory that a blast of either side needs, allocated and touched before it starts. */
+struct raw_blast;
+struct raw_blast *raw_blast_open(void);
+void raw_blast_close(struct raw_blast *blast);
+
+/*
+ * Sends datagrams of size bytes as fast as the kernel takes them, for duration_ns, then the datagrams of one byte that say that
+ * it is over. segmented: trains of datagrams split by the kernel (UDP_SEGMENT), else sendmmsg(). 0, or -1 with errno set.
+ */
+int raw_blast_send(struct raw_blast *blast, int fd, size_t size, uint64_t duration_ns, bool segmented);
+
+struct raw_blast_result {
+    uint64_t bytes; /* of datagrams received */
+    uint64_t ns;    /* from the first to the last */
+};
+
+/* Makes the socket ready for a blast before the sender is told to begin: a train that comes earlier is not taken whole. */
+void raw_blast_expect(struct raw_blast *blast, int fd, bool segmented);
+
+/* Receives the blast until it is over, or nothing has come for half a second. */
+struct raw_blast_result raw_blast_receive(struct raw_blast *blast, int fd);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What both benchmarks report: JSON, and medians over runs. */
+#ifndef BENCH_REPORT_H
+#define BENCH_REPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "histogram.h"
+#include "machine.h"
+
+/* Writes JSON, indented, with the commas where they belong. key is NULL inside an array and at the top. */
+struct report_json {
+    FILE *file;
+    int depth;
+    bool first; /* nothing in the innermost object or array yet */
+};
+
+/* Opens the file and the top object. 0, or -1 with errno set. */
+int report_json_open(struct report_json *json, const char *path);
+/* Closes the top object and the file. 0, or -1 with errno set. */
+int report_json_close(struct report_json *json);
+
+void report_json_begin(struct report_json *json, const char *key, char bracket);
+void report_json_end(struct report_json *json, char bracket);
+void report_json_text(struct report_json *json, const char *key, const char *text);
+/* A number with so many decimals; null if it is not a finite number. */
+void report_json_number(struct report_json *json, const char *key, double number, int decimals);
+
+/* An object with the fields of the summary: median, mean, p99, p99_9, p99_99, max, std. */
+void report_json_summary(struct report_json *json, const char *key, const struct histogram_summary *summary);
+
+/* The setting of a run, beside the machine itself. */
+struct report_setting {
+    struct machine machine;
+    const char *peer;    /* the machine of the other end, as it describes itself */
+    const char *network; /* what is between the ends, as the command line says */
+    double cores_ns;     /* the probe, median over all; 0: not measured */
+};
+
+void report_json_machine(struct report_json *json, const struct report_setting *setting);
+void report_print_machine(const struct report_setting *setting);
+
+/* Sorts the values and returns the middle one; between two, their mean; NAN if any is NAN or there are none. */
+double report_median(double *values, int count);
+
+#endif

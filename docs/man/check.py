@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the manual pages with the public header, and has mandoc look at them.
+
+    docs/man/check.py [HEADER]
+
+Fails if a function has no page or another prototype in it, if a constant is described nowhere, if the numbers and texts of the
+errors or the defaults and ranges of the options differ, if a page is not installed, or if mandoc, where it is installed, warns.
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+HEADER = HERE.parent.parent / "include" / "llm" / "llm.h"
+
+problems = []
+
+
+def problem(text):
+    problems.append(text)
+
+
+def joined(text):
+    """One blank where there was white space, none beside brackets and stars."""
+    return re.sub(r"\s*([*(),])\s*", r"\1", re.sub(r"\s+", " ", text)).strip()
+
+
+def header_functions(header):
+    """Name to prototype, of everything marked LLM_API."""
+    code = re.sub(r"/\*.*?\*/", " ", header, flags=re.S)
+    found = re.findall(r"^LLM_API\s+([^;#]*?)(\w+)\(([^;]*)\);", code, re.M)
+    return {name: joined(f"{kind} {name}({arguments})") for kind, name, arguments in found}
+
+
+def page_functions(page):
+    """Name to prototype, of the synopsis of a page."""
+    found = re.findall(r'^\.Ft (.*)\n\.Fo (\w+)\n((?:\.Fa .*\n)+)\.Fc', page, re.M)
+    functions = {}
+    for kind, name, arguments in found:
+        arguments = ", ".join(argument.strip('"') for argument in re.findall(r"^\.Fa (.*)$", arguments, re.M))
+        functions[name] = joined(f"{kind.strip(chr(34))} {name}({arguments})")
+    return functions
+
+
+def table(header, name, pattern):
+    """The rows of an X-macro."""
+    body = re.search(rf"#define {name}\(X\)(.*?[^\\])\n", header, re.S)
+    return re.findall(pattern, body.group(1))
+
+
+def plain(text):
+    """A text of a page with its micro signs as letters."""
+    return re.sub(r"\\\(mc", "u", text)
+
+
+def check_functions(header, pages, targets):
+    declared = header_functions(header)
+    described = {}
+    for name, page in pages.items():
+        for function, prototype in page_functions(page).items():
+            described[function] = name
+            if function not in declared:
+                problem(f"{name} describes {function}, which the header does not declare")
+            elif prototype != declared[function]:
+                problem(f"{name}: {prototype} is {declared[function]} in the header")
+    for function in declared:
+        file = f"{function}.3"
+        if function not in described:
+            problem(f"no page has {function} in its synopsis")
+        elif file not in pages and file not in targets:
+            problem(f"{file} is missing: .so man3/{described[function]}")
+        elif file in targets and targets[file] != described[function]:
+            problem(f"{file} leads to {targets[file]}, and {described[function]} describes it")
+        elif file in pages and described[function] != file:
+            problem(f"{file} exists, and {described[function]} describes it")
+        elif f".Nm {function}" not in pages[described[function]]:
+            problem(f"{described[function]} has no .Nm {function}")
+
+
+def check_errors(header, page):
+    rows = table(header, "LLM_ERRORS", r'X\((\w+), (-?\d+), "([^"]*)"\)')
+    described = re.findall(r"^\.It Dv LLM_(E\w+) Ta (-\d+) Ta (.*)$", page, re.M)
+    for row in rows:
+        if row not in described:
+            problem(f"llm_error_text.3 does not have LLM_{row[0]} {row[1]} \"{row[2]}\"")
+    for row in described:
+        if row not in rows:
+            problem(f"llm_error_text.3 has LLM_{row[0]} {row[1]} \"{row[2]}\", and the header has not")
+
+
+def header_options(header):
+    """Key to (default, least, greatest) or, of a string, to its greatest length."""
+    options = {}
+    for kind, key, default, least, most, _ in table(
+            header, "LLM_OPTIONS", r'X\((\w+), (\w+), ([^,]+), ([^,]+), ([^,]+), "([^"]*)"\)'):
+        if kind == "str":
+            options[key] = ("empty" if default == '""' else default.strip('"'), str(int(most) - 1))
+        else:
+            options[key] = (default, least, str(2**64 - 1) if most == "UINT64_MAX" else most)
+    return options
+
+
+def page_options(page):
+    options = {}
+    number = r"(\d+)(?: \([^)]*\))?"
+    for key, line in re.findall(r"^\.It Cm (\w+)\n(.*)$", plain(page), re.M):
+        integer = re.match(rf"Default {number}; {number} to {number}[ .]", line)
+        text = re.match(r"Default (\S+); at most (\d+) bytes of text\.", line)
+        if integer or text:
+            options[key] = (integer or text).groups()
+        else:
+            problem(f'llm_options.7: {key}: "{line}" has no default and range')
+    return options
+
+
+SCALES = {"us": 10**3, "ms": 10**6, "s": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def check_scales(page):
+    """What is in brackets after a number is the same number."""
+    for number, scaled, unit in re.findall(r"(\d+) \((\d+) (\w+)\)", plain(page)):
+        if int(number) != int(scaled) * SCALES.get(unit, 0):
+            problem(f"llm_options.7: {number} is not {scaled} {unit}")
+
+
+def check_options(header, page):
+    declared = header_options(header)
+    described = page_options(page)
+    for key, values in declared.items():
+        if key not in described:
+            problem(f"llm_options.7 does not have {key}")
+        elif described[key] != values:
+            problem(f"llm_options.7: {key} has {' '.join(described[key])}, and the header {' '.join(values)}")
+    for key in described.keys() - declared.keys():
+        problem(f"llm_options.7 has {key}, and the header has not")
+    check_scales(page)
+
+
+def check_constants(header, pages):
+    """Each constant is in a page; where a page gives its number in brackets, that is the header's."""
+    code = re.sub(r"/\*.*?\*/", " ", header, flags=re.S)
+    text = "\n".join(pages.values())
+    for name, number in re.findall(r"\b(LLM_[A-Z_]+) = (\d+)", code):
+        if not re.search(rf"\b{name}\b", text):
+            problem(f"no page has {name}")
+        for told in re.findall(rf"^\.It Dv {name} Pq (\d+)$", text, re.M):
+            if told != number:
+                problem(f"{name} is {number}, and {told} in a page")
+
+
+def check_references(pages, targets):
+    for name, page in pages.items():
+        for page_name, section in re.findall(r"^\.Xr (llm\w*) (\d)", page, re.M):
+            if f"{page_name}.{section}" not in pages and f"{page_name}.{section}" not in targets:
+                problem(f"{name} refers to {page_name}({section}), which is missing")
+    for name, target in targets.items():
+        if target not in pages:
+            problem(f"{name} leads to {target}, which is no page")
+
+
+def check_installed(names):
+    installed = set(re.findall(r"'(\w+\.[37])'", (HERE / "meson.build").read_text()))
+    for name in names - installed:
+        problem(f"meson.build does not install {name}")
+    for name in installed - names:
+        problem(f"meson.build installs {name}, which is missing")
+
+
+def check_lint(names):
+    """Of the pages only: mandoc would have links where the aliases have .so, which a build installs as it is."""
+    if not shutil.which("mandoc"):
+        print("mandoc is not installed: the pages are not linted")
+        return
+    result = subprocess.run(["mandoc", "-Tlint", "-Wwarning", *(HERE / name for name in sorted(names))],
+                            capture_output=True, text=True, check=False)
+    for line in (result.stdout + result.stderr).splitlines():
+        problem(line)
+
+
+def main():
+    header = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else HEADER).read_text()
+    pages = {}
+    targets = {}
+    for file in HERE.glob("*.[37]"):
+        text = file.read_text()
+        alias = re.search(r"^\.so man\d/(\S+)$", text, re.M)
+        if alias:
+            targets[file.name] = alias.group(1)
+        else:
+            pages[file.name] = text
+
+    check_functions(header, pages, targets)
+    check_errors(header, pages.get("llm_error_text.3", ""))
+    check_options(header, pages.get("llm_options.7", ""))
+    check_constants(header, pages)
+    check_references(pages, targets)
+    check_installed(pages.keys() | targets.keys())
+    check_lint(pages.keys())
+    for text in problems:
+        print(text)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

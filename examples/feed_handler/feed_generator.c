@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sends a synthetic market as a MoldUDP64 feed of ITCH messages to a multicast group. The same seed makes the same market.
+ * feed_generator --help says how to call it.
+ */
+#define _GNU_SOURCE /* clock_nanosleep */
+#include "arguments.h"
+#include "group.h"
+#include "mold.h"
+#include "synth.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECOND_NS 1000000000u
+#define DATAGRAM_BYTES 1400
+#define DATAGRAM_MESSAGES_MAX 20
+#define END_REPEATS 3
+#define END_INTERVAL_NS 100000000u
+
+struct arguments {
+    const char *group;
+    const char *interface;
+    const char *session;
+    const char *expect; /* NULL: not wanted */
+    uint64_t seed;
+    uint64_t messages; /* after the directory */
+    uint64_t rate;     /* messages a second; 0: as fast as can be */
+    uint64_t drop;     /* number of the datagram that is left out, from 1; 0: none */
+    uint32_t symbols;
+};
+
+struct generator {
+    const struct arguments *arguments;
+    int fd;
+    uint64_t sequence; /* of the next message */
+    uint64_t datagrams;
+    uint64_t send_at;
+    struct synth synth;
+};
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal_number)
+{
+    (void)signal_number;
+    stopped = 1;
+}
+
+/* --------------------------------------------------------------------------------------------------- packets */
+
+static bool send_datagram(const struct generator *generator, const void *data, size_t size)
+{
+    if (send(generator->fd, data, size, 0) >= 0)
+        return true;
+    perror("feed_generator: send");
+    return false;
+}
+
+/* A heartbeat, or the end of the session. */
+static bool send_sign(const struct generator *generator, bool end)
+{
+    uint8_t data[MOLD_HEADER_BYTES];
+    struct mold_builder builder;
+
+    mold_builder_start(&builder, data, sizeof data, generator->arguments->session, generator->sequence);
+    return send_datagram(generator, data, mold_builder_finish(&builder, end));
+}
+
+/* Sends some of the next messages, at most most. */
+static bool send_messages(struct generator *generator, uint64_t most)
+{
+    uint64_t count = 1 + synth_random(&generator->synth, DATAGRAM_MESSAGES_MAX);
+    uint8_t data[DATAGRAM_BYTES];
+    struct mold_builder builder;
+
+    mold_builder_start(&builder, data, sizeof data, generator->arguments->session, generator->sequence);
+    for (uint64_t i = 0; i < count && i < most; i++) {
+        uint8_t bytes[ITCH_MESSAGE_BYTES_MAX];
+        struct itch_message message;
+
+        synth_next(&generator->synth, &message);
+        /* Twenty of the longest messages fit into a datagram. */
+        mold_builder_add(&builder, bytes, itch_encode(&message, bytes, sizeof bytes));
+    }
+    generator->sequence += builder.count;
+    if (++generator->datagrams == generator->arguments->drop)
+        return true;
+    return send_datagram(generator, data, mold_builder_finish(&builder, false));
+}
+
+/* ------------------------------------------------------------------------------------------------------ pace */
+
+static uint64_t clock_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+static void sleep_until(uint64_t then)
+{
+    struct timespec at = {.tv_sec = (time_t)(then / SECOND_NS), .tv_nsec = (long)(then % SECOND_NS)};
+
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
+
+/* Sleeps until the next datagram is due; whoever listens to a slow feed gets a heartbeat a second meanwhile. */
+static bool keep_pace(struct generator *generator)
+{
+    uint64_t now;
+
+    while (!stopped && (now = clock_now()) + SECOND_NS < generator->send_at) {
+        sleep_until(now + SECOND_NS);
+        if (!send_sign(generator, false))
+            return false;
+    }
+    if (!stopped && clock_now() < generator->send_at)
+        sleep_until(generator->send_at);
+    return true;
+}
+
+static bool generate(struct generator *generator)
+{
+    const struct arguments *arguments = generator->arguments;
+    uint64_t left = arguments->messages + arguments->symbols;
+
+    generator->send_at = clock_now();
+    while (!stopped && left > 0) {
+        uint64_t before = generator->sequence;
+        uint64_t sent;
+
+        if (!send_messages(generator, left))
+            return false;
+        sent = generator->sequence - before;
+        left -= sent;
+        if (arguments->rate > 0)
+            generator->send_at += sent * SECOND_NS / arguments->rate;
+        if (!keep_pace(generator))
+            return false;
+    }
+    return true;
+}
+
+/* Repeated, since nobody asks again for one that is lost. */
+static bool end_session(const struct generator *generator)
+{
+    for (int i = 0; i < END_REPEATS; i++) {
+        if (!send_sign(generator, true))
+            return false;
+        sleep_until(clock_now() + END_INTERVAL_NS);
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------------ main */
+
+static bool write_expected(const struct generator *generator, const char *path)
+{
+    FILE *file = fopen(path, "w");
+
+    if (file == NULL) {
+        perror(path);
+        return false;
+    }
+    for (uint32_t i = 0; i < generator->synth.directory_count; i++) {
+        struct quote top = synth_top(&generator->synth.symbols[i]);
+
+        quote_write_line(file, generator->synth.symbols[i].name, &top);
+    }
+    if (fclose(file) != 0) {
+        perror(path);
+        return false;
+    }
+    return true;
+}
+
+static void usage(FILE *file)
+{
+    fprintf(file, "usage: feed_generator [OPTION]...\n"
+                  "  --group GROUP:PORT  where to send; default 239.192.1.2:5002\n"
+                  "  --interface NAME    interface to send by; default: the kernel's choice\n"
+                  "  --session NAME      the session, ten characters at most; default SYNTHETIC\n"
+                  "  --seed N            makes the market; default 1\n"
+                  "  --symbols N         number of symbols; default 20\n"
+                  "  --messages N        orders to send; default: until ctrl-C\n"
+                  "  --rate N            messages a second, 0: as fast as can be; default 1000\n"
+                  "  --drop N            leave datagram N out\n"
+                  "  --expect FILE       write the top of each book to FILE at the end\n");
+}
+
+static struct arguments parse(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"group", required_argument, NULL, 'g'},   {"interface", required_argument, NULL, 'i'},
+        {"session", required_argument, NULL, 'S'}, {"seed", required_argument, NULL, 's'},
+        {"symbols", required_argument, NULL, 'n'}, {"messages", required_argument, NULL, 'm'},
+        {"rate", required_argument, NULL, 'r'},    {"drop", required_argument, NULL, 'd'},
+        {"expect", required_argument, NULL, 'e'},  {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    struct arguments arguments = {
+        .group = "239.192.1.2:5002",
+        .interface = "",
+        .session = "SYNTHETIC",
+        .seed = 1,
+        .messages = UINT64_MAX - SYNTH_SYMBOLS_MAX,
+        .rate = 1000,
+        .symbols = 20,
+    };
+
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (c) {
+        case 'g':
+            arguments.group = optarg;
+            break;
+        case 'i':
+            arguments.interface = optarg;
+            break;
+        case 'S':
+            arguments.session = optarg;
+            break;
+        case 's':
+            arguments.seed = argument_number("seed", optarg, 0, UINT64_MAX);
+            break;
+        case 'n':
+            arguments.symbols = (uint32_t)argument_number("symbols", optarg, 1, SYNTH_SYMBOLS_MAX);
+            break;
+        case 'm':
+            arguments.messages = argument_number("messages", optarg, 0, arguments.messages);
+            break;
+        case 'r':
+            arguments.rate = argument_number("rate", optarg, 0, 1000000000);
+            break;
+        case 'd':
+            arguments.drop = argument_number("drop", optarg, 0, UINT64_MAX);
+            break;
+        case 'e':
+            arguments.expect = optarg;
+            break;
+        case 'h':
+            usage(stdout);
+            exit(EXIT_SUCCESS);
+        default:
+            usage(stderr);
+            exit(EXIT_FAILURE);
+        }
+    }
+    return arguments;
+}
+
+static bool run(struct generator *generator)
+{
+    const struct arguments *arguments = generator->arguments;
+
+    if (!send_sign(generator, false) || !generate(generator) || !end_session(generator))
+        return false;
+    printf("feed_generator: %" PRIu64 " messages in %" PRIu64 " datagrams sent to %s\n", generator->sequence - 1,
+           generator->datagrams, arguments->group);
+    return arguments->expect == NULL || write_expected(generator, arguments->expect);
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments arguments = parse(argc, argv);
+    struct generator generator = {.arguments = &arguments, .sequence = 1};
+    struct group group;
+    bool good;
+
+    signal(SIGINT, stop);
+    signal(SIGTERM, stop);
+    if (!group_parse(arguments.group, arguments.interface, &group))
+        return EXIT_FAILURE;
+    if (!synth_init(&generator.synth, arguments.seed, arguments.symbols)) {
+        fprintf(stderr, "feed_generator: no memory for %" PRIu32 " symbols\n", arguments.symbols);
+        return EXIT_FAILURE;
+    }
+    generator.fd = group_open_sender(&group);
+    good = generator.fd >= 0 && run(&generator);
+    if (generator.fd >= 0)
+        close(generator.fd);
+    synth_fini(&generator.synth);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}

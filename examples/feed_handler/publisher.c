@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "publisher.h"
+
+#include <stdlib.h>
+
+int publisher_open(struct publisher *publisher, const char *channel, uint32_t symbols_max)
+{
+    struct llm_options options;
+    int result;
+
+    *publisher = (struct publisher){.symbols_max = symbols_max};
+    publisher->publications = calloc(symbols_max, sizeof *publisher->publications);
+    if (publisher->publications == NULL)
+        return LLM_ENOMEM;
+    result = llm_context_open(NULL, &publisher->context);
+    if (result < 0)
+        return result;
+    llm_options_init(&options);
+    options.topics_max = symbols_max;
+    return llm_transmitter_open(publisher->context, channel, &options, &publisher->transmitter);
+}
+
+void publisher_close(struct publisher *publisher)
+{
+    llm_transmitter_close(&publisher->transmitter);
+    llm_context_close(&publisher->context);
+    free(publisher->publications);
+    publisher->publications = NULL;
+}
+
+static struct quote quote_of_book(const struct book *book)
+{
+    struct book_top top = book_top(book);
+
+    return (struct quote){
+        .sequence = book->sequence,
+        .timestamp_ns = book->timestamp_ns,
+        .bid_size = top.bid_size,
+        .ask_size = top.ask_size,
+        .bid_price = top.bid_price,
+        .ask_price = top.ask_price,
+        .flags = book->stale ? QUOTE_STALE : 0,
+    };
+}
+
+/* The quote is built where it is sent from: nothing copies it. */
+static int send_quote(struct llm_topic *topic, const struct quote *quote)
+{
+    void *data;
+    int result = llm_claim(topic, QUOTE_BYTES, &data);
+
+    if (result < 0)
+        return result;
+    quote_encode(quote, data);
+    /* Many quotes may follow, and llm_flush() comes after the last one. */
+    return llm_commit(topic, QUOTE_BYTES, LLM_SEND_MORE);
+}
+
+/* Sends the top of a book if it shows something new. */
+static int publish_book(struct publisher *publisher, struct publication *publication, const struct book *book)
+{
+    struct quote quote = quote_of_book(book);
+    int result = 0;
+
+    if (publication->sent && quote_same(&publication->quote, &quote))
+        return 0;
+    /* A quote is read at once by whoever waits for it, so it is not to wait for the packet with its second half. */
+    if (publication->topic == NULL)
+        result = llm_topic_open(publisher->transmitter, book->symbol, LLM_TOPIC_WHOLE, &publication->topic);
+    if (result == 0)
+        result = send_quote(publication->topic, &quote);
+    if (result < 0)
+        return result;
+    publication->quote = quote;
+    publication->sent = true;
+    publisher->quotes++;
+    return 0;
+}
+
+int publisher_publish(struct publisher *publisher, struct market *market)
+{
+    const struct book *book;
+    int result = 0;
+
+    while (result == 0 && (book = market_changed(market)) != NULL) {
+        result = publish_book(publisher, &publisher->publications[book - market->books], book);
+        if (result == 0)
+            market_pop(market);
+    }
+    if (result == LLM_EAGAIN)
+        publisher->postponed++;
+    else if (result < 0)
+        return result;
+    /* What the network does not take now leaves with llm_poll(). */
+    result = llm_flush(publisher->transmitter);
+    return result == LLM_EAGAIN ? 0 : result;
+}
+
+void publisher_refresh(struct publisher *publisher, struct market *market)
+{
+    for (uint32_t i = 0; i < market->book_count; i++) {
+        publisher->publications[i].sent = false;
+        market_mark(market, &market->books[i]);
+    }
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The smallest receiver: prints the messages of a topic, and what happens to the sessions that send them.
+ *
+ *   receiver [CHANNEL [TOPIC [COUNT]]]
+ *
+ * TOPIC "" (the default) is every topic. Ends after COUNT messages, or with ctrl-C.
+ */
+#include <llm/llm.h>
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct application {
+    const char *topic; /* "": all */
+    uint64_t left;     /* messages still to print */
+};
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal_number)
+{
+    (void)signal_number;
+    stopped = 1;
+}
+
+/* Passes a result through; a failure ends the program. What was wrong with which value is in the library's log. */
+static int check(int result, const char *what)
+{
+    if (result < 0) {
+        fprintf(stderr, "receiver: %s: %s\n", what, llm_error_text(result));
+        exit(EXIT_FAILURE);
+    }
+    return result;
+}
+
+static uint64_t number(const char *text)
+{
+    char *end;
+    uint64_t value = strtoull(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end != '\0') {
+        fprintf(stderr, "receiver: \"%s\" is not a number\nusage: receiver [CHANNEL [TOPIC [COUNT]]]\n", text);
+        exit(EXIT_FAILURE);
+    }
+    return value;
+}
+
+/* Asked once for each session, with no topic, and once for each topic in it. */
+static bool on_accept(void *arg, const struct llm_source *source)
+{
+    const struct application *application = arg;
+
+    return source->topic == NULL || application->topic[0] == '\0' || strcmp(source->topic, application->topic) == 0;
+}
+
+static void on_message(void *arg, const struct llm_message *message)
+{
+    struct application *application = arg;
+
+    /* One llm_wait() may deliver more than was asked for. */
+    if (application->left == 0)
+        return;
+    application->left--;
+    printf("%s %" PRIu64 ": %.*s\n", message->topic, message->number, (int)message->size, (const char *)message->data);
+}
+
+static void on_event(void *arg, const struct llm_event *event)
+{
+    (void)arg;
+    printf("* %s, session %016" PRIx64, llm_event_name(event->kind), event->session);
+    switch (event->kind) {
+    case LLM_EVENT_SESSION_NEW:
+        printf(", from message %" PRIu64, event->first);
+        break;
+    case LLM_EVENT_SESSION_END:
+        printf(", %s, before message %" PRIu64, llm_reason_name(event->reason), event->first);
+        break;
+    case LLM_EVENT_GAP:
+        printf(", %s, %" PRIu64 " messages lost from number %" PRIu64, llm_reason_name(event->reason),
+               event->last + 1 - event->first, event->first);
+        break;
+    case LLM_EVENT_TOPIC_NEW:
+        printf(", %s", event->topic);
+        break;
+    case LLM_EVENT_HEARTBEAT_LOST:
+    case LLM_EVENT_RESUMED:
+        break;
+    }
+    printf("\n");
+}
+
+int main(int argc, char **argv)
+{
+    const char *channel = argc > 1 ? argv[1] : "udp://239.192.1.1:5001";
+    struct application application = {
+        .topic = argc > 2 ? argv[2] : "",
+        .left = argc > 3 ? number(argv[3]) : UINT64_MAX,
+    };
+    struct llm_context_options options;
+    struct llm_handlers handlers;
+    struct llm_context *context;
+    struct llm_receiver *receiver;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    signal(SIGINT, stop);
+    signal(SIGTERM, stop);
+
+    llm_context_options_init(&options);
+    options.wait = LLM_WAIT_BLOCK; /* sleeps until a packet comes; the default, LLM_WAIT_SPIN, is faster and takes a core */
+    check(llm_context_open(&options, &context), "llm_context_open");
+
+    llm_handlers_init(&handlers);
+    handlers.arg = &application;
+    handlers.accept = on_accept;
+    handlers.message = on_message;
+    handlers.event = on_event;
+    check(llm_receiver_open(context, channel, NULL, &handlers, &receiver), channel);
+    printf("* listening on %s\n", channel);
+
+    /* The handlers run inside llm_wait(). It returns ten times a second even if nothing comes, to look at stopped. */
+    while (!stopped && application.left > 0)
+        check(llm_wait(context, 100000000), "llm_wait");
+
+    check(llm_receiver_close(&receiver), "llm_receiver_close");
+    check(llm_context_close(&context), "llm_context_close");
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs the examples against each other and looks at what they print.
+#
+#   examples/run-test.sh BUILD_DIR [INTERFACE]
+#
+# INTERFACE is lo if it is not given. With lo, and where that is allowed, the test runs in a network namespace of its own,
+# so that nothing else on the host hears or disturbs it.
+set -u
+
+build=${1:?usage: run-test.sh BUILD_DIR [INTERFACE]}
+interface=${2:-lo}
+
+if [ "$interface" = lo ] && [ -z "${LLM_EXAMPLES_NAMESPACE:-}" ]; then
+    export LLM_EXAMPLES_NAMESPACE=1
+    if [ "$(id -u)" = 0 ]; then
+        enter=(unshare -n)
+    else
+        enter=(unshare -Urn)
+    fi
+    if "${enter[@]}" true 2>/dev/null; then
+        exec "${enter[@]}" "$0" "$build" "$interface"
+    fi
+    echo "no network namespace can be made here: using the host's $interface"
+elif [ -n "${LLM_EXAMPLES_NAMESPACE:-}" ]; then
+    ip link set lo up multicast on || exit 1
+fi
+
+programs=$build/examples
+limit=120 # seconds that any step may take: far more than it does, for machines that do much else
+work=$(mktemp -d)
+started=()
+failures=0
+
+clean_up() {
+    local pid
+
+    for pid in "${started[@]}"; do
+        kill "$pid" 2>/dev/null
+    done
+    wait 2>/dev/null
+    rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 1' INT TERM
+
+# Starts a program in the background, with its output in a file of its name.
+start() {
+    local name=$1
+    shift
+    timeout "$limit" "$programs/$name" "$@" >"$work/$name.out" 2>"$work/$name.err" &
+    started+=($!)
+    last=$!
+}
+
+# Waits until the program says that it listens.
+ready() {
+    local tenths
+
+    for ((tenths = 0; tenths < limit * 10; tenths++)); do
+        grep -qs listening "$work/$1.out" && return 0
+        kill -0 "$last" 2>/dev/null || break
+        sleep 0.1
+    done
+    return 1
+}
+
+# Waits for a program to end by itself; after a failure it may have nothing to end for. Sets good.
+finish() {
+    [ "$good" = yes ] || kill "$1" 2>/dev/null
+    wait "$1" || good=no
+}
+
+show() {
+    local file
+
+    for file in "$@"; do
+        [ -s "$file" ] || continue
+        echo "--- ${file##*/}"
+        tail -n 20 "$file"
+    done
+}
+
+verdict() {
+    local what=$1 good=$2
+
+    if [ "$good" = yes ]; then
+        echo "ok: $what"
+    else
+        echo "FAILED: $what"
+        failures=$((failures + 1))
+        show "$work"/*
+    fi
+    rm -f "$work"/*
+}
+
+# What the receiver prints of 1,000 messages, and not of those on another topic.
+messages_arrive_in_order() {
+    local channel="udp://239.192.1.1:5001?interface=$interface" good=yes
+
+    start receiver "$channel" greetings 1000
+    local receiver=$last
+    ready receiver || good=no
+    timeout "$limit" "$programs/transmitter" "$channel" other 3 1 2>"$work/other.err" || good=no
+    timeout "$limit" "$programs/transmitter" "$channel" greetings 1000 1 2>"$work/transmitter.err" || good=no
+    finish "$receiver"
+    grep '^greetings ' "$work/receiver.out" | sed 's/^.*: //' >"$work/received"
+    seq -f 'hello, number %.0f' 0 999 >"$work/sent"
+    cmp -s "$work/sent" "$work/received" || good=no
+    grep -q '^other ' "$work/receiver.out" && good=no
+    verdict "1,000 messages arrive in order" $good
+}
+
+# run_feed ARGUMENTS: the chain from generator to consumer, with more arguments for the generator. Sets good.
+run_feed() {
+    local channel="udp://239.192.1.3:5003?interface=$interface" handler consumer
+
+    good=yes
+    start feed_consumer --channel "$channel" --once --final "$work/final"
+    consumer=$last
+    ready feed_consumer || good=no
+    start feed_handler --interface "$interface" --channel "$channel" --once
+    handler=$last
+    ready feed_handler || good=no
+    timeout "$limit" "$programs/feed_generator" --interface "$interface" --seed 7 --symbols 50 --messages 20000 \
+        --rate 10000 --expect "$work/expected" "$@" >"$work/feed_generator.out" 2>&1 || good=no
+    finish "$handler"
+    finish "$consumer"
+}
+
+books_agree() {
+    run_feed
+    cmp -s "$work/expected" "$work/final" || good=no
+    [ "$(wc -l <"$work/final")" = 50 ] || good=no
+    verdict "the consumer's final books are the generator's" $good
+}
+
+# With a datagram of the feed left out, nobody may take a book for right.
+loss_in_the_feed_is_told() {
+    run_feed --drop 1000
+    grep -q 'lost in 1 gaps' "$work/feed_handler.out" || good=no
+    [ "$(grep -c ' stale$' "$work/final")" = 50 ] || good=no
+    verdict "loss in the feed makes quotes stale" $good
+}
+
+messages_arrive_in_order
+books_agree
+loss_in_the_feed_is_told
+exit $((failures > 0))

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libllm: brokerless reliable multicast messaging.
+ *
+ * A transmitter sends messages on topics; every receiver that joined the channel gets them once and in order, or is told
+ * exactly which ones it did not get. Lost packets are asked for again with NAKs. docs/protocol.md specifies the wire,
+ * docs/architecture.md the code.
+ *
+ * Conventions of this header
+ *   Threads   A context and all that was opened in it belong to one thread at a time: calls on them must not run
+ *             concurrently. The exception is a context whose loop was given to llm_thread_start(): from then on every call
+ *             takes the context's lock and may be made from any thread. Different contexts never share anything.
+ *   Blocking  Nothing blocks, except where it says so.
+ *   Errors    0 or a count on success, else a negative LLM_E... code. Outputs are written only on success. The text that
+ *             names the wrong value and what would be right goes to the context's log function, once. A NULL that is not
+ *             allowed is LLM_EINVAL everywhere.
+ *   Times     uint64_t nanoseconds, of CLOCK_MONOTONIC where they are points in time (names end in _at).
+ *   Memory    After llm_context_open(), llm_transmitter_open(), llm_receiver_open() and llm_topic_open() nothing allocates.
+ *   Strings   UTF-8, zero-terminated, copied by the library unless it says otherwise.
+ */
+#ifndef LLM_LLM_H
+#define LLM_LLM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define LLM_API __attribute__((visibility("default")))
+#else
+#define LLM_API
+#endif
+
+#define LLM_VERSION_MAJOR 0
+#define LLM_VERSION_MINOR 1
+#define LLM_VERSION_PATCH 0
+
+/* The version of the library that is linked, as "major.minor.patch". The string is static. */
+LLM_API const char *llm_version(void);
+
+/* ---------------------------------------------------------------------------------------------------- errors */
+
+/* X(name, number, text): the numbers are stable. */
+#define LLM_ERRORS(X)                                                                                                      \
+    X(EINVAL, -1, "invalid argument")                                                                                      \
+    X(ENOMEM, -2, "out of memory")                                                                                         \
+    X(ESCHEME, -3, "unknown or unsupported transport scheme")                                                              \
+    X(EOPTION, -4, "unknown option, or a value out of its range")                                                          \
+    X(EGROUP, -5, "not a group that can be joined")                                                                        \
+    X(EINTERFACE, -6, "network interface is absent, down or without an address")                                           \
+    X(EADDRINUSE, -7, "address already in use")                                                                            \
+    X(EACCESS, -8, "permission denied")                                                                                    \
+    X(EMSGSIZE, -9, "message too long")                                                                                    \
+    X(EAGAIN, -10, "cannot be taken now, try again after llm_poll")                                                        \
+    X(ESTATE, -11, "not possible in this state")                                                                           \
+    X(ELIMIT, -12, "a configured limit is reached")                                                                        \
+    X(ESYSTEM, -13, "a system call failed")                                                                                \
+    X(EVERSION, -14, "an options structure of a newer version asks for what this library does not have")                   \
+    X(ENOTFOUND, -15, "no such name")
+
+enum llm_error {
+    LLM_OK = 0,
+#define LLM_ERROR_ENUM(name, number, text) LLM_##name = number,
+    LLM_ERRORS(LLM_ERROR_ENUM)
+#undef LLM_ERROR_ENUM
+};
+
+/* The text of an error code, and its name ("LLM_EINVAL"). Static strings; any thread; never NULL. */
+LLM_API const char *llm_error_text(int error);
+LLM_API const char *llm_error_name(int error);
+
+/* ----------------------------------------------------------------------------------------------------- log */
+
+enum llm_level { LLM_LEVEL_ERROR = 0, LLM_LEVEL_WARNING = 1, LLM_LEVEL_INFO = 2, LLM_LEVEL_DEBUG = 3 };
+
+/*
+ * Called with one line of text, without a newline, valid during the call. Called on the thread that made the call which
+ * failed or that polls the context; it must not call into the same context. Never called per packet.
+ */
+typedef void llm_log_fn(void *arg, enum llm_level level, const char *text);
+
+/* ------------------------------------------------------------------------------------------------- context */
+
+/*
+ * One event loop's worth of everything: memory, transports, time. Several contexts scale across cores.
+ */
+struct llm_context;
+
+/* How llm_wait() and the loop thread pass the time when there is nothing to do. */
+enum llm_wait_mode {
+    LLM_WAIT_SPIN = 0,      /* polls without a pause: the lowest latency, one core each */
+    LLM_WAIT_BLOCK = 1,     /* sleeps in the kernel until a packet or a deadline: no CPU, tens of microseconds more */
+    LLM_WAIT_BUSY_POLL = 2, /* as BLOCK, with the kernel polling the device (SO_BUSY_POLL) before it sleeps, for
+                               50 us if busy_poll_us does not say otherwise */
+};
+
+struct llm_context_options {
+    size_t size;         /* sizeof(struct llm_context_options), set by llm_context_options_init() */
+    llm_log_fn *log;     /* NULL (default): lines of log_level and more severe go to stderr */
+    void *log_arg;       /* passed to log */
+    enum llm_level log_level; /* least severe level that is reported; default LLM_LEVEL_WARNING */
+    enum llm_wait_mode wait;  /* default LLM_WAIT_SPIN */
+    int numa_node;       /* node for the big memory; -1 (default): that of the channel's device, else the caller's */
+    bool huge_pages;     /* ask for huge pages for the big memory, plain pages if there are none; default true */
+};
+
+/* Fills *options with the defaults. */
+LLM_API void llm_context_options_init(struct llm_context_options *options);
+
+/*
+ * Opens a context. options may be NULL for the defaults; nothing in it is kept after the call but log and log_arg.
+ * On success *context is the caller's, to be given to llm_context_close(). Allocates.
+ * LLM_EINVAL, LLM_EVERSION, LLM_ENOMEM, LLM_ESYSTEM.
+ */
+LLM_API int llm_context_open(const struct llm_context_options *options, struct llm_context **context);
+
+/*
+ * Stops the loop thread if there is one, closes every transmitter (as llm_transmitter_close() does, so it may block for
+ * their linger time) and receiver that is still open, and frees the context. *context becomes NULL; NULL in it is allowed.
+ * LLM_ESTATE inside a handler: nothing is closed then.
+ */
+LLM_API int llm_context_close(struct llm_context **context);
+
+/* ------------------------------------------------------------------------------------------ channel options */
+
+/*
+ * A channel says where: "udp://239.192.1.1:5001?interface=eth0&ttl=2", or "udp://[ff15::1]:5001". The scheme names the transport (udp,
+ * loop; a prefix "impair+" puts a seeded fault injector in front of it), then a group and a port, then options.
+ *
+ * Every option of struct llm_options can be given as key=value with the name of its field; what the channel says wins over
+ * the structure. Integers are decimal, with an optional suffix K, M or G (powers of 1024, of nanoseconds too). One set of
+ * options serves both sides: a transmitter ignores what concerns receivers, and the reverse. Beyond the bounds below,
+ * heartbeat_ns_min <= heartbeat_ns_max <= silence_ns <= session_timeout_ns, nak_retry_ns_min <= nak_retry_ns_max,
+ * history_bytes is at least 16 packets, and impair_* need the scheme impair+. Channels of a context that agree in scheme,
+ * interface, address family, mtu, buffer sizes, busy_poll_us, timestamps and impair_* share one instance of the transport.
+ *
+ * X(type, name, default, min, max, text): type is u32, u64 or str (max is the array's size, with the terminating zero).
+ */
+#define LLM_OPTIONS(X)                                                                                                     \
+    X(str, interface, "", 0, 64, "interface by name or address; empty: that of the route to the group, else the first fit")  \
+    X(str, source, "", 0, 64, "receive only what this source address sends (source-specific join); empty: any")            \
+    X(u32, ttl, 1, 0, 255, "hops that multicast packets may take")                                                         \
+    X(u32, loop, 1, 0, 1, "deliver multicast packets to receivers on this host too")                                       \
+    X(u32, mtu, 0, 0, 65535, "largest IP packet to send, in bytes; 0: the interface's, at most 9000")                      \
+    X(u32, rcvbuf_bytes, 16777216, 4096, 1073741824, "socket receive buffer to ask for")                                   \
+    X(u32, sndbuf_bytes, 4194304, 4096, 1073741824, "socket send buffer to ask for")                                       \
+    X(u32, busy_poll_us, 0, 0, 1000000, "microseconds that the kernel polls the device before it sleeps (SO_BUSY_POLL)")   \
+    X(u32, timestamps, 0, 0, 1, "have the kernel stamp received packets (struct llm_message, received_at)")                \
+    X(u64, history_bytes, 25165824, 65536, 68719476736, "memory of packets kept for repair, headers included")             \
+    X(u32, history_packets, 65536, 64, 16777216, "packets kept for repair; a power of two")                                \
+    X(u32, message_bytes_max, 16777216, 1, 16777216, "longest message sent or received")                                   \
+    X(u32, topics_max, 16384, 1, 1048576, "topics in a session, sent or received")                                         \
+    X(u32, receivers_max, 1024, 1, 1048576, "receivers that a transmitter knows by their status")                          \
+    X(u32, sessions_max, 16, 1, 4096, "sessions that a receiver follows at a time")                                        \
+    X(u32, window_packets, 16384, 64, 1048576, "packets ahead of a gap that a receiver can hold; a power of two")          \
+    X(u64, reorder_bytes, 12582912, 65536, 68719476736, "memory of packets held behind gaps, all sessions together")       \
+    X(u64, heartbeat_ns_min, 30000, 1000, 10000000000, "the first heartbeat follows the last packet after this")           \
+    X(u64, heartbeat_ns_max, 100000000, 1000, 10000000000, "idle heartbeats double their distance up to this")             \
+    X(u64, heartbeat_ns_busy, 10000000, 1000, 10000000000, "distance of heartbeats while messages flow")                   \
+    X(u64, status_ns, 100000000, 1000000, 60000000000, "distance of a receiver's status reports, times receivers / 10")    \
+    X(u64, silence_ns, 500000000, 1000000, 3600000000000, "a session silent for this is reported")                         \
+    X(u64, session_timeout_ns, 10000000000, 1000000, 3600000000000, "a session silent for this is ended")                  \
+    X(u64, nak_delay_ns, 0, 0, 10000000000, "wait before the first NAK of a gap, for networks that reorder")               \
+    X(u32, nak_receivers_immediate, 8, 0, 1048576, "up to this many receivers nobody backs off before the first NAK")      \
+    X(u64, nak_backoff_ns_min, 50000, 0, 10000000000, "least range of the random back-off with more receivers")            \
+    X(u64, nak_retry_ns_min, 50000, 1000, 10000000000, "least distance of NAKs for the same packet")                       \
+    X(u64, nak_retry_ns_max, 10000000, 1000, 10000000000, "greatest distance of NAKs for the same packet")                 \
+    X(u64, nak_giveup_ns, 10000000000, 1000000, 3600000000000, "a packet not repaired in this time is reported lost")      \
+    X(u32, repair_percent, 50, 1, 1000, "repairs may take this share of the bytes of new data")                            \
+    X(u64, repair_bytes_per_s, 33554432, 65536, 68719476736, "repairs may always take this many bytes a second")           \
+    X(u64, repair_linger_ns, 20000, 0, 10000000000, "a packet just repaired is not repaired again for this, or one rtt")   \
+    X(u64, linger_ns, 1000000000, 0, 3600000000000, "llm_transmitter_close waits this long for receivers to get all")      \
+    X(u64, impair_seed, 1, 0, UINT64_MAX, "impair+: seed of every decision")                                               \
+    X(u32, impair_loss_ppm, 0, 0, 1000000, "impair+: packets lost, in parts per million")                                  \
+    X(u32, impair_burst_packets, 1, 1, 1000000, "impair+: mean length of a run of losses")                                 \
+    X(u32, impair_duplicate_ppm, 0, 0, 1000000, "impair+: packets sent twice")                                             \
+    X(u32, impair_reorder_ppm, 0, 0, 1000000, "impair+: packets held back behind later ones")                              \
+    X(u32, impair_corrupt_ppm, 0, 0, 1000000, "impair+: packets with flipped bits or cut short")                           \
+    X(u64, impair_delay_ns, 0, 0, 10000000000, "impair+: every received packet is late by a random time up to this")
+
+
+struct llm_options {
+    size_t size; /* sizeof(struct llm_options), set by llm_options_init() */
+#define LLM_OPTION_FIELD_u32(name, max) uint32_t name;
+#define LLM_OPTION_FIELD_u64(name, max) uint64_t name;
+#define LLM_OPTION_FIELD_str(name, max) char name[max];
+#define LLM_OPTION_FIELD(type, name, def, min, max, text) LLM_OPTION_FIELD_##type(name, max)
+    LLM_OPTIONS(LLM_OPTION_FIELD)
+#undef LLM_OPTION_FIELD
+#undef LLM_OPTION_FIELD_u32
+#undef LLM_OPTION_FIELD_u64
+#undef LLM_OPTION_FIELD_str
+};
+
+/* Fills *options with the defaults. */
+LLM_API void llm_options_init(struct llm_options *options);
+
+/* --------------------------------------------------------------------------------------------- transmitter */
+
+/*
+ * A session: a random 64-bit identity, one sequence of packets, one history for repairs, many topics.
+ */
+struct llm_transmitter;
+
+/* A named flow of messages inside a session. */
+struct llm_topic;
+
+/*
+ * Opens a transmitter on a channel. options may be NULL. Announces the session on the network. Allocates; may block while
+ * the transport opens. *transmitter belongs to the context and is closed with llm_transmitter_close(). A context with a
+ * transmitter has to be polled as well: repairs and heartbeats are sent by llm_poll().
+ * LLM_EINVAL, LLM_EVERSION, LLM_ESCHEME, LLM_EOPTION, LLM_EGROUP, LLM_EINTERFACE, LLM_EADDRINUSE, LLM_EACCESS, LLM_ENOMEM,
+ * LLM_ELIMIT (descriptors, groups), LLM_ESTATE (inside a handler), LLM_ESYSTEM.
+ */
+LLM_API int llm_transmitter_open(struct llm_context *context, const char *channel, const struct llm_options *options,
+                                 struct llm_transmitter **transmitter);
+
+/*
+ * Ends the session and closes the transmitter with its topics. Blocks, polling the context, until every known receiver has
+ * all messages or linger_ns has passed (at once, if linger_ns is 0); receivers of the same context may deliver meanwhile.
+ * Returns how many known receivers had not reported that they have everything. *transmitter becomes NULL; NULL in it is
+ * allowed. LLM_ESTATE inside a handler: nothing is closed then.
+ */
+LLM_API int llm_transmitter_close(struct llm_transmitter **transmitter);
+
+/* The identity of the session; random, never used again. */
+LLM_API uint64_t llm_transmitter_session(const struct llm_transmitter *transmitter);
+
+/* The number that the next message will have; the first message of a session has number 0. */
+LLM_API uint64_t llm_transmitter_next(const struct llm_transmitter *transmitter);
+
+/* How many receivers are known by their status reports. */
+LLM_API uint32_t llm_transmitter_receivers(const struct llm_transmitter *transmitter);
+
+enum llm_topic_flags {
+    LLM_TOPIC_WHOLE = 1, /* messages that fit into one packet never span two */
+};
+
+/*
+ * Opens a topic and announces it in the stream. name: 1 to 255 bytes, once per transmitter; flags: of enum llm_topic_flags.
+ * Belongs to the transmitter and lives as long. Allowed in handlers. LLM_EINVAL, LLM_ELIMIT (topics_max), LLM_EAGAIN (the
+ * history is full of unsent packets), LLM_ESTATE (a claim is open), LLM_ENOMEM.
+ */
+LLM_API int llm_topic_open(struct llm_transmitter *transmitter, const char *name, unsigned flags, struct llm_topic **topic);
+
+enum llm_send_flags {
+    LLM_SEND_MORE = 1, /* another message follows at once: only pack this one, the next send, flush or poll sends it */
+    LLM_SEND_NOW = 2,  /* send now, even if the transport is busy */
+};
+
+/*
+ * Sends a message of size bytes (0 to message_bytes_max). The bytes are copied; the message is numbered
+ * llm_transmitter_next(). It leaves before the call returns if the transport is idle. The transport counts as busy for as
+ * long after a flush as that flush took; messages sent meanwhile fill packets, and all leave in one flush with the next
+ * send that finds it idle, with llm_flush(), or with llm_poll(), whichever comes first. There is no timer to wait for.
+ * LLM_EMSGSIZE: longer than message_bytes_max, or than the history can hold; LLM_EAGAIN: the transport does not take packets
+ * and the history is full of unsent ones, poll and try again; LLM_ESTATE: a claim is open; LLM_EINVAL: unknown flags.
+ */
+LLM_API int llm_send(struct llm_topic *topic, const void *data, size_t size, unsigned flags);
+
+/* As llm_send(), gathering the message from count pieces. LLM_EINVAL if count is negative. */
+LLM_API int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, unsigned flags);
+
+/*
+ * Claims size bytes in the history itself, where the caller builds the message in place; no copy follows. *data is writable
+ * until llm_commit() or llm_abort(); one claim at a time per transmitter, whichever thread made it. llm_poll() and llm_flush()
+ * send what was packed before it only once it is committed or given up. size at most llm_claim_max().
+ * LLM_EMSGSIZE, LLM_EAGAIN, LLM_ESTATE.
+ */
+LLM_API int llm_claim(struct llm_topic *topic, size_t size, void **data);
+
+/*
+ * Sends the first size bytes of the open claim, as llm_send() does; there is always room for it. LLM_EINVAL: size is more than
+ * claimed, or unknown flags. LLM_ESTATE: no claim is open on this topic.
+ */
+LLM_API int llm_commit(struct llm_topic *topic, size_t size, unsigned flags);
+
+/* Gives the open claim up. LLM_ESTATE if there is none. */
+LLM_API int llm_abort(struct llm_topic *topic);
+
+/* The longest message that llm_claim() takes: what fits into one packet. */
+LLM_API size_t llm_claim_max(const struct llm_transmitter *transmitter);
+
+/* Sends what is packed. 0, or LLM_EAGAIN if the transport did not take all of it: the rest leaves with llm_poll(). */
+LLM_API int llm_flush(struct llm_transmitter *transmitter);
+
+/* ------------------------------------------------------------------------------------------------ receiver */
+
+/* Joins a channel, follows every session on it that its accept predicate takes, delivers messages and events in order. */
+struct llm_receiver;
+
+struct llm_message {
+    const void *data;     /* valid until the handler returns */
+    uint32_t size;        /* in bytes */
+    uint32_t topic_id;    /* the topic's number in its session */
+    const char *topic;    /* its name, "" if it could not be had; valid as long as the session is followed */
+    uint64_t number;      /* counts the messages of the session, over all topics, from 0 */
+    uint64_t session;
+    uint64_t received_at; /* CLOCK_REALTIME ns, by the kernel, of the packet that completed it; 0 without timestamps=1 */
+};
+
+enum llm_event_kind {
+    LLM_EVENT_SESSION_NEW = 1,    /* a session is followed from now on; first: number of the first message to come.
+                                     A session less than a second old is followed from its message 0, others from what
+                                     is sent next. */
+    LLM_EVENT_SESSION_END = 2,    /* no more from this session, for reason; first: number that would have come next */
+    LLM_EVENT_GAP = 3,            /* messages first to last are lost, for reason; packets: how many packets that took.
+                                     If last + 1 == first, only announcements or nothing but padding were lost. */
+    LLM_EVENT_HEARTBEAT_LOST = 4, /* nothing heard from the session for silence_ns */
+    LLM_EVENT_RESUMED = 5,        /* heard again */
+    LLM_EVENT_TOPIC_NEW = 6,      /* a topic was announced, and accepted: topic, topic_id */
+};
+
+enum llm_reason {
+    LLM_REASON_NONE = 0,
+    LLM_REASON_CLOSED = 1,  /* the transmitter ended the session */
+    LLM_REASON_TIMEOUT = 2, /* the session was silent for session_timeout_ns, or a packet not repaired in nak_giveup_ns */
+    LLM_REASON_GONE = 3,    /* the transmitter no longer has the packets */
+    LLM_REASON_OVERRUN = 4, /* this receiver fell behind further than can be repaired, and went on with live messages */
+    LLM_REASON_TOO_LONG = 5, /* the message is longer than message_bytes_max of this receiver */
+    LLM_REASON_REPLACED = 6, /* forgotten in favour of a newer session: sessions_max */
+};
+
+struct llm_event {
+    enum llm_event_kind kind;
+    enum llm_reason reason;
+    uint64_t session;
+    uint64_t first;       /* messages, see the kind */
+    uint64_t last;
+    uint64_t packets;
+    uint32_t topic_id;
+    const char *topic;    /* NULL unless the kind has one */
+};
+
+/* The names of kinds and reasons, for people. Static strings; never NULL. */
+LLM_API const char *llm_event_name(enum llm_event_kind kind);
+LLM_API const char *llm_reason_name(enum llm_reason reason);
+
+struct llm_source {
+    uint64_t session;
+    const char *topic; /* NULL: asked for the session as a whole; else for this topic of it, once, when it is announced */
+};
+
+/*
+ * Handlers run inside llm_poll(), llm_wait() and the close functions. From them the application may send, flush, open topics
+ * and read statistics of the same context; polling, and opening or closing anything else, is refused with LLM_ESTATE.
+ */
+struct llm_handlers {
+    size_t size; /* sizeof(struct llm_handlers) */
+    void *arg;   /* passed to each */
+    void (*message)(void *arg, const struct llm_message *message); /* NULL: messages are counted and dropped */
+    void (*event)(void *arg, const struct llm_event *event);       /* NULL: events are logged, gaps as warnings */
+    bool (*accept)(void *arg, const struct llm_source *source);    /* NULL: everything is accepted */
+};
+
+/* Fills *handlers with NULL and its size. */
+LLM_API void llm_handlers_init(struct llm_handlers *handlers);
+
+/*
+ * Opens a receiver on a channel. options may be NULL; handlers is copied. Allocates; may block while the transport opens.
+ * Errors as llm_transmitter_open().
+ */
+LLM_API int llm_receiver_open(struct llm_context *context, const char *channel, const struct llm_options *options,
+                              const struct llm_handlers *handlers, struct llm_receiver **receiver);
+
+/* Leaves the channel. Sessions get no end event. *receiver becomes NULL; NULL in it is allowed. LLM_ESTATE inside a handler. */
+LLM_API int llm_receiver_close(struct llm_receiver **receiver);
+
+/* ---------------------------------------------------------------------------------------------------- loop */
+
+/*
+ * Does all the work that is due: sends what is packed, receives what has come, delivers, asks for what is missing, repairs,
+ * sends heartbeats. Never blocks. Returns how many messages and events were delivered, or LLM_ESTATE inside a handler.
+ */
+LLM_API int llm_poll(struct llm_context *context);
+
+/* When llm_poll() has work to do even if no packet comes; UINT64_MAX if never. */
+LLM_API uint64_t llm_deadline(const struct llm_context *context);
+
+/*
+ * For those who sleep: a file descriptor that becomes readable when a packet comes, armed by this call. Call it before each
+ * sleep, then llm_poll() once more, and sleep (poll, epoll, until llm_deadline()) only if that delivered nothing. The
+ * descriptor is the context's and stays the same.
+ */
+LLM_API int llm_fd(struct llm_context *context);
+
+/*
+ * Polls until something was delivered or timeout_ns has passed, waiting between as the context's wait mode says. Blocks.
+ * Returns as llm_poll(). With UINT64_MAX it waits for ever; signals do not end it, so give it a limit to look around.
+ */
+LLM_API int llm_wait(struct llm_context *context, uint64_t timeout_ns);
+
+/*
+ * Runs the loop on a thread of its own, pinned to a CPU (cpu < 0: not pinned), until llm_thread_stop() or
+ * llm_context_close(). Handlers run on that thread. LLM_ESTATE (runs already, or inside a handler), LLM_EINVAL (no such
+ * CPU), LLM_ESYSTEM.
+ */
+LLM_API int llm_thread_start(struct llm_context *context, int cpu);
+
+/* Stops and joins the thread. LLM_ESTATE if there is none, or inside a handler. */
+LLM_API int llm_thread_stop(struct llm_context *context);
+
+/* The clock of all points in time: CLOCK_MONOTONIC in nanoseconds. Any thread. */
+LLM_API uint64_t llm_clock(void);
+
+/* ----------------------------------------------------------------------------------------------- statistics */
+
+struct llm_stat {
+    const char *object; /* "transmitter udp://239.192.1.1:5001", "receiver ...", "transport udp"; valid while it is open */
+    const char *name;   /* "naks_received"; static; docs/statistics.md lists all */
+    uint64_t value;
+};
+
+/*
+ * Writes up to max counters of the context and of all that is open in it to stats, and returns how many there are, which may
+ * be more.
+ */
+LLM_API int llm_stats(const struct llm_context *context, struct llm_stat *stats, int max);
+
+/* The sum of a counter over all objects that have it. LLM_ENOTFOUND if none does. */
+LLM_API int llm_stat(const struct llm_context *context, const char *name, uint64_t *value);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

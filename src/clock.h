@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The only place that reads the clock. */
+#ifndef LLI_CLOCK_H
+#define LLI_CLOCK_H
+
+#include <stdint.h>
+
+/* CLOCK_MONOTONIC in nanoseconds. */
+uint64_t lli_clock_ns(void);
+
+/* 64 random bits from the operating system. */
+uint64_t lli_entropy(void);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contexts: opened, locked while a loop thread runs, polled, and slept on. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "objects.h"
+#include "options.h"
+
+/* What LLM_WAIT_BUSY_POLL means where the channel does not say. */
+enum { CONTEXT_BUSY_POLL_US = 50 };
+
+/* ------------------------------------------------------------------------------------- open and close */
+
+void llm_context_options_init(struct llm_context_options *options)
+{
+    memset(options, 0, sizeof *options);
+    options->size = sizeof *options;
+    options->log_level = LLM_LEVEL_WARNING;
+    options->wait = LLM_WAIT_SPIN;
+    options->numa_node = -1;
+    options->huge_pages = true;
+}
+
+static int context_watch(struct llm_context *context, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+    if (epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 || errno == EEXIST)
+        return LLM_OK;
+    return lli_fail(&context->log, LLM_ESYSTEM, "epoll_ctl: %s", strerror(errno));
+}
+
+int llm_context_open(const struct llm_context_options *user, struct llm_context **result)
+{
+    struct llm_context_options options;
+    struct lli_log log = {.level = LLM_LEVEL_WARNING};
+    struct llm_context *context;
+    int error;
+
+    if (result == NULL)
+        return LLM_EINVAL;
+    llm_context_options_init(&options);
+    if (user != NULL) {
+        error = lli_options_import(&options, sizeof options, user, "struct llm_context_options", &log);
+        if (error != LLM_OK)
+            return error;
+        log = (struct lli_log){options.log, options.log_arg, options.log_level};
+    }
+    if (options.wait > LLM_WAIT_BUSY_POLL || options.log_level > LLM_LEVEL_DEBUG)
+        return lli_fail(&log, LLM_EINVAL, "context: wait is %d and log_level %d: use the enumerators of llm.h",
+                        (int)options.wait, (int)options.log_level);
+    context = calloc(1, sizeof *context);
+    if (context == NULL)
+        return lli_fail(&log, LLM_ENOMEM, "no memory for a context");
+    context->log = log;
+    context->options = options;
+    context->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    context->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (context->epoll_fd < 0 || context->wake_fd < 0)
+        error = lli_fail(&log, LLM_ESYSTEM, "epoll or eventfd: %s", strerror(errno));
+    else
+        error = context_watch(context, context->wake_fd);
+    if (error != LLM_OK) {
+        (void)llm_context_close(&context);
+        return error;
+    }
+    *result = context;
+    return LLM_OK;
+}
+
+int llm_context_close(struct llm_context **handle)
+{
+    struct llm_context *context;
+
+    if (handle == NULL || *handle == NULL)
+        return LLM_OK;
+    context = *handle;
+    if (atomic_load(&context->running) && llm_thread_stop(context) != LLM_OK)
+        return LLM_ESTATE;
+    if (context->in_handler)
+        return LLM_ESTATE;
+    /* Each closes its endpoint with the last user of it. */
+    while (context->endpoints != NULL) {
+        struct lli_endpoint *endpoint = context->endpoints;
+        struct llm_transmitter *transmitter = endpoint->transmitters;
+
+        if (transmitter != NULL)
+            (void)llm_transmitter_close(&transmitter);
+        else
+            lli_receiver_destroy(endpoint->receivers);
+    }
+    if (context->epoll_fd >= 0)
+        close(context->epoll_fd);
+    if (context->wake_fd >= 0)
+        close(context->wake_fd);
+    free(context);
+    *handle = NULL;
+    return LLM_OK;
+}
+
+int lli_context_channel(struct llm_context *context, const char *text, const struct llm_options *options,
+                        struct lli_channel *channel)
+{
+    int error = lli_channel_parse(channel, text, options, &context->log);
+
+    if (error == LLM_OK && context->options.wait == LLM_WAIT_BUSY_POLL && channel->options.busy_poll_us == 0)
+        channel->options.busy_poll_us = CONTEXT_BUSY_POLL_US;
+    return error;
+}
+
+/* ------------------------------------------------------------------------------------------------ poll */
+
+int lli_context_poll(struct llm_context *context)
+{
+    lli_ns now = lli_clock_ns();
+
+    context->polled_at = now;
+    context->delivered = 0;
+    for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
+        (void)lli_endpoint_poll(endpoint, now);
+    if (context->dirty)
+        lli_endpoint_send_dirty(context, true);
+    return context->delivered;
+}
+
+int llm_poll(struct llm_context *context)
+{
+    int delivered = LLM_ESTATE;
+
+    if (context == NULL)
+        return LLM_EINVAL;
+    lli_context_enter(context);
+    if (!context->in_handler)
+        delivered = lli_context_poll(context);
+    lli_context_leave(context);
+    return delivered;
+}
+
+uint64_t llm_deadline(const struct llm_context *context)
+{
+    lli_ns at;
+
+    lli_context_enter((struct llm_context *)(uintptr_t)context);
+    at = lli_endpoint_deadline(context);
+    lli_context_leave((struct llm_context *)(uintptr_t)context);
+    return at;
+}
+
+/* ----------------------------------------------------------------------------------------------- sleep */
+
+static int context_arm(struct llm_context *context)
+{
+    for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next) {
+        int fd = endpoint->transport->arm(endpoint->instance);
+
+        if (fd < 0)
+            return fd;
+        if (fd != endpoint->fd) {
+            int error = context_watch(context, fd);
+
+            if (error != LLM_OK)
+                return error;
+            endpoint->fd = fd;
+        }
+    }
+    return context->epoll_fd;
+}
+
+int llm_fd(struct llm_context *context)
+{
+    int fd;
+
+    if (context == NULL)
+        return LLM_EINVAL;
+    lli_context_enter(context);
+    fd = context_arm(context);
+    lli_context_leave(context);
+    return fd;
+}
+
+/* Sleeps until the descriptor is readable or the time has come. */
+static void context_sleep(const struct llm_context *context, lli_ns until)
+{
+    struct pollfd fds = {.fd = context->epoll_fd, .events = POLLIN};
+    lli_ns now = lli_clock_ns();
+    lli_ns left = until > now ? until - now : 0;
+    const struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
+
+    (void)ppoll(&fds, 1, until == LLI_NEVER ? NULL : &timeout, NULL);
+}
+
+/* Passes the time until something may be to do, as the wait mode says. */
+static int context_idle(struct llm_context *context, lli_ns until)
+{
+    lli_ns wakes_at;
+    uint64_t count;
+    int fd, delivered;
+
+    if (context->options.wait == LLM_WAIT_SPIN)
+        return 0;
+    lli_context_enter(context);
+    fd = context_arm(context);
+    /* What came before the descriptors were armed would not wake. */
+    delivered = fd < 0 ? fd : lli_context_poll(context);
+    wakes_at = lli_min(until, lli_endpoint_deadline(context));
+    atomic_store(&context->wakes_at, wakes_at);
+    atomic_store(&context->sleeping, delivered == 0);
+    lli_context_leave(context);
+    if (delivered == 0)
+        context_sleep(context, wakes_at);
+    atomic_store(&context->sleeping, false);
+    (void)!read(context->wake_fd, &count, sizeof count);
+    return delivered;
+}
+
+int llm_wait(struct llm_context *context, uint64_t timeout_ns)
+{
+    lli_ns begin = lli_clock_ns();
+    lli_ns until = timeout_ns > LLI_NEVER - begin ? LLI_NEVER : begin + timeout_ns;
+    lli_ns now;
+    int delivered;
+
+    if (context == NULL)
+        return LLM_EINVAL;
+    for (;;) {
+        lli_context_enter(context);
+        delivered = context->in_handler ? LLM_ESTATE : lli_context_poll(context);
+        now = context->polled_at;
+        lli_context_leave(context);
+        if (delivered != 0 || now >= until)
+            return delivered;
+        delivered = context_idle(context, until);
+        if (delivered != 0)
+            return delivered;
+    }
+}

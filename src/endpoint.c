@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "endpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "objects.h"
+
+enum {
+    ENDPOINT_BURST = 32,    /* packets fetched at a time */
+    ENDPOINT_BURSTS = 8,    /* before what is due is done */
+    ENDPOINT_SCRATCH = 64,  /* control packets on their way at a time; a power of two */
+    ENDPOINT_SCRATCH_SIZE = 1024,
+    ENDPOINT_POST = 32,     /* data packets posted at a time */
+};
+
+/* A transport that is stuck wakes those who sleep when it can go on; should it not, they try again after this. */
+#define ENDPOINT_STUCK ((lli_ns)1000000)
+
+/* ------------------------------------------------------------------------------------- open and close */
+
+/* Whether two channels can share an instance: they agree in all that concerns more than the group. */
+static bool endpoint_is_shared(const struct lli_channel *a, const struct lli_channel *b)
+{
+    const struct llm_options *x = &a->options, *y = &b->options;
+
+    /* An address family each. */
+    if (strcmp(a->scheme, b->scheme) != 0 || (strchr(a->host, ':') == NULL) != (strchr(b->host, ':') == NULL))
+        return false;
+    return strcmp(x->interface, y->interface) == 0 && x->mtu == y->mtu && x->timestamps == y->timestamps &&
+           x->busy_poll_us == y->busy_poll_us && x->rcvbuf_bytes == y->rcvbuf_bytes && x->sndbuf_bytes == y->sndbuf_bytes &&
+           x->impair_seed == y->impair_seed && x->impair_loss_ppm == y->impair_loss_ppm &&
+           x->impair_burst_packets == y->impair_burst_packets && x->impair_duplicate_ppm == y->impair_duplicate_ppm &&
+           x->impair_reorder_ppm == y->impair_reorder_ppm && x->impair_corrupt_ppm == y->impair_corrupt_ppm &&
+           x->impair_delay_ns == y->impair_delay_ns;
+}
+
+static int endpoint_address(struct lli_endpoint *endpoint)
+{
+    struct lli_address address = {.size = 0};
+    int error = endpoint->transport->address(endpoint->instance, &address);
+
+    if (error != LLM_OK)
+        return error;
+    assert(address.size <= LLI_WIRE_ADDRESS_MAX);
+    endpoint->address.size = address.size;
+    memcpy(endpoint->address.bytes, address.bytes, address.size);
+    return LLM_OK;
+}
+
+static void endpoint_free(struct lli_endpoint *endpoint)
+{
+    free(endpoint->instance);
+    free(endpoint->scratch);
+    free(endpoint->scratch_posted);
+    free(endpoint);
+}
+
+static int endpoint_new(struct llm_context *context, const struct lli_channel *channel,
+                        const struct lli_transport *transport, struct lli_endpoint **result)
+{
+    const struct lli_transport_config config = {channel->scheme, channel->host, &channel->options, &context->log};
+    struct lli_endpoint *endpoint = calloc(1, sizeof *endpoint);
+    size_t size = lli_round_up(transport->size, 64);
+    int error = LLM_ENOMEM;
+
+    if (endpoint == NULL)
+        return lli_fail(&context->log, error, "no memory for an endpoint");
+    endpoint->context = context;
+    endpoint->transport = transport;
+    endpoint->channel = *channel;
+    endpoint->fd = -1;
+    (void)snprintf(endpoint->object, sizeof endpoint->object, "transport %s", channel->scheme);
+    endpoint->deadline = LLI_NEVER;
+    endpoint->instance = aligned_alloc(64, size);
+    endpoint->scratch = aligned_alloc(64, ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_SIZE);
+    endpoint->scratch_posted = calloc(ENDPOINT_SCRATCH, sizeof *endpoint->scratch_posted);
+    if (endpoint->instance == NULL || endpoint->scratch == NULL || endpoint->scratch_posted == NULL) {
+        error = lli_fail(&context->log, error, "no memory for an endpoint");
+        goto free_endpoint;
+    }
+    memset(endpoint->instance, 0, size);
+    memset(endpoint->scratch, 0, ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_SIZE);
+    error = transport->open(endpoint->instance, &config, &endpoint->caps);
+    if (error != LLM_OK)
+        goto free_endpoint;
+    if (transport->region != NULL)
+        error = transport->region(endpoint->instance, endpoint->scratch, ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_SIZE);
+    if (error == LLM_OK)
+        error = endpoint_address(endpoint);
+    if (error != LLM_OK)
+        goto close_transport;
+    *result = endpoint;
+    return LLM_OK;
+
+close_transport:
+    transport->close(endpoint->instance);
+free_endpoint:
+    endpoint_free(endpoint);
+    return error;
+}
+
+int lli_endpoint_open(struct llm_context *context, const struct lli_channel *channel, struct lli_endpoint **result)
+{
+    const struct lli_transport *transport = lli_transport_find(channel->scheme);
+    struct lli_endpoint *endpoint;
+    int error;
+
+    if (transport == NULL) {
+        char names[128];
+
+        lli_transport_names(names, sizeof names);
+        return lli_fail(&context->log, LLM_ESCHEME, "scheme \"%s\" is not known; this library has %s, and impair+ before "
+                        "each", channel->scheme, names);
+    }
+    for (endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
+        if (endpoint_is_shared(&endpoint->channel, channel))
+            break;
+    if (endpoint == NULL) {
+        error = endpoint_new(context, channel, transport, &endpoint);
+        if (error != LLM_OK)
+            return error;
+        endpoint->next = context->endpoints;
+        context->endpoints = endpoint;
+    }
+    endpoint->users++;
+    *result = endpoint;
+    return LLM_OK;
+}
+
+void lli_endpoint_close(struct lli_endpoint *endpoint)
+{
+    struct lli_endpoint **link = &endpoint->context->endpoints;
+
+    if (--endpoint->users > 0)
+        return;
+    while (*link != endpoint)
+        link = &(*link)->next;
+    *link = endpoint->next;
+    endpoint->transport->close(endpoint->instance);
+    endpoint_free(endpoint);
+}
+
+/* ------------------------------------------------------------------------------------------------ send */
+
+void lli_endpoint_flush(struct lli_endpoint *endpoint)
+{
+    if (endpoint->flushed == endpoint->posted && !endpoint->stuck)
+        return;
+    endpoint->stuck = endpoint->transport->flush(endpoint->instance) != LLM_OK;
+    endpoint->flushed = endpoint->posted;
+    /* Only when the transport is done with all it took: it counts what it reaps, not whose that was. */
+    if (endpoint->transport->reap(endpoint->instance) == endpoint->posted)
+        for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+            lli_tx_reaped(&transmitter->tx);
+}
+
+/* Posts packets, flushing when the transport is full; returns how many it took. */
+static int endpoint_post(struct lli_endpoint *endpoint, const struct lli_out *packets, int count)
+{
+    int taken = endpoint->transport->post(endpoint->instance, packets, count);
+
+    endpoint->posted += (uint64_t)taken;
+    if (taken == count)
+        return taken;
+    lli_endpoint_flush(endpoint);
+    if (!endpoint->stuck) {
+        int more = endpoint->transport->post(endpoint->instance, packets + taken, count - taken);
+
+        endpoint->posted += (uint64_t)more;
+        taken += more;
+    }
+    return taken;
+}
+
+/* The handle of where a packet goes. */
+static bool endpoint_resolve(struct lli_endpoint *endpoint, const struct lli_packet *packet, lli_handle group, lli_handle *to)
+{
+    struct lli_address address;
+
+    *to = group;
+    if (packet->to == NULL)
+        return true;
+    address.size = packet->to->size;
+    memcpy(address.bytes, packet->to->bytes, sizeof address.bytes);
+    if (endpoint->transport->peer(endpoint->instance, &address, to) == LLM_OK)
+        return true;
+    endpoint->counters.packets_unreachable++;
+    return false;
+}
+
+uint8_t *lli_endpoint_scratch(struct lli_endpoint *endpoint)
+{
+    uint32_t index = endpoint->scratch_next & (ENDPOINT_SCRATCH - 1);
+
+    if (endpoint->transport->reap(endpoint->instance) < endpoint->scratch_posted[index]) {
+        lli_endpoint_flush(endpoint);
+        if (endpoint->transport->reap(endpoint->instance) < endpoint->scratch_posted[index])
+            return NULL;
+    }
+    return endpoint->scratch + (size_t)index * ENDPOINT_SCRATCH_SIZE;
+}
+
+void lli_endpoint_post_control(struct lli_endpoint *endpoint, const struct lli_packet *packet, lli_handle group)
+{
+    struct lli_out out = {.data = packet->data, .size = packet->size};
+
+    if (!endpoint_resolve(endpoint, packet, group, &out.to))
+        return;
+    if (endpoint_post(endpoint, &out, 1) == 0) {
+        endpoint->counters.packets_unsent++;
+        return;
+    }
+    endpoint->scratch_posted[endpoint->scratch_next++ & (ENDPOINT_SCRATCH - 1)] = endpoint->posted;
+}
+
+/* Posts sealed packets until none is left or the transport takes no more. */
+static void endpoint_post_data(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+{
+    struct lli_packet packets[ENDPOINT_POST];
+    struct lli_out out[ENDPOINT_POST];
+    int count, taken;
+
+    do {
+        count = lli_tx_unsent(&transmitter->tx, packets, ENDPOINT_POST);
+        for (int i = 0; i < count; i++)
+            out[i] = (struct lli_out){packets[i].data, packets[i].size, transmitter->group};
+        taken = count == 0 ? 0 : endpoint_post(endpoint, out, count);
+        lli_tx_sent(&transmitter->tx, taken, now);
+    } while (taken == ENDPOINT_POST);
+}
+
+int lli_endpoint_send(struct llm_transmitter *transmitter)
+{
+    struct lli_endpoint *endpoint = transmitter->endpoint;
+    lli_ns begin = lli_clock_ns();
+    lli_ns end;
+
+    lli_pack_flush(&transmitter->tx.pack);
+    endpoint_post_data(endpoint, transmitter, begin);
+    lli_endpoint_flush(endpoint);
+    lli_endpoint_due(endpoint, lli_tx_deadline(&transmitter->tx));
+    transmitter->dirty = false;
+    /* As long after a flush as it took, the transport counts as busy: messages fill packets instead (see llm_send). */
+    end = lli_clock_ns();
+    transmitter->busy_until = end + (end - begin);
+    return endpoint->stuck || transmitter->tx.sent < transmitter->tx.history.next ? LLM_EAGAIN : LLM_OK;
+}
+
+void lli_endpoint_send_dirty(struct llm_context *context, bool all)
+{
+    bool dirty = false;
+
+    for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next) {
+        for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL;
+             transmitter = transmitter->next) {
+            if (!transmitter->dirty)
+                continue;
+            if (all || lli_clock_ns() >= transmitter->busy_until)
+                (void)lli_endpoint_send(transmitter);
+            dirty |= transmitter->dirty;
+        }
+    }
+    context->dirty = dirty;
+}
+
+static void endpoint_post_repairs(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+{
+    struct lli_packet packet;
+    struct lli_out out;
+
+    while (!endpoint->stuck && lli_tx_repair(&transmitter->tx, now, &packet)) {
+        out = (struct lli_out){.data = packet.data, .size = packet.size};
+        /* A repair that nobody can be reached with is done with: the receiver asks again. */
+        if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) && endpoint_post(endpoint, &out, 1) == 0)
+            return;
+        lli_tx_repaired(&transmitter->tx, now);
+    }
+}
+
+static void endpoint_service_transmitter(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+{
+    struct lli_packet packet;
+    uint8_t *buffer;
+
+    lli_pack_flush(&transmitter->tx.pack);
+    if (now < lli_tx_deadline(&transmitter->tx))
+        return;
+    endpoint_post_data(endpoint, transmitter, now);
+    endpoint_post_repairs(endpoint, transmitter, now);
+    while ((buffer = lli_endpoint_scratch(endpoint)) != NULL &&
+           lli_tx_control(&transmitter->tx, now, buffer, ENDPOINT_SCRATCH_SIZE, &packet))
+        lli_endpoint_post_control(endpoint, &packet, transmitter->group);
+}
+
+/* --------------------------------------------------------------------------------------------- receive */
+
+static void endpoint_count_fault(struct lli_endpoint *endpoint, enum lli_wire_fault fault)
+{
+    switch (fault) {
+    case LLI_WIRE_SHORT:
+        endpoint->counters.packets_short++;
+        break;
+    case LLI_WIRE_VERSION_BAD:
+        endpoint->counters.packets_version++;
+        break;
+    case LLI_WIRE_TYPE_BAD:
+        endpoint->counters.packets_type++;
+        break;
+    case LLI_WIRE_MALFORMED:
+        endpoint->counters.packets_malformed++;
+        break;
+    case LLI_WIRE_OK:
+        break;
+    }
+}
+
+static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+{
+    bool group = in->from != LLI_HANDLE_UNICAST;
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t body_size;
+    bool known = false;
+    enum lli_wire_fault fault = lli_wire_get_header(in->data, in->size, &header, &body, &body_size);
+
+    if (fault != LLI_WIRE_OK) {
+        endpoint_count_fault(endpoint, fault);
+        return;
+    }
+    for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
+        if (!group || receiver->group == in->from)
+            known |= lli_sessions_input(receiver, group, &header, in, body, body_size, now);
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL && !group;
+         transmitter = transmitter->next) {
+        if ((uint32_t)transmitter->tx.config.session != header.tag)
+            continue;
+        known = true;
+        lli_tx_input(&transmitter->tx, &header, body, body_size, now);
+    }
+    endpoint->counters.packets_foreign += !known;
+}
+
+/* Fetches one burst and hands it on; returns its length. */
+static int endpoint_receive(struct lli_endpoint *endpoint, lli_ns now)
+{
+    struct lli_in packets[ENDPOINT_BURST];
+    int count = endpoint->transport->receive(endpoint->instance, packets, ENDPOINT_BURST);
+
+    for (int i = 0; i < count; i++) {
+        endpoint_input(endpoint, &packets[i], now);
+        if (endpoint->context->dirty)
+            lli_endpoint_send_dirty(endpoint->context, false);
+    }
+    if (count > 0)
+        endpoint->transport->release(endpoint->instance, packets, count);
+    return count;
+}
+
+/* Sends what is packed before anything else: it has waited longest. */
+static void endpoint_send_packed(struct lli_endpoint *endpoint, lli_ns now)
+{
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next) {
+        lli_pack_flush(&transmitter->tx.pack);
+        endpoint_post_data(endpoint, transmitter, now);
+    }
+    lli_endpoint_flush(endpoint);
+}
+
+/* Does what is due, and finds out what is due next. */
+static void endpoint_service(struct lli_endpoint *endpoint, lli_ns now)
+{
+    struct llm_transmitter *transmitter;
+    struct llm_receiver *receiver;
+
+    for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+        endpoint_service_transmitter(endpoint, transmitter, now);
+    for (receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
+        lli_sessions_service(receiver, now);
+    lli_endpoint_flush(endpoint);
+    endpoint->deadline = LLI_NEVER;
+    for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+        lli_endpoint_due(endpoint, lli_tx_deadline(&transmitter->tx));
+    for (receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
+        lli_endpoint_due(endpoint, lli_sessions_deadline(receiver));
+    if (endpoint->stuck)
+        endpoint->deadline = lli_max(endpoint->deadline, now + ENDPOINT_STUCK);
+}
+
+int lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
+{
+    int delivered = endpoint->context->delivered;
+    int received = 0;
+    int count;
+
+    if (now >= endpoint->deadline && endpoint->transmitters != NULL)
+        endpoint_send_packed(endpoint, now);
+    for (int bursts = 0; bursts < ENDPOINT_BURSTS; bursts++) {
+        count = endpoint_receive(endpoint, now);
+        received += count;
+        if (count < ENDPOINT_BURST)
+            break;
+    }
+    if (received > 0 || now >= endpoint->deadline || endpoint->stuck)
+        endpoint_service(endpoint, now);
+    return endpoint->context->delivered - delivered;
+}
+
+lli_ns lli_endpoint_deadline(const struct llm_context *context)
+{
+    lli_ns at = LLI_NEVER;
+
+    for (const struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
+        at = lli_min(at, endpoint->deadline);
+    return at;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An instance of a transport with the sessions that use it: the only place that knows both sides. It hands received packets
+ * to the sessions and what the sessions want sent to the transport.
+ */
+#ifndef LLI_ENDPOINT_H
+#define LLI_ENDPOINT_H
+
+#include "channel.h"
+#include "transport.h"
+#include "types.h"
+#include "wire.h"
+
+struct llm_context;
+struct llm_transmitter;
+struct llm_receiver;
+struct lli_packet;
+
+/* X(name, text) */
+#define LLI_ENDPOINT_COUNTERS(X)                                                                                           \
+    X(packets_short, "packets too short for a header")                                                                     \
+    X(packets_version, "packets of another version")                                                                       \
+    X(packets_type, "packets of an unknown type")                                                                          \
+    X(packets_malformed, "packets that contradict themselves")                                                             \
+    X(packets_foreign, "packets of sessions that nobody here has or follows")                                              \
+    X(packets_unsent, "control packets dropped because the transport took none")                                           \
+    X(packets_unreachable, "packets not sent because their address could not be resolved")
+
+struct lli_endpoint_counters {
+#define LLI_ENDPOINT_COUNTER_FIELD(name, text) uint64_t name;
+    LLI_ENDPOINT_COUNTERS(LLI_ENDPOINT_COUNTER_FIELD)
+#undef LLI_ENDPOINT_COUNTER_FIELD
+};
+
+struct lli_endpoint {
+    struct llm_context *context;
+    struct lli_endpoint *next;
+    const struct lli_transport *transport;
+    void *instance;
+    struct lli_caps caps;
+    struct lli_wire_address address;
+    struct lli_channel channel; /* of the first to use it; those that agree in what concerns the instance share it */
+    uint32_t users;
+    int fd;                     /* of transport->arm(), -1 before */
+
+    struct llm_transmitter *transmitters;
+    struct llm_receiver *receivers;
+
+    uint64_t posted;  /* packets that the transport took */
+    uint64_t flushed; /* of these, those before the latest flush */
+    bool stuck;       /* the transport could not send all of them yet */
+    lli_ns deadline;  /* nothing is due before */
+
+    uint8_t *scratch; /* a ring of buffers for control packets */
+    uint64_t *scratch_posted; /* for each, `posted` behind it: in use until that is reaped */
+    uint32_t scratch_next;
+    struct lli_endpoint_counters counters;
+    char object[64];  /* for statistics */
+};
+
+/* The endpoint of a context for a channel: one that is open, or a new one. */
+int lli_endpoint_open(struct llm_context *context, const struct lli_channel *channel, struct lli_endpoint **endpoint);
+
+/* One user less; the last one closes it. */
+void lli_endpoint_close(struct lli_endpoint *endpoint);
+
+/* Receives, delivers and sends what is due; returns the number of messages and events delivered. */
+int lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now);
+
+/* When something is due at any endpoint of a context. */
+lli_ns lli_endpoint_deadline(const struct llm_context *context);
+
+/* Sends what a transmitter has packed. LLM_OK, or LLM_EAGAIN if the transport did not take all. */
+int lli_endpoint_send(struct llm_transmitter *transmitter);
+
+/* Does so for all that packed in a handler: whatever the transport does, or only where it is idle. */
+void lli_endpoint_send_dirty(struct llm_context *context, bool all);
+
+/* Sends one packet that somebody built in a buffer of lli_endpoint_scratch(). */
+void lli_endpoint_post_control(struct lli_endpoint *endpoint, const struct lli_packet *packet, lli_handle group);
+uint8_t *lli_endpoint_scratch(struct lli_endpoint *endpoint);
+void lli_endpoint_flush(struct lli_endpoint *endpoint);
+
+/* Something may be due earlier than was thought. */
+static inline void lli_endpoint_due(struct lli_endpoint *endpoint, lli_ns at)
+{
+    endpoint->deadline = lli_min(endpoint->deadline, at);
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The packets of a session, kept where they were packed so that they can be sent, and sent again, without a copy.
+ *
+ * A ring of bytes holds the packets one behind the other in the order of their numbers, each contiguous and aligned, and a
+ * ring of slots says where each is. The newest packet is open: it is being filled and gets its slot when it is sealed. Room
+ * for a new packet is made by forgetting the oldest, but never one at or beyond `busy`, which the caller names: packets not
+ * yet sent, or still read by the transport.
+ */
+#ifndef LLI_HISTORY_H
+#define LLI_HISTORY_H
+
+#include "arena.h"
+#include "types.h"
+
+/* What is known of a packet; the repair fields belong to repair.c. */
+struct lli_history_slot {
+    uint64_t offset;      /* in the ring of bytes, of the packet's headroom */
+    lli_ns repaired_at;   /* when it was last sent again, 0: never */
+    uint32_t size;        /* bytes of the packet */
+    uint32_t repair_to;   /* index of a member, or LLI_REPAIR_TO_GROUP */
+    bool repair_queued;
+};
+
+struct lli_history {
+    uint8_t *bytes;
+    uint64_t bytes_size;
+    struct lli_history_slot *slots;
+    uint64_t slots_mask;
+    uint32_t packet_max; /* bytes of the largest packet */
+    uint32_t headroom;   /* before each packet */
+    uint32_t stride_max; /* ring bytes that the largest packet takes */
+    uint32_t align;
+    lli_seq trail;       /* the oldest packet */
+    lli_seq next;        /* the packet that is open or will be opened next */
+    uint64_t head;       /* ring offset where the next packet goes */
+};
+
+struct lli_history_config {
+    uint64_t bytes;
+    uint32_t packets; /* a power of two */
+    uint32_t packet_max;
+    uint32_t headroom;
+    uint32_t align;   /* a power of two */
+    lli_seq start;    /* number of the first packet */
+};
+
+/* Places the history in the arena; with a measuring arena nothing else is done. */
+void lli_history_init(struct lli_history *history, const struct lli_history_config *config, struct lli_arena *arena);
+
+/* How many packets of the largest size can be opened one after the other without forgetting busy. */
+uint64_t lli_history_room(const struct lli_history *history, lli_seq busy);
+
+/* Room for the next packet: packet_max bytes, until it is sealed. The caller has seen lli_history_room() be positive. */
+uint8_t *lli_history_open(struct lli_history *history, lli_seq busy);
+
+/* Ends the open packet at its size; it is packet number history->next - 1 then. */
+void lli_history_seal(struct lli_history *history, uint32_t size);
+
+static inline struct lli_history_slot *lli_history_slot(const struct lli_history *history, lli_seq seq)
+{
+    assert(seq >= history->trail && seq < history->next);
+    return &history->slots[seq & history->slots_mask];
+}
+
+static inline uint8_t *lli_history_packet(const struct lli_history *history, lli_seq seq)
+{
+    return history->bytes + lli_history_slot(history, seq)->offset + history->headroom;
+}
+
+#endif

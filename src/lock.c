@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lock of a context whose loop runs on a thread of its own: it lets others in between two polls. */
+#include <sched.h>
+#include <unistd.h>
+
+#include "objects.h"
+
+/* Spins before the waiting thread gives its core away: the holder may need it. */
+enum { LOCK_SPINS = 1000 };
+
+static void lock_take(struct lli_lock *lock)
+{
+    uintptr_t self = (uintptr_t)pthread_self();
+    unsigned mine;
+
+    /* Relaxed: only this thread writes its own name there. */
+    if (atomic_load_explicit(&lock->owner, memory_order_relaxed) == self) {
+        lock->depth++;
+        return;
+    }
+    mine = atomic_fetch_add_explicit(&lock->ticket, 1, memory_order_relaxed);
+    /* Acquire: what the holder before wrote is visible. */
+    for (int spins = 0; atomic_load_explicit(&lock->serving, memory_order_acquire) != mine; spins++)
+        if (spins >= LOCK_SPINS)
+            sched_yield();
+    atomic_store_explicit(&lock->owner, self, memory_order_relaxed);
+    lock->depth = 1;
+}
+
+static void lock_release(struct lli_lock *lock)
+{
+    if (--lock->depth > 0)
+        return;
+    atomic_store_explicit(&lock->owner, 0, memory_order_relaxed);
+    /* Release: what this holder wrote is visible to the next. Only the holder writes serving. */
+    atomic_fetch_add_explicit(&lock->serving, 1, memory_order_release);
+}
+
+/* Relaxed: whoever calls from another thread was told of the context after its loop thread was started. */
+static bool context_is_threaded(const struct llm_context *context)
+{
+    return atomic_load_explicit(&context->threaded, memory_order_relaxed);
+}
+
+void lli_context_enter(struct llm_context *context)
+{
+    if (context_is_threaded(context))
+        lock_take(&context->lock);
+}
+
+void lli_context_leave(struct llm_context *context)
+{
+    if (!context_is_threaded(context))
+        return;
+    /* What this call made due may come before the sleeping loop thread would wake. */
+    if (atomic_load(&context->sleeping) && lli_endpoint_deadline(context) < atomic_load(&context->wakes_at))
+        lli_context_wake(context);
+    lock_release(&context->lock);
+}
+
+void lli_context_wake(struct llm_context *context)
+{
+    const uint64_t one = 1;
+
+    (void)!write(context->wake_fd, &one, sizeof one);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The optional thread that runs a context's loop. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "objects.h"
+
+/* Longest sleep of the loop thread: how late it may notice that it should stop, if the wake-up itself were lost. */
+#define LOOP_SLEEP ((lli_ns)100000000)
+
+static void *loop_main(void *arg)
+{
+    struct llm_context *context = arg;
+
+    while (!atomic_load_explicit(&context->stop, memory_order_relaxed))
+        (void)llm_wait(context, context->options.wait == LLM_WAIT_SPIN ? 0 : LOOP_SLEEP);
+    return NULL;
+}
+
+static int loop_start(struct llm_context *context, int cpu)
+{
+    pthread_attr_t attributes;
+    cpu_set_t cpus;
+    int error;
+
+    pthread_attr_init(&attributes);
+    if (cpu >= 0) {
+        CPU_ZERO(&cpus);
+        CPU_SET((size_t)cpu, &cpus);
+        pthread_attr_setaffinity_np(&attributes, sizeof cpus, &cpus);
+    }
+    atomic_store(&context->stop, false);
+    /* It stays so when the thread is stopped: others may be between taking and releasing the lock then. */
+    atomic_store(&context->threaded, true);
+    error = pthread_create(&context->thread, &attributes, loop_main, context);
+    pthread_attr_destroy(&attributes);
+    if (error == 0) {
+        atomic_store(&context->running, true);
+        return LLM_OK;
+    }
+    return lli_fail(&context->log, error == EINVAL ? LLM_EINVAL : LLM_ESYSTEM, "loop thread on cpu %d: %s", cpu,
+                    strerror(error));
+}
+
+int llm_thread_start(struct llm_context *context, int cpu)
+{
+    if (context == NULL || cpu >= CPU_SETSIZE)
+        return LLM_EINVAL;
+    if (atomic_load(&context->running) || context->in_handler)
+        return LLM_ESTATE;
+    return loop_start(context, cpu);
+}
+
+int llm_thread_stop(struct llm_context *context)
+{
+    if (context == NULL)
+        return LLM_EINVAL;
+    if (!atomic_load(&context->running) || pthread_equal(pthread_self(), context->thread))
+        return LLM_ESTATE;
+    atomic_store(&context->stop, true);
+    lli_context_wake(context);
+    pthread_join(context->thread, NULL);
+    atomic_store(&context->running, false);
+    return LLM_OK;
+}

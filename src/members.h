@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The receivers that a transmitter knows: a fixed table, by the identity that each receiver chose at random. */
+#ifndef LLI_MEMBERS_H
+#define LLI_MEMBERS_H
+
+#include "arena.h"
+#include "types.h"
+#include "wire.h"
+
+#define LLI_MEMBER_NONE UINT32_MAX
+
+struct lli_member {
+    uint64_t id; /* 0: the place is free */
+    lli_ns heard_at;
+    lli_ns rtt; /* smoothed, 0: not measured */
+    lli_seq next;
+    bool done;  /* it has everything up to the end of the session */
+    struct lli_wire_address address;
+};
+
+struct lli_members {
+    struct lli_member *table; /* limit places */
+    uint32_t *index;          /* by identity, into the table: open addressing with linear probing */
+    uint32_t mask;            /* of the index */
+    uint32_t count;
+    uint32_t limit;
+    uint32_t unused;          /* no place before this one is free */
+};
+
+/* Places the table in the arena; limit: the most members. */
+void lli_members_init(struct lli_members *members, uint32_t limit, struct lli_arena *arena);
+
+/* The index of a member, added if it is new and there is room; else LLI_MEMBER_NONE. id is not 0. */
+uint32_t lli_members_add(struct lli_members *members, uint64_t id);
+
+/* Removes one. The others keep their places. */
+void lli_members_del(struct lli_members *members, uint64_t id);
+
+/* Removes those not heard since before; returns how many. */
+uint32_t lli_members_expire(struct lli_members *members, lli_ns before);
+
+/* The greatest smoothed round trip, 0 if none is measured. */
+lli_ns lli_members_rtt(const struct lli_members *members);
+
+/* How many are not done. */
+uint32_t lli_members_waiting(const struct lli_members *members);
+
+#endif

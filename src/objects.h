@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the public handles point to, and how they hang together. */
+#ifndef LLI_OBJECTS_H
+#define LLI_OBJECTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "clock.h"
+#include "endpoint.h"
+#include "log.h"
+#include "memory.h"
+#include "rx_session.h"
+#include "tx_session.h"
+
+enum { LLI_CHANNEL_TEXT_MAX = 256 };
+
+struct llm_topic {
+    struct llm_transmitter *transmitter;
+    struct llm_topic *next;
+    struct lli_pack_topic pack;
+    char name[LLI_WIRE_NAME_MAX + 1];
+};
+
+struct llm_transmitter {
+    struct llm_context *context;
+    struct lli_endpoint *endpoint;
+    struct llm_transmitter *next; /* of the endpoint */
+    struct llm_topic *topics;
+    struct llm_topic *claimed;    /* whose claim is open */
+    struct lli_memory memory;
+    struct lli_tx tx;
+    lli_handle group;
+    lli_ns busy_until;            /* the transport counts as busy before */
+    uint64_t message_bytes_max;
+    lli_ns linger;
+    bool dirty;                   /* packed in a handler, not flushed */
+    char object[LLI_CHANNEL_TEXT_MAX]; /* for statistics */
+};
+
+struct llm_receiver {
+    struct llm_context *context;
+    struct lli_endpoint *endpoint;
+    struct llm_receiver *next; /* of the endpoint */
+    struct llm_handlers handlers;
+    struct lli_memory memory;
+    struct lli_memory rare;
+    struct lli_rx_config config;
+    struct lli_reorder reorder;
+    struct lli_rx_counters counters;
+    uint64_t random;
+    struct lli_rx *sessions;
+    uint32_t sessions_max;
+    uint32_t sessions_used;    /* none behind this one was ever used */
+    struct lli_rx *latest;     /* the session of the latest packet */
+    lli_handle group;
+    bool warned_full;
+    char object[LLI_CHANNEL_TEXT_MAX];
+};
+
+/*
+ * Fair, so that a loop thread which polls without a pause does not keep the others out. Not used before there is such a thread.
+ */
+struct lli_lock {
+    atomic_uint ticket;
+    atomic_uint serving;
+    atomic_uintptr_t owner; /* the thread that holds it, 0: none */
+    unsigned depth;         /* how often: handlers call back into the library */
+};
+
+struct llm_context {
+    struct lli_log log;
+    struct llm_context_options options;
+    struct lli_endpoint *endpoints;
+    int epoll_fd;
+    bool in_handler;
+    bool dirty;      /* some transmitter is */
+    int delivered;   /* by the poll that runs */
+    lli_ns polled_at; /* when the latest poll began */
+
+    /* The loop thread. */
+    struct lli_lock lock;
+    atomic_bool threaded; /* a loop thread was started once: from then on every call takes the lock */
+    atomic_bool running;  /* it runs */
+    atomic_bool stop;
+    atomic_bool sleeping;
+    atomic_uint_fast64_t wakes_at; /* while it sleeps */
+    pthread_t thread;
+    int wake_fd;
+};
+
+/* ---------------------------------------------------------------------------------------------- lock.c */
+
+/* Every public call is between these two. */
+void lli_context_enter(struct llm_context *context);
+void lli_context_leave(struct llm_context *context);
+
+/* Ends the loop thread's sleep. */
+void lli_context_wake(struct llm_context *context);
+
+/* ------------------------------------------------------------------------------------------- context.c */
+
+/* Takes a channel apart for this context, whose wait mode may ask for busy polling. */
+int lli_context_channel(struct llm_context *context, const char *text, const struct llm_options *options,
+                        struct lli_channel *channel);
+
+/* llm_poll() for those who are inside already. */
+int lli_context_poll(struct llm_context *context);
+
+/* ------------------------------------------------------------------------------------------ sessions.c */
+
+/*
+ * Takes a packet for the receiver's group, or for its address (group false), whose header was read. False: the receiver
+ * follows no such session.
+ */
+bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_wire_header *header,
+                        const struct lli_in *in, const uint8_t *body, size_t body_size, lli_ns now);
+
+/* Sends what the sessions want sent, delivers what time made due. */
+void lli_sessions_service(struct llm_receiver *receiver, lli_ns now);
+
+/* When something is due. */
+lli_ns lli_sessions_deadline(const struct llm_receiver *receiver);
+
+/* ------------------------------------------------------------------------------------------ receiver.c */
+
+void lli_receiver_destroy(struct llm_receiver *receiver);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "types.h"
+
+enum option_type { OPTION_u32, OPTION_u64, OPTION_str };
+
+struct option {
+    const char *name;
+    enum option_type type;
+    size_t offset;
+    uint64_t min;
+    uint64_t max;
+    uint64_t value;   /* default of a number */
+    const char *text; /* default of a string */
+};
+
+#define DEFAULT_u32(value) value, ""
+#define DEFAULT_u64(value) value, ""
+#define DEFAULT_str(value) 0, value
+
+static const struct option option_table[] = {
+#define OPTION_ROW(type, name, value, min, max, text) \
+    {#name, OPTION_##type, offsetof(struct llm_options, name), min, max, DEFAULT_##type(value)},
+    LLM_OPTIONS(OPTION_ROW)
+};
+
+enum { OPTION_COUNT = sizeof option_table / sizeof option_table[0] };
+
+static uint64_t option_get(const struct llm_options *options, const struct option *option)
+{
+    const uint8_t *at = (const uint8_t *)options + option->offset;
+    uint32_t narrow;
+    uint64_t wide;
+
+    if (option->type == OPTION_u32) {
+        memcpy(&narrow, at, sizeof narrow);
+        return narrow;
+    }
+    memcpy(&wide, at, sizeof wide);
+    return wide;
+}
+
+static void option_put(struct llm_options *options, const struct option *option, uint64_t value)
+{
+    uint8_t *at = (uint8_t *)options + option->offset;
+    uint32_t narrow = (uint32_t)value;
+
+    if (option->type == OPTION_u32)
+        memcpy(at, &narrow, sizeof narrow);
+    else
+        memcpy(at, &value, sizeof value);
+}
+
+void llm_options_init(struct llm_options *options)
+{
+    memset(options, 0, sizeof *options);
+    options->size = sizeof *options;
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &option_table[i];
+
+        if (option->type == OPTION_str)
+            memcpy((char *)options + option->offset, option->text, strlen(option->text) + 1);
+        else
+            option_put(options, option, option->value);
+    }
+}
+
+int lli_options_import(void *to, size_t known, const void *from, const char *what, const struct lli_log *log)
+{
+    const uint8_t *bytes = from;
+    size_t size;
+
+    memcpy(&size, from, sizeof size);
+    if (size < sizeof size)
+        return lli_fail(log, LLM_EINVAL, "%s: size is %zu: initialise the structure with its _init function", what, size);
+    for (size_t at = known; at < size; at++)
+        if (bytes[at] != 0)
+            return lli_fail(log, LLM_EVERSION, "%s: %zu bytes ask for what libllm %s (%zu bytes) does not have: update it",
+                            what, size, llm_version(), known);
+    memcpy(to, from, size < known ? size : known);
+    memcpy(to, &known, sizeof known);
+    return LLM_OK;
+}
+
+int lli_options_copy(struct llm_options *options, const struct llm_options *user, const struct lli_log *log)
+{
+    llm_options_init(options);
+    if (user == NULL)
+        return LLM_OK;
+    return lli_options_import(options, sizeof *options, user, "struct llm_options", log);
+}
+
+/* A decimal number with an optional K, M or G; false if it is anything else. */
+static bool option_parse(const char *text, uint64_t *value)
+{
+    uint64_t factor = 1;
+    char *end;
+
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    if (errno != 0)
+        return false;
+    if (*end == 'K' || *end == 'M' || *end == 'G') {
+        factor = *end == 'K' ? 1u << 10 : *end == 'M' ? 1u << 20 : 1u << 30;
+        end++;
+    }
+    if (*end != '\0' || *value > UINT64_MAX / factor)
+        return false;
+    *value *= factor;
+    return true;
+}
+
+static int option_check(const struct llm_options *options, const struct option *option, const struct lli_log *log)
+{
+    const char *text = (const char *)options + option->offset;
+
+    if (option->type == OPTION_str) {
+        if (memchr(text, '\0', option->max) == NULL)
+            return lli_fail(log, LLM_EOPTION, "option %s: longer than %d characters", option->name, (int)option->max - 1);
+        return LLM_OK;
+    }
+    if (option_get(options, option) < option->min || option_get(options, option) > option->max)
+        return lli_fail(log, LLM_EOPTION, "option %s: %llu is not between %llu and %llu", option->name,
+                        (unsigned long long)option_get(options, option), (unsigned long long)option->min,
+                        (unsigned long long)option->max);
+    return LLM_OK;
+}
+
+int lli_options_set(struct llm_options *options, const char *key, const char *value, const struct lli_log *log)
+{
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &option_table[i];
+        uint64_t number;
+
+        if (strcmp(key, option->name) != 0)
+            continue;
+        if (option->type == OPTION_str) {
+            if (strlen(value) >= option->max)
+                return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" is longer than %d characters", key, value,
+                                (int)option->max - 1);
+            memcpy((char *)options + option->offset, value, strlen(value) + 1);
+            return LLM_OK;
+        }
+        if (!option_parse(value, &number) || number < option->min || number > option->max)
+            return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" is not a number between %llu and %llu", key, value,
+                            (unsigned long long)option->min, (unsigned long long)option->max);
+        option_put(options, option, number);
+        return LLM_OK;
+    }
+    return lli_fail(log, LLM_EOPTION, "option \"%s\" does not exist: llm_options(7) lists those that do", key);
+}
+
+static int option_order(const char *low, uint64_t low_value, const char *high, uint64_t high_value, const struct lli_log *log)
+{
+    if (low_value <= high_value)
+        return LLM_OK;
+    return lli_fail(log, LLM_EOPTION, "option %s: %llu is more than %s, %llu", low, (unsigned long long)low_value, high,
+                    (unsigned long long)high_value);
+}
+
+static int option_power(const char *name, uint64_t value, const struct lli_log *log)
+{
+    if (lli_is_power_of_two(value))
+        return LLM_OK;
+    return lli_fail(log, LLM_EOPTION, "option %s: %llu is not a power of two", name, (unsigned long long)value);
+}
+
+int lli_options_check(const struct llm_options *o, const struct lli_log *log)
+{
+    int error = LLM_OK;
+
+    for (int i = 0; i < OPTION_COUNT && error == LLM_OK; i++)
+        error = option_check(o, &option_table[i], log);
+    if (error == LLM_OK)
+        error = option_power("history_packets", o->history_packets, log);
+    if (error == LLM_OK)
+        error = option_power("window_packets", o->window_packets, log);
+    if (error == LLM_OK)
+        error = option_order("heartbeat_ns_min", o->heartbeat_ns_min, "heartbeat_ns_max", o->heartbeat_ns_max, log);
+    if (error == LLM_OK)
+        error = option_order("nak_retry_ns_min", o->nak_retry_ns_min, "nak_retry_ns_max", o->nak_retry_ns_max, log);
+    if (error == LLM_OK)
+        error = option_order("silence_ns", o->silence_ns, "session_timeout_ns", o->session_timeout_ns, log);
+    if (error == LLM_OK)
+        error = option_order("heartbeat_ns_max", o->heartbeat_ns_max, "silence_ns", o->silence_ns, log);
+    return error;
+}

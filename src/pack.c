@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pack.h"
+
+void lli_pack_init(struct lli_pack *pack, struct lli_history *history, uint32_t tag)
+{
+    *pack = (struct lli_pack){.history = history, .tag = tag};
+}
+
+uint32_t lli_pack_whole_max(const struct lli_pack *pack)
+{
+    return pack->history->packet_max - LLI_WIRE_HEADER - lli_frame_topic_size(UINT32_MAX) - LLI_WIRE_FRAME_MAX;
+}
+
+/* Opens a packet whose first `first` bytes of body go on with a message begun before. */
+static void pack_open(struct lli_pack *pack, uint32_t first, lli_seq busy)
+{
+    pack->packet = lli_history_open(pack->history, busy);
+    pack->at = pack->packet + LLI_WIRE_HEADER;
+    pack->end = pack->packet + pack->history->packet_max;
+    pack->first = (uint16_t)first;
+    pack->first_number = (uint32_t)pack->number;
+    pack->topic = 0;
+}
+
+static void pack_seal(struct lli_pack *pack)
+{
+    const struct lli_wire_header header = {
+        .type = LLI_WIRE_DATA,
+        .first = pack->first,
+        .tag = pack->tag,
+        .seq = (uint32_t)pack->history->next,
+        .number = pack->first_number,
+    };
+
+    lli_wire_put_header(pack->packet, &header);
+    lli_history_seal(pack->history, (uint32_t)(pack->at - pack->packet));
+    pack->packet = NULL;
+}
+
+/* Fills the open packet to the brim, so that runs of full packets have one size, and seals it. */
+static void pack_seal_full(struct lli_pack *pack)
+{
+    memset(pack->at, LLI_FRAME_PAD, (size_t)(pack->end - pack->at));
+    pack->at = pack->end;
+    pack_seal(pack);
+}
+
+static uint32_t pack_left(const struct lli_pack *pack)
+{
+    return (uint32_t)(pack->end - pack->at);
+}
+
+/* Bytes of frame headers before a message of this topic and size in the open packet. */
+static uint32_t pack_header_size(const struct lli_pack *pack, uint32_t topic, uint32_t size)
+{
+    return (pack->topic == topic ? 0 : lli_frame_topic_size(topic)) + lli_frame_message_size(size);
+}
+
+static void pack_put_topic(struct lli_pack *pack, uint32_t topic)
+{
+    if (pack->topic == topic)
+        return;
+    lli_frame_put_topic(pack->at, topic);
+    pack->at += lli_frame_topic_size(topic);
+    pack->topic = topic;
+}
+
+static void pack_put_header(struct lli_pack *pack, uint32_t topic, uint32_t size)
+{
+    uint32_t header = lli_frame_message_size(size);
+
+    pack_put_topic(pack, topic);
+    lli_frame_put_message(pack->at, header, size);
+    pack->at += header;
+    pack->number++;
+}
+
+/* Where the bytes of a gathered message are taken from. */
+struct gather {
+    const struct iovec *piece;
+    size_t offset;
+};
+
+static void gather_copy(struct gather *gather, uint8_t *to, size_t size)
+{
+    while (size > 0) {
+        size_t left = gather->piece->iov_len - gather->offset;
+        size_t part = left < size ? left : size;
+
+        if (part > 0)
+            memcpy(to, (const uint8_t *)gather->piece->iov_base + gather->offset, part);
+        to += part;
+        size -= part;
+        gather->offset += part;
+        if (gather->offset == gather->piece->iov_len) {
+            gather->piece++;
+            gather->offset = 0;
+        }
+    }
+}
+
+/* Copies a message behind its header, across as many packets as it takes. */
+static void pack_copy(struct lli_pack *pack, const struct iovec *pieces, uint32_t size, lli_seq busy)
+{
+    struct gather gather = {.piece = pieces};
+
+    for (;;) {
+        uint32_t part = size < pack_left(pack) ? size : pack_left(pack);
+        uint32_t body = pack->history->packet_max - LLI_WIRE_HEADER;
+
+        gather_copy(&gather, pack->at, part);
+        pack->at += part;
+        size -= part;
+        if (size == 0)
+            return;
+        pack_seal(pack);
+        pack_open(pack, size < body ? size : body, busy);
+    }
+}
+
+/* Whether a message with its headers may start in the open packet. */
+static bool pack_fits(const struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size)
+{
+    uint32_t header = pack_header_size(pack, topic->id, size);
+
+    if (header + size <= pack_left(pack))
+        return true;
+    if (topic->whole && size <= lli_pack_whole_max(pack))
+        return false;
+    /* At least one byte should follow the header here: a header alone at the end of a packet helps nobody. */
+    return header < pack_left(pack);
+}
+
+/* Whether the history has room for all packets that size more bytes can take, beside the open one. */
+static bool pack_room(const struct lli_pack *pack, uint32_t size, lli_seq busy)
+{
+    uint32_t body = pack->history->packet_max - LLI_WIRE_HEADER;
+    uint64_t needed = (pack->packet == NULL || size > 0 ? 1 : 0) + (size + LLI_WIRE_FRAME_MAX * 2u) / body + 1;
+    uint64_t room = lli_history_room(pack->history, busy);
+
+    /* The open packet was taken out of the room when it was opened, but has no slot yet that would show it. */
+    return room >= needed + (pack->packet != NULL ? 1 : 0);
+}
+
+bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
+                      lli_seq busy)
+{
+    assert(pack->claim == NULL);
+    if (pack->packet == NULL || pack_left(pack) < size + 2 * LLI_WIRE_FRAME_MAX) {
+        if (!pack_room(pack, size, busy))
+            return false;
+        if (pack->packet != NULL && !pack_fits(pack, topic, size)) {
+            if (topic->whole)
+                pack_seal(pack);
+            else
+                pack_seal_full(pack);
+        }
+        if (pack->packet == NULL)
+            pack_open(pack, 0, busy);
+    }
+    pack_put_header(pack, topic->id, size);
+    pack_copy(pack, pieces, size, busy);
+    return true;
+}
+
+/* Makes sure that size bytes can follow in the open packet, sealing it and opening another if need be. */
+static bool pack_reserve(struct lli_pack *pack, uint32_t size, lli_seq busy)
+{
+    if (pack->packet != NULL && pack_left(pack) >= size)
+        return true;
+    if (!pack_room(pack, 0, busy))
+        return false;
+    if (pack->packet != NULL)
+        pack_seal(pack);
+    pack_open(pack, 0, busy);
+    return true;
+}
+
+uint8_t *lli_pack_claim(struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size, lli_seq busy)
+{
+    assert(pack->claim == NULL && size <= lli_pack_whole_max(pack));
+    if (!pack_reserve(pack, lli_frame_topic_size(topic->id) + lli_frame_message_size(size) + size, busy))
+        return NULL;
+    /* A topic frame without a message behind it says nothing, so it may stay if the claim is given up. */
+    pack_put_topic(pack, topic->id);
+    pack->claim = pack->at;
+    pack->claim_size = size;
+    pack->claim_header = lli_frame_message_size(size);
+    return pack->claim + pack->claim_header;
+}
+
+void lli_pack_commit(struct lli_pack *pack, uint32_t size)
+{
+    assert(pack->claim != NULL && size <= pack->claim_size);
+    lli_frame_put_message(pack->claim, pack->claim_header, size);
+    pack->at = pack->claim + pack->claim_header + size;
+    pack->claim = NULL;
+    pack->number++;
+}
+
+void lli_pack_abort(struct lli_pack *pack)
+{
+    assert(pack->claim != NULL);
+    pack->claim = NULL;
+}
+
+bool lli_pack_announce(struct lli_pack *pack, uint32_t topic, const char *name, size_t name_size, lli_seq busy)
+{
+    assert(pack->claim == NULL);
+    if (!pack_reserve(pack, (uint32_t)(LLI_FRAME_ANNOUNCE_HEAD + name_size), busy))
+        return false;
+    lli_frame_put_announcement(pack->at, topic, name, name_size);
+    pack->at += LLI_FRAME_ANNOUNCE_HEAD + name_size;
+    return true;
+}
+
+void lli_pack_flush(struct lli_pack *pack)
+{
+    if (lli_pack_pending(pack) && pack->claim == NULL)
+        pack_seal(pack);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packetization: puts messages one behind the other into the open packet of a history, and goes on in the next packet when it
+ * is full, so that under load every packet is full (docs/protocol.md section 3).
+ */
+#ifndef LLI_PACK_H
+#define LLI_PACK_H
+
+#include <sys/uio.h>
+
+#include "history.h"
+#include "wire.h"
+
+struct lli_pack {
+    struct lli_history *history;
+    uint8_t *packet;      /* the open packet, NULL if there is none */
+    uint8_t *at;          /* where its next frame goes */
+    uint8_t *end;
+    uint8_t *claim;       /* where a claimed message's frame begins, NULL without a claim */
+    uint32_t claim_size;
+    uint32_t claim_header;
+    uint32_t tag;
+    uint32_t topic;       /* of the next message in the open packet, unless a frame says otherwise */
+    uint32_t first_number; /* for the open packet's header */
+    uint16_t first;
+    uint64_t number;      /* of the next message */
+};
+
+struct lli_pack_topic {
+    uint32_t id;
+    bool whole; /* its messages do not span packets if they fit into one */
+};
+
+void lli_pack_init(struct lli_pack *pack, struct lli_history *history, uint32_t tag);
+
+/* The longest message that can lie in one packet, on any topic. */
+uint32_t lli_pack_whole_max(const struct lli_pack *pack);
+
+/*
+ * Packs a message of size bytes, gathered from pieces, sealing packets as they fill. False, with nothing changed, if the
+ * history has no room for it without forgetting busy. No claim may be open.
+ */
+bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
+                      lli_seq busy);
+
+/* Room for a message of up to lli_pack_whole_max() bytes inside the open packet; NULL if the history has none. */
+uint8_t *lli_pack_claim(struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size, lli_seq busy);
+
+/* Makes the first size bytes of the claim a message, or gives the claim up. */
+void lli_pack_commit(struct lli_pack *pack, uint32_t size);
+void lli_pack_abort(struct lli_pack *pack);
+
+/* Announces a topic in the stream. False if the history has no room. */
+bool lli_pack_announce(struct lli_pack *pack, uint32_t topic, const char *name, size_t name_size, lli_seq busy);
+
+/* Seals the open packet if anything is in it and no claim is open. */
+void lli_pack_flush(struct lli_pack *pack);
+
+/* Whether anything is packed that is not sealed yet. */
+static inline bool lli_pack_pending(const struct lli_pack *pack)
+{
+    return pack->packet != NULL && pack->at > pack->packet + LLI_WIRE_HEADER;
+}
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public side of a receiver, and the table of the sessions that it follows. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "objects.h"
+#include "options.h"
+
+void llm_handlers_init(struct llm_handlers *handlers)
+{
+    *handlers = (struct llm_handlers){.size = sizeof *handlers};
+}
+
+/* ------------------------------------------------------------------------------------------------ open */
+
+static void receiver_configure(struct llm_receiver *receiver, const struct llm_options *options)
+{
+    receiver->sessions_max = options->sessions_max;
+    receiver->random = lli_entropy();
+    receiver->config = (struct lli_rx_config){
+        .receiver = lli_entropy() | 1,
+        .window_packets = options->window_packets,
+        .topics_max = options->topics_max,
+        .message_bytes_max = options->message_bytes_max,
+        .nak_delay = options->nak_delay_ns,
+        .nak_receivers_immediate = options->nak_receivers_immediate,
+        .nak_backoff_min = options->nak_backoff_ns_min,
+        .nak_retry_min = options->nak_retry_ns_min,
+        .nak_retry_max = options->nak_retry_ns_max,
+        .nak_giveup = options->nak_giveup_ns,
+        .status = options->status_ns,
+        .silence = options->silence_ns,
+        .timeout = options->session_timeout_ns,
+        .address = receiver->endpoint->address,
+    };
+}
+
+static void receiver_layout(struct llm_receiver *receiver, uint64_t reorder_bytes, struct lli_arena *arena,
+                            struct lli_arena *rare)
+{
+    lli_reorder_init(&receiver->reorder, reorder_bytes, receiver->endpoint->caps.payload_max, arena);
+    for (uint32_t i = 0; i < receiver->sessions_max; i++)
+        lli_rx_init(&receiver->sessions[i], &receiver->config, &receiver->reorder, &receiver->counters, &receiver->random,
+                    arena, rare);
+}
+
+static int receiver_place(struct llm_receiver *receiver, const struct llm_options *options)
+{
+    const struct llm_context *context = receiver->context;
+    struct lli_memory_policy policy = {
+        .huge_pages = context->options.huge_pages,
+        .populate = true,
+        .numa_node = context->options.numa_node >= 0 ? context->options.numa_node : receiver->endpoint->caps.numa_node,
+    };
+    struct lli_arena arena = {.memory = NULL}, rare = {.memory = NULL};
+    int error;
+
+    receiver_configure(receiver, options);
+    receiver->sessions = calloc(receiver->sessions_max, sizeof *receiver->sessions);
+    if (receiver->sessions == NULL)
+        return lli_fail(&context->log, LLM_ENOMEM, "no memory for %u sessions", receiver->sessions_max);
+    receiver_layout(receiver, options->reorder_bytes, &arena, &rare);
+    error = lli_memory_map(&receiver->memory, arena.used, &policy, &context->log);
+    if (error != LLM_OK)
+        return error;
+    /* Room for the longest messages and many names in every session: touched only when they come. */
+    policy.populate = policy.huge_pages = false;
+    error = lli_memory_map(&receiver->rare, rare.used, &policy, &context->log);
+    if (error != LLM_OK)
+        return error;
+    arena = (struct lli_arena){.memory = receiver->memory.base};
+    rare = (struct lli_arena){.memory = receiver->rare.base};
+    receiver_layout(receiver, options->reorder_bytes, &arena, &rare);
+    return LLM_OK;
+}
+
+static void receiver_free(struct llm_receiver *receiver)
+{
+    lli_memory_unmap(&receiver->memory);
+    lli_memory_unmap(&receiver->rare);
+    free(receiver->sessions);
+    free(receiver);
+}
+
+static int receiver_open(struct llm_context *context, const char *text, const struct llm_options *options,
+                         const struct llm_handlers *handlers, struct llm_receiver **result)
+{
+    struct lli_channel channel;
+    struct lli_group group;
+    struct llm_receiver *receiver;
+    int error = lli_context_channel(context, text, options, &channel);
+
+    if (error != LLM_OK)
+        return error;
+    receiver = calloc(1, sizeof *receiver);
+    if (receiver == NULL)
+        return lli_fail(&context->log, LLM_ENOMEM, "no memory for a receiver");
+    receiver->context = context;
+    (void)snprintf(receiver->object, sizeof receiver->object, "receiver %.230s", text);
+    llm_handlers_init(&receiver->handlers);
+    error = lli_options_import(&receiver->handlers, sizeof receiver->handlers, handlers, "struct llm_handlers", &context->log);
+    if (error != LLM_OK)
+        goto free_receiver;
+    error = lli_endpoint_open(context, &channel, &receiver->endpoint);
+    if (error != LLM_OK)
+        goto free_receiver;
+    error = receiver_place(receiver, &channel.options);
+    if (error != LLM_OK)
+        goto close_endpoint;
+    group = (struct lli_group){channel.host, channel.port, &channel.options};
+    error = receiver->endpoint->transport->join(receiver->endpoint->instance, &group, LLI_JOIN_RECEIVE, &receiver->group);
+    if (error != LLM_OK)
+        goto close_endpoint;
+    receiver->next = receiver->endpoint->receivers;
+    receiver->endpoint->receivers = receiver;
+    *result = receiver;
+    return LLM_OK;
+
+close_endpoint:
+    lli_endpoint_close(receiver->endpoint);
+free_receiver:
+    receiver_free(receiver);
+    return error;
+}
+
+int llm_receiver_open(struct llm_context *context, const char *channel, const struct llm_options *options,
+                      const struct llm_handlers *handlers, struct llm_receiver **receiver)
+{
+    int error = LLM_ESTATE;
+
+    if (context == NULL || channel == NULL || handlers == NULL || receiver == NULL)
+        return LLM_EINVAL;
+    lli_context_enter(context);
+    if (!context->in_handler)
+        error = receiver_open(context, channel, options, handlers, receiver);
+    lli_context_leave(context);
+    return error;
+}
+
+/* ----------------------------------------------------------------------------------------------- close */
+
+void lli_receiver_destroy(struct llm_receiver *receiver)
+{
+    struct lli_endpoint *endpoint = receiver->endpoint;
+    struct llm_receiver **link = &endpoint->receivers;
+    struct lli_packet packet;
+    uint8_t *buffer;
+
+    for (uint32_t i = 0; i < receiver->sessions_used; i++) {
+        /* The transmitter need not wait for this receiver any longer. */
+        buffer = lli_endpoint_scratch(endpoint);
+        if (buffer != NULL && lli_rx_leave(&receiver->sessions[i], buffer, &packet))
+            lli_endpoint_post_control(endpoint, &packet, receiver->group);
+    }
+    lli_endpoint_flush(endpoint);
+    while (*link != receiver)
+        link = &(*link)->next;
+    *link = receiver->next;
+    endpoint->transport->leave(endpoint->instance, receiver->group, LLI_JOIN_RECEIVE);
+    lli_endpoint_close(endpoint);
+    receiver_free(receiver);
+}
+
+int llm_receiver_close(struct llm_receiver **handle)
+{
+    struct llm_context *context;
+    int error = LLM_ESTATE;
+
+    if (handle == NULL || *handle == NULL)
+        return LLM_OK;
+    context = (*handle)->context;
+    lli_context_enter(context);
+    if (!context->in_handler) {
+        lli_receiver_destroy(*handle);
+        *handle = NULL;
+        error = LLM_OK;
+    }
+    lli_context_leave(context);
+    return error;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The only file that names the transports. */
+#include <stdio.h>
+#include <string.h>
+
+#include "transport.h"
+
+extern const struct lli_transport lli_transport_udp;
+extern const struct lli_transport lli_transport_loop;
+extern const struct lli_transport lli_transport_impair;
+
+static const struct lli_transport *const registry[] = {
+    &lli_transport_udp,
+    &lli_transport_loop,
+};
+
+static const struct lli_transport *registry_plain(const char *scheme)
+{
+    for (size_t i = 0; i < sizeof registry / sizeof registry[0]; i++)
+        if (strcmp(scheme, registry[i]->scheme) == 0)
+            return registry[i];
+    return NULL;
+}
+
+const struct lli_transport *lli_transport_find(const char *scheme)
+{
+    const size_t prefix = strlen("impair+");
+
+    if (strncmp(scheme, "impair+", prefix) == 0)
+        return registry_plain(scheme + prefix) == NULL ? NULL : &lli_transport_impair;
+    return registry_plain(scheme);
+}
+
+void lli_transport_names(char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof registry / sizeof registry[0] && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", registry[i]->scheme);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a followed session gives its receiver: messages and events, in order. */
+#include "rx_internal.h"
+
+static bool rx_event(const struct lli_rx *rx, enum llm_event_kind kind, struct lli_item *item)
+{
+    item->kind = LLI_ITEM_EVENT;
+    item->event = (struct llm_event){.kind = kind, .session = rx->session};
+    return true;
+}
+
+static bool rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item)
+{
+    (void)rx_event(rx, LLM_EVENT_TOPIC_NEW, item);
+    item->kind = LLI_ITEM_TOPIC;
+    item->event.topic_id = topic;
+    item->event.topic = lli_topics_name(&rx->topics, topic);
+    return true;
+}
+
+/* What happened to the session, but not in its stream. */
+static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
+{
+    if (rx->tell_new) {
+        rx->tell_new = false;
+        (void)rx_event(rx, LLM_EVENT_SESSION_NEW, item);
+        item->event.first = rx->first;
+        return true;
+    }
+    if (rx->tell_silent) {
+        rx->tell_silent = false;
+        return rx_event(rx, LLM_EVENT_HEARTBEAT_LOST, item);
+    }
+    if (rx->tell_resumed) {
+        rx->tell_resumed = false;
+        return rx_event(rx, LLM_EVENT_RESUMED, item);
+    }
+    /* Topics that a query taught; those announced in the stream were given there. */
+    while (rx->topics_told < rx->topics.known) {
+        uint32_t topic = rx->topics_told++;
+
+        if (!(rx->topics.flags[topic] & LLI_TOPICS_TOLD))
+            return rx_topic_item(rx, topic, item);
+    }
+    return false;
+}
+
+static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum llm_reason reason, struct lli_item *item)
+{
+    (void)rx_event(rx, LLM_EVENT_GAP, item);
+    item->event.reason = reason;
+    item->event.first = lost->number;
+    item->event.last = lost->last;
+    item->event.packets = rx->lost_run;
+    rx->lost_run = 0;
+    rx->counters->gaps++;
+    rx->counters->messages_lost += lost->last + 1 - lost->number;
+    return true;
+}
+
+static bool rx_message_item(struct lli_rx *rx, const struct lli_unpacked *unpacked, struct lli_item *item)
+{
+    const char *name = lli_topics_name(&rx->topics, unpacked->topic);
+
+    if (lli_topics_is_refused(&rx->topics, unpacked->topic)) {
+        rx->counters->messages_refused++;
+        return false;
+    }
+    if (name[0] == '\0')
+        rx->counters->topics_unknown++;
+    rx->counters->messages_delivered++;
+    item->kind = LLI_ITEM_MESSAGE;
+    item->message = (struct llm_message){
+        .data = unpacked->data,
+        .size = unpacked->size,
+        .topic_id = unpacked->topic,
+        .topic = name,
+        .number = unpacked->number,
+        .session = rx->session,
+        .received_at = rx->stamp_ns,
+    };
+    return true;
+}
+
+/* The next item of the packet that is being unpacked. */
+static bool rx_next_unpacked(struct lli_rx *rx, struct lli_item *item)
+{
+    struct lli_unpacked unpacked;
+
+    for (;;) {
+        lli_unpack_next(&rx->unpack, &unpacked);
+        switch (unpacked.kind) {
+        case LLI_UNPACK_NONE:
+            return false;
+        case LLI_UNPACK_MESSAGE:
+            if (rx_message_item(rx, &unpacked, item))
+                return true;
+            break;
+        case LLI_UNPACK_ANNOUNCE:
+            if (lli_topics_add(&rx->topics, unpacked.topic, unpacked.data, unpacked.size)) {
+                rx->topics.flags[unpacked.topic] |= LLI_TOPICS_TOLD;
+                return rx_topic_item(rx, unpacked.topic, item);
+            }
+            break;
+        case LLI_UNPACK_LOST:
+            if (rx->lost_run == 0 && unpacked.last + 1 == unpacked.number)
+                break;
+            return rx_gap_item(rx, &unpacked, rx->lost_run > 0 ? rx->lost_reason : LLM_REASON_GONE, item);
+        case LLI_UNPACK_TOO_LONG:
+            return rx_gap_item(rx, &unpacked, LLM_REASON_TOO_LONG, item);
+        }
+    }
+}
+
+/* Gives packets up. */
+static void rx_lose(struct lli_rx *rx, uint64_t packets, enum llm_reason reason)
+{
+    rx->lost_run += packets;
+    rx->lost += (uint32_t)packets;
+    rx->lost_reason = reason;
+    rx->counters->packets_lost += packets;
+}
+
+/* Why the missing packet next in order has to be given up; LLM_REASON_NONE: it has not. */
+static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
+{
+    const struct lli_gap *gap = &rx->gap;
+    const struct lli_gap_slot *slot = &gap->slots[gap->next & gap->mask];
+
+    if (gap->next < rx->gone_below)
+        return rx->overrun ? LLM_REASON_OVERRUN : LLM_REASON_GONE;
+    if (rx->end_reason != LLM_REASON_NONE)
+        return rx->end_reason;
+    /* What only heartbeats told of is never given up by time: section 4.3. */
+    if (gap->next < gap->received && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
+        return LLM_REASON_TIMEOUT;
+    return LLM_REASON_NONE;
+}
+
+/* Unpacks the next held packet, or passes over what is lost; false if the next packet in order is still to come. */
+static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
+{
+    struct lli_gap *gap = &rx->gap;
+    enum llm_reason reason = LLM_REASON_NONE;
+
+    if (gap->next < gap->end && lli_gap_is_present(gap, gap->next)) {
+        struct lli_wire_header header;
+        const uint8_t *packet, *body;
+        size_t body_size;
+        uint32_t size;
+
+        rx->current_cell = *lli_rx_cell(rx, gap->next);
+        packet = lli_reorder_get(rx->reorder, rx->current_cell, &size);
+        /* It was read when it came, so it can be read again. */
+        (void)lli_wire_get_header(packet, size, &header, &body, &body_size);
+        lli_gap_advance(gap);
+        lli_unpack_begin(&rx->unpack, &header, body, body_size);
+        return true;
+    }
+    while (gap->next < gap->end && !lli_gap_is_present(gap, gap->next) &&
+           (reason = rx_is_lost(rx, now)) != LLM_REASON_NONE) {
+        lli_gap_advance(gap);
+        rx_lose(rx, 1, reason);
+    }
+    if (gap->next == gap->end && gap->next < rx->gone_below) {
+        rx_lose(rx, rx->gone_below - gap->next, rx->overrun ? LLM_REASON_OVERRUN : LLM_REASON_GONE);
+        lli_gap_reset(gap, rx->gone_below);
+    }
+    if (gap->next == gap->end && gap->next < rx->heartbeat.lead && rx->end_reason != LLM_REASON_NONE) {
+        rx_lose(rx, rx->heartbeat.lead - gap->next, rx->end_reason);
+        lli_gap_reset(gap, rx->heartbeat.lead);
+    }
+    if (rx->lost_run > 0 && !rx->unpack.broken) {
+        lli_unpack_break(&rx->unpack);
+        /* Announcements may have been among what was lost. */
+        lli_rx_learn(rx, now, true);
+    }
+    return gap->next < gap->end && lli_gap_is_present(gap, gap->next);
+}
+
+/* Once everything before the end is told: what was lost at the very end, then the end itself. */
+static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+{
+    struct lli_unpacked lost;
+    bool ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
+
+    if (rx->gap.next < rx->heartbeat.lead || rx->gap.next < rx->gap.end)
+        return false;
+    if (rx->lost_run > 0) {
+        /* The heartbeat's number of messages is that of its lead; if more was lost behind it, the next one will tell. */
+        if (rx->gap.next > rx->heartbeat.lead && rx->end_reason == LLM_REASON_NONE)
+            return false;
+        if (lli_unpack_lost_before(&rx->unpack, lli_max(rx->heartbeat.messages, rx->unpack.number), &lost)) {
+            /* The next packet may still go on with a message that was lost. */
+            lli_unpack_break(&rx->unpack);
+            return rx_gap_item(rx, &lost, rx->lost_reason, item);
+        }
+    }
+    if (rx->end_reason == LLM_REASON_NONE && !ended)
+        return false;
+    /* A message that never became whole, without a packet missing: the packets contradicted each other. */
+    if (rx->unpack.assembling || (ended && rx->unpack.number < rx->heartbeat.messages)) {
+        lli_unpack_break(&rx->unpack);
+        (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->heartbeat.messages, rx->unpack.number), &lost);
+        if (lost.last + 1 > lost.number)
+            return rx_gap_item(rx, &lost, rx->end_reason != LLM_REASON_NONE ? rx->end_reason : LLM_REASON_GONE, item);
+    }
+    (void)rx_event(rx, LLM_EVENT_SESSION_END, item);
+    item->event.reason = rx->end_reason != LLM_REASON_NONE ? rx->end_reason : LLM_REASON_CLOSED;
+    item->event.first = rx->unpack.number;
+    rx->counters->sessions_ended++;
+    lli_rx_drop_packets(rx);
+    rx->state = LLI_RX_ENDED;
+    rx->query_at = LLI_NEVER;
+    if (ended)
+        lli_rx_status_soon(rx, now);
+    return true;
+}
+
+static void rx_go_on(struct lli_rx *rx, lli_ns now)
+{
+    if (rx->end_reason == LLM_REASON_NONE)
+        lli_rx_extend(rx, rx->heartbeat.lead, now);
+    if (rx->chased && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
+        rx->chased = false;
+    if (rx->learning && (rx->topics.known >= rx->topics_wanted || rx->end_reason != LLM_REASON_NONE))
+        rx->learning = false;
+}
+
+bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+{
+    if (rx->state != LLI_RX_LIVE)
+        return false;
+    for (;;) {
+        if (rx->tell_new || rx->tell_silent || rx->tell_resumed || rx->topics_told < rx->topics.known)
+            if (rx_next_news(rx, item))
+                return true;
+        if (rx_next_unpacked(rx, item))
+            return true;
+        if (rx->current_cell != LLI_REORDER_NONE) {
+            lli_reorder_free(rx->reorder, rx->current_cell);
+            rx->current_cell = LLI_REORDER_NONE;
+        }
+        rx->counters->data_malformed += rx->unpack.malformed;
+        rx->unpack.malformed = 0;
+        rx_go_on(rx, now);
+        if (rx->learning)
+            return false;
+        if (!rx_next_packet(rx, now))
+            return rx_next_end(rx, now, item);
+    }
+}

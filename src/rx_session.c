@@ -1,0 +1,642 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rx_internal.h"
+
+#include <math.h>
+
+/* A query is repeated this often before the session goes on without the names. */
+enum { RX_QUERIES = 16 };
+
+/* A session is not silent before it missed this many of the heartbeats that it promised. */
+enum { RX_HEARTBEATS_MISSED = 5 };
+
+/*
+ * Packets are asked for only as far as there is memory to hold them, and this many beyond: what comes in order needs none,
+ * but what comes behind another loss is dropped and has to be sent again.
+ */
+enum { RX_ASK_AHEAD = 16 };
+
+/* No heartbeat is on its way for longer. */
+#define RX_OVERTAKEN ((lli_ns)1000000000)
+
+void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct lli_reorder *reorder,
+                 struct lli_rx_counters *counters, uint64_t *random, struct lli_arena *arena, struct lli_arena *rare)
+{
+    *rx = (struct lli_rx){.config = config, .reorder = reorder, .counters = counters, .random = random};
+    lli_gap_init(&rx->gap, config->window_packets, arena);
+    rx->cells = lli_arena_take(arena, config->window_packets * sizeof *rx->cells, 64);
+    lli_topics_init(&rx->topics, config->topics_max, rare);
+    lli_unpack_init(&rx->unpack, lli_arena_take(rare, config->message_bytes_max, 4096), config->message_bytes_max);
+}
+
+void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
+{
+    assert(rx->state == LLI_RX_FREE);
+    rx->state = LLI_RX_JOINING;
+    rx->tag = tag;
+    rx->session = 0;
+    rx->current_cell = LLI_REORDER_NONE;
+    rx->heartbeat = (struct lli_wire_heartbeat){.session = 0};
+    rx->heartbeat_at = 0;
+    rx->gone_below = 0;
+    rx->overrun = rx->chased = rx->silent = rx->learning = false;
+    rx->heard_at = now;
+    rx->repair_rtt = 0;
+    rx->status_at = rx->query_at = LLI_NEVER;
+    rx->query_tries = 0;
+    rx->topics_wanted = rx->topics_told = 0;
+    rx->lost_run = 0;
+    rx->naks = rx->lost = 0;
+    rx->tell_new = rx->tell_resumed = rx->tell_silent = false;
+    rx->end_reason = LLM_REASON_NONE;
+    lli_topics_reset(&rx->topics);
+    lli_unpack_reset(&rx->unpack, 0);
+    lli_gap_reset(&rx->gap, 0);
+}
+
+void lli_rx_drop_packets(struct lli_rx *rx)
+{
+    for (lli_seq seq = rx->gap.next; seq < rx->gap.end; seq++)
+        if (lli_gap_is_present(&rx->gap, seq))
+            lli_reorder_free(rx->reorder, *lli_rx_cell(rx, seq));
+    if (rx->current_cell != LLI_REORDER_NONE)
+        lli_reorder_free(rx->reorder, rx->current_cell);
+    rx->current_cell = LLI_REORDER_NONE;
+    lli_gap_reset(&rx->gap, rx->gap.next);
+    lli_unpack_reset(&rx->unpack, rx->unpack.number);
+}
+
+void lli_rx_stop(struct lli_rx *rx)
+{
+    if (rx->state == LLI_RX_FREE)
+        return;
+    lli_rx_drop_packets(rx);
+    rx->state = LLI_RX_FREE;
+}
+
+void lli_rx_refuse(struct lli_rx *rx)
+{
+    lli_rx_drop_packets(rx);
+    rx->state = LLI_RX_REFUSED;
+    rx->counters->sessions_refused++;
+}
+
+void lli_rx_topic_refuse(struct lli_rx *rx, uint32_t topic)
+{
+    if (topic < rx->topics.limit)
+        rx->topics.flags[topic] |= LLI_TOPICS_REFUSED;
+}
+
+/* ------------------------------------------------------------------------------------------------- time */
+
+/* Whether enough receivers share the session that they must not all answer at once. */
+static bool rx_is_crowded(const struct lli_rx *rx)
+{
+    return rx->heartbeat.receivers > rx->config->nak_receivers_immediate;
+}
+
+static lli_ns rx_rtt(const struct lli_rx *rx)
+{
+    return lli_max(rx->heartbeat.rtt_ns, rx->repair_rtt);
+}
+
+/*
+ * How long to wait before the first NAK of a gap. With many receivers the back-off is drawn from a truncated exponential
+ * distribution over a few round trips, so that one of those who share a loss is likely to be clearly the first (Nonnenmacher
+ * and Biersack, "Scalable feedback for large groups", 1999; docs/protocol.md section 5.1).
+ */
+static lli_ns rx_nak_delay(struct lli_rx *rx)
+{
+    lli_ns range = lli_max(rx->config->nak_backoff_min, 4 * (lli_ns)rx->heartbeat.rtt_ns);
+    double receivers = rx->heartbeat.receivers;
+    double lambda, uniform;
+
+    if (!rx_is_crowded(rx))
+        return rx->config->nak_delay;
+    lambda = log(receivers) + 1;
+    uniform = (double)(lli_random(rx->random) >> 11) * 0x1p-53;
+    return rx->config->nak_delay + (lli_ns)((double)range / lambda * log1p(uniform * (exp(lambda) - 1)));
+}
+
+/* The distance of status reports grows with their number, so that their sum does not (section 7). */
+static lli_ns rx_status_interval(const struct lli_rx *rx)
+{
+    return rx->config->status * lli_max(1, rx->heartbeat.receivers / 10);
+}
+
+void lli_rx_status_soon(struct lli_rx *rx, lli_ns now)
+{
+    lli_ns spread = rx_is_crowded(rx) ? lli_random_below(rx->random, rx_status_interval(rx)) : 0;
+
+    rx->status_at = lli_min(rx->status_at, now + spread);
+}
+
+static lli_ns rx_silent_at(const struct lli_rx *rx)
+{
+    lli_ns promised = (lli_ns)rx->heartbeat.interval_us * 1000 * RX_HEARTBEATS_MISSED;
+
+    return rx->heard_at + lli_max(rx->config->silence, promised);
+}
+
+static void rx_heard(struct lli_rx *rx, lli_ns now)
+{
+    rx->heard_at = now;
+    if (rx->silent) {
+        rx->silent = false;
+        rx->tell_resumed = true;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------- data in */
+
+/* Where the packet stands, before it is unpacked. */
+struct rx_data {
+    const struct lli_wire_header *header;
+    const uint8_t *packet;
+    size_t packet_size;
+    const uint8_t *body;
+    size_t body_size;
+};
+
+void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now)
+{
+    uint64_t missing = rx->gap.missing;
+
+    if (end <= rx->gap.end)
+        return;
+    lli_gap_extend(&rx->gap, end, now, now + rx_nak_delay(rx));
+    rx->counters->packets_missed += rx->gap.missing - missing;
+}
+
+/* A packet that was missing came: was it asked for, and how long did the answer take? */
+static void rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
+{
+    const struct lli_gap_slot *slot = &rx->gap.slots[seq & rx->gap.mask];
+    lli_ns elapsed = now - slot->since;
+
+    if (slot->tries == 0)
+        return;
+    rx->counters->packets_recovered++;
+    /* A queue at the transmitter, or a clock that jumped, must not keep NAKs back for long. */
+    elapsed = lli_min(elapsed, rx->config->nak_retry_max);
+    /* Only the first try tells which NAK it answers (Karn's rule). */
+    if (slot->tries == 1)
+        rx->repair_rtt = rx->repair_rtt == 0 ? elapsed : (rx->repair_rtt * 7 + elapsed) / 8;
+}
+
+/* Gives up the packet furthest ahead, if it is behind seq: what is nearer its turn frees its memory sooner. */
+static void rx_make_room(struct lli_rx *rx, lli_seq seq, lli_ns now)
+{
+    lli_seq last = rx->gap.received - 1;
+
+    while (last > seq && !lli_gap_is_present(&rx->gap, last))
+        last--;
+    if (last <= seq)
+        return;
+    lli_reorder_free(rx->reorder, *lli_rx_cell(rx, last));
+    lli_gap_forget(&rx->gap, last, now, now + lli_max(rx->config->nak_retry_min, 2 * rx_rtt(rx)));
+}
+
+/* Holds a copy of a packet until its turn; false if no memory is free. */
+static bool rx_hold(struct lli_rx *rx, lli_seq seq, const struct rx_data *data)
+{
+    uint32_t cell = lli_reorder_put(rx->reorder, data->packet, (uint32_t)data->packet_size);
+
+    if (cell == LLI_REORDER_NONE) {
+        rx->counters->reorder_full++;
+        return false;
+    }
+    *lli_rx_cell(rx, seq) = cell;
+    (void)lli_gap_receive(&rx->gap, seq);
+    return true;
+}
+
+/* Before the first heartbeat: packets are held from the first one on, so that a session's beginning is not missed. */
+static void rx_input_joining(struct lli_rx *rx, const struct rx_data *data, lli_ns now)
+{
+    bool empty = rx->gap.end == rx->gap.next;
+    lli_seq seq = empty ? data->header->seq : lli_seq_extend(rx->gap.next, data->header->seq);
+
+    if (empty || seq >= rx->gap.next + lli_gap_window(&rx->gap)) {
+        lli_rx_drop_packets(rx);
+        /* The high half of the number comes with the heartbeat; until then one lap up, so that none is negative. */
+        seq = (uint64_t)1 << 32 | data->header->seq;
+        lli_gap_reset(&rx->gap, seq);
+    } else if (seq < rx->gap.next) {
+        return;
+    }
+    lli_gap_extend(&rx->gap, seq + 1, now, LLI_NEVER);
+    if (!lli_gap_is_present(&rx->gap, seq))
+        (void)rx_hold(rx, seq, data);
+    /* The first packet says where the session begins, so nothing is held without it. */
+    if (!lli_gap_is_present(&rx->gap, rx->gap.next))
+        lli_gap_reset(&rx->gap, rx->gap.next);
+}
+
+static bool rx_input_data(struct lli_rx *rx, const struct rx_data *data, lli_ns now)
+{
+    struct lli_gap *gap = &rx->gap;
+    lli_seq seq = lli_seq_extend(gap->next, data->header->seq);
+
+    if (seq == gap->next && !rx->learning && lli_gap_in_order(gap, seq)) {
+        lli_unpack_begin(&rx->unpack, data->header, data->body, data->body_size);
+        return true;
+    }
+    if (seq < gap->next) {
+        rx->counters->packets_duplicate++;
+        return false;
+    }
+    if (seq >= gap->next + lli_gap_window(gap)) {
+        rx->counters->window_overflow++;
+        return true;
+    }
+    if (seq < gap->end && lli_gap_is_present(gap, seq)) {
+        rx->counters->packets_duplicate++;
+        return false;
+    }
+    if (seq > gap->next)
+        rx->counters->packets_reordered++;
+    lli_rx_extend(rx, seq, now);
+    lli_gap_extend(gap, seq + 1, now, now + rx->config->nak_retry_min);
+    if (seq != gap->next || rx->learning) {
+        if (rx->reorder->used == rx->reorder->count)
+            rx_make_room(rx, seq, now);
+        if (rx_hold(rx, seq, data))
+            rx_note_repair(rx, seq, now);
+        else
+            lli_gap_refuse(gap, seq, now + lli_max(rx->config->nak_retry_min, 2 * rx_rtt(rx)));
+        return true;
+    }
+    rx_note_repair(rx, seq, now);
+    (void)lli_gap_receive(gap, seq);
+    lli_gap_advance(gap);
+    lli_unpack_begin(&rx->unpack, data->header, data->body, data->body_size);
+    return true;
+}
+
+/* --------------------------------------------------------------------------------------- heartbeats in */
+
+/*
+ * Moves the held packets, numbered by their low halves only so far, to where the heartbeat says they are. False if there are
+ * none, or they cannot be of this session.
+ */
+static bool rx_rebase(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
+{
+    struct lli_gap *gap = &rx->gap;
+    lli_seq next = lli_seq_extend(heartbeat->lead, (uint32_t)gap->next);
+    lli_seq moved = next - gap->next;
+
+    if (gap->end == gap->next)
+        return false;
+    if (next < heartbeat->start || next > heartbeat->lead + lli_gap_window(gap)) {
+        lli_rx_drop_packets(rx);
+        return false;
+    }
+    /* A multiple of 2^32: no packet changes its place in the window. */
+    gap->next += moved;
+    gap->end += moved;
+    gap->received += moved;
+    return true;
+}
+
+/* The number of the first message that starts in a held packet or later. */
+static uint64_t rx_held_number(const struct lli_rx *rx, uint64_t near)
+{
+    uint32_t size;
+    const uint8_t *packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, rx->gap.next), &size);
+
+    (void)size;
+    return lli_seq_extend(near, lli_load_u32(packet + 12));
+}
+
+void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold)
+{
+    if (rx->topics.known >= rx->heartbeat.topics || rx->topics_wanted == rx->heartbeat.topics)
+        return;
+    rx->topics_wanted = rx->heartbeat.topics;
+    rx->learning |= hold;
+    rx->query_tries = 0;
+    rx->query_at = now;
+}
+
+/* The first heartbeat makes the session known: decide where to begin (section 4.2). */
+static void rx_join(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now)
+{
+    bool young = heartbeat->flags & LLI_WIRE_HEARTBEAT_YOUNG;
+    bool held = rx_rebase(rx, heartbeat);
+    lli_seq begin = heartbeat->lead;
+    uint64_t number = heartbeat->messages;
+
+    rx->session = heartbeat->session;
+    if (heartbeat->flags & LLI_WIRE_HEARTBEAT_END && !young) {
+        /* Over before it was heard of. */
+        lli_rx_drop_packets(rx);
+        rx->state = LLI_RX_ENDED;
+        return;
+    }
+    if (held) {
+        begin = rx->gap.next;
+        number = rx_held_number(rx, heartbeat->messages);
+    }
+    if (young) {
+        number = 0;
+        if (!held || !lli_gap_rewind(&rx->gap, heartbeat->start, now, now)) {
+            lli_rx_drop_packets(rx);
+            lli_gap_reset(&rx->gap, heartbeat->start);
+        }
+        begin = heartbeat->start;
+    } else if (!held) {
+        lli_gap_reset(&rx->gap, begin);
+    }
+    /* What was missing before the session was known could not be asked for. */
+    lli_gap_ask(&rx->gap, now);
+    rx->state = LLI_RX_LIVE;
+    rx->tell_new = true;
+    rx->first = number;
+    rx->counters->sessions_new++;
+    lli_unpack_reset(&rx->unpack, number);
+    /* A session that is not followed from its start may go on in the middle of a message. */
+    if (begin != heartbeat->start) {
+        lli_unpack_break(&rx->unpack);
+        lli_rx_learn(rx, now, true);
+    }
+    lli_rx_status_soon(rx, now);
+}
+
+static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now)
+{
+    rx->counters->heartbeats_received++;
+    if (rx->session != 0 && heartbeat->session != rx->session) {
+        rx->counters->control_foreign++;
+        return;
+    }
+    /* One that was overtaken by a newer one says nothing new; one of long before tells that the newer one was forged. */
+    if (rx->heartbeat_at != 0 && heartbeat->sent_at < rx->heartbeat.sent_at &&
+        rx->heartbeat.sent_at - heartbeat->sent_at < RX_OVERTAKEN)
+        return;
+    rx_heard(rx, now);
+    rx->heartbeat = *heartbeat;
+    rx->heartbeat_at = now;
+    if (rx->state == LLI_RX_JOINING)
+        rx_join(rx, heartbeat, now);
+    if (heartbeat->flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= heartbeat->lead)
+        lli_rx_status_soon(rx, now);
+    if (rx->state != LLI_RX_LIVE)
+        return;
+    /*
+     * Packets that only a heartbeat told of are believed in as long as heartbeats do: a forged one is corrected by the next,
+     * and none makes a receiver give up anything (section 4.3).
+     */
+    lli_gap_retract(&rx->gap, heartbeat->lead);
+    lli_rx_extend(rx, heartbeat->lead, now);
+    /* All that was announced in the stream is known by now, unless it was lost. */
+    if (rx->gap.missing == 0 && rx->gap.next >= heartbeat->lead)
+        lli_rx_learn(rx, now, false);
+}
+
+/* ------------------------------------------------------------------------------------ other control in */
+
+static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject, lli_ns now)
+{
+    const struct lli_gap *gap = &rx->gap;
+
+    if (reject->reason == LLI_WIRE_PENDING) {
+        rx->counters->naks_held++;
+        for (uint16_t i = 0; i < reject->count; i++)
+            lli_gap_hold(&rx->gap, lli_seq_extend(gap->next, reject->ranges[i].first), reject->ranges[i].count,
+                         now + lli_max(rx->config->nak_retry_min, 2 * rx_rtt(rx)));
+        return;
+    }
+    rx->counters->rejects_received++;
+    /* Only what was asked for can be refused, and only up to what is known to exist. */
+    if (reject->reason != LLI_WIRE_GONE || gap->missing == 0 || reject->trail <= rx->gone_below ||
+        reject->trail > lli_max(rx->heartbeat.lead, gap->end) || gap->slots[gap->next & gap->mask].tries == 0)
+        return;
+    rx->gone_below = reject->trail;
+    rx->overrun = false;
+    if (rx->heartbeat.lead <= gap->next + lli_gap_window(gap))
+        return;
+    /*
+     * More than a window behind. Once, go on with what the transmitter still has; if that is overtaken as well before this
+     * receiver has caught up, chasing it is hopeless: go on with what is sent now.
+     */
+    if (rx->chased) {
+        rx->gone_below = rx->heartbeat.lead;
+        rx->overrun = true;
+    }
+    rx->chased = true;
+}
+
+static void rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *topics, struct lli_reader names, lli_ns now)
+{
+    for (uint32_t i = 0; i < topics->count; i++) {
+        uint8_t size = lli_read_u8(&names);
+        const uint8_t *name = lli_read_bytes(&names, size);
+
+        if (name == NULL) {
+            rx->counters->control_malformed++;
+            break;
+        }
+        (void)lli_topics_add(&rx->topics, topics->first + i, name, size);
+    }
+    rx->query_tries = 0;
+    if (rx->topics.known < rx->topics_wanted && rx->query_at != LLI_NEVER)
+        rx->query_at = now;
+}
+
+/* Counts what a decoder refused; true if the identity is this session's. */
+static bool rx_is_mine(struct lli_rx *rx, bool decoded, const uint64_t *session)
+{
+    if (!decoded)
+        rx->counters->control_malformed++;
+    else if (*session != rx->session)
+        rx->counters->control_foreign++;
+    return decoded && *session == rx->session;
+}
+
+static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *body, size_t size,
+                             lli_ns now)
+{
+    union {
+        struct lli_wire_heartbeat heartbeat;
+        struct lli_wire_reject reject;
+        struct lli_wire_topics topics;
+    } packet;
+    struct lli_reader names;
+
+    switch (header->type) {
+    case LLI_WIRE_HEARTBEAT:
+        if (lli_wire_get_heartbeat(body, size, header->tag, &packet.heartbeat))
+            rx_input_heartbeat(rx, &packet.heartbeat, now);
+        else
+            rx->counters->control_malformed++;
+        break;
+    case LLI_WIRE_REJECT:
+        if (rx_is_mine(rx, lli_wire_get_reject(body, size, header->tag, &packet.reject), &packet.reject.session) &&
+            rx->state == LLI_RX_LIVE)
+            rx_input_reject(rx, &packet.reject, now);
+        break;
+    case LLI_WIRE_TOPICS:
+        if (rx_is_mine(rx, lli_wire_get_topics(body, size, header->tag, &packet.topics, &names), &packet.topics.session) &&
+            rx->state == LLI_RX_LIVE)
+            rx_input_topics(rx, &packet.topics, names, now);
+        break;
+    default:
+        break;
+    }
+}
+
+bool lli_rx_input(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *packet, size_t packet_size,
+                  const uint8_t *body, size_t body_size, uint64_t stamp_ns, lli_ns now)
+{
+    const struct rx_data data = {header, packet, packet_size, body, body_size};
+
+    if (header->type != LLI_WIRE_DATA) {
+        rx_input_control(rx, header, body, body_size, now);
+        return true;
+    }
+    rx->counters->packets_received++;
+    rx->counters->bytes_received += packet_size;
+    rx->stamp_ns = stamp_ns;
+    if (rx->state == LLI_RX_LIVE) {
+        rx_heard(rx, now);
+        return rx_input_data(rx, &data, now);
+    }
+    if (rx->state == LLI_RX_JOINING) {
+        rx->heard_at = now;
+        rx_input_joining(rx, &data, now);
+    } else {
+        rx->counters->packets_stale++;
+    }
+    return false;
+}
+
+/* ----------------------------------------------------------------------------------------- control out */
+
+static bool rx_packet(const struct lli_rx *rx, const uint8_t *buffer, size_t size, struct lli_packet *packet)
+{
+    *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)size, .to = &rx->heartbeat.address};
+    return true;
+}
+
+static bool rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    const struct lli_wire_query query = {
+        .session = rx->session,
+        .receiver = rx->config->receiver,
+        .first = rx->topics.known,
+        .address = rx->config->address,
+    };
+    lli_ns base = lli_max(rx->config->nak_retry_min, 2 * rx_rtt(rx));
+
+    if (rx->topics.known >= rx->topics_wanted || rx->query_tries == RX_QUERIES) {
+        rx->learning = false;
+        rx->query_at = LLI_NEVER;
+        return false;
+    }
+    rx->query_at = now + lli_min(base << rx->query_tries, rx->config->nak_retry_max);
+    rx->query_tries++;
+    rx->counters->queries_sent++;
+    return rx_packet(rx, buffer, lli_wire_put_query(buffer, &query), packet);
+}
+
+static bool rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    const struct lli_gap_retry retry = {
+        .rtt = rx_rtt(rx),
+        .retry_min = rx->config->nak_retry_min,
+        .retry_max = rx->config->nak_retry_max,
+        .most = rx->reorder->count - rx->reorder->used + RX_ASK_AHEAD,
+    };
+    struct lli_wire_nak nak = {
+        .session = rx->session,
+        .receiver = rx->config->receiver,
+        .address = rx->config->address,
+    };
+    int count = lli_gap_due(&rx->gap, now, &retry, rx->random, nak.ranges, LLI_WIRE_RANGES_MAX);
+
+    if (count == 0)
+        return false;
+    nak.count = (uint16_t)count;
+    for (int i = 0; i < count; i++)
+        rx->counters->nak_packets += nak.ranges[i].count;
+    rx->counters->naks_sent++;
+    rx->naks++;
+    return rx_packet(rx, buffer, lli_wire_put_nak(buffer, &nak), packet);
+}
+
+static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
+{
+    bool done = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= rx->heartbeat.lead;
+
+    return (struct lli_wire_status){
+        .session = rx->session,
+        .receiver = rx->config->receiver,
+        .next = rx->gap.next,
+        .highest = lli_max(rx->gap.end, rx->gap.next),
+        .echo = rx->heartbeat.sent_at,
+        .hold_ns = (uint32_t)lli_min(now - rx->heartbeat_at, UINT32_MAX),
+        .lost_packets = rx->lost,
+        .naks = rx->naks,
+        .window_free = (uint32_t)(lli_gap_window(&rx->gap) - (rx->gap.end - rx->gap.next)),
+        .flags = done ? LLI_WIRE_STATUS_DONE : 0,
+        .address = rx->config->address,
+    };
+}
+
+static bool rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    const struct lli_wire_status status = rx_status(rx, now);
+    lli_ns interval = rx_status_interval(rx);
+
+    /* Spread by a tenth, so that receivers which started together drift apart. After the end only heartbeats ask for it. */
+    rx->status_at = rx->state == LLI_RX_LIVE ? now + interval - lli_random_below(rx->random, interval / 10) : LLI_NEVER;
+    rx->counters->status_sent++;
+    return rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
+}
+
+static void rx_check_silence(struct lli_rx *rx, lli_ns now)
+{
+    if (!rx->silent && now >= rx_silent_at(rx))
+        rx->silent = rx->tell_silent = true;
+    if (rx->silent && now >= rx->heard_at + rx->config->timeout)
+        rx->end_reason = LLM_REASON_TIMEOUT;
+}
+
+bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    if (rx->state != LLI_RX_LIVE && rx->state != LLI_RX_ENDED)
+        return false;
+    if (rx->state == LLI_RX_LIVE)
+        rx_check_silence(rx, now);
+    if (now >= rx->query_at && rx_control_query(rx, now, buffer, packet))
+        return true;
+    if (rx->state == LLI_RX_LIVE && now >= rx->gap.due_at && rx_control_nak(rx, now, buffer, packet))
+        return true;
+    return now >= rx->status_at && rx_control_status(rx, now, buffer, packet);
+}
+
+bool lli_rx_leave(struct lli_rx *rx, uint8_t *buffer, struct lli_packet *packet)
+{
+    struct lli_wire_status status;
+
+    if (rx->state != LLI_RX_LIVE)
+        return false;
+    status = rx_status(rx, rx->heartbeat_at);
+    status.flags |= LLI_WIRE_STATUS_LEAVING;
+    return rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
+}
+
+lli_ns lli_rx_deadline(const struct lli_rx *rx)
+{
+    lli_ns at = lli_min(rx->status_at, rx->query_at);
+    const struct lli_gap *gap = &rx->gap;
+
+    if (rx->state == LLI_RX_ENDED)
+        return at;
+    if (rx->state != LLI_RX_LIVE)
+        return LLI_NEVER;
+    at = lli_min(at, gap->due_at);
+    if (!rx->learning && gap->missing > 0 && gap->next < gap->received && gap->slots[gap->next & gap->mask].tries > 0)
+        at = lli_min(at, gap->slots[gap->next & gap->mask].since + rx->config->nak_giveup);
+    return lli_min(at, rx->silent ? rx->heard_at + rx->config->timeout : rx_silent_at(rx));
+}

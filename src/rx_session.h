@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session as a receiver follows it: joins it, puts packets in order, asks for what is missing, and gives messages and
+ * events in order. A pure state machine: packets and the time go in; messages, events and packets to send are pulled out.
+ */
+#ifndef LLI_RX_SESSION_H
+#define LLI_RX_SESSION_H
+
+#include <llm/llm.h>
+
+#include "gap.h"
+#include "reorder.h"
+#include "topics.h"
+#include "tx_session.h" /* struct lli_packet */
+#include "unpack.h"
+
+/* X(name, text); of a receiver, all its sessions together. */
+#define LLI_RX_COUNTERS(X)                                                                                                 \
+    X(packets_received, "data packets received, repairs and duplicates included")                                          \
+    X(bytes_received, "bytes of them")                                                                                     \
+    X(messages_delivered, "messages delivered")                                                                            \
+    X(messages_refused, "messages on topics that the accept predicate refused")                                            \
+    X(messages_lost, "messages lost, each named in a gap event")                                                           \
+    X(gaps, "gap events")                                                                                                  \
+    X(packets_missed, "packets found missing")                                                                             \
+    X(packets_recovered, "of these, received after a NAK")                                                                 \
+    X(packets_lost, "of these, given up")                                                                                  \
+    X(packets_duplicate, "packets received again")                                                                         \
+    X(packets_reordered, "packets received before their turn")                                                             \
+    X(packets_stale, "packets of sessions that have ended")                                                                \
+    X(window_overflow, "packets dropped because they lie beyond the window")                                               \
+    X(reorder_full, "packets dropped because no memory was free to hold them")                                             \
+    X(naks_sent, "NAKs sent")                                                                                              \
+    X(nak_packets, "packets that they asked for")                                                                          \
+    X(naks_held, "confirmations of others' NAKs received")                                                                 \
+    X(rejects_received, "rejects received")                                                                                \
+    X(status_sent, "status reports sent")                                                                                  \
+    X(queries_sent, "topic queries sent")                                                                                  \
+    X(heartbeats_received, "heartbeats received")                                                                          \
+    X(sessions_new, "sessions followed")                                                                                   \
+    X(sessions_ended, "sessions ended")                                                                                    \
+    X(sessions_refused, "sessions refused by the accept predicate")                                                        \
+    X(sessions_dropped, "packets of sessions beyond sessions_max")                                                         \
+    X(control_malformed, "control packets that contradict themselves")                                                     \
+    X(control_foreign, "control packets with another session's identity")                                                  \
+    X(data_malformed, "data packets that contradict themselves or the one before")                                         \
+    X(topics_unknown, "messages delivered without the name of their topic")
+
+struct lli_rx_counters {
+#define LLI_RX_COUNTER_FIELD(name, text) uint64_t name;
+    LLI_RX_COUNTERS(LLI_RX_COUNTER_FIELD)
+#undef LLI_RX_COUNTER_FIELD
+};
+
+struct lli_rx_config {
+    uint64_t receiver; /* random identity, not 0 */
+    uint32_t window_packets;
+    uint32_t topics_max;
+    uint32_t message_bytes_max;
+    lli_ns nak_delay;
+    uint32_t nak_receivers_immediate;
+    lli_ns nak_backoff_min;
+    lli_ns nak_retry_min;
+    lli_ns nak_retry_max;
+    lli_ns nak_giveup;
+    lli_ns status;
+    lli_ns silence;
+    lli_ns timeout;
+    struct lli_wire_address address; /* where repairs and answers reach the receiver */
+};
+
+enum lli_rx_state {
+    LLI_RX_FREE = 0,
+    LLI_RX_JOINING, /* packets came, but no heartbeat: not known yet */
+    LLI_RX_LIVE,
+    LLI_RX_ENDED,   /* everything was delivered; the identity is kept to know late packets by */
+    LLI_RX_REFUSED, /* not wanted; kept for the same reason */
+};
+
+enum lli_item_kind {
+    LLI_ITEM_MESSAGE,
+    LLI_ITEM_TOPIC, /* event: LLM_EVENT_TOPIC_NEW; lli_rx_topic_refuse() may follow */
+    LLI_ITEM_EVENT,
+};
+
+struct lli_item {
+    enum lli_item_kind kind;
+    struct llm_message message;
+    struct llm_event event;
+};
+
+struct lli_rx {
+    const struct lli_rx_config *config; /* shared by the sessions of a receiver, as the next three */
+    struct lli_reorder *reorder;
+    struct lli_rx_counters *counters;
+    uint64_t *random;
+
+    enum lli_rx_state state;
+    uint32_t tag;
+    uint64_t session;      /* 0 while joining */
+    struct lli_gap gap;
+    uint32_t *cells;       /* of present packets, by number */
+    uint32_t current_cell; /* of the packet that is being unpacked, or LLI_REORDER_NONE */
+    struct lli_unpack unpack;
+    struct lli_topics topics;
+    uint64_t stamp_ns;     /* of the packet that is being unpacked */
+
+    /* From the latest heartbeat. */
+    struct lli_wire_heartbeat heartbeat;
+    lli_ns heartbeat_at;   /* when it came, 0: none yet */
+    lli_seq gone_below;    /* the transmitter no longer has packets before this one */
+    bool overrun;          /* ... or this receiver gave them up, being too far behind */
+    bool chased;           /* packets were gone while this receiver was a window behind, and it has not caught up since */
+
+    lli_ns heard_at;
+    bool silent;           /* LLM_EVENT_HEARTBEAT_LOST was reported */
+    lli_ns repair_rtt;     /* smoothed time from the NAK to the repair, 0: not measured */
+    lli_ns status_at;
+    lli_ns query_at;       /* LLI_NEVER: nothing to ask */
+    uint32_t query_tries;
+    uint32_t topics_wanted; /* ids before this one should be known */
+    uint32_t topics_told;   /* ids before this one were given as items */
+    bool learning;          /* nothing is delivered until they are */
+    uint64_t lost_run;      /* packets given up, not reported yet */
+    enum llm_reason lost_reason;
+    uint32_t naks;          /* sent for this session, for its status reports */
+    uint32_t lost;          /* packets, for the same */
+
+    bool tell_new;
+    bool tell_resumed;
+    bool tell_silent;
+    enum llm_reason end_reason; /* not LLM_REASON_NONE: the end is to be told when all before it is */
+    uint64_t first;             /* number of the first message to come, when it joined */
+};
+
+/*
+ * Places a session's tables in the arena, and in `rare` those of which most sessions use a little only. config, reorder,
+ * counters and random must outlive it.
+ */
+void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct lli_reorder *reorder,
+                 struct lli_rx_counters *counters, uint64_t *random, struct lli_arena *arena, struct lli_arena *rare);
+
+/* Begins to follow a session by its tag. */
+void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now);
+
+/* Forgets the session and gives its memory back. */
+void lli_rx_stop(struct lli_rx *rx);
+
+/* The accept predicate refused the session; it stays, to drop its packets by. */
+void lli_rx_refuse(struct lli_rx *rx);
+
+/* The accept predicate refused a topic. */
+void lli_rx_topic_refuse(struct lli_rx *rx, uint32_t topic);
+
+/*
+ * Takes a packet with this session's tag whose header was read. If it returns true there may be items: pull all with
+ * lli_rx_next() before the packet's memory goes.
+ */
+bool lli_rx_input(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *packet, size_t packet_size,
+                  const uint8_t *body, size_t body_size, uint64_t stamp_ns, lli_ns now);
+
+/* The next message or event in order; valid until the next call. False if there is none. */
+bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item);
+
+/* Builds the next NAK, status report or query that is due; false if none is. It counts as sent. */
+bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+/* Builds the report that this receiver leaves. False if the transmitter is not known. */
+bool lli_rx_leave(struct lli_rx *rx, uint8_t *buffer, struct lli_packet *packet);
+
+/* When lli_rx_next() or lli_rx_control() may have something even if no packet comes; LLI_NEVER if never. */
+lli_ns lli_rx_deadline(const struct lli_rx *rx);
+
+#endif

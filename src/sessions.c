@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sessions that a receiver follows: found by tag, begun and forgotten, and what they give delivered to the handlers. */
+#include "objects.h"
+
+/* --------------------------------------------------------------------------------------------- deliver */
+
+static void sessions_log_event(const struct llm_receiver *receiver, const struct llm_event *event)
+{
+    enum llm_level level = event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_HEARTBEAT_LOST ? LLM_LEVEL_WARNING
+                                                                                                   : LLM_LEVEL_INFO;
+
+    if (event->kind == LLM_EVENT_GAP)
+        lli_log(&receiver->context->log, level, "session %016llx: messages %llu to %llu lost: %s",
+                (unsigned long long)event->session, (unsigned long long)event->first, (unsigned long long)event->last,
+                llm_reason_name(event->reason));
+    else
+        lli_log(&receiver->context->log, level, "session %016llx: %s %s", (unsigned long long)event->session,
+                llm_event_name(event->kind), event->topic == NULL ? "" : event->topic);
+}
+
+static void sessions_tell(struct llm_receiver *receiver, const struct llm_event *event)
+{
+    if (receiver->handlers.event != NULL)
+        receiver->handlers.event(receiver->handlers.arg, event);
+    else
+        sessions_log_event(receiver, event);
+}
+
+/* Asks the accept predicate; topic NULL: for the session as a whole. */
+static bool sessions_accepts(const struct llm_receiver *receiver, uint64_t session, const char *topic)
+{
+    const struct llm_source source = {.session = session, .topic = topic};
+
+    return receiver->handlers.accept == NULL || receiver->handlers.accept(receiver->handlers.arg, &source);
+}
+
+/* True if the application was told. */
+static bool sessions_event(struct llm_receiver *receiver, struct lli_rx *rx, const struct llm_event *event)
+{
+    if (event->kind == LLM_EVENT_SESSION_NEW && !sessions_accepts(receiver, event->session, NULL)) {
+        lli_rx_refuse(rx);
+        return false;
+    }
+    sessions_tell(receiver, event);
+    /* Unlike one that was closed, a session that fell silent may be heard again: as a new one. */
+    if (event->kind == LLM_EVENT_SESSION_END && event->reason == LLM_REASON_TIMEOUT)
+        lli_rx_stop(rx);
+    return true;
+}
+
+static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns now)
+{
+    struct llm_context *context = receiver->context;
+    struct lli_item item;
+
+    context->in_handler = true;
+    while (lli_rx_next(rx, now, &item)) {
+        switch (item.kind) {
+        case LLI_ITEM_MESSAGE:
+            if (receiver->handlers.message != NULL)
+                receiver->handlers.message(receiver->handlers.arg, &item.message);
+            context->delivered++;
+            break;
+        case LLI_ITEM_TOPIC:
+            if (!sessions_accepts(receiver, item.event.session, item.event.topic)) {
+                lli_rx_topic_refuse(rx, item.event.topic_id);
+                break;
+            }
+            sessions_tell(receiver, &item.event);
+            context->delivered++;
+            break;
+        case LLI_ITEM_EVENT:
+            context->delivered += sessions_event(receiver, rx, &item.event);
+            break;
+        }
+    }
+    context->in_handler = false;
+}
+
+/* -------------------------------------------------------------------------------------------- sessions */
+
+static struct lli_rx *sessions_find(struct llm_receiver *receiver, uint32_t tag)
+{
+    if (receiver->latest != NULL && receiver->latest->tag == tag && receiver->latest->state != LLI_RX_FREE)
+        return receiver->latest;
+    for (uint32_t i = 0; i < receiver->sessions_used; i++)
+        if (receiver->sessions[i].tag == tag && receiver->sessions[i].state != LLI_RX_FREE)
+            return receiver->latest = &receiver->sessions[i];
+    return NULL;
+}
+
+/* Which of two sessions may sooner be forgotten; a live one that is heard may not at all. */
+static bool sessions_is_staler(const struct lli_rx *a, const struct lli_rx *b)
+{
+    bool over_a = a->state != LLI_RX_LIVE, over_b = b->state != LLI_RX_LIVE;
+
+    if (over_a != over_b)
+        return over_a;
+    return a->heard_at < b->heard_at;
+}
+
+static void sessions_replace(struct llm_receiver *receiver, struct lli_rx *rx)
+{
+    if (rx->state == LLI_RX_LIVE) {
+        const struct llm_event event = {
+            .kind = LLM_EVENT_SESSION_END,
+            .reason = LLM_REASON_REPLACED,
+            .session = rx->session,
+            .first = rx->unpack.number - rx->unpack.assembling,
+        };
+
+        receiver->context->in_handler = true;
+        sessions_tell(receiver, &event);
+        receiver->context->in_handler = false;
+        receiver->context->delivered++;
+        receiver->counters.sessions_ended++;
+    }
+    lli_rx_stop(rx);
+}
+
+/* A place for a new session, or NULL: all are in use by sessions that are heard. */
+static struct lli_rx *sessions_place(struct llm_receiver *receiver)
+{
+    struct lli_rx *stalest = NULL;
+
+    for (uint32_t i = 0; i < receiver->sessions_used; i++) {
+        struct lli_rx *rx = &receiver->sessions[i];
+
+        if (rx->state == LLI_RX_FREE)
+            return rx;
+        if (stalest == NULL || sessions_is_staler(rx, stalest))
+            stalest = rx;
+    }
+    if (receiver->sessions_used < receiver->sessions_max)
+        return &receiver->sessions[receiver->sessions_used++];
+    if (stalest->state == LLI_RX_LIVE && !stalest->silent)
+        return NULL;
+    sessions_replace(receiver, stalest);
+    return stalest;
+}
+
+static struct lli_rx *sessions_new(struct llm_receiver *receiver, uint32_t tag, lli_ns now)
+{
+    struct lli_rx *rx = sessions_place(receiver);
+
+    if (rx == NULL) {
+        receiver->counters.sessions_dropped++;
+        if (!receiver->warned_full)
+            lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: more than sessions_max=%u sessions at a time, the "
+                    "others are not followed", receiver->object, receiver->sessions_max);
+        receiver->warned_full = true;
+        return NULL;
+    }
+    lli_rx_start(rx, tag, now);
+    return receiver->latest = rx;
+}
+
+bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_wire_header *header,
+                        const struct lli_in *in, const uint8_t *body, size_t body_size, lli_ns now)
+{
+    struct lli_rx *rx = sessions_find(receiver, header->tag);
+
+    if (rx == NULL) {
+        /* Only what was sent to the group makes a session known. */
+        if (!group || (header->type != LLI_WIRE_DATA && header->type != LLI_WIRE_HEARTBEAT))
+            return false;
+        rx = sessions_new(receiver, header->tag, now);
+        if (rx == NULL)
+            return true;
+    }
+    if (lli_rx_input(rx, header, in->data, in->size, body, body_size, in->stamp_ns, now))
+        sessions_deliver(receiver, rx, now);
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------- service */
+
+void lli_sessions_service(struct llm_receiver *receiver, lli_ns now)
+{
+    struct lli_endpoint *endpoint = receiver->endpoint;
+    struct lli_packet packet;
+    uint8_t *buffer;
+
+    for (uint32_t i = 0; i < receiver->sessions_used; i++) {
+        struct lli_rx *rx = &receiver->sessions[i];
+
+        if (rx->state == LLI_RX_JOINING && now >= rx->heard_at + receiver->config.timeout)
+            lli_rx_stop(rx);
+        if (now < lli_rx_deadline(rx))
+            continue;
+        while ((buffer = lli_endpoint_scratch(endpoint)) != NULL && lli_rx_control(rx, now, buffer, &packet))
+            lli_endpoint_post_control(endpoint, &packet, receiver->group);
+        sessions_deliver(receiver, rx, now);
+    }
+}
+
+lli_ns lli_sessions_deadline(const struct llm_receiver *receiver)
+{
+    lli_ns at = LLI_NEVER;
+
+    for (uint32_t i = 0; i < receiver->sessions_used; i++)
+        at = lli_min(at, lli_rx_deadline(&receiver->sessions[i]));
+    return at;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The topics of a followed session: their names and whether they are wanted. */
+#ifndef LLI_TOPICS_H
+#define LLI_TOPICS_H
+
+#include "arena.h"
+#include "types.h"
+
+enum lli_topics_flags { LLI_TOPICS_REFUSED = 1, LLI_TOPICS_TOLD = 2 };
+
+struct lli_topics {
+    uint32_t *names;    /* by id: offset of the name in text plus one, 0: not known */
+    uint8_t *flags;     /* by id, of enum lli_topics_flags */
+    char *text;         /* the names, zero-terminated, one behind the other */
+    uint32_t text_size;
+    uint32_t text_used;
+    uint32_t limit;
+    uint32_t known;     /* all ids before this one are known */
+};
+
+/* Bytes of names kept per topic, on average. */
+enum { LLI_TOPICS_NAME_MEAN = 64 };
+
+void lli_topics_init(struct lli_topics *topics, uint32_t limit, struct lli_arena *arena);
+void lli_topics_reset(struct lli_topics *topics);
+
+/* Adds a name. False if it is known, or there is no room; a name with a zero byte inside ends there. */
+bool lli_topics_add(struct lli_topics *topics, uint32_t id, const uint8_t *name, size_t size);
+
+/* The name of a topic, "" if it is not known. */
+static inline const char *lli_topics_name(const struct lli_topics *topics, uint32_t id)
+{
+    return id < topics->limit && topics->names[id] != 0 ? topics->text + topics->names[id] - 1 : "";
+}
+
+static inline bool lli_topics_is_refused(const struct lli_topics *topics, uint32_t id)
+{
+    return id < topics->limit && topics->flags[id] & LLI_TOPICS_REFUSED;
+}
+
+#endif

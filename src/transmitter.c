@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public side of a transmitter and its topics: check, then call. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "objects.h"
+
+/* Sealed packets that are worth a flush even while the transport is busy. */
+enum { TRANSMITTER_BATCH = 32 };
+
+enum { TRANSMITTER_FLAGS = LLM_SEND_MORE | LLM_SEND_NOW };
+
+/* Packets of the same session are kept apart for cache lines; a transport may ask for more. */
+enum { TRANSMITTER_ALIGN = 64 };
+
+/* ------------------------------------------------------------------------------------------------ open */
+
+static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoint, const struct llm_options *options)
+{
+    const uint32_t align = (uint32_t)lli_max(endpoint->caps.align, TRANSMITTER_ALIGN);
+
+    return (struct lli_tx_config){
+        .session = lli_entropy(),
+        .history = {
+            .bytes = lli_round_up(options->history_bytes, align),
+            .packets = options->history_packets,
+            .packet_max = endpoint->caps.payload_max,
+            .headroom = endpoint->caps.headroom,
+            .align = align,
+            /* Random, so that a foreign session with the same tag falls outside the window; and one lap of 32 bits up. */
+            .start = ((lli_seq)1 << 32) + (uint32_t)lli_entropy(),
+        },
+        .receivers_max = options->receivers_max,
+        .topics_max = options->topics_max,
+        .nak_receivers_immediate = options->nak_receivers_immediate,
+        .repair_percent = options->repair_percent,
+        .repair_bytes_per_s = options->repair_bytes_per_s,
+        .repair_linger = options->repair_linger_ns,
+        .heartbeat_min = options->heartbeat_ns_min,
+        .heartbeat_max = options->heartbeat_ns_max,
+        .heartbeat_busy = options->heartbeat_ns_busy,
+        .status = options->status_ns,
+        .address = endpoint->address,
+    };
+}
+
+/* Memory for the session, and the session in it. */
+static int transmitter_place(struct llm_transmitter *transmitter, const struct llm_options *options)
+{
+    const struct llm_context *context = transmitter->context;
+    const struct lli_endpoint *endpoint = transmitter->endpoint;
+    const struct lli_tx_config config = transmitter_config(endpoint, options);
+    const struct lli_memory_policy policy = {
+        .huge_pages = context->options.huge_pages,
+        .populate = true,
+        .numa_node = context->options.numa_node >= 0 ? context->options.numa_node : endpoint->caps.numa_node,
+    };
+    struct lli_arena arena = {.memory = NULL};
+    int error;
+
+    if (config.history.bytes < 16u * config.history.packet_max)
+        return lli_fail(&context->log, LLM_EOPTION, "option history_bytes: %llu is less than 16 packets of %u bytes",
+                        (unsigned long long)config.history.bytes, config.history.packet_max);
+    lli_tx_init(&transmitter->tx, &config, &arena, 0);
+    error = lli_memory_map(&transmitter->memory, arena.used, &policy, &context->log);
+    if (error != LLM_OK)
+        return error;
+    arena = (struct lli_arena){.memory = transmitter->memory.base};
+    lli_tx_init(&transmitter->tx, &config, &arena, lli_clock_ns());
+    transmitter->message_bytes_max = lli_min(options->message_bytes_max, lli_tx_message_max(&transmitter->tx));
+    if (endpoint->transport->region != NULL)
+        return endpoint->transport->region(endpoint->instance, transmitter->memory.base, transmitter->memory.size);
+    return LLM_OK;
+}
+
+static int transmitter_open(struct llm_context *context, const char *text, const struct llm_options *options,
+                            struct llm_transmitter **result)
+{
+    struct lli_channel channel;
+    struct lli_group group;
+    struct llm_transmitter *transmitter;
+    int error = lli_context_channel(context, text, options, &channel);
+
+    if (error != LLM_OK)
+        return error;
+    transmitter = calloc(1, sizeof *transmitter);
+    if (transmitter == NULL)
+        return lli_fail(&context->log, LLM_ENOMEM, "no memory for a transmitter");
+    transmitter->context = context;
+    transmitter->linger = channel.options.linger_ns;
+    (void)snprintf(transmitter->object, sizeof transmitter->object, "transmitter %.230s", text);
+    error = lli_endpoint_open(context, &channel, &transmitter->endpoint);
+    if (error != LLM_OK)
+        goto free_transmitter;
+    group = (struct lli_group){channel.host, channel.port, &channel.options};
+    error = transmitter->endpoint->transport->join(transmitter->endpoint->instance, &group, LLI_JOIN_SEND,
+                                                   &transmitter->group);
+    if (error != LLM_OK)
+        goto close_endpoint;
+    error = transmitter_place(transmitter, &channel.options);
+    if (error != LLM_OK)
+        goto leave_group;
+    transmitter->next = transmitter->endpoint->transmitters;
+    transmitter->endpoint->transmitters = transmitter;
+    lli_endpoint_due(transmitter->endpoint, 0);
+    *result = transmitter;
+    return LLM_OK;
+
+leave_group:
+    transmitter->endpoint->transport->leave(transmitter->endpoint->instance, transmitter->group, LLI_JOIN_SEND);
+    lli_memory_unmap(&transmitter->memory);
+close_endpoint:
+    lli_endpoint_close(transmitter->endpoint);
+free_transmitter:
+    free(transmitter);
+    return error;
+}
+
+int llm_transmitter_open(struct llm_context *context, const char *channel, const struct llm_options *options,
+                         struct llm_transmitter **transmitter)
+{
+    int error = LLM_EINVAL;
+
+    if (context == NULL || channel == NULL || transmitter == NULL)
+        return LLM_EINVAL;
+    lli_context_enter(context);
+    if (context->in_handler) {
+        error = LLM_ESTATE;
+    } else {
+        error = transmitter_open(context, channel, options, transmitter);
+        /* Receivers that wait hear of the session at once. */
+        if (error == LLM_OK)
+            (void)lli_context_poll(context);
+    }
+    lli_context_leave(context);
+    return error;
+}
+
+/* ----------------------------------------------------------------------------------------------- close */
+
+static void transmitter_destroy(struct llm_transmitter *transmitter)
+{
+    struct lli_endpoint *endpoint = transmitter->endpoint;
+    struct llm_transmitter **link = &endpoint->transmitters;
+
+    while (*link != transmitter)
+        link = &(*link)->next;
+    *link = transmitter->next;
+    endpoint->transport->leave(endpoint->instance, transmitter->group, LLI_JOIN_SEND);
+    lli_endpoint_close(endpoint);
+    lli_memory_unmap(&transmitter->memory);
+    while (transmitter->topics != NULL) {
+        struct llm_topic *topic = transmitter->topics;
+
+        transmitter->topics = topic->next;
+        free(topic);
+    }
+    free(transmitter);
+}
+
+int llm_transmitter_close(struct llm_transmitter **handle)
+{
+    struct llm_transmitter *transmitter;
+    struct llm_context *context;
+    lli_ns until;
+    int waiting;
+
+    if (handle == NULL || *handle == NULL)
+        return LLM_OK;
+    transmitter = *handle;
+    context = transmitter->context;
+    lli_context_enter(context);
+    if (context->in_handler) {
+        lli_context_leave(context);
+        return LLM_ESTATE;
+    }
+    transmitter->claimed = NULL;
+    lli_tx_end(&transmitter->tx, lli_clock_ns());
+    lli_endpoint_due(transmitter->endpoint, 0);
+    (void)lli_context_poll(context);
+    until = lli_clock_ns() + transmitter->linger;
+    while (!lli_tx_drained(&transmitter->tx) && lli_clock_ns() < until) {
+        /* Others, the loop thread above all, get their turn between two polls. */
+        lli_context_leave(context);
+        lli_context_enter(context);
+        (void)lli_context_poll(context);
+    }
+    waiting = (int)lli_members_waiting(&transmitter->tx.members);
+    transmitter_destroy(transmitter);
+    *handle = NULL;
+    lli_context_leave(context);
+    return waiting;
+}
+
+/* -------------------------------------------------------------------------------------------- getters */
+
+uint64_t llm_transmitter_session(const struct llm_transmitter *transmitter)
+{
+    return transmitter->tx.config.session;
+}
+
+uint64_t llm_transmitter_next(const struct llm_transmitter *transmitter)
+{
+    uint64_t number;
+
+    lli_context_enter(transmitter->context);
+    number = transmitter->tx.pack.number;
+    lli_context_leave(transmitter->context);
+    return number;
+}
+
+uint32_t llm_transmitter_receivers(const struct llm_transmitter *transmitter)
+{
+    uint32_t count;
+
+    lli_context_enter(transmitter->context);
+    count = transmitter->tx.members.count;
+    lli_context_leave(transmitter->context);
+    return count;
+}
+
+size_t llm_claim_max(const struct llm_transmitter *transmitter)
+{
+    return (size_t)lli_min(lli_pack_whole_max(&transmitter->tx.pack), transmitter->message_bytes_max);
+}
+
+/* ----------------------------------------------------------------------------------------------- flush */
+
+/* What was just packed leaves now if the transport is idle, or is worth it; else with the next flush. */
+static void transmitter_packed(struct llm_transmitter *transmitter, unsigned flags)
+{
+    struct lli_tx *tx = &transmitter->tx;
+
+    if (tx->history.next - tx->sent < TRANSMITTER_BATCH && !(flags & LLM_SEND_NOW)) {
+        /* In a handler the rest of the received packet comes first: it may bring more to send. */
+        if (flags & LLM_SEND_MORE || transmitter->context->in_handler || lli_clock_ns() < transmitter->busy_until) {
+            if (transmitter->context->in_handler)
+                transmitter->dirty = transmitter->context->dirty = true;
+            lli_endpoint_due(transmitter->endpoint, 0);
+            return;
+        }
+    }
+    (void)lli_endpoint_send(transmitter);
+}
+
+int llm_flush(struct llm_transmitter *transmitter)
+{
+    int error;
+
+    if (transmitter == NULL)
+        return LLM_EINVAL;
+    lli_context_enter(transmitter->context);
+    error = lli_endpoint_send(transmitter);
+    lli_context_leave(transmitter->context);
+    return error;
+}
+
+/* -------------------------------------------------------------------------------------------- messages */
+
+/* The history is full of unsent packets: let the transport take some. True if it is worth trying again. */
+static bool transmitter_make_room(struct llm_transmitter *transmitter)
+{
+    lli_seq busy = lli_tx_busy(&transmitter->tx);
+
+    (void)lli_endpoint_send(transmitter);
+    if (lli_tx_busy(&transmitter->tx) > busy)
+        return true;
+    transmitter->tx.counters.send_again++;
+    return false;
+}
+
+static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces, size_t size, unsigned flags)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+    struct lli_tx *tx = &transmitter->tx;
+
+    if (flags > TRANSMITTER_FLAGS)
+        return LLM_EINVAL;
+    if (size > transmitter->message_bytes_max)
+        return LLM_EMSGSIZE;
+    if (transmitter->claimed != NULL)
+        return LLM_ESTATE;
+    while (!lli_pack_message(&tx->pack, &topic->pack, pieces, (uint32_t)size, lli_tx_busy(tx)))
+        if (!transmitter_make_room(transmitter))
+            return LLM_EAGAIN;
+    transmitter_packed(transmitter, flags);
+    return LLM_OK;
+}
+
+int llm_send(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
+{
+    const struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
+    int error;
+
+    if (topic == NULL || (data == NULL && size > 0))
+        return LLM_EINVAL;
+    lli_context_enter(topic->transmitter->context);
+    error = transmitter_send(topic, &piece, size, flags);
+    lli_context_leave(topic->transmitter->context);
+    return error;
+}
+
+int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, unsigned flags)
+{
+    size_t size = 0;
+    int error;
+
+    if (topic == NULL || count < 0 || (pieces == NULL && count > 0))
+        return LLM_EINVAL;
+    for (int i = 0; i < count; i++) {
+        if (pieces[i].iov_len > SIZE_MAX - size)
+            return LLM_EMSGSIZE;
+        size += pieces[i].iov_len;
+    }
+    lli_context_enter(topic->transmitter->context);
+    error = transmitter_send(topic, pieces, size, flags);
+    lli_context_leave(topic->transmitter->context);
+    return error;
+}
+
+int llm_claim(struct llm_topic *topic, size_t size, void **data)
+{
+    struct llm_transmitter *transmitter;
+    uint8_t *bytes = NULL;
+    int error = LLM_OK;
+
+    if (topic == NULL || data == NULL)
+        return LLM_EINVAL;
+    transmitter = topic->transmitter;
+    lli_context_enter(transmitter->context);
+    if (transmitter->claimed != NULL)
+        error = LLM_ESTATE;
+    else if (size > llm_claim_max(transmitter))
+        error = LLM_EMSGSIZE;
+    while (error == LLM_OK && bytes == NULL) {
+        bytes = lli_pack_claim(&transmitter->tx.pack, &topic->pack, (uint32_t)size, lli_tx_busy(&transmitter->tx));
+        if (bytes == NULL && !transmitter_make_room(transmitter))
+            error = LLM_EAGAIN;
+    }
+    if (error == LLM_OK) {
+        transmitter->claimed = topic;
+        *data = bytes;
+    }
+    lli_context_leave(transmitter->context);
+    return error;
+}
+
+int llm_commit(struct llm_topic *topic, size_t size, unsigned flags)
+{
+    struct llm_transmitter *transmitter;
+    int error = LLM_OK;
+
+    if (topic == NULL)
+        return LLM_EINVAL;
+    transmitter = topic->transmitter;
+    lli_context_enter(transmitter->context);
+    if (transmitter->claimed != topic) {
+        error = LLM_ESTATE;
+    } else if (flags > TRANSMITTER_FLAGS || size > transmitter->tx.pack.claim_size) {
+        error = LLM_EINVAL;
+    } else {
+        lli_pack_commit(&transmitter->tx.pack, (uint32_t)size);
+        transmitter->claimed = NULL;
+        transmitter_packed(transmitter, flags);
+    }
+    lli_context_leave(transmitter->context);
+    return error;
+}
+
+int llm_abort(struct llm_topic *topic)
+{
+    struct llm_transmitter *transmitter;
+    int error = LLM_ESTATE;
+
+    if (topic == NULL)
+        return LLM_EINVAL;
+    transmitter = topic->transmitter;
+    lli_context_enter(transmitter->context);
+    if (transmitter->claimed == topic) {
+        lli_pack_abort(&transmitter->tx.pack);
+        transmitter->claimed = NULL;
+        error = LLM_OK;
+    }
+    lli_context_leave(transmitter->context);
+    return error;
+}
+
+/* ---------------------------------------------------------------------------------------------- topics */
+
+static int transmitter_topic(struct llm_transmitter *transmitter, const char *name, unsigned flags, struct llm_topic **result)
+{
+    const struct lli_log *log = &transmitter->context->log;
+    struct lli_tx *tx = &transmitter->tx;
+    struct llm_topic *topic;
+    int error;
+
+    if (strlen(name) < 1 || strlen(name) > LLI_WIRE_NAME_MAX)
+        return lli_fail(log, LLM_EINVAL, "topic \"%.32s\": a name has 1 to %d bytes, this one has %zu", name,
+                        LLI_WIRE_NAME_MAX, strlen(name));
+    for (topic = transmitter->topics; topic != NULL; topic = topic->next)
+        if (strcmp(topic->name, name) == 0)
+            return lli_fail(log, LLM_EINVAL, "topic \"%s\" is open already on this transmitter", name);
+    if (transmitter->claimed != NULL)
+        return lli_fail(log, LLM_ESTATE, "topic \"%s\": commit or abort the open claim first", name);
+    topic = calloc(1, sizeof *topic);
+    if (topic == NULL)
+        return lli_fail(log, LLM_ENOMEM, "no memory for a topic");
+    topic->transmitter = transmitter;
+    memcpy(topic->name, name, strlen(name));
+    topic->pack.whole = flags & LLM_TOPIC_WHOLE;
+    do
+        error = lli_tx_topic_add(tx, topic->name, &topic->pack.id);
+    while (error == LLM_EAGAIN && transmitter_make_room(transmitter));
+    if (error != LLM_OK) {
+        free(topic);
+        if (error == LLM_ELIMIT)
+            return lli_fail(log, error, "topic \"%s\": there are topics_max=%u already", name, tx->config.topics_max);
+        return error;
+    }
+    topic->next = transmitter->topics;
+    transmitter->topics = topic;
+    *result = topic;
+    transmitter_packed(transmitter, LLM_SEND_MORE);
+    return LLM_OK;
+}
+
+int llm_topic_open(struct llm_transmitter *transmitter, const char *name, unsigned flags, struct llm_topic **topic)
+{
+    int error;
+
+    if (transmitter == NULL || name == NULL || topic == NULL || flags > LLM_TOPIC_WHOLE)
+        return LLM_EINVAL;
+    lli_context_enter(transmitter->context);
+    error = transmitter_topic(transmitter, name, flags, topic);
+    lli_context_leave(transmitter->context);
+    return error;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The transport contract: everything the library asks of a network, and the registry of those who can do it.
+ *
+ * A transport moves packets of up to caps.payload_max bytes to groups and to peers. It does not know the protocol: it never
+ * fragments, never retries, never orders, and may lose, repeat and reorder. One instance is one queue of one thread: its
+ * functions are never called concurrently.
+ *
+ * Control operations may block and allocate. On failure they log one line that names the value and the remedy, and return a
+ * negative LLM_E code. Data operations never block, allocate or log; "took k of n" is not an error.
+ *
+ * To add a transport: one directory under transports/ with one const struct lli_transport, one line in registry.c, and the
+ * contract suite (tests/contract.c) passing over it.
+ */
+#ifndef LLI_TRANSPORT_H
+#define LLI_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <llm/llm.h>
+
+#include "log.h"
+
+/* An address of an instance, opaque to everybody but its transport; carried in packets, so free of pointers. */
+struct lli_address {
+    uint8_t size; /* bytes in use, 0: none */
+    uint8_t bytes[31];
+};
+
+/* A group as the channel names it. */
+struct lli_group {
+    const char *host; /* "239.192.1.1", "ff15::1" (without brackets), or a name; what it means is the transport's affair */
+    uint16_t port;
+    const struct llm_options *options; /* those of the channel: ttl, loop, source, rcvbuf_bytes, ...; valid during the call */
+};
+
+enum lli_join_mode { LLI_JOIN_SEND = 1, LLI_JOIN_RECEIVE = 2 };
+
+/* Where a packet goes or came in: a handle given by join() or peer(), valid until leave() or close(). */
+typedef uint32_t lli_handle;
+
+/* As lli_in.from: the packet was sent to this instance's own address, not to a group. */
+#define LLI_HANDLE_UNICAST ((lli_handle)UINT32_MAX)
+
+enum lli_cap_flags {
+    LLI_CAP_TX_COPIES = 1, /* what post() took is reaped by the time flush() returns */
+    LLI_CAP_UNICAST = 2,   /* address() and peer() work */
+};
+
+/* What an instance can do; filled by open(). */
+struct lli_caps {
+    uint32_t payload_max; /* bytes of the largest packet that can be sent */
+    uint32_t post_max;    /* packets that fit between two flushes */
+    uint32_t headroom;    /* bytes before each packet that the transport may write when it sends */
+    uint32_t align;       /* packets should start at multiples of this; a power of two */
+    uint32_t flags;       /* of enum lli_cap_flags */
+    int numa_node;        /* of the device, -1 if unknown */
+};
+
+/* A packet to send. The memory stays untouched until it is reaped. */
+struct lli_out {
+    const uint8_t *data;
+    uint32_t size;
+    lli_handle to; /* a group joined to send, or a peer */
+};
+
+/* A received packet, lent until release(). */
+struct lli_in {
+    const uint8_t *data;
+    uint32_t size;
+    lli_handle from;   /* the group it was sent to, or LLI_HANDLE_UNICAST */
+    uint64_t buffer;   /* the transport's own note, for release() */
+    uint64_t stamp_ns; /* CLOCK_REALTIME of arrival, 0 if not known */
+};
+
+/* A counter of an instance: its name and where it stands. Static table, ended by a NULL name. */
+struct lli_counter {
+    const char *name;
+    size_t offset; /* of a uint64_t in the instance */
+};
+
+struct lli_transport_config {
+    const char *scheme;                /* as the channel wrote it: the decorator finds its inner transport by it */
+    const char *host;                  /* of the channel that needed the instance first: tells the address family */
+    const struct llm_options *options; /* of the channel that needed the instance first; valid during open() */
+    const struct lli_log *log;         /* valid while the instance is open */
+};
+
+struct lli_transport {
+    const char *scheme;
+    size_t size; /* of an instance; the library allocates it, zeroed and aligned to 64 bytes */
+    const struct lli_counter *counters;
+
+    /* ------------------------------------------------------------------ control */
+
+    /* Opens an instance. On failure nothing is left behind and close() is not called. */
+    int (*open)(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
+    /* Leaves all groups, forgets all peers, frees everything but the instance itself. */
+    void (*close)(void *instance);
+    /* Declares memory from which packets will be posted. May be NULL: any memory will do. */
+    int (*region)(void *instance, void *base, size_t size);
+    /*
+     * Joins a group to send to it or to receive from it. The same group may be joined for both, and several times for each;
+     * every join is left on its own. Two joins to receive the same group on one instance get the same handle. Handles of the
+     * two modes are numbered apart.
+     */
+    int (*join)(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle);
+    void (*leave)(void *instance, lli_handle handle, enum lli_join_mode mode);
+    /* The address under which others reach this instance by unicast. */
+    int (*address)(void *instance, struct lli_address *address);
+    /*
+     * A handle for another instance's address; the same address gives the same handle. LLM_EAGAIN: being resolved, ask again
+     * later. LLM_ELIMIT: too many. LLM_EINVAL: not an address (it came from the network: nothing is logged).
+     */
+    int (*peer)(void *instance, const struct lli_address *address, lli_handle *handle);
+
+    /* --------------------------------------------------------------------- data */
+
+    /* Queues packets in order; returns how many were taken, from the front. One over payload_max may be taken and lost. */
+    int (*post)(void *instance, const struct lli_out *packets, int count);
+    /* Starts sending all that is queued. 0, or LLM_EAGAIN if some of it could not go yet: it stays queued, flush again. */
+    int (*flush)(void *instance);
+    /* How many packets, of all taken since open(), are done with: their memory may be reused. Counted in order. */
+    uint64_t (*reap)(void *instance);
+    /* Fetches up to max packets. */
+    int (*receive)(void *instance, struct lli_in *packets, int max);
+    /* Gives received packets back, in any order. */
+    void (*release)(void *instance, const struct lli_in *packets, int count);
+    /*
+     * A descriptor that becomes readable when receive() has something or flush() may go on; armed until it fires. The
+     * caller polls once more before it sleeps. The descriptor stays the same for the instance's life.
+     */
+    int (*arm)(void *instance);
+
+    /* A decorator's inner transport and its instance, for statistics. NULL unless it is one. */
+    const struct lli_transport *(*inner)(const void *instance, const void **inner_instance);
+};
+
+/* The transport of a scheme, or NULL. "impair+X" is the fault injector over X, if X is known. */
+const struct lli_transport *lli_transport_find(const char *scheme);
+
+/* Writes the known schemes to text, separated by commas, for error messages. */
+void lli_transport_names(char *text, size_t size);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session as its transmitter runs it: packs messages, keeps the history, sends heartbeats, answers NAKs, status reports and
+ * queries. A pure state machine: packets and the time go in, packets to send are pulled out.
+ */
+#ifndef LLI_TX_SESSION_H
+#define LLI_TX_SESSION_H
+
+#include "history.h"
+#include "members.h"
+#include "pacer.h"
+#include "pack.h"
+#include "repair.h"
+#include "wire.h"
+
+/* X(name, text) */
+#define LLI_TX_COUNTERS(X)                                                                                                 \
+    X(packets_sent, "packets of every kind sent")                                                                          \
+    X(bytes_sent, "bytes of them, as the transport carries them")                                                          \
+    X(packets_data, "data packets sent for the first time")                                                                \
+    X(packets_repaired, "data packets sent again")                                                                         \
+    X(repairs_multicast, "of these, to the group")                                                                         \
+    X(heartbeats_sent, "heartbeats sent")                                                                                  \
+    X(rejects_sent, "rejects and confirmations of NAKs sent")                                                              \
+    X(topics_sent, "answers to queries sent")                                                                              \
+    X(naks_received, "NAKs received")                                                                                      \
+    X(nak_packets, "packets that NAKs asked for")                                                                          \
+    X(nak_packets_ignored, "of these, asked again too soon, or queued already")                                            \
+    X(nak_packets_gone, "of these, no longer in the history")                                                              \
+    X(nak_packets_beyond, "of these, never sent")                                                                          \
+    X(status_received, "status reports received")                                                                          \
+    X(queries_received, "topic queries received")                                                                          \
+    X(receivers_joined, "receivers that became known")                                                                     \
+    X(receivers_left, "receivers that said they leave")                                                                    \
+    X(receivers_lost, "receivers not heard for long")                                                                      \
+    X(receivers_refused, "reports of receivers beyond receivers_max")                                                      \
+    X(answers_dropped, "rejects and answers not sent because too many were waiting")                                       \
+    X(control_malformed, "control packets that contradict themselves")                                                     \
+    X(control_foreign, "control packets with another session's identity")                                                  \
+    X(send_again, "messages refused because the history was full of unsent packets")
+
+struct lli_tx_counters {
+#define LLI_TX_COUNTER_FIELD(name, text) uint64_t name;
+    LLI_TX_COUNTERS(LLI_TX_COUNTER_FIELD)
+#undef LLI_TX_COUNTER_FIELD
+};
+
+/* A packet to send: to an address, or to the group if that is NULL. Valid until the session is used again. */
+struct lli_packet {
+    const uint8_t *data;
+    uint32_t size;
+    const struct lli_wire_address *to;
+};
+
+struct lli_tx_config {
+    uint64_t session; /* random */
+    struct lli_history_config history;
+    uint32_t receivers_max;
+    uint32_t topics_max;
+    uint32_t nak_receivers_immediate;
+    uint32_t repair_percent;
+    uint64_t repair_bytes_per_s;
+    lli_ns repair_linger;
+    lli_ns heartbeat_min;
+    lli_ns heartbeat_max;
+    lli_ns heartbeat_busy;
+    lli_ns status;
+    struct lli_wire_address address; /* where receivers reach the session */
+};
+
+/* Rejects and answers that wait to be sent. */
+enum { LLI_TX_ANSWERS = 32 };
+
+struct lli_tx_answer {
+    bool is_topics;
+    bool to_group;
+    uint32_t topics_first;
+    struct lli_wire_address to;
+    struct lli_wire_reject reject;
+};
+
+struct lli_tx {
+    struct lli_tx_config config;
+    struct lli_history history;
+    struct lli_pack pack;
+    struct lli_repair repair;
+    struct lli_pacer repair_pacer;
+    struct lli_members members;
+    const char **topics; /* names by id, the caller's */
+    uint32_t topics_count;
+    lli_seq sent;     /* the first packet not yet given to the transport */
+    lli_seq inflight; /* the first packet the transport may still read, UINT64_MAX: none */
+    lli_ns opened_at;
+    lli_ns rtt;       /* the group's */
+    lli_ns heartbeat_at;
+    lli_ns heartbeat_last;
+    lli_ns heartbeat_interval;
+    lli_ns expire_at;
+    bool flowing;     /* data went out since the last heartbeat */
+    bool ended;
+    uint32_t ends_sent; /* heartbeats that said so */
+    struct lli_tx_answer *answers;
+    uint32_t answers_head;
+    uint32_t answers_tail;
+    struct lli_tx_counters counters;
+};
+
+/* Round trip assumed before one is measured. */
+#define LLI_TX_RTT_UNKNOWN ((lli_ns)100000)
+
+/* A session younger than this is received from its first packet by those who hear of it. */
+#define LLI_TX_YOUNG ((lli_ns)1000000000)
+
+/*
+ * Places the session in the arena and, unless that only measures, starts it. The first heartbeat is due at once.
+ */
+void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct lli_arena *arena, lli_ns now);
+
+/* The longest message that the history can hold. */
+uint64_t lli_tx_message_max(const struct lli_tx *tx);
+
+/* Adds a topic and announces it; its name must outlive the session. LLM_OK, LLM_ELIMIT or LLM_EAGAIN. */
+int lli_tx_topic_add(struct lli_tx *tx, const char *name, uint32_t *id);
+
+/* Packets that must stay where they are start here. */
+static inline lli_seq lli_tx_busy(const struct lli_tx *tx)
+{
+    return lli_min(tx->sent, tx->inflight);
+}
+
+/* ------------------------------------------------------------------------------------------ packets in */
+
+/* Takes a packet with this session's tag whose header was read. */
+void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const uint8_t *body, size_t size, lli_ns now);
+
+/* ----------------------------------------------------------------------------------------- packets out */
+
+/* The sealed packets not sent yet, oldest first, at most max. lli_tx_sent() says how many of them the transport took. */
+int lli_tx_unsent(const struct lli_tx *tx, struct lli_packet *packets, int max);
+void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now);
+
+/*
+ * The next repair that the budget allows; false if none. It counts as sent by lli_tx_repaired(), so ask only when the transport has room.
+ */
+bool lli_tx_repair(struct lli_tx *tx, lli_ns now, struct lli_packet *packet);
+void lli_tx_repaired(struct lli_tx *tx, lli_ns now);
+
+/*
+ * Builds the next heartbeat, reject or answer that is due in buffer, which has at least LLI_WIRE_CONTROL_MAX bytes; false if
+ * none is. It counts as sent.
+ */
+bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size, struct lli_packet *packet);
+
+/* The transport is done with every packet it took. */
+static inline void lli_tx_reaped(struct lli_tx *tx)
+{
+    tx->inflight = UINT64_MAX;
+}
+
+/* When something is due; LLI_NEVER if nothing is. */
+lli_ns lli_tx_deadline(const struct lli_tx *tx);
+
+/* ------------------------------------------------------------------------------------------------- end */
+
+/* Seals what is packed and announces the end from now on. */
+void lli_tx_end(struct lli_tx *tx, lli_ns now);
+
+/* Whether the end was announced and every known receiver has everything. */
+bool lli_tx_drained(const struct lli_tx *tx);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Takes the packets of a session in order and gives the messages in them: those that lie in one packet as they lie there,
+ * those that span packets from a buffer where they are put together (docs/protocol.md section 3).
+ */
+#ifndef LLI_UNPACK_H
+#define LLI_UNPACK_H
+
+#include "types.h"
+#include "wire.h"
+
+enum lli_unpack_kind {
+    LLI_UNPACK_NONE = 0, /* the packet holds nothing more */
+    LLI_UNPACK_MESSAGE,
+    LLI_UNPACK_ANNOUNCE, /* bytes: name; topic: id */
+    LLI_UNPACK_LOST,     /* messages first to last are lost; may be empty, last + 1 == first */
+    LLI_UNPACK_TOO_LONG, /* message number `first` is longer than the buffer */
+};
+
+struct lli_unpacked {
+    enum lli_unpack_kind kind;
+    uint32_t topic;
+    uint32_t size;
+    const uint8_t *data;
+    uint64_t number; /* of the message; first, where messages are lost */
+    uint64_t last;
+};
+
+struct lli_unpack {
+    const uint8_t *at; /* in the current packet */
+    const uint8_t *end;
+    uint64_t number;   /* of the next message to start */
+    uint32_t topic;    /* of the next message */
+    bool broken;       /* packets were lost, or this packet contradicts the one before: go on at its first frame */
+    bool assembling;   /* message number - 1 is incomplete */
+    bool too_long;     /* it does not fit into the buffer: only its end is looked for */
+    uint32_t resume;   /* while broken: the number in the current packet's header */
+    uint32_t total;    /* its size */
+    uint32_t have;
+    uint32_t assembled_topic;
+    uint8_t *buffer;
+    uint32_t buffer_size;
+    uint64_t malformed; /* counts packets that contradict themselves or the one before */
+};
+
+/* buffer: for messages that span packets; longer ones are reported as too long. */
+void lli_unpack_init(struct lli_unpack *unpack, uint8_t *buffer, uint32_t buffer_size);
+
+/* Starts over; the next message to start has this number, as far as is known. */
+void lli_unpack_reset(struct lli_unpack *unpack, uint64_t number);
+
+/* Packets between the last one and the next were lost, or the next one is the first: go on at its first frame. */
+void lli_unpack_break(struct lli_unpack *unpack);
+
+/* The next packet in order. The one before must be exhausted. */
+void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size);
+
+/* What comes next in it. Data is valid until the next call, and as long as the packet. */
+void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out);
+
+/*
+ * After lli_unpack_break(), when no packet will tell: messages before `number` are lost. False if there is nothing to tell.
+ */
+bool lli_unpack_lost_before(struct lli_unpack *unpack, uint64_t number, struct lli_unpacked *out);
+
+#endif

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire.h"
+
+/* -------------------------------------------------------------------------------------------- reader */
+
+const uint8_t *lli_read_bytes(struct lli_reader *reader, size_t size)
+{
+    const uint8_t *at = reader->at;
+
+    if ((size_t)(reader->end - at) < size) {
+        reader->ok = false;
+        reader->at = reader->end;
+        return NULL;
+    }
+    reader->at = at + size;
+    return at;
+}
+
+uint8_t lli_read_u8(struct lli_reader *reader)
+{
+    const uint8_t *at = lli_read_bytes(reader, 1);
+
+    return at == NULL ? 0 : *at;
+}
+
+uint16_t lli_read_u16(struct lli_reader *reader)
+{
+    const uint8_t *at = lli_read_bytes(reader, 2);
+
+    return at == NULL ? 0 : lli_load_u16(at);
+}
+
+uint32_t lli_read_u32(struct lli_reader *reader)
+{
+    const uint8_t *at = lli_read_bytes(reader, 4);
+
+    return at == NULL ? 0 : lli_load_u32(at);
+}
+
+uint64_t lli_read_u64(struct lli_reader *reader)
+{
+    const uint8_t *at = lli_read_bytes(reader, 8);
+
+    return at == NULL ? 0 : (uint64_t)lli_load_u32(at) | (uint64_t)lli_load_u32(at + 4) << 32;
+}
+
+static void read_address(struct lli_reader *reader, uint8_t size, struct lli_wire_address *address)
+{
+    const uint8_t *bytes = size <= LLI_WIRE_ADDRESS_MAX ? lli_read_bytes(reader, size) : NULL;
+
+    memset(address, 0, sizeof *address);
+    if (bytes == NULL) {
+        reader->ok = false;
+        return;
+    }
+    address->size = size;
+    memcpy(address->bytes, bytes, size);
+}
+
+static void read_ranges(struct lli_reader *reader, uint16_t count, struct lli_wire_range *ranges)
+{
+    if (count > LLI_WIRE_RANGES_MAX) {
+        reader->ok = false;
+        return;
+    }
+    for (uint16_t i = 0; i < count; i++) {
+        ranges[i].first = lli_read_u32(reader);
+        ranges[i].count = lli_read_u32(reader);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------- writer */
+
+/* Writes into packets whose size was proven by LLI_WIRE_CONTROL_MAX, so it needs no bound. */
+struct writer {
+    uint8_t *at;
+};
+
+static void write_u8(struct writer *writer, uint8_t value)
+{
+    *writer->at++ = value;
+}
+
+static void write_u16(struct writer *writer, uint16_t value)
+{
+    lli_store_u16(writer->at, value);
+    writer->at += 2;
+}
+
+static void write_u32(struct writer *writer, uint32_t value)
+{
+    lli_store_u32(writer->at, value);
+    writer->at += 4;
+}
+
+static void write_u64(struct writer *writer, uint64_t value)
+{
+    write_u32(writer, (uint32_t)value);
+    write_u32(writer, (uint32_t)(value >> 32));
+}
+
+static void write_address(struct writer *writer, const struct lli_wire_address *address)
+{
+    memcpy(writer->at, address->bytes, address->size);
+    writer->at += address->size;
+}
+
+static void write_ranges(struct writer *writer, const struct lli_wire_range *ranges, uint16_t count)
+{
+    for (uint16_t i = 0; i < count; i++) {
+        write_u32(writer, ranges[i].first);
+        write_u32(writer, ranges[i].count);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------- header */
+
+void lli_wire_put_header(uint8_t *packet, const struct lli_wire_header *header)
+{
+    packet[0] = (uint8_t)(LLI_WIRE_VERSION << 4 | header->type);
+    packet[1] = header->flags;
+    lli_store_u16(packet + 2, header->first);
+    lli_store_u32(packet + 4, header->tag);
+    lli_store_u32(packet + 8, header->seq);
+    lli_store_u32(packet + 12, header->number);
+}
+
+/* Section 2.1: a 16-bit length that counts itself, then what this version skips. */
+static bool skip_extensions(const uint8_t **body, size_t *body_size)
+{
+    size_t length;
+
+    if (*body_size < 2)
+        return false;
+    length = lli_load_u16(*body);
+    if (length < 2 || length > *body_size)
+        return false;
+    *body += length;
+    *body_size -= length;
+    return true;
+}
+
+enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, size_t size, struct lli_wire_header *header,
+                                        const uint8_t **body, size_t *body_size)
+{
+    if (size < LLI_WIRE_HEADER)
+        return LLI_WIRE_SHORT;
+    if (packet[0] >> 4 != LLI_WIRE_VERSION)
+        return LLI_WIRE_VERSION_BAD;
+    header->type = packet[0] & 15;
+    header->flags = packet[1];
+    header->first = lli_load_u16(packet + 2);
+    header->tag = lli_load_u32(packet + 4);
+    header->seq = lli_load_u32(packet + 8);
+    header->number = lli_load_u32(packet + 12);
+    if (header->type < LLI_WIRE_DATA || header->type > LLI_WIRE_QUERY)
+        return LLI_WIRE_TYPE_BAD;
+    *body = packet + LLI_WIRE_HEADER;
+    *body_size = size - LLI_WIRE_HEADER;
+    if (header->flags & LLI_WIRE_FLAG_EXTENDED && !skip_extensions(body, body_size))
+        return LLI_WIRE_MALFORMED;
+    if (header->type == LLI_WIRE_DATA && header->first > *body_size)
+        return LLI_WIRE_MALFORMED;
+    return LLI_WIRE_OK;
+}
+
+static void control_begin(uint8_t *packet, struct writer *writer, uint8_t type, uint64_t session)
+{
+    const struct lli_wire_header header = {.type = type, .tag = (uint32_t)session};
+
+    lli_wire_put_header(packet, &header);
+    writer->at = packet + LLI_WIRE_HEADER;
+    write_u64(writer, session);
+}
+
+static size_t control_end(const uint8_t *packet, const struct writer *writer)
+{
+    size_t size = (size_t)(writer->at - packet);
+
+    assert(size <= LLI_WIRE_CONTROL_MAX);
+    return size;
+}
+
+/* Reads the identity that opens every control body: the whole of it, where the header had only its low half. */
+static uint64_t read_session(struct lli_reader *reader, uint32_t tag)
+{
+    uint64_t session = lli_read_u64(reader);
+
+    if ((uint32_t)session != tag)
+        reader->ok = false;
+    return session;
+}
+
+/* -------------------------------------------------------------------------------------------- frames */
+
+/* Frames of 0xe0 and above: everything but messages and topics of everyday size. */
+static const uint8_t *frame_get_rare(const uint8_t *at, const uint8_t *end, struct lli_frame *frame)
+{
+    struct lli_reader reader = lli_reader_of(at, (size_t)(end - at));
+    uint8_t code = lli_read_u8(&reader);
+
+    if (code == LLI_FRAME_PAD) {
+        frame->kind = LLI_FRAME_SKIP;
+    } else if (code == LLI_FRAME_LONG || code == LLI_FRAME_TOPIC_LONG) {
+        frame->kind = code == LLI_FRAME_LONG ? LLI_FRAME_MESSAGE : LLI_FRAME_TOPIC;
+        frame->value = lli_read_u32(&reader);
+    } else if (code >= LLI_FRAME_ANNOUNCEMENT) {
+        uint16_t size = lli_read_u16(&reader);
+
+        frame->kind = LLI_FRAME_SKIP;
+        frame->bytes = lli_read_bytes(&reader, size);
+        frame->bytes_size = size;
+        if (code == LLI_FRAME_ANNOUNCEMENT && reader.ok) {
+            if (size < 5)
+                return frame->kind = LLI_FRAME_BAD, end;
+            frame->kind = LLI_FRAME_ANNOUNCE;
+            frame->value = lli_load_u32(frame->bytes);
+            frame->bytes += 4;
+            frame->bytes_size -= 4;
+        }
+    } else {
+        reader.ok = false;
+    }
+    if (!reader.ok)
+        return frame->kind = LLI_FRAME_BAD, end;
+    return reader.at;
+}
+
+const uint8_t *lli_frame_get(const uint8_t *at, const uint8_t *end, struct lli_frame *frame)
+{
+    uint8_t code = *at;
+
+    if (code <= LLI_FRAME_SHORT_MAX) {
+        frame->kind = LLI_FRAME_MESSAGE;
+        frame->value = code;
+        return at + 1;
+    }
+    if (code >= LLI_FRAME_PAD)
+        return frame_get_rare(at, end, frame);
+    if (end - at < 2)
+        return frame->kind = LLI_FRAME_BAD, end;
+    if (code < 0xc0) {
+        frame->kind = LLI_FRAME_MESSAGE;
+        frame->value = (uint32_t)(code & 0x3f) << 8 | at[1];
+    } else {
+        frame->kind = LLI_FRAME_TOPIC;
+        frame->value = (uint32_t)(code & 0x1f) << 8 | at[1];
+    }
+    return at + 2;
+}
+
+void lli_frame_put_message(uint8_t *at, uint32_t header_bytes, uint32_t size)
+{
+    if (header_bytes == 1) {
+        at[0] = (uint8_t)size;
+    } else if (header_bytes == 2) {
+        at[0] = (uint8_t)(0x80 | size >> 8);
+        at[1] = (uint8_t)size;
+    } else {
+        at[0] = LLI_FRAME_LONG;
+        lli_store_u32(at + 1, size);
+    }
+}
+
+void lli_frame_put_topic(uint8_t *at, uint32_t topic)
+{
+    if (topic <= LLI_FRAME_TOPIC_SHORT_MAX) {
+        at[0] = (uint8_t)(0xc0 | topic >> 8);
+        at[1] = (uint8_t)topic;
+    } else {
+        at[0] = LLI_FRAME_TOPIC_LONG;
+        lli_store_u32(at + 1, topic);
+    }
+}
+
+void lli_frame_put_announcement(uint8_t *at, uint32_t topic, const char *name, size_t name_size)
+{
+    at[0] = LLI_FRAME_ANNOUNCEMENT;
+    lli_store_u16(at + 1, (uint16_t)(4 + name_size));
+    lli_store_u32(at + 3, topic);
+    memcpy(at + LLI_FRAME_ANNOUNCE_HEAD, name, name_size);
+}
+
+/* ----------------------------------------------------------------------------------------- heartbeat */
+
+size_t lli_wire_put_heartbeat(uint8_t *packet, const struct lli_wire_heartbeat *heartbeat)
+{
+    struct writer writer;
+
+    control_begin(packet, &writer, LLI_WIRE_HEARTBEAT, heartbeat->session);
+    lli_store_u32(packet + 8, (uint32_t)heartbeat->lead);
+    lli_store_u32(packet + 12, (uint32_t)heartbeat->messages);
+    write_u64(&writer, heartbeat->lead);
+    write_u64(&writer, heartbeat->trail);
+    write_u64(&writer, heartbeat->start);
+    write_u64(&writer, heartbeat->messages);
+    write_u64(&writer, heartbeat->sent_at);
+    write_u32(&writer, heartbeat->interval_us);
+    write_u32(&writer, heartbeat->rtt_ns);
+    write_u32(&writer, heartbeat->receivers);
+    write_u32(&writer, heartbeat->topics);
+    write_u8(&writer, heartbeat->flags);
+    write_u8(&writer, heartbeat->address.size);
+    write_address(&writer, &heartbeat->address);
+    return control_end(packet, &writer);
+}
+
+bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_heartbeat *heartbeat)
+{
+    struct lli_reader reader = lli_reader_of(body, size);
+    uint8_t address_size;
+
+    heartbeat->session = read_session(&reader, tag);
+    heartbeat->lead = lli_read_u64(&reader);
+    heartbeat->trail = lli_read_u64(&reader);
+    heartbeat->start = lli_read_u64(&reader);
+    heartbeat->messages = lli_read_u64(&reader);
+    heartbeat->sent_at = lli_read_u64(&reader);
+    heartbeat->interval_us = lli_read_u32(&reader);
+    heartbeat->rtt_ns = lli_read_u32(&reader);
+    heartbeat->receivers = lli_read_u32(&reader);
+    heartbeat->topics = lli_read_u32(&reader);
+    heartbeat->flags = lli_read_u8(&reader);
+    address_size = lli_read_u8(&reader);
+    read_address(&reader, address_size, &heartbeat->address);
+    /* No session lives long enough for numbers beyond 2^63, and arithmetic on numbers below cannot overflow. */
+    return reader.ok && heartbeat->start <= heartbeat->trail && heartbeat->trail <= heartbeat->lead &&
+           heartbeat->lead <= INT64_MAX && heartbeat->messages <= INT64_MAX;
+}
+
+/* ----------------------------------------------------------------------------------- NAK and reject */
+
+size_t lli_wire_put_nak(uint8_t *packet, const struct lli_wire_nak *nak)
+{
+    struct writer writer;
+
+    control_begin(packet, &writer, LLI_WIRE_NAK, nak->session);
+    write_u64(&writer, nak->receiver);
+    write_u8(&writer, 0);
+    write_u8(&writer, nak->address.size);
+    write_u16(&writer, nak->count);
+    write_address(&writer, &nak->address);
+    write_ranges(&writer, nak->ranges, nak->count);
+    return control_end(packet, &writer);
+}
+
+bool lli_wire_get_nak(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_nak *nak)
+{
+    struct lli_reader reader = lli_reader_of(body, size);
+    uint8_t address_size;
+
+    nak->session = read_session(&reader, tag);
+    nak->receiver = lli_read_u64(&reader);
+    (void)lli_read_u8(&reader);
+    address_size = lli_read_u8(&reader);
+    nak->count = lli_read_u16(&reader);
+    read_address(&reader, address_size, &nak->address);
+    read_ranges(&reader, nak->count, nak->ranges);
+    return reader.ok;
+}
+
+size_t lli_wire_put_reject(uint8_t *packet, const struct lli_wire_reject *reject)
+{
+    struct writer writer;
+
+    control_begin(packet, &writer, LLI_WIRE_REJECT, reject->session);
+    write_u64(&writer, reject->trail);
+    write_u8(&writer, reject->reason);
+    write_u8(&writer, 0);
+    write_u16(&writer, reject->count);
+    write_ranges(&writer, reject->ranges, reject->count);
+    return control_end(packet, &writer);
+}
+
+bool lli_wire_get_reject(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_reject *reject)
+{
+    struct lli_reader reader = lli_reader_of(body, size);
+
+    reject->session = read_session(&reader, tag);
+    reject->trail = lli_read_u64(&reader);
+    reject->reason = lli_read_u8(&reader);
+    (void)lli_read_u8(&reader);
+    reject->count = lli_read_u16(&reader);
+    read_ranges(&reader, reject->count, reject->ranges);
+    return reader.ok;
+}
+
+/* -------------------------------------------------------------------------------------------- status */
+
+size_t lli_wire_put_status(uint8_t *packet, const struct lli_wire_status *status)
+{
+    struct writer writer;
+
+    control_begin(packet, &writer, LLI_WIRE_STATUS, status->session);
+    write_u64(&writer, status->receiver);
+    write_u64(&writer, status->next);
+    write_u64(&writer, status->highest);
+    write_u64(&writer, status->echo);
+    write_u32(&writer, status->hold_ns);
+    write_u32(&writer, status->lost_packets);
+    write_u32(&writer, status->naks);
+    write_u32(&writer, status->dropped);
+    write_u32(&writer, status->window_free);
+    write_u8(&writer, status->flags);
+    write_u8(&writer, status->address.size);
+    write_address(&writer, &status->address);
+    return control_end(packet, &writer);
+}
+
+bool lli_wire_get_status(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_status *status)
+{
+    struct lli_reader reader = lli_reader_of(body, size);
+    uint8_t address_size;
+
+    status->session = read_session(&reader, tag);
+    status->receiver = lli_read_u64(&reader);
+    status->next = lli_read_u64(&reader);
+    status->highest = lli_read_u64(&reader);
+    status->echo = lli_read_u64(&reader);
+    status->hold_ns = lli_read_u32(&reader);
+    status->lost_packets = lli_read_u32(&reader);
+    status->naks = lli_read_u32(&reader);
+    status->dropped = lli_read_u32(&reader);
+    status->window_free = lli_read_u32(&reader);
+    status->flags = lli_read_u8(&reader);
+    address_size = lli_read_u8(&reader);
+    read_address(&reader, address_size, &status->address);
+    return reader.ok && status->next <= status->highest;
+}
+
+/* -------------------------------------------------------------------------------------------- topics */
+
+size_t lli_wire_put_query(uint8_t *packet, const struct lli_wire_query *query)
+{
+    struct writer writer;
+
+    control_begin(packet, &writer, LLI_WIRE_QUERY, query->session);
+    write_u64(&writer, query->receiver);
+    write_u32(&writer, query->first);
+    write_u8(&writer, query->address.size);
+    write_address(&writer, &query->address);
+    return control_end(packet, &writer);
+}
+
+bool lli_wire_get_query(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_query *query)
+{
+    struct lli_reader reader = lli_reader_of(body, size);
+    uint8_t address_size;
+
+    query->session = read_session(&reader, tag);
+    query->receiver = lli_read_u64(&reader);
+    query->first = lli_read_u32(&reader);
+    address_size = lli_read_u8(&reader);
+    read_address(&reader, address_size, &query->address);
+    return reader.ok;
+}
+
+size_t lli_wire_put_topics(uint8_t *packet, const struct lli_wire_topics *topics)
+{
+    struct writer writer;
+
+    control_begin(packet, &writer, LLI_WIRE_TOPICS, topics->session);
+    write_u32(&writer, topics->total);
+    write_u32(&writer, topics->first);
+    write_u16(&writer, topics->count);
+    return control_end(packet, &writer);
+}
+
+size_t lli_wire_add_topic(uint8_t *packet, size_t used, size_t size, const char *name, size_t name_size)
+{
+    if (used + 1 + name_size > size)
+        return 0;
+    packet[used] = (uint8_t)name_size;
+    memcpy(packet + used + 1, name, name_size);
+    return used + 1 + name_size;
+}
+
+bool lli_wire_get_topics(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_topics *topics,
+                         struct lli_reader *names)
+{
+    struct lli_reader reader = lli_reader_of(body, size);
+
+    topics->session = read_session(&reader, tag);
+    topics->total = lli_read_u32(&reader);
+    topics->first = lli_read_u32(&reader);
+    topics->count = lli_read_u16(&reader);
+    *names = reader;
+    return reader.ok && topics->count <= topics->total && topics->first <= topics->total - topics->count;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every byte on the network. docs/protocol.md is the specification; section numbers here are its.
+ * Decoders read untrusted bytes: they check every bound and return false instead of a partial result.
+ */
+#ifndef LLI_WIRE_H
+#define LLI_WIRE_H
+
+#include <string.h>
+
+#include "types.h"
+
+enum {
+    LLI_WIRE_VERSION = 1,
+    LLI_WIRE_HEADER = 16,       /* bytes of the base header, section 2 */
+    LLI_WIRE_ADDRESS_MAX = 31,  /* bytes of a transport's address */
+    LLI_WIRE_RANGES_MAX = 64,   /* ranges in a NAK or reject */
+    LLI_WIRE_NAME_MAX = 255,    /* bytes of a topic's name */
+    LLI_WIRE_CONTROL_MAX = 640, /* bytes of the largest control packet but TOPICS, which fills what it is given */
+    LLI_WIRE_FRAME_MAX = 5,     /* bytes of the longest frame header before a message */
+};
+
+enum lli_wire_type {
+    LLI_WIRE_DATA = 1,
+    LLI_WIRE_HEARTBEAT = 2,
+    LLI_WIRE_NAK = 3,
+    LLI_WIRE_REJECT = 4,
+    LLI_WIRE_STATUS = 5,
+    LLI_WIRE_TOPICS = 6,
+    LLI_WIRE_QUERY = 7,
+};
+
+enum { LLI_WIRE_FLAG_EXTENDED = 0x80 };
+
+/* Section 2. */
+struct lli_wire_header {
+    uint8_t type;
+    uint8_t flags;
+    uint16_t first;  /* DATA: offset in the body of the first frame that starts in this packet */
+    uint32_t tag;    /* low half of the session's identity */
+    uint32_t seq;    /* low half of the packet's sequence number */
+    uint32_t number; /* low half of the number of the first message that starts in this packet or later */
+};
+
+/* Why a packet was not taken; each is counted. */
+enum lli_wire_fault {
+    LLI_WIRE_OK = 0,
+    LLI_WIRE_SHORT,     /* ends before it should */
+    LLI_WIRE_VERSION_BAD, /* not version 1 */
+    LLI_WIRE_TYPE_BAD,  /* a type this version does not have */
+    LLI_WIRE_MALFORMED, /* contradicts itself */
+};
+
+/* A transport's address as it travels. */
+struct lli_wire_address {
+    uint8_t size;
+    uint8_t bytes[LLI_WIRE_ADDRESS_MAX];
+};
+
+/* count packets from first on. */
+struct lli_wire_range {
+    uint32_t first;
+    uint32_t count;
+};
+
+/* Section 4. */
+struct lli_wire_heartbeat {
+    uint64_t session;
+    uint64_t lead;     /* the sequence number that the next packet will have */
+    uint64_t trail;    /* the oldest packet that can still be repaired */
+    uint64_t start;    /* the first packet of the session */
+    uint64_t messages; /* the number of the first message that starts at lead or later */
+    uint64_t sent_at;  /* the transmitter's clock, echoed by status reports */
+    uint32_t interval_us; /* another heartbeat or packet follows within this */
+    uint32_t rtt_ns;      /* the group's round trip as measured */
+    uint32_t receivers;   /* known by their status reports */
+    uint32_t topics;      /* announced so far: they have the ids 0 to topics - 1 */
+    uint8_t flags;
+    struct lli_wire_address address; /* where NAKs, status and queries go */
+};
+
+enum {
+    LLI_WIRE_HEARTBEAT_END = 1,   /* no packet at lead or later will come */
+    LLI_WIRE_HEARTBEAT_YOUNG = 2, /* receivers that hear of the session now begin at start */
+};
+
+/* Section 5. */
+struct lli_wire_nak {
+    uint64_t session;
+    uint64_t receiver;
+    struct lli_wire_address address; /* where unicast repairs go */
+    uint16_t count;
+    struct lli_wire_range ranges[LLI_WIRE_RANGES_MAX];
+};
+
+enum lli_wire_reason {
+    LLI_WIRE_GONE = 1,    /* no longer in the history: do not ask again */
+    LLI_WIRE_PENDING = 2, /* asked for already, the repair is under way: do not ask now */
+};
+
+/* Section 6. */
+struct lli_wire_reject {
+    uint64_t session;
+    uint64_t trail;
+    uint8_t reason;
+    uint16_t count;
+    struct lli_wire_range ranges[LLI_WIRE_RANGES_MAX];
+};
+
+/* Section 7. */
+struct lli_wire_status {
+    uint64_t session;
+    uint64_t receiver;
+    uint64_t next;    /* everything before was delivered or given up */
+    uint64_t highest; /* one past the highest packet seen */
+    uint64_t echo;    /* sent_at of the latest heartbeat, 0: none */
+    uint32_t hold_ns; /* how long ago that came */
+    uint32_t lost_packets;
+    uint32_t naks;
+    uint32_t dropped; /* by the receiver's own host, as far as it knows */
+    uint32_t window_free; /* packets */
+    uint8_t flags;
+    struct lli_wire_address address;
+};
+
+enum { LLI_WIRE_STATUS_LEAVING = 1, LLI_WIRE_STATUS_DONE = 2 };
+
+/* Section 8. */
+struct lli_wire_query {
+    uint64_t session;
+    uint64_t receiver;
+    uint32_t first; /* topic id */
+    struct lli_wire_address address;
+};
+
+/* The head of a TOPICS packet; count names of ids first, first + 1 ... follow as a length byte and its bytes each. */
+struct lli_wire_topics {
+    uint64_t session;
+    uint32_t total; /* topics announced */
+    uint32_t first;
+    uint16_t count;
+};
+
+/* -------------------------------------------------------------------------------------------- cursor */
+
+/* A bounds-checked reader; after the first overrun everything reads as zero and ok is false. */
+struct lli_reader {
+    const uint8_t *at;
+    const uint8_t *end;
+    bool ok;
+};
+
+static inline struct lli_reader lli_reader_of(const uint8_t *data, size_t size)
+{
+    return (struct lli_reader){.at = data, .end = data + size, .ok = true};
+}
+
+/* The next size bytes, or NULL. */
+const uint8_t *lli_read_bytes(struct lli_reader *reader, size_t size);
+uint8_t lli_read_u8(struct lli_reader *reader);
+uint16_t lli_read_u16(struct lli_reader *reader);
+uint32_t lli_read_u32(struct lli_reader *reader);
+uint64_t lli_read_u64(struct lli_reader *reader);
+
+static inline uint16_t lli_load_u16(const uint8_t *at)
+{
+    return (uint16_t)(at[0] | at[1] << 8);
+}
+
+static inline uint32_t lli_load_u32(const uint8_t *at)
+{
+    return (uint32_t)lli_load_u16(at) | (uint32_t)lli_load_u16(at + 2) << 16;
+}
+
+static inline void lli_store_u16(uint8_t *at, uint16_t value)
+{
+    at[0] = (uint8_t)value;
+    at[1] = (uint8_t)(value >> 8);
+}
+
+static inline void lli_store_u32(uint8_t *at, uint32_t value)
+{
+    lli_store_u16(at, (uint16_t)value);
+    lli_store_u16(at + 2, (uint16_t)(value >> 16));
+}
+
+/* -------------------------------------------------------------------------------------------- header */
+
+void lli_wire_put_header(uint8_t *packet, const struct lli_wire_header *header);
+
+/*
+ * Reads the header of a packet and skips its extensions. On LLI_WIRE_OK *body points behind them and *body_size is what is
+ * left, and for DATA header->first is at most *body_size.
+ */
+enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, size_t size, struct lli_wire_header *header,
+                                        const uint8_t **body, size_t *body_size);
+
+/* -------------------------------------------------------------------------------------------- frames */
+
+/* Section 3: what the frames of a DATA body are. */
+enum lli_frame_kind {
+    LLI_FRAME_BAD = 0,  /* cannot be parsed: nothing more of this packet can be */
+    LLI_FRAME_MESSAGE,  /* value: its length; its bytes follow, and may go on in the next packets */
+    LLI_FRAME_TOPIC,    /* value: the topic of the messages that follow in this packet */
+    LLI_FRAME_ANNOUNCE, /* value: topic id; bytes: its name */
+    LLI_FRAME_SKIP,     /* padding, or an extension that this version does not know */
+};
+
+struct lli_frame {
+    enum lli_frame_kind kind;
+    uint32_t value;
+    const uint8_t *bytes;
+    uint32_t bytes_size;
+};
+
+enum {
+    LLI_FRAME_SHORT_MAX = 127,   /* longest message with a header of one byte */
+    LLI_FRAME_MEDIUM_MAX = 16383, /* and of two */
+    LLI_FRAME_TOPIC_SHORT_MAX = 8191,
+    LLI_FRAME_PAD = 0xe0,
+    LLI_FRAME_LONG = 0xe1,
+    LLI_FRAME_TOPIC_LONG = 0xe2,
+    LLI_FRAME_ANNOUNCEMENT = 0xf0,
+};
+
+/* Reads one frame at `at`, before end, and returns where the next one starts (a message's bytes, for LLI_FRAME_MESSAGE). */
+const uint8_t *lli_frame_get(const uint8_t *at, const uint8_t *end, struct lli_frame *frame);
+
+/* Bytes of the frame header before a message of this size. */
+static inline uint32_t lli_frame_message_size(uint32_t size)
+{
+    return size <= LLI_FRAME_SHORT_MAX ? 1 : size <= LLI_FRAME_MEDIUM_MAX ? 2 : 5;
+}
+
+/* Writes that header in the given number of bytes, which may be more than it needs. */
+void lli_frame_put_message(uint8_t *at, uint32_t header_bytes, uint32_t size);
+
+static inline uint32_t lli_frame_topic_size(uint32_t topic)
+{
+    return topic <= LLI_FRAME_TOPIC_SHORT_MAX ? 2 : 5;
+}
+
+void lli_frame_put_topic(uint8_t *at, uint32_t topic);
+
+/* An announcement is 7 bytes and the name. */
+enum { LLI_FRAME_ANNOUNCE_HEAD = 7 };
+void lli_frame_put_announcement(uint8_t *at, uint32_t topic, const char *name, size_t name_size);
+
+/* ------------------------------------------------------------------------------------------- control */
+
+/*
+ * Each writes a whole packet of at most LLI_WIRE_CONTROL_MAX bytes and returns its size. tag, seq and number of the base
+ * header follow from the fields.
+ */
+size_t lli_wire_put_heartbeat(uint8_t *packet, const struct lli_wire_heartbeat *heartbeat);
+size_t lli_wire_put_nak(uint8_t *packet, const struct lli_wire_nak *nak);
+size_t lli_wire_put_reject(uint8_t *packet, const struct lli_wire_reject *reject);
+size_t lli_wire_put_status(uint8_t *packet, const struct lli_wire_status *status);
+size_t lli_wire_put_query(uint8_t *packet, const struct lli_wire_query *query);
+
+/*
+ * A TOPICS packet: names are added behind its head of LLI_WIRE_TOPICS_HEAD bytes while they fit into size, each addition
+ * returning the bytes used then, or 0 if it does not fit; the head is written last, with their count.
+ */
+enum { LLI_WIRE_TOPICS_HEAD = LLI_WIRE_HEADER + 18 };
+size_t lli_wire_put_topics(uint8_t *packet, const struct lli_wire_topics *topics);
+size_t lli_wire_add_topic(uint8_t *packet, size_t used, size_t size, const char *name, size_t name_size);
+
+/* Each reads the body of a control packet whose header had this tag. */
+bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_heartbeat *heartbeat);
+bool lli_wire_get_nak(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_nak *nak);
+bool lli_wire_get_reject(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_reject *reject);
+bool lli_wire_get_status(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_status *status);
+bool lli_wire_get_query(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_query *query);
+/* *names is left behind the head; read count length-prefixed names from it with lli_read_u8 and lli_read_bytes. */
+bool lli_wire_get_topics(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_topics *topics,
+                         struct lli_reader *names);
+
+#endif

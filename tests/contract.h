@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the contract suite share. */
+#ifndef TESTS_CONTRACT_H
+#define TESTS_CONTRACT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "transport.h"
+
+enum {
+    PACKETS_MAX = 32768,     /* that a test gets */
+    BURST = 32,              /* that it gets by one call */
+    ARRIVAL_NS = 2000000000, /* a packet that takes longer is lost */
+    QUIET_NS = 20000000,     /* no packet for this: none will come */
+};
+
+/* From the command line. */
+extern const struct lli_transport *transport;
+extern const char *scheme;
+extern const char *host;
+extern uint16_t port;
+extern struct llm_options common;
+
+/* What was logged since the last open or join. */
+extern char log_text[4096];
+
+/* An instance that joined the group both ways. */
+struct station {
+    void *instance;
+    struct lli_caps caps;
+    struct llm_options options;
+    lli_handle send;
+    lli_handle receive;
+};
+
+/* Opens without joining anything; nothing is left behind on failure. */
+int instance_open(struct station *station, const char *at, const struct llm_options *options);
+int station_join(struct station *station, const char *at, uint16_t number, enum lli_join_mode mode, lli_handle *handle);
+void station_open_with(struct station *station, const struct llm_options *options);
+void station_open(struct station *station);
+void station_close(struct station *station);
+uint64_t station_counter(const struct station *station, const char *name);
+lli_handle station_peer(struct station *from, struct station *to);
+
+void station_flush(struct station *station);
+void station_send(struct station *station, lli_handle to, const void *data, size_t size);
+
+/* Fetches until there is a packet, up to a time. */
+int station_await(struct station *station, struct lli_in *packets, int max, uint64_t wait_ns);
+
+/* Expects one packet, and that it is this one. */
+void station_expect(struct station *station, lli_handle from, const void *data, size_t size);
+void station_expect_nothing(struct station *station);
+
+/* Whether a descriptor becomes readable in a time. */
+bool readable(int fd, int timeout_ms);
+
+/* The tests of the faults; how many failed. */
+int contract_faults(void);
+
+#endif

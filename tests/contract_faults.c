@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* That the faults of "impair+" are what was asked for. */
+#define _GNU_SOURCE
+#include "contract.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+
+/* What came of packets 0 to sent - 1. */
+struct history {
+    int sent;
+    int got;
+    int corrupted;
+    int times[PACKETS_MAX]; /* each was delivered unharmed */
+    int order[PACKETS_MAX]; /* the numbers, as they arrived */
+    uint64_t lost_count;
+    uint64_t duplicated_count;
+    uint64_t reordered_count;
+    uint64_t corrupted_count;
+    uint64_t delayed_count;
+};
+
+struct numbered {
+    uint32_t number;
+    uint32_t copies[15]; /* of the number: a changed byte shows wherever it is */
+};
+
+static bool numbered_read(const struct lli_in *packet, uint32_t *number)
+{
+    struct numbered content;
+
+    if (packet->size != sizeof content)
+        return false;
+    memcpy(&content, packet->data, sizeof content);
+    for (size_t i = 0; i < 15; i++)
+        if (content.copies[i] != content.number)
+            return false;
+    *number = content.number;
+    return true;
+}
+
+static void history_take(struct history *history, const struct lli_in *packets, int count)
+{
+    for (int i = 0; i < count; i++) {
+        uint32_t number = 0;
+
+        if (!numbered_read(&packets[i], &number)) {
+            history->corrupted++;
+            continue;
+        }
+        assert_true((int)number < history->sent && history->got < PACKETS_MAX);
+        history->times[number]++;
+        history->order[history->got++] = (int)number;
+    }
+}
+
+static void history_counters(struct history *history, const struct station *station)
+{
+    history->lost_count = station_counter(station, "impaired_lost");
+    history->duplicated_count = station_counter(station, "impaired_duplicated");
+    history->reordered_count = station_counter(station, "impaired_reordered");
+    history->corrupted_count = station_counter(station, "impaired_corrupted");
+    history->delayed_count = station_counter(station, "impaired_delayed");
+}
+
+/* Sends so many packets, a few at a time so that only the injector loses any, and sleeps for the last ones. */
+static struct history *history_make(const struct llm_options *options, int packets)
+{
+    struct history *history = calloc(1, sizeof *history);
+    struct llm_options clean = common;
+    struct lli_in in[BURST];
+    struct station a, b;
+    int count;
+
+    assert_non_null(history);
+    clean.loop = 1;
+    station_open_with(&a, &clean);
+    station_open_with(&b, options);
+    while (history->sent < packets) {
+        for (int i = 0; i < BURST / 2 && history->sent < packets; i++) {
+            struct numbered content = {.number = (uint32_t)history->sent++};
+
+            for (size_t copy = 0; copy < 15; copy++)
+                content.copies[copy] = content.number;
+            station_send(&a, a.send, &content, sizeof content);
+        }
+        while ((count = transport->receive(b.instance, in, BURST)) > 0) {
+            history_take(history, in, count);
+            transport->release(b.instance, in, count);
+        }
+    }
+    for (;;) {
+        const int fd = transport->arm(b.instance);
+
+        count = station_await(&b, in, BURST, 0);
+        if (count == 0 && !readable(fd, 50))
+            break;
+        history_take(history, in, count);
+        transport->release(b.instance, in, count);
+    }
+    history_counters(history, &b);
+    station_close(&a);
+    station_close(&b);
+    return history;
+}
+
+static void losses_have_their_share_and_their_mean_run(void **state)
+{
+    static const struct {
+        uint32_t share_ppm;
+        uint32_t burst;
+        double run; /* mean, in packets */
+    } cases[] = {{100000, 1, 1 / 0.9}, {100000, 10, 10}, {500000, 1, 2}, {50000, 5, 5}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct llm_options options = common;
+        struct history *history;
+        const double expected = cases[i].share_ppm / 1e6 * 20000;
+        int lost = 0, runs = 0;
+
+        options.impair_loss_ppm = cases[i].share_ppm;
+        options.impair_burst_packets = cases[i].burst;
+        history = history_make(&options, 20000);
+        for (int number = 0; number < history->sent; number++) {
+            lost += history->times[number] == 0;
+            runs += history->times[number] == 0 && (number == 0 || history->times[number - 1] > 0);
+        }
+        assert_int_equal(lost, history->lost_count);
+        /* A few hundred runs vary by 10 %; this is three times that. */
+        assert_true(fabs(lost - expected) < 0.3 * expected);
+        assert_true(fabs(lost - cases[i].run * runs) < 0.3 * lost);
+        free(history);
+    }
+}
+
+static void total_loss_is_total(void **state)
+{
+    struct llm_options options = common;
+    struct history *history;
+
+    (void)state;
+    options.impair_loss_ppm = 1000000;
+    history = history_make(&options, 1000);
+    assert_int_equal(history->got, 0);
+    assert_int_equal(history->lost_count, 1000);
+    free(history);
+}
+
+static void duplicates_come_twice_and_no_more(void **state)
+{
+    struct llm_options options = common;
+    struct history *history;
+    uint64_t twice = 0;
+
+    (void)state;
+    options.impair_duplicate_ppm = 200000;
+    history = history_make(&options, 5000);
+    for (int i = 0; i < history->sent; i++) {
+        assert_in_range(history->times[i], 1, 2);
+        twice += history->times[i] == 2;
+    }
+    assert_int_equal(twice, history->duplicated_count);
+    assert_in_range(twice, 800, 1200);
+    free(history);
+}
+
+static void reordered_packets_are_overtaken_by_a_few_and_all_arrive(void **state)
+{
+    struct llm_options options = common;
+    struct history *history;
+    int late = 0;
+
+    (void)state;
+    options.impair_reorder_ppm = 100000;
+    history = history_make(&options, 5000);
+    assert_int_equal(history->got, 5000);
+    for (int i = 0, newest = -1; i < history->got; i++) {
+        if (history->order[i] < newest) {
+            late++;
+            assert_true(newest - history->order[i] <= 16);
+        } else {
+            newest = history->order[i];
+        }
+    }
+    assert_in_range(history->reordered_count, 400, 600);
+    /* Some were let go by the time bound before anything overtook them. */
+    assert_in_range(late, 50, history->reordered_count);
+    free(history);
+}
+
+static void corruption_changes_packets_and_is_counted(void **state)
+{
+    struct llm_options options = common;
+    struct history *history;
+
+    (void)state;
+    options.impair_corrupt_ppm = 100000;
+    history = history_make(&options, 5000);
+    assert_int_equal(history->corrupted, history->corrupted_count);
+    assert_int_equal(history->got + history->corrupted, 5000);
+    assert_in_range(history->corrupted, 400, 600);
+    free(history);
+}
+
+static void delay_is_bounded_and_wakes_the_sleeper(void **state)
+{
+    struct llm_options options = common;
+    struct history *history;
+    struct station a, b;
+    uint64_t sent_at;
+
+    (void)state;
+    options.impair_delay_ns = 3000000;
+    history = history_make(&options, 2000);
+    assert_int_equal(history->got, 2000);
+    assert_int_equal(history->delayed_count, 2000);
+    free(history);
+
+    options.impair_delay_ns = 200000000;
+    station_open(&a);
+    station_open_with(&b, &options);
+    sent_at = lli_clock_ns();
+    station_send(&a, a.send, "late", 4);
+    for (;;) {
+        struct lli_in packet;
+        const int fd = transport->arm(b.instance);
+
+        if (transport->receive(b.instance, &packet, 1) == 1)
+            break;
+        assert_true(readable(fd, 2000));
+    }
+    assert_true(lli_clock_ns() - sent_at < ARRIVAL_NS);
+    station_close(&a);
+    station_close(&b);
+}
+
+static void the_same_seed_decides_the_same(void **state)
+{
+    struct llm_options options = common;
+    struct history *first, *second, *other;
+
+    (void)state;
+    options.impair_seed = 77;
+    options.impair_loss_ppm = 50000;
+    options.impair_burst_packets = 3;
+    options.impair_duplicate_ppm = 50000;
+    options.impair_corrupt_ppm = 50000;
+    options.impair_reorder_ppm = 50000;
+    first = history_make(&options, 5000);
+    second = history_make(&options, 5000);
+    assert_memory_equal(first->times, second->times, sizeof first->times);
+    assert_int_equal(first->lost_count, second->lost_count);
+    assert_int_equal(first->reordered_count, second->reordered_count);
+    assert_int_equal(first->corrupted_count, second->corrupted_count);
+    options.impair_seed = 78;
+    other = history_make(&options, 5000);
+    assert_memory_not_equal(first->times, other->times, sizeof first->times);
+    free(first);
+    free(second);
+    free(other);
+}
+
+static void one_fault_does_not_move_the_others(void **state)
+{
+    struct llm_options options = common;
+    struct history *alone, *together;
+
+    (void)state;
+    options.impair_loss_ppm = 50000;
+    alone = history_make(&options, 3000);
+    options.impair_duplicate_ppm = 100000;
+    options.impair_reorder_ppm = 100000;
+    together = history_make(&options, 3000);
+    for (int i = 0; i < 3000; i++)
+        assert_int_equal(alone->times[i] == 0, together->times[i] == 0);
+    free(alone);
+    free(together);
+}
+
+int contract_faults(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_have_their_share_and_their_mean_run),
+        cmocka_unit_test(total_loss_is_total),
+        cmocka_unit_test(duplicates_come_twice_and_no_more),
+        cmocka_unit_test(reordered_packets_are_overtaken_by_a_few_and_all_arrive),
+        cmocka_unit_test(corruption_changes_packets_and_is_counted),
+        cmocka_unit_test(delay_is_bounded_and_wakes_the_sleeper),
+        cmocka_unit_test(the_same_seed_decides_the_same),
+        cmocka_unit_test(one_fault_does_not_move_the_others),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

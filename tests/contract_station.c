@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The instances under test, and how they talk. */
+#define _GNU_SOURCE
+#include "contract.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+
+/* From the command line. */
+const struct lli_transport *transport;
+const char *scheme;
+const char *host;
+uint16_t port;
+struct llm_options common;
+
+char log_text[4096];
+
+static void log_keep(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    strncat(log_text, text, sizeof log_text - strlen(log_text) - 2);
+    strcat(log_text, "\n");
+}
+
+static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_WARNING};
+
+/* --------------------------------------------------------------------------------------------------- stations */
+
+int instance_open(struct station *station, const char *at, const struct llm_options *options)
+{
+    const struct lli_transport_config config = {.scheme = scheme, .host = at, .options = options, .log = &keeper};
+    int status;
+
+    memset(station, 0, sizeof *station);
+    station->options = *options;
+    station->instance = aligned_alloc(64, (transport->size + 63) / 64 * 64);
+    assert_non_null(station->instance);
+    memset(station->instance, 0, transport->size);
+    log_text[0] = '\0';
+    status = transport->open(station->instance, &config, &station->caps);
+    if (status != 0)
+        free(station->instance);
+    return status;
+}
+
+int station_join(struct station *station, const char *at, uint16_t number, enum lli_join_mode mode,
+                 lli_handle *handle)
+{
+    const struct lli_group group = {.host = at, .port = number, .options = &station->options};
+
+    log_text[0] = '\0';
+    return transport->join(station->instance, &group, mode, handle);
+}
+
+void station_open_with(struct station *station, const struct llm_options *options)
+{
+    assert_int_equal(instance_open(station, host, options), 0);
+    assert_int_equal(station_join(station, host, port, LLI_JOIN_SEND, &station->send), 0);
+    assert_int_equal(station_join(station, host, port, LLI_JOIN_RECEIVE, &station->receive), 0);
+}
+
+void station_open(struct station *station)
+{
+    station_open_with(station, &common);
+}
+
+void station_close(struct station *station)
+{
+    transport->close(station->instance);
+    free(station->instance);
+}
+
+uint64_t station_counter(const struct station *station, const char *name)
+{
+    for (const struct lli_counter *counter = transport->counters; counter->name != NULL; counter++)
+        if (strcmp(counter->name, name) == 0)
+            return *(const uint64_t *)(const void *)((const char *)station->instance + counter->offset);
+    fail_msg("no counter %s", name);
+    return 0;
+}
+
+lli_handle station_peer(struct station *from, struct station *to)
+{
+    struct lli_address address;
+    lli_handle handle = 0;
+
+    assert_int_equal(transport->address(to->instance, &address), 0);
+    assert_in_range(address.size, 1, sizeof address.bytes);
+    assert_int_equal(transport->peer(from->instance, &address, &handle), 0);
+    return handle;
+}
+
+/* ------------------------------------------------------------------------------------------- sending, receiving */
+
+void station_flush(struct station *station)
+{
+    const uint64_t give_up_at = lli_clock_ns() + ARRIVAL_NS;
+
+    while (transport->flush(station->instance) == LLM_EAGAIN)
+        assert_true(lli_clock_ns() < give_up_at);
+}
+
+void station_send(struct station *station, lli_handle to, const void *data, size_t size)
+{
+    const struct lli_out packet = {.data = data, .size = (uint32_t)size, .to = to};
+
+    assert_int_equal(transport->post(station->instance, &packet, 1), 1);
+    station_flush(station);
+}
+
+/* Fetches until there is a packet, up to a time. */
+int station_await(struct station *station, struct lli_in *packets, int max, uint64_t wait_ns)
+{
+    const uint64_t give_up_at = lli_clock_ns() + wait_ns;
+    int count;
+
+    do
+        count = transport->receive(station->instance, packets, max);
+    while (count == 0 && lli_clock_ns() < give_up_at);
+    return count;
+}
+
+/* Expects one packet, and that it is this one. */
+void station_expect(struct station *station, lli_handle from, const void *data, size_t size)
+{
+    struct lli_in packet;
+
+    assert_int_equal(station_await(station, &packet, 1, ARRIVAL_NS), 1);
+    assert_int_equal(packet.size, size);
+    assert_int_equal(packet.from, from);
+    assert_memory_equal(packet.data, data, size);
+    transport->release(station->instance, &packet, 1);
+}
+
+void station_expect_nothing(struct station *station)
+{
+    struct lli_in packet;
+
+    assert_int_equal(station_await(station, &packet, 1, QUIET_NS), 0);
+}
+
+bool readable(int fd, int timeout_ms)
+{
+    struct pollfd entry = {.fd = fd, .events = POLLIN};
+
+    return poll(&entry, 1, timeout_ms) == 1;
+}

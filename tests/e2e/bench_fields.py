@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that a benchmark's JSON has the promised fields and no unknown ones: bench_fields.py reflector|throughput FILE"""
+import json
+import sys
+
+HOP = {"median", "mean", "p99", "p99_9", "p99_99", "max", "std"}
+ROWS = {
+    "reflector": {
+        "transport": None, "size_bytes": None, "rate_msgs_per_s": None, "reflect": None, "duration_s": None, "sent": None,
+        "received": None, "lost": None, "samples": None, "hop_us": HOP, "rtt_us": HOP, "raw_hop_us": {"median", "p99"},
+        "ratio_to_raw": None,
+    },
+    "throughput": {
+        "transport": None, "size_bytes": None, "sent": None, "received": None, "lost": None, "repaired_packets": None,
+        "msgs_per_s": None, "payload_gbit_per_s": None, "wire_share": None, "raw_gbit_per_s": None, "ratio_to_raw": None,
+        "rss_mib": {"transmitter", "receiver"},
+    },
+}
+
+# What is there besides, to read the promised figures by.
+BESIDES = {
+    "reflector": {"rate_reached_msgs_per_s", "hop_submit_us", "p99_ratio_to_raw", "core_to_core_ns", "core_wait_ms"},
+    "throughput": {"duration_s", "tries", "packet_bytes_mean", "raw_segmented_gbit_per_s", "ratio_to_raw_segmented",
+                   "core_to_core_ns", "core_wait_ms"},
+}
+
+
+def same(what, there, promised):
+    if set(there) != set(promised):
+        sys.exit(f"{what}: missing {sorted(set(promised) - set(there))}, beyond {sorted(set(there) - set(promised))}")
+
+
+def main():
+    kind, path = sys.argv[1:]
+    with open(path, encoding="utf-8") as file:
+        report = json.load(file)
+    same("report", report, {"benchmark", "machine", "rows"})
+    if report["benchmark"] != kind or not report["rows"]:
+        sys.exit(f"benchmark is {report['benchmark']}, with {len(report['rows'])} rows")
+    for row in report["rows"]:
+        same("row", set(row) | BESIDES[kind], set(ROWS[kind]) | BESIDES[kind])
+        for name, fields in ROWS[kind].items():
+            if fields is not None:
+                same(name, row[name], fields)
+        if row["lost"] != 0 or row["received"] <= 0:
+            sys.exit(f"lost {row['lost']} of {row['sent']}")
+
+
+main()

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Receives what flood_send sends, and verifies it: every message once, in order, whole, on its topic; or a gap event in its
+ * place.
+ *
+ *   flood_receive CHANNEL [--sessions N] [--stop-at COUNT] [--timing 1] [--wait MODE]
+ *
+ * Ends after the end of N sessions (1) in which messages came, or when it is told to, and prints what it saw as JSON. Prints
+ * a line on stderr for every event, for the first few errors, and when COUNT messages came. --timing measures from send to
+ * delivery, apart for messages that needed a repair. Exits with 1 if anything was wrong; gaps are not, they are counted.
+ */
+#include "flood.h"
+
+enum { SESSIONS_MAX = 64, SAMPLES_MAX = 1 << 20, ERRORS_SHOWN = 5 };
+
+/* A session that is followed. */
+struct flow {
+    uint64_t session;
+    uint64_t expected; /* number of the next message */
+    uint64_t messages;
+    bool begun;
+};
+
+struct flood {
+    struct llm_context *context;
+    struct flow flows[SESSIONS_MAX];
+    uint32_t flows_count;
+    uint64_t messages, lost, gaps, gap_end, errors, sessions_new, ended, timeouts, silences, resumed;
+    uint64_t stop_at; /* a line on stderr tells when so many have come */
+    uint64_t recovered;
+    uint64_t repaired_count, clean_count;
+    uint64_t *repaired, *clean; /* ns from send to delivery */
+};
+
+static struct flow *flood_flow(struct flood *flood, uint64_t session)
+{
+    for (uint32_t i = 0; i < flood->flows_count; i++)
+        if (flood->flows[i].session == session)
+            return &flood->flows[i];
+    if (flood->flows_count == SESSIONS_MAX) {
+        fprintf(stderr, "flood_receive: more than %d sessions\n", SESSIONS_MAX);
+        exit(EXIT_FAILURE);
+    }
+    flood->flows[flood->flows_count] = (struct flow){.session = session};
+    return &flood->flows[flood->flows_count++];
+}
+
+static void flood_error(struct flood *flood, uint64_t number, uint64_t expected, const char *what)
+{
+    if (flood->errors++ < ERRORS_SHOWN)
+        fprintf(stderr, "wrong: message %" PRIu64 ", expected %" PRIu64 ": %s\n", number, expected, what);
+}
+
+/* Whether the packets that brought this message had to be asked for. */
+static void flood_sample(struct flood *flood, const struct llm_message *message)
+{
+    const uint64_t now = llm_clock();
+    uint64_t recovered = 0;
+
+    (void)llm_stat(flood->context, "packets_recovered", &recovered);
+    if (recovered != flood->recovered && flood->repaired_count < SAMPLES_MAX)
+        flood->repaired[flood->repaired_count++] = now - flood_sent_at(message->data);
+    else if (recovered == flood->recovered && flood->clean_count < SAMPLES_MAX)
+        flood->clean[flood->clean_count++] = now - flood_sent_at(message->data);
+    flood->recovered = recovered;
+}
+
+static void on_message(void *arg, const struct llm_message *message)
+{
+    struct flood *flood = arg;
+    struct flow *flow = flood_flow(flood, message->session);
+    const char *wrong = flood_check(message->data, message->size, message->number);
+    char topic[16];
+
+    (void)snprintf(topic, sizeof topic, "topic %" PRIu32, flood_topic(message->number));
+    if (message->number != flow->expected || !flow->begun)
+        flood_error(flood, message->number, flow->expected, "not in its turn");
+    if (wrong != NULL)
+        flood_error(flood, message->number, flow->expected, wrong);
+    else if (strcmp(topic, message->topic) != 0)
+        flood_error(flood, message->number, flow->expected, "topic");
+    flow->expected = message->number + 1;
+    flow->messages++;
+    flood->messages++;
+    if (flood->stop_at != 0 && flood->messages == flood->stop_at)
+        fprintf(stderr, "reached %" PRIu64 "\n", flood->messages);
+    if (flood->repaired != NULL && wrong == NULL)
+        flood_sample(flood, message);
+}
+
+static void flood_gap(struct flood *flood, struct flow *flow, const struct llm_event *event)
+{
+    if (event->first != flow->expected || event->last + 1 < event->first)
+        flood_error(flood, event->first, flow->expected, "gap that does not begin where the messages end");
+    flow->expected = event->last + 1;
+    flood->gaps++;
+    flood->gap_end = event->last + 1;
+    flood->lost += event->last + 1 - event->first;
+}
+
+static void flood_end(struct flood *flood, struct flow *flow, const struct llm_event *event)
+{
+    if (event->first != flow->expected)
+        flood_error(flood, event->first, flow->expected, "end that is not where the messages end");
+    flow->begun = false;
+    /* A session is heard again as a new one. */
+    flow->session = 0;
+    flood->ended += flow->messages > 0;
+    flood->timeouts += event->reason == LLM_REASON_TIMEOUT;
+}
+
+static void on_event(void *arg, const struct llm_event *event)
+{
+    struct flood *flood = arg;
+    struct flow *flow = flood_flow(flood, event->session);
+
+    if (event->kind != LLM_EVENT_TOPIC_NEW)
+        fprintf(stderr, "event: %s %s session %016" PRIx64 " %" PRIu64 " %" PRIu64 " packets %" PRIu64 "\n",
+                llm_event_name(event->kind), llm_reason_name(event->reason), event->session, event->first, event->last,
+                event->packets);
+    switch (event->kind) {
+    case LLM_EVENT_SESSION_NEW:
+        flow->begun = true;
+        flow->expected = event->first;
+        flood->sessions_new++;
+        break;
+    case LLM_EVENT_SESSION_END:
+        flood_end(flood, flow, event);
+        break;
+    case LLM_EVENT_GAP:
+        flood_gap(flood, flow, event);
+        break;
+    case LLM_EVENT_HEARTBEAT_LOST:
+        flood->silences++;
+        break;
+    case LLM_EVENT_RESUMED:
+        flood->resumed++;
+        break;
+    case LLM_EVENT_TOPIC_NEW:
+        break;
+    }
+}
+
+static int flood_compare(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double flood_median_us(uint64_t *samples, uint64_t count)
+{
+    if (count == 0)
+        return 0;
+    qsort(samples, count, sizeof *samples, flood_compare);
+    return (double)samples[count / 2] / 1000;
+}
+
+static void flood_print(struct flood *flood)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } figures[] = {
+        {"messages", flood->messages},         {"lost", flood->lost},         {"gaps", flood->gaps},
+        {"gap_end", flood->gap_end},           {"errors", flood->errors},     {"sessions_new", flood->sessions_new},
+        {"sessions_ended", flood->ended},      {"timeouts", flood->timeouts}, {"silences", flood->silences},
+        {"resumed", flood->resumed},
+    };
+
+    printf("{");
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+        printf("\"%s\": %" PRIu64 ", ", figures[i].name, figures[i].value);
+    if (flood->repaired != NULL)
+        printf("\"repaired\": %" PRIu64 ", \"repaired_median_us\": %.1f, \"others_median_us\": %.1f, ",
+               flood->repaired_count, flood_median_us(flood->repaired, flood->repaired_count), flood_median_us(flood->clean, flood->clean_count));
+    flood_print_stats(stdout, flood->context);
+    printf("}\n");
+}
+
+static void flood_timing(struct flood *flood)
+{
+    flood->repaired = malloc(SAMPLES_MAX * sizeof *flood->repaired);
+    flood->clean = malloc(SAMPLES_MAX * sizeof *flood->clean);
+    if (flood->repaired == NULL || flood->clean == NULL)
+        exit(EXIT_FAILURE);
+}
+
+int main(int argc, char **argv)
+{
+    static struct flood flood;
+    const char *channel = argc > 1 ? argv[1] : "";
+    const uint64_t sessions = flood_option(argc, argv, "--sessions", 1);
+    const uint64_t wait = flood_option(argc, argv, "--wait", LLM_WAIT_SPIN);
+    struct llm_context_options options;
+    struct llm_handlers handlers;
+    struct llm_receiver *receiver;
+
+    flood_signals();
+    flood.stop_at = flood_option(argc, argv, "--stop-at", 0);
+    if (flood_option(argc, argv, "--timing", 0) != 0)
+        flood_timing(&flood);
+    llm_context_options_init(&options);
+    options.wait = (enum llm_wait_mode)wait;
+    flood_ok(llm_context_open(&options, &flood.context), "llm_context_open");
+    llm_handlers_init(&handlers);
+    handlers.arg = &flood;
+    handlers.message = on_message;
+    handlers.event = on_event;
+    flood_ok(llm_receiver_open(flood.context, channel, NULL, &handlers, &receiver), channel);
+    fprintf(stderr, "listening\n");
+    while (!flood_stopped && flood.ended < sessions)
+        flood_ok(llm_wait(flood.context, 10000000), "llm_wait");
+    flood_print(&flood);
+    flood_ok(llm_receiver_close(&receiver), "llm_receiver_close");
+    flood_ok(llm_context_close(&flood.context), "llm_context_close");
+    free(flood.repaired);
+    free(flood.clean);
+    return flood.errors == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,462 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# End-to-end tests: the public API and the benchmarks between two hosts (network namespaces joined by veth), with loss, killed
+# and stopped processes, interfaces that go down, hostile packets and wrong input.
+#
+#   tests/e2e/run.sh BUILD_DIR [--messages N] [--rate PER_SECOND] [--loss PERCENT,...] [TEST...]
+#
+# One line a test: `ok NAME (N ms)`, `FAIL NAME ...` or `skip NAME: why`. Exits with 1 if any failed. Without TEST all of
+# them run; `soak` is flood_with_loss with ten million messages at each rate, the acceptance figure, and runs only if named.
+set -euo pipefail
+
+build=$(cd "${1:?usage: run.sh BUILD_DIR [--messages N] [--rate PER_SECOND] [--loss PERCENT,...] [TEST...]}" && pwd)
+shift
+messages=300000 rate=100000 losses=0,1,5,20
+while [ $# -gt 0 ]; do
+    case $1 in
+    --messages) messages=$2 && shift 2 ;;
+    --rate) rate=$2 && shift 2 ;;
+    --loss) losses=$2 && shift 2 ;;
+    -*) echo "run.sh: $1: no such option" >&2 && exit 2 ;;
+    *) break ;;
+    esac
+done
+
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=../setup.sh
+. "$here/../setup.sh"
+
+programs=$build/tests/e2e
+work=$SETUP_SCRATCH/e2e
+limit=${LLM_E2E_LIMIT:-120} # seconds that any program may take: far more than it does
+bind="setpriv --pdeathsig KILL --"
+mkdir -p "$work"
+
+# ------------------------------------------------------------------------------------------------------------ programs
+
+started=()
+
+# run_on PREFIX NAME COMMAND...: starts a program on a host, its output in files of that name. Sets last.
+run_on() {
+    local prefix=$1 name=$2
+    shift 2
+    # shellcheck disable=SC2086
+    $prefix $bind "$@" >"$work/$name.out" 2>"$work/$name.err" &
+    last=$!
+    started+=("$last")
+}
+
+# Waits until a program's stderr has a line like this.
+says() {
+    local name=$1 text=$2 tenths
+    for ((tenths = 0; tenths < limit * 10; tenths++)); do
+        grep -qs -- "$text" "$work/$name.err" && return 0
+        sleep 0.1
+    done
+    why="$name did not say: $text"
+    return 1
+}
+
+# Waits until a program has ended, and returns its status.
+ends() {
+    local pid=$1 tenths status=0
+    for ((tenths = 0; tenths < limit * 10; tenths++)); do
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.1
+    done
+    if kill -0 "$pid" 2>/dev/null; then
+        kill -KILL "$pid"
+        why="a program did not end in $limit s"
+    fi
+    wait "$pid" || status=$?
+    return "$status"
+}
+
+# receive PREFIX NAME CHANNEL [OPTION...], send likewise. The receiver listens when this returns.
+receive() {
+    run_on "$1" "$2" "$programs/e2e_flood_receive" "${@:3}"
+    says "$2" listening
+}
+
+send() {
+    run_on "$1" "$2" "$programs/e2e_flood_send" "${@:3}"
+}
+
+# A number out of a program's JSON; counters that are zero are not in it.
+number() {
+    local value
+    value=$(sed -n "s/.*\"$2\": \([0-9.]*\).*/\1/p" "$work/$1.out" | tail -n 1)
+    echo "${value:-0}"
+}
+
+# is NAME KEY OPERATOR NUMBER: a promise about a program's figures.
+is() {
+    local value
+    value=$(number "$1" "$2")
+    awk "BEGIN { exit !($value $3 $4) }" && return 0
+    why="$1: $2 is $value, not $3 $4"
+    return 1
+}
+
+# All of these messages came as they should, and no other.
+complete() {
+    is "$1" messages == "$2" && is "$1" errors == 0 && is "$1" lost == 0 && is "$1" gaps == 0
+}
+
+# Every message came or was named in a gap.
+accounted() {
+    awk "BEGIN { exit !($(number "$1" messages) + $(number "$1" lost) == $2) }" || {
+        why="$1: $(number "$1" messages) came and $(number "$1" lost) were lost of $2"
+        return 1
+    }
+    is "$1" errors == 0
+}
+
+channel() {
+    echo "udp://239.192.3.$2:5003?interface=$1${3:+&$3}"
+}
+
+# --------------------------------------------------------------------------------------------------------------- tests
+
+# lose PERCENT: of what arrives at both hosts, at random.
+lose() {
+    local prefix
+    for prefix in "$HOST_A" "$HOST_B"; do
+        # shellcheck disable=SC2086
+        $prefix nft -f - 2>>"$work/nft.log" <<END || { why="nft: $(tail -n 1 "$work/nft.log")" && return 1; }
+table inet llm_e2e
+delete table inet llm_e2e
+table inet llm_e2e {
+    chain input {
+        type filter hook input priority 0;
+        meta l4proto udp numgen random mod 100 < $1 drop
+    }
+}
+END
+    done
+}
+
+lose_nothing() {
+    local prefix
+    for prefix in "$HOST_A" "$HOST_B"; do
+        # shellcheck disable=SC2086
+        $prefix nft delete table inet llm_e2e 2>/dev/null || true
+    done
+}
+
+need_namespaces() {
+    [ "$HOSTS_KIND" != loopback ] || { why="needs network namespaces: root, or unprivileged user namespaces" && return 77; }
+}
+
+need_nft() {
+    need_namespaces || return
+    command -v nft >/dev/null || { why="someone with root has to run: apt-get install nftables" && return 77; }
+}
+
+# flood COUNT PER_SECOND [OPTIONS]: from A to B.
+flood() {
+    local receiver sender
+    receive "$HOST_B" receiver "$(channel "$IF_B" 1 "${3:-}")" && receiver=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" 1 "${3:-}")" --messages "$1" --rate "$2"
+    sender=$last
+    ends "$sender" && ends "$receiver" || return
+    complete receiver "$1"
+}
+
+# All of it is kept, so that nothing depends on how fast this machine is: whatever is lost can be repaired at any time later.
+keep="history_bytes=256M&history_packets=524288"
+
+flood_without_loss() {
+    flood "$messages" "$rate" "$keep"
+}
+
+flood_with_loss() {
+    need_nft || return
+    local loss
+    for loss in ${losses//,/ }; do
+        lose "$loss" && flood "$messages" "$rate" "$keep" || { why="$loss %: $why" && return 1; }
+        note "$loss %: $(number receiver packets_recovered) packets repaired, NAKs $(number receiver naks_sent)," \
+            "repairs $(number sender packets_repaired) of $(number sender packets_data)"
+    done
+}
+
+# With the default history: what is lost has to be repaired while it is kept.
+soak() {
+    messages=10000000 limit=3600 keep=
+    flood_with_loss
+}
+
+# Printed, and held only to what a machine in any state must do.
+lost_packets_are_repaired_soon() {
+    need_nft || return
+    local loss receiver sender
+    for loss in 1 5 20; do
+        lose "$loss" || return
+        receive "$HOST_B" receiver "$(channel "$IF_B" 2)" --timing 1 && receiver=$last || return
+        send "$HOST_A" sender "$(channel "$IF_A" 2)" --messages 1000 --rate 400
+        sender=$last
+        ends "$sender" && ends "$receiver" && complete receiver 1000 && is receiver repaired ">" 0 &&
+            is receiver repaired_median_us "<" 100000 || return
+        note "$loss %: $(number receiver repaired) of 1000 messages repaired, median $(number receiver repaired_median_us) us" \
+            "from send to delivery; the others $(number receiver others_median_us) us"
+    done
+}
+
+# A second receiver on the same host notices nothing; the stopped one is told what it lost.
+stopped_receiver_is_told_what_it_lost() {
+    local stopped steady sender count=$((2 * rate + rate / 2))
+    receive "$HOST_B" stopped "$(channel "$IF_B" 3 rcvbuf_bytes=1M)" --stop-at $((rate / 4)) && stopped=$last || return
+    receive "$HOST_B" steady "$(channel "$IF_B" 3)" && steady=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" 3 history_bytes=4M)" --messages "$count" --rate "$rate" --receivers 2
+    sender=$last
+    says stopped reached && kill -STOP "$stopped" || return
+    sleep 1.5
+    kill -CONT "$stopped"
+    ends "$sender" && ends "$steady" && ends "$stopped" || return
+    complete steady "$count" && accounted stopped "$count" && is stopped lost ">" 0 &&
+        is stopped gap_end "<" "$count" || return
+    note "lost $(number stopped lost) of $count in $(number stopped gaps) gaps, the last before message $(number stopped gap_end)"
+}
+
+killed_receiver_disturbs_nobody() {
+    local killed steady sender
+    receive "$HOST_B" killed "$(channel "$IF_B" 4)" --stop-at $((rate / 4)) && killed=$last || return
+    receive "$HOST_B" steady "$(channel "$IF_B" 4)" && steady=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" 4 "$keep")" --messages "$rate" --rate "$rate" --receivers 2
+    sender=$last
+    says killed reached && kill -KILL "$killed" || return
+    ends "$sender" && ends "$steady" && complete steady "$rate"
+}
+
+killed_transmitter_is_noticed_and_its_successor_followed() {
+    local receiver sender
+    receive "$HOST_B" receiver "$(channel "$IF_B" 5 "silence_ns=200000000&session_timeout_ns=1000000000")" --sessions 2 \
+        --stop-at $((rate / 4)) && receiver=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" 5)" --messages $((rate * 10)) --rate "$rate"
+    sender=$last
+    says receiver reached && kill -KILL "$sender" || return
+    says receiver "LLM_EVENT_HEARTBEAT_LOST\|heartbeat" && says receiver "timeout" || return
+    send "$HOST_A" sender "$(channel "$IF_A" 5)" --messages 20000 --rate "$rate"
+    sender=$last
+    ends "$sender" && ends "$receiver" || return
+    is receiver errors == 0 && is receiver silences ">=" 1 && is receiver timeouts == 1 && is receiver sessions_new == 2 &&
+        is receiver sessions_ended == 2
+}
+
+# interface_of PREFIX INTERFACE GROUP: is down for a second.
+interface_of() {
+    local prefix=$1 interface=$2 group=$3 receiver sender
+    receive "$HOST_B" receiver "$(channel "$IF_B" "$group" "silence_ns=300000000")" --stop-at 3000 && receiver=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" "$group")" --messages 30000 --rate 9000
+    sender=$last
+    says receiver reached || return
+    # shellcheck disable=SC2086
+    $prefix ip link set "$interface" down && sleep 1 && $prefix ip link set "$interface" up || return
+    ends "$sender" && ends "$receiver" || return
+    accounted receiver 30000 && is receiver silences ">=" 1 && is receiver resumed ">=" 1 && is receiver sessions_new == 1 &&
+        note "silent $(number receiver silences) times, lost $(number receiver lost) messages"
+}
+
+receivers_interface_goes_down_and_up() {
+    need_namespaces && interface_of "$HOST_B" "$IF_B" 6
+}
+
+transmitters_interface_goes_down_and_up() {
+    need_namespaces && interface_of "$HOST_A" "$IF_A" 7
+}
+
+ipv6() {
+    need_namespaces || return
+    local receiver sender
+    # shellcheck disable=SC2086
+    $HOST_A ip -6 addr show dev "$IF_A" 2>/dev/null | grep -q inet6 || { why="no IPv6 here" && return 77; }
+    receive "$HOST_B" receiver "udp://[ff15::3:8]:5003?interface=$IF_B" && receiver=$last || return
+    send "$HOST_A" sender "udp://[ff15::3:8]:5003?interface=$IF_A" --messages 50000 --rate "$rate"
+    sender=$last
+    ends "$sender" && ends "$receiver" && complete receiver 50000
+}
+
+processes_of_one_host() {
+    local receiver sender
+    receive "$HOST_A" receiver "$(channel "$IF_A" 9)" && receiver=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" 9)" --messages 50000 --rate "$rate"
+    sender=$last
+    ends "$sender" && ends "$receiver" && complete receiver 50000
+}
+
+sleeping_receivers() {
+    local block poll sender
+    receive "$HOST_B" block "$(channel "$IF_B" 10)" --wait 1 && block=$last || return
+    receive "$HOST_B" poll "$(channel "$IF_B" 10 busy_poll_us=50)" --wait 2 && poll=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" 10)" --messages 50000 --rate 50000 --receivers 2
+    sender=$last
+    ends "$sender" && ends "$block" && ends "$poll" && complete block 50000 && complete poll 50000
+}
+
+many_in_one_context() {
+    run_on "$HOST_A" many "$programs/e2e_many" "$IF_A" 5000
+    ends "$last" || { why=$(cat "$work/many.out" "$work/many.err") && return 1; }
+}
+
+bad_input() {
+    need_namespaces || return
+    # shellcheck disable=SC2086
+    $HOST_A sh -c "ip link add llm-down type veth peer name llm-bare && ip addr add 10.78.0.1/24 dev llm-down &&
+        ip link set llm-bare up" || { why="cannot add interfaces" && return 1; }
+    run_on "$HOST_A" bad "$programs/e2e_bad_input" "$IF_A" llm-down llm-bare
+    local status=0
+    ends "$last" || status=$?
+    $HOST_A ip link del llm-down
+    [ "$status" = 0 ] || { why=$(cat "$work/bad.out" "$work/bad.err") && return 1; }
+}
+
+# As one who may not exceed net.core.rmem_max.
+clamped_buffer() {
+    local drop=""
+    [ "$(id -u)" != 0 ] || drop="setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set -all --inh-caps -all --"
+    # The build directory need not be open to others.
+    mkdir -p "$work/open" && chmod 755 "$SETUP_SCRATCH" "$work" "$work/open"
+    cp "$programs/e2e_bad_input" "$build"/libllm.so.0 "$work/open/" && chmod -R a+rX "$work/open"
+    run_on "$HOST_A" clamped $drop env LD_LIBRARY_PATH="$work/open" "$work/open/e2e_bad_input" --clamped "$IF_A"
+    ends "$last" || { why=$(cat "$work/clamped.out" "$work/clamped.err") && return 1; }
+}
+
+# Every counter of a kind of bad packet has counted, the stream is whole, and the transmitter sent no more than it had to.
+hostile_packets() {
+    need_namespaces || return
+    local receiver sender hostile counter count=$((rate * 4))
+    receive "$HOST_B" receiver "$(channel "$IF_B" 11)" && receiver=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" 11)" --messages "$count" --rate "$rate"
+    sender=$last
+    run_on "$HOST_B" hostile python3 "$here/hostile.py" 239.192.3.11 5003 "$ADDRESS_B" 2
+    hostile=$last
+    ends "$hostile" || { why=$(tail -n 3 "$work/hostile.err") && return 1; }
+    ends "$sender" && ends "$receiver" && complete receiver "$count" || return
+    for counter in packets_short packets_version packets_type packets_malformed packets_foreign control_foreign \
+        control_malformed packets_duplicate window_overflow; do
+        is receiver "$counter" ">" 0 || return
+    done
+    for counter in packets_short packets_version packets_type packets_malformed packets_foreign control_foreign \
+        control_malformed; do
+        is sender "$counter" ">" 0 || return
+    done
+    is sender packets_repaired "<" 2000 && is sender rejects_sent "<" 200 && is sender topics_sent "<" 200 || return
+    note "$(cat "$work/hostile.out") bad packets"
+}
+
+# Only those who asked get the packets: the bridge learned from the kernel's IGMP that the transport joined.
+snooping_bridge() {
+    need_namespaces || return
+    # shellcheck disable=SC2086
+    $HOST_A ip link add llm-br type bridge mcast_snooping 1 mcast_query_response_interval 10 \
+        mcast_startup_query_interval 10 2>/dev/null || { why="the kernel has no bridges" && return 77; }
+    bridge_test
+    local status=$?
+    $HOST_A ip link del llm-br
+    $HOST_A ip link del llm-b0p 2>/dev/null
+    $HOST_A ip link del llm-c0p 2>/dev/null
+    return "$status"
+}
+
+bridge_test() {
+    local pid receiver sender member other
+    pid=$(sed -n 's/.*-t \([0-9]*\).*/\1/p' <<<"$HOST_B")
+    # The querier starts with the response interval that is set by then: for so long everything is flooded.
+    # shellcheck disable=SC2086
+    $HOST_A sh -c "ip link add llm-b0p type veth peer name llm-b0 netns $pid && ip link set llm-b0p master llm-br up &&
+        ip link add llm-c0p type veth peer name llm-c0 netns $pid && ip link set llm-c0p master llm-br up &&
+        ip addr add 10.79.0.1/24 dev llm-br && ip link set llm-br up && ip link set llm-br type bridge mcast_querier 1" || { why="cannot make the bridge" && return 1; }
+    # shellcheck disable=SC2086
+    $HOST_B sh -c "ip addr add 10.79.0.2/24 dev llm-b0 && ip link set llm-b0 up && ip link set llm-c0 up" ||
+        { why="cannot make the ports" && return 1; }
+    sleep 1 # until the querier has asked and the ports forward
+    receive "$HOST_B" receiver "$(channel llm-b0 12)" && receiver=$last || return
+    sleep 1
+    member=$(received llm-b0) other=$(received llm-c0)
+    send "$HOST_A" sender "$(channel llm-br 12)" --messages 100000 --rate "$rate"
+    sender=$last
+    ends "$sender" && ends "$receiver" && complete receiver 100000 || return
+    member=$(($(received llm-b0) - member)) other=$(($(received llm-c0) - other))
+    ((member > 1000 && other < member / 10)) || { why="the member got $member packets, the other port $other" && return 1; }
+    note "the member got $member packets, the other port $other"
+}
+
+received() {
+    # shellcheck disable=SC2086
+    $HOST_B ip -s link show dev "$1" | awk '/RX:/ { getline; print $2 }'
+}
+
+# The JSON has exactly the promised fields.
+benchmark_reflector() {
+    benchmark reflector --size 45 --rate 10000
+}
+
+benchmark_throughput() {
+    benchmark throughput --size 45,1000
+}
+
+benchmark() {
+    local kind=$1
+    run_on "" bench "$SETUP_ROOT/bench/run" "$@" --duration 1 --json "$work/$kind.json" --results "$work" \
+        --hosts "$HOSTS_KIND"
+    ends "$last" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
+    python3 "$here/bench_fields.py" "$kind" "$work/$kind.json" 2>"$work/fields.err" ||
+        { why=$(cat "$work/fields.err") && return 1; }
+}
+
+# -------------------------------------------------------------------------------------------------------------- driver
+
+notes=()
+
+# More about a test, printed under its line.
+note() {
+    notes+=("$*")
+}
+
+end_started() {
+    local pid
+    for pid in "${started[@]}"; do
+        kill -KILL "$pid" 2>/dev/null || true
+        wait "$pid" || true
+    done
+    started=()
+}
+
+failures=0
+
+run_test() {
+    local name=$1 begin status=0
+    begin=$(date +%s%N)
+    why='' notes=()
+    # The shell tells of processes that were killed, which is what some tests do.
+    { "$name" || status=$?; end_started; } 2>"$work/shell.err"
+    lose_nothing
+    case $status in
+    0) printf 'ok e2e: %s (%s ms)\n' "${name//_/ }" $((($(date +%s%N) - begin) / 1000000)) ;;
+    77) printf 'skip e2e: %s: %s\n' "${name//_/ }" "$why" ;;
+    *)
+        failures=$((failures + 1))
+        printf 'FAIL e2e: %s: %s\n' "${name//_/ }" "${why:-status $status}"
+        for file in "$work"/*.out "$work"/*.err; do
+            [ -s "$file" ] && printf '    --- %s\n' "${file##*/}" && tail -n 8 "$file" | sed 's/^/    /'
+        done
+        ;;
+    esac
+    for line in "${notes[@]}"; do
+        printf '    %s\n' "$line"
+    done
+    rm -f "$work"/*.out "$work"/*.err
+}
+
+all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_receiver_is_told_what_it_lost
+    killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
+    receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up ipv6 processes_of_one_host
+    sleeping_receivers many_in_one_context bad_input clamped_buffer hostile_packets snooping_bridge
+    benchmark_reflector benchmark_throughput)
+
+setup_hosts
+for test in "${@:-${all[@]}}"; do
+    run_test "$test"
+done
+exit $((failures > 0))

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The channel parser: the input is the text of a channel. */
+#include "channel.h"
+#include "fuzz.h"
+
+enum { TEXT_MAX = 2000 };
+
+static void take_line(void *arg, enum llm_level level, const char *text)
+{
+    int *lines = arg;
+
+    FUZZ_CHECK(level == LLM_LEVEL_ERROR || level == LLM_LEVEL_WARNING);
+    FUZZ_CHECK(text[0] != '\0' && strchr(text, '\n') == NULL);
+    ++*lines;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct lli_channel channel;
+    int lines = 0;
+    const struct lli_log log = {.function = take_line, .arg = &lines, .level = LLM_LEVEL_WARNING};
+    char *text = malloc(size + 1);
+    int error;
+
+    FUZZ_CHECK(text != NULL);
+    memcpy(text, data, size);
+    text[size] = '\0';
+    /* A newline in the channel stands in the line of the log as it does in the channel. */
+    if (size <= TEXT_MAX && strchr(text, '\n') == NULL) {
+        error = lli_channel_parse(&channel, text, NULL, &log);
+        FUZZ_CHECK(error == LLM_OK || error == LLM_EINVAL || error == LLM_EOPTION);
+        FUZZ_CHECK((error == LLM_OK) == (lines == 0));
+        if (error == LLM_OK) {
+            FUZZ_CHECK(channel.port > 0);
+            FUZZ_CHECK(memchr(channel.scheme, '\0', sizeof channel.scheme) > (void *)channel.scheme);
+            FUZZ_CHECK(memchr(channel.host, '\0', sizeof channel.host) > (void *)channel.host);
+            FUZZ_CHECK(memchr(channel.options.interface, '\0', sizeof channel.options.interface) != NULL);
+            FUZZ_CHECK(channel.options.size == sizeof channel.options);
+        }
+    }
+    free(text);
+    return 0;
+}
+
+void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
+{
+    static const char *const seeds[] = {
+        "udp://239.192.1.1:5001",
+        "udp://239.192.1.1:5001?interface=eth0&ttl=2&source=10.0.0.1",
+        "udp://[ff15::1]:5001?mtu=9000&rcvbuf_bytes=16M&history_bytes=1G",
+        "loop://group:1?window_packets=64&heartbeat_ns_min=1000&heartbeat_ns_max=10000000000",
+        "impair+udp://239.192.1.1:65535?impair_seed=18446744073709551615&impair_loss_ppm=1000000",
+        "udp://239.192.1.1",
+        "udp://239.192.1.1:0?ttl=256",
+        "udp://[ff15::1:5001?ttl",
+    };
+
+    for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++)
+        emit(arg, (const uint8_t *)seeds[i], strlen(seeds[i]));
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A live receiver: the input is a sequence of packets, well-formed and not, and of steps in time. Whatever it is, messages
+ * come in the order of their numbers, what is missing between them is named, memory stays within its bounds, and the
+ * receiver never wants to be called again at once for ever.
+ */
+#include "fuzz.h"
+#include "rx_session.h"
+
+enum {
+    WINDOW = 64,
+    TOPICS = 16,
+    MESSAGE_MAX = 4096,
+    REORDER_BYTES = 65536,
+    PACKET_MAX = 512,
+    STEPS_MAX = 300,
+    ITEMS_MAX = 100000,
+};
+
+#define SESSION ((uint64_t)0x1122334455667788)
+#define START (((uint64_t)1 << 32) + 0xfffffff0u) /* soon wraps */
+
+struct world {
+    struct lli_rx_config config;
+    struct lli_reorder reorder;
+    struct lli_rx_counters counters;
+    uint64_t random;
+    struct lli_rx rx;
+    lli_ns now;
+    lli_ns sent_at;
+    bool known;       /* LLM_EVENT_SESSION_NEW came */
+    bool refusing;    /* topics were refused: their messages leave no trace */
+    uint64_t expected; /* number of the next message */
+};
+
+static void *arena_memory[2];
+static size_t arena_size[2];
+
+static void world_place(struct world *world, void *memory, void *rare_memory)
+{
+    struct lli_arena arena = {.memory = memory}, rare = {.memory = rare_memory};
+
+    lli_reorder_init(&world->reorder, REORDER_BYTES, PACKET_MAX, &arena);
+    lli_rx_init(&world->rx, &world->config, &world->reorder, &world->counters, &world->random, &arena, &rare);
+    arena_size[0] = arena.used;
+    arena_size[1] = rare.used;
+}
+
+static void world_init(struct world *world)
+{
+    *world = (struct world){.now = 1000000, .random = 1};
+    world->config = (struct lli_rx_config){
+        .receiver = 77, .window_packets = WINDOW, .topics_max = TOPICS, .message_bytes_max = MESSAGE_MAX,
+        .nak_receivers_immediate = 8, .nak_backoff_min = 50000, .nak_retry_min = 50000, .nak_retry_max = 50000000,
+        .nak_giveup = 1000000000, .status = 100000000, .silence = 500000000, .timeout = 2000000000,
+        .address = {.size = 7, .bytes = {4, 127, 0, 0, 1, 1, 1}},
+    };
+    if (arena_memory[0] == NULL) {
+        world_place(world, NULL, NULL);
+        for (int i = 0; i < 2; i++) {
+            arena_memory[i] = aligned_alloc(4096, (arena_size[i] + 4095) / 4096 * 4096);
+            FUZZ_CHECK(arena_memory[i] != NULL);
+        }
+    }
+    for (int i = 0; i < 2; i++)
+        memset(arena_memory[i], 0, arena_size[i]);
+    world_place(world, arena_memory[0], arena_memory[1]);
+}
+
+/* ---------------------------------------------------------------------------------------------- promises */
+
+/* The next message or the next loss has to have this number. */
+static void expect(struct world *world, uint64_t number, uint64_t next)
+{
+    FUZZ_CHECK(world->known);
+    FUZZ_CHECK(world->refusing ? number >= world->expected : number == world->expected);
+    FUZZ_CHECK(next >= number);
+    world->expected = next;
+}
+
+static void take_event(struct world *world, const struct llm_event *event)
+{
+    switch (event->kind) {
+    case LLM_EVENT_SESSION_NEW:
+        FUZZ_CHECK(!world->known);
+        world->known = true;
+        world->expected = event->first;
+        break;
+    case LLM_EVENT_GAP:
+        FUZZ_CHECK(event->reason != LLM_REASON_NONE);
+        FUZZ_CHECK(event->packets > 0 || event->last + 1 > event->first);
+        expect(world, event->first, event->last + 1);
+        break;
+    case LLM_EVENT_SESSION_END:
+        FUZZ_CHECK(event->reason != LLM_REASON_NONE);
+        expect(world, event->first, event->first);
+        world->known = false;
+        world->refusing = false;
+        if (event->reason == LLM_REASON_TIMEOUT)
+            lli_rx_stop(&world->rx);
+        break;
+    case LLM_EVENT_HEARTBEAT_LOST:
+    case LLM_EVENT_RESUMED:
+    case LLM_EVENT_TOPIC_NEW:
+        FUZZ_CHECK(world->known);
+        break;
+    }
+}
+
+static void take_items(struct world *world)
+{
+    struct lli_item item;
+
+    for (unsigned items = 0; lli_rx_next(&world->rx, world->now, &item); items++) {
+        FUZZ_CHECK(items < ITEMS_MAX);
+        if (item.kind != LLI_ITEM_MESSAGE) {
+            if (item.kind == LLI_ITEM_TOPIC)
+                fuzz_touch(item.event.topic, strlen(item.event.topic));
+            take_event(world, &item.event);
+            continue;
+        }
+        FUZZ_CHECK(item.message.size <= MESSAGE_MAX);
+        fuzz_touch(item.message.data, item.message.size);
+        fuzz_touch(item.message.topic, strlen(item.message.topic));
+        expect(world, item.message.number, item.message.number + 1);
+    }
+}
+
+static void check_memory(const struct world *world)
+{
+    const struct lli_gap *gap = &world->rx.gap;
+    uint64_t present = 0;
+
+    FUZZ_CHECK(gap->next <= gap->end && gap->end - gap->next <= WINDOW);
+    for (lli_seq seq = gap->next; seq < gap->end; seq++)
+        present += lli_gap_is_present(gap, seq);
+    FUZZ_CHECK(gap->missing == gap->end - gap->next - present);
+    if (world->rx.state != LLI_RX_FREE)
+        present += world->rx.current_cell != LLI_REORDER_NONE;
+    FUZZ_CHECK(world->reorder.used == present);
+}
+
+static void check_control(const struct lli_packet *packet)
+{
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t size;
+
+    FUZZ_CHECK(packet->size <= LLI_WIRE_CONTROL_MAX);
+    FUZZ_CHECK(packet->to != NULL);
+    FUZZ_CHECK(lli_wire_get_header(packet->data, packet->size, &header, &body, &size) == LLI_WIRE_OK);
+    FUZZ_CHECK(header.type == LLI_WIRE_NAK || header.type == LLI_WIRE_STATUS || header.type == LLI_WIRE_QUERY);
+}
+
+/* As the endpoint services a receiver; after that nothing may be due now. */
+static void service(struct world *world)
+{
+    uint8_t buffer[1024];
+    struct lli_packet packet;
+    unsigned packets;
+
+    for (int round = 0; round < 3 && world->now >= lli_rx_deadline(&world->rx); round++) {
+        for (packets = 0; lli_rx_control(&world->rx, world->now, buffer, &packet); packets++) {
+            FUZZ_CHECK(packets < WINDOW + 4);
+            check_control(&packet);
+        }
+        take_items(world);
+    }
+    FUZZ_CHECK(world->now < lli_rx_deadline(&world->rx));
+}
+
+/* ------------------------------------------------------------------------------------------------- steps */
+
+static void input(struct world *world, const uint8_t *packet, size_t size)
+{
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t body_size;
+
+    if (size > PACKET_MAX || lli_wire_get_header(packet, size, &header, &body, &body_size) != LLI_WIRE_OK)
+        return;
+    if (world->rx.state == LLI_RX_FREE) {
+        if (header.type != LLI_WIRE_DATA && header.type != LLI_WIRE_HEARTBEAT)
+            return;
+        lli_rx_start(&world->rx, (uint32_t)SESSION, world->now);
+    }
+    if (header.tag == world->rx.tag &&
+        lli_rx_input(&world->rx, &header, packet, size, body, body_size, 0, world->now))
+        take_items(world);
+}
+
+/* Any bytes, with the session's identity in them: nothing else would get far. */
+static void step_raw(struct world *world, struct fuzz_input *in)
+{
+    size_t size;
+    uint8_t *packet = fuzz_bytes(in, fuzz_u8(in), &size);
+    uint64_t session = SESSION;
+
+    if (size >= 8)
+        lli_store_u32(packet + 4, (uint32_t)session);
+    if (size >= 24 && (packet[0] & 15) != LLI_WIRE_DATA)
+        memcpy(packet + 16, &session, sizeof session);
+    input(world, packet, size);
+    free(packet);
+}
+
+static void step_data(struct world *world, struct fuzz_input *in)
+{
+    struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)SESSION};
+    uint8_t *packet, *body;
+    size_t size;
+
+    header.seq = (uint32_t)(START + fuzz_u8(in));
+    header.number = fuzz_u8(in);
+    header.first = fuzz_u8(in) % 8;
+    body = fuzz_bytes(in, fuzz_u8(in), &size);
+    packet = malloc(LLI_WIRE_HEADER + size);
+    FUZZ_CHECK(packet != NULL);
+    lli_wire_put_header(packet, &header);
+    memcpy(packet + LLI_WIRE_HEADER, body, size);
+    input(world, packet, LLI_WIRE_HEADER + size);
+    free(packet);
+    free(body);
+}
+
+static void step_heartbeat(struct world *world, struct fuzz_input *in)
+{
+    struct lli_wire_heartbeat heartbeat = {.session = SESSION, .start = START, .address = {.size = 1, .bytes = {1}}};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+
+    heartbeat.lead = START + fuzz_u16(in);
+    heartbeat.trail = START + fuzz_u8(in);
+    heartbeat.messages = fuzz_u16(in);
+    heartbeat.flags = fuzz_u8(in);
+    heartbeat.topics = fuzz_u8(in);
+    heartbeat.receivers = fuzz_u8(in);
+    heartbeat.rtt_ns = fuzz_u32(in);
+    heartbeat.interval_us = fuzz_u16(in);
+    heartbeat.sent_at = fuzz_u8(in) & 1 ? world->now : fuzz_u32(in);
+    input(world, packet, lli_wire_put_heartbeat(packet, &heartbeat));
+}
+
+static void step_reject(struct world *world, struct fuzz_input *in)
+{
+    struct lli_wire_reject reject = {.session = SESSION};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+
+    reject.reason = fuzz_u8(in) % 4;
+    reject.trail = START + fuzz_u16(in);
+    reject.count = fuzz_u8(in) % 4;
+    for (uint16_t i = 0; i < reject.count; i++)
+        reject.ranges[i] = (struct lli_wire_range){(uint32_t)START + fuzz_u16(in), fuzz_u32(in)};
+    input(world, packet, lli_wire_put_reject(packet, &reject));
+}
+
+static void step_topics(struct world *world, struct fuzz_input *in)
+{
+    struct lli_wire_topics topics = {.session = SESSION};
+    uint8_t packet[PACKET_MAX];
+    size_t used = LLI_WIRE_TOPICS_HEAD;
+
+    topics.total = fuzz_u8(in);
+    topics.first = fuzz_u8(in);
+    topics.count = fuzz_u8(in) % 4;
+    for (uint16_t i = 0; i < topics.count; i++) {
+        size_t size;
+        uint8_t *name = fuzz_bytes(in, fuzz_u8(in) % 32, &size);
+
+        used = lli_wire_add_topic(packet, used, sizeof packet, (const char *)name, size);
+        free(name);
+    }
+    lli_wire_put_topics(packet, &topics);
+    input(world, packet, used);
+}
+
+static void step_time(struct world *world, struct fuzz_input *in)
+{
+    uint8_t scale = fuzz_u8(in) % 36;
+
+    world->now += (lli_ns)1 << scale;
+}
+
+static void step_application(struct world *world, struct fuzz_input *in)
+{
+    uint8_t what = fuzz_u8(in);
+    uint8_t buffer[1024];
+    struct lli_packet packet;
+
+    if (what == 255) {
+        if (world->rx.state == LLI_RX_LIVE && !world->rx.tell_new)
+            FUZZ_CHECK(lli_rx_leave(&world->rx, buffer, &packet));
+        lli_rx_stop(&world->rx);
+        world->known = world->refusing = false;
+    } else if (what < TOPICS && world->rx.state == LLI_RX_LIVE && world->rx.topics.names[what] != 0) {
+        lli_rx_topic_refuse(&world->rx, what);
+        world->refusing = true;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static void (*const steps[])(struct world *, struct fuzz_input *) = {
+        step_data, step_heartbeat, step_time, step_raw, step_reject, step_topics, step_data, step_application,
+    };
+    struct fuzz_input in = fuzz_input_of(data, size);
+    struct world world;
+
+    world_init(&world);
+    for (int step = 0; step < STEPS_MAX && fuzz_left(&in) > 0; step++) {
+        steps[fuzz_u8(&in) % (sizeof steps / sizeof steps[0])](&world, &in);
+        service(&world);
+        check_memory(&world);
+    }
+    lli_rx_stop(&world.rx);
+    FUZZ_CHECK(world.reorder.used == 0);
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------- seeds */
+
+void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
+{
+    /* Heartbeat of a young session, packets in order and not, time for NAKs, the lost one, the end. */
+    static const uint8_t whole[] = {
+        1, 0, 0, 0, 0, 0, 2, 1, 1, 0, 0, 0, 0, 100, 0, 1,          /* heartbeat: young */
+        0, 0, 0, 0, 14, 0xf0, 6, 0, 0, 0, 0, 0, 'a', 'b', 3, 'x', 'y', 'z', /* announcement, a message */
+        0, 2, 2, 0, 3, 2, 'p', 'q',                                  /* out of order */
+        2, 17, 2, 20,
+        0, 1, 1, 0, 2, 1, 'm',                                       /* what was missing */
+        6, 3, 3, 0, 4, 0x80, 6, 'o', 'n',                            /* a message that spans two */
+        0, 4, 4, 4, 5, 'e', 't', 'w', 'o', 1,
+        1, 5, 0, 0, 5, 0, 3, 1, 1, 0, 0, 0, 0, 100, 0, 1,          /* the end */
+        2, 30, 2, 33,
+    };
+    /* Late join: names are asked for, a reject, a gap, then silence until the session ends. */
+    static const uint8_t late[] = {
+        0, 8, 9, 0, 2, 1, 'a',
+        1, 9, 0, 2, 9, 0, 0, 2, 20, 0, 1, 0, 0, 100, 0, 1,
+        5, 2, 0, 2, 1, 'b', 1, 's',
+        0, 12, 14, 0, 2, 1, 'b', 2, 20,
+        4, 1, 11, 0, 1, 9, 0, 2, 0, 0, 0,
+        7, 1, 2, 30, 2, 31, 2, 32, 2, 33,
+    };
+    static const uint8_t raw[] = {
+        3, 24, 0x10, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0xff, 0xff, 0xff, 0, 0, 0, 0, 3, 'a', 'b', 'c', 0xe0, 0xf1, 0, 0,
+        3, 40, 0x20, 0x80, 4, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 2, 35, 7, 255,
+    };
+
+    emit(arg, whole, sizeof whole);
+    emit(arg, late, sizeof late);
+    emit(arg, raw, sizeof raw);
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A live transmitter: the input is what the application sends, what receivers answer, and how time goes by. Whatever they
+ * ask, the stream stays what was sent, repairs stay within their budget, and control packets within their bounds.
+ */
+#include "fuzz.h"
+#include "tx_session.h"
+#include "unpack.h"
+
+#include <llm/llm.h>
+
+enum {
+    PACKET_MAX = 256,
+    HISTORY_PACKETS = 64,
+    HISTORY_BYTES = 16384,
+    RECEIVERS = 8,
+    TOPICS = 8,
+    MESSAGE_MAX = 2000,
+    STEPS_MAX = 300,
+    REPAIR_PERCENT = 50,
+    REPAIR_BYTES_PER_S = 1000000,
+    REPAIR_BURST = 1024, /* less than the library's: a few packets have to exhaust it */
+};
+
+#define SESSION ((uint64_t)0x1122334455667788)
+#define START (((uint64_t)1 << 32) + 0xfffffff0u)
+#define OPENED_AT ((lli_ns)1000000)
+
+struct world {
+    struct lli_tx tx;
+    lli_ns now;
+    uint64_t data_bytes;
+    uint64_t repair_bytes;
+    uint64_t repairs;
+    struct lli_unpack unpack; /* of the stream, as a receiver that loses nothing sees it */
+    uint64_t number;
+    uint32_t claimed;
+};
+
+static uint8_t *arena_memory;
+static size_t arena_size;
+
+static void world_init(struct world *world)
+{
+    static uint8_t assembled[MESSAGE_MAX];
+    const struct lli_tx_config config = {
+        .session = SESSION,
+        .history = {.bytes = HISTORY_BYTES, .packets = HISTORY_PACKETS, .packet_max = PACKET_MAX, .align = 64, .start = START},
+        .receivers_max = RECEIVERS, .topics_max = TOPICS, .nak_receivers_immediate = 2,
+        .repair_percent = REPAIR_PERCENT, .repair_bytes_per_s = REPAIR_BYTES_PER_S, .repair_linger = 20000,
+        .heartbeat_min = 50000, .heartbeat_max = 100000000, .heartbeat_busy = 10000000, .status = 100000000,
+        .address = {.size = 7, .bytes = {4, 127, 0, 0, 1, 1, 1}},
+    };
+    struct lli_arena arena = {.memory = NULL};
+
+    memset(world, 0, sizeof *world);
+    world->now = OPENED_AT;
+    if (arena_memory == NULL) {
+        lli_tx_init(&world->tx, &config, &arena, 0);
+        arena_size = arena.used;
+        arena_memory = aligned_alloc(4096, (arena_size + 4095) / 4096 * 4096);
+        FUZZ_CHECK(arena_memory != NULL);
+    }
+    memset(arena_memory, 0, arena_size);
+    arena = (struct lli_arena){.memory = arena_memory};
+    lli_tx_init(&world->tx, &config, &arena, world->now);
+    lli_pacer_init(&world->tx.repair_pacer, REPAIR_BYTES_PER_S, REPAIR_BURST, world->now);
+    lli_unpack_init(&world->unpack, assembled, sizeof assembled);
+    lli_unpack_reset(&world->unpack, 0);
+}
+
+/* ---------------------------------------------------------------------------------------------- promises */
+
+/* Every message is filled with the low byte of its number. */
+static void check_message(struct world *world, const struct lli_unpacked *message)
+{
+    FUZZ_CHECK(message->number == world->number);
+    world->number++;
+    for (uint32_t i = 0; i < message->size; i++)
+        FUZZ_CHECK(message->data[i] == (uint8_t)message->number);
+}
+
+static void check_data(struct world *world, const struct lli_packet *packet)
+{
+    struct lli_wire_header header;
+    struct lli_unpacked out;
+    const uint8_t *body;
+    size_t size;
+
+    FUZZ_CHECK(packet->size <= PACKET_MAX);
+    FUZZ_CHECK(lli_wire_get_header(packet->data, packet->size, &header, &body, &size) == LLI_WIRE_OK);
+    FUZZ_CHECK(header.type == LLI_WIRE_DATA && header.tag == (uint32_t)SESSION);
+    lli_unpack_begin(&world->unpack, &header, body, size);
+    for (;;) {
+        lli_unpack_next(&world->unpack, &out);
+        if (out.kind == LLI_UNPACK_NONE)
+            break;
+        FUZZ_CHECK(out.kind == LLI_UNPACK_MESSAGE || out.kind == LLI_UNPACK_ANNOUNCE);
+        if (out.kind == LLI_UNPACK_MESSAGE)
+            check_message(world, &out);
+    }
+    FUZZ_CHECK(world->unpack.malformed == 0);
+}
+
+/* At most one packet beyond what time and new data allow. */
+static void check_budget(const struct world *world)
+{
+    uint64_t by_time = (world->now - OPENED_AT) / 1000 * (REPAIR_BYTES_PER_S / 1000) / 1000;
+    uint64_t by_data = world->data_bytes * REPAIR_PERCENT / 100;
+
+    FUZZ_CHECK(world->repair_bytes <= REPAIR_BURST + by_time + by_data + 2 * PACKET_MAX);
+}
+
+static void take_repairs(struct world *world)
+{
+    struct lli_packet packet;
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t size;
+
+    while (lli_tx_repair(&world->tx, world->now, &packet)) {
+        FUZZ_CHECK(lli_wire_get_header(packet.data, packet.size, &header, &body, &size) == LLI_WIRE_OK);
+        FUZZ_CHECK(header.type == LLI_WIRE_DATA && header.tag == (uint32_t)SESSION);
+        world->repair_bytes += packet.size;
+        world->repairs++;
+        lli_tx_repaired(&world->tx, world->now);
+    }
+    check_budget(world);
+}
+
+static void take_control(struct world *world)
+{
+    uint8_t buffer[1024];
+    struct lli_packet packet;
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t size;
+
+    for (unsigned packets = 0; lli_tx_control(&world->tx, world->now, buffer, sizeof buffer, &packet); packets++) {
+        FUZZ_CHECK(packets <= LLI_TX_ANSWERS + 1);
+        FUZZ_CHECK(packet.size <= sizeof buffer);
+        FUZZ_CHECK(lli_wire_get_header(packet.data, packet.size, &header, &body, &size) == LLI_WIRE_OK);
+        FUZZ_CHECK(header.type == LLI_WIRE_HEARTBEAT || header.type == LLI_WIRE_REJECT || header.type == LLI_WIRE_TOPICS);
+    }
+}
+
+static void take_data(struct world *world, int max)
+{
+    struct lli_packet packets[8];
+    int count = lli_tx_unsent(&world->tx, packets, max);
+
+    for (int i = 0; i < count; i++) {
+        check_data(world, &packets[i]);
+        world->data_bytes += packets[i].size;
+    }
+    lli_tx_sent(&world->tx, count, world->now);
+}
+
+/* ------------------------------------------------------------------------------------------------- steps */
+
+static void step_send(struct world *world, struct fuzz_input *in)
+{
+    static uint8_t data[MESSAGE_MAX];
+    const struct lli_pack_topic topic = {.id = fuzz_u8(in), .whole = fuzz_u8(in) & 1};
+    uint32_t size = fuzz_u16(in) % MESSAGE_MAX;
+    const struct iovec piece = {.iov_base = data, .iov_len = size};
+
+    if (world->claimed > 0 || world->tx.ended)
+        return;
+    memset(data, (int)(world->tx.pack.number & 255), size);
+    (void)lli_pack_message(&world->tx.pack, &topic, &piece, size, lli_tx_busy(&world->tx));
+}
+
+static void step_claim(struct world *world, struct fuzz_input *in)
+{
+    const struct lli_pack_topic topic = {.id = fuzz_u8(in), .whole = false};
+    uint32_t size = fuzz_u8(in) % lli_pack_whole_max(&world->tx.pack) + 1;
+
+    if (world->tx.ended)
+        return;
+    if (world->claimed > 0) {
+        if (size & 1)
+            lli_pack_abort(&world->tx.pack);
+        else
+            lli_pack_commit(&world->tx.pack, size % (world->claimed + 1));
+        world->claimed = 0;
+    } else {
+        uint8_t *bytes = lli_pack_claim(&world->tx.pack, &topic, size, lli_tx_busy(&world->tx));
+
+        if (bytes != NULL) {
+            memset(bytes, (int)(world->tx.pack.number & 255), size);
+            world->claimed = size;
+        }
+    }
+}
+
+static void step_topic(struct world *world, struct fuzz_input *in)
+{
+    static const char *const names[] = {"a", "prices", "a much longer name of a topic", "x"};
+    uint32_t id;
+
+    if (world->claimed == 0 && !world->tx.ended)
+        (void)lli_tx_topic_add(&world->tx, names[fuzz_u8(in) % 4], &id);
+}
+
+static void step_flush(struct world *world, struct fuzz_input *in)
+{
+    uint8_t how = fuzz_u8(in);
+
+    if (world->claimed == 0)
+        lli_pack_flush(&world->tx.pack);
+    take_data(world, how % 9);
+    if (how & 128)
+        lli_tx_reaped(&world->tx);
+}
+
+static void input(struct world *world, const uint8_t *packet, size_t size)
+{
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t body_size;
+
+    if (lli_wire_get_header(packet, size, &header, &body, &body_size) == LLI_WIRE_OK && header.tag == (uint32_t)SESSION)
+        lli_tx_input(&world->tx, &header, body, body_size, world->now);
+}
+
+static void step_nak(struct world *world, struct fuzz_input *in)
+{
+    struct lli_wire_nak nak = {.session = SESSION, .address = {.size = 1, .bytes = {1}}};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+    uint8_t spread = fuzz_u8(in);
+
+    nak.receiver = fuzz_u8(in) % (2 * RECEIVERS);
+    nak.count = fuzz_u8(in) % (LLI_WIRE_RANGES_MAX + 1);
+    for (uint16_t i = 0; i < nak.count; i++) {
+        nak.ranges[i].first = spread & 1 ? (uint32_t)START + fuzz_u8(in) : fuzz_u32(in);
+        nak.ranges[i].count = spread & 2 ? fuzz_u8(in) : fuzz_u32(in);
+    }
+    input(world, packet, lli_wire_put_nak(packet, &nak));
+}
+
+static void step_status(struct world *world, struct fuzz_input *in)
+{
+    struct lli_wire_status status = {.session = SESSION, .address = {.size = 1, .bytes = {1}}};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+
+    status.receiver = fuzz_u8(in) % (2 * RECEIVERS);
+    status.next = START + fuzz_u8(in);
+    status.highest = status.next + fuzz_u8(in);
+    status.echo = fuzz_u8(in) & 1 ? world->now : fuzz_u32(in);
+    status.hold_ns = fuzz_u32(in);
+    status.flags = fuzz_u8(in);
+    input(world, packet, lli_wire_put_status(packet, &status));
+}
+
+static void step_query(struct world *world, struct fuzz_input *in)
+{
+    struct lli_wire_query query = {.session = SESSION, .receiver = fuzz_u8(in), .address = {.size = 1, .bytes = {1}}};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+
+    query.first = fuzz_u32(in);
+    input(world, packet, lli_wire_put_query(packet, &query));
+}
+
+static void step_raw(struct world *world, struct fuzz_input *in)
+{
+    size_t size;
+    uint8_t *packet = fuzz_bytes(in, fuzz_u8(in), &size);
+    uint64_t session = SESSION;
+
+    if (size >= 8)
+        lli_store_u32(packet + 4, (uint32_t)session);
+    if (size >= 24)
+        memcpy(packet + 16, &session, sizeof session);
+    input(world, packet, size);
+    free(packet);
+}
+
+static void step_time(struct world *world, struct fuzz_input *in)
+{
+    world->now += (lli_ns)1 << fuzz_u8(in) % 34;
+}
+
+static void step_end(struct world *world, struct fuzz_input *in)
+{
+    if (fuzz_u8(in) == 255 && !world->tx.ended) {
+        lli_tx_end(&world->tx, world->now);
+        world->claimed = 0;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static void (*const steps[])(struct world *, struct fuzz_input *) = {
+        step_send, step_flush, step_nak, step_time, step_status, step_claim, step_topic, step_query, step_raw, step_end,
+    };
+    struct fuzz_input in = fuzz_input_of(data, size);
+    struct world world;
+
+    world_init(&world);
+    for (int step = 0; step < STEPS_MAX && fuzz_left(&in) > 0; step++) {
+        steps[fuzz_u8(&in) % (sizeof steps / sizeof steps[0])](&world, &in);
+        if (world.now >= lli_tx_deadline(&world.tx)) {
+            take_repairs(&world);
+            take_control(&world);
+        }
+        FUZZ_CHECK(world.tx.members.count <= RECEIVERS);
+        FUZZ_CHECK(world.tx.history.trail <= lli_tx_busy(&world.tx));
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------- seeds */
+
+/* A receiver that asks for everything again and again: repairs may go no faster than their budget. */
+static void seed_greedy(fuzz_emit_fn *emit, void *arg)
+{
+    static const uint8_t send[] = {0, 0, 0, 200, 0, 1, 0x88};
+    static const uint8_t ask[] = {2, 3, 1, 1, 0, 10, 3, 17};
+    uint8_t seed[10 * sizeof send + 130 * sizeof ask];
+    size_t used = 0;
+
+    for (int i = 0; i < 10; i++, used += sizeof send)
+        memcpy(seed + used, send, sizeof send);
+    for (int i = 0; i < 130; i++, used += sizeof ask)
+        memcpy(seed + used, ask, sizeof ask);
+    emit(arg, seed, used);
+}
+
+void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
+{
+    static const uint8_t lossy[] = {
+        6, 0, 6, 1, 0, 0, 0, 40, 0, 0, 1, 1, 100, 0, 1, 0x88,              /* topics, messages, flush */
+        0, 0, 0, 0xe8, 3, 1, 0x88, 4, 1, 0, 0, 1, 0, 0, 0, 0, 0,            /* a long one; a status */
+        2, 3, 1, 2, 0, 3, 4, 9, 3, 17, 2, 3, 2, 1, 0, 8, 3, 20,              /* NAKs of two receivers */
+        7, 1, 0, 0, 0, 0, 3, 27, 5, 0, 50, 5, 0, 2, 1, 0x88, 9, 255, 3, 20, 3, 22,
+    };
+    static const uint8_t crowd[] = {
+        0, 0, 0, 40, 0, 1, 0x88, 4, 1, 0, 0, 1, 0, 0, 0, 0, 0, 4, 2, 0, 0, 1, 0, 0, 0, 0, 0, 4, 3, 0, 0, 1, 0, 0, 0, 0, 0,
+        2, 0, 5, 3, 0, 0, 0, 0, 255, 255, 255, 255, 1, 2, 3, 4, 0, 1, 0, 0, 240, 255, 255, 255, 9, 0, 0, 0, 3, 30, 3, 33,
+    };
+    static const uint8_t raw[] = {
+        0, 1, 0, 9, 0, 1, 0x88, 8, 40, 0x13, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1,
+        2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 1, 0, 0xf0, 0xff, 0xff, 0xff, 1, 0, 0, 0,
+    };
+
+    emit(arg, lossy, sizeof lossy);
+    emit(arg, crowd, sizeof crowd);
+    emit(arg, raw, sizeof raw);
+    seed_greedy(emit, arg);
+}

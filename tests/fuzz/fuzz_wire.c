@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The decoder: the input is one packet. What it decodes must survive being encoded and decoded again. */
+#include "fuzz.h"
+#include "unpack.h"
+#include "wire.h"
+
+enum { MESSAGE_MAX = 4096 };
+
+static struct lli_reader body_of(const uint8_t *packet, size_t size, uint32_t *tag)
+{
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t body_size;
+
+    FUZZ_CHECK(size <= LLI_WIRE_CONTROL_MAX);
+    FUZZ_CHECK(lli_wire_get_header(packet, size, &header, &body, &body_size) == LLI_WIRE_OK);
+    *tag = header.tag;
+    return lli_reader_of(body, body_size);
+}
+
+#define AGAIN(kind, value)                                                                                                 \
+    do {                                                                                                                   \
+        uint8_t encoded[LLI_WIRE_CONTROL_MAX + 64];                                                                        \
+        struct lli_wire_##kind again;                                                                                      \
+        uint32_t tag;                                                                                                      \
+        size_t used = lli_wire_put_##kind(encoded, &(value));                                                              \
+        struct lli_reader bytes = body_of(encoded, used, &tag);                                                            \
+        memset(&again, 0, sizeof again);                                                                                   \
+        FUZZ_CHECK(lli_wire_get_##kind(bytes.at, (size_t)(bytes.end - bytes.at), tag, &again));                            \
+        FUZZ_CHECK(memcmp(&(value), &again, sizeof again) == 0);                                                           \
+    } while (0)
+
+static void fuzz_control(const struct lli_wire_header *header, const uint8_t *body, size_t size)
+{
+    struct lli_wire_heartbeat heartbeat;
+    struct lli_wire_nak nak;
+    struct lli_wire_reject reject;
+    struct lli_wire_status status;
+    struct lli_wire_query query;
+
+    memset(&heartbeat, 0, sizeof heartbeat);
+    memset(&nak, 0, sizeof nak);
+    memset(&reject, 0, sizeof reject);
+    memset(&status, 0, sizeof status);
+    memset(&query, 0, sizeof query);
+    if (lli_wire_get_heartbeat(body, size, header->tag, &heartbeat))
+        AGAIN(heartbeat, heartbeat);
+    if (lli_wire_get_nak(body, size, header->tag, &nak))
+        AGAIN(nak, nak);
+    if (lli_wire_get_reject(body, size, header->tag, &reject))
+        AGAIN(reject, reject);
+    if (lli_wire_get_status(body, size, header->tag, &status))
+        AGAIN(status, status);
+    if (lli_wire_get_query(body, size, header->tag, &query))
+        AGAIN(query, query);
+}
+
+static void fuzz_topics(const struct lli_wire_header *header, const uint8_t *body, size_t size)
+{
+    struct lli_wire_topics topics;
+    struct lli_reader names;
+
+    if (!lli_wire_get_topics(body, size, header->tag, &topics, &names))
+        return;
+    FUZZ_CHECK(topics.count <= topics.total && topics.first <= topics.total - topics.count);
+    for (uint32_t i = 0; i < topics.count && names.ok; i++) {
+        uint8_t length = lli_read_u8(&names);
+        const uint8_t *name = lli_read_bytes(&names, length);
+
+        if (name != NULL)
+            fuzz_touch(name, length);
+    }
+}
+
+static void fuzz_frames(const struct lli_wire_header *header, const uint8_t *body, size_t size)
+{
+    const uint8_t *at = body + header->first, *end = body + size;
+
+    while (at < end) {
+        struct lli_frame frame = {.kind = LLI_FRAME_BAD};
+        const uint8_t *next = lli_frame_get(at, end, &frame);
+
+        FUZZ_CHECK(next > at && next <= end);
+        if (frame.kind == LLI_FRAME_BAD)
+            return;
+        if (frame.kind == LLI_FRAME_ANNOUNCE)
+            fuzz_touch(frame.bytes, frame.bytes_size);
+        if (frame.kind == LLI_FRAME_MESSAGE)
+            next += lli_min(frame.value, (uint64_t)(end - next));
+        at = next;
+    }
+}
+
+/* The same packet twice in a row, and once after a break: as what goes before it may be anything. */
+static void fuzz_unpack(const struct lli_wire_header *header, const uint8_t *body, size_t size)
+{
+    static uint8_t buffer[MESSAGE_MAX];
+    struct lli_unpack unpack;
+    struct lli_unpacked out;
+    uint64_t number = 0;
+
+    memset(&unpack, 0, sizeof unpack);
+    lli_unpack_init(&unpack, buffer, sizeof buffer);
+    lli_unpack_reset(&unpack, number);
+    for (int round = 0; round < 3; round++) {
+        size_t items = 0;
+
+        if (round == 2)
+            lli_unpack_break(&unpack);
+        lli_unpack_begin(&unpack, header, body, size);
+        for (;;) {
+            lli_unpack_next(&unpack, &out);
+            if (out.kind == LLI_UNPACK_NONE)
+                break;
+            FUZZ_CHECK(++items <= 2 * size + 4);
+            if (out.kind == LLI_UNPACK_MESSAGE || out.kind == LLI_UNPACK_ANNOUNCE)
+                fuzz_touch(out.data, out.size);
+            if (out.kind == LLI_UNPACK_ANNOUNCE)
+                continue;
+            FUZZ_CHECK(out.number == number);
+            number = out.kind == LLI_UNPACK_MESSAGE ? number + 1 : out.last + 1;
+            FUZZ_CHECK(number >= out.number);
+        }
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input input = fuzz_input_of(data, size);
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t body_size;
+    uint8_t *packet = fuzz_bytes(&input, size, &size);
+
+    if (lli_wire_get_header(packet, size, &header, &body, &body_size) == LLI_WIRE_OK) {
+        FUZZ_CHECK(body >= packet + LLI_WIRE_HEADER && body + body_size == packet + size);
+        fuzz_control(&header, body, body_size);
+        fuzz_topics(&header, body, body_size);
+        if (header.type == LLI_WIRE_DATA) {
+            FUZZ_CHECK(header.first <= body_size);
+            fuzz_frames(&header, body, body_size);
+            fuzz_unpack(&header, body, body_size);
+        }
+    }
+    free(packet);
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------ seeds */
+
+static void seed_data(fuzz_emit_fn *emit, void *arg)
+{
+    const struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = 7, .seq = 1, .first = 3};
+    uint8_t packet[128] = {0};
+    size_t at = LLI_WIRE_HEADER + 3;
+
+    lli_wire_put_header(packet, &header);
+    lli_frame_put_announcement(packet + at, 0, "prices", 6);
+    at += LLI_FRAME_ANNOUNCE_HEAD + 6;
+    lli_frame_put_topic(packet + at, 1);
+    at += lli_frame_topic_size(1);
+    lli_frame_put_topic(packet + at, 70000);
+    at += lli_frame_topic_size(70000);
+    lli_frame_put_message(packet + at, 1, 5);
+    at += 1 + 5;
+    lli_frame_put_message(packet + at, 5, 2);
+    at += 5 + 2;
+    packet[at++] = LLI_FRAME_PAD;
+    lli_frame_put_message(packet + at, 2, 300);
+    emit(arg, packet, at + 20);
+}
+
+static void seed_topics(fuzz_emit_fn *emit, void *arg)
+{
+    const struct lli_wire_topics topics = {.session = 7, .total = 3, .first = 1, .count = 2};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX] = {0};
+    size_t used = LLI_WIRE_TOPICS_HEAD;
+
+    used = lli_wire_add_topic(packet, used, sizeof packet, "bids", 4);
+    used = lli_wire_add_topic(packet, used, sizeof packet, "asks", 4);
+    lli_wire_put_topics(packet, &topics);
+    emit(arg, packet, used);
+}
+
+void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
+{
+    const struct lli_wire_address address = {.size = 7, .bytes = {4, 10, 77, 0, 1, 0x89, 0x13}};
+    const struct lli_wire_heartbeat heartbeat = {.session = 7, .lead = 9, .trail = 3, .start = 1, .messages = 40,
+                                                 .sent_at = 1, .interval_us = 100, .topics = 2, .address = address};
+    const struct lli_wire_nak nak = {.session = 7, .receiver = 5, .address = address, .count = 2, .ranges = {{1, 2}, {7, 1}}};
+    const struct lli_wire_reject reject = {.session = 7, .trail = 4, .reason = LLI_WIRE_GONE, .count = 1, .ranges = {{1, 3}}};
+    const struct lli_wire_status status = {.session = 7, .receiver = 5, .next = 3, .highest = 9, .echo = 1, .address = address};
+    const struct lli_wire_query query = {.session = 7, .receiver = 5, .first = 1, .address = address};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+
+    seed_data(emit, arg);
+    seed_topics(emit, arg);
+    emit(arg, packet, lli_wire_put_heartbeat(packet, &heartbeat));
+    emit(arg, packet, lli_wire_put_nak(packet, &nak));
+    emit(arg, packet, lli_wire_put_reject(packet, &reject));
+    emit(arg, packet, lli_wire_put_status(packet, &status));
+    emit(arg, packet, lli_wire_put_query(packet, &query));
+}

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# What tests/run and bench/run share: packages, the build, and two hosts to run programs on. Source it from bash:
+#
+#   set -euo pipefail
+#   . "$(dirname "$0")/../tests/setup.sh"
+#
+#   setup_packages PKG...       Installs the Debian packages that are missing if this is root; else names them and returns 1.
+#   setup_build DIR [OPTION...] Configures DIR with meson (options as for meson setup) and builds it. Silent but for one line of
+#                               progress, unless it fails: then prints what failed and returns 1.
+#   setup_hosts [KIND]          Makes two hosts joined by a cable and sets the variables below. Returns 1 only if KIND was asked
+#                               for and cannot be had. KIND: netns, userns, loopback; without it the first of these that works.
+#   setup_run COMMAND...        Runs a command and returns its status. Unlike a plain command it does not hold signals back:
+#                               use it for everything that takes long.
+#   setup_at_exit COMMAND       Runs COMMAND (one string) when the script ends, however it ends; the last one given runs first.
+#   say TEXT...                 A line of progress, on stderr.
+#
+# Set by setup_hosts:
+#   HOST_A, HOST_B     prefix of a command to run there; expand without quotes: $HOST_A ip addr
+#   IF_A, IF_B         the interface that each has to the other
+#   ADDRESS_A, ADDRESS_B  their IPv4 addresses; between namespaces also fd77::1 and fd77::2
+#   HOSTS_KIND         netns (root), userns (unprivileged namespaces), loopback (no namespaces allowed: both are this host)
+#
+# Set on sourcing:
+#   SETUP_ROOT         the top directory of the source
+#   SETUP_SCRATCH      a directory for temporary files, gone when the script ends
+#
+# Sourcing sets traps on EXIT, INT, TERM and HUP; they end all background jobs of the script, and the hosts with them. The
+# namespaces have no names, so runs do not collide, and they go even if the script is killed by SIGKILL.
+
+SETUP_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+SETUP_SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/libllm-XXXXXX")
+setup_exit_commands=()
+
+say() {
+    printf '%s\n' "$*" >&2
+}
+
+setup_at_exit() {
+    setup_exit_commands=("$1" "${setup_exit_commands[@]}")
+}
+
+# Ends every background job: politely, then for good. The hosts' keeper is one of them.
+setup_end_jobs() {
+    local pids
+    pids=$(jobs -p)
+    [ -n "$pids" ] || return 0
+    # shellcheck disable=SC2086
+    kill $pids 2>/dev/null || true
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        [ -n "$(jobs -rp)" ] || return 0
+        sleep 0.1
+    done
+    # shellcheck disable=SC2086
+    kill -9 $pids 2>/dev/null || true
+}
+
+setup_cleanup() {
+    trap '' INT TERM HUP
+    local command
+    for command in "${setup_exit_commands[@]}"; do
+        eval "$command" || true
+    done
+    setup_end_jobs 2>/dev/null || true
+    rm -rf "$SETUP_SCRATCH"
+}
+
+trap setup_cleanup EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# bash defers traps while it waits for a plain command, but not while it waits for a job.
+setup_run() {
+    local status=0
+    "$@" &
+    wait $! || status=$?
+    return "$status"
+}
+
+# ------------------------------------------------------------------------------------------------------------ packages
+
+setup_missing() {
+    local package
+    for package in "$@"; do
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || echo "$package"
+    done
+}
+
+setup_packages() {
+    if ! command -v dpkg-query >/dev/null; then
+        say "not a Debian system: taking it that the equivalents of these packages are installed: $*"
+        return 0
+    fi
+    local missing
+    missing=$(setup_missing "$@" | tr '\n' ' ')
+    missing=${missing% }
+    [ -n "$missing" ] || return 0
+    if [ "$(id -u)" != 0 ]; then
+        say "not installed: $missing. Someone with root has to run: apt-get install $missing"
+        return 1
+    fi
+    say "installing $missing"
+    # shellcheck disable=SC2086
+    if ! setup_run setup_apt $missing >"$SETUP_SCRATCH/apt.log" 2>&1; then
+        tail -n 20 "$SETUP_SCRATCH/apt.log" >&2
+        say "could not install: $missing"
+        return 1
+    fi
+}
+
+# A stale package list is the usual reason for the first attempt to fail.
+setup_apt() {
+    local install=(apt-get install -y --no-install-recommends "$@")
+    export DEBIAN_FRONTEND=noninteractive
+    "${install[@]}" || { apt-get update && "${install[@]}"; }
+}
+
+# --------------------------------------------------------------------------------------------------------------- build
+
+setup_meson() {
+    local dir=$1
+    shift
+    # Two runs may share a build directory; the lock is on the directory itself and ends with this subshell.
+    exec 9<"$dir"
+    flock 9
+    if [ ! -e "$dir/build.ninja" ]; then
+        meson setup "$@" "$dir" "$SETUP_ROOT" || return 1
+    elif [ $# -gt 0 ]; then
+        meson configure "$@" "$dir" || return 1
+    fi
+    ninja -C "$dir" 9<&-
+}
+
+setup_build() {
+    local log=$SETUP_SCRATCH/build.log
+    mkdir -p "$1" || return 1
+    say "building in $1"
+    if ! setup_run setup_meson "$@" >"$log" 2>&1; then
+        tail -n 60 "$log" >&2
+        say "the build in $1 failed"
+        return 1
+    fi
+}
+
+# --------------------------------------------------------------------------------------------------------------- hosts
+
+# Two network namespaces live as long as the keeper, which ends when its standard input does: with this script. It prints the
+# process ids by which they can be entered.
+setup_keep_namespaces() {
+    exec unshare "$@" -n sh -c 'echo $$; exec 3<&0; unshare -n sh -c "echo \$\$; read -r _" <&3 & wait' 2>/dev/null
+}
+
+setup_in() {
+    local prefix=$1
+    shift
+    $prefix sh -c "$*" >>"$SETUP_SCRATCH/hosts.log" 2>&1
+}
+
+# Addresses are usable at once only without duplicate address detection, which takes IPv6 a second.
+setup_host_up() {
+    local prefix=$1 interface=$2 number=$3
+    setup_in "$prefix" "
+        ip link set lo up &&
+        { echo 0 >/proc/sys/net/ipv6/conf/$interface/accept_dad || true; } &&
+        ip addr add 10.77.0.$number/24 dev $interface &&
+        ip link set $interface mtu 1500 up &&
+        { ip -6 addr add fd77::$number/64 dev $interface nodad || true; }"
+}
+
+setup_join() {
+    local enter=$1 user=$2 pid_a pid_b
+    # shellcheck disable=SC2086
+    coproc SETUP_KEEPER { setup_keep_namespaces $user; }
+    setup_keeper_pid=$SETUP_KEEPER_PID
+    local answers=${SETUP_KEEPER[0]}
+    read -r -t 10 pid_a <&"$answers" && read -r -t 10 pid_b <&"$answers" || return 1
+    HOST_A="$enter -t $pid_a -n --"
+    HOST_B="$enter -t $pid_b -n --"
+    IF_A=llm-a IF_B=llm-b ADDRESS_A=10.77.0.1 ADDRESS_B=10.77.0.2
+    setup_in "$HOST_A" "ip link add $IF_A type veth peer name $IF_B netns $pid_b" &&
+        setup_host_up "$HOST_A" "$IF_A" 1 && setup_host_up "$HOST_B" "$IF_B" 2
+}
+
+setup_try_hosts() {
+    HOSTS_KIND=$1
+    case $1 in
+    netns) [ "$(id -u)" = 0 ] && setup_join nsenter "" ;;
+    userns) setup_join "nsenter -U --preserve-credentials" -Ur ;;
+    loopback) HOST_A="" HOST_B="" IF_A=lo IF_B=lo ADDRESS_A=127.0.0.1 ADDRESS_B=127.0.0.1 ;;
+    *) say "no such kind of hosts: $1 (netns, userns or loopback)" && return 1 ;;
+    esac
+}
+
+setup_drop_keeper() {
+    [ -n "${setup_keeper_pid:-}" ] || return 0
+    kill "$setup_keeper_pid" 2>/dev/null || true
+    wait "$setup_keeper_pid" 2>/dev/null || true
+    setup_keeper_pid=
+}
+
+setup_hosts() {
+    local kind
+    # shellcheck disable=SC2086
+    for kind in ${1:-netns userns loopback}; do
+        setup_try_hosts "$kind" && break
+        setup_drop_keeper
+        HOSTS_KIND=
+    done
+    case $HOSTS_KIND in
+    netns) say "hosts: two network namespaces joined by veth" ;;
+    userns) say "hosts: two unprivileged network namespaces joined by veth (not root)" ;;
+    loopback) say "hosts: this one, over loopback: network namespaces need root, or unprivileged user namespaces and the package iproute2" ;;
+    *)
+        [ ! -s "$SETUP_SCRATCH/hosts.log" ] || tail -n 5 "$SETUP_SCRATCH/hosts.log" >&2
+        say "cannot make the hosts asked for: $1"
+        return 1
+        ;;
+    esac
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A receiver: the table of sessions as src/receiver.c keeps it, and an application that is the oracle. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "world.h"
+
+enum { FOLLOWER_SCRATCH = 1024 };
+
+/* ----------------------------------------------------------------------------------------- start and stop */
+
+static void follower_layout(struct sim_follower *follower, const struct sim_scenario *s, struct lli_arena *arena)
+{
+    lli_reorder_init(&follower->reorder, s->reorder_bytes, s->packet_max, arena);
+    for (uint32_t i = 0; i < follower->max; i++)
+        lli_rx_init(&follower->sessions[i], &follower->config, &follower->reorder, &follower->counters, &follower->random,
+                    arena, arena);
+}
+
+static void follower_configure(struct sim_follower *follower, const struct sim_scenario *s, uint32_t node)
+{
+    follower->config = (struct lli_rx_config){
+        .receiver = lli_random(&follower->random) | 1,
+        .window_packets = s->window_packets,
+        .topics_max = SIM_TOPICS_MAX,
+        .message_bytes_max = s->message_bytes_max,
+        .nak_delay = s->nak_delay,
+        .nak_receivers_immediate = s->nak_receivers_immediate,
+        .nak_backoff_min = s->nak_backoff_min,
+        .nak_retry_min = s->nak_retry_min,
+        .nak_retry_max = s->nak_retry_max,
+        .nak_giveup = s->nak_giveup,
+        .status = s->status,
+        .silence = s->silence,
+        .timeout = s->timeout,
+        .address = sim_address(node),
+    };
+}
+
+void sim_follower_start(struct sim_world *world, struct sim_node *node)
+{
+    const struct sim_scenario *s = &world->scenario;
+    struct sim_follower *follower = sim_memory(sizeof *follower);
+    struct lli_arena arena = {.memory = NULL};
+
+    node->follower = follower;
+    follower->random = lli_random(&world->random);
+    follower->refuses = s->refusing && lli_random_below(&world->random, 2) == 0;
+    follower->deadline = LLI_NEVER;
+    follower->max = s->faults_count == 0 ? s->transmitters + 1 : s->transmitters + s->faults_count + (s->forging ? 16 : 2);
+    follower->sessions = sim_memory(follower->max * sizeof *follower->sessions);
+    follower->inbox = sim_memory(s->inbox_packets * sizeof *follower->inbox);
+    follower_configure(follower, s, node->index);
+    follower_layout(follower, s, &arena);
+    follower->memory = arena.memory = sim_memory(arena.used);
+    arena.used = 0;
+    follower_layout(follower, s, &arena);
+    sim_trace(world, "node %u: a receiver starts%s", node->index, follower->refuses ? ", it refuses topics" : "");
+}
+
+void sim_follower_stop(struct sim_world *world, struct sim_node *node)
+{
+    struct sim_follower *follower = node->follower;
+
+    sim_check_memory(world, node);
+    for (uint32_t i = 0; i < follower->used; i++)
+        lli_rx_stop(&follower->sessions[i]);
+    if (follower->reorder.used != 0)
+        sim_fail(world, "node %u: %u packets are held after all sessions were stopped", node->index, follower->reorder.used);
+    while (follower->inbox_count > 0)
+        sim_packet_drop(follower->inbox[--follower->inbox_count].packet);
+    free(follower->inbox);
+    free(follower->follows);
+    free(follower->sessions);
+    free(follower->memory);
+    free(follower);
+    node->follower = NULL;
+}
+
+static void follower_send(struct sim_world *world, struct sim_node *node, const struct lli_packet *packet)
+{
+    uint32_t to;
+
+    if (sim_address_node(&world->network, packet->to, &to))
+        sim_network_send(&world->network, world->now, node->index, to, packet->data, packet->size);
+}
+
+void sim_follower_leave(struct sim_world *world, struct sim_node *node)
+{
+    struct sim_follower *follower = node->follower;
+    struct lli_packet packet;
+    uint8_t buffer[FOLLOWER_SCRATCH];
+
+    for (uint32_t i = 0; i < follower->used; i++)
+        if (lli_rx_leave(&follower->sessions[i], buffer, &packet))
+            follower_send(world, node, &packet);
+}
+
+/* --------------------------------------------------------------------------------------------- sessions */
+
+static struct lli_rx *follower_find(const struct sim_follower *follower, uint32_t tag)
+{
+    for (uint32_t i = 0; i < follower->used; i++)
+        if (follower->sessions[i].tag == tag && follower->sessions[i].state != LLI_RX_FREE)
+            return &follower->sessions[i];
+    return NULL;
+}
+
+const struct lli_rx *sim_follower_find(const struct sim_follower *follower, const struct sim_session *session)
+{
+    return follower_find(follower, (uint32_t)session->id);
+}
+
+static bool follower_is_staler(const struct lli_rx *a, const struct lli_rx *b)
+{
+    bool over_a = a->state != LLI_RX_LIVE, over_b = b->state != LLI_RX_LIVE;
+
+    return over_a != over_b ? over_a : a->heard_at < b->heard_at;
+}
+
+/* A place for a new session, or NULL: all are in use by sessions that are heard. */
+static struct lli_rx *follower_place(struct sim_world *world, struct sim_node *node)
+{
+    struct sim_follower *follower = node->follower;
+    struct lli_rx *stalest = NULL;
+
+    for (uint32_t i = 0; i < follower->used; i++) {
+        struct lli_rx *rx = &follower->sessions[i];
+
+        if (rx->state == LLI_RX_FREE)
+            return rx;
+        if (stalest == NULL || follower_is_staler(rx, stalest))
+            stalest = rx;
+    }
+    if (follower->used < follower->max)
+        return &follower->sessions[follower->used++];
+    if (stalest->state == LLI_RX_LIVE && !stalest->silent)
+        return NULL;
+    sim_check_replaced(world, node, stalest);
+    lli_rx_stop(stalest);
+    return stalest;
+}
+
+static void follower_deliver(struct sim_world *world, struct sim_node *node, struct lli_rx *rx)
+{
+    struct lli_item item;
+
+    while (!world->failed && lli_rx_next(rx, sim_node_now(world, node), &item)) {
+        sim_check_item(world, node, &item);
+        if (item.kind == LLI_ITEM_TOPIC && node->follower->refuses && item.event.topic_id % 3 == 1)
+            lli_rx_topic_refuse(rx, item.event.topic_id);
+        if (item.kind == LLI_ITEM_EVENT && item.event.kind == LLM_EVENT_SESSION_END &&
+            item.event.reason == LLM_REASON_TIMEOUT)
+            lli_rx_stop(rx);
+    }
+}
+
+static void follower_handle(struct sim_world *world, struct sim_node *node, const struct sim_event *event)
+{
+    struct lli_wire_header header;
+    const uint8_t *body, *data = event->packet->bytes;
+    struct lli_rx *rx;
+    size_t body_size;
+
+    if (lli_wire_get_header(data, event->size, &header, &body, &body_size) != LLI_WIRE_OK)
+        return;
+    rx = follower_find(node->follower, header.tag);
+    if (rx == NULL) {
+        if (!event->group || (header.type != LLI_WIRE_DATA && header.type != LLI_WIRE_HEARTBEAT))
+            return;
+        rx = follower_place(world, node);
+        if (rx == NULL)
+            return;
+        lli_rx_start(rx, header.tag, sim_node_now(world, node));
+    }
+    if (lli_rx_input(rx, &header, data, event->size, body, body_size, 0, sim_node_now(world, node)))
+        follower_deliver(world, node, rx);
+}
+
+void sim_follower_input(struct sim_world *world, struct sim_node *node, const struct sim_event *event)
+{
+    struct sim_follower *follower = node->follower;
+    struct lli_rx before;
+    struct lli_rx *rx = NULL;
+
+    if (event->forged && event->size >= LLI_WIRE_HEADER) {
+        rx = follower_find(follower, lli_load_u32(event->packet->bytes + 4));
+        if (rx != NULL && rx->state != LLI_RX_LIVE && rx->state != LLI_RX_ENDED)
+            rx = NULL;
+    }
+    if (rx != NULL)
+        before = *rx;
+    follower_handle(world, node, event);
+    if (rx != NULL && memcmp(&before, rx, sizeof before) != 0)
+        sim_fail(world, "node %u: a forged packet of type %u changed the receiver", node->index,
+                 event->packet->bytes[0] & 15u);
+}
+
+/* ---------------------------------------------------------------------------------------------- the loop */
+
+void sim_follower_service(struct sim_world *world, struct sim_node *node)
+{
+    struct sim_follower *follower = node->follower;
+    lli_ns now = sim_node_now(world, node);
+    struct lli_packet packet;
+    uint8_t buffer[FOLLOWER_SCRATCH];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < follower->used; i++) {
+        struct lli_rx *rx = &follower->sessions[i];
+
+        if (rx->state == LLI_RX_JOINING && now >= rx->heard_at + follower->config.timeout)
+            lli_rx_stop(rx);
+        if (now < lli_rx_deadline(rx))
+            continue;
+        while (lli_rx_control(rx, now, buffer, &packet)) {
+            follower_send(world, node, &packet);
+            if (++count > 10000) {
+                sim_fail(world, "node %u: the receiver's control packets do not end", node->index);
+                return;
+            }
+        }
+        follower_deliver(world, node, rx);
+    }
+}
+
+lli_ns sim_follower_deadline(const struct sim_follower *follower)
+{
+    lli_ns at = LLI_NEVER;
+
+    for (uint32_t i = 0; i < follower->used; i++)
+        at = lli_min(at, lli_rx_deadline(&follower->sessions[i]));
+    return at;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scenario.h"
+
+#define PICK(random, array) (array)[lli_random_below(random, sizeof(array) / sizeof *(array))]
+
+/* Uniform in [low, high]. */
+static uint64_t draw(uint64_t *random, uint64_t low, uint64_t high)
+{
+    return low + lli_random_below(random, high - low + 1);
+}
+
+static bool chance(uint64_t *random, uint32_t percent)
+{
+    return lli_random_below(random, 100) < percent;
+}
+
+static void draw_cast(struct sim_scenario *s, uint64_t *random)
+{
+    s->suppression = chance(random, 3);
+    s->transmitters = chance(random, 30) ? (uint32_t)draw(random, 2, SIM_TRANSMITTERS_MAX) : 1;
+    s->receivers = (uint32_t)(chance(random, 70) ? draw(random, 1, 8) : draw(random, 9, 40));
+    if (s->suppression) {
+        s->transmitters = 1;
+        s->receivers = (uint32_t)draw(random, 100, SIM_RECEIVERS_MAX);
+    }
+    s->late = !s->suppression && chance(random, 40) ? (uint32_t)lli_random_below(random, s->receivers + 1) : 0;
+    s->refusing = chance(random, 15);
+}
+
+static void draw_traffic(struct sim_scenario *s, uint64_t *random)
+{
+    static const uint32_t packet_max[] = {200, 300, 576, 1024, 1472, 1472, 1472, 8972};
+    static const lli_ns pauses[] = {2 * SIM_US, 10 * SIM_US, 50 * SIM_US, 200 * SIM_US, 2 * SIM_MS};
+
+    s->packet_max = PICK(random, packet_max);
+    s->topics = (uint32_t)(chance(random, 60) ? draw(random, 1, 3) : draw(random, 1, SIM_TOPICS_MAX));
+    s->sizes = (enum sim_sizes)lli_random_below(random, 4);
+    if (s->sizes == SIM_SIZES_LARGE && s->receivers > 12)
+        s->sizes = SIM_SIZES_SMALL;
+    s->size_max = s->sizes == SIM_SIZES_SMALL    ? 200
+                  : s->sizes == SIM_SIZES_PACKET ? s->packet_max
+                  : s->sizes == SIM_SIZES_MIXED  ? 5 * s->packet_max
+                                                 : (uint32_t)draw(random, 10000, 300000);
+    s->messages = s->sizes == SIM_SIZES_LARGE ? (uint32_t)draw(random, 5, 30) : (uint32_t)draw(random, 1, 1500);
+    if (s->receivers > 20)
+        s->messages = s->messages / 3 + 1;
+    s->burst = (uint32_t)(chance(random, 50) ? 1 : draw(random, 1, 100));
+    s->pause_mean = PICK(random, pauses);
+    s->traffic = s->suppression ? 2 * SIM_S : draw(random, 20 * SIM_MS, 400 * SIM_MS);
+    s->claims = chance(random, 40);
+    s->back_pressure = chance(random, 20);
+    s->start = ((lli_seq)1 << 32) + (uint32_t)lli_random(random);
+    if (chance(random, 50))
+        s->start = ((lli_seq)(chance(random, 50) ? 1 : 2) << 32) - draw(random, 0, 2000) + draw(random, 0, 300);
+    s->number = chance(random, 10) ? ((uint64_t)1 << 32) - draw(random, 0, 600) : 0;
+}
+
+static void draw_limits(struct sim_scenario *s, uint64_t *random)
+{
+    bool tight = chance(random, 30);
+
+    s->history_packets = tight ? 64u << lli_random_below(random, 3) : 16384;
+    s->history_bytes = tight ? lli_round_up(draw(random, 40, 200) * s->packet_max, 64) : (uint64_t)8 << 20;
+    /* A message of any size drawn fits twice into the history that is not tight. */
+    s->window_packets = chance(random, 30) ? 64u << lli_random_below(random, 3) : 2048;
+    /* Next to no memory means that much is sent again and again: with few receivers only, for the time it takes. */
+    s->reorder_bytes = (chance(random, 30) && s->receivers <= 8 ? 17u : 512u) * (uint64_t)s->packet_max;
+    s->message_bytes_max = chance(random, 8) ? (uint32_t)draw(random, 1, 2000) : 1u << 20;
+    s->receivers_max = chance(random, 15) ? (uint32_t)draw(random, 1, 4) : 1024;
+    s->nak_receivers_immediate = chance(random, 80) ? 8 : (uint32_t)draw(random, 0, 3);
+    s->repair_percent = chance(random, 70) ? 50 : (uint32_t)draw(random, 1, 100);
+    s->repair_bytes_per_s = chance(random, 70) ? 33554432 : draw(random, 1u << 20, 1u << 23);
+    s->inbox_packets = (uint32_t)draw(random, 16, 400);
+    if (s->suppression) {
+        s->history_packets = 16384;
+        s->history_bytes = (uint64_t)8 << 20;
+        s->reorder_bytes = (uint64_t)2048 * s->packet_max;
+        s->window_packets = 2048;
+        s->sizes = SIM_SIZES_SMALL;
+        s->size_max = 100;
+        s->receivers_max = 1024;
+        s->nak_receivers_immediate = 8;
+    }
+}
+
+static void draw_timers(struct sim_scenario *s, uint64_t *random)
+{
+    s->heartbeat_min = draw(random, 20, 1000) * SIM_US;
+    s->heartbeat_max = draw(random, 5, 100) * SIM_MS;
+    s->heartbeat_busy = draw(random, 1, 20) * SIM_MS;
+    s->status = draw(random, 10, 100) * SIM_MS;
+    s->silence = draw(random, 200, 500) * SIM_MS;
+    s->timeout = (chance(random, 80) ? 10 : 1) * SIM_S;
+    s->nak_delay = chance(random, 80) ? 0 : draw(random, 1, 500) * SIM_US;
+    s->nak_backoff_min = draw(random, 10, 200) * SIM_US;
+    s->nak_retry_min = draw(random, 20, 500) * SIM_US;
+    s->nak_retry_max = draw(random, 1, 50) * SIM_MS;
+    s->nak_giveup = chance(random, 90) ? 60 * SIM_S : draw(random, 50, 500) * SIM_MS;
+    s->repair_linger = chance(random, 80) ? 20 * SIM_US : draw(random, 0, 1000) * SIM_US;
+    if (s->suppression) {
+        s->traffic = 2 * SIM_S;
+        s->nak_giveup = 60 * SIM_S;
+    }
+}
+
+static void draw_network(struct sim_scenario *s, uint64_t *random)
+{
+    static const uint32_t losses[] = {0, 0, 1000, 10000, 50000, 100000, 200000, 300000};
+    static const lli_ns delays[] = {2 * SIM_US, 10 * SIM_US, 10 * SIM_US, 100 * SIM_US, SIM_MS, 10 * SIM_MS};
+
+    s->delay_min = PICK(random, delays);
+    s->delay_mean = draw(random, 0, s->delay_min);
+    if (s->suppression) {
+        s->loss_source = 20000;
+        s->loss_burst = 1;
+        return;
+    }
+    s->loss = PICK(random, losses);
+    s->loss_source = chance(random, 50) ? 0 : PICK(random, losses);
+    s->loss_burst = chance(random, 50) ? 1 : (uint32_t)draw(random, 2, 10);
+    s->reorder = chance(random, 50) ? 0 : (uint32_t)draw(random, 0, 100000);
+    s->duplicate = chance(random, 50) ? 0 : (uint32_t)draw(random, 0, 100000);
+    s->truncate = chance(random, 70) ? 0 : (uint32_t)draw(random, 0, 30000);
+    s->truncate_data = s->truncate > 0 && chance(random, 30);
+    s->lossy_to_the_end = chance(random, 50);
+}
+
+static void draw_fault(struct sim_scenario *s, uint64_t *random)
+{
+    struct sim_fault fault = {.at = lli_random_below(random, s->traffic)};
+    uint32_t receiver = s->transmitters + (uint32_t)lli_random_below(random, s->receivers);
+
+    fault.node = (uint32_t)lli_random_below(random, s->transmitters + s->receivers);
+    fault.kind = (enum sim_fault_kind)lli_random_below(random, SIM_FAULT_FORGE + 1);
+    switch (fault.kind) {
+    case SIM_FAULT_PAUSE:
+        fault.node = receiver;
+        fault.ns = draw(random, 1, chance(random, 80) ? 30 : 700) * SIM_MS;
+        break;
+    case SIM_FAULT_CUT:
+        fault.ns = draw(random, 1, chance(random, 80) ? 30 : 700) * SIM_MS;
+        fault.in = chance(random, 70);
+        fault.out = !fault.in || chance(random, 50);
+        break;
+    case SIM_FAULT_STEP:
+        fault.ns = chance(random, 80) ? draw(random, 1, 200) * SIM_MS : draw(random, 1, 30) * SIM_S;
+        break;
+    case SIM_FAULT_LEAVE:
+        fault.node = receiver;
+        fault.ns = draw(random, 1, 100) * SIM_MS;
+        break;
+    case SIM_FAULT_CRASH:
+    case SIM_FAULT_FORGE:
+    case SIM_FAULT_RESTART:
+    case SIM_FAULT_RESUME:
+        fault.ns = draw(random, 1, 100) * SIM_MS;
+        s->forging |= fault.kind == SIM_FAULT_FORGE;
+        break;
+    }
+    if (fault.kind == SIM_FAULT_PAUSE || fault.kind == SIM_FAULT_CUT || fault.kind == SIM_FAULT_STEP)
+        s->outage += fault.ns;
+    s->faults[s->faults_count++] = fault;
+}
+
+void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
+{
+    uint64_t random = seed;
+    uint64_t faults;
+
+    /* Neighbouring seeds must not draw the same numbers one after the other. */
+    random = lli_random(&random);
+    *s = (struct sim_scenario){.seed = seed};
+    draw_cast(s, &random);
+    draw_traffic(s, &random);
+    draw_limits(s, &random);
+    draw_timers(s, &random);
+    draw_network(s, &random);
+    faults = s->suppression || chance(&random, 40) ? 0 : draw(&random, 1, 12);
+    while (s->faults_count < faults)
+        draw_fault(s, &random);
+}
+
+static void print_fault(const struct sim_fault *fault, FILE *file)
+{
+    static const char *const names[] = {"pause", "cut", "step", "crash", "leave", "forge", "restart", "resume"};
+
+    (void)fprintf(file, "  at %9.3f ms: %s node %u for %.3f ms%s%s\n", (double)fault->at / 1e6, names[fault->kind],
+                  fault->node, (double)fault->ns / 1e6, fault->in ? " in" : "", fault->out ? " out" : "");
+}
+
+void sim_scenario_print(const struct sim_scenario *s, FILE *file)
+{
+    (void)fprintf(file, "scenario %llu%s: %u transmitters (nodes 0 on), %u receivers (nodes %u on), %u of them late%s\n",
+                  (unsigned long long)s->seed, s->suppression ? " (suppression)" : "", s->transmitters, s->receivers,
+                  s->transmitters, s->late, s->refusing ? ", some refuse topics" : "");
+    (void)fprintf(file, "  %u messages of at most %u bytes on %u topics, %u at a time, every %.1f us for %.1f ms%s%s\n",
+                  s->messages, s->size_max, s->topics, s->burst, (double)s->pause_mean / 1e3, (double)s->traffic / 1e6,
+                  s->claims ? ", claims" : "", s->back_pressure ? ", back-pressure" : "");
+    (void)fprintf(file, "  from packet %llu, message %llu; packets of %u, history %u packets %llu bytes, window %u, reorder %llu\n",
+                  (unsigned long long)s->start, (unsigned long long)s->number, s->packet_max, s->history_packets,
+                  (unsigned long long)s->history_bytes, s->window_packets, (unsigned long long)s->reorder_bytes);
+    (void)fprintf(file, "  message_bytes_max %u, receivers_max %u, immediate %u, repair %u %% + %llu B/s, inbox %u\n",
+                  s->message_bytes_max, s->receivers_max, s->nak_receivers_immediate, s->repair_percent,
+                  (unsigned long long)s->repair_bytes_per_s, s->inbox_packets);
+    (void)fprintf(file, "  us: heartbeat %llu..%llu busy %llu, status %llu, silence %llu, timeout %llu, giveup %llu\n",
+                  (unsigned long long)(s->heartbeat_min / SIM_US), (unsigned long long)(s->heartbeat_max / SIM_US),
+                  (unsigned long long)(s->heartbeat_busy / SIM_US), (unsigned long long)(s->status / SIM_US),
+                  (unsigned long long)(s->silence / SIM_US), (unsigned long long)(s->timeout / SIM_US),
+                  (unsigned long long)(s->nak_giveup / SIM_US));
+    (void)fprintf(file, "  us: nak delay %llu, backoff %llu, retry %llu..%llu, linger %llu\n",
+                  (unsigned long long)(s->nak_delay / SIM_US), (unsigned long long)(s->nak_backoff_min / SIM_US),
+                  (unsigned long long)(s->nak_retry_min / SIM_US), (unsigned long long)(s->nak_retry_max / SIM_US),
+                  (unsigned long long)(s->repair_linger / SIM_US));
+    (void)fprintf(file, "  delay %.1f + %.1f us; ppm: loss %u, at the source %u, in runs of %u%s, reorder %u, duplicate %u, "
+                  "truncate %u%s\n", (double)s->delay_min / 1e3, (double)s->delay_mean / 1e3, s->loss, s->loss_source,
+                  s->loss_burst, s->lossy_to_the_end ? " to the end" : "", s->reorder, s->duplicate, s->truncate,
+                  s->truncate_data ? " data too" : "");
+    for (uint32_t i = 0; i < s->faults_count; i++)
+        print_fault(&s->faults[i], file);
+}

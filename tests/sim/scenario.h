@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a seed stands for: who takes part, how the network behaves, what goes wrong and when. */
+#ifndef SIM_SCENARIO_H
+#define SIM_SCENARIO_H
+
+#include <stdio.h>
+
+#include "types.h"
+
+#define SIM_US ((lli_ns)1000)
+#define SIM_MS ((lli_ns)1000000)
+#define SIM_S ((lli_ns)1000000000)
+
+enum {
+    SIM_TRANSMITTERS_MAX = 4,
+    SIM_RECEIVERS_MAX = 200,
+    SIM_TOPICS_MAX = 48,
+    SIM_FAULTS_MAX = 64,
+};
+
+enum sim_fault_kind {
+    SIM_FAULT_PAUSE,   /* a receiver reads nothing for a while; packets wait in its inbox, and overflow it */
+    SIM_FAULT_CUT,     /* nothing reaches a node, nothing leaves it, or both */
+    SIM_FAULT_STEP,    /* a node's clock jumps ahead */
+    SIM_FAULT_CRASH,   /* a node dies and starts again after a while */
+    SIM_FAULT_LEAVE,   /* a receiver leaves in good order and starts again after a while */
+    SIM_FAULT_FORGE,   /* somebody who does not know the sessions sends packets to a node */
+    SIM_FAULT_RESTART, /* follows a crash */
+    SIM_FAULT_RESUME,  /* follows a pause */
+};
+
+struct sim_fault {
+    enum sim_fault_kind kind;
+    uint32_t node;
+    lli_ns at;
+    lli_ns ns; /* how long, or how far */
+    bool in;   /* a cut's directions */
+    bool out;
+};
+
+enum sim_sizes { SIM_SIZES_SMALL, SIM_SIZES_PACKET, SIM_SIZES_MIXED, SIM_SIZES_LARGE };
+
+struct sim_scenario {
+    uint64_t seed;
+    bool suppression; /* many receivers, one loss shared by all, nothing else: how many NAKs are sent is what matters */
+
+    uint32_t transmitters;
+    uint32_t receivers;
+    uint32_t late;    /* so many of them start while messages flow */
+    bool refusing;    /* some receivers refuse some topics */
+
+    /* What is sent, by each transmitter. */
+    uint32_t topics;
+    uint32_t messages;
+    uint32_t burst;      /* messages packed at a time, at most */
+    lli_ns pause_mean;   /* between two bursts */
+    lli_ns traffic;      /* no message is sent after this */
+    enum sim_sizes sizes;
+    uint32_t size_max;
+    bool claims;
+    bool back_pressure;  /* the transport does not always take all packets */
+    lli_seq start;
+    uint64_t number;     /* of the first message; if not 0, the sessions are not young */
+
+    /* Limits of the core. */
+    uint32_t packet_max;
+    uint64_t history_bytes;
+    uint32_t history_packets;
+    uint32_t receivers_max;
+    uint32_t window_packets;
+    uint64_t reorder_bytes;
+    uint32_t message_bytes_max;
+    uint32_t nak_receivers_immediate;
+    uint32_t repair_percent;
+    uint64_t repair_bytes_per_s;
+    lli_ns heartbeat_min, heartbeat_max, heartbeat_busy;
+    lli_ns status, silence, timeout;
+    lli_ns nak_delay, nak_backoff_min, nak_retry_min, nak_retry_max, nak_giveup;
+    lli_ns repair_linger;
+
+    /* The network; probabilities in parts per million. */
+    lli_ns delay_min;
+    lli_ns delay_mean;    /* of the exponential part */
+    uint32_t loss;        /* on the way to a node */
+    uint32_t loss_source; /* on the way from a node: shared by all receivers */
+    uint32_t loss_burst;  /* mean length of a run of losses, in packets */
+    uint32_t reorder;
+    uint32_t duplicate;
+    uint32_t truncate;
+    bool truncate_data;   /* also where the packet still looks like one: messages may be lost then */
+    bool lossy_to_the_end; /* losses go on after the faults are over */
+    uint32_t inbox_packets;
+
+    uint32_t faults_count;
+    struct sim_fault faults[SIM_FAULTS_MAX];
+    lli_ns outage;        /* the sum of all that keeps nodes apart */
+    bool forging;
+};
+
+void sim_scenario_draw(struct sim_scenario *scenario, uint64_t seed);
+void sim_scenario_print(const struct sim_scenario *scenario, FILE *file);
+
+#endif

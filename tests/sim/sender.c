@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A transmitter and the application above it. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "world.h"
+
+enum { SENDER_SCRATCH = 1024, SENDER_POST = 32 };
+
+/* Repairs follow a quiet time in bursts of at most this, as src/tx_session.c has it. */
+#define SENDER_BURST ((uint64_t)1 << 20)
+
+/* ---------------------------------------------------------------------------------------------- messages */
+
+static uint64_t message_word(uint64_t session, uint64_t number, uint32_t at)
+{
+    return (session ^ number * 0xd6e8feb86659fd93u) + at * 0xff51afd7ed558ccdu;
+}
+
+void sim_message_fill(uint8_t *data, uint32_t size, uint64_t session, uint64_t number)
+{
+    for (uint32_t at = 0; at < size; at += 8) {
+        uint64_t word = message_word(session, number, at);
+
+        memcpy(data + at, &word, size - at < 8 ? size - at : 8);
+    }
+}
+
+bool sim_message_is(const uint8_t *data, uint32_t size, uint64_t session, uint64_t number)
+{
+    for (uint32_t at = 0; at < size; at += 8) {
+        uint64_t word = message_word(session, number, at);
+
+        if (memcmp(data + at, &word, size - at < 8 ? size - at : 8) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* ----------------------------------------------------------------------------------------- start and stop */
+
+static struct sim_session *session_new(struct sim_world *world, uint32_t node)
+{
+    struct sim_session *session = sim_memory(sizeof *session);
+
+    session->index = world->sessions_count++;
+    session->id = lli_random(&world->random);
+    session->node = node;
+    session->opened_at = world->now;
+    session->alive = true;
+    session->first = session->end = world->scenario.number;
+    session->start = session->trail = world->scenario.start;
+    session->topics = world->scenario.topics;
+    for (uint32_t i = 0; i < session->topics; i++)
+        (void)snprintf(session->names[i], sizeof session->names[i], "session %u/%.*s%u", session->index, (int)(i % 24),
+                       "a-rather-long-name-of-a-topic", i);
+    world->sessions = sim_memory_grow(world->sessions, world->sessions_count * sizeof *world->sessions);
+    world->sessions[session->index] = session;
+    return session;
+}
+
+static struct lli_tx_config sender_config(struct sim_world *world, const struct sim_session *session)
+{
+    const struct sim_scenario *s = &world->scenario;
+
+    return (struct lli_tx_config){
+        .session = session->id,
+        .history = {
+            .bytes = s->history_bytes,
+            .packets = s->history_packets,
+            .packet_max = s->packet_max,
+            .align = 64,
+            .start = s->start,
+        },
+        .receivers_max = s->receivers_max,
+        .topics_max = SIM_TOPICS_MAX,
+        .nak_receivers_immediate = s->nak_receivers_immediate,
+        .repair_percent = s->repair_percent,
+        .repair_bytes_per_s = s->repair_bytes_per_s,
+        .repair_linger = s->repair_linger,
+        .heartbeat_min = s->heartbeat_min,
+        .heartbeat_max = s->heartbeat_max,
+        .heartbeat_busy = s->heartbeat_busy,
+        .status = s->status,
+        .address = sim_address(session->node),
+    };
+}
+
+static void sender_send_later(struct sim_world *world, const struct sim_node *node, lli_ns after)
+{
+    struct sim_event event = {.at = world->now + after, .kind = SIM_SEND, .node = node->index};
+
+    event.value = node->sender->session->index;
+    sim_events_add(&world->events, event);
+}
+
+void sim_sender_start(struct sim_world *world, struct sim_node *node)
+{
+    struct sim_sender *sender = sim_memory(sizeof *sender);
+    struct lli_arena arena = {.memory = NULL};
+    struct lli_tx_config config;
+
+    node->sender = sender;
+    sender->session = session_new(world, node->index);
+    sender->left = world->scenario.messages;
+    sender->opened_at = sim_node_now(world, node);
+    config = sender_config(world, sender->session);
+    lli_tx_init(&sender->tx, &config, &arena, 0);
+    sender->memory = arena.memory = aligned_alloc(64, lli_round_up(arena.used, 64));
+    memset(arena.memory, 0, arena.used);
+    arena.used = 0;
+    lli_tx_init(&sender->tx, &config, &arena, sender->opened_at);
+    if (world->scenario.number != 0) {
+        /* As if so many messages had been sent long ago. */
+        sender->tx.pack.number = world->scenario.number;
+        sender->tx.opened_at -= 2 * LLI_TX_YOUNG;
+    }
+    sim_trace(world, "node %u opens session %u, %016llx", node->index, sender->session->index,
+              (unsigned long long)sender->session->id);
+    /* Where suppression is measured, the receivers are known before the first loss. */
+    sender_send_later(world, node, world->scenario.suppression ? 300 * SIM_MS : lli_random_below(&world->random, SIM_MS));
+}
+
+void sim_sender_stop(struct sim_world *world, struct sim_node *node)
+{
+    struct sim_session *session = node->sender->session;
+
+    (void)world;
+    session->trail = node->sender->tx.history.trail;
+    session->alive = false;
+    free(node->sender->memory);
+    free(node->sender);
+    node->sender = NULL;
+}
+
+/* --------------------------------------------------------------------------------------------------- send */
+
+static uint32_t sender_size(struct sim_world *world, const struct lli_tx *tx)
+{
+    const struct sim_scenario *s = &world->scenario;
+    uint32_t max = (uint32_t)lli_min(s->size_max, lli_tx_message_max(tx));
+    uint32_t size = (uint32_t)lli_random_below(&world->random, (uint64_t)max + 1);
+
+    /* Most sizes are small ones; those about where the header grows and where a packet is full are worth a look. */
+    switch (lli_random_below(&world->random, 8)) {
+    case 0:
+        return (uint32_t)lli_min(max, 120 + lli_random_below(&world->random, 16));
+    case 1:
+        return (uint32_t)lli_min(max, s->packet_max - 32 + lli_random_below(&world->random, 48));
+    case 2:
+        return (uint32_t)lli_min(max, lli_random_below(&world->random, 4));
+    case 3:
+        return size;
+    default:
+        return s->sizes == SIM_SIZES_LARGE ? size : size / 4;
+    }
+}
+
+static void sender_note(struct sim_session *session, lli_seq seq, uint32_t topic, uint32_t size)
+{
+    size_t index = (size_t)(session->end++ - session->first);
+
+    if (index >= session->room) {
+        session->room = session->room == 0 ? 256 : session->room * 2;
+        session->messages = sim_memory_grow(session->messages, session->room * sizeof *session->messages);
+    }
+    session->messages[index] = (struct sim_message){seq, topic, size};
+}
+
+/* Opens the topics one by one, as an application would; the first at once. */
+static bool sender_topic(struct sim_world *world, struct sim_sender *sender)
+{
+    uint32_t count = sender->tx.topics_count, id;
+
+    if (count == sender->session->topics || (count > 0 && lli_random_below(&world->random, 4) != 0))
+        return count > 0;
+    if (lli_tx_topic_add(&sender->tx, sender->session->names[count], &id) != LLM_OK)
+        return count > 0;
+    sender->topics[id] = (struct lli_pack_topic){.id = id, .whole = lli_random_below(&world->random, 3) == 0};
+    return true;
+}
+
+static bool sender_claim(struct sim_world *world, struct sim_sender *sender, const struct lli_pack_topic *topic, uint32_t size)
+{
+    struct lli_tx *tx = &sender->tx;
+    lli_seq seq = tx->history.next;
+    uint32_t used = size - (uint32_t)lli_random_below(&world->random, size / 8 + 1);
+    uint8_t *bytes = lli_pack_claim(&tx->pack, topic, size, lli_tx_busy(tx));
+
+    if (bytes == NULL)
+        return false;
+    if (lli_random_below(&world->random, 10) == 0) {
+        lli_pack_abort(&tx->pack);
+        return true;
+    }
+    sim_message_fill(bytes, used, sender->session->id, tx->pack.number);
+    lli_pack_commit(&tx->pack, used);
+    sender_note(sender->session, seq, topic->id, used);
+    return true;
+}
+
+/* Sends one message; false if there is no room for it. */
+static bool sender_message(struct sim_world *world, struct sim_sender *sender)
+{
+    struct lli_tx *tx = &sender->tx;
+    const struct lli_pack_topic *topic = &sender->topics[lli_random_below(&world->random, tx->topics_count)];
+    uint32_t size = sender_size(world, tx), cut = (uint32_t)lli_random_below(&world->random, (uint64_t)size + 1);
+    const struct iovec pieces[] = {{world->scratch, cut}, {world->scratch + cut, size - cut}};
+    lli_seq seq = tx->history.next;
+    bool idle = tx->sent == tx->history.next && tx->inflight == UINT64_MAX;
+
+    if (world->scenario.claims && size <= lli_pack_whole_max(&tx->pack) && lli_random_below(&world->random, 2) == 0)
+        return sender_claim(world, sender, topic, size);
+    sim_message_fill(world->scratch, size, sender->session->id, tx->pack.number);
+    if (!lli_pack_message(&tx->pack, topic, pieces, size, lli_tx_busy(tx))) {
+        if (idle)
+            sim_fail(world, "node %u: a message of %u bytes is refused though nothing waits", sender->session->node, size);
+        return false;
+    }
+    sender_note(sender->session, seq, topic->id, size);
+    return true;
+}
+
+/* Gives sealed packets to the network; it may not take all. */
+static void sender_post(struct sim_world *world, struct sim_node *node)
+{
+    struct sim_sender *sender = node->sender;
+    struct lli_packet packets[SENDER_POST];
+    bool reluctant = world->scenario.back_pressure && !world->network.healed;
+    int count, taken;
+
+    do {
+        count = taken = lli_tx_unsent(&sender->tx, packets, SENDER_POST);
+        if (reluctant && lli_random_below(&world->random, 4) == 0)
+            taken = (int)lli_random_below(&world->random, (uint64_t)count + 1);
+        for (int i = 0; i < taken; i++) {
+            sim_network_send(&world->network, world->now, node->index, SIM_GROUP, packets[i].data, packets[i].size);
+            sender->data_bytes += packets[i].size;
+        }
+        lli_tx_sent(&sender->tx, taken, sim_node_now(world, node));
+    } while (taken == SENDER_POST);
+    if (!reluctant || lli_random_below(&world->random, 2) == 0)
+        lli_tx_reaped(&sender->tx);
+}
+
+void sim_sender_send(struct sim_world *world, struct sim_node *node)
+{
+    const struct sim_scenario *s = &world->scenario;
+    struct sim_sender *sender = node->sender;
+    uint64_t burst = 1 + lli_random_below(&world->random, s->burst);
+
+    while (sender->left > 0 && burst-- > 0 && sender_topic(world, sender)) {
+        if (!sender_message(world, sender))
+            break;
+        sender->left--;
+        /* Each on its own, or packed together. */
+        if (lli_random_below(&world->random, 4) == 0)
+            lli_pack_flush(&sender->tx.pack);
+    }
+    sender->session->trail = sender->tx.history.trail;
+    lli_pack_flush(&sender->tx.pack);
+    sender_post(world, node);
+    if (sender->left > 0 && world->now < s->traffic)
+        sender_send_later(world, node, 1 + lli_random_below(&world->random, 2 * s->pause_mean));
+}
+
+/* ---------------------------------------------------------------------------------------------- the loop */
+
+void sim_sender_input(struct sim_world *world, struct sim_node *node, const struct sim_event *event)
+{
+    struct sim_sender *sender = node->sender;
+    struct lli_wire_header header;
+    struct lli_tx before;
+    const uint8_t *body;
+    size_t body_size;
+
+    if (event->group || lli_wire_get_header(event->packet->bytes, event->size, &header, &body, &body_size) != LLI_WIRE_OK ||
+        header.tag != (uint32_t)sender->session->id)
+        return;
+    before = sender->tx;
+    lli_tx_input(&sender->tx, &header, body, body_size, sim_node_now(world, node));
+    if (event->forged) {
+        before.counters = sender->tx.counters;
+        if (memcmp(&before, &sender->tx, sizeof before) != 0)
+            sim_fail(world, "node %u: a forged packet of type %u changed the transmitter", node->index, header.type);
+    }
+    if (sender->tx.members.count > sender->tx.members.limit)
+        sim_fail(world, "node %u: %u members, at most %u", node->index, sender->tx.members.count, sender->tx.members.limit);
+}
+
+static void sender_repair(struct sim_world *world, struct sim_node *node)
+{
+    struct sim_sender *sender = node->sender;
+    struct lli_packet packet;
+    lli_ns now = sim_node_now(world, node);
+    uint32_t to = SIM_GROUP;
+
+    while (!world->failed && lli_tx_repair(&sender->tx, now, &packet)) {
+        sender->repair_bytes += packet.size;
+        if (packet.to == NULL || sim_address_node(&world->network, packet.to, &to))
+            sim_network_send(&world->network, world->now, node->index, to, packet.data, packet.size);
+        to = SIM_GROUP;
+        lli_tx_repaired(&sender->tx, now);
+        sim_check_repairs(world, node, SENDER_BURST);
+    }
+}
+
+void sim_sender_service(struct sim_world *world, struct sim_node *node)
+{
+    struct lli_tx *tx = &node->sender->tx;
+    lli_ns now = sim_node_now(world, node);
+    struct lli_packet packet;
+    uint8_t buffer[SENDER_SCRATCH];
+    uint32_t to, count = 0;
+
+    lli_pack_flush(&tx->pack);
+    if (now < lli_tx_deadline(tx))
+        return;
+    sender_post(world, node);
+    sender_repair(world, node);
+    while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet)) {
+        to = SIM_GROUP;
+        if (packet.to == NULL || sim_address_node(&world->network, packet.to, &to))
+            sim_network_send(&world->network, world->now, node->index, to, packet.data, packet.size);
+        if (++count > 1000) {
+            sim_fail(world, "node %u: the transmitter's control packets do not end", node->index);
+            return;
+        }
+    }
+}

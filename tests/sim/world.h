@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated world: transmitters and receivers that run the production core in virtual time, each by its own clock, as
+ * src/endpoint.c and src/receiver.c run it in real time.
+ */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include "network.h"
+#include "rx_session.h"
+#include "tx_session.h"
+
+/* What the oracle remembers of a message. */
+struct sim_message {
+    lli_seq seq; /* it starts in this packet or a later one */
+    uint32_t topic;
+    uint32_t size;
+};
+
+/* What a session sent; outlives it. */
+struct sim_session {
+    uint64_t id;
+    uint32_t index;
+    uint32_t node;
+    lli_ns opened_at;  /* by the world's time */
+    bool alive;
+    bool crashed;
+    bool closed;
+    uint64_t first;    /* number of the first message */
+    uint64_t end;      /* and of the next */
+    struct sim_message *messages;
+    size_t room;
+    uint32_t topics;
+    char names[SIM_TOPICS_MAX][64];
+    lli_seq start;
+    lli_seq trail;     /* when it was last looked at */
+};
+
+struct sim_sender {
+    struct lli_tx tx;
+    void *memory;
+    struct sim_session *session;
+    struct lli_pack_topic topics[SIM_TOPICS_MAX];
+    uint32_t left;        /* messages to send */
+    uint64_t repair_bytes;
+    uint64_t data_bytes;
+    lli_ns opened_at;     /* by the node's clock */
+};
+
+/* What the oracle expects of a session at a receiver. */
+struct sim_follow {
+    bool open;
+    bool ended;          /* told of the end, and not followed again */
+    bool gapped;         /* a gap was told: names of topics may be unknown */
+    uint64_t expected;   /* number of the next message */
+    uint64_t topics;     /* a bit for each topic told */
+    uint64_t refused;    /* a bit for each topic refused */
+    uint32_t ends;
+};
+
+struct sim_follower {
+    struct lli_rx_config config;
+    struct lli_rx *sessions;
+    uint32_t used;
+    uint32_t max;
+    struct lli_reorder reorder;
+    struct lli_rx_counters counters;
+    uint64_t random;
+    void *memory;
+    bool refuses;
+    struct sim_follow *follows; /* by the session's index */
+    uint32_t follows_count;
+    struct sim_event *inbox;    /* while the node is paused */
+    uint32_t inbox_count;
+    lli_ns deadline;
+};
+
+struct sim_node {
+    bool alive;
+    bool paused;
+    uint32_t index;
+    uint32_t starts;
+    lli_ns clock;        /* ahead of the world's time */
+    lli_ns wake_at;      /* of the pending event, LLI_NEVER: none */
+    uint64_t wake_version;
+    uint32_t idle_wakes; /* one after the other that did nothing and left the deadline in the past */
+    struct sim_sender *sender;
+    struct sim_follower *follower;
+};
+
+struct sim_world {
+    struct sim_scenario scenario;
+    struct sim_events events;
+    struct sim_network network;
+    uint64_t random;
+    lli_ns now;
+    struct sim_node nodes[SIM_TRANSMITTERS_MAX + SIM_RECEIVERS_MAX];
+    struct sim_session **sessions;
+    uint32_t sessions_count;
+    struct sim_fault *faults;
+    uint32_t faults_count;
+    uint8_t *scratch;
+    bool verbose;
+    bool failed;
+    uint64_t digest;
+    uint64_t delivered;
+};
+
+/* Runs a scenario to its end. False if something was violated; that was printed then. */
+bool sim_world_run(uint64_t seed, bool verbose, uint64_t *digest, uint64_t *delivered);
+
+/* The time by a node's clock. */
+static inline lli_ns sim_node_now(const struct sim_world *world, const struct sim_node *node)
+{
+    return world->now + node->clock;
+}
+
+/* Reports a violation, once; nothing more happens in this world. */
+void sim_fail(struct sim_world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_trace(const struct sim_world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_digest(struct sim_world *world, uint64_t value);
+
+/* sender.c */
+void sim_sender_start(struct sim_world *world, struct sim_node *node);
+void sim_sender_stop(struct sim_world *world, struct sim_node *node);
+void sim_sender_send(struct sim_world *world, struct sim_node *node);
+void sim_sender_input(struct sim_world *world, struct sim_node *node, const struct sim_event *event);
+void sim_sender_service(struct sim_world *world, struct sim_node *node);
+
+/* The bytes of a message. */
+void sim_message_fill(uint8_t *data, uint32_t size, uint64_t session, uint64_t number);
+bool sim_message_is(const uint8_t *data, uint32_t size, uint64_t session, uint64_t number);
+
+/* follower.c */
+void sim_follower_start(struct sim_world *world, struct sim_node *node);
+void sim_follower_stop(struct sim_world *world, struct sim_node *node);
+void sim_follower_leave(struct sim_world *world, struct sim_node *node);
+void sim_follower_input(struct sim_world *world, struct sim_node *node, const struct sim_event *event);
+void sim_follower_service(struct sim_world *world, struct sim_node *node);
+lli_ns sim_follower_deadline(const struct sim_follower *follower);
+const struct lli_rx *sim_follower_find(const struct sim_follower *follower, const struct sim_session *session);
+
+/* forge.c */
+void sim_forge(struct sim_world *world, const struct sim_fault *fault);
+
+#endif

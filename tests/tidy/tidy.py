@@ -1,0 +1,343 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks what a compiler does not: layering, symbols, licence lines, sizes, and that the documents tell the truth.
+
+    tests/tidy/tidy.py SOURCE_DIR BUILD_DIR [CHECK...]
+
+Prints each problem as file:line: what is wrong; what to do. Exit status: 0 if there is none. Without CHECK all of them run.
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+LINES_MAX = 800
+TOP_LEVEL = {"meson.build", "meson_options.txt", "include", "src", "transports", "tests", "bench", "examples", "docs", "tools",
+             "LICENSE", "README.md", "CHANGELOG.md"}
+CODE_DIRS = ("include", "src", "transports", "bench", "tests", "examples", "tools", "docs")
+
+# The core's includes: its own headers (found by its sources in meson.build) and these.
+CORE_HEADERS = {"types.h", "arena.h", "rx_internal.h"}
+CORE_SYSTEM = {"assert.h", "math.h", "stdbool.h", "stddef.h", "stdint.h", "string.h", "sys/uio.h", "llm/llm.h"}
+# What the core's objects may need from elsewhere. The last ones are the compiler's own, by its flags.
+CORE_SYMBOLS = re.compile(r"(memcpy|memset|memmove|memcmp|strlen|log|log1p|exp|__assert_fail|lli_\w+"
+                          r"|__stack_chk_fail|__mem\w+_chk|_GLOBAL_OFFSET_TABLE_|__(asan|ubsan|tsan|sanitizer|gcov)_\w+)$")
+TRANSPORT_HEADERS = {"transport.h", "clock.h", "types.h"}
+
+# Words that one file of the library alone may use: which files they are looked for in, what it does, what the others do.
+ONLY_IN = (
+    # A transport may map what its device needs; where that lies is not its affair.
+    (r"^src/", r"\b(mmap|munmap|madvise)\s*\(", "src/memory.c", "takes big memory", "call lli_memory_map()"),
+    (r"", r"\b(mbind|numa_\w+)\s*\(", "src/memory.c", "places memory on nodes", "call lli_memory_map()"),
+    (r"", r"\b(clock_gettime)\s*\(", "src/clock.c", "reads the clock", "call lli_clock_ns(), or take the time as an argument"),
+)
+
+problems = []
+
+
+def problem(path, line, what, remedy):
+    problems.append(f"{path}:{line}: {what}; {remedy}")
+
+
+class Tree:
+    """The source and the build, and files as lines."""
+
+    def __init__(self, source, build):
+        self.source = pathlib.Path(source).resolve()
+        self.build = pathlib.Path(build).resolve()
+
+    def name(self, path):
+        return str(path.relative_to(self.source))
+
+    def lines(self, path):
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+    def files(self, *patterns, under=CODE_DIRS):
+        found = set()
+        for directory in under:
+            for pattern in patterns:
+                found.update((self.source / directory).rglob(pattern))
+        return sorted(path for path in found if path.is_file() and "__pycache__" not in path.parts)
+
+
+def without_comments(text):
+    """The code with comments and strings blanked, line for line."""
+    blank = lambda match: re.sub(r"[^\n]", " ", match.group(0))
+    return re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", blank, text, flags=re.S)
+
+
+def includes(tree, path):
+    """(line, header, is_system) of each #include."""
+    for number, line in enumerate(tree.lines(path), 1):
+        match = re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)
+        if match:
+            yield number, match.group(2), match.group(1) == "<"
+
+
+# ------------------------------------------------------------------------------------------------------ layers
+
+
+def core_sources(tree):
+    text = (tree.source / "meson.build").read_text()
+    match = re.search(r"static_library\('llmcore',(.*?)include_directories", text, re.S)
+    return re.findall(r"'(src/\w+\.c)'", match.group(1)) if match else []
+
+
+def check_core(tree):
+    """Core files include core headers only."""
+    sources = core_sources(tree)
+    if not sources:
+        problem("meson.build", 1, "no static_library('llmcore', ...) with its sources", "keep the core a library of its own")
+    headers = CORE_HEADERS | {pathlib.Path(source).stem + ".h" for source in sources}
+    files = sources + [f"src/{header}" for header in sorted(headers)]
+    for name in files:
+        if not (tree.source / name).exists():
+            continue
+        for line, header, is_system in includes(tree, tree.source / name):
+            if header not in (CORE_SYSTEM if is_system else headers):
+                problem(name, line, f"the core includes {header}", "the core has no input, output, clock or memory of its own: "
+                        "pass what it needs as an argument, or move the code to the endpoint")
+
+
+def check_transports(tree):
+    """A transport knows the contract and nothing else of the library."""
+    for path in tree.files("*.c", "*.h", under=("transports",)):
+        own = {file.name for file in path.parent.glob("*.h")}
+        for line, header, is_system in includes(tree, path):
+            if not is_system and header not in TRANSPORT_HEADERS | own:
+                problem(tree.name(path), line, f"a transport includes {header}",
+                        "it may include transport.h, clock.h, types.h, its own headers and those of the system")
+
+
+def check_alone(tree):
+    """Some things are done in one file only."""
+    for path in tree.files("*.c", "*.h", under=("src", "transports")):
+        code = without_comments(path.read_text()).splitlines()
+        for where, pattern, home, does, remedy in ONLY_IN:
+            for number, line in enumerate(code, 1):
+                found = re.search(pattern, line) if re.match(where, tree.name(path)) else None
+                if found and tree.name(path) != home:
+                    problem(tree.name(path), number, f"{found.group(1)}: only {home} {does}", remedy)
+
+
+def check_registry(tree):
+    """Only the registry and a transport itself name its table."""
+    tables = {}
+    for path in tree.files("*.c", under=("transports",)):
+        for name in re.findall(r"^const struct lli_transport (\w+) = ", path.read_text(), re.M):
+            tables[name] = tree.name(path)
+    for path in tree.files("*.c", "*.h", under=("src", "transports")):
+        for number, line in enumerate(without_comments(path.read_text()).splitlines(), 1):
+            for name in re.findall(r"\b\w+\b", line):
+                if name in tables and tree.name(path) not in ("src/registry.c", tables[name]):
+                    problem(tree.name(path), number, f"names the transport {name}", "ask lli_transport_find() in src/registry.c")
+
+
+# ----------------------------------------------------------------------------------------------------- symbols
+
+
+def run(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
+                          errors="replace", check=False)
+    return done.returncode, done.stdout
+
+
+def check_core_symbols(tree):
+    """The core reaches no system call."""
+    library = tree.build / "libllmcore.a"
+    status, text = run("nm", "-u", str(library))
+    if status != 0:
+        problem(library, 1, "nm cannot read it", "build the library first")
+        return
+    member = "?"
+    for line in text.splitlines():
+        if line.endswith(":"):
+            member = line[:-1]
+        match = re.match(r"\s+U (\S+)$", line)
+        if match and not CORE_SYMBOLS.match(match.group(1)):
+            source = re.sub(r"^.*?(\w+\.c)\.o$", r"src/\1", member)
+            problem(source, 1, f"the core calls {match.group(1)}", "the core computes only: move the call out of it")
+
+
+def check_exports(tree):
+    """The shared library exports what is in symbols.txt."""
+    listed_in = tree.source / "tests" / "tidy" / "symbols.txt"
+    status, text = run("nm", "-D", "--defined-only", str(tree.build / "libllm.so"))
+    if status != 0:
+        problem(tree.build / "libllm.so", 1, "nm cannot read it", "build the library first")
+        return
+    exported = {line.split()[2] for line in text.splitlines() if len(line.split()) == 3}
+    listed = {line: number for number, line in enumerate(tree.lines(listed_in), 1) if line and not line.startswith("#")}
+    for name in sorted(exported - set(listed)):
+        problem(tree.name(listed_in), 1, f"libllm.so exports {name}, which is not listed",
+                "make it static or hidden; if it is new in llm.h, list it")
+    for name in sorted(set(listed) - exported):
+        problem(tree.name(listed_in), listed[name], f"libllm.so does not export {name}",
+                "removing a function breaks programs: put it back, or remove the line and raise the soname")
+
+
+def check_header(tree):
+    """The public header compiles alone, as C and as C++."""
+    compilers = (("gcc", "c", "c11"), ("g++", "c++", "c++17"), ("clang", "c", "c11"), ("clang++", "c++", "c++17"),
+                 ("clang-14", "c", "c11"), ("clang++-14", "c++", "c++17"))
+    with tempfile.TemporaryDirectory() as directory:
+        unit = pathlib.Path(directory) / "alone.c"
+        unit.write_text("#include <llm/llm.h>\n")
+        for compiler, language, standard in compilers:
+            if shutil.which(compiler) is None:
+                continue
+            status, text = run(compiler, "-x", language, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", "-pedantic",
+                               "-Werror", f"-I{tree.source / 'include'}", str(unit))
+            if status != 0:
+                first = next((line for line in text.splitlines() if "error" in line), text.strip())
+                problem("include/llm/llm.h", 1, f"{compiler} -std={standard}: {first}", "the header must compile alone")
+
+
+# ------------------------------------------------------------------------------------------------------- files
+
+
+def check_licence(tree):
+    """Every source and script names the licence."""
+    scripts = [path for path in tree.files("*") if path.suffix == "" and path.read_bytes()[:2] == b"#!"]
+    for path in tree.files("*.c", "*.h", "*.py", "*.sh", "meson.build") + scripts:
+        if not any("SPDX-License-Identifier: Apache-2.0" in line for line in tree.lines(path)[:3]):
+            problem(tree.name(path), 1, "no SPDX-License-Identifier: Apache-2.0 in the first three lines", "add it")
+
+
+def check_length(tree):
+    """A file is one idea."""
+    for path in tree.files("*.c", "*.h", under=("src", "transports", "bench", "tests")):
+        count = len(tree.lines(path))
+        if count > LINES_MAX:
+            problem(tree.name(path), LINES_MAX + 1, f"{count} lines, more than {LINES_MAX}", "it is two ideas: split it")
+
+
+def ignored(tree, path):
+    """Whether it is a build, or .gitignore names it."""
+    listed = tree.source / ".gitignore"
+    patterns = [line.strip("/") for line in tree.lines(listed)] if listed.exists() else []
+    return path.resolve() == tree.build or any(pattern and path.match(pattern) for pattern in patterns)
+
+
+def check_top_level(tree):
+    """The top level holds what a reader expects there."""
+    for path in sorted(tree.source.iterdir()):
+        if path.name not in TOP_LEVEL and not path.name.startswith(".") and not ignored(tree, path):
+            problem(path.name, 1, "does not belong to the top level", f"move it below one of {', '.join(sorted(TOP_LEVEL))}")
+
+
+# --------------------------------------------------------------------------------------------------- documents
+
+
+def code_lines(tree, path):
+    """(line, text) inside the fenced code blocks of a document."""
+    inside = False
+    for number, line in enumerate(tree.lines(path), 1):
+        if line.lstrip().startswith("```"):
+            inside = not inside
+        elif inside:
+            yield number, line.strip()
+
+
+def check_readme_commands(tree):
+    """The commands that README.md shows exist."""
+    readme = tree.source / "README.md"
+    if not readme.exists():
+        problem("README.md", 1, "is missing", "write it")
+        return
+    for number, line in code_lines(tree, readme):
+        match = re.match(r"(?:\$ |# |sudo )*(?:\./)?((?:bench|tests)/run)\b\s*([a-z][\w-]*)?", line)
+        if not match:
+            continue
+        program = tree.source / match.group(1)
+        command = [str(program)] + ([match.group(2)] if match.group(2) else []) + ["--help"]
+        if not program.exists():
+            problem("README.md", number, f"{match.group(1)} does not exist", "write it, or show what there is")
+        elif run(*command)[0] != 0:
+            problem("README.md", number, f"{' '.join([match.group(1)] + command[1:])} fails",
+                    "show a subcommand that there is, and let each know --help")
+
+
+def counters(tree):
+    """(file, line, name) of every counter."""
+    for path in tree.files("*.h", under=("src", "transports")):
+        inside = False
+        for number, line in enumerate(tree.lines(path), 1):
+            inside = inside or re.match(r"#define \w+_COUNTERS\(X\)", line) is not None
+            match = re.match(r"\s+X\((\w+),", line)
+            if inside and match:
+                yield tree.name(path), number, match.group(1)
+            inside = inside and line.rstrip().endswith("\\")
+    for path in tree.files("*.c", under=("src", "transports")):
+        inside = False
+        for number, line in enumerate(tree.lines(path), 1):
+            inside = inside or "struct lli_counter" in line and line.rstrip().endswith("{")
+            match = re.match(r'\s+\{"(\w+)",', line) if inside else re.search(r'\bstats_put\([^"]*"(\w+)"', line)
+            if match:
+                yield tree.name(path), number, match.group(1)
+            inside = inside and not line.startswith("}")
+
+
+def check_statistics(tree):
+    """docs/statistics.md lists every counter, and no other."""
+    page = tree.source / "docs" / "statistics.md"
+    if not page.exists():
+        problem("docs/statistics.md", 1, "is missing", "write it: a table with a row for every counter")
+        return
+    rows = {}
+    for number, line in enumerate(tree.lines(page), 1):
+        cells = line.split("|")
+        if len(cells) > 2:
+            rows.update((name, number) for name in re.findall(r"`(\w+)`", cells[1]))
+    known = set()
+    for path, number, name in counters(tree):
+        known.add(name)
+        if name not in rows:
+            problem(path, number, f"the counter {name} is not in docs/statistics.md", "add a row that starts with its name in `")
+    for name in sorted(set(rows) - known):
+        problem("docs/statistics.md", rows[name], f"there is no counter {name}", "remove the row")
+
+
+def check_links(tree):
+    """Relative links lead somewhere."""
+    for path in tree.files("*.md", under=("docs",)) + [tree.source / "README.md", tree.source / "CHANGELOG.md"]:
+        if not path.exists():
+            continue
+        for number, line in enumerate(tree.lines(path), 1):
+            for target in re.findall(r"\]\(([^)\s]+)\)", line):
+                file = target.split("#")[0]
+                if re.match(r"[a-z]+:", target) or not file:
+                    continue
+                if not (path.parent / file).exists():
+                    problem(tree.name(path), number, f"the link to {target} leads nowhere", "correct it")
+
+
+def check_manual(tree):
+    """The manual pages agree with the header."""
+    status, text = run(sys.executable, str(tree.source / "docs" / "man" / "check.py"))
+    if status != 0:
+        for line in text.strip().splitlines():
+            problem("docs/man/check.py", 1, line.strip(), "make the page and the header agree")
+
+
+CHECKS = {name[len("check_"):]: function for name, function in sorted(globals().items()) if name.startswith("check_")}
+
+
+def main(arguments):
+    if len(arguments) < 2 or any(name not in CHECKS for name in arguments[2:]):
+        print(f"{__doc__}\nChecks: {' '.join(CHECKS)}", file=sys.stderr)
+        return 2
+    tree = Tree(arguments[0], arguments[1])
+    for name in arguments[2:] or CHECKS:
+        before = len(problems)
+        CHECKS[name](tree)
+        print(f"{name}: {'ok' if len(problems) == before else f'{len(problems) - before} problems'}")
+    for line in problems:
+        print(line)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

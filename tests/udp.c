@@ -1,0 +1,736 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is particular to the UDP transport, seen by plain sockets beside it. Runs in a network namespace of its own. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <linux/capability.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "network.h"
+#include "transport.h"
+
+#define GROUP "239.193.7.2"
+#define GROUP_SSM "232.1.7.2"
+#define GROUP_IPV6 "ff15::7:2"
+
+enum {
+    PORT = 17002,
+    WAIT_NS = 2000000000, /* for what must come */
+    QUIET_NS = 20000000,  /* for what must not */
+};
+
+extern const struct lli_transport lli_transport_udp;
+static const struct lli_transport *const udp = &lli_transport_udp;
+
+static char log_text[4096];
+
+static void log_keep(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    strncat(log_text, text, sizeof log_text - strlen(log_text) - 2);
+    strcat(log_text, "\n");
+}
+
+static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_WARNING};
+
+static void expect_logged(const char *text)
+{
+    if (strstr(log_text, text) == NULL)
+        fail_msg("'%s' is not in the log: %s", text, log_text);
+}
+
+/* --------------------------------------------------------------------------------------------------- instances */
+
+struct station {
+    void *instance;
+    struct lli_caps caps;
+    struct llm_options options;
+};
+
+static struct llm_options options_on(const char *interface)
+{
+    struct llm_options options;
+
+    llm_options_init(&options);
+    snprintf(options.interface, sizeof options.interface, "%s", interface);
+    return options;
+}
+
+static int try_open(struct station *station, const char *host, const struct llm_options *options)
+{
+    const struct lli_transport_config config = {.scheme = "udp", .host = host, .options = options, .log = &keeper};
+    int status;
+
+    memset(station, 0, sizeof *station);
+    station->options = *options;
+    station->instance = aligned_alloc(64, (udp->size + 63) / 64 * 64);
+    assert_non_null(station->instance);
+    memset(station->instance, 0, udp->size);
+    log_text[0] = '\0';
+    status = udp->open(station->instance, &config, &station->caps);
+    if (status != 0)
+        free(station->instance);
+    return status;
+}
+
+static void station_open(struct station *station, const char *host, const struct llm_options *options)
+{
+    const int status = try_open(station, host, options);
+
+    if (status != 0)
+        fail_msg("open: %s", log_text);
+}
+
+static int try_join(struct station *station, const char *host, enum lli_join_mode mode, lli_handle *handle)
+{
+    const struct lli_group group = {.host = host, .port = PORT, .options = &station->options};
+
+    log_text[0] = '\0';
+    return udp->join(station->instance, &group, mode, handle);
+}
+
+static lli_handle station_join(struct station *station, const char *host, enum lli_join_mode mode)
+{
+    lli_handle handle = 0;
+
+    assert_int_equal(try_join(station, host, mode, &handle), 0);
+    return handle;
+}
+
+static void station_close(struct station *station)
+{
+    udp->close(station->instance);
+    free(station->instance);
+}
+
+static uint64_t station_counter(const struct station *station, const char *name)
+{
+    for (const struct lli_counter *counter = udp->counters; counter->name != NULL; counter++)
+        if (strcmp(counter->name, name) == 0)
+            return *(const uint64_t *)(const void *)((const char *)station->instance + counter->offset);
+    fail_msg("no counter %s", name);
+    return 0;
+}
+
+static int station_await(struct station *station, struct lli_in *packets, int max, uint64_t wait_ns)
+{
+    const uint64_t give_up_at = lli_clock_ns() + wait_ns;
+    int count;
+
+    do
+        count = udp->receive(station->instance, packets, max);
+    while (count == 0 && lli_clock_ns() < give_up_at);
+    return count;
+}
+
+static bool station_hears(struct station *station, uint64_t wait_ns)
+{
+    struct lli_in packet;
+
+    if (station_await(station, &packet, 1, wait_ns) == 0)
+        return false;
+    udp->release(station->instance, &packet, 1);
+    return true;
+}
+
+static void station_send(struct station *station, lli_handle to, const void *data, uint32_t size)
+{
+    const struct lli_out packet = {.data = data, .size = size, .to = to};
+
+    assert_int_equal(udp->post(station->instance, &packet, 1), 1);
+    assert_int_equal(udp->flush(station->instance), 0);
+}
+
+/* ----------------------------------------------------------------------------------------- sockets of the test */
+
+static struct sockaddr_in address_v4(const char *host)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+
+    assert_int_equal(inet_pton(AF_INET, host, &address.sin_addr), 1);
+    return address;
+}
+
+static void membership(int fd, const char *group, const char *interface)
+{
+    const struct ip_mreqn request = {
+        .imr_multiaddr = address_v4(group).sin_addr,
+        .imr_ifindex = (int)if_nametoindex(interface),
+    };
+
+    assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request), 0);
+}
+
+/* A socket bound to a group and port, as another program on this host would have it. */
+static int listener(const char *group, const char *interface)
+{
+    const struct sockaddr_in address = address_v4(group);
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    const int on = 1;
+
+    assert_true(fd >= 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    membership(fd, group, interface);
+    return fd;
+}
+
+/* Sends one packet of so many bytes, and lets the kernel fragment it. */
+static void send_plainly(const char *group, const char *interface, size_t size)
+{
+    static const uint8_t data[65000];
+    const struct ip_mreqn out = {.imr_ifindex = (int)if_nametoindex(interface)};
+    const struct sockaddr_in address = address_v4(group);
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    const int fragment = IP_PMTUDISC_DONT;
+
+    assert_true(fd >= 0 && size <= sizeof data);
+    assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &fragment, sizeof fragment), 0);
+    assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &out, sizeof out), 0);
+    assert_int_equal(sendto(fd, data, size, 0, (const struct sockaddr *)&address, sizeof address), (ssize_t)size);
+    close(fd);
+}
+
+/* ------------------------------------------------------------------------------------------------- what is refused */
+
+static void expect_open_refused(const char *host, const struct llm_options *options, int error, const char *text)
+{
+    struct station station;
+
+    assert_int_equal(try_open(&station, host, options), error);
+    expect_logged(text);
+}
+
+static void hosts_that_are_not_multicast_are_refused(void **state)
+{
+    const struct llm_options options = options_on(NETWORK_INTERFACE);
+    struct station station;
+    lli_handle handle;
+
+    (void)state;
+    expect_open_refused("10.77.0.1", &options, LLM_EGROUP, "10.77.0.1");
+    expect_open_refused("fd77::1", &options, LLM_EGROUP, "fd77::1");
+    expect_open_refused("255.255.255.255", &options, LLM_EGROUP, "255.255.255.255");
+    station_open(&station, GROUP, &options);
+    assert_int_equal(try_join(&station, "10.77.0.2", LLI_JOIN_SEND, &handle), LLM_EGROUP);
+    expect_logged("10.77.0.2");
+    /* An instance is of one family, that of the host it was opened for. */
+    assert_int_equal(try_join(&station, GROUP_IPV6, LLI_JOIN_RECEIVE, &handle), LLM_EGROUP);
+    expect_logged(GROUP_IPV6);
+    station_close(&station);
+}
+
+static void interfaces_that_cannot_be_used_are_refused(void **state)
+{
+    static const char *const names[] = {"absent0", "down0", "bare0", "deaf0", "10.77.0.99", "fd77::99"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct llm_options options = options_on(names[i]);
+
+        expect_open_refused(GROUP, &options, LLM_EINTERFACE, names[i]);
+    }
+}
+
+static void an_interface_without_an_address_of_the_family_is_refused(void **state)
+{
+    const struct llm_options options = options_on("deaf0");
+
+    (void)state;
+    assert_true(network_command("ip -6 address flush dev deaf0"));
+    expect_open_refused(GROUP_IPV6, &options, LLM_EINTERFACE, "no IPv6 address");
+}
+
+static void an_mtu_beyond_the_interface_is_refused(void **state)
+{
+    struct llm_options options = options_on(NETWORK_INTERFACE);
+
+    (void)state;
+    options.mtu = 1501;
+    expect_open_refused(GROUP, &options, LLM_EOPTION, "mtu=1501");
+    options.mtu = 575;
+    expect_open_refused(GROUP, &options, LLM_EOPTION, "mtu=575");
+    options.mtu = 1279;
+    expect_open_refused(GROUP_IPV6, &options, LLM_EOPTION, "mtu=1279");
+}
+
+static void a_port_that_another_program_keeps_for_itself_is_named(void **state)
+{
+    const struct llm_options options = options_on(NETWORK_INTERFACE);
+    const struct sockaddr_in any = address_v4("0.0.0.0");
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    struct station station;
+    lli_handle handle;
+
+    (void)state;
+    assert_int_equal(bind(fd, (const struct sockaddr *)&any, sizeof any), 0);
+    station_open(&station, GROUP, &options);
+    assert_int_equal(try_join(&station, GROUP, LLI_JOIN_RECEIVE, &handle), LLM_EADDRINUSE);
+    expect_logged("17002");
+    close(fd);
+    assert_int_equal(try_join(&station, GROUP, LLI_JOIN_RECEIVE, &handle), 0);
+    station_close(&station);
+}
+
+static void addresses_that_would_reach_others_are_refused(void **state)
+{
+    static const uint8_t wrong[][7] = {
+        {4, 10, 77, 0, 1, 0, 0},          /* no port */
+        {6, 10, 77, 0, 1, 1, 1},          /* another family */
+        {4, 239, 193, 7, 2, 1, 1},        /* a group */
+        {4, 255, 255, 255, 255, 1, 1},    /* everybody */
+        {4, 10, 77, 0, 255, 1, 1},        /* everybody on the interface's network */
+        {4, 0, 0, 0, 0, 1, 1},            /* this host */
+        {4, 127, 0, 0, 1, 1, 1},          /* this host, though we are not on its loopback */
+        {4, 240, 0, 0, 1, 1, 1},          /* reserved */
+    };
+    const struct llm_options options = options_on(NETWORK_INTERFACE);
+    struct lli_address address = {.size = 7};
+    struct station station;
+    lli_handle handle;
+
+    (void)state;
+    station_open(&station, GROUP, &options);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        memcpy(address.bytes, wrong[i], 7);
+        assert_int_equal(udp->peer(station.instance, &address, &handle), LLM_EINVAL);
+    }
+    memcpy(address.bytes, (const uint8_t[]){4, 10, 77, 0, 2, 1, 1}, 7);
+    assert_int_equal(udp->peer(station.instance, &address, &handle), 0);
+    station_close(&station);
+}
+
+static void peers_are_limited_and_all_found_again(void **state)
+{
+    struct llm_options options = options_on(NETWORK_INTERFACE);
+    struct lli_address address = {.size = 7, .bytes = {4, 10, 77, 0, 2}};
+    struct station station;
+    lli_handle handle;
+    const uint32_t max = (options.receivers_max = 500) + options.sessions_max;
+
+    (void)state;
+    station_open(&station, GROUP, &options);
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < max; i++) {
+            address.bytes[5] = (uint8_t)(1 + i / 256);
+            address.bytes[6] = (uint8_t)i;
+            assert_int_equal(udp->peer(station.instance, &address, &handle), 0);
+            assert_int_equal(handle & 0xffff, i);
+        }
+    }
+    address.bytes[5] = 200;
+    assert_int_equal(udp->peer(station.instance, &address, &handle), LLM_ELIMIT);
+    station_close(&station);
+}
+
+/* -------------------------------------------------------------------------------------------------- interfaces */
+
+static void expect_address(const struct llm_options *options, const char *group, const uint8_t *bytes, size_t size)
+{
+    struct lli_address address;
+    struct station station;
+
+    station_open(&station, group, options);
+    assert_int_equal(udp->address(station.instance, &address), 0);
+    assert_memory_equal(address.bytes, bytes, size);
+    station_close(&station);
+}
+
+static void the_interface_is_found_by_name_by_address_and_by_default(void **state)
+{
+    static const uint8_t v4[] = {4, 10, 77, 0, 1};
+    static const uint8_t v6[] = {6, 0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    static const char *const names[] = {NETWORK_INTERFACE, NETWORK_IPV4, NETWORK_IPV6, ""};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct llm_options options = options_on(names[i]);
+
+        expect_address(&options, GROUP, v4, sizeof v4);
+        expect_address(&options, GROUP_IPV6, v6, sizeof v6);
+    }
+}
+
+static void the_payload_is_what_the_interface_carries_whole(void **state)
+{
+    struct llm_options options = options_on(NETWORK_INTERFACE);
+    struct station station;
+
+    (void)state;
+    station_open(&station, GROUP, &options);
+    assert_int_equal(station.caps.payload_max, 1500 - 28);
+    station_close(&station);
+    station_open(&station, GROUP_IPV6, &options);
+    assert_int_equal(station.caps.payload_max, 1500 - 48);
+    station_close(&station);
+    options.mtu = 1400;
+    station_open(&station, GROUP, &options);
+    assert_int_equal(station.caps.payload_max, 1400 - 28);
+    station_close(&station);
+    options = options_on("lo");
+    station_open(&station, GROUP, &options);
+    assert_int_equal(station.caps.payload_max, 9000 - 28);
+    station_close(&station);
+    options.mtu = 65535;
+    station_open(&station, GROUP, &options);
+    assert_int_equal(station.caps.payload_max, 65507);
+    station_close(&station);
+}
+
+/* ---------------------------------------------------------------------------------------------- which packets come */
+
+static void a_group_joined_elsewhere_by_others_is_not_delivered(void **state)
+{
+    const struct llm_options options = options_on(NETWORK_INTERFACE);
+    const int other = listener(GROUP, "lo");
+    struct station station;
+
+    (void)state;
+    station_open(&station, GROUP, &options);
+    station_join(&station, GROUP, LLI_JOIN_RECEIVE);
+    send_plainly(GROUP, "lo", 10);
+    assert_false(station_hears(&station, QUIET_NS));
+    send_plainly(GROUP, NETWORK_INTERFACE, 10);
+    assert_true(station_hears(&station, WAIT_NS));
+    close(other);
+    station_close(&station);
+}
+
+static void a_source_specific_join_hears_its_source_only(void **state)
+{
+    struct llm_options options = options_on(NETWORK_INTERFACE);
+    struct station right, wrong;
+
+    (void)state;
+    strcpy(options.source, NETWORK_IPV4);
+    station_open(&right, GROUP_SSM, &options);
+    station_join(&right, GROUP_SSM, LLI_JOIN_RECEIVE);
+    strcpy(options.source, "10.77.0.99");
+    station_open(&wrong, GROUP_SSM, &options);
+    station_join(&wrong, GROUP_SSM, LLI_JOIN_RECEIVE);
+    send_plainly(GROUP_SSM, NETWORK_INTERFACE, 10);
+    assert_true(station_hears(&right, WAIT_NS));
+    assert_false(station_hears(&wrong, QUIET_NS));
+    station_close(&right);
+    station_close(&wrong);
+}
+
+static void a_source_specific_group_may_be_joined_without_a_source(void **state)
+{
+    const struct llm_options options = options_on(NETWORK_INTERFACE);
+    struct station station;
+
+    (void)state;
+    station_open(&station, GROUP_SSM, &options);
+    station_join(&station, GROUP_SSM, LLI_JOIN_RECEIVE);
+    send_plainly(GROUP_SSM, NETWORK_INTERFACE, 10);
+    assert_true(station_hears(&station, WAIT_NS));
+    station_close(&station);
+}
+
+static void a_source_of_another_family_is_refused(void **state)
+{
+    struct llm_options options = options_on(NETWORK_INTERFACE);
+    struct station station;
+    lli_handle handle;
+
+    (void)state;
+    strcpy(options.source, NETWORK_IPV6);
+    station_open(&station, GROUP_SSM, &options);
+    assert_int_equal(try_join(&station, GROUP_SSM, LLI_JOIN_RECEIVE, &handle), LLM_EOPTION);
+    expect_logged(NETWORK_IPV6);
+    station_close(&station);
+}
+
+static void packets_carry_the_ttl_asked_for(void **state)
+{
+    struct llm_options options = options_on(NETWORK_INTERFACE);
+    union {
+        struct cmsghdr align;
+        uint8_t bytes[64];
+    } note;
+    char data[16];
+    struct iovec piece = {data, sizeof data};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &note, .msg_controllen = sizeof note};
+    struct station station;
+    int fd, on = 1, ttl = 0;
+
+    (void)state;
+    options.ttl = 7;
+    fd = listener(GROUP, NETWORK_INTERFACE);
+    assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &on, sizeof on), 0);
+    station_open(&station, GROUP, &options);
+    station_send(&station, station_join(&station, GROUP, LLI_JOIN_SEND), "seven", 5);
+    assert_int_equal(recvmsg(fd, &message, 0), 5);
+    assert_non_null(CMSG_FIRSTHDR(&message));
+    memcpy(&ttl, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof ttl);
+    assert_int_equal(ttl, 7);
+    close(fd);
+    station_close(&station);
+}
+
+/* ------------------------------------------------------------------------------------------- buffers and counters */
+
+/* Takes CAP_NET_ADMIN away from the thread, or gives it back. */
+static void administrator(bool on)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+
+    assert_int_equal(syscall(SYS_capget, &header, data), 0);
+    if (on)
+        data[0].effective |= 1u << CAP_NET_ADMIN;
+    else
+        data[0].effective &= ~(1u << CAP_NET_ADMIN);
+    assert_int_equal(syscall(SYS_capset, &header, data), 0);
+}
+
+static void buffers_cut_by_the_system_are_reported_with_the_limit(void **state)
+{
+    struct llm_options options = options_on(NETWORK_INTERFACE);
+    struct station station;
+    lli_handle handle;
+
+    (void)state;
+    options.rcvbuf_bytes = options.sndbuf_bytes = 1073741824;
+    administrator(false);
+    station_open(&station, GROUP, &options);
+    expect_logged("rcvbuf_bytes=1073741824");
+    expect_logged("net.core.rmem_max");
+    expect_logged("sndbuf_bytes=1073741824");
+    expect_logged("net.core.wmem_max");
+    /* Once is enough. */
+    assert_int_equal(try_join(&station, GROUP, LLI_JOIN_RECEIVE, &handle), 0);
+    administrator(true);
+    assert_string_equal(log_text, "");
+    station_close(&station);
+}
+
+static void packets_that_find_the_buffer_full_are_counted(void **state)
+{
+    enum { SENT = 3000 };
+    struct llm_options options = options_on(NETWORK_INTERFACE);
+    struct station station;
+    struct lli_in packets[32];
+    lli_handle send;
+    int got = 0, count;
+
+    (void)state;
+    options.rcvbuf_bytes = 65536;
+    station_open(&station, GROUP, &options);
+    send = station_join(&station, GROUP, LLI_JOIN_SEND);
+    station_join(&station, GROUP, LLI_JOIN_RECEIVE);
+    for (int round = 0; round < 2; round++) { /* the kernel counts on, and so must we */
+        for (int i = 0; i < SENT; i++)
+            station_send(&station, send, &i, sizeof i);
+        while ((count = station_await(&station, packets, 32, QUIET_NS)) > 0) {
+            got += count;
+            udp->release(station.instance, packets, count);
+        }
+    }
+    assert_in_range(got, 10, 2 * SENT - 1);
+    assert_int_equal(got + (int)station_counter(&station, "udp_kernel_drops"), 2 * SENT);
+    station_close(&station);
+}
+
+static void packets_larger_than_the_interface_carries_are_dropped_and_counted(void **state)
+{
+    const struct llm_options options = options_on(NETWORK_INTERFACE);
+    struct station station;
+
+    (void)state;
+    station_open(&station, GROUP, &options);
+    station_join(&station, GROUP, LLI_JOIN_RECEIVE);
+    for (int i = 0; i < 3; i++)
+        send_plainly(GROUP, NETWORK_INTERFACE, 4000);
+    assert_false(station_hears(&station, QUIET_NS));
+    assert_int_equal(station_counter(&station, "udp_truncated"), 3);
+    send_plainly(GROUP, NETWORK_INTERFACE, 1472);
+    assert_true(station_hears(&station, WAIT_NS));
+    station_close(&station);
+}
+
+static void time_stamps_are_those_of_arrival(void **state)
+{
+    struct llm_options options = options_on(NETWORK_INTERFACE);
+    struct station station;
+    struct lli_in packet;
+    struct timespec now;
+    lli_handle send;
+
+    (void)state;
+    options.timestamps = 1;
+    station_open(&station, GROUP, &options);
+    send = station_join(&station, GROUP, LLI_JOIN_SEND);
+    station_join(&station, GROUP, LLI_JOIN_RECEIVE);
+    for (int i = 0; i < 3; i++) {
+        uint64_t before, after;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        before = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+        station_send(&station, send, "stamped", 7);
+        assert_int_equal(station_await(&station, &packet, 1, WAIT_NS), 1);
+        clock_gettime(CLOCK_REALTIME, &now);
+        after = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+        assert_in_range(packet.stamp_ns, before, after);
+        udp->release(station.instance, &packet, 1);
+    }
+    station_close(&station);
+}
+
+/* ------------------------------------------------------------------------------------------- sending that fails */
+
+static void packets_that_cannot_be_sent_are_lost_and_hold_nothing_up(void **state)
+{
+    const struct llm_options options = options_on("gone0");
+    struct station station;
+    struct lli_out packets[10];
+    lli_handle send;
+
+    (void)state;
+    station_open(&station, GROUP, &options);
+    send = station_join(&station, GROUP, LLI_JOIN_SEND);
+    assert_true(network_command("ip link set gone0 down"));
+    for (int i = 0; i < 10; i++)
+        packets[i] = (struct lli_out){(const uint8_t *)"lost", 4, send};
+    assert_int_equal(udp->post(station.instance, packets, 10), 10);
+    assert_int_equal(udp->flush(station.instance), 0);
+    assert_int_equal(udp->reap(station.instance), 10);
+    assert_int_equal(station_counter(&station, "udp_send_errors"), 10);
+    station_close(&station);
+    assert_true(network_command("ip link set gone0 up"));
+}
+
+static void a_peer_that_is_gone_disturbs_nobody(void **state)
+{
+    const struct llm_options options = options_on(NETWORK_INTERFACE);
+    struct lli_address address;
+    struct station a, b;
+    lli_handle peer;
+
+    (void)state;
+    station_open(&a, GROUP, &options);
+    station_open(&b, GROUP, &options);
+    assert_int_equal(udp->address(b.instance, &address), 0);
+    assert_int_equal(udp->peer(a.instance, &address, &peer), 0);
+    station_close(&b);
+    for (int i = 0; i < 5; i++) {
+        station_send(&a, peer, "anybody?", 8);
+        assert_false(station_hears(&a, 1000000));
+    }
+    station_join(&a, GROUP, LLI_JOIN_RECEIVE);
+    send_plainly(GROUP, NETWORK_INTERFACE, 10);
+    assert_true(station_hears(&a, WAIT_NS));
+    station_close(&a);
+}
+
+static bool readable(int fd, int timeout_ms)
+{
+    struct pollfd entry = {.fd = fd, .events = POLLIN};
+
+    return poll(&entry, 1, timeout_ms) == 1;
+}
+
+/* A slow interface leaves packets in the socket's send buffer until it is full. */
+static void a_full_send_buffer_keeps_the_rest_queued_and_wakes_when_there_is_room(void **state)
+{
+    struct llm_options options = options_on(NETWORK_INTERFACE);
+    static const uint8_t data[1400];
+    const int fd = listener(GROUP, "llm1");
+    struct station station;
+    struct lli_out packets[64];
+    lli_handle send;
+    char received[2048];
+    int status, posted = 0, got = 0;
+
+    (void)state;
+    if (!network_command("tc qdisc add dev " NETWORK_INTERFACE " root tbf rate 8mbit burst 3000 limit 10000000 2>/dev/null"))
+        skip(); /* this kernel cannot slow an interface down */
+    /* Both ends of the cable are on this host: let it take packets from itself. */
+    assert_true(network_command("sysctl -qw net.ipv4.conf.llm1.accept_local=1 net.ipv4.conf.llm1.rp_filter=0"
+                                " net.ipv4.conf.all.rp_filter=0"));
+    options.sndbuf_bytes = 8192;
+    options.loop = 0;
+    station_open(&station, GROUP, &options);
+    send = station_join(&station, GROUP, LLI_JOIN_SEND);
+    for (int i = 0; i < 64; i++)
+        packets[i] = (struct lli_out){data, sizeof data, send};
+    posted = udp->post(station.instance, packets, 64);
+    assert_int_equal(posted, 64);
+    for (int waits = 0; (status = udp->flush(station.instance)) != 0; waits++) {
+        assert_int_equal(status, LLM_EAGAIN);
+        assert_true(udp->reap(station.instance) < 64);
+        assert_true(waits < 1000);
+        assert_true(readable(udp->arm(station.instance), 2000));
+    }
+    assert_int_equal(udp->reap(station.instance), 64);
+    assert_true(station_counter(&station, "udp_send_waits") > 0);
+    assert_int_equal(station_counter(&station, "udp_send_errors"), 0);
+    assert_false(readable(udp->arm(station.instance), 10));
+    while (got < posted && readable(fd, 2000))
+        got += recv(fd, received, sizeof received, 0) == sizeof data;
+    assert_int_equal(got, posted);
+    station_close(&station);
+    close(fd);
+    assert_true(network_command("tc qdisc del dev " NETWORK_INTERFACE " root"));
+}
+
+/* -------------------------------------------------------------------------------------------------------- main */
+
+/* Interfaces that are wanting in one way each; gone0 is right until its test takes it down. */
+static bool interfaces_add(void)
+{
+    return network_command("{ ip link add down0 type veth peer name down1 && ip address add 10.78.0.1/24 dev down0 &&"
+                           " ip link add bare0 type veth peer name bare1 && ip link set bare0 up &&"
+                           " ip link add deaf0 type veth peer name deaf1 && ip address add 10.79.0.1/24 dev deaf0 &&"
+                           " ip link set deaf0 multicast off && ip link set deaf0 up &&"
+                           " ip link add gone0 type veth peer name gone1 && ip address add 10.80.0.1/24 dev gone0 &&"
+                           " ip link set gone0 up && ip link set gone1 up; } >/dev/null 2>&1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hosts_that_are_not_multicast_are_refused),
+        cmocka_unit_test(interfaces_that_cannot_be_used_are_refused),
+        cmocka_unit_test(an_interface_without_an_address_of_the_family_is_refused),
+        cmocka_unit_test(an_mtu_beyond_the_interface_is_refused),
+        cmocka_unit_test(a_port_that_another_program_keeps_for_itself_is_named),
+        cmocka_unit_test(addresses_that_would_reach_others_are_refused),
+        cmocka_unit_test(peers_are_limited_and_all_found_again),
+        cmocka_unit_test(the_interface_is_found_by_name_by_address_and_by_default),
+        cmocka_unit_test(the_payload_is_what_the_interface_carries_whole),
+        cmocka_unit_test(a_group_joined_elsewhere_by_others_is_not_delivered),
+        cmocka_unit_test(a_source_specific_join_hears_its_source_only),
+        cmocka_unit_test(a_source_specific_group_may_be_joined_without_a_source),
+        cmocka_unit_test(a_source_of_another_family_is_refused),
+        cmocka_unit_test(packets_carry_the_ttl_asked_for),
+        cmocka_unit_test(buffers_cut_by_the_system_are_reported_with_the_limit),
+        cmocka_unit_test(packets_that_find_the_buffer_full_are_counted),
+        cmocka_unit_test(packets_larger_than_the_interface_carries_are_dropped_and_counted),
+        cmocka_unit_test(time_stamps_are_those_of_arrival),
+        cmocka_unit_test(packets_that_cannot_be_sent_are_lost_and_hold_nothing_up),
+        cmocka_unit_test(a_peer_that_is_gone_disturbs_nobody),
+        cmocka_unit_test(a_full_send_buffer_keeps_the_rest_queued_and_wakes_when_there_is_room),
+    };
+
+    if (!network_own() || !interfaces_add())
+        return NETWORK_SKIPPED;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nothing allocates after open: this program defines the allocator's functions itself, counts the calls, and passes them on
+ * to the C library's under their internal names.
+ */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <errno.h>
+#include <llm/llm.h>
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__has_feature)
+#define HAS_FEATURE(x) __has_feature(x)
+#else
+#define HAS_FEATURE(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || HAS_FEATURE(address_sanitizer) || \
+    HAS_FEATURE(thread_sanitizer) || HAS_FEATURE(memory_sanitizer)
+#define SANITIZED 1 /* the sanitizer has an allocator of its own */
+#else
+#define SANITIZED 0
+#endif
+
+enum { EXIT_SKIP = 77, TOPICS = 8, ROUNDS = 4000 };
+
+static atomic_ulong allocations;
+
+#if !SANITIZED
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *old, size_t size);
+void *__libc_memalign(size_t align, size_t size);
+
+static void count_one(void)
+{
+    atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+}
+
+void *malloc(size_t size)
+{
+    count_one();
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    count_one();
+    return __libc_calloc(count, size);
+}
+
+void *realloc(void *old, size_t size)
+{
+    count_one();
+    return __libc_realloc(old, size);
+}
+
+void *memalign(size_t align, size_t size)
+{
+    count_one();
+    return __libc_memalign(align, size);
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+    count_one();
+    return __libc_memalign(align, size);
+}
+
+int posix_memalign(void **result, size_t align, size_t size)
+{
+    void *memory;
+
+    count_one();
+    memory = __libc_memalign(align, size);
+    if (memory == NULL)
+        return ENOMEM;
+    *result = memory;
+    return 0;
+}
+
+void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    count_one();
+    return (void *)syscall(SYS_mmap, at, size, protection, flags, fd, offset);
+}
+#endif
+
+/* ------------------------------------------------------------------------------------------------- traffic */
+
+struct station {
+    struct llm_context *context;
+    struct llm_transmitter *transmitter;
+    struct llm_receiver *receiver;
+    struct llm_topic *topics[TOPICS];
+    uint64_t delivered;
+    uint64_t lost;
+    uint64_t next;
+};
+
+static void on_message(void *arg, const struct llm_message *message)
+{
+    struct station *station = arg;
+
+    if (message->number != station->next)
+        fail_msg("message %llu came where %llu was due", (unsigned long long)message->number,
+                 (unsigned long long)station->next);
+    pattern_check(message->data, message->size, message->number);
+    station->next++;
+    station->delivered++;
+}
+
+static void on_event(void *arg, const struct llm_event *event)
+{
+    struct station *station = arg;
+
+    if (event->kind != LLM_EVENT_GAP)
+        return;
+    station->lost += event->last + 1 - event->first;
+    station->next = event->last + 1;
+}
+
+/* False if the channel cannot be had on this machine. */
+static bool station_open(struct station *station, const char *channel)
+{
+    struct llm_handlers handlers;
+
+    memset(station, 0, sizeof *station);
+    llm_handlers_init(&handlers);
+    handlers.arg = station;
+    handlers.message = on_message;
+    handlers.event = on_event;
+    assert_int_equal(llm_context_open(NULL, &station->context), LLM_OK);
+    if (llm_receiver_open(station->context, channel, NULL, &handlers, &station->receiver) != LLM_OK ||
+        llm_transmitter_open(station->context, channel, NULL, &station->transmitter) != LLM_OK) {
+        (void)llm_context_close(&station->context);
+        return false;
+    }
+    for (int i = 0; i < TOPICS; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "topic %d", i);
+        assert_int_equal(llm_topic_open(station->transmitter, name, i % 2 ? LLM_TOPIC_WHOLE : 0, &station->topics[i]), LLM_OK);
+    }
+    return true;
+}
+
+static void station_poll_until(struct station *station, uint64_t number)
+{
+    const uint64_t until = llm_clock() + UINT64_C(10000000000);
+
+    while (station->next < number && llm_clock() < until)
+        assert_true(llm_poll(station->context) >= 0);
+    assert_int_equal(station->next, number);
+}
+
+static void station_send(struct station *station, size_t size, uint64_t *random)
+{
+    static uint8_t bytes[20000];
+    struct llm_topic *topic = station->topics[below(random, TOPICS)];
+    const unsigned flags = below(random, 4);
+    void *place;
+
+    pattern_fill(bytes, size, llm_transmitter_next(station->transmitter));
+    if (size <= llm_claim_max(station->transmitter) && chance(random, 30)) {
+        assert_int_equal(llm_claim(topic, size, &place), LLM_OK);
+        memcpy(place, bytes, size);
+        assert_int_equal(llm_commit(topic, size, flags), LLM_OK);
+        return;
+    }
+    while (llm_send(topic, bytes, size, flags) == LLM_EAGAIN)
+        (void)llm_poll(station->context);
+}
+
+static void station_run(struct station *station, int rounds, uint64_t *random)
+{
+    struct llm_stat stats[256];
+    uint64_t value;
+
+    for (int round = 0; round < rounds; round++) {
+        for (uint32_t burst = below(random, 8); burst > 0; burst--)
+            station_send(station, chance(random, 10) ? below(random, 20000) : below(random, 200), random);
+        /* The receiver shares the thread: what waits for it must fit the socket's or the inbox's memory. */
+        if (round % 16 == 0)
+            station_poll_until(station, llm_transmitter_next(station->transmitter));
+        (void)llm_poll(station->context);
+        (void)llm_deadline(station->context);
+    }
+    (void)llm_flush(station->transmitter);
+    station_poll_until(station, llm_transmitter_next(station->transmitter));
+    (void)llm_fd(station->context);
+    (void)llm_stats(station->context, stats, 256);
+    (void)llm_stat(station->context, "messages_sent", &value);
+}
+
+static void expect_no_allocation(const char *channel, bool may_be_absent)
+{
+    struct station station;
+    uint64_t random = 1;
+    unsigned long before, after;
+
+    if (!station_open(&station, channel)) {
+        assert_true(may_be_absent);
+        print_message("%s cannot be opened here: not tested\n", channel);
+        return;
+    }
+    before = atomic_load(&allocations);
+    assert_true(before > 0);
+    station_run(&station, ROUNDS, &random);
+    after = atomic_load(&allocations);
+    assert_true(station.delivered > 5000);
+    if (after != before)
+        fail_msg("%s: %lu allocations after open", channel, after - before);
+    (void)llm_context_close(&station.context);
+}
+
+static void nothing_allocates_after_open_over_loop(void **state)
+{
+    (void)state;
+    expect_no_allocation("loop://allocation:1?mtu=1500&linger_ns=0", false);
+}
+
+static void nothing_allocates_while_losses_are_repaired(void **state)
+{
+    (void)state;
+    expect_no_allocation("impair+loop://allocation:2?mtu=1500&linger_ns=0&impair_loss_ppm=50000&impair_reorder_ppm=20000"
+                         "&impair_duplicate_ppm=20000&impair_delay_ns=20000", false);
+}
+
+static void nothing_allocates_after_open_over_udp(void **state)
+{
+    (void)state;
+    expect_no_allocation("udp://239.195.77.1:17077?interface=lo&mtu=1500&linger_ns=0&rcvbuf_bytes=4M", true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_allocates_after_open_over_loop),
+        cmocka_unit_test(nothing_allocates_while_losses_are_repaired),
+        cmocka_unit_test(nothing_allocates_after_open_over_udp),
+    };
+
+    return SANITIZED ? EXIT_SKIP : cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "members.h"
+
+enum { LIMIT = 16, IDS = 48 };
+
+static uint8_t *members_make(struct lli_members *members, uint32_t limit)
+{
+    struct lli_arena arena = {.memory = NULL};
+
+    lli_members_init(members, limit, &arena);
+    arena_fill(&arena);
+    lli_members_init(members, limit, &arena);
+    return arena.memory;
+}
+
+static void a_member_keeps_its_place(void **state)
+{
+    struct lli_members members;
+    uint8_t *memory = members_make(&members, LIMIT);
+    uint32_t first = lli_members_add(&members, 100);
+    uint32_t second = lli_members_add(&members, 200);
+
+    (void)state;
+    assert_int_not_equal(first, second);
+    assert_int_equal(lli_members_add(&members, 100), first);
+    lli_members_del(&members, 100);
+    assert_int_equal(lli_members_add(&members, 200), second);
+    assert_int_equal(members.count, 1);
+    free(memory);
+}
+
+static void a_full_table_takes_nobody_until_someone_leaves(void **state)
+{
+    struct lli_members members;
+    uint8_t *memory = members_make(&members, LIMIT);
+
+    (void)state;
+    for (uint64_t id = 1; id <= LIMIT; id++)
+        assert_true(lli_members_add(&members, id) < LIMIT);
+    assert_int_equal(lli_members_add(&members, 1000), LLI_MEMBER_NONE);
+    assert_int_equal(lli_members_add(&members, 5), 4);
+    lli_members_del(&members, 7);
+    assert_int_equal(lli_members_add(&members, 1000), 6);
+    free(memory);
+}
+
+static void removing_a_stranger_changes_nothing(void **state)
+{
+    struct lli_members members;
+    uint8_t *memory = members_make(&members, LIMIT);
+
+    (void)state;
+    lli_members_del(&members, 1);
+    lli_members_del(&members, 0);
+    (void)lli_members_add(&members, 1);
+    lli_members_del(&members, 2);
+    lli_members_del(&members, 0);
+    assert_int_equal(members.count, 1);
+    free(memory);
+}
+
+static void those_not_heard_expire(void **state)
+{
+    struct lli_members members;
+    uint8_t *memory = members_make(&members, LIMIT);
+
+    (void)state;
+    for (uint64_t id = 1; id <= 4; id++)
+        members.table[lli_members_add(&members, id)].heard_at = id * 10;
+    assert_int_equal(lli_members_expire(&members, 30), 2);
+    assert_int_equal(members.count, 2);
+    assert_int_equal(lli_members_expire(&members, 30), 0);
+    free(memory);
+}
+
+static void the_round_trip_is_the_greatest_and_waiting_are_those_not_done(void **state)
+{
+    struct lli_members members;
+    uint8_t *memory = members_make(&members, LIMIT);
+
+    (void)state;
+    assert_int_equal(lli_members_rtt(&members), 0);
+    assert_int_equal(lli_members_waiting(&members), 0);
+    members.table[lli_members_add(&members, 1)].rtt = 500;
+    members.table[lli_members_add(&members, 2)].rtt = 900;
+    members.table[lli_members_add(&members, 3)].done = true;
+    assert_int_equal(lli_members_rtt(&members), 900);
+    assert_int_equal(lli_members_waiting(&members), 2);
+    lli_members_del(&members, 2);
+    assert_int_equal(lli_members_rtt(&members), 500);
+    assert_int_equal(lli_members_waiting(&members), 1);
+    free(memory);
+}
+
+/* ------------------------------------------------------------------------- against a plain array of identities */
+
+struct model {
+    uint64_t ids[LIMIT]; /* 0: free */
+    lli_ns heard[LIMIT];
+};
+
+static int model_find(const struct model *model, uint64_t id)
+{
+    for (int i = 0; i < LIMIT; i++)
+        if (model->ids[i] == id)
+            return i;
+    return -1;
+}
+
+static uint32_t model_add(struct model *model, uint64_t id)
+{
+    int place = model_find(model, id);
+
+    if (place < 0 && (place = model_find(model, 0)) < 0)
+        return LLI_MEMBER_NONE;
+    model->ids[place] = id;
+    return (uint32_t)place;
+}
+
+static uint32_t model_expire(struct model *model, lli_ns before)
+{
+    uint32_t expired = 0;
+
+    for (int i = 0; i < LIMIT; i++) {
+        if (model->ids[i] != 0 && model->heard[i] < before) {
+            model->ids[i] = 0;
+            expired++;
+        }
+    }
+    return expired;
+}
+
+static void model_compare(const struct model *model, const struct lli_members *members)
+{
+    uint32_t count = 0;
+
+    for (int i = 0; i < LIMIT; i++) {
+        assert_int_equal(members->table[i].id, model->ids[i]);
+        count += model->ids[i] != 0;
+    }
+    assert_int_equal(members->count, count);
+}
+
+/* Identities whose places in the index collide, at its end above all, where probing wraps. */
+static uint64_t crowded_id(uint64_t *random)
+{
+    const uint64_t n = below(random, IDS);
+
+    return (n % 3 == 0 ? 0x1e : n % 3 == 1 ? 0x1f : n) + ((n + 1) << 40);
+}
+
+static void random_operations_agree_with_a_plain_array(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct model model = {.ids = {0}};
+        struct lli_members members;
+        uint8_t *memory = members_make(&members, LIMIT);
+        uint64_t random = seed;
+
+        for (lli_ns now = 1; now <= 5000; now++) {
+            uint64_t id = crowded_id(&random);
+
+            if (chance(&random, 60)) {
+                uint32_t place = lli_members_add(&members, id);
+
+                assert_int_equal(place, model_add(&model, id));
+                if (place != LLI_MEMBER_NONE)
+                    members.table[place].heard_at = model.heard[place] = now;
+            } else if (chance(&random, 95)) {
+                int place = model_find(&model, id);
+
+                lli_members_del(&members, id);
+                if (place >= 0)
+                    model.ids[place] = 0;
+            } else {
+                lli_ns before = now - lli_min(now, below(&random, 30));
+
+                assert_int_equal(lli_members_expire(&members, before), model_expire(&model, before));
+            }
+            model_compare(&model, &members);
+        }
+        free(memory);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_member_keeps_its_place),
+        cmocka_unit_test(a_full_table_takes_nobody_until_someone_leaves),
+        cmocka_unit_test(removing_a_stranger_changes_nothing),
+        cmocka_unit_test(those_not_heard_expire),
+        cmocka_unit_test(the_round_trip_is_the_greatest_and_waiting_are_those_not_done),
+        cmocka_unit_test(random_operations_agree_with_a_plain_array),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "memory.h"
+
+static char logged[512];
+
+static void log_keep(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    strncpy(logged, text, sizeof logged - 1);
+}
+
+static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_WARNING};
+
+static void expect_mapped(size_t size, const struct lli_memory_policy *policy)
+{
+    struct lli_memory memory = {.base = NULL};
+    uint8_t *bytes;
+
+    assert_int_equal(lli_memory_map(&memory, size, policy, &keeper), LLM_OK);
+    bytes = memory.base;
+    assert_true(memory.size >= size);
+    assert_int_equal((uintptr_t)bytes % 4096, 0);
+    for (size_t at = 0; at < size; at++)
+        assert_int_equal(bytes[at], 0);
+    memset(bytes, 1, memory.size);
+    lli_memory_unmap(&memory);
+    assert_null(memory.base);
+}
+
+static void memory_is_zeroed_and_writable_under_every_policy(void **state)
+{
+    (void)state;
+    for (int huge = 0; huge < 2; huge++) {
+        for (int populate = 0; populate < 2; populate++) {
+            for (int node = -1; node <= 0; node++) {
+                const struct lli_memory_policy policy = {huge, populate, node};
+
+                expect_mapped(1, &policy);
+                expect_mapped(4097, &policy);
+                expect_mapped((4 << 20) + 1, &policy);
+            }
+        }
+    }
+}
+
+static void a_node_that_does_not_exist_is_no_failure(void **state)
+{
+    const struct lli_memory_policy policy = {.huge_pages = false, .populate = true, .numa_node = 4096};
+
+    (void)state;
+    expect_mapped(100, &policy);
+}
+
+static void too_much_memory_is_refused_with_what_to_lower(void **state)
+{
+    const struct lli_memory_policy policies[] = {{true, false, -1}, {false, false, -1}};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct lli_memory memory = {.base = NULL};
+
+        logged[0] = '\0';
+        assert_int_equal(lli_memory_map(&memory, (size_t)1 << 62, &policies[i], &keeper), LLM_ENOMEM);
+        assert_null(memory.base);
+        assert_non_null(strstr(logged, "history_bytes"));
+        assert_int_equal(lli_memory_map(&memory, SIZE_MAX, &policies[i], &keeper), LLM_ENOMEM);
+    }
+}
+
+static void what_was_never_mapped_can_be_unmapped(void **state)
+{
+    struct lli_memory memory = {.base = NULL};
+
+    (void)state;
+    lli_memory_unmap(&memory);
+    assert_null(memory.base);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_is_zeroed_and_writable_under_every_policy),
+        cmocka_unit_test(a_node_that_does_not_exist_is_no_failure),
+        cmocka_unit_test(too_much_memory_is_refused_with_what_to_lower),
+        cmocka_unit_test(what_was_never_mapped_can_be_unmapped),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include <stdio.h>
+
+#include "options.h"
+
+static char logged[512];
+
+static void log_keep(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    strncpy(logged, text, sizeof logged - 1);
+}
+
+static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_ERROR};
+
+static void the_defaults_are_those_of_the_table_and_valid(void **state)
+{
+    struct llm_options options;
+
+    (void)state;
+    memset(&options, 0xff, sizeof options);
+    llm_options_init(&options);
+    assert_int_equal(options.size, sizeof options);
+#define EXPECT_u32(name, def) assert_int_equal(options.name, def);
+#define EXPECT_u64(name, def) assert_int_equal(options.name, def);
+#define EXPECT_str(name, def) assert_string_equal(options.name, def);
+#define EXPECT(type, name, def, min, max, text) EXPECT_##type(name, def)
+    LLM_OPTIONS(EXPECT)
+    assert_int_equal(lli_options_check(&options, &keeper), LLM_OK);
+}
+
+/* Every number at its bounds and beyond, in the structure and as text. */
+static void expect_bound(const char *name, uint64_t value, bool allowed)
+{
+    struct llm_options options;
+    char text[32];
+
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    llm_options_init(&options);
+    logged[0] = '\0';
+    if ((lli_options_set(&options, name, text, &keeper) == LLM_OK) != allowed)
+        fail_msg("%s=%s should %sbe allowed", name, text, allowed ? "" : "not ");
+    if (!allowed) {
+        assert_non_null(strstr(logged, name));
+        assert_non_null(strstr(logged, text));
+    }
+}
+
+static void numbers_are_taken_up_to_their_bounds_and_no_further(void **state)
+{
+    (void)state;
+#define BOUNDS_str(name, min, max)
+#define BOUNDS_u32(name, min, max)                   \
+    expect_bound(#name, min, true);                  \
+    expect_bound(#name, max, true);                  \
+    expect_bound(#name, (uint64_t)(max) + 1, false); \
+    if ((min) > 0)                                   \
+        expect_bound(#name, (uint64_t)(min) - 1, false);
+#define BOUNDS_u64(name, min, max)                       \
+    expect_bound(#name, min, true);                      \
+    expect_bound(#name, max, true);                      \
+    if ((uint64_t)(max) < UINT64_MAX)                    \
+        expect_bound(#name, (uint64_t)(max) + 1, false); \
+    if ((uint64_t)(min) > 0)                             \
+        expect_bound(#name, (uint64_t)(min) - 1, false);
+#define BOUNDS(type, name, def, min, max, text) BOUNDS_##type(name, min, max)
+    LLM_OPTIONS(BOUNDS)
+}
+
+static void numbers_have_suffixes(void **state)
+{
+    struct llm_options options;
+
+    (void)state;
+    llm_options_init(&options);
+    assert_int_equal(lli_options_set(&options, "history_bytes", "64K", &keeper), LLM_OK);
+    assert_int_equal(options.history_bytes, 65536);
+    assert_int_equal(lli_options_set(&options, "history_bytes", "3M", &keeper), LLM_OK);
+    assert_int_equal(options.history_bytes, 3 << 20);
+    assert_int_equal(lli_options_set(&options, "history_bytes", "2G", &keeper), LLM_OK);
+    assert_int_equal(options.history_bytes, (uint64_t)2 << 30);
+    assert_int_equal(lli_options_set(&options, "impair_seed", "18446744073709551615", &keeper), LLM_OK);
+    assert_int_equal(options.impair_seed, UINT64_MAX);
+}
+
+static void what_is_no_number_is_refused(void **state)
+{
+    static const char *const texts[] = {"",    " 1", "1 ",  "-1", "+1", "0x10", "1k", "1KK",
+                                        "K",   "1.5", "1e3", "99999999999999999999", "18014398509481984G", "1T"};
+    struct llm_options options, before;
+
+    (void)state;
+    llm_options_init(&options);
+    before = options;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (lli_options_set(&options, "impair_seed", texts[i], &keeper) != LLM_EOPTION)
+            fail_msg("\"%s\" was taken as a number", texts[i]);
+    assert_memory_equal(&options, &before, sizeof options);
+}
+
+static void an_unknown_option_is_named(void **state)
+{
+    struct llm_options options;
+
+    (void)state;
+    llm_options_init(&options);
+    assert_int_equal(lli_options_set(&options, "tttl", "1", &keeper), LLM_EOPTION);
+    assert_non_null(strstr(logged, "tttl"));
+    assert_int_equal(lli_options_set(&options, "size", "1", &keeper), LLM_EOPTION);
+}
+
+static void strings_fit_or_are_refused(void **state)
+{
+    struct llm_options options;
+    char text[sizeof options.interface + 1];
+
+    (void)state;
+    llm_options_init(&options);
+    memset(text, 'i', sizeof text);
+    text[sizeof options.interface] = '\0';
+    assert_int_equal(lli_options_set(&options, "interface", text, &keeper), LLM_EOPTION);
+    text[sizeof options.interface - 1] = '\0';
+    assert_int_equal(lli_options_set(&options, "interface", text, &keeper), LLM_OK);
+    assert_string_equal(options.interface, text);
+    assert_int_equal(lli_options_check(&options, &keeper), LLM_OK);
+    memset(options.source, 's', sizeof options.source);
+    assert_int_equal(lli_options_check(&options, &keeper), LLM_EOPTION);
+}
+
+static void expect_refused(const char *key, const char *value, const char *named)
+{
+    struct llm_options options;
+
+    llm_options_init(&options);
+    assert_int_equal(lli_options_set(&options, key, value, &keeper), LLM_OK);
+    assert_int_equal(lli_options_check(&options, &keeper), LLM_EOPTION);
+    if (strstr(logged, named) == NULL)
+        fail_msg("%s is not named: %s", named, logged);
+}
+
+static void options_that_contradict_each_other_are_refused(void **state)
+{
+    (void)state;
+    expect_refused("history_packets", "65537", "history_packets");
+    expect_refused("window_packets", "100", "window_packets");
+    expect_refused("heartbeat_ns_min", "200000000", "heartbeat_ns_min");
+    expect_refused("nak_retry_ns_min", "60000000", "nak_retry_ns_min");
+    expect_refused("silence_ns", "20000000000", "silence_ns");
+    expect_refused("heartbeat_ns_max", "600000000", "heartbeat_ns_max");
+}
+
+static void the_structure_is_checked_as_its_text_is(void **state)
+{
+    struct llm_options options;
+
+    (void)state;
+    llm_options_init(&options);
+    options.ttl = 256;
+    assert_int_equal(lli_options_check(&options, &keeper), LLM_EOPTION);
+    assert_non_null(strstr(logged, "ttl: 256"));
+}
+
+/* ------------------------------------------------------------------------------------------------- versions */
+
+struct larger {
+    struct llm_options known;
+    uint64_t later;
+};
+
+static void a_smaller_structure_of_an_older_caller_keeps_the_later_defaults(void **state)
+{
+    struct llm_options options, older;
+
+    (void)state;
+    llm_options_init(&older);
+    older.size = offsetof(struct llm_options, loop);
+    older.ttl = 7;
+    older.loop = 0; /* beyond what the caller knows of */
+    assert_int_equal(lli_options_copy(&options, &older, &keeper), LLM_OK);
+    assert_int_equal(options.ttl, 7);
+    assert_int_equal(options.loop, 1);
+    assert_int_equal(options.size, sizeof options);
+}
+
+static void a_larger_structure_is_taken_if_it_asks_for_nothing_unknown(void **state)
+{
+    struct larger newer = {.later = 0};
+    struct llm_options options;
+
+    (void)state;
+    llm_options_init(&newer.known);
+    newer.known.size = sizeof newer;
+    newer.known.ttl = 9;
+    assert_int_equal(lli_options_copy(&options, &newer.known, &keeper), LLM_OK);
+    assert_int_equal(options.ttl, 9);
+    assert_int_equal(options.size, sizeof options);
+    newer.later = 1;
+    assert_int_equal(lli_options_copy(&options, &newer.known, &keeper), LLM_EVERSION);
+}
+
+static void a_structure_that_was_not_initialised_is_refused(void **state)
+{
+    struct llm_options options, zero;
+
+    (void)state;
+    memset(&zero, 0, sizeof zero);
+    assert_int_equal(lli_options_copy(&options, &zero, &keeper), LLM_EINVAL);
+    assert_non_null(strstr(logged, "_init"));
+    assert_int_equal(lli_options_copy(&options, NULL, &keeper), LLM_OK);
+    assert_int_equal(options.ttl, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_defaults_are_those_of_the_table_and_valid),
+        cmocka_unit_test(numbers_are_taken_up_to_their_bounds_and_no_further),
+        cmocka_unit_test(numbers_have_suffixes),
+        cmocka_unit_test(what_is_no_number_is_refused),
+        cmocka_unit_test(an_unknown_option_is_named),
+        cmocka_unit_test(strings_fit_or_are_refused),
+        cmocka_unit_test(options_that_contradict_each_other_are_refused),
+        cmocka_unit_test(the_structure_is_checked_as_its_text_is),
+        cmocka_unit_test(a_smaller_structure_of_an_older_caller_keeps_the_later_defaults),
+        cmocka_unit_test(a_larger_structure_is_taken_if_it_asks_for_nothing_unknown),
+        cmocka_unit_test(a_structure_that_was_not_initialised_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "pack.h"
+
+enum { PACKET_MAX = 128, PACKETS = 64, BODY = PACKET_MAX - LLI_WIRE_HEADER };
+
+struct packer {
+    struct lli_history history;
+    struct lli_pack pack;
+    uint8_t *memory;
+};
+
+static void packer_make(struct packer *packer, uint32_t packets)
+{
+    const struct lli_history_config config = {
+        .bytes = packets * PACKET_MAX, .packets = PACKETS, .packet_max = PACKET_MAX, .align = 64, .start = 100};
+    struct lli_arena arena = {.memory = NULL};
+
+    lli_history_init(&packer->history, &config, &arena);
+    arena_fill(&arena);
+    packer->memory = arena.memory;
+    lli_history_init(&packer->history, &config, &arena);
+    lli_pack_init(&packer->pack, &packer->history, 0xabcd);
+}
+
+static bool packer_send(struct packer *packer, uint32_t topic, bool whole, uint32_t size, lli_seq busy)
+{
+    static uint8_t bytes[1 << 16];
+    const struct lli_pack_topic to = {.id = topic, .whole = whole};
+    const struct iovec piece = {bytes, size};
+
+    return lli_pack_message(&packer->pack, &to, &piece, size, busy);
+}
+
+static uint32_t packet_size(const struct packer *packer, lli_seq seq)
+{
+    return lli_history_slot(&packer->history, seq)->size;
+}
+
+static void nothing_packed_is_nothing_to_flush(void **state)
+{
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 32);
+    assert_false(lli_pack_pending(&packer.pack));
+    lli_pack_flush(&packer.pack);
+    assert_int_equal(packer.history.next, 100);
+    assert_true(packer_send(&packer, 0, false, 0, 100));
+    assert_true(lli_pack_pending(&packer.pack));
+    lli_pack_flush(&packer.pack);
+    assert_false(lli_pack_pending(&packer.pack));
+    assert_int_equal(packer.history.next, 101);
+    assert_int_equal(packet_size(&packer, 100), LLI_WIRE_HEADER + 1);
+    free(packer.memory);
+}
+
+static void the_topic_is_told_once_a_packet_and_topic_zero_never(void **state)
+{
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 32);
+    (void)packer_send(&packer, 0, false, 4, 100);
+    (void)packer_send(&packer, 9, false, 4, 100);
+    (void)packer_send(&packer, 9, false, 4, 100);
+    (void)packer_send(&packer, 9000, false, 4, 100);
+    lli_pack_flush(&packer.pack);
+    assert_int_equal(packet_size(&packer, 100), LLI_WIRE_HEADER + 4 * 5 + 2 + 5);
+    (void)packer_send(&packer, 9000, false, 4, 100);
+    lli_pack_flush(&packer.pack);
+    assert_int_equal(packet_size(&packer, 101), LLI_WIRE_HEADER + 5 + 5);
+    free(packer.memory);
+}
+
+static void a_stream_fills_every_packet_to_the_brim(void **state)
+{
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 32);
+    for (int i = 0; i < 200; i++)
+        assert_true(packer_send(&packer, 3, false, 37, packer.history.next));
+    for (lli_seq seq = packer.history.trail; seq < packer.history.next; seq++)
+        assert_int_equal(packet_size(&packer, seq), PACKET_MAX);
+    free(packer.memory);
+}
+
+static void a_header_alone_does_not_end_a_packet(void **state)
+{
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 32);
+    (void)packer_send(&packer, 0, false, BODY - 2, 100);
+    (void)packer_send(&packer, 0, false, 10, 100);
+    assert_int_equal(packer.history.next, 101);
+    assert_int_equal(packet_size(&packer, 100), PACKET_MAX);
+    assert_int_equal(lli_history_packet(&packer.history, 100)[PACKET_MAX - 1], LLI_FRAME_PAD);
+    lli_pack_flush(&packer.pack);
+    assert_int_equal(packet_size(&packer, 101), LLI_WIRE_HEADER + 11);
+    free(packer.memory);
+}
+
+static void a_message_that_just_fits_stays_in_its_packet(void **state)
+{
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 32);
+    (void)packer_send(&packer, 0, false, BODY - 1, 100);
+    assert_int_equal(packer.history.next, 100);
+    lli_pack_flush(&packer.pack);
+    assert_int_equal(packet_size(&packer, 100), PACKET_MAX);
+    (void)packer_send(&packer, 0, false, BODY, 100);
+    assert_int_equal(packer.history.next, 102);
+    lli_pack_flush(&packer.pack);
+    assert_int_equal(packet_size(&packer, 102), LLI_WIRE_HEADER + 1);
+    free(packer.memory);
+}
+
+static void whole_messages_never_span_packets(void **state)
+{
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 32);
+    for (int i = 0; i < 50; i++)
+        assert_true(packer_send(&packer, 1, true, 60, packer.history.next));
+    lli_pack_flush(&packer.pack);
+    for (lli_seq seq = packer.history.trail; seq < packer.history.next; seq++)
+        assert_int_equal(lli_load_u16(lli_history_packet(&packer.history, seq) + 2), 0);
+    free(packer.memory);
+}
+
+static void the_longest_whole_message_fits_one_packet_on_any_topic(void **state)
+{
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 32);
+    (void)packer_send(&packer, UINT32_MAX, true, lli_pack_whole_max(&packer.pack), 100);
+    lli_pack_flush(&packer.pack);
+    assert_int_equal(packer.history.next, 101);
+    free(packer.memory);
+}
+
+static void without_room_nothing_changes(void **state)
+{
+    struct packer packer;
+    struct lli_pack before;
+    int taken = 0;
+
+    (void)state;
+    packer_make(&packer, 16);
+    do
+        before = packer.pack;
+    while (packer_send(&packer, 1, false, 300, 100) && ++taken < 100);
+    assert_true(taken >= 2 && taken <= 6);
+    assert_memory_equal(&packer.pack, &before, sizeof before);
+    assert_int_equal(packer.history.trail, 100);
+    /* What is sent makes room. */
+    assert_true(packer_send(&packer, 1, false, 300, packer.history.next));
+    free(packer.memory);
+}
+
+static void a_claim_is_committed_shorter_or_given_up(void **state)
+{
+    const struct lli_pack_topic topic = {.id = 0};
+    struct packer packer;
+    uint8_t *data;
+
+    (void)state;
+    packer_make(&packer, 32);
+    data = lli_pack_claim(&packer.pack, &topic, lli_pack_whole_max(&packer.pack), 100);
+    assert_non_null(data);
+    lli_pack_abort(&packer.pack);
+    assert_int_equal(packer.pack.number, 0);
+    lli_pack_flush(&packer.pack);
+    assert_int_equal(packer.history.next, 100);
+    data = lli_pack_claim(&packer.pack, &topic, 50, 100);
+    assert_ptr_equal(data, packer.pack.claim + 1);
+    memcpy(data, "abc", 3);
+    lli_pack_flush(&packer.pack);
+    assert_int_equal(packer.history.next, 100);
+    lli_pack_commit(&packer.pack, 3);
+    assert_int_equal(packer.pack.number, 1);
+    lli_pack_flush(&packer.pack);
+    assert_int_equal(packet_size(&packer, 100), LLI_WIRE_HEADER + 4);
+    assert_memory_equal(lli_history_packet(&packer.history, 100) + LLI_WIRE_HEADER, "\3abc", 4);
+    free(packer.memory);
+}
+
+static void a_claim_that_does_not_fit_opens_a_packet(void **state)
+{
+    const struct lli_pack_topic topic = {.id = 0};
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 32);
+    (void)packer_send(&packer, 0, false, BODY - 20, 100);
+    /* Room for a topic frame is kept, whether it is needed or not. */
+    assert_non_null(lli_pack_claim(&packer.pack, &topic, 16, 100));
+    assert_int_equal(packer.history.next, 100);
+    lli_pack_commit(&packer.pack, 16);
+    assert_non_null(lli_pack_claim(&packer.pack, &topic, 1, 100));
+    assert_int_equal(packer.history.next, 101);
+    lli_pack_commit(&packer.pack, 0);
+    free(packer.memory);
+}
+
+static void claims_and_announcements_need_room(void **state)
+{
+    const struct lli_pack_topic topic = {.id = 0};
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 16);
+    while (lli_pack_claim(&packer.pack, &topic, 80, 100) != NULL)
+        lli_pack_commit(&packer.pack, 80);
+    assert_false(lli_pack_announce(&packer.pack, 1, "0123456789012345678901234567890123456789", 40, 100));
+    assert_int_equal(packer.history.trail, 100);
+    assert_true(lli_pack_announce(&packer.pack, 1, "0123456789012345678901234567890123456789", 40, packer.history.next));
+    free(packer.memory);
+}
+
+static void a_message_is_gathered_from_its_pieces(void **state)
+{
+    struct iovec pieces[] = {{NULL, 0}, {"ab", 2}, {NULL, 0}, {"cde", 3}, {"f", 1}, {NULL, 0}};
+    const struct lli_pack_topic topic = {.id = 0};
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 32);
+    assert_true(lli_pack_message(&packer.pack, &topic, pieces, 6, 100));
+    lli_pack_flush(&packer.pack);
+    assert_memory_equal(lli_history_packet(&packer.history, 100) + LLI_WIRE_HEADER, "\6abcdef", 7);
+    free(packer.memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_packed_is_nothing_to_flush),
+        cmocka_unit_test(the_topic_is_told_once_a_packet_and_topic_zero_never),
+        cmocka_unit_test(a_stream_fills_every_packet_to_the_brim),
+        cmocka_unit_test(a_header_alone_does_not_end_a_packet),
+        cmocka_unit_test(a_message_that_just_fits_stays_in_its_packet),
+        cmocka_unit_test(whole_messages_never_span_packets),
+        cmocka_unit_test(the_longest_whole_message_fits_one_packet_on_any_topic),
+        cmocka_unit_test(without_room_nothing_changes),
+        cmocka_unit_test(a_claim_is_committed_shorter_or_given_up),
+        cmocka_unit_test(a_claim_that_does_not_fit_opens_a_packet),
+        cmocka_unit_test(claims_and_announcements_need_room),
+        cmocka_unit_test(a_message_is_gathered_from_its_pieces),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

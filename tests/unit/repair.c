@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "repair.h"
+
+enum { SLOTS = 64, PACKET_MAX = 64, MODEL_PACKETS = 20000, LINGER = 100, SHARED = 400 };
+
+struct bench {
+    struct lli_history history;
+    struct lli_repair repair;
+    uint8_t *memory;
+};
+
+static void bench_layout(struct bench *bench, lli_seq start, struct lli_arena *arena)
+{
+    const struct lli_history_config config = {
+        .bytes = SLOTS * 2 * PACKET_MAX, .packets = SLOTS, .packet_max = PACKET_MAX, .align = 64, .start = start};
+
+    lli_history_init(&bench->history, &config, arena);
+    lli_repair_init(&bench->repair, &bench->history, SLOTS, arena);
+}
+
+static void bench_make(struct bench *bench, lli_seq start)
+{
+    struct lli_arena arena = {.memory = NULL};
+
+    bench_layout(bench, start, &arena);
+    arena_fill(&arena);
+    bench->memory = arena.memory;
+    bench_layout(bench, start, &arena);
+}
+
+/* Packets that are sent at once, so that they are forgotten as soon as there is no room. */
+static void bench_send(struct bench *bench, uint32_t count)
+{
+    for (; count > 0; count--) {
+        (void)lli_history_open(&bench->history, bench->history.next);
+        lli_history_seal(&bench->history, PACKET_MAX);
+    }
+}
+
+static enum lli_repair_verdict request(struct bench *bench, lli_seq seq, uint32_t member, lli_ns now)
+{
+    return lli_repair_request(&bench->repair, seq, member, now, LINGER, SHARED);
+}
+
+static void one_receiver_gets_its_repair_by_unicast(void **state)
+{
+    struct bench bench;
+    lli_seq seq;
+
+    (void)state;
+    bench_make(&bench, 1000);
+    bench_send(&bench, 10);
+    assert_false(lli_repair_peek(&bench.repair, &seq));
+    assert_int_equal(request(&bench, 1003, 7, 50), LLI_REPAIR_QUEUED);
+    assert_int_equal(request(&bench, 1001, 7, 50), LLI_REPAIR_QUEUED);
+    assert_int_equal(request(&bench, 1003, 7, 51), LLI_REPAIR_JOINED);
+    assert_int_equal(lli_repair_queued(&bench.repair), 2);
+    assert_true(lli_repair_peek(&bench.repair, &seq));
+    assert_int_equal(seq, 1003);
+    assert_int_equal(lli_repair_pop(&bench.repair, 60), 7);
+    assert_true(lli_repair_peek(&bench.repair, &seq));
+    assert_int_equal(seq, 1001);
+    assert_int_equal(lli_repair_pop(&bench.repair, 60), 7);
+    assert_false(lli_repair_peek(&bench.repair, &seq));
+    free(bench.memory);
+}
+
+static void two_receivers_of_one_packet_get_it_by_the_group(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_make(&bench, 0);
+    bench_send(&bench, 10);
+    (void)request(&bench, 3, 1, 50);
+    assert_int_equal(request(&bench, 3, 2, 50), LLI_REPAIR_JOINED);
+    assert_int_equal(lli_repair_pop(&bench.repair, 60), LLI_REPAIR_TO_GROUP);
+    /* Both were served: neither is early again. */
+    assert_int_equal(request(&bench, 3, 1, 159), LLI_REPAIR_IGNORED);
+    assert_int_equal(request(&bench, 3, 2, 159), LLI_REPAIR_IGNORED);
+    assert_int_equal(request(&bench, 3, 2, 160), LLI_REPAIR_QUEUED);
+    free(bench.memory);
+}
+
+static void another_receiver_soon_after_a_unicast_repair_turns_it_to_the_group(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_make(&bench, 0);
+    bench_send(&bench, 10);
+    (void)request(&bench, 3, 1, 0);
+    (void)lli_repair_pop(&bench.repair, 1000);
+    assert_int_equal(request(&bench, 3, 1, 1099), LLI_REPAIR_IGNORED);
+    assert_int_equal(request(&bench, 3, 2, 1099), LLI_REPAIR_QUEUED);
+    assert_int_equal(lli_repair_pop(&bench.repair, 1100), LLI_REPAIR_TO_GROUP);
+    (void)request(&bench, 4, 1, 0);
+    (void)lli_repair_pop(&bench.repair, 1000);
+    /* Long after, it is a loss of its own. */
+    assert_int_equal(request(&bench, 4, 2, 1400), LLI_REPAIR_QUEUED);
+    assert_int_equal(lli_repair_pop(&bench.repair, 1400), 2);
+    free(bench.memory);
+}
+
+static void a_repair_at_time_zero_counts_as_one(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_make(&bench, 0);
+    bench_send(&bench, 10);
+    (void)request(&bench, 3, 1, 0);
+    (void)lli_repair_pop(&bench.repair, 0);
+    assert_int_equal(request(&bench, 3, 1, 1), LLI_REPAIR_IGNORED);
+    free(bench.memory);
+}
+
+static void what_was_forgotten_while_it_waited_is_passed_over(void **state)
+{
+    struct bench bench;
+    lli_seq seq;
+
+    (void)state;
+    bench_make(&bench, 0);
+    bench_send(&bench, 10);
+    (void)request(&bench, 3, 1, 0);
+    bench_send(&bench, 2 * SLOTS);
+    assert_int_equal(request(&bench, 3, 1, 0), LLI_REPAIR_GONE);
+    assert_int_equal(request(&bench, bench.history.next - 1, 1, 0), LLI_REPAIR_QUEUED);
+    assert_true(lli_repair_peek(&bench.repair, &seq));
+    assert_int_equal(seq, bench.history.next - 1);
+    assert_int_equal(lli_repair_queued(&bench.repair), 1);
+    free(bench.memory);
+}
+
+/* Between two looks at the queue, as while a handler sends much and NAKs come in the same burst. */
+static void the_queue_holds_however_much_is_sent_before_the_next_look(void **state)
+{
+    struct bench bench;
+    lli_seq seq;
+
+    (void)state;
+    bench_make(&bench, 0);
+    for (int round = 0; round < 10; round++) {
+        bench_send(&bench, SLOTS);
+        for (seq = bench.history.trail; seq < bench.history.next; seq++)
+            assert_int_not_equal(request(&bench, seq, 1, 0), LLI_REPAIR_GONE);
+    }
+    for (lli_seq expected = bench.history.trail; expected < bench.history.next; expected++) {
+        assert_true(lli_repair_peek(&bench.repair, &seq));
+        assert_int_equal(seq, expected);
+        (void)lli_repair_pop(&bench.repair, 1);
+    }
+    assert_false(lli_repair_peek(&bench.repair, &seq));
+    free(bench.memory);
+}
+
+/* -------------------------------------------------------------------------------- against a plain list */
+
+struct model_packet {
+    bool queued;
+    bool repaired;
+    lli_ns repaired_at;
+    uint32_t to;
+};
+
+struct model {
+    struct model_packet packets[MODEL_PACKETS];
+    lli_seq queue[MODEL_PACKETS];
+    uint32_t queued;
+};
+
+static enum lli_repair_verdict model_request(struct model *model, lli_seq at, bool gone, uint32_t member, lli_ns now)
+{
+    struct model_packet *packet = &model->packets[at];
+    lli_ns ago = now - packet->repaired_at;
+    bool same = packet->repaired && packet->to == member;
+    bool served = same || packet->to == LLI_REPAIR_TO_GROUP;
+
+    if (gone)
+        return LLI_REPAIR_GONE;
+    if (packet->queued) {
+        if (packet->to != member)
+            packet->to = LLI_REPAIR_TO_GROUP;
+        return LLI_REPAIR_JOINED;
+    }
+    if (packet->repaired && served && ago < LINGER)
+        return LLI_REPAIR_IGNORED;
+    packet->to = packet->repaired && !same && ago < SHARED ? LLI_REPAIR_TO_GROUP : member;
+    packet->queued = true;
+    model->queue[model->queued++] = at;
+    return LLI_REPAIR_QUEUED;
+}
+
+static bool model_peek(struct model *model, lli_seq trail, lli_seq *at)
+{
+    while (model->queued > 0 && model->queue[0] < trail)
+        memmove(model->queue, model->queue + 1, --model->queued * sizeof model->queue[0]);
+    *at = model->queue[0];
+    return model->queued > 0;
+}
+
+static void model_pop(struct model *model, struct bench *bench, lli_seq start, lli_ns now)
+{
+    lli_seq seq, at;
+    bool found = lli_repair_peek(&bench->repair, &seq);
+
+    assert_int_equal(found, model_peek(model, bench->history.trail - start, &at));
+    if (!found)
+        return;
+    assert_int_equal(seq, start + at);
+    assert_int_equal(lli_repair_pop(&bench->repair, now), model->packets[at].to);
+    model->packets[at].queued = false;
+    model->packets[at].repaired = true;
+    model->packets[at].repaired_at = now;
+    memmove(model->queue, model->queue + 1, --model->queued * sizeof model->queue[0]);
+}
+
+static void random_requests_agree_with_a_plain_list(void **state)
+{
+    const lli_seq starts[] = {0, BEFORE_WRAP_32, BEFORE_WRAP_33};
+    static struct model model;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        const lli_seq start = starts[seed % 3];
+        uint64_t random = seed;
+        struct bench bench;
+        lli_ns now = 1;
+
+        memset(&model, 0, sizeof model);
+        bench_make(&bench, start);
+        bench_send(&bench, 1);
+        for (int step = 0; step < 8000; step++) {
+            uint32_t what = below(&random, 100);
+            uint64_t kept = bench.history.next - bench.history.trail;
+            lli_seq seq = bench.history.next - 1 - lli_min(below(&random, (uint32_t)kept + 3), bench.history.next - 1 - start);
+
+            now += below(&random, 20);
+            if (what < 25)
+                bench_send(&bench, 1);
+            else if (what < 80)
+                for (uint32_t member = below(&random, 3), n = 1 + below(&random, 2); n > 0; n--, member = (member + 1) % 3)
+                    assert_int_equal(request(&bench, seq, member, now),
+                                     model_request(&model, seq - start, seq < bench.history.trail, member, now));
+            else
+                model_pop(&model, &bench, start, now);
+        }
+        free(bench.memory);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_receiver_gets_its_repair_by_unicast),
+        cmocka_unit_test(two_receivers_of_one_packet_get_it_by_the_group),
+        cmocka_unit_test(another_receiver_soon_after_a_unicast_repair_turns_it_to_the_group),
+        cmocka_unit_test(a_repair_at_time_zero_counts_as_one),
+        cmocka_unit_test(what_was_forgotten_while_it_waited_is_passed_over),
+        cmocka_unit_test(the_queue_holds_however_much_is_sent_before_the_next_look),
+        cmocka_unit_test(random_requests_agree_with_a_plain_list),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

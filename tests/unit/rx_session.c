@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session.h"
+
+enum { ITEMS_MAX = 512 };
+
+static struct transmitter t;
+static struct lli_tx *const tx = &t.tx;
+static struct lli_rx rx;
+static struct lli_rx_config config;
+static struct lli_reorder reorder;
+static struct lli_rx_counters counters;
+static uint64_t random_state;
+static uint8_t *memories[2];
+static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
+static lli_ns now;
+
+/* What was delivered since it was last looked at. */
+static struct {
+    uint64_t messages[ITEMS_MAX];
+    int message_count;
+    struct llm_event events[ITEMS_MAX];
+    int event_count;
+} got;
+
+static void rx_layout(struct lli_arena *arena, struct lli_arena *rare)
+{
+    lli_reorder_init(&reorder, 32 * PACKET_MAX, PACKET_MAX, arena);
+    lli_rx_init(&rx, &config, &reorder, &counters, &random_state, arena, rare);
+}
+
+static int up(void **state)
+{
+    const struct lli_tx_config tx_options = tx_config();
+    struct lli_arena arena = {.memory = NULL}, rare = {.memory = NULL};
+
+    (void)state;
+    now = 100 * MS;
+    random_state = 1;
+    memset(&counters, 0, sizeof counters);
+    memset(&got, 0, sizeof got);
+    config = (struct lli_rx_config){
+        .receiver = RECEIVER,
+        .window_packets = WINDOW,
+        .topics_max = 8,
+        .message_bytes_max = 4096,
+        .nak_receivers_immediate = 8,
+        .nak_backoff_min = 50 * US,
+        .nak_retry_min = 50 * US,
+        .nak_retry_max = 50 * MS,
+        .nak_giveup = 200 * MS,
+        .status = 100 * MS,
+        .silence = 500 * MS,
+        .timeout = 1000 * MS,
+        .address = {.size = 1, .bytes = {'r'}},
+    };
+    transmitter_make(&t, &tx_options, now);
+    rx_layout(&arena, &rare);
+    arena_fill(&arena);
+    arena_fill(&rare);
+    memories[0] = arena.memory;
+    memories[1] = rare.memory;
+    rx_layout(&arena, &rare);
+    lli_rx_start(&rx, (uint32_t)SESSION, now);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    lli_rx_stop(&rx);
+    assert_int_equal(reorder.used, 0);
+    free(t.memory);
+    free(memories[0]);
+    free(memories[1]);
+    return 0;
+}
+
+static void pull(void)
+{
+    struct lli_item item;
+
+    while (lli_rx_next(&rx, now, &item)) {
+        if (item.kind == LLI_ITEM_MESSAGE)
+            got.messages[got.message_count++] = item.message.number;
+        else
+            got.events[got.event_count++] = item.event;
+    }
+}
+
+static void rx_take(const uint8_t *packet, size_t size)
+{
+    uint8_t *copy = exact_copy(packet, size);
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t body_size;
+
+    assert_int_equal(lli_wire_get_header(copy, size, &header, &body, &body_size), LLI_WIRE_OK);
+    if (lli_rx_input(&rx, &header, copy, size, body, body_size, 0, now))
+        pull();
+    free(copy);
+}
+
+static void carry(lli_seq seq)
+{
+    rx_take(lli_history_packet(&tx->history, seq), lli_history_slot(&tx->history, seq)->size);
+}
+
+static void heartbeat_due(void)
+{
+    struct lli_packet packet;
+
+    tx->heartbeat_at = now;
+    while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
+        rx_take(packet.data, packet.size);
+}
+
+static struct lli_wire_heartbeat heartbeat_now(lli_seq lead, uint64_t messages)
+{
+    return (struct lli_wire_heartbeat){.session = SESSION, .lead = lead, .trail = START, .start = START, .messages = messages,
+                                       .sent_at = now, .interval_us = 10000, .address = {1, {'t'}}};
+}
+
+static void heartbeat_made(const struct lli_wire_heartbeat *heartbeat)
+{
+    rx_take(buffer, lli_wire_put_heartbeat(buffer, heartbeat));
+}
+
+static void send_many(int count)
+{
+    for (; count > 0; count--)
+        send_one(tx, "abc", now);
+}
+
+/* Everything the receiver wants sent; returns how many NAKs were among it. */
+static int control(struct lli_wire_nak *nak)
+{
+    struct lli_wire_header header;
+    struct lli_packet packet;
+    const uint8_t *body;
+    size_t size;
+    int naks = 0;
+
+    while (lli_rx_control(&rx, now, buffer, &packet)) {
+        assert_int_equal(packet.to->bytes[0], 't');
+        assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
+        if (header.type == LLI_WIRE_NAK) {
+            assert_true(lli_wire_get_nak(body, size, header.tag, nak));
+            naks++;
+        }
+    }
+    pull();
+    return naks;
+}
+
+static const struct llm_event *event_of(enum llm_event_kind kind)
+{
+    for (int i = 0; i < got.event_count; i++)
+        if (got.events[i].kind == kind)
+            return &got.events[i];
+    return NULL;
+}
+
+static void expect_messages(uint64_t first, uint64_t last)
+{
+    assert_int_equal(got.message_count, last - first + 1);
+    for (uint64_t number = first; number <= last; number++)
+        assert_int_equal(got.messages[number - first], number);
+    got.message_count = 0;
+}
+
+/* --------------------------------------------------------------------------------------------------- tests */
+
+static void a_young_session_is_received_from_its_first_packet(void **state)
+{
+    (void)state;
+    send_many(5);
+    carry(START + 2);
+    carry(START + 3);
+    assert_int_equal(got.message_count, 0);
+    heartbeat_due();
+    assert_int_equal(event_of(LLM_EVENT_SESSION_NEW)->first, 0);
+    assert_int_equal(got.message_count, 0);
+    carry(START);
+    carry(START + 1);
+    carry(START + 4);
+    expect_messages(0, 4);
+}
+
+static void an_old_session_is_received_from_what_is_held(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+
+    (void)state;
+    send_many(10);
+    carry(START + 6);
+    carry(START + 7);
+    heartbeat = heartbeat_now(START + 8, 8);
+    heartbeat_made(&heartbeat);
+    assert_int_equal(event_of(LLM_EVENT_SESSION_NEW)->first, 6);
+    carry(START + 8);
+    expect_messages(6, 8);
+    assert_null(event_of(LLM_EVENT_GAP));
+}
+
+static void loss_is_asked_for_at_once_and_delivered_in_order(void **state)
+{
+    struct lli_wire_nak nak;
+
+    (void)state;
+    heartbeat_due();
+    send_many(6);
+    carry(START);
+    carry(START + 3);
+    carry(START + 5);
+    expect_messages(0, 0);
+    assert_int_equal(control(&nak), 1);
+    assert_int_equal(nak.count, 2);
+    assert_int_equal(nak.ranges[0].first, (uint32_t)START + 1);
+    assert_int_equal(nak.ranges[0].count, 2);
+    assert_int_equal(nak.ranges[1].first, (uint32_t)START + 4);
+    assert_int_equal(control(&nak), 0);
+    now += 30 * US;
+    carry(START + 2);
+    carry(START + 1);
+    expect_messages(1, 3);
+    carry(START + 4);
+    expect_messages(4, 5);
+    assert_int_equal(counters.packets_recovered, 3);
+    carry(START + 4);
+    assert_int_equal(counters.packets_duplicate, 1);
+    assert_int_equal(reorder.used, 0);
+}
+
+static void a_heartbeat_tells_of_loss_at_the_tail(void **state)
+{
+    struct lli_wire_nak nak;
+
+    (void)state;
+    heartbeat_due();
+    send_many(2);
+    carry(START);
+    assert_int_equal(control(&nak), 0);
+    now += 50 * US;
+    heartbeat_due();
+    assert_int_equal(control(&nak), 1);
+    assert_int_equal(nak.ranges[0].first, (uint32_t)START + 1);
+}
+
+static void in_a_crowd_the_first_request_is_put_off_at_random(void **state)
+{
+    struct lli_wire_heartbeat heartbeat = heartbeat_now(START, 0);
+    struct lli_wire_nak nak;
+
+    (void)state;
+    heartbeat.receivers = 100;
+    heartbeat.rtt_ns = 100000;
+    heartbeat.flags = LLI_WIRE_HEARTBEAT_YOUNG;
+    heartbeat_made(&heartbeat);
+    send_many(2);
+    carry(START + 1);
+    assert_int_equal(control(&nak), 0);
+    now += 400 * US;
+    assert_int_equal(control(&nak), 1);
+    assert_int_equal(nak.ranges[0].first, (uint32_t)START);
+}
+
+static void a_confirmed_request_is_held_back(void **state)
+{
+    const struct lli_wire_reject pending = {.session = SESSION, .reason = LLI_WIRE_PENDING, .count = 1,
+                                            .ranges = {{(uint32_t)START, 1}}};
+    struct lli_wire_nak nak;
+
+    (void)state;
+    heartbeat_due();
+    send_many(2);
+    carry(START + 1);
+    rx_take(buffer, lli_wire_put_reject(buffer, &pending));
+    assert_int_equal(control(&nak), 0);
+    now += 200 * US;
+    assert_int_equal(control(&nak), 1);
+    assert_int_equal(counters.naks_held, 1);
+}
+
+static void what_is_gone_becomes_a_gap_with_its_messages(void **state)
+{
+    struct lli_wire_reject gone = {.session = SESSION, .trail = START + 4, .reason = LLI_WIRE_GONE};
+    struct lli_wire_nak nak;
+    const struct llm_event *gap;
+
+    (void)state;
+    heartbeat_due();
+    send_many(6);
+    carry(START);
+    carry(START + 4);
+    /* Nobody asked yet: such a reject is forged. */
+    rx_take(buffer, lli_wire_put_reject(buffer, &gone));
+    assert_null(event_of(LLM_EVENT_GAP));
+    (void)control(&nak);
+    gone.trail = START + 1000;
+    rx_take(buffer, lli_wire_put_reject(buffer, &gone));
+    assert_null(event_of(LLM_EVENT_GAP));
+    gone.trail = START + 4;
+    rx_take(buffer, lli_wire_put_reject(buffer, &gone));
+    gap = event_of(LLM_EVENT_GAP);
+    assert_int_equal(gap->reason, LLM_REASON_GONE);
+    assert_int_equal(gap->first, 1);
+    assert_int_equal(gap->last, 3);
+    assert_int_equal(gap->packets, 3);
+    assert_int_equal(got.messages[1], 4);
+    carry(START + 5);
+    assert_int_equal(got.messages[2], 5);
+    assert_int_equal(counters.messages_lost, 3);
+}
+
+static void what_is_not_repaired_in_time_is_given_up(void **state)
+{
+    const struct llm_event *gap;
+    struct lli_wire_nak nak;
+
+    (void)state;
+    heartbeat_due();
+    send_many(3);
+    carry(START);
+    carry(START + 2);
+    (void)control(&nak);
+    now += 199 * MS;
+    (void)control(&nak);
+    expect_messages(0, 0);
+    now += 1 * MS;
+    (void)control(&nak);
+    gap = event_of(LLM_EVENT_GAP);
+    assert_int_equal(gap->reason, LLM_REASON_TIMEOUT);
+    assert_int_equal(gap->first, 1);
+    assert_int_equal(gap->last, 1);
+    expect_messages(2, 2);
+}
+
+static void a_forged_heartbeat_makes_nothing_be_skipped(void **state)
+{
+    struct lli_wire_heartbeat forged;
+    struct lli_wire_nak nak;
+
+    (void)state;
+    heartbeat_due();
+    send_many(2);
+    carry(START);
+    forged = heartbeat_now(START + 50, 1000);
+    forged.trail = START + 49;
+    heartbeat_made(&forged);
+    (void)control(&nak);
+    now += 300 * MS;
+    heartbeat_due();
+    (void)control(&nak);
+    assert_null(event_of(LLM_EVENT_GAP));
+    carry(START + 1);
+    expect_messages(0, 1);
+    forged = heartbeat_now(START + 2, 2);
+    forged.session ^= (uint64_t)1 << 50;
+    heartbeat_made(&forged);
+    assert_int_equal(counters.control_foreign, 1);
+}
+
+static void packets_beyond_the_window_and_without_memory_are_counted(void **state)
+{
+    (void)state;
+    heartbeat_due();
+    send_many(100);
+    carry(START + WINDOW);
+    assert_int_equal(counters.window_overflow, 1);
+    for (lli_seq seq = START + 1; seq < START + WINDOW; seq++)
+        carry(seq);
+    assert_int_equal(counters.reorder_full, WINDOW - 1 - reorder.count);
+    carry(START);
+    assert_int_equal(got.message_count, 1 + reorder.count);
+    assert_int_equal(reorder.used, 0);
+}
+
+static void silence_is_told_once_then_the_end_and_words_again_resume(void **state)
+{
+    struct lli_wire_nak nak;
+
+    (void)state;
+    heartbeat_due();
+    now += 500 * MS;
+    (void)control(&nak);
+    assert_non_null(event_of(LLM_EVENT_HEARTBEAT_LOST));
+    heartbeat_due();
+    assert_non_null(event_of(LLM_EVENT_RESUMED));
+    memset(&got, 0, sizeof got);
+    now += 500 * MS;
+    (void)control(&nak);
+    now += 500 * MS;
+    (void)control(&nak);
+    assert_int_equal(got.event_count, 2);
+    assert_int_equal(got.events[0].kind, LLM_EVENT_HEARTBEAT_LOST);
+    assert_int_equal(got.events[1].kind, LLM_EVENT_SESSION_END);
+    assert_int_equal(got.events[1].reason, LLM_REASON_TIMEOUT);
+}
+
+static void the_end_comes_after_everything_before_it(void **state)
+{
+    struct lli_wire_nak nak;
+
+    (void)state;
+    heartbeat_due();
+    send_many(2);
+    carry(START + 1);
+    lli_tx_end(tx, now);
+    heartbeat_due();
+    assert_null(event_of(LLM_EVENT_SESSION_END));
+    (void)control(&nak);
+    carry(START);
+    expect_messages(0, 1);
+    assert_int_equal(event_of(LLM_EVENT_SESSION_END)->reason, LLM_REASON_CLOSED);
+    assert_int_equal(event_of(LLM_EVENT_SESSION_END)->first, 2);
+    carry(START + 1);
+    assert_int_equal(counters.packets_stale, 1);
+}
+
+static void a_refused_session_drops_its_packets(void **state)
+{
+    (void)state;
+    heartbeat_due();
+    lli_rx_refuse(&rx);
+    send_many(3);
+    carry(START);
+    carry(START + 2);
+    assert_int_equal(got.message_count, 0);
+    assert_int_equal(counters.packets_stale, 2);
+    assert_int_equal(reorder.used, 0);
+}
+
+/* Random loss, repetition and order, then repairs: all messages once and in order, at every wrap. */
+static void shuffled_packets_are_delivered_once_and_in_order(void **state)
+{
+    uint64_t random = 5;
+    struct lli_wire_nak nak;
+    lli_seq first, next;
+
+    (void)state;
+    (void)down(NULL);
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        (void)up(NULL);
+        tx->sent = tx->history.trail = tx->history.next = tx->config.history.start =
+            seed % 2 ? BEFORE_WRAP_33 : ((lli_seq)2 << 32) - 20;
+        heartbeat_due();
+        first = next = tx->sent;
+        for (int round = 0; round < 300 || rx.gap.next < next; round++) {
+            assert_true(round < 3000);
+            now += 60 * US;
+            if (round < 300 && next - rx.gap.next < WINDOW / 2) {
+                send_many(1);
+                next++;
+            }
+            for (int i = 0; i < 2; i++)
+                if (next > first && chance(&random, 60))
+                    carry(next - 1 - lli_min(below(&random, 20), next - 1 - first));
+            heartbeat_due();
+            if (control(&nak) > 0)
+                for (uint16_t range = 0; range < nak.count; range++)
+                    for (uint32_t i = 0; i < nak.ranges[range].count; i++)
+                        if (chance(&random, 50))
+                            carry(lli_seq_extend(next, nak.ranges[range].first + i));
+        }
+        expect_messages(0, next - first - 1);
+        assert_null(event_of(LLM_EVENT_GAP));
+        assert_int_equal(counters.data_malformed, 0);
+        (void)down(NULL);
+    }
+    (void)up(NULL);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, up, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_young_session_is_received_from_its_first_packet),
+        T(an_old_session_is_received_from_what_is_held),
+        T(loss_is_asked_for_at_once_and_delivered_in_order),
+        T(a_heartbeat_tells_of_loss_at_the_tail),
+        T(in_a_crowd_the_first_request_is_put_off_at_random),
+        T(a_confirmed_request_is_held_back),
+        T(what_is_gone_becomes_a_gap_with_its_messages),
+        T(what_is_not_repaired_in_time_is_given_up),
+        T(a_forged_heartbeat_makes_nothing_be_skipped),
+        T(packets_beyond_the_window_and_without_memory_are_counted),
+        T(silence_is_told_once_then_the_end_and_words_again_resume),
+        T(the_end_comes_after_everything_before_it),
+        T(a_refused_session_drops_its_packets),
+        T(shuffled_packets_are_delivered_once_and_in_order),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

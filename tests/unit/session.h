@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A transmitter's session and a receiver's, with packets carried between them by hand and time as a number. */
+#ifndef TESTS_SESSION_H
+#define TESTS_SESSION_H
+
+#include "unit.h"
+
+#include "rx_session.h"
+#include "tx_session.h"
+
+#define US ((lli_ns)1000)
+#define MS ((lli_ns)1000000)
+#define SESSION UINT64_C(0x1122334455667788)
+#define RECEIVER UINT64_C(0x99aabbccddeeff01)
+#define START (((lli_seq)1 << 32) + 1000)
+
+enum { PACKET_MAX = 256, WINDOW = 64, HISTORY = 128 };
+
+struct transmitter {
+    struct lli_tx tx;
+    uint8_t *memory;
+};
+
+static inline struct lli_tx_config tx_config(void)
+{
+    return (struct lli_tx_config){
+        .session = SESSION,
+        .history = {.bytes = HISTORY * PACKET_MAX, .packets = HISTORY, .packet_max = PACKET_MAX, .align = 64, .start = START},
+        .receivers_max = 16,
+        .topics_max = 8,
+        .nak_receivers_immediate = 8,
+        .repair_percent = 50,
+        .repair_bytes_per_s = 1 << 20,
+        .repair_linger = 20 * US,
+        .heartbeat_min = 50 * US,
+        .heartbeat_max = 100 * MS,
+        .heartbeat_busy = 10 * MS,
+        .status = 100 * MS,
+        .address = {.size = 1, .bytes = {'t'}},
+    };
+}
+
+static inline void transmitter_make(struct transmitter *transmitter, const struct lli_tx_config *config, lli_ns now)
+{
+    struct lli_arena arena = {.memory = NULL};
+
+    lli_tx_init(&transmitter->tx, config, &arena, now);
+    arena_fill(&arena);
+    transmitter->memory = arena.memory;
+    lli_tx_init(&transmitter->tx, config, &arena, now);
+}
+
+/* A message in a packet of its own, sealed and not sent. */
+static inline void pack_one(struct lli_tx *tx, const char *text)
+{
+    const struct lli_pack_topic topic = {.id = 0};
+    const struct iovec piece = {(void *)(uintptr_t)text, strlen(text)};
+
+    assert_true(lli_pack_message(&tx->pack, &topic, &piece, (uint32_t)strlen(text), lli_tx_busy(tx)));
+    lli_pack_flush(&tx->pack);
+}
+
+static inline void send_one(struct lli_tx *tx, const char *text, lli_ns now)
+{
+    pack_one(tx, text);
+    lli_tx_sent(tx, 1, now);
+    lli_tx_reaped(tx);
+}
+
+static inline void tx_take(struct lli_tx *tx, const uint8_t *packet, size_t size, lli_ns now)
+{
+    uint8_t *copy = exact_copy(packet, size);
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t body_size;
+
+    assert_int_equal(lli_wire_get_header(copy, size, &header, &body, &body_size), LLI_WIRE_OK);
+    lli_tx_input(tx, &header, body, body_size, now);
+    free(copy);
+}
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "topics.h"
+
+enum { LIMIT = 8 };
+
+static uint8_t *topics_make(struct lli_topics *topics)
+{
+    struct lli_arena arena = {.memory = NULL};
+
+    lli_topics_init(topics, LIMIT, &arena);
+    arena_fill(&arena);
+    lli_topics_init(topics, LIMIT, &arena);
+    return arena.memory;
+}
+
+static bool add(struct lli_topics *topics, uint32_t id, const char *name)
+{
+    return lli_topics_add(topics, id, (const uint8_t *)name, strlen(name));
+}
+
+static void names_are_kept_by_number(void **state)
+{
+    struct lli_topics topics;
+    uint8_t *memory = topics_make(&topics);
+
+    (void)state;
+    assert_string_equal(lli_topics_name(&topics, 0), "");
+    assert_true(add(&topics, 0, "prices"));
+    assert_true(add(&topics, 1, "orders"));
+    assert_string_equal(lli_topics_name(&topics, 0), "prices");
+    assert_string_equal(lli_topics_name(&topics, 1), "orders");
+    assert_string_equal(lli_topics_name(&topics, LIMIT), "");
+    assert_string_equal(lli_topics_name(&topics, UINT32_MAX), "");
+    free(memory);
+}
+
+static void a_known_name_is_not_replaced_and_an_empty_one_not_taken(void **state)
+{
+    struct lli_topics topics;
+    uint8_t *memory = topics_make(&topics);
+
+    (void)state;
+    assert_true(add(&topics, 3, "first"));
+    assert_false(add(&topics, 3, "second"));
+    assert_false(add(&topics, 4, ""));
+    assert_false(add(&topics, LIMIT, "beyond"));
+    assert_string_equal(lli_topics_name(&topics, 3), "first");
+    free(memory);
+}
+
+static void known_counts_those_without_a_hole_before(void **state)
+{
+    struct lli_topics topics;
+    uint8_t *memory = topics_make(&topics);
+
+    (void)state;
+    (void)add(&topics, 1, "b");
+    assert_int_equal(topics.known, 0);
+    (void)add(&topics, 0, "a");
+    assert_int_equal(topics.known, 2);
+    for (uint32_t id = 2; id < LIMIT; id++)
+        (void)add(&topics, id, "c");
+    assert_int_equal(topics.known, LIMIT);
+    free(memory);
+}
+
+static void a_name_that_does_not_fit_is_not_taken(void **state)
+{
+    struct lli_topics topics;
+    uint8_t *memory = topics_make(&topics);
+    uint8_t name[255];
+    uint32_t id = 0;
+
+    (void)state;
+    memset(name, 'n', sizeof name);
+    while (id < LIMIT && lli_topics_add(&topics, id, name, sizeof name))
+        id++;
+    assert_int_equal(id, (LIMIT * LLI_TOPICS_NAME_MEAN + 256) / 256);
+    assert_true(topics.text_used <= topics.text_size);
+    assert_int_equal(topics.known, id);
+    free(memory);
+}
+
+static void a_name_with_a_zero_byte_ends_there(void **state)
+{
+    struct lli_topics topics;
+    uint8_t *memory = topics_make(&topics);
+
+    (void)state;
+    assert_true(lli_topics_add(&topics, 0, (const uint8_t *)"ab\0cd", 5));
+    assert_true(add(&topics, 1, "next"));
+    assert_string_equal(lli_topics_name(&topics, 0), "ab");
+    assert_string_equal(lli_topics_name(&topics, 1), "next");
+    free(memory);
+}
+
+static void a_reset_forgets_names_and_flags(void **state)
+{
+    struct lli_topics topics;
+    uint8_t *memory = topics_make(&topics);
+
+    (void)state;
+    (void)add(&topics, 0, "a");
+    (void)add(&topics, LIMIT - 1, "z");
+    topics.flags[LIMIT - 1] = LLI_TOPICS_REFUSED;
+    assert_true(lli_topics_is_refused(&topics, LIMIT - 1));
+    assert_false(lli_topics_is_refused(&topics, 0));
+    assert_false(lli_topics_is_refused(&topics, LIMIT));
+    lli_topics_reset(&topics);
+    assert_int_equal(topics.known, 0);
+    assert_string_equal(lli_topics_name(&topics, 0), "");
+    assert_string_equal(lli_topics_name(&topics, LIMIT - 1), "");
+    assert_false(lli_topics_is_refused(&topics, LIMIT - 1));
+    assert_true(add(&topics, 0, "other"));
+    free(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_kept_by_number),
+        cmocka_unit_test(a_known_name_is_not_replaced_and_an_empty_one_not_taken),
+        cmocka_unit_test(known_counts_those_without_a_hole_before),
+        cmocka_unit_test(a_name_that_does_not_fit_is_not_taken),
+        cmocka_unit_test(a_name_with_a_zero_byte_ends_there),
+        cmocka_unit_test(a_reset_forgets_names_and_flags),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session.h"
+
+#include <llm/llm.h>
+
+static struct transmitter t;
+static struct lli_tx *const tx = &t.tx;
+static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
+
+static int up(void **state)
+{
+    const struct lli_tx_config config = tx_config();
+
+    (void)state;
+    transmitter_make(&t, &config, 10 * MS);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    free(t.memory);
+    return 0;
+}
+
+/* The next control packet, which must be of this type; its body is read into a packet of that type. */
+static const struct lli_wire_address *expect_control(lli_ns now, uint8_t type, void *out)
+{
+    struct lli_wire_header header;
+    struct lli_packet packet;
+    const uint8_t *body;
+    size_t size;
+
+    assert_true(lli_tx_control(tx, now, buffer, sizeof buffer, &packet));
+    assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
+    assert_int_equal(header.type, type);
+    if (type == LLI_WIRE_HEARTBEAT)
+        assert_true(lli_wire_get_heartbeat(body, size, header.tag, out));
+    else
+        assert_true(lli_wire_get_reject(body, size, header.tag, out));
+    return packet.to;
+}
+
+static void expect_no_control(lli_ns now)
+{
+    struct lli_packet packet;
+
+    assert_false(lli_tx_control(tx, now, buffer, sizeof buffer, &packet));
+}
+
+static void nak(uint64_t receiver, uint32_t first, uint32_t count, lli_ns now)
+{
+    const struct lli_wire_nak packet = {.session = SESSION, .receiver = receiver, .address = {1, {'a'}}, .count = 1,
+                                        .ranges = {{first, count}}};
+
+    tx_take(tx, buffer, lli_wire_put_nak(buffer, &packet), now);
+}
+
+static void status(uint64_t receiver, lli_seq next, uint64_t echo, uint32_t hold_ns, uint8_t flags, lli_ns now)
+{
+    const struct lli_wire_status packet = {.session = SESSION, .receiver = receiver, .next = next, .highest = next,
+                                           .echo = echo, .hold_ns = hold_ns, .flags = flags, .address = {1, {'a'}}};
+
+    tx_take(tx, buffer, lli_wire_put_status(buffer, &packet), now);
+}
+
+static int repairs(lli_ns now, bool to_group)
+{
+    struct lli_packet packet;
+    int count = 0;
+
+    for (; lli_tx_repair(tx, now, &packet); count++) {
+        assert_int_equal(packet.to == NULL, to_group);
+        lli_tx_repaired(tx, now);
+    }
+    return count;
+}
+
+static void the_first_heartbeat_is_due_at_once_and_tells_a_young_session(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+
+    (void)state;
+    assert_true(lli_tx_deadline(tx) <= 10 * MS);
+    assert_null(expect_control(10 * MS, LLI_WIRE_HEARTBEAT, &heartbeat));
+    assert_int_equal(heartbeat.session, SESSION);
+    assert_int_equal(heartbeat.lead, START);
+    assert_int_equal(heartbeat.trail, START);
+    assert_int_equal(heartbeat.start, START);
+    assert_int_equal(heartbeat.messages, 0);
+    assert_int_equal(heartbeat.flags, LLI_WIRE_HEARTBEAT_YOUNG);
+    assert_int_equal(heartbeat.rtt_ns, LLI_TX_RTT_UNKNOWN);
+    assert_int_equal(heartbeat.address.bytes[0], 't');
+    (void)expect_control(10 * MS + LLI_TX_YOUNG, LLI_WIRE_HEARTBEAT, &heartbeat);
+    assert_int_equal(heartbeat.flags, 0);
+}
+
+static void idle_heartbeats_double_their_distance(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+    lli_ns now = 10 * MS, distance = 50 * US;
+
+    (void)state;
+    (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
+    for (int i = 0; i < 14; i++) {
+        distance = lli_min(2 * distance, 100 * MS);
+        expect_no_control(now + distance - 1);
+        now += distance;
+        (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
+        assert_true(heartbeat.interval_us * US >= distance / 2);
+    }
+}
+
+static void a_heartbeat_follows_the_last_packet_soon(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+    lli_ns now = 500 * MS;
+
+    (void)state;
+    (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
+    send_one(tx, "a", now += 5 * MS);
+    expect_no_control(now + 49 * US);
+    (void)expect_control(now + 50 * US, LLI_WIRE_HEARTBEAT, &heartbeat);
+    assert_int_equal(heartbeat.lead, START + 1);
+    assert_int_equal(heartbeat.messages, 1);
+}
+
+static void while_data_flows_heartbeats_are_few(void **state)
+{
+    struct lli_packet packet;
+    int heartbeats = 0;
+
+    (void)state;
+    for (lli_ns now = 10 * MS; now < 1010 * MS; now += 20 * US) {
+        send_one(tx, "a", now);
+        while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
+            heartbeats++;
+    }
+    assert_true(heartbeats >= 90 && heartbeats <= 102);
+}
+
+static void a_heartbeat_tells_only_of_what_the_transport_took(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+
+    (void)state;
+    pack_one(tx, "a");
+    pack_one(tx, "b");
+    lli_tx_sent(tx, 1, 10 * MS);
+    (void)expect_control(20 * MS, LLI_WIRE_HEARTBEAT, &heartbeat);
+    assert_int_equal(heartbeat.lead, START + 1);
+    assert_int_equal(heartbeat.messages, 1);
+}
+
+static void a_lost_packet_is_repaired_to_the_one_that_asks(void **state)
+{
+    struct lli_packet packet;
+
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        send_one(tx, "abc", 11 * MS);
+    nak(1, (uint32_t)START + 2, 2, 12 * MS);
+    assert_int_equal(lli_tx_deadline(tx) <= 12 * MS, 1);
+    assert_true(lli_tx_repair(tx, 12 * MS, &packet));
+    assert_memory_equal(packet.data, lli_history_packet(&tx->history, START + 2), packet.size);
+    assert_int_equal(packet.to->bytes[0], 'a');
+    assert_int_equal(repairs(12 * MS, false), 2);
+    assert_int_equal(tx->counters.packets_repaired, 2);
+    assert_int_equal(tx->members.count, 1);
+    /* It asks again too soon. */
+    nak(1, (uint32_t)START + 2, 2, 12 * MS + 10 * US);
+    assert_int_equal(repairs(12 * MS + 10 * US, false), 0);
+    assert_int_equal(tx->counters.nak_packets_ignored, 2);
+}
+
+static void two_that_ask_get_one_repair_for_the_group(void **state)
+{
+    (void)state;
+    send_one(tx, "abc", 11 * MS);
+    nak(1, (uint32_t)START, 1, 12 * MS);
+    nak(2, (uint32_t)START, 1, 12 * MS);
+    assert_int_equal(repairs(12 * MS, true), 1);
+    assert_int_equal(tx->counters.repairs_multicast, 1);
+}
+
+static void forged_requests_for_what_was_never_sent_do_nothing(void **state)
+{
+    (void)state;
+    send_one(tx, "abc", 11 * MS);
+    pack_one(tx, "unsent");
+    nak(1, (uint32_t)START + 1, UINT32_MAX, 12 * MS);
+    nak(1, (uint32_t)START + 1000, 5, 12 * MS);
+    assert_int_equal(repairs(12 * MS, false), 0);
+    assert_true(tx->counters.nak_packets_beyond > 5);
+    nak(1, (uint32_t)START, 1000, 12 * MS);
+    assert_int_equal(repairs(12 * MS, false), 1);
+}
+
+static void what_is_gone_is_rejected_to_the_one_that_asks(void **state)
+{
+    struct lli_wire_reject reject;
+    const struct lli_wire_address *to;
+
+    (void)state;
+    for (int i = 0; i < 2 * HISTORY; i++)
+        send_one(tx, "abc", 11 * MS);
+    nak(1, (uint32_t)START + 3, 4, 12 * MS);
+    to = expect_control(12 * MS, LLI_WIRE_REJECT, &reject);
+    assert_int_equal(to->bytes[0], 'a');
+    assert_int_equal(reject.reason, LLI_WIRE_GONE);
+    assert_int_equal(reject.trail, tx->history.trail);
+    assert_int_equal(reject.count, 1);
+    assert_int_equal(reject.ranges[0].first, (uint32_t)START + 3);
+    assert_int_equal(reject.ranges[0].count, 4);
+    assert_int_equal(tx->counters.nak_packets, 4);
+    assert_int_equal(tx->counters.nak_packets_gone, 4);
+    assert_int_equal(repairs(12 * MS, false), 0);
+}
+
+static void repairs_stay_within_their_budget(void **state)
+{
+    int sent = 0;
+
+    (void)state;
+    tx->repair_pacer.tokens = 0;
+    tx->repair_pacer.burst = PACKET_MAX;
+    for (int i = 0; i < 100; i++)
+        send_one(tx, "0123456789012345678901234567890123456789", 11 * MS);
+    tx->repair_pacer.tokens = 0;
+    tx->repair_pacer.filled_at = 11 * MS;
+    for (lli_ns now = 11 * MS; now < 61 * MS; now += 100 * US) {
+        nak(1, (uint32_t)START, 100, now);
+        sent += repairs(now, false);
+    }
+    /* 1 MiB a second for 50 ms, and one packet beyond it. */
+    assert_true(sent * 57 <= 52429 + 57 && sent * 57 > 40000);
+}
+
+static void a_crowd_is_told_that_repairs_are_under_way(void **state)
+{
+    struct lli_wire_reject reject;
+
+    (void)state;
+    for (uint64_t receiver = 1; receiver <= 9; receiver++)
+        status(receiver, START, 0, 0, 0, 11 * MS);
+    send_one(tx, "abc", 11 * MS);
+    tx->repair_pacer.tokens = 0;
+    nak(1, (uint32_t)START, 1, 11 * MS);
+    assert_null(expect_control(11 * MS, LLI_WIRE_REJECT, &reject));
+    assert_int_equal(reject.reason, LLI_WIRE_PENDING);
+    assert_int_equal(reject.ranges[0].first, (uint32_t)START);
+}
+
+static void the_round_trip_is_measured_without_the_receivers_hold(void **state)
+{
+    (void)state;
+    status(1, START, 20 * MS, 300000, 0, 21 * MS);
+    assert_int_equal(tx->rtt, 700 * US);
+    status(1, START, 20 * MS, 0, 0, 20 * MS + 1500 * US);
+    assert_int_equal(tx->rtt, (700 * US * 7 + 1500 * US) / 8);
+    /* Echoes of the future, of another session's time, or held longer than they took say nothing. */
+    status(1, START, 900 * MS, 0, 0, 22 * MS);
+    status(1, START, 1 * MS, 0, 0, 22 * MS);
+    status(1, START, 22 * MS, 2000, 0, 22 * MS + 1);
+    assert_int_equal(tx->rtt, (700 * US * 7 + 1500 * US) / 8);
+}
+
+static void receivers_come_leave_and_are_forgotten(void **state)
+{
+    struct lli_packet packet;
+
+    (void)state;
+    status(1, START, 0, 0, 0, 11 * MS);
+    status(2, START, 0, 0, 0, 11 * MS);
+    status(0, START, 0, 0, 0, 11 * MS);
+    assert_int_equal(tx->members.count, 2);
+    assert_int_equal(tx->counters.receivers_refused, 1);
+    status(1, START, 0, 0, LLI_WIRE_STATUS_LEAVING, 12 * MS);
+    assert_int_equal(tx->members.count, 1);
+    assert_int_equal(tx->counters.receivers_left, 1);
+    status(2, START, 0, 0, 0, 150 * MS);
+    while (lli_tx_control(tx, 1100 * MS, buffer, sizeof buffer, &packet))
+        assert_int_equal(tx->members.count, 1);
+    while (lli_tx_control(tx, 1250 * MS, buffer, sizeof buffer, &packet))
+        continue;
+    assert_int_equal(tx->members.count, 0);
+    assert_int_equal(tx->counters.receivers_lost, 1);
+}
+
+static void a_query_is_answered_with_names_to_the_one_that_asks(void **state)
+{
+    const struct lli_wire_query query = {.session = SESSION, .receiver = 1, .first = 1, .address = {1, {'q'}}};
+    struct lli_wire_header header;
+    struct lli_wire_topics topics;
+    struct lli_reader names;
+    struct lli_packet packet;
+    const uint8_t *body;
+    size_t size;
+    uint32_t id;
+
+    (void)state;
+    assert_int_equal(lli_tx_topic_add(tx, "zero", &id), LLM_OK);
+    assert_int_equal(lli_tx_topic_add(tx, "one", &id), LLM_OK);
+    assert_int_equal(id, 1);
+    tx_take(tx, buffer, lli_wire_put_query(buffer, &query), 11 * MS);
+    assert_true(lli_tx_control(tx, 11 * MS, buffer, sizeof buffer, &packet));
+    assert_int_equal(packet.to->bytes[0], 'q');
+    assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
+    assert_true(lli_wire_get_topics(body, size, header.tag, &topics, &names));
+    assert_int_equal(topics.total, 2);
+    assert_int_equal(topics.first, 1);
+    assert_int_equal(topics.count, 1);
+    assert_int_equal(lli_read_u8(&names), 3);
+    assert_memory_equal(lli_read_bytes(&names, 3), "one", 3);
+    for (int i = 2; i < 8; i++)
+        assert_int_equal(lli_tx_topic_add(tx, "more", &id), LLM_OK);
+    assert_int_equal(lli_tx_topic_add(tx, "ninth", &id), LLM_ELIMIT);
+}
+
+static void control_of_another_session_is_counted_and_dropped(void **state)
+{
+    struct lli_wire_nak packet = {.session = SESSION ^ (uint64_t)1 << 40, .receiver = 1, .count = 1, .ranges = {{0, 1}}};
+
+    (void)state;
+    tx_take(tx, buffer, lli_wire_put_nak(buffer, &packet), 11 * MS);
+    assert_int_equal(tx->counters.control_foreign, 1);
+    packet.session = SESSION;
+    tx_take(tx, buffer, lli_wire_put_nak(buffer, &packet) - 1, 11 * MS);
+    assert_int_equal(tx->counters.control_malformed, 1);
+    assert_int_equal(tx->members.count, 0);
+    assert_int_equal(tx->counters.naks_received, 0);
+}
+
+static void more_answers_than_can_wait_are_dropped_and_counted(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * HISTORY; i++)
+        send_one(tx, "abc", 11 * MS);
+    for (int i = 0; i < LLI_TX_ANSWERS + 3; i++)
+        nak(1, (uint32_t)START, 1, 12 * MS);
+    assert_int_equal(tx->counters.answers_dropped, 3);
+}
+
+static void the_end_is_told_right_behind_the_last_packet(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+
+    (void)state;
+    (void)expect_control(10 * MS, LLI_WIRE_HEARTBEAT, &heartbeat);
+    pack_one(tx, "last");
+    lli_tx_end(tx, 11 * MS);
+    lli_tx_sent(tx, 1, 11 * MS);
+    (void)expect_control(11 * MS, LLI_WIRE_HEARTBEAT, &heartbeat);
+    assert_true(heartbeat.flags & LLI_WIRE_HEARTBEAT_END);
+    assert_int_equal(heartbeat.lead, START + 1);
+}
+
+static void it_is_drained_when_all_known_receivers_have_everything(void **state)
+{
+    struct lli_packet packet;
+    lli_ns now = 11 * MS;
+
+    (void)state;
+    status(1, START, 0, 0, 0, now);
+    send_one(tx, "a", now);
+    lli_tx_end(tx, now);
+    for (int i = 0; i < 100; i++)
+        (void)lli_tx_control(tx, now += MS, buffer, sizeof buffer, &packet);
+    assert_false(lli_tx_drained(tx));
+    status(1, START, 0, 0, LLI_WIRE_STATUS_DONE, now); /* says so, but has not */
+    assert_false(lli_tx_drained(tx));
+    status(1, START + 1, 0, 0, LLI_WIRE_STATUS_DONE, now);
+    assert_true(lli_tx_drained(tx));
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, up, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(the_first_heartbeat_is_due_at_once_and_tells_a_young_session),
+        T(idle_heartbeats_double_their_distance),
+        T(a_heartbeat_follows_the_last_packet_soon),
+        T(while_data_flows_heartbeats_are_few),
+        T(a_heartbeat_tells_only_of_what_the_transport_took),
+        T(a_lost_packet_is_repaired_to_the_one_that_asks),
+        T(two_that_ask_get_one_repair_for_the_group),
+        T(forged_requests_for_what_was_never_sent_do_nothing),
+        T(what_is_gone_is_rejected_to_the_one_that_asks),
+        T(repairs_stay_within_their_budget),
+        T(a_crowd_is_told_that_repairs_are_under_way),
+        T(the_round_trip_is_measured_without_the_receivers_hold),
+        T(receivers_come_leave_and_are_forgotten),
+        T(a_query_is_answered_with_names_to_the_one_that_asks),
+        T(control_of_another_session_is_counted_and_dropped),
+        T(more_answers_than_can_wait_are_dropped_and_counted),
+        T(the_end_is_told_right_behind_the_last_packet),
+        T(it_is_drained_when_all_known_receivers_have_everything),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,671 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The codec against docs/protocol.md, whose test vectors wire_vectors.h has. `wire --print` prints them the way the document
+ * quotes them.
+ */
+#include "unit.h"
+
+#include <stdio.h>
+
+#include "pack.h"
+#include "unpack.h"
+#include "wire.h"
+#include "wire_vectors.h"
+
+#define SESSION UINT64_C(0x1122334455667788)
+#define RECEIVER UINT64_C(0x99aabbccddeeff01)
+#define LEAD UINT64_C(0x0000000201020304)
+#define NUMBER UINT64_C(0x00000000000a0b0c)
+
+static size_t hex_bytes(const char *hex, uint8_t *bytes)
+{
+    size_t size = 0;
+    unsigned value;
+    int used;
+
+    while (sscanf(hex, "%2x%n", &value, &used) == 1) {
+        bytes[size++] = (uint8_t)value;
+        hex += used;
+    }
+    return size;
+}
+
+static size_t vector_bytes(const struct vector *vector, uint8_t bytes[VECTOR_MAX])
+{
+    size_t size = 0;
+
+    for (const struct field *field = vector->fields; field->hex != NULL; field++)
+        size += hex_bytes(field->hex, bytes + size);
+    return size;
+}
+
+static void vectors_print(void)
+{
+    for (int i = 0; i < VECTORS; i++) {
+        uint8_t bytes[VECTOR_MAX];
+        size_t at = 0;
+
+        printf("%s (%zu bytes)\n\n", vectors[i]->name, vector_bytes(vectors[i], bytes));
+        for (const struct field *field = vectors[i]->fields; field->hex != NULL; field++) {
+            printf("    %04zx  %-28s %s\n", at, field->hex, field->text);
+            at += hex_bytes(field->hex, bytes);
+        }
+        printf("\n");
+    }
+}
+
+static void expect_vector(const struct vector *vector, const uint8_t *packet, size_t size)
+{
+    uint8_t bytes[VECTOR_MAX];
+    size_t expected = vector_bytes(vector, bytes);
+
+    if (size != expected)
+        fail_msg("%s: %zu bytes, expected %zu", vector->name, size, expected);
+    for (size_t at = 0; at < size; at++)
+        if (packet[at] != bytes[at])
+            fail_msg("%s: byte %zu is %02x, expected %02x", vector->name, at, packet[at], bytes[at]);
+}
+
+/* ------------------------------------------------------------------------------------------- what they mean */
+
+static const struct lli_wire_heartbeat heartbeat_value = {
+    .session = SESSION,
+    .lead = LEAD,
+    .trail = LEAD - 4,
+    .start = LEAD - 20,
+    .messages = NUMBER,
+    .sent_at = 123456789,
+    .interval_us = 10000,
+    .rtt_ns = 50000,
+    .receivers = 3,
+    .topics = 2,
+    .flags = LLI_WIRE_HEARTBEAT_END | LLI_WIRE_HEARTBEAT_YOUNG,
+    .address = ADDRESS_VALUE,
+};
+
+static const struct lli_wire_nak nak_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .address = ADDRESS_VALUE,
+    .count = 2,
+    .ranges = {{0xfffffffe, 3}, {16, 1}},
+};
+
+static const struct lli_wire_reject reject_value = {
+    .session = SESSION, .trail = LEAD - 4, .reason = LLI_WIRE_GONE, .count = 1, .ranges = {{0x010202f0, 4}}};
+
+static const struct lli_wire_status status_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .next = LEAD - 2,
+    .highest = LEAD,
+    .echo = 123456789,
+    .hold_ns = 1000,
+    .lost_packets = 5,
+    .naks = 6,
+    .dropped = 7,
+    .window_free = 16384,
+    .flags = LLI_WIRE_STATUS_DONE,
+    .address = ADDRESS_VALUE,
+};
+
+static const struct lli_wire_topics topics_value = {.session = SESSION, .total = 3, .first = 1, .count = 2};
+static const struct lli_wire_query query_value = {.session = SESSION, .receiver = RECEIVER, .first = 1, .address = ADDRESS_VALUE};
+
+/* A packetizer over a history of its own. */
+struct packer {
+    struct lli_history history;
+    struct lli_pack pack;
+    uint8_t *memory;
+};
+
+static void packer_make(struct packer *packer, uint32_t packet_max, lli_seq start)
+{
+    const struct lli_history_config config = {
+        .bytes = 64 * lli_round_up(packet_max, 64), .packets = 64, .packet_max = packet_max, .align = 64, .start = start};
+    struct lli_arena arena = {.memory = NULL};
+
+    lli_history_init(&packer->history, &config, &arena);
+    arena_fill(&arena);
+    packer->memory = arena.memory;
+    lli_history_init(&packer->history, &config, &arena);
+    lli_pack_init(&packer->pack, &packer->history, (uint32_t)SESSION);
+}
+
+static void packer_send(struct packer *packer, uint32_t topic, const char *text, size_t size)
+{
+    const struct lli_pack_topic to = {.id = topic};
+    const struct iovec piece = {(void *)(uintptr_t)text, size};
+
+    assert_true(lli_pack_message(&packer->pack, &to, &piece, (uint32_t)size, packer->history.next));
+}
+
+/* ------------------------------------------------------------------------------------------------ encoding */
+
+static void control_packets_are_written_as_specified(void **state)
+{
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+    size_t used = LLI_WIRE_TOPICS_HEAD;
+
+    (void)state;
+    expect_vector(&heartbeat_vector, packet, lli_wire_put_heartbeat(packet, &heartbeat_value));
+    expect_vector(&nak_vector, packet, lli_wire_put_nak(packet, &nak_value));
+    expect_vector(&reject_vector, packet, lli_wire_put_reject(packet, &reject_value));
+    expect_vector(&status_vector, packet, lli_wire_put_status(packet, &status_value));
+    expect_vector(&query_vector, packet, lli_wire_put_query(packet, &query_value));
+    used = lli_wire_add_topic(packet, used, sizeof packet, "px", 2);
+    used = lli_wire_add_topic(packet, used, sizeof packet, "qty", 3);
+    assert_int_equal(lli_wire_put_topics(packet, &topics_value), LLI_WIRE_TOPICS_HEAD);
+    expect_vector(&topics_vector, packet, used);
+}
+
+static void data_packets_are_written_as_specified(void **state)
+{
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 1472, LEAD);
+    packer.pack.number = NUMBER;
+    assert_true(lli_pack_announce(&packer.pack, 1, "px", 2, LEAD));
+    packer_send(&packer, 1, "hey", 3);
+    packer_send(&packer, 1, "", 0);
+    lli_pack_flush(&packer.pack);
+    expect_vector(&data_vector, lli_history_packet(&packer.history, LEAD), lli_history_slot(&packer.history, LEAD)->size);
+    free(packer.memory);
+}
+
+static void a_continued_packet_says_where_its_first_frame_starts(void **state)
+{
+    struct packer packer;
+
+    (void)state;
+    /* 16 bytes of header and 1 of the frame: 47 of the 49 fit. */
+    packer_make(&packer, 64, LEAD);
+    packer.pack.number = NUMBER + 1;
+    packer_send(&packer, 0, "01234567890123456789012345678901234567890123456XY", 49);
+    packer_send(&packer, 0, "z", 1);
+    lli_pack_flush(&packer.pack);
+    expect_vector(&continued_vector, lli_history_packet(&packer.history, LEAD + 1),
+                  lli_history_slot(&packer.history, LEAD + 1)->size);
+    free(packer.memory);
+}
+
+static void names_are_added_to_a_topics_packet_while_they_fit(void **state)
+{
+    uint8_t packet[LLI_WIRE_TOPICS_HEAD + 6];
+    size_t used = lli_wire_add_topic(packet, LLI_WIRE_TOPICS_HEAD, sizeof packet, "ab", 2);
+
+    (void)state;
+    assert_int_equal(used, LLI_WIRE_TOPICS_HEAD + 3);
+    assert_int_equal(lli_wire_add_topic(packet, used, sizeof packet, "cde", 3), 0);
+    assert_int_equal(lli_wire_add_topic(packet, used, sizeof packet, "cd", 2), sizeof packet);
+}
+
+static void the_largest_control_packets_fit_their_bound(void **state)
+{
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+    struct lli_wire_nak nak = nak_value;
+    struct lli_wire_reject reject = reject_value;
+
+    (void)state;
+    nak.count = reject.count = LLI_WIRE_RANGES_MAX;
+    nak.address.size = LLI_WIRE_ADDRESS_MAX;
+    assert_true(lli_wire_put_nak(packet, &nak) <= sizeof packet);
+    assert_true(lli_wire_put_reject(packet, &reject) <= sizeof packet);
+}
+
+/* ------------------------------------------------------------------------------------------------ decoding */
+
+struct decoded {
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t body_size;
+    union {
+        struct lli_wire_heartbeat heartbeat;
+        struct lli_wire_nak nak;
+        struct lli_wire_reject reject;
+        struct lli_wire_status status;
+        struct lli_wire_query query;
+        struct lli_wire_topics topics;
+    };
+};
+
+static bool decode_names(const struct lli_wire_topics *topics, struct lli_reader names)
+{
+    for (uint16_t i = 0; i < topics->count; i++)
+        (void)lli_read_bytes(&names, lli_read_u8(&names));
+    return names.ok;
+}
+
+/* Whether all of a packet was taken; the frames of data are read as far as they go. */
+static bool decode(const uint8_t *packet, size_t size, struct decoded *out)
+{
+    struct lli_reader names;
+    uint32_t tag;
+
+    memset(out, 0, sizeof *out);
+    if (lli_wire_get_header(packet, size, &out->header, &out->body, &out->body_size) != LLI_WIRE_OK)
+        return false;
+    tag = out->header.tag;
+    switch (out->header.type) {
+    case LLI_WIRE_HEARTBEAT:
+        return lli_wire_get_heartbeat(out->body, out->body_size, tag, &out->heartbeat);
+    case LLI_WIRE_NAK:
+        return lli_wire_get_nak(out->body, out->body_size, tag, &out->nak);
+    case LLI_WIRE_REJECT:
+        return lli_wire_get_reject(out->body, out->body_size, tag, &out->reject);
+    case LLI_WIRE_STATUS:
+        return lli_wire_get_status(out->body, out->body_size, tag, &out->status);
+    case LLI_WIRE_QUERY:
+        return lli_wire_get_query(out->body, out->body_size, tag, &out->query);
+    case LLI_WIRE_TOPICS:
+        return lli_wire_get_topics(out->body, out->body_size, tag, &out->topics, &names) && decode_names(&out->topics, names);
+    default:
+        return true;
+    }
+}
+
+/* The packet of a vector, changed at one byte, in a block of exactly its size. */
+static bool decode_changed(const struct vector *vector, size_t at, uint8_t value)
+{
+    uint8_t bytes[VECTOR_MAX];
+    size_t size = vector_bytes(vector, bytes);
+    struct decoded out;
+    uint8_t *copy;
+    bool taken;
+
+    bytes[at] = value;
+    copy = exact_copy(bytes, size);
+    taken = decode(copy, size, &out);
+    free(copy);
+    return taken;
+}
+
+static void decode_vector(const struct vector *vector, struct decoded *out)
+{
+    uint8_t bytes[VECTOR_MAX];
+    size_t size = vector_bytes(vector, bytes);
+    uint8_t *copy = exact_copy(bytes, size);
+
+    assert_true(decode(copy, size, out));
+    assert_int_equal(out->header.tag, (uint32_t)SESSION);
+    free(copy);
+}
+
+static void control_packets_are_read_as_specified(void **state)
+{
+    struct decoded out;
+
+    (void)state;
+    decode_vector(&heartbeat_vector, &out);
+    assert_memory_equal(&out.heartbeat, &heartbeat_value, sizeof heartbeat_value);
+    assert_int_equal(out.header.seq, (uint32_t)LEAD);
+    assert_int_equal(out.header.number, (uint32_t)NUMBER);
+    decode_vector(&nak_vector, &out);
+    assert_memory_equal(&out.nak, &nak_value, sizeof nak_value);
+    decode_vector(&reject_vector, &out);
+    assert_memory_equal(&out.reject, &reject_value, sizeof reject_value);
+    decode_vector(&status_vector, &out);
+    assert_memory_equal(&out.status, &status_value, sizeof status_value);
+    decode_vector(&query_vector, &out);
+    assert_memory_equal(&out.query, &query_value, sizeof query_value);
+    decode_vector(&topics_vector, &out);
+    assert_memory_equal(&out.topics, &topics_value, sizeof topics_value);
+}
+
+static void extensions_are_skipped(void **state)
+{
+    uint8_t bytes[VECTOR_MAX];
+    size_t size = vector_bytes(&extended_vector, bytes);
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t body_size;
+
+    (void)state;
+    assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_OK);
+    assert_ptr_equal(body, bytes + LLI_WIRE_HEADER + 6);
+    assert_int_equal(body_size, 2);
+    bytes[16] = 1; /* shorter than itself */
+    assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_MALFORMED);
+    bytes[16] = 8; /* all that is left */
+    assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_OK);
+    assert_int_equal(body_size, 0);
+    bytes[16] = 9;
+    assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_MALFORMED);
+    bytes[16] = 8;
+    bytes[2] = 1; /* the first frame lies behind the end */
+    assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_MALFORMED);
+}
+
+static void what_is_no_packet_of_this_version_is_told_why(void **state)
+{
+    uint8_t bytes[VECTOR_MAX];
+    size_t size = vector_bytes(&data_vector, bytes);
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t body_size;
+
+    (void)state;
+    assert_int_equal(lli_wire_get_header(bytes, LLI_WIRE_HEADER - 1, &header, &body, &body_size), LLI_WIRE_SHORT);
+    assert_int_equal(lli_wire_get_header(bytes, LLI_WIRE_HEADER, &header, &body, &body_size), LLI_WIRE_OK);
+    for (unsigned first = 0; first < 256; first++) {
+        enum lli_wire_fault expected = first >> 4 != 1                  ? LLI_WIRE_VERSION_BAD
+                                       : (first & 15) < 1 || (first & 15) > 7 ? LLI_WIRE_TYPE_BAD
+                                                                         : LLI_WIRE_OK;
+
+        bytes[0] = (uint8_t)first;
+        assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), expected);
+    }
+}
+
+static void every_prefix_of_a_packet_is_refused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < VECTORS; i++) {
+        uint8_t bytes[VECTOR_MAX];
+        size_t size = vector_bytes(vectors[i], bytes);
+        /* A data packet may end anywhere behind its extensions and what goes on from the packet before. */
+        size_t whole = (bytes[0] & 15) != LLI_WIRE_DATA ? size : LLI_WIRE_HEADER + (bytes[1] & 0x80 ? 6u : bytes[2]);
+
+        for (size_t cut = 0; cut <= size; cut++) {
+            uint8_t *copy = exact_copy(bytes, cut);
+            struct decoded out;
+
+            if (decode(copy, cut, &out) != (cut >= whole))
+                fail_msg("%s: the first %zu of %zu bytes", vectors[i]->name, cut, size);
+            free(copy);
+        }
+    }
+}
+
+static void bytes_behind_a_control_packet_are_room_for_later_versions(void **state)
+{
+    (void)state;
+    for (int i = 0; i < VECTORS; i++) {
+        uint8_t bytes[VECTOR_MAX];
+        size_t size = vector_bytes(vectors[i], bytes);
+        struct decoded out;
+
+        memset(bytes + size, 0xff, 9);
+        if ((bytes[0] & 15) != LLI_WIRE_DATA)
+            assert_true(decode(bytes, size + 9, &out));
+    }
+}
+
+static void packets_that_contradict_themselves_are_refused(void **state)
+{
+    (void)state;
+    /* The whole identity does not have the header's tag. */
+    for (int i = 3; i < VECTORS; i++)
+        assert_false(decode_changed(vectors[i], 16, 0x89));
+    /* lead before trail; trail before start; lead or messages beyond 2^63 */
+    assert_false(decode_changed(&heartbeat_vector, 25, 0x02));
+    assert_false(decode_changed(&heartbeat_vector, 32, 0x05));
+    assert_false(decode_changed(&heartbeat_vector, 41, 0x04));
+    assert_false(decode_changed(&heartbeat_vector, 31, 0x80));
+    assert_false(decode_changed(&heartbeat_vector, 55, 0x80));
+    /* A longer address than any, and more ranges than any, whatever follows. */
+    assert_false(decode_changed(&heartbeat_vector, 81, 32));
+    assert_false(decode_changed(&nak_vector, 33, 32));
+    assert_false(decode_changed(&nak_vector, 34, 65));
+    assert_false(decode_changed(&reject_vector, 34, 65));
+    /* next beyond highest */
+    assert_false(decode_changed(&status_vector, 32, 0x05));
+    /* topics first + count beyond total */
+    assert_false(decode_changed(&topics_vector, 24, 2));
+    assert_false(decode_changed(&topics_vector, 28, 2));
+}
+
+static void a_new_session_and_all_topics_at_once_are_no_contradictions(void **state)
+{
+    struct lli_wire_heartbeat heartbeat = heartbeat_value;
+    struct lli_wire_topics topics = {.session = SESSION, .total = 1, .count = 1};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+    struct decoded out;
+
+    (void)state;
+    heartbeat.trail = heartbeat.start = heartbeat.lead;
+    assert_true(decode(packet, lli_wire_put_heartbeat(packet, &heartbeat), &out));
+    (void)lli_wire_put_topics(packet, &topics);
+    assert_true(decode(packet, lli_wire_add_topic(packet, LLI_WIRE_TOPICS_HEAD, sizeof packet, "a", 1), &out));
+}
+
+static void the_most_ranges_are_read_and_one_more_is_refused(void **state)
+{
+    uint8_t packet[LLI_WIRE_CONTROL_MAX + 8] = {0};
+    struct lli_wire_nak nak = nak_value;
+    struct decoded out;
+    size_t size;
+
+    (void)state;
+    nak.count = LLI_WIRE_RANGES_MAX;
+    for (uint32_t i = 0; i < LLI_WIRE_RANGES_MAX; i++)
+        nak.ranges[i] = (struct lli_wire_range){i * 10, i + 1};
+    size = lli_wire_put_nak(packet, &nak);
+    assert_true(decode(packet, size, &out));
+    assert_memory_equal(&out.nak, &nak, sizeof nak);
+    packet[34] = LLI_WIRE_RANGES_MAX + 1;
+    assert_false(decode(packet, size + 8, &out));
+}
+
+/* -------------------------------------------------------------------------------------------------- frames */
+
+struct frame_vector {
+    const char *hex;
+    enum lli_frame_kind kind;
+    uint32_t value;
+    uint32_t bytes; /* of the frame, without a message's own */
+};
+
+static const struct frame_vector frame_vectors[] = {
+    {"00", LLI_FRAME_MESSAGE, 0, 1},
+    {"7f", LLI_FRAME_MESSAGE, 127, 1},
+    {"80 80", LLI_FRAME_MESSAGE, 128, 2},
+    {"bf ff", LLI_FRAME_MESSAGE, 16383, 2},
+    {"80 05", LLI_FRAME_MESSAGE, 5, 2}, /* longer than it needs: a claim that was committed shorter */
+    {"e1 00 40 00 00", LLI_FRAME_MESSAGE, 16384, 5},
+    {"e1 00 00 00 01", LLI_FRAME_MESSAGE, 16777216, 5},
+    {"e1 05 00 00 00", LLI_FRAME_MESSAGE, 5, 5},
+    {"c0 00", LLI_FRAME_TOPIC, 0, 2},
+    {"df ff", LLI_FRAME_TOPIC, 8191, 2},
+    {"e2 00 20 00 00", LLI_FRAME_TOPIC, 8192, 5},
+    {"e2 ff ff ff ff", LLI_FRAME_TOPIC, UINT32_MAX, 5},
+    {"e0", LLI_FRAME_SKIP, 0, 1},
+    {"f0 06 00 07 00 00 00 70 78", LLI_FRAME_ANNOUNCE, 7, 9},
+    {"f1 00 00", LLI_FRAME_SKIP, 0, 3},
+    {"ff 02 00 aa bb", LLI_FRAME_SKIP, 0, 5},
+};
+
+static void frames_are_read_as_specified(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof frame_vectors / sizeof frame_vectors[0]; i++) {
+        const struct frame_vector *vector = &frame_vectors[i];
+        uint8_t bytes[16];
+        size_t size = hex_bytes(vector->hex, bytes);
+
+        assert_int_equal(size, vector->bytes);
+        for (size_t cut = 1; cut <= size; cut++) {
+            uint8_t *copy = exact_copy(bytes, cut);
+            struct lli_frame frame = {.kind = LLI_FRAME_BAD};
+            const uint8_t *next = lli_frame_get(copy, copy + cut, &frame);
+
+            assert_ptr_equal(next, copy + cut);
+            assert_int_equal(frame.kind, cut < size ? LLI_FRAME_BAD : vector->kind);
+            if (cut == size && vector->kind != LLI_FRAME_SKIP)
+                assert_int_equal(frame.value, vector->value);
+            free(copy);
+        }
+    }
+}
+
+static void an_announcement_carries_the_name(void **state)
+{
+    const uint8_t bytes[] = {0xf0, 6, 0, 7, 0, 0, 0, 'p', 'x'};
+    const uint8_t nameless[] = {0xf0, 4, 0, 7, 0, 0, 0};
+    struct lli_frame frame;
+
+    (void)state;
+    (void)lli_frame_get(bytes, bytes + sizeof bytes, &frame);
+    assert_int_equal(frame.bytes_size, 2);
+    assert_memory_equal(frame.bytes, "px", 2);
+    (void)lli_frame_get(nameless, nameless + sizeof nameless, &frame);
+    assert_int_equal(frame.kind, LLI_FRAME_BAD);
+}
+
+static void frame_codes_without_a_meaning_are_bad(void **state)
+{
+    uint8_t bytes[8] = {0};
+    struct lli_frame frame;
+
+    (void)state;
+    for (unsigned code = 0xe3; code < 0xf0; code++) {
+        bytes[0] = (uint8_t)code;
+        assert_ptr_equal(lli_frame_get(bytes, bytes + sizeof bytes, &frame), bytes + sizeof bytes);
+        assert_int_equal(frame.kind, LLI_FRAME_BAD);
+    }
+}
+
+static void frames_are_written_as_they_are_read(void **state)
+{
+    const uint32_t sizes[] = {0, 1, 127, 128, 129, 16383, 16384, 16777216};
+    const uint32_t topics[] = {0, 1, 255, 256, 8191, 8192, UINT32_MAX};
+    uint8_t bytes[5];
+    struct lli_frame frame;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint32_t least = lli_frame_message_size(sizes[i]);
+
+        for (uint32_t header = 1; header <= 5; header += header == 1 ? 1 : 3) {
+            if (header < least)
+                continue;
+            lli_frame_put_message(bytes, header, sizes[i]);
+            assert_ptr_equal(lli_frame_get(bytes, bytes + header, &frame), bytes + header);
+            assert_int_equal(frame.kind, LLI_FRAME_MESSAGE);
+            assert_int_equal(frame.value, sizes[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof topics / sizeof topics[0]; i++) {
+        uint32_t size = lli_frame_topic_size(topics[i]);
+
+        lli_frame_put_topic(bytes, topics[i]);
+        assert_ptr_equal(lli_frame_get(bytes, bytes + size, &frame), bytes + size);
+        assert_int_equal(frame.kind, LLI_FRAME_TOPIC);
+        assert_int_equal(frame.value, topics[i]);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- the rest */
+
+static void unpack_all(const uint8_t *packet, size_t size)
+{
+    static uint8_t buffer[4096];
+    struct lli_unpack unpack;
+    struct lli_unpacked out;
+    struct decoded decoded;
+
+    if (!decode(packet, size, &decoded) || decoded.header.type != LLI_WIRE_DATA)
+        return;
+    lli_unpack_init(&unpack, buffer, sizeof buffer);
+    lli_unpack_reset(&unpack, decoded.header.number);
+    lli_unpack_break(&unpack);
+    lli_unpack_begin(&unpack, &decoded.header, decoded.body, decoded.body_size);
+    do {
+        lli_unpack_next(&unpack, &out);
+        if (out.kind == LLI_UNPACK_MESSAGE)
+            assert_true(out.size == 0 || (out.data >= packet && out.data + out.size <= packet + size));
+    } while (out.kind != LLI_UNPACK_NONE);
+}
+
+static void mangled_packets_are_read_within_their_bounds(void **state)
+{
+    uint64_t random = 11;
+
+    (void)state;
+    for (int i = 0; i < 100000; i++) {
+        uint8_t bytes[VECTOR_MAX];
+        size_t size = vector_bytes(vectors[below(&random, VECTORS)], bytes);
+        uint8_t *copy;
+
+        for (uint32_t flips = 1 + below(&random, 4); flips > 0; flips--)
+            bytes[below(&random, (uint32_t)size)] = (uint8_t)lli_random(&random);
+        size = chance(&random, 30) ? below(&random, (uint32_t)size + 1) : size;
+        copy = exact_copy(bytes, size);
+        unpack_all(copy, size);
+        free(copy);
+    }
+}
+
+static void a_reader_stays_at_its_end_after_an_overrun(void **state)
+{
+    const uint8_t bytes[] = {1, 2, 3};
+    struct lli_reader reader = lli_reader_of(bytes, sizeof bytes);
+
+    (void)state;
+    assert_int_equal(lli_read_u16(&reader), 0x0201);
+    assert_int_equal(lli_read_u32(&reader), 0);
+    assert_false(reader.ok);
+    assert_int_equal(lli_read_u8(&reader), 0);
+    assert_ptr_equal(reader.at, bytes + 3);
+}
+
+/* The share of a 10 Gbit/s Ethernet that carries payload: packets with their IP, UDP and Ethernet bytes, preamble and gap. */
+static double wire_share(uint32_t size)
+{
+    static const char bytes[1000];
+    struct packer packer;
+    uint64_t packets = 0, wire = 0;
+    lli_seq counted = LEAD;
+    const int messages = 50000;
+
+    packer_make(&packer, 1472, LEAD);
+    for (int i = 0; i < messages; i++) {
+        packer_send(&packer, 5, bytes, size);
+        for (; counted < packer.history.next; counted++, packets++)
+            wire += lli_history_slot(&packer.history, counted)->size + 28u + 38u;
+    }
+    assert_true(packets > 100);
+    free(packer.memory);
+    return messages * (double)size / (double)wire;
+}
+
+static void under_load_the_wire_carries_payload(void **state)
+{
+    (void)state;
+    assert_true(wire_share(45) >= 0.92);
+    assert_true(wire_share(100) >= 0.93);
+    assert_true(wire_share(1000) >= 0.94);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(control_packets_are_written_as_specified),
+        cmocka_unit_test(data_packets_are_written_as_specified),
+        cmocka_unit_test(a_continued_packet_says_where_its_first_frame_starts),
+        cmocka_unit_test(names_are_added_to_a_topics_packet_while_they_fit),
+        cmocka_unit_test(the_largest_control_packets_fit_their_bound),
+        cmocka_unit_test(control_packets_are_read_as_specified),
+        cmocka_unit_test(extensions_are_skipped),
+        cmocka_unit_test(what_is_no_packet_of_this_version_is_told_why),
+        cmocka_unit_test(every_prefix_of_a_packet_is_refused),
+        cmocka_unit_test(bytes_behind_a_control_packet_are_room_for_later_versions),
+        cmocka_unit_test(packets_that_contradict_themselves_are_refused),
+        cmocka_unit_test(a_new_session_and_all_topics_at_once_are_no_contradictions),
+        cmocka_unit_test(the_most_ranges_are_read_and_one_more_is_refused),
+        cmocka_unit_test(frames_are_read_as_specified),
+        cmocka_unit_test(an_announcement_carries_the_name),
+        cmocka_unit_test(frame_codes_without_a_meaning_are_bad),
+        cmocka_unit_test(frames_are_written_as_they_are_read),
+        cmocka_unit_test(mangled_packets_are_read_within_their_bounds),
+        cmocka_unit_test(a_reader_stays_at_its_end_after_an_overrun),
+        cmocka_unit_test(under_load_the_wire_carries_payload),
+    };
+
+    if (argc > 1 && strcmp(argv[1], "--print") == 0) {
+        vectors_print();
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

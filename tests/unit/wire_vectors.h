@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packets byte by byte, as docs/protocol.md quotes them: written from the specification, not from the codec. */
+#ifndef TESTS_WIRE_VECTORS_H
+#define TESTS_WIRE_VECTORS_H
+
+#include "wire.h"
+
+enum { VECTOR_MAX = 256, FIELDS_MAX = 24 };
+
+struct field {
+    const char *hex;
+    const char *text;
+};
+
+struct vector {
+    const char *name;
+    struct field fields[FIELDS_MAX];
+};
+
+/* 192.0.2.1, port 5001, as the UDP transport writes it. */
+#define ADDRESS_HEX "04 c0 00 02 01 13 89"
+#define ADDRESS_VALUE {.size = 7, .bytes = {4, 192, 0, 2, 1, 0x13, 0x89}}
+
+#define SESSION_FIELD {"88 77 66 55 44 33 22 11", "session"}
+#define TAG_FIELD {"88 77 66 55", "tag: low half of the session"}
+#define RECEIVER_FIELD {"01 ff ee dd cc bb aa 99", "receiver"}
+#define UNUSED_HEADER {"00 00 00 00", "not used"}
+
+static const struct vector data_vector = {
+    "DATA: an announcement and two messages",
+    {
+        {"11", "version 1, type 1"},
+        {"00", "flags"},
+        {"00 00", "the first frame starts at 0 of the body"},
+        TAG_FIELD,
+        {"04 03 02 01", "packet number, low half"},
+        {"0c 0b 0a 00", "number of the first message that starts here, low half"},
+        {"f0 06 00 01 00 00 00 70 78", "announcement, 6 bytes: topic 1 is \"px\""},
+        {"c0 01", "the messages that follow are of topic 1"},
+        {"03 68 65 79", "message of 3 bytes: \"hey\""},
+        {"00", "message of 0 bytes"},
+    },
+};
+
+static const struct vector continued_vector = {
+    "DATA: the last 2 bytes of a message begun before, then another",
+    {
+        {"11", "version 1, type 1"},
+        {"00", "flags"},
+        {"02 00", "the first frame starts at 2 of the body"},
+        TAG_FIELD,
+        {"05 03 02 01", "packet number, low half"},
+        {"0e 0b 0a 00", "number of the first message that starts here, low half"},
+        {"58 59", "\"XY\", the end of message 0x0a0b0d"},
+        {"01 7a", "message of 1 byte, topic 0: \"z\""},
+    },
+};
+
+static const struct vector extended_vector = {
+    "DATA with an extension that version 1 does not know",
+    {
+        {"11", "version 1, type 1"},
+        {"80", "flags: extended"},
+        {"00 00", "the first frame starts at 0 of the body"},
+        TAG_FIELD,
+        {"04 03 02 01", "packet number, low half"},
+        {"0c 0b 0a 00", "number of the first message that starts here, low half"},
+        {"06 00 de ad be ef", "extensions, 6 bytes with this length: skipped"},
+        {"01 7a", "message of 1 byte, topic 0: \"z\""},
+    },
+};
+
+static const struct vector heartbeat_vector = {
+    "HEARTBEAT",
+    {
+        {"12 00 00 00", "version 1, type 2, flags, not used"},
+        TAG_FIELD,
+        {"04 03 02 01", "lead, low half"},
+        {"0c 0b 0a 00", "messages, low half"},
+        SESSION_FIELD,
+        {"04 03 02 01 02 00 00 00", "lead: the next packet"},
+        {"00 03 02 01 02 00 00 00", "trail: the oldest packet that can be repaired"},
+        {"f0 02 02 01 02 00 00 00", "start: the first packet of the session"},
+        {"0c 0b 0a 00 00 00 00 00", "messages: the number of the first at lead or later"},
+        {"15 cd 5b 07 00 00 00 00", "sent at 123,456,789 ns"},
+        {"10 27 00 00", "another follows within 10,000 us"},
+        {"50 c3 00 00", "round trip 50,000 ns"},
+        {"03 00 00 00", "3 receivers"},
+        {"02 00 00 00", "2 topics"},
+        {"03", "flags: end, young"},
+        {"07", "7 bytes of address"},
+        {ADDRESS_HEX, "where NAKs, status and queries go"},
+    },
+};
+
+static const struct vector nak_vector = {
+    "NAK",
+    {
+        {"13 00 00 00", "version 1, type 3, flags, not used"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        RECEIVER_FIELD,
+        {"00", "not used"},
+        {"07", "7 bytes of address"},
+        {"02 00", "2 ranges"},
+        {ADDRESS_HEX, "where unicast repairs go"},
+        {"fe ff ff ff 03 00 00 00", "3 packets from 0xfffffffe on: across the wrap"},
+        {"10 00 00 00 01 00 00 00", "packet 16"},
+    },
+};
+
+static const struct vector reject_vector = {
+    "REJECT",
+    {
+        {"14 00 00 00", "version 1, type 4, flags, not used"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        {"00 03 02 01 02 00 00 00", "trail: the oldest packet that can be repaired"},
+        {"01", "reason: gone"},
+        {"00", "not used"},
+        {"01 00", "1 range"},
+        {"f0 02 02 01 04 00 00 00", "4 packets from 0x010202f0 on"},
+    },
+};
+
+static const struct vector status_vector = {
+    "STATUS",
+    {
+        {"15 00 00 00", "version 1, type 5, flags, not used"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        RECEIVER_FIELD,
+        {"02 03 02 01 02 00 00 00", "next: all before was delivered or given up"},
+        {"04 03 02 01 02 00 00 00", "highest: one past the highest seen"},
+        {"15 cd 5b 07 00 00 00 00", "echo of the heartbeat sent at 123,456,789 ns"},
+        {"e8 03 00 00", "that came 1,000 ns ago"},
+        {"05 00 00 00", "5 packets lost"},
+        {"06 00 00 00", "6 NAKs"},
+        {"07 00 00 00", "7 dropped by the host"},
+        {"00 40 00 00", "window free: 16,384 packets"},
+        {"02", "flags: done"},
+        {"07", "7 bytes of address"},
+        {ADDRESS_HEX, "where answers go"},
+    },
+};
+
+static const struct vector topics_vector = {
+    "TOPICS",
+    {
+        {"16 00 00 00", "version 1, type 6, flags, not used"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        {"03 00 00 00", "3 topics in the session"},
+        {"01 00 00 00", "the first here is topic 1"},
+        {"02 00", "2 names"},
+        {"02 70 78", "\"px\""},
+        {"03 71 74 79", "\"qty\""},
+    },
+};
+
+static const struct vector query_vector = {
+    "QUERY",
+    {
+        {"17 00 00 00", "version 1, type 7, flags, not used"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        RECEIVER_FIELD,
+        {"01 00 00 00", "names from topic 1 on"},
+        {"07", "7 bytes of address"},
+        {ADDRESS_HEX, "where the answer goes"},
+    },
+};
+
+static const struct vector *const vectors[] = {
+    &data_vector, &continued_vector, &extended_vector, &heartbeat_vector, &nak_vector,
+    &reject_vector, &status_vector, &topics_vector, &query_vector,
+};
+
+enum { VECTORS = sizeof vectors / sizeof vectors[0] };
+
+#endif

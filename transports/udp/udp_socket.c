@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control operations: which sockets there are and how they are set up. */
+#define _GNU_SOURCE
+#include "udp.h"
+
+#include <errno.h>
+#include <linux/sock_diag.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    IPV4_MTU_MIN = 576,  /* RFC 791: every host takes this */
+    IPV6_MTU_MIN = 1280, /* RFC 8200, section 5 */
+    MTU_DEFAULT_MAX = 9000,
+    IPV4_HEADERS = 20 + 8,
+    IPV6_HEADERS = 40 + 8,
+    CACHE_LINE = 64,
+};
+
+/* The same option has another name in each family. */
+struct socket_names {
+    int level;
+    int interface;
+    int hops;
+    int loop;
+    int all;
+    int mtu_discover;
+    int never_fragment;
+};
+
+static const struct socket_names socket_names_v4 = {
+    .level = IPPROTO_IP,
+    .interface = IP_MULTICAST_IF,
+    .hops = IP_MULTICAST_TTL,
+    .loop = IP_MULTICAST_LOOP,
+    .all = IP_MULTICAST_ALL,
+    .mtu_discover = IP_MTU_DISCOVER,
+    .never_fragment = IP_PMTUDISC_DO,
+};
+
+static const struct socket_names socket_names_v6 = {
+    .level = IPPROTO_IPV6,
+    .interface = IPV6_MULTICAST_IF,
+    .hops = IPV6_MULTICAST_HOPS,
+    .loop = IPV6_MULTICAST_LOOP,
+    .all = IPV6_MULTICAST_ALL,
+    .mtu_discover = IPV6_MTU_DISCOVER,
+    .never_fragment = IPV6_PMTUDISC_DO,
+};
+
+static const struct socket_names *socket_names(const struct lli_udp *udp)
+{
+    return udp->family == AF_INET ? &socket_names_v4 : &socket_names_v6;
+}
+
+/* --------------------------------------------------------------------------------------------------- failures */
+
+/* What errno means to the application, and what can be done about it. */
+static const struct socket_failure {
+    int number;
+    int error;
+    const char *remedy;
+} socket_failures[] = {
+    {EACCES, LLM_EACCESS, "ports below 1024 need CAP_NET_BIND_SERVICE"},
+    {EPERM, LLM_EACCESS, "a security policy of this host forbids it"},
+    {EADDRINUSE, LLM_EADDRINUSE, "another program has the port and does not share it; 'ss -ulpn' shows which"},
+    {EADDRNOTAVAIL, LLM_EINTERFACE, "the address is not (or not yet) on the interface; 'ip address' shows it"},
+    {ENODEV, LLM_EINTERFACE, "the interface is gone; 'ip link' lists those there are"},
+    {ENETDOWN, LLM_EINTERFACE, "the interface is down; 'ip link set up' brings it up"},
+    {ENETUNREACH, LLM_EINTERFACE, "there is no route to the group; 'ip route add' gives it one"},
+    {EHOSTUNREACH, LLM_EINTERFACE, "there is no route to the group; 'ip route add' gives it one"},
+    {EAFNOSUPPORT, LLM_ESYSTEM, "the kernel does without this address family"},
+    {EMFILE, LLM_ELIMIT, "raise the limit of open files, 'ulimit -n'"},
+    {ENFILE, LLM_ELIMIT, "raise the limit of open files, fs.file-max"},
+    {ENOMEM, LLM_ENOMEM, "free memory"},
+    {ENOBUFS, LLM_ENOMEM, "free memory, or raise net.core.optmem_max"},
+};
+
+/* Fails with errno: what was tried, and with which value. */
+static int socket_fail(const struct lli_udp *udp, const char *what, const char *value)
+{
+    for (size_t i = 0; i < sizeof socket_failures / sizeof socket_failures[0]; i++)
+        if (socket_failures[i].number == errno)
+            return lli_fail(udp->log, socket_failures[i].error, "udp: %s %s on interface %s: %m; %s", what, value,
+                            udp->interface.name, socket_failures[i].remedy);
+    return lli_fail(udp->log, LLM_ESYSTEM, "udp: %s %s on interface %s: %m", what, value, udp->interface.name);
+}
+
+static int socket_fail_at(const struct lli_udp *udp, const char *what, const union lli_udp_address *address)
+{
+    char text[LLI_UDP_TEXT_MAX];
+    const int number = errno;
+
+    lli_udp_text(address, text);
+    errno = number;
+    return socket_fail(udp, what, text);
+}
+
+/* Sets a socket option that nothing goes without. */
+static int socket_set(const struct lli_udp *udp, int fd, int level, int name, int value, const char *what)
+{
+    char text[16];
+
+    if (setsockopt(fd, level, name, &value, sizeof value) == 0)
+        return 0;
+    snprintf(text, sizeof text, "%d", value);
+    return socket_fail(udp, what, text);
+}
+
+/* --------------------------------------------------------------------------------------------------- set-up */
+
+/* Asks for a buffer past the system's limit, then within it. Returns what was granted. */
+static uint32_t socket_buffer(int fd, int force, int name, uint32_t bytes)
+{
+    const int wanted = (int)bytes;
+    int granted = 0;
+    socklen_t length = sizeof granted;
+
+    if (setsockopt(fd, SOL_SOCKET, force, &wanted, sizeof wanted) < 0)
+        setsockopt(fd, SOL_SOCKET, name, &wanted, sizeof wanted);
+    getsockopt(fd, SOL_SOCKET, name, &granted, &length);
+    return (uint32_t)granted / 2; /* the kernel doubles it, for its own use: socket(7) */
+}
+
+/* Warns once per instance: all its sockets meet the same limit. */
+static void socket_buffer_check(const struct lli_udp *udp, bool *warned, const char *option, uint32_t wanted,
+                                uint32_t granted, const char *limit)
+{
+    /* The kernel doubles up to INT_MAX, so the largest request loses a byte. */
+    if (granted + 1 >= wanted || *warned)
+        return;
+    *warned = true;
+    lli_log(udp->log, LLM_LEVEL_WARNING,
+            "udp: %s=%u was cut to %u bytes by %s; 'sysctl -w %s=%u' or CAP_NET_ADMIN allows it, or ask for less", option,
+            wanted, granted, limit, limit, wanted);
+}
+
+static void socket_receive_buffer(struct lli_udp *udp, int fd, const struct llm_options *options)
+{
+    socket_buffer_check(udp, &udp->warned_receive_buffer, "rcvbuf_bytes", options->rcvbuf_bytes,
+                        socket_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, options->rcvbuf_bytes), "net.core.rmem_max");
+}
+
+static void socket_send_buffer(struct lli_udp *udp, int fd, const struct llm_options *options)
+{
+    socket_buffer_check(udp, &udp->warned_send_buffer, "sndbuf_bytes", options->sndbuf_bytes,
+                        socket_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, options->sndbuf_bytes), "net.core.wmem_max");
+}
+
+static void socket_busy_poll(struct lli_udp *udp, int fd, const struct llm_options *options)
+{
+    const int time_us = (int)options->busy_poll_us;
+
+    if (time_us == 0 || setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &time_us, sizeof time_us) == 0 || udp->warned_busy_poll)
+        return;
+    udp->warned_busy_poll = true;
+    lli_log(udp->log, LLM_LEVEL_WARNING, "udp: busy_poll_us=%d was refused: %m; CAP_NET_ADMIN allows it, or leave it out",
+            time_us);
+}
+
+static int socket_stamps(const struct lli_udp *udp, struct lli_udp_receiver *receiver, const struct llm_options *options)
+{
+    if (options->timestamps == 0 || receiver->stamped)
+        return 0;
+    receiver->stamped = true;
+    return socket_set(udp, receiver->fd, SOL_SOCKET, SO_TIMESTAMPNS, 1, "socket option SO_TIMESTAMPNS");
+}
+
+static int socket_new(const struct lli_udp *udp, int *fd)
+{
+    *fd = socket(udp->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return *fd >= 0 ? 0 : socket_fail(udp, "socket", udp->family == AF_INET ? "AF_INET" : "AF_INET6");
+}
+
+static int socket_bind(const struct lli_udp *udp, int fd, const union lli_udp_address *address)
+{
+    return bind(fd, &address->any, lli_udp_length(address)) == 0 ? 0 : socket_fail_at(udp, "bind to", address);
+}
+
+/* A fragment lost loses the packet, and fragments take the slow path of receivers: packets go whole or not at all. */
+static int socket_whole_packets(const struct lli_udp *udp, int fd)
+{
+    const struct socket_names *names = socket_names(udp);
+
+    return socket_set(udp, fd, names->level, names->mtu_discover, names->never_fragment, "path MTU discovery");
+}
+
+static int socket_epoll(const struct lli_udp *udp, struct lli_udp_receiver *receiver)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = receiver};
+
+    return epoll_ctl(udp->epoll, EPOLL_CTL_ADD, receiver->fd, &event) == 0 ? 0 : socket_fail(udp, "epoll of", "a socket");
+}
+
+static void socket_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* ------------------------------------------------------------------------------------------------ open, close */
+
+/* The unicast socket: the interface's own address, and a port that the kernel picks. */
+static int control_open(struct lli_udp *udp, const struct llm_options *options)
+{
+    struct lli_udp_receiver *control = &udp->control;
+    socklen_t length = sizeof control->group;
+    int status;
+
+    if ((status = socket_new(udp, &control->fd)) != 0 || (status = socket_whole_packets(udp, control->fd)) != 0 ||
+        (status = socket_bind(udp, control->fd, &udp->interface.address)) != 0 ||
+        (status = socket_stamps(udp, control, options)) != 0 || (status = socket_epoll(udp, control)) != 0)
+        return status;
+    socket_receive_buffer(udp, control->fd, options);
+    socket_send_buffer(udp, control->fd, options);
+    socket_busy_poll(udp, control->fd, options);
+    if (getsockname(control->fd, &control->group.any, &length) < 0)
+        return socket_fail(udp, "name of", "the unicast socket");
+    return 0;
+}
+
+/* The payload that one packet may have. */
+static int mtu_choose(const struct lli_udp *udp, const struct llm_options *options, uint32_t *payload)
+{
+    const bool v4 = udp->family == AF_INET;
+    const uint32_t least = v4 ? IPV4_MTU_MIN : IPV6_MTU_MIN;
+    const uint32_t most = udp->interface.mtu < UINT16_MAX ? udp->interface.mtu : UINT16_MAX;
+    uint32_t mtu = options->mtu;
+
+    if (mtu == 0)
+        mtu = most < MTU_DEFAULT_MAX ? most : MTU_DEFAULT_MAX;
+    else if (mtu < least || mtu > most)
+        return lli_fail(udp->log, LLM_EOPTION, "udp: mtu=%u is not in %u to %u, which interface %s can carry", mtu, least,
+                        most, udp->interface.name);
+    *payload = mtu - (v4 ? IPV4_HEADERS : IPV6_HEADERS);
+    return 0;
+}
+
+/* A buffer takes the largest packet of the interface: others may send larger ones than we do. */
+static int buffers_open(struct lli_udp *udp)
+{
+    const uint32_t headers = udp->family == AF_INET ? IPV4_HEADERS : IPV6_HEADERS;
+    const uint32_t largest = udp->interface.mtu < UINT16_MAX ? udp->interface.mtu : UINT16_MAX;
+    size_t lines;
+
+    udp->buffer_bytes = largest - headers;
+    /* An odd number of cache lines: with a power of two all headers would share a few sets of the cache. */
+    lines = (udp->buffer_bytes + CACHE_LINE) / CACHE_LINE | 1;
+    udp->buffer_stride = lines * CACHE_LINE;
+    udp->buffers = aligned_alloc(CACHE_LINE, udp->buffer_stride * LLI_UDP_BUFFERS);
+    if (udp->buffers == NULL)
+        return lli_fail(udp->log, LLM_ENOMEM, "udp: no memory for %d receive buffers of %zu bytes", LLI_UDP_BUFFERS,
+                        udp->buffer_stride);
+    memset(udp->buffers, 0, udp->buffer_stride * LLI_UDP_BUFFERS); /* no page fault later */
+    udp->free = UINT64_MAX;
+    for (size_t i = 0; i < LLI_UDP_BUFFERS; i++) {
+        udp->in_piece[i] = (struct iovec){udp->buffers + i * udp->buffer_stride, udp->buffer_bytes};
+        udp->in[i].msg_hdr.msg_iov = &udp->in_piece[i];
+        udp->in[i].msg_hdr.msg_iovlen = 1;
+        udp->in[i].msg_hdr.msg_control = udp->in_note[i];
+    }
+    for (size_t i = 0; i < LLI_UDP_POST_MAX; i++) {
+        udp->out[i].msg_hdr.msg_iov = &udp->out_piece[i];
+        udp->out[i].msg_hdr.msg_iovlen = 1;
+    }
+    return 0;
+}
+
+/* The state from which lli_udp_close() works, whatever comes of the rest. */
+static void instance_init(struct lli_udp *udp, const struct lli_log *log)
+{
+    udp->log = log;
+    udp->epoll = -1;
+    udp->watched_fd = -1;
+    udp->control.fd = -1;
+    udp->control.handle = LLI_HANDLE_UNICAST;
+    for (uint32_t i = 0; i < LLI_UDP_GROUPS_MAX; i++) {
+        udp->senders[i] = -1;
+        udp->groups[i].fd = -1;
+        udp->groups[i].handle = i;
+    }
+}
+
+static int group_resolve(const struct lli_udp *udp, const char *host, union lli_udp_address *address)
+{
+    const int status = lli_udp_resolve(udp->log, LLM_EGROUP, "group", host, udp->family, address);
+
+    if (status == 0 && !lli_udp_multicast(address))
+        return lli_fail(udp->log, LLM_EGROUP,
+                        "udp: group '%s' is not multicast: take one of 239.0.0.0/8, 232.0.0.0/8 or ff00::/8", host);
+    return status;
+}
+
+static int instance_set_up(struct lli_udp *udp, const struct lli_transport_config *config)
+{
+    const struct llm_options *options = config->options;
+    union lli_udp_address group;
+    int status;
+
+    if ((status = group_resolve(udp, config->host, &group)) != 0)
+        return status;
+    udp->family = group.any.sa_family;
+    if ((status = lli_udp_interface_find(udp->log, options->interface, &group, &udp->interface)) != 0 ||
+        (status = mtu_choose(udp, options, &udp->payload_max)) != 0 || (status = buffers_open(udp)) != 0)
+        return status;
+    if (lli_udp_peers_init(&udp->peers, options->receivers_max + options->sessions_max) != 0)
+        return lli_fail(udp->log, LLM_ENOMEM, "udp: no memory for the addresses of receivers_max=%u",
+                        options->receivers_max);
+    udp->epoll = epoll_create1(EPOLL_CLOEXEC);
+    return udp->epoll < 0 ? socket_fail(udp, "epoll", "of sockets") : control_open(udp, options);
+}
+
+int lli_udp_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps)
+{
+    struct lli_udp *udp = instance;
+    int status;
+
+    instance_init(udp, config->log);
+    status = instance_set_up(udp, config);
+    if (status != 0) {
+        lli_udp_close(udp);
+        return status;
+    }
+    *caps = (struct lli_caps){
+        .payload_max = udp->payload_max,
+        .post_max = LLI_UDP_POST_MAX,
+        .align = 1,
+        .flags = LLI_CAP_TX_COPIES | LLI_CAP_UNICAST,
+        .numa_node = -1,
+    };
+    return 0;
+}
+
+void lli_udp_close(void *instance)
+{
+    struct lli_udp *udp = instance;
+
+    for (uint32_t i = 0; i < LLI_UDP_GROUPS_MAX; i++) {
+        socket_close(&udp->senders[i]);
+        socket_close(&udp->groups[i].fd);
+    }
+    socket_close(&udp->control.fd);
+    socket_close(&udp->epoll);
+    lli_udp_peers_fini(&udp->peers);
+    free(udp->buffers);
+    udp->buffers = NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------ join, leave */
+
+static int sender_set_up(struct lli_udp *udp, int fd, const struct llm_options *options)
+{
+    const struct socket_names *names = socket_names(udp);
+    const struct ip_mreqn v4 = {.imr_ifindex = udp->interface.index};
+    int status;
+
+    if (udp->family == AF_INET ? setsockopt(fd, names->level, names->interface, &v4, sizeof v4) < 0
+                               : setsockopt(fd, names->level, names->interface, &udp->interface.index, sizeof(int)) < 0)
+        return socket_fail(udp, "sending of", "multicast");
+    if ((status = socket_set(udp, fd, names->level, names->hops, (int)options->ttl, "option ttl")) != 0 ||
+        (status = socket_set(udp, fd, names->level, names->loop, (int)options->loop, "option loop")) != 0 ||
+        (status = socket_whole_packets(udp, fd)) != 0)
+        return status;
+    socket_send_buffer(udp, fd, options);
+    return 0;
+}
+
+/* Every join to send has a socket of its own, as ttl and loop are the channel's. */
+static int sender_open(struct lli_udp *udp, const union lli_udp_address *group, const struct llm_options *options, int *fd)
+{
+    int status = socket_new(udp, fd);
+
+    if (status == 0)
+        status = sender_set_up(udp, *fd, options);
+    if (status == 0)
+        status = socket_bind(udp, *fd, &udp->interface.address);
+    if (status == 0 && connect(*fd, &group->any, lli_udp_length(group)) < 0)
+        status = socket_fail_at(udp, "connect to", group);
+    if (status != 0)
+        socket_close(fd);
+    return status;
+}
+
+static int join_send(struct lli_udp *udp, const union lli_udp_address *group, const struct llm_options *options,
+                     lli_handle *handle)
+{
+    int status;
+
+    for (uint32_t i = 0; i < LLI_UDP_GROUPS_MAX; i++) {
+        if (udp->senders[i] >= 0)
+            continue;
+        status = sender_open(udp, group, options, &udp->senders[i]);
+        if (status == 0)
+            *handle = i;
+        return status;
+    }
+    return lli_fail(udp->log, LLM_ELIMIT, "udp: more than %d joins to send on interface %s; use a second context",
+                    LLI_UDP_GROUPS_MAX, udp->interface.name);
+}
+
+/* Tells the kernel, and it the network (IGMP, MLD), which packets are wanted. RFC 3678, section 5. */
+static int membership_add(const struct lli_udp *udp, const struct lli_udp_receiver *receiver)
+{
+    const int level = socket_names(udp)->level;
+    struct group_req any = {.gr_interface = (uint32_t)udp->interface.index};
+    struct group_source_req specific = {.gsr_interface = (uint32_t)udp->interface.index};
+
+    if (receiver->source.any.sa_family == AF_UNSPEC) {
+        memcpy(&any.gr_group, &receiver->group, sizeof receiver->group);
+        return setsockopt(receiver->fd, level, MCAST_JOIN_GROUP, &any, sizeof any);
+    }
+    memcpy(&specific.gsr_group, &receiver->group, sizeof receiver->group);
+    memcpy(&specific.gsr_source, &receiver->source, sizeof receiver->source);
+    return setsockopt(receiver->fd, level, MCAST_JOIN_SOURCE_GROUP, &specific, sizeof specific);
+}
+
+/*
+ * A group that another socket of this host joined is delivered to all sockets bound to its address and port, unless they say
+ * otherwise; IPv6 also does not look at the interface that each joined on.
+ */
+static int receiver_only_own(const struct lli_udp *udp, int fd)
+{
+    const struct socket_names *names = socket_names(udp);
+    const int off = 0;
+
+    if (udp->family == AF_INET)
+        return socket_set(udp, fd, names->level, names->all, off, "socket option IP_MULTICAST_ALL");
+    setsockopt(fd, names->level, names->all, &off, sizeof off); /* since Linux 4.20 */
+    if (setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &udp->interface.index, sizeof(int)) < 0)
+        lli_log(udp->log, LLM_LEVEL_INFO, "udp: groups that others join on interfaces besides %s are received too: %m",
+                udp->interface.name);
+    return 0;
+}
+
+static int receiver_set_up(struct lli_udp *udp, struct lli_udp_receiver *receiver, const struct llm_options *options)
+{
+    int status;
+
+    if ((status = socket_set(udp, receiver->fd, SOL_SOCKET, SO_REUSEADDR, 1, "socket option SO_REUSEADDR")) != 0 ||
+        (status = receiver_only_own(udp, receiver->fd)) != 0 ||
+        (status = socket_bind(udp, receiver->fd, &receiver->group)) != 0 ||
+        (status = socket_stamps(udp, receiver, options)) != 0)
+        return status;
+    socket_receive_buffer(udp, receiver->fd, options);
+    socket_busy_poll(udp, receiver->fd, options);
+    if (membership_add(udp, receiver) < 0)
+        return socket_fail_at(udp, "join of", &receiver->group);
+    return socket_epoll(udp, receiver);
+}
+
+static int receiver_open(struct lli_udp *udp, struct lli_udp_receiver *receiver, const struct llm_options *options)
+{
+    int status = socket_new(udp, &receiver->fd);
+
+    receiver->bursting = receiver->stamped = false;
+    receiver->unchecked = receiver->drops_seen = 0;
+    if (status == 0)
+        status = receiver_set_up(udp, receiver, options);
+    if (status != 0)
+        socket_close(&receiver->fd);
+    return status;
+}
+
+static int join_receive(struct lli_udp *udp, const union lli_udp_address *group, const struct llm_options *options,
+                        lli_handle *handle)
+{
+    struct lli_udp_receiver *unused = NULL;
+    union lli_udp_address source = {0};
+    int status = 0;
+
+    if (options->source[0] != '\0')
+        status = lli_udp_resolve(udp->log, LLM_EOPTION, "source", options->source, udp->family, &source);
+    for (uint32_t i = 0; i < LLI_UDP_GROUPS_MAX && status == 0; i++) {
+        struct lli_udp_receiver *receiver = &udp->groups[i];
+
+        if (receiver->fd < 0) {
+            unused = unused == NULL ? receiver : unused;
+        } else if (lli_udp_same(&receiver->group, group) && lli_udp_same(&receiver->source, &source)) {
+            status = socket_stamps(udp, receiver, options);
+            receiver->users += status == 0;
+            *handle = receiver->handle;
+            return status;
+        }
+    }
+    if (status == 0 && unused == NULL)
+        status = lli_fail(udp->log, LLM_ELIMIT, "udp: more than %d groups on interface %s; use a second context",
+                          LLI_UDP_GROUPS_MAX, udp->interface.name);
+    if (status != 0)
+        return status;
+    unused->group = *group;
+    unused->source = source;
+    status = receiver_open(udp, unused, options);
+    if (status != 0)
+        return status;
+    unused->users = 1;
+    udp->polled[udp->polled_count++] = (uint16_t)unused->handle;
+    *handle = unused->handle;
+    return 0;
+}
+
+int lli_udp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
+{
+    struct lli_udp *udp = instance;
+    union lli_udp_address address;
+    int status = group_resolve(udp, group->host, &address);
+
+    if (status != 0)
+        return status;
+    if (group->port == 0)
+        return lli_fail(udp->log, LLM_EGROUP, "udp: group '%s' has port 0: take one of 1 to 65535", group->host);
+    lli_udp_port_set(&address, group->port);
+    if (udp->family == AF_INET6)
+        address.v6.sin6_scope_id = (uint32_t)udp->interface.index;
+    if (mode == LLI_JOIN_SEND)
+        return join_send(udp, &address, group->options, handle);
+    return join_receive(udp, &address, group->options, handle);
+}
+
+static void leave_send(struct lli_udp *udp, lli_handle handle)
+{
+    const int fd = udp->senders[handle];
+
+    for (uint64_t i = udp->done; i != udp->taken; i++)
+        if (udp->out_fd[i % LLI_UDP_POST_MAX] == fd)
+            udp->out_fd[i % LLI_UDP_POST_MAX] = -1;
+    if (udp->watched_fd == fd)
+        udp->watched_fd = -1;
+    socket_close(&udp->senders[handle]);
+    /* What was stuck behind its packets can go on, and arm() must look at the socket of the packet that is next. */
+    while (udp->done != udp->taken && udp->out_fd[udp->done % LLI_UDP_POST_MAX] < 0) {
+        udp->done++;
+        udp->send_errors++;
+    }
+}
+
+static void leave_receive(struct lli_udp *udp, lli_handle handle)
+{
+    struct lli_udp_receiver *receiver = &udp->groups[handle];
+    uint32_t kept = 0;
+
+    if (--receiver->users > 0)
+        return;
+    lli_udp_drops_read(udp, receiver);
+    socket_close(&receiver->fd);
+    for (uint32_t i = 0; i < udp->polled_count; i++)
+        if (udp->polled[i] != handle)
+            udp->polled[kept++] = udp->polled[i];
+    udp->polled_count = kept;
+    udp->polled_next = 0;
+    udp->ready_count = udp->ready_next = 0; /* may name the socket that is gone */
+}
+
+void lli_udp_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
+{
+    if (mode == LLI_JOIN_SEND)
+        leave_send(instance, handle);
+    else
+        leave_receive(instance, handle);
+}
+
+/* --------------------------------------------------------------------------------------------- address, waiting */
+
+int lli_udp_address(void *instance, struct lli_address *address)
+{
+    const struct lli_udp *udp = instance;
+
+    lli_udp_pack(&udp->control.group, address);
+    return 0;
+}
+
+/*
+ * SO_RXQ_OVFL would tell the same number with a packet, but only to recvmsg(), and only with the next packet that comes; a
+ * burst that overflows the buffer and then ends would stay unknown for as long as the line is quiet.
+ */
+void lli_udp_drops_read(struct lli_udp *udp, struct lli_udp_receiver *receiver)
+{
+    uint32_t memory[SK_MEMINFO_VARS] = {0};
+    socklen_t length = sizeof memory;
+
+    receiver->unchecked = 0;
+    if (getsockopt(receiver->fd, SOL_SOCKET, SO_MEMINFO, memory, &length) < 0 || length < sizeof memory)
+        return;
+    udp->kernel_drops += memory[SK_MEMINFO_DROPS] - receiver->drops_seen;
+    receiver->drops_seen = memory[SK_MEMINFO_DROPS];
+}
+
+/* Has epoll watch for room to send on a socket, or no longer. The control socket is in the set anyway. */
+static void watch(const struct lli_udp *udp, int fd, bool on)
+{
+    const bool control = fd == udp->control.fd;
+    struct epoll_event event = {.events = on ? EPOLLOUT : 0};
+
+    if (control) {
+        event.events |= EPOLLIN;
+        event.data.ptr = (void *)&udp->control;
+    }
+    epoll_ctl(udp->epoll, control ? EPOLL_CTL_MOD : on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, &event);
+}
+
+int lli_udp_arm(void *instance)
+{
+    struct lli_udp *udp = instance;
+    const int wanted = udp->stuck && udp->done != udp->taken ? udp->out_fd[udp->done % LLI_UDP_POST_MAX] : -1;
+
+    if (wanted != udp->watched_fd) {
+        if (udp->watched_fd >= 0)
+            watch(udp, udp->watched_fd, false);
+        if (wanted >= 0)
+            watch(udp, wanted, true);
+        udp->watched_fd = wanted;
+    }
+    if (udp->control.unchecked > 0)
+        lli_udp_drops_read(udp, &udp->control);
+    for (uint32_t i = 0; i < udp->polled_count; i++)
+        if (udp->groups[udp->polled[i]].unchecked > 0)
+            lli_udp_drops_read(udp, &udp->groups[udp->polled[i]]);
+    return udp->epoll;
+}
