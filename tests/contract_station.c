@@ -56,11 +56,17 @@ int station_join(struct station *station, const char *at, uint16_t number, enum 
     return transport->join(station->instance, &group, mode, handle);
 }
 
+static void expect_opened(int status)
+{
+    if (status != 0)
+        fail_msg("%d: %s", status, log_text);
+}
+
 void station_open_with(struct station *station, const struct llm_options *options)
 {
-    assert_int_equal(instance_open(station, host, options), 0);
-    assert_int_equal(station_join(station, host, port, LLI_JOIN_SEND, &station->send), 0);
-    assert_int_equal(station_join(station, host, port, LLI_JOIN_RECEIVE, &station->receive), 0);
+    expect_opened(instance_open(station, host, options));
+    expect_opened(station_join(station, host, port, LLI_JOIN_SEND, &station->send));
+    expect_opened(station_join(station, host, port, LLI_JOIN_RECEIVE, &station->receive));
 }
 
 void station_open(struct station *station)

@@ -48,7 +48,8 @@ static inline bool network_unshare(void)
     return unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 && network_write("/proc/self/uid_map", map);
 }
 
-/* Moves the calling thread into the namespace; false if that cannot be done. */
+/* Moves the calling thread into the namespace; false if that cannot be done. Returns when the kernel, which notices a carrier in
+   its own time, has routes. */
 static inline bool network_own(void)
 {
     if (!network_unshare())
@@ -56,7 +57,8 @@ static inline bool network_own(void)
     return network_command("{ ip link set lo up && ip link add llm0 mtu 1500 type veth peer name llm1 mtu 1500 &&"
                            " ip address add 10.77.0.1/24 dev llm0 && ip address add fd77::1/64 dev llm0 nodad &&"
                            " ip link set llm1 addrgenmode none && ip link set llm0 up &&"
-                           " ip link set llm1 up; } >/dev/null 2>&1");
+                           " ip link set llm1 up && for i in $(seq 500); do ip -6 route get ff15::1 oif llm0 && exit 0;"
+                           " sleep 0.01; done; exit 1; } >/dev/null 2>&1");
 }
 
 #endif

@@ -169,6 +169,15 @@ setup_host_up() {
         { ip -6 addr add fd77::$number/64 dev $interface nodad || true; }"
 }
 
+# The kernel notices a carrier, and makes IPv6 routes, in its own time.
+setup_host_ready() {
+    local prefix=$1 interface=$2
+    setup_in "$prefix" "
+        ip -6 addr show dev $interface | grep -q fd77: || exit 0
+        for i in \$(seq 500); do ip -6 route get ff15::1 oif $interface && exit 0; sleep 0.01; done
+        echo 'no IPv6 route on $interface after 5 s'; exit 1"
+}
+
 setup_join() {
     local enter=$1 user=$2 pid_a pid_b
     # shellcheck disable=SC2086
@@ -180,7 +189,8 @@ setup_join() {
     HOST_B="$enter -t $pid_b -n --"
     IF_A=llm-a IF_B=llm-b ADDRESS_A=10.77.0.1 ADDRESS_B=10.77.0.2
     setup_in "$HOST_A" "ip link add $IF_A type veth peer name $IF_B netns $pid_b" &&
-        setup_host_up "$HOST_A" "$IF_A" 1 && setup_host_up "$HOST_B" "$IF_B" 2
+        setup_host_up "$HOST_A" "$IF_A" 1 && setup_host_up "$HOST_B" "$IF_B" 2 &&
+        setup_host_ready "$HOST_A" "$IF_A" && setup_host_ready "$HOST_B" "$IF_B"
 }
 
 setup_try_hosts() {
