@@ -10,10 +10,11 @@ enum { RX_QUERIES = 16 };
 enum { RX_HEARTBEATS_MISSED = 5 };
 
 /*
- * Packets are asked for only as far as there is memory to hold them, and this many beyond: what comes in order needs none,
- * but what comes behind another loss is dropped and has to be sent again.
+ * Packets are asked for only as far as there is memory to hold them, and at most this many beyond: what comes in order needs
+ * none, but what comes behind another loss is dropped and has to be sent again. The number halves with every packet that is
+ * dropped and grows by one with every repair that comes in order.
  */
-enum { RX_ASK_AHEAD = 16 };
+enum { RX_ASK_AHEAD_MAX = 16 };
 
 /* No heartbeat is on its way for longer. */
 #define RX_OVERTAKEN ((lli_ns)1000000000)
@@ -41,6 +42,7 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->overrun = rx->chased = rx->silent = rx->learning = false;
     rx->heard_at = now;
     rx->repair_rtt = 0;
+    rx->ask_ahead = RX_ASK_AHEAD_MAX;
     rx->status_at = rx->query_at = LLI_NEVER;
     rx->query_tries = 0;
     rx->topics_wanted = rx->topics_told = 0;
@@ -260,13 +262,16 @@ static bool rx_input_data(struct lli_rx *rx, const struct rx_data *data, lli_ns 
     if (seq != gap->next || rx->learning) {
         if (rx->reorder->used == rx->reorder->count)
             rx_make_room(rx, seq, now);
-        if (rx_hold(rx, seq, data))
+        if (rx_hold(rx, seq, data)) {
             rx_note_repair(rx, seq, now);
-        else
+        } else {
             lli_gap_refuse(gap, seq, now + lli_max(rx->config->nak_retry_min, 2 * rx_rtt(rx)));
+            rx->ask_ahead = (uint32_t)lli_max(rx->ask_ahead / 2, 1);
+        }
         return true;
     }
     rx_note_repair(rx, seq, now);
+    rx->ask_ahead = (uint32_t)lli_min(rx->ask_ahead + 1, RX_ASK_AHEAD_MAX);
     (void)lli_gap_receive(gap, seq);
     lli_gap_advance(gap);
     lli_unpack_begin(&rx->unpack, data->header, data->body, data->body_size);
@@ -545,7 +550,7 @@ static bool rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
         .rtt = rx_rtt(rx),
         .retry_min = rx->config->nak_retry_min,
         .retry_max = rx->config->nak_retry_max,
-        .most = rx->reorder->count - rx->reorder->used + RX_ASK_AHEAD,
+        .most = rx->reorder->count - rx->reorder->used + rx->ask_ahead,
     };
     struct lli_wire_nak nak = {
         .session = rx->session,

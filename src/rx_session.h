@@ -115,6 +115,7 @@ struct lli_rx {
     lli_ns heard_at;
     bool silent;           /* LLM_EVENT_HEARTBEAT_LOST was reported */
     lli_ns repair_rtt;     /* smoothed time from the NAK to the repair, 0: not measured */
+    uint32_t ask_ahead;    /* packets asked for beyond what there is memory to hold */
     lli_ns status_at;
     lli_ns query_at;       /* LLI_NEVER: nothing to ask */
     uint32_t query_tries;

@@ -12,6 +12,12 @@ enum { TX_ENDS = 5 };
 /* A member is forgotten when it misses this many status reports. */
 enum { TX_STATUS_MISSED = 10 };
 
+/* No report takes longer to come: a clock jumped, or somebody made it up. */
+#define TX_RTT_MAX ((lli_ns)1000000000)
+
+/* One report that was delayed must not hold up all that wait for the round trip: it counts for at most so many of the others. */
+enum { TX_RTT_OUTLIER = 4 };
+
 void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct lli_arena *arena, lli_ns now)
 {
     *tx = (struct lli_tx){
@@ -88,6 +94,10 @@ static void tx_measure(struct lli_tx *tx, struct lli_member *member, const struc
     if (elapsed < status->hold_ns)
         return;
     elapsed -= status->hold_ns;
+    if (elapsed > TX_RTT_MAX)
+        return;
+    if (member->rtt != 0)
+        elapsed = lli_min(elapsed, member->rtt * TX_RTT_OUTLIER);
     member->rtt = member->rtt == 0 ? elapsed : (member->rtt * 7 + elapsed) / 8;
     member->rtt = lli_max(member->rtt, 1);
     tx->rtt = tx->members.count == 1 ? member->rtt : lli_members_rtt(&tx->members);

@@ -375,6 +375,38 @@ static void packets_beyond_the_window_and_without_memory_are_counted(void **stat
     assert_int_equal(reorder.used, 0);
 }
 
+static uint32_t nak_packets(const struct lli_wire_nak *nak)
+{
+    uint32_t packets = 0;
+
+    for (uint16_t i = 0; i < nak->count; i++)
+        packets += nak->ranges[i].count;
+    return packets;
+}
+
+static void without_memory_only_the_next_packet_is_asked_for(void **state)
+{
+    struct lli_wire_nak nak;
+
+    (void)state;
+    heartbeat_due();
+    send_many(WINDOW);
+    for (lli_seq seq = START + 1; seq < START + WINDOW; seq++)
+        carry(seq);
+    now += 10 * MS;
+    assert_int_equal(control(&nak), 1);
+    assert_int_equal(nak_packets(&nak), 1);
+    assert_int_equal(nak.ranges[0].first, (uint32_t)START);
+    /* What is in order is delivered and its memory free again: all of the rest may come. */
+    carry(START);
+    now += 10 * MS;
+    assert_int_equal(control(&nak), 1);
+    assert_int_equal(nak_packets(&nak), WINDOW - 1 - reorder.count);
+    for (lli_seq seq = START + 1 + reorder.count; seq < START + WINDOW; seq++)
+        carry(seq);
+    expect_messages(0, WINDOW - 1);
+}
+
 static void silence_is_told_once_then_the_end_and_words_again_resume(void **state)
 {
     struct lli_wire_nak nak;
@@ -485,6 +517,7 @@ int main(void)
         T(what_is_not_repaired_in_time_is_given_up),
         T(a_forged_heartbeat_makes_nothing_be_skipped),
         T(packets_beyond_the_window_and_without_memory_are_counted),
+        T(without_memory_only_the_next_packet_is_asked_for),
         T(silence_is_told_once_then_the_end_and_words_again_resume),
         T(the_end_comes_after_everything_before_it),
         T(a_refused_session_drops_its_packets),

@@ -265,6 +265,21 @@ static void the_round_trip_is_measured_without_the_receivers_hold(void **state)
     assert_int_equal(tx->rtt, (700 * US * 7 + 1500 * US) / 8);
 }
 
+static void a_report_that_was_held_up_hardly_moves_the_round_trip(void **state)
+{
+    (void)state;
+    status(1, START, 20 * MS, 0, 0, 1500 * MS);
+    assert_int_equal(tx->rtt, LLI_TX_RTT_UNKNOWN);
+    status(1, START, 1500 * MS, 0, 0, 1501 * MS);
+    assert_int_equal(tx->rtt, 1 * MS);
+    status(1, START, 1501 * MS, 0, 0, 1901 * MS);
+    assert_int_equal(tx->rtt, (1 * MS * 7 + 4 * MS) / 8);
+    /* A path that became longer is believed in time. */
+    for (lli_ns now = 2000 * MS; now < 2040 * MS; now++)
+        status(1, START, now, 0, 0, now + 20 * MS);
+    assert_in_range(tx->rtt, 19 * MS, 20 * MS);
+}
+
 static void receivers_come_leave_and_are_forgotten(void **state)
 {
     struct lli_packet packet;
@@ -390,6 +405,7 @@ int main(void)
         T(repairs_stay_within_their_budget),
         T(a_crowd_is_told_that_repairs_are_under_way),
         T(the_round_trip_is_measured_without_the_receivers_hold),
+        T(a_report_that_was_held_up_hardly_moves_the_round_trip),
         T(receivers_come_leave_and_are_forgotten),
         T(a_query_is_answered_with_names_to_the_one_that_asks),
         T(control_of_another_session_is_counted_and_dropped),
