@@ -7,11 +7,11 @@
 #include "objects.h"
 
 enum {
-    ENDPOINT_BURST = 32,    /* packets fetched at a time */
+    ENDPOINT_BURST = 128,   /* packets fetched at a time */
     ENDPOINT_BURSTS = 8,    /* before what is due is done */
     ENDPOINT_SCRATCH = 64,  /* control packets on their way at a time; a power of two */
     ENDPOINT_SCRATCH_SIZE = 1024,
-    ENDPOINT_POST = 32,     /* data packets posted at a time */
+    ENDPOINT_POST = 64,     /* data packets posted at a time */
 };
 
 /* A transport that is stuck wakes those who sleep when it can go on; should it not, they try again after this. */
@@ -29,6 +29,7 @@ static bool endpoint_is_shared(const struct lli_channel *a, const struct lli_cha
         return false;
     return strcmp(x->interface, y->interface) == 0 && x->mtu == y->mtu && x->timestamps == y->timestamps &&
            x->busy_poll_us == y->busy_poll_us && x->rcvbuf_bytes == y->rcvbuf_bytes && x->sndbuf_bytes == y->sndbuf_bytes &&
+           x->gso_packets == y->gso_packets && x->gro == y->gro &&
            x->impair_seed == y->impair_seed && x->impair_loss_ppm == y->impair_loss_ppm &&
            x->impair_burst_packets == y->impair_burst_packets && x->impair_duplicate_ppm == y->impair_duplicate_ppm &&
            x->impair_reorder_ppm == y->impair_reorder_ppm && x->impair_corrupt_ppm == y->impair_corrupt_ppm &&
@@ -230,20 +231,19 @@ static void endpoint_post_data(struct lli_endpoint *endpoint, struct llm_transmi
     } while (taken == ENDPOINT_POST);
 }
 
-int lli_endpoint_send(struct llm_transmitter *transmitter)
+int lli_endpoint_send(struct llm_transmitter *transmitter, bool all)
 {
     struct lli_endpoint *endpoint = transmitter->endpoint;
-    lli_ns begin = lli_clock_ns();
-    lli_ns end;
+    uint64_t begin = lli_ticks();
 
-    lli_pack_flush(&transmitter->tx.pack);
-    endpoint_post_data(endpoint, transmitter, begin);
+    if (all)
+        lli_pack_flush(&transmitter->tx.pack);
+    endpoint_post_data(endpoint, transmitter, lli_clock_ns());
     lli_endpoint_flush(endpoint);
     lli_endpoint_due(endpoint, lli_tx_deadline(&transmitter->tx));
-    transmitter->dirty = false;
-    /* As long after a flush as it took, the transport counts as busy: messages fill packets instead (see llm_send). */
-    end = lli_clock_ns();
-    transmitter->busy_until = end + (end - begin);
+    transmitter->dirty &= !all;
+    transmitter->flushed_at = lli_ticks();
+    transmitter->busy_for = transmitter->flushed_at - begin;
     return endpoint->stuck || transmitter->tx.sent < transmitter->tx.history.next ? LLM_EAGAIN : LLM_OK;
 }
 
@@ -256,8 +256,8 @@ void lli_endpoint_send_dirty(struct llm_context *context, bool all)
              transmitter = transmitter->next) {
             if (!transmitter->dirty)
                 continue;
-            if (all || lli_clock_ns() >= transmitter->busy_until)
-                (void)lli_endpoint_send(transmitter);
+            if (all || !lli_transmitter_is_busy(transmitter))
+                (void)lli_endpoint_send(transmitter, true);
             dirty |= transmitter->dirty;
         }
     }

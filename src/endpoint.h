@@ -70,8 +70,11 @@ int lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now);
 /* When something is due at any endpoint of a context. */
 lli_ns lli_endpoint_deadline(const struct llm_context *context);
 
-/* Sends what a transmitter has packed. LLM_OK, or LLM_EAGAIN if the transport did not take all. */
-int lli_endpoint_send(struct llm_transmitter *transmitter);
+/*
+ * Sends what a transmitter has packed: all, or only the packets that are full. LLM_OK, or LLM_EAGAIN if the transport did not
+ * take them.
+ */
+int lli_endpoint_send(struct llm_transmitter *transmitter, bool all);
 
 /* Does so for all that packed in a handler: whatever the transport does, or only where it is idle. */
 void lli_endpoint_send_dirty(struct llm_context *context, bool all);

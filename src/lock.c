@@ -36,22 +36,13 @@ static void lock_release(struct lli_lock *lock)
     atomic_fetch_add_explicit(&lock->serving, 1, memory_order_release);
 }
 
-/* Relaxed: whoever calls from another thread was told of the context after its loop thread was started. */
-static bool context_is_threaded(const struct llm_context *context)
+void lli_context_lock(struct llm_context *context)
 {
-    return atomic_load_explicit(&context->threaded, memory_order_relaxed);
+    lock_take(&context->lock);
 }
 
-void lli_context_enter(struct llm_context *context)
+void lli_context_unlock(struct llm_context *context)
 {
-    if (context_is_threaded(context))
-        lock_take(&context->lock);
-}
-
-void lli_context_leave(struct llm_context *context)
-{
-    if (!context_is_threaded(context))
-        return;
     /* What this call made due may come before the sleeping loop thread would wake. */
     if (atomic_load(&context->sleeping) && lli_endpoint_deadline(context) < atomic_load(&context->wakes_at))
         lli_context_wake(context);

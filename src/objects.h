@@ -11,6 +11,7 @@
 #include "log.h"
 #include "memory.h"
 #include "rx_session.h"
+#include "ticks.h"
 #include "tx_session.h"
 
 enum { LLI_CHANNEL_TEXT_MAX = 256 };
@@ -31,7 +32,9 @@ struct llm_transmitter {
     struct lli_memory memory;
     struct lli_tx tx;
     lli_handle group;
-    lli_ns busy_until;            /* the transport counts as busy before */
+    uint64_t flushed_at;          /* lli_ticks() */
+    uint64_t busy_for;            /* so long after that the transport counts as busy */
+    uint64_t batch;               /* sealed packets that are worth a flush even then */
     uint64_t message_bytes_max;
     lli_ns linger;
     bool dirty;                   /* packed in a handler, not flushed */
@@ -91,12 +94,36 @@ struct llm_context {
 
 /* ---------------------------------------------------------------------------------------------- lock.c */
 
+/* Relaxed: whoever calls from another thread was told of the context after its loop thread was started. */
+static inline bool lli_context_is_threaded(const struct llm_context *context)
+{
+    return atomic_load_explicit(&context->threaded, memory_order_relaxed);
+}
+
+void lli_context_lock(struct llm_context *context);
+void lli_context_unlock(struct llm_context *context);
+
 /* Every public call is between these two. */
-void lli_context_enter(struct llm_context *context);
-void lli_context_leave(struct llm_context *context);
+static inline void lli_context_enter(struct llm_context *context)
+{
+    if (lli_context_is_threaded(context))
+        lli_context_lock(context);
+}
+
+static inline void lli_context_leave(struct llm_context *context)
+{
+    if (lli_context_is_threaded(context))
+        lli_context_unlock(context);
+}
 
 /* Ends the loop thread's sleep. */
 void lli_context_wake(struct llm_context *context);
+
+/* As long after a flush as it took, the transport counts as busy: messages fill packets instead. */
+static inline bool lli_transmitter_is_busy(const struct llm_transmitter *transmitter)
+{
+    return lli_ticks() - transmitter->flushed_at < transmitter->busy_for;
+}
 
 /* ------------------------------------------------------------------------------------------- context.c */
 

@@ -43,6 +43,26 @@ uint32_t lli_pack_whole_max(const struct lli_pack *pack);
 bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
                       lli_seq busy);
 
+/*
+ * The common case of lli_pack_message(): a message in one piece, on the topic of the one before, for which the open packet has
+ * room. False, with nothing changed, in any other.
+ */
+static inline bool lli_pack_in_place(struct lli_pack *pack, const struct lli_pack_topic *topic, const void *data, size_t size)
+{
+    uint32_t header;
+
+    if (pack->packet == NULL || pack->topic != topic->id || size > LLI_FRAME_MEDIUM_MAX)
+        return false;
+    header = lli_frame_message_size((uint32_t)size);
+    if (header + size > (size_t)(pack->end - pack->at))
+        return false;
+    lli_frame_put_message(pack->at, header, (uint32_t)size);
+    memcpy(pack->at + header, data, size);
+    pack->at += header + size;
+    pack->number++;
+    return true;
+}
+
 /* Room for a message of up to lli_pack_whole_max() bytes inside the open packet; NULL if the history has none. */
 uint8_t *lli_pack_claim(struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size, lli_seq busy);
 

@@ -58,28 +58,31 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     return true;
 }
 
-static bool rx_message_item(struct lli_rx *rx, const struct lli_unpacked *unpacked, struct lli_item *item)
+/* The messages that come next, less those of refused topics. */
+static bool rx_next_messages(struct lli_rx *rx, struct lli_item *item)
 {
-    const char *name = lli_topics_name(&rx->topics, unpacked->topic);
+    struct llm_message like = {.session = rx->session, .received_at = rx->stamp_ns};
+    uint32_t topic;
 
-    if (lli_topics_is_refused(&rx->topics, unpacked->topic)) {
-        rx->counters->messages_refused++;
-        return false;
+    item->count = 0;
+    while (item->count < LLI_ITEM_MESSAGES_MAX && lli_unpack_peek(&rx->unpack, &topic)) {
+        int count;
+
+        like.topic = lli_topics_name(&rx->topics, topic);
+        count = lli_unpack_messages(&rx->unpack, &like, item->messages + item->count, LLI_ITEM_MESSAGES_MAX - item->count);
+        if (count == 0)
+            break;
+        if (lli_topics_is_refused(&rx->topics, topic)) {
+            rx->counters->messages_refused += (uint64_t)count;
+            continue;
+        }
+        if (like.topic[0] == '\0')
+            rx->counters->topics_unknown += (uint64_t)count;
+        item->count += count;
     }
-    if (name[0] == '\0')
-        rx->counters->topics_unknown++;
-    rx->counters->messages_delivered++;
-    item->kind = LLI_ITEM_MESSAGE;
-    item->message = (struct llm_message){
-        .data = unpacked->data,
-        .size = unpacked->size,
-        .topic_id = unpacked->topic,
-        .topic = name,
-        .number = unpacked->number,
-        .session = rx->session,
-        .received_at = rx->stamp_ns,
-    };
-    return true;
+    rx->counters->messages_delivered += (uint64_t)item->count;
+    item->kind = LLI_ITEM_MESSAGES;
+    return item->count > 0;
 }
 
 /* The next item of the packet that is being unpacked. */
@@ -88,14 +91,12 @@ static bool rx_next_unpacked(struct lli_rx *rx, struct lli_item *item)
     struct lli_unpacked unpacked;
 
     for (;;) {
+        if (rx_next_messages(rx, item))
+            return true;
         lli_unpack_next(&rx->unpack, &unpacked);
         switch (unpacked.kind) {
         case LLI_UNPACK_NONE:
             return false;
-        case LLI_UNPACK_MESSAGE:
-            if (rx_message_item(rx, &unpacked, item))
-                return true;
-            break;
         case LLI_UNPACK_ANNOUNCE:
             if (lli_topics_add(&rx->topics, unpacked.topic, unpacked.data, unpacked.size)) {
                 rx->topics.flags[unpacked.topic] |= LLI_TOPICS_TOLD;

@@ -78,15 +78,19 @@ enum lli_rx_state {
 };
 
 enum lli_item_kind {
-    LLI_ITEM_MESSAGE,
+    LLI_ITEM_MESSAGES,
     LLI_ITEM_TOPIC, /* event: LLM_EVENT_TOPIC_NEW; lli_rx_topic_refuse() may follow */
     LLI_ITEM_EVENT,
 };
 
+/* Messages that are given at a time: those of a packet, mostly. */
+enum { LLI_ITEM_MESSAGES_MAX = 64 };
+
 struct lli_item {
     enum lli_item_kind kind;
-    struct llm_message message;
+    int count;
     struct llm_event event;
+    struct llm_message messages[LLI_ITEM_MESSAGES_MAX];
 };
 
 struct lli_rx {
@@ -160,7 +164,7 @@ void lli_rx_topic_refuse(struct lli_rx *rx, uint32_t topic);
 bool lli_rx_input(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *packet, size_t packet_size,
                   const uint8_t *body, size_t body_size, uint64_t stamp_ns, lli_ns now);
 
-/* The next message or event in order; valid until the next call. False if there is none. */
+/* The next messages or event in order; valid until the next call. False if there is none. */
 bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item);
 
 /* Builds the next NAK, status report or query that is due; false if none is. It counts as sent. */

@@ -48,6 +48,18 @@ static bool sessions_event(struct llm_receiver *receiver, struct lli_rx *rx, con
     return true;
 }
 
+static void sessions_messages(struct llm_receiver *receiver, const struct lli_item *item)
+{
+    const struct llm_handlers *handlers = &receiver->handlers;
+
+    receiver->context->delivered += item->count;
+    if (handlers->messages != NULL)
+        handlers->messages(handlers->arg, item->messages, item->count);
+    else if (handlers->message != NULL)
+        for (int i = 0; i < item->count; i++)
+            handlers->message(handlers->arg, &item->messages[i]);
+}
+
 static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns now)
 {
     struct llm_context *context = receiver->context;
@@ -56,10 +68,8 @@ static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, l
     context->in_handler = true;
     while (lli_rx_next(rx, now, &item)) {
         switch (item.kind) {
-        case LLI_ITEM_MESSAGE:
-            if (receiver->handlers.message != NULL)
-                receiver->handlers.message(receiver->handlers.arg, &item.message);
-            context->delivered++;
+        case LLI_ITEM_MESSAGES:
+            sessions_messages(receiver, &item);
             break;
         case LLI_ITEM_TOPIC:
             if (!sessions_accepts(receiver, item.event.session, item.event.topic)) {

@@ -5,7 +5,7 @@
 
 #include "objects.h"
 
-/* Sealed packets that are worth a flush even while the transport is busy. */
+/* Sealed packets that are worth a flush even while the transport is busy, unless it takes more as one. */
 enum { TRANSMITTER_BATCH = 32 };
 
 enum { TRANSMITTER_FLAGS = LLM_SEND_MORE | LLM_SEND_NOW };
@@ -67,6 +67,7 @@ static int transmitter_place(struct llm_transmitter *transmitter, const struct l
         return error;
     arena = (struct lli_arena){.memory = transmitter->memory.base};
     lli_tx_init(&transmitter->tx, &config, &arena, lli_clock_ns());
+    transmitter->batch = lli_max(TRANSMITTER_BATCH, endpoint->caps.train_max);
     transmitter->message_bytes_max = lli_min(options->message_bytes_max, lli_tx_message_max(&transmitter->tx));
     if (endpoint->transport->region != NULL)
         return endpoint->transport->region(endpoint->instance, transmitter->memory.base, transmitter->memory.size);
@@ -226,21 +227,24 @@ size_t llm_claim_max(const struct llm_transmitter *transmitter)
 
 /* ----------------------------------------------------------------------------------------------- flush */
 
-/* What was just packed leaves now if the transport is idle, or is worth it; else with the next flush. */
+/* What was just packed leaves now if the transport is idle, else with the next flush; what is worth a flush leaves in any case. */
 static void transmitter_packed(struct llm_transmitter *transmitter, unsigned flags)
 {
-    struct lli_tx *tx = &transmitter->tx;
+    const struct lli_tx *tx = &transmitter->tx;
+    bool in_handler = transmitter->context->in_handler;
 
-    if (tx->history.next - tx->sent < TRANSMITTER_BATCH && !(flags & LLM_SEND_NOW)) {
+    if (!(flags & LLM_SEND_NOW) &&
         /* In a handler the rest of the received packet comes first: it may bring more to send. */
-        if (flags & LLM_SEND_MORE || transmitter->context->in_handler || lli_clock_ns() < transmitter->busy_until) {
-            if (transmitter->context->in_handler)
-                transmitter->dirty = transmitter->context->dirty = true;
-            lli_endpoint_due(transmitter->endpoint, 0);
-            return;
-        }
+        (flags & LLM_SEND_MORE || in_handler || lli_transmitter_is_busy(transmitter))) {
+        transmitter->dirty |= in_handler;
+        transmitter->context->dirty |= in_handler;
+        /* The packet that is open goes on being filled. */
+        if (tx->history.next - tx->sent >= transmitter->batch)
+            (void)lli_endpoint_send(transmitter, false);
+        lli_endpoint_due(transmitter->endpoint, 0);
+        return;
     }
-    (void)lli_endpoint_send(transmitter);
+    (void)lli_endpoint_send(transmitter, true);
 }
 
 int llm_flush(struct llm_transmitter *transmitter)
@@ -250,7 +254,7 @@ int llm_flush(struct llm_transmitter *transmitter)
     if (transmitter == NULL)
         return LLM_EINVAL;
     lli_context_enter(transmitter->context);
-    error = lli_endpoint_send(transmitter);
+    error = lli_endpoint_send(transmitter, true);
     lli_context_leave(transmitter->context);
     return error;
 }
@@ -262,14 +266,14 @@ static bool transmitter_make_room(struct llm_transmitter *transmitter)
 {
     lli_seq busy = lli_tx_busy(&transmitter->tx);
 
-    (void)lli_endpoint_send(transmitter);
+    (void)lli_endpoint_send(transmitter, true);
     if (lli_tx_busy(&transmitter->tx) > busy)
         return true;
     transmitter->tx.counters.send_again++;
     return false;
 }
 
-static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces, size_t size, unsigned flags)
+static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces, int count, size_t size, unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct lli_tx *tx = &transmitter->tx;
@@ -280,9 +284,11 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
         return LLM_EMSGSIZE;
     if (transmitter->claimed != NULL)
         return LLM_ESTATE;
-    while (!lli_pack_message(&tx->pack, &topic->pack, pieces, (uint32_t)size, lli_tx_busy(tx)))
-        if (!transmitter_make_room(transmitter))
-            return LLM_EAGAIN;
+    /* One piece is the rule, and most messages follow another in an open packet. */
+    if (count != 1 || size == 0 || !lli_pack_in_place(&tx->pack, &topic->pack, pieces->iov_base, size))
+        while (!lli_pack_message(&tx->pack, &topic->pack, pieces, (uint32_t)size, lli_tx_busy(tx)))
+            if (!transmitter_make_room(transmitter))
+                return LLM_EAGAIN;
     transmitter_packed(transmitter, flags);
     return LLM_OK;
 }
@@ -295,7 +301,7 @@ int llm_send(struct llm_topic *topic, const void *data, size_t size, unsigned fl
     if (topic == NULL || (data == NULL && size > 0))
         return LLM_EINVAL;
     lli_context_enter(topic->transmitter->context);
-    error = transmitter_send(topic, &piece, size, flags);
+    error = transmitter_send(topic, &piece, 1, size, flags);
     lli_context_leave(topic->transmitter->context);
     return error;
 }
@@ -313,7 +319,7 @@ int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, un
         size += pieces[i].iov_len;
     }
     lli_context_enter(topic->transmitter->context);
-    error = transmitter_send(topic, pieces, size, flags);
+    error = transmitter_send(topic, pieces, count, size, flags);
     lli_context_leave(topic->transmitter->context);
     return error;
 }
@@ -379,6 +385,8 @@ int llm_abort(struct llm_topic *topic)
     if (transmitter->claimed == topic) {
         lli_pack_abort(&transmitter->tx.pack);
         transmitter->claimed = NULL;
+        /* A poll in the meantime could not send what is packed before the claim. */
+        lli_endpoint_due(transmitter->endpoint, 0);
         error = LLM_OK;
     }
     lli_context_leave(transmitter->context);

@@ -53,6 +53,7 @@ enum lli_cap_flags {
 struct lli_caps {
     uint32_t payload_max; /* bytes of the largest packet that can be sent */
     uint32_t post_max;    /* packets that fit between two flushes */
+    uint32_t train_max;   /* packets of full size that leave as one if they are posted one behind the other; 1: none do */
     uint32_t headroom;    /* bytes before each packet that the transport may write when it sends */
     uint32_t align;       /* packets should start at multiples of this; a power of two */
     uint32_t flags;       /* of enum lli_cap_flags */

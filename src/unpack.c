@@ -64,46 +64,93 @@ bool lli_unpack_lost_before(struct lli_unpack *unpack, uint64_t number, struct l
     return true;
 }
 
-/* The message that was put together, once it is complete. */
-static bool unpack_assembled(struct lli_unpack *unpack, struct lli_unpacked *out)
+bool lli_unpack_peek(struct lli_unpack *unpack, uint32_t *topic)
 {
-    if (unpack->have < unpack->total)
+    struct lli_frame frame;
+
+    if (unpack->broken)
         return false;
-    unpack->assembling = false;
-    *out = (struct lli_unpacked){
-        .kind = unpack->too_long ? LLI_UNPACK_TOO_LONG : LLI_UNPACK_MESSAGE,
-        .topic = unpack->assembled_topic,
-        .size = unpack->total,
-        .data = unpack->buffer,
-        .number = unpack->number - 1,
-        .last = unpack->number - 1,
-    };
-    return true;
+    if (unpack->assembling) {
+        *topic = unpack->assembled_topic;
+        return unpack->have == unpack->total && !unpack->too_long;
+    }
+    while (unpack->at < unpack->end) {
+        const uint8_t *next = lli_frame_get(unpack->at, unpack->end, &frame);
+
+        if (frame.kind == LLI_FRAME_TOPIC)
+            unpack->topic = frame.value;
+        else if (frame.kind != LLI_FRAME_SKIP)
+            break;
+        unpack->at = next;
+    }
+    *topic = unpack->topic;
+    return unpack->at < unpack->end && frame.kind == LLI_FRAME_MESSAGE;
 }
 
-/* A message begins: true if it lies in this packet as a whole. */
-static bool unpack_message(struct lli_unpack *unpack, uint32_t size, struct lli_unpacked *out)
+/* The message that was put together. */
+static int unpack_assembled(struct lli_unpack *unpack, const struct llm_message *like, struct llm_message *message)
 {
-    uint32_t left = (uint32_t)(unpack->end - unpack->at);
+    unpack->assembling = false;
+    *message = *like;
+    message->data = unpack->buffer;
+    message->size = unpack->total;
+    message->topic_id = unpack->assembled_topic;
+    message->number = unpack->number - 1;
+    return 1;
+}
 
-    unpack->number++;
-    if (size <= left) {
-        out->kind = LLI_UNPACK_MESSAGE;
-        out->topic = unpack->topic;
-        out->size = size;
-        out->data = unpack->at;
-        out->number = unpack->number - 1;
-        unpack->at += size;
-        return true;
+int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *like, struct llm_message *messages, int max)
+{
+    const uint8_t *at = unpack->at;
+    const uint8_t *end = unpack->end;
+    struct lli_frame frame;
+    int count = 0;
+
+    if (unpack->assembling)
+        return unpack_assembled(unpack, like, messages);
+    while (count < max && at < end) {
+        const uint8_t *data = lli_frame_get(at, end, &frame);
+
+        /* One that goes on in the next packet is put together when those before it are done with. */
+        if (frame.kind != LLI_FRAME_MESSAGE || frame.value > (size_t)(end - data))
+            break;
+        messages[count] = *like;
+        messages[count].data = data;
+        messages[count].size = frame.value;
+        messages[count].topic_id = unpack->topic;
+        messages[count].number = unpack->number + (unsigned)count;
+        count++;
+        at = data + frame.value;
     }
+    unpack->number += (unsigned)count;
+    unpack->at = at;
+    return count;
+}
+
+/* A message begins that goes on in the next packet. */
+static void unpack_begin_assembly(struct lli_unpack *unpack, uint32_t size)
+{
+    unpack->number++;
     unpack->assembling = true;
     unpack->too_long = size > unpack->buffer_size;
     unpack->total = size;
     unpack->have = 0;
     unpack->assembled_topic = unpack->topic;
-    unpack_append(unpack, unpack->at, left);
+    unpack_append(unpack, unpack->at, (uint32_t)(unpack->end - unpack->at));
     unpack->at = unpack->end;
-    return false;
+}
+
+/* The message that was to be put together is whole, but longer than the buffer. */
+static void unpack_tell_too_long(struct lli_unpack *unpack, struct lli_unpacked *out)
+{
+    unpack->assembling = false;
+    *out = (struct lli_unpacked){
+        .kind = LLI_UNPACK_TOO_LONG,
+        .topic = unpack->assembled_topic,
+        .size = unpack->total,
+        .number = unpack->number - 1,
+        .last = unpack->number - 1,
+    };
 }
 
 void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out)
@@ -126,32 +173,25 @@ void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out)
         }
         return;
     }
-    if (unpack->assembling && unpack_assembled(unpack, out))
+    if (unpack->assembling && unpack->have == unpack->total) {
+        assert(unpack->too_long);
+        unpack_tell_too_long(unpack, out);
         return;
-    while (unpack->at < unpack->end) {
+    }
+    if (unpack->at < unpack->end) {
         unpack->at = lli_frame_get(unpack->at, unpack->end, &frame);
-        switch (frame.kind) {
-        case LLI_FRAME_MESSAGE:
-            if (unpack_message(unpack, frame.value, out))
-                return;
-            break;
-        case LLI_FRAME_TOPIC:
-            unpack->topic = frame.value;
-            break;
-        case LLI_FRAME_ANNOUNCE:
+        if (frame.kind == LLI_FRAME_ANNOUNCE) {
             *out = (struct lli_unpacked){
                 .kind = LLI_UNPACK_ANNOUNCE, .topic = frame.value, .data = frame.bytes, .size = frame.bytes_size};
             return;
-        case LLI_FRAME_SKIP:
-            break;
-        case LLI_FRAME_BAD:
+        }
+        if (frame.kind == LLI_FRAME_BAD) {
             /* The messages that may be behind it are lost: the next packet's number tells how many. */
             unpack->malformed++;
-            unpack->at = NULL;
-            unpack->end = NULL;
             lli_unpack_break(unpack);
-            out->kind = LLI_UNPACK_NONE;
-            return;
+        } else {
+            assert(frame.kind == LLI_FRAME_MESSAGE && frame.value > (size_t)(unpack->end - unpack->at));
+            unpack_begin_assembly(unpack, frame.value);
         }
     }
     unpack->at = unpack->end = NULL;

@@ -6,12 +6,13 @@
 #ifndef LLI_UNPACK_H
 #define LLI_UNPACK_H
 
+#include <llm/llm.h>
+
 #include "types.h"
 #include "wire.h"
 
 enum lli_unpack_kind {
     LLI_UNPACK_NONE = 0, /* the packet holds nothing more */
-    LLI_UNPACK_MESSAGE,
     LLI_UNPACK_ANNOUNCE, /* bytes: name; topic: id */
     LLI_UNPACK_LOST,     /* messages first to last are lost; may be empty, last + 1 == first */
     LLI_UNPACK_TOO_LONG, /* message number `first` is longer than the buffer */
@@ -55,7 +56,16 @@ void lli_unpack_break(struct lli_unpack *unpack);
 /* The next packet in order. The one before must be exhausted. */
 void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size);
 
-/* What comes next in it. Data is valid until the next call, and as long as the packet. */
+/* Whether messages come next, and of which topic; passes what says nothing else. */
+bool lli_unpack_peek(struct lli_unpack *unpack, uint32_t *topic);
+
+/*
+ * The next messages, all of one topic and at most max of them; `like` has their other fields. Valid as long as the packet and
+ * until the next call but this and lli_unpack_peek(). 0: something else comes next.
+ */
+int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *like, struct llm_message *messages, int max);
+
+/* What comes next that is no message. Data is valid until the next call, and as long as the packet. */
 void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out);
 
 /*

@@ -193,8 +193,7 @@ static uint64_t read_session(struct lli_reader *reader, uint32_t tag)
 
 /* -------------------------------------------------------------------------------------------- frames */
 
-/* Frames of 0xe0 and above: everything but messages and topics of everyday size. */
-static const uint8_t *frame_get_rare(const uint8_t *at, const uint8_t *end, struct lli_frame *frame)
+const uint8_t *lli_frame_get_rare(const uint8_t *at, const uint8_t *end, struct lli_frame *frame)
 {
     struct lli_reader reader = lli_reader_of(at, (size_t)(end - at));
     uint8_t code = lli_read_u8(&reader);
@@ -224,53 +223,6 @@ static const uint8_t *frame_get_rare(const uint8_t *at, const uint8_t *end, stru
     if (!reader.ok)
         return frame->kind = LLI_FRAME_BAD, end;
     return reader.at;
-}
-
-const uint8_t *lli_frame_get(const uint8_t *at, const uint8_t *end, struct lli_frame *frame)
-{
-    uint8_t code = *at;
-
-    if (code <= LLI_FRAME_SHORT_MAX) {
-        frame->kind = LLI_FRAME_MESSAGE;
-        frame->value = code;
-        return at + 1;
-    }
-    if (code >= LLI_FRAME_PAD)
-        return frame_get_rare(at, end, frame);
-    if (end - at < 2)
-        return frame->kind = LLI_FRAME_BAD, end;
-    if (code < 0xc0) {
-        frame->kind = LLI_FRAME_MESSAGE;
-        frame->value = (uint32_t)(code & 0x3f) << 8 | at[1];
-    } else {
-        frame->kind = LLI_FRAME_TOPIC;
-        frame->value = (uint32_t)(code & 0x1f) << 8 | at[1];
-    }
-    return at + 2;
-}
-
-void lli_frame_put_message(uint8_t *at, uint32_t header_bytes, uint32_t size)
-{
-    if (header_bytes == 1) {
-        at[0] = (uint8_t)size;
-    } else if (header_bytes == 2) {
-        at[0] = (uint8_t)(0x80 | size >> 8);
-        at[1] = (uint8_t)size;
-    } else {
-        at[0] = LLI_FRAME_LONG;
-        lli_store_u32(at + 1, size);
-    }
-}
-
-void lli_frame_put_topic(uint8_t *at, uint32_t topic)
-{
-    if (topic <= LLI_FRAME_TOPIC_SHORT_MAX) {
-        at[0] = (uint8_t)(0xc0 | topic >> 8);
-        at[1] = (uint8_t)topic;
-    } else {
-        at[0] = LLI_FRAME_TOPIC_LONG;
-        lli_store_u32(at + 1, topic);
-    }
 }
 
 void lli_frame_put_announcement(uint8_t *at, uint32_t topic, const char *name, size_t name_size)

@@ -217,14 +217,35 @@ enum {
     LLI_FRAME_SHORT_MAX = 127,   /* longest message with a header of one byte */
     LLI_FRAME_MEDIUM_MAX = 16383, /* and of two */
     LLI_FRAME_TOPIC_SHORT_MAX = 8191,
+    LLI_FRAME_MEDIUM = 0x80,
+    LLI_FRAME_TOPIC_SHORT = 0xc0,
     LLI_FRAME_PAD = 0xe0,
     LLI_FRAME_LONG = 0xe1,
     LLI_FRAME_TOPIC_LONG = 0xe2,
     LLI_FRAME_ANNOUNCEMENT = 0xf0,
 };
 
+/* Frames of LLI_FRAME_PAD and above: everything but messages and topics of everyday size. */
+const uint8_t *lli_frame_get_rare(const uint8_t *at, const uint8_t *end, struct lli_frame *frame);
+
 /* Reads one frame at `at`, before end, and returns where the next one starts (a message's bytes, for LLI_FRAME_MESSAGE). */
-const uint8_t *lli_frame_get(const uint8_t *at, const uint8_t *end, struct lli_frame *frame);
+static inline const uint8_t *lli_frame_get(const uint8_t *at, const uint8_t *end, struct lli_frame *frame)
+{
+    uint8_t code = *at;
+
+    if (code <= LLI_FRAME_SHORT_MAX) {
+        frame->kind = LLI_FRAME_MESSAGE;
+        frame->value = code;
+        return at + 1;
+    }
+    if (code >= LLI_FRAME_PAD)
+        return lli_frame_get_rare(at, end, frame);
+    if (end - at < 2)
+        return frame->kind = LLI_FRAME_BAD, end;
+    frame->kind = code < LLI_FRAME_TOPIC_SHORT ? LLI_FRAME_MESSAGE : LLI_FRAME_TOPIC;
+    frame->value = (uint32_t)(code & (code < LLI_FRAME_TOPIC_SHORT ? 0x3f : 0x1f)) << 8 | at[1];
+    return at + 2;
+}
 
 /* Bytes of the frame header before a message of this size. */
 static inline uint32_t lli_frame_message_size(uint32_t size)
@@ -233,14 +254,34 @@ static inline uint32_t lli_frame_message_size(uint32_t size)
 }
 
 /* Writes that header in the given number of bytes, which may be more than it needs. */
-void lli_frame_put_message(uint8_t *at, uint32_t header_bytes, uint32_t size);
+static inline void lli_frame_put_message(uint8_t *at, uint32_t header_bytes, uint32_t size)
+{
+    if (header_bytes == 1) {
+        at[0] = (uint8_t)size;
+    } else if (header_bytes == 2) {
+        at[0] = (uint8_t)(LLI_FRAME_MEDIUM | size >> 8);
+        at[1] = (uint8_t)size;
+    } else {
+        at[0] = LLI_FRAME_LONG;
+        lli_store_u32(at + 1, size);
+    }
+}
 
 static inline uint32_t lli_frame_topic_size(uint32_t topic)
 {
     return topic <= LLI_FRAME_TOPIC_SHORT_MAX ? 2 : 5;
 }
 
-void lli_frame_put_topic(uint8_t *at, uint32_t topic);
+static inline void lli_frame_put_topic(uint8_t *at, uint32_t topic)
+{
+    if (topic <= LLI_FRAME_TOPIC_SHORT_MAX) {
+        at[0] = (uint8_t)(LLI_FRAME_TOPIC_SHORT | topic >> 8);
+        at[1] = (uint8_t)topic;
+    } else {
+        at[0] = LLI_FRAME_TOPIC_LONG;
+        lli_store_u32(at + 1, topic);
+    }
+}
 
 /* An announcement is 7 bytes and the name. */
 enum { LLI_FRAME_ANNOUNCE_HEAD = 7 };

@@ -149,6 +149,8 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u32, mtu, 0, 0, 65535, "largest IP packet to send, in bytes; 0: the interface's, at most 9000")                      \
     X(u32, rcvbuf_bytes, 16777216, 4096, 1073741824, "socket receive buffer to ask for")                                   \
     X(u32, sndbuf_bytes, 4194304, 4096, 1073741824, "socket send buffer to ask for")                                       \
+    X(u32, gso_packets, 0, 0, 128, "packets sent as one (UDP_SEGMENT); 1: none; 0: 16, or as many as fit if no switch follows") \
+    X(u32, gro, 1, 0, 1, "receive packets that came as one as one (UDP_GRO)")                                              \
     X(u32, busy_poll_us, 0, 0, 1000000, "microseconds that the kernel polls the device before it sleeps (SO_BUSY_POLL)")   \
     X(u32, timestamps, 0, 0, 1, "have the kernel stamp received packets (struct llm_message, received_at)")                \
     X(u64, history_bytes, 25165824, 65536, 68719476736, "memory of packets kept for repair, headers included")             \
@@ -356,6 +358,8 @@ struct llm_handlers {
     void (*message)(void *arg, const struct llm_message *message); /* NULL: messages are counted and dropped */
     void (*event)(void *arg, const struct llm_event *event);       /* NULL: events are logged, gaps as warnings */
     bool (*accept)(void *arg, const struct llm_source *source);    /* NULL: everything is accepted */
+    /* Takes count messages, one or more, that came together and are next in order, in the place of message. */
+    void (*messages)(void *arg, const struct llm_message *messages, int count);
 };
 
 /* Fills *handlers with NULL and its size. */

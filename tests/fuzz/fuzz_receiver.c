@@ -113,16 +113,21 @@ static void take_items(struct world *world)
 
     for (unsigned items = 0; lli_rx_next(&world->rx, world->now, &item); items++) {
         FUZZ_CHECK(items < ITEMS_MAX);
-        if (item.kind != LLI_ITEM_MESSAGE) {
+        if (item.kind != LLI_ITEM_MESSAGES) {
             if (item.kind == LLI_ITEM_TOPIC)
                 fuzz_touch(item.event.topic, strlen(item.event.topic));
             take_event(world, &item.event);
             continue;
         }
-        FUZZ_CHECK(item.message.size <= MESSAGE_MAX);
-        fuzz_touch(item.message.data, item.message.size);
-        fuzz_touch(item.message.topic, strlen(item.message.topic));
-        expect(world, item.message.number, item.message.number + 1);
+        FUZZ_CHECK(item.count > 0 && item.count <= LLI_ITEM_MESSAGES_MAX);
+        for (int i = 0; i < item.count; i++) {
+            const struct llm_message *message = &item.messages[i];
+
+            FUZZ_CHECK(message->size <= MESSAGE_MAX);
+            fuzz_touch(message->data, message->size);
+            fuzz_touch(message->topic, strlen(message->topic));
+            expect(world, message->number, message->number + 1);
+        }
     }
 }
 

@@ -235,8 +235,8 @@ static void check_event(struct sim_world *world, const struct sim_node *node, co
 
 void sim_check_item(struct sim_world *world, struct sim_node *node, const struct lli_item *item)
 {
-    bool is_message = item->kind == LLI_ITEM_MESSAGE;
-    struct sim_session *session = check_session(world, is_message ? item->message.session : item->event.session);
+    bool is_message = item->kind == LLI_ITEM_MESSAGES;
+    struct sim_session *session = check_session(world, is_message ? item->messages[0].session : item->event.session);
     struct sim_follow *follow;
 
     if (session == NULL) {
@@ -246,7 +246,8 @@ void sim_check_item(struct sim_world *world, struct sim_node *node, const struct
     }
     follow = check_follow(world, node->follower, session->index);
     if (is_message) {
-        check_message(world, node, session, follow, &item->message);
+        for (int i = 0; i < item->count; i++)
+            check_message(world, node, session, follow, &item->messages[i]);
         return;
     }
     sim_trace(world, "node %u session %u: event %d reason %d, %llu to %llu%s%s", node->index, session->index,

@@ -390,6 +390,60 @@ static void one_claim_at_a_time(void **state)
     assert_string_equal(heard.texts[1], "after");
 }
 
+static void what_was_packed_before_a_claim_that_is_given_up_is_due(void **state)
+{
+    void *data;
+
+    (void)state;
+    poll_until(0);
+    assert_int_equal(llm_send(topic, "a", 1, LLM_SEND_MORE), LLM_OK);
+    assert_int_equal(llm_claim(topic, 10, &data), LLM_OK);
+    (void)llm_poll(context);
+    assert_int_equal(llm_abort(topic), LLM_OK);
+    assert_true(llm_deadline(context) <= llm_clock());
+    poll_until(1);
+}
+
+/* Bursts and their lengths, beside what on_message() keeps of each. */
+static int bursts;
+
+static void on_messages(void *arg, const struct llm_message *messages, int count)
+{
+    assert_true(count > 0);
+    bursts++;
+    for (int i = 0; i < count; i++)
+        on_message(arg, &messages[i]);
+}
+
+static void bursts_come_in_the_place_of_single_messages(void **state)
+{
+    struct llm_handlers handlers = all_handlers();
+    struct llm_topic *other;
+    char large[3000];
+
+    (void)state;
+    bursts = 0;
+    memset(large, 'l', sizeof large);
+    handlers.messages = on_messages;
+    assert_int_equal(llm_receiver_open(context, CHANNEL SMALL, NULL, &handlers, &receiver), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "prices", 0, &topic), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "other", 0, &other), LLM_OK);
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(llm_send(i % 50 < 40 ? topic : other, "short", 5, LLM_SEND_MORE), LLM_OK);
+    assert_int_equal(llm_send(topic, large, sizeof large, LLM_SEND_MORE), LLM_OK);
+    assert_int_equal(llm_send(other, "", 0, LLM_SEND_MORE), LLM_OK);
+    poll_until(202);
+    assert_in_range(bursts, 3, 20);
+    for (int i = 0; i < 200; i++) {
+        assert_string_equal(heard.texts[i], "short");
+        assert_string_equal(heard.topics[i], i % 50 < 40 ? "prices" : "other");
+    }
+    assert_int_equal(heard.sizes[200], sizeof large);
+    assert_int_equal(heard.sizes[201], 0);
+    assert_string_equal(heard.topics[201], "other");
+}
+
 static void what_is_packed_leaves_with_flush_or_poll(void **state)
 {
     (void)state;
@@ -602,6 +656,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(messages_of_every_kind_arrive_in_order, all_up, all_down),
         cmocka_unit_test_setup_teardown(a_message_beyond_the_limit_is_refused, all_up, all_down),
         cmocka_unit_test_setup_teardown(one_claim_at_a_time, all_up, all_down),
+        cmocka_unit_test_setup_teardown(what_was_packed_before_a_claim_that_is_given_up_is_due, all_up, all_down),
+        cmocka_unit_test_setup_teardown(bursts_come_in_the_place_of_single_messages, context_up, all_down),
         cmocka_unit_test_setup_teardown(what_is_packed_leaves_with_flush_or_poll, all_up, all_down),
         cmocka_unit_test_setup_teardown(topics_have_names_of_their_own_within_limits, all_up, all_down),
         cmocka_unit_test_setup_teardown(a_refused_topic_is_not_delivered, all_up, all_down),

@@ -80,8 +80,9 @@ static void pull(void)
     struct lli_item item;
 
     while (lli_rx_next(&rx, now, &item)) {
-        if (item.kind == LLI_ITEM_MESSAGE)
-            got.messages[got.message_count++] = item.message.number;
+        if (item.kind == LLI_ITEM_MESSAGES)
+            for (int i = 0; i < item.count; i++)
+                got.messages[got.message_count++] = item.messages[i].number;
         else
             got.events[got.event_count++] = item.event;
     }

@@ -25,10 +25,36 @@ static void begin(struct lli_unpack *unpack, const struct made *packet)
     lli_unpack_begin(unpack, &packet->header, packet->body, packet->size);
 }
 
+static int next_messages(struct lli_unpack *unpack, struct llm_message *messages, int max)
+{
+    const struct llm_message like = {.topic = "like", .session = 77};
+    uint32_t topic;
+    int count = lli_unpack_peek(unpack, &topic) ? lli_unpack_messages(unpack, &like, messages, max) : 0;
+
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(messages[i].topic_id, topic);
+        assert_string_equal(messages[i].topic, "like");
+        assert_int_equal(messages[i].session, 77);
+    }
+    return count;
+}
+
+static void expect_message(struct lli_unpack *unpack, uint64_t number, const char *text)
+{
+    struct llm_message message;
+
+    assert_int_equal(next_messages(unpack, &message, 1), 1);
+    assert_int_equal(message.number, number);
+    assert_int_equal(message.size, strlen(text));
+    assert_memory_equal(message.data, text, message.size);
+}
+
 static void expect(struct lli_unpack *unpack, enum lli_unpack_kind kind, uint64_t number, const char *text)
 {
     struct lli_unpacked out = {.kind = LLI_UNPACK_NONE};
+    struct llm_message message;
 
+    assert_int_equal(next_messages(unpack, &message, 1), 0);
     lli_unpack_next(unpack, &out);
     assert_int_equal(out.kind, kind);
     if (kind != LLI_UNPACK_NONE && kind != LLI_UNPACK_ANNOUNCE)
@@ -63,12 +89,12 @@ static void a_packet_that_does_not_go_on_where_the_last_ended_is_counted(void **
     (void)state;
     unpack_make(&unpack, 7);
     begin(&unpack, &one);
-    expect(&unpack, LLI_UNPACK_MESSAGE, 7, "a");
+    expect_message(&unpack, 7, "a");
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
     begin(&unpack, &other);
     assert_int_equal(unpack.malformed, 1);
     expect_lost(&unpack, 8, 8);
-    expect(&unpack, LLI_UNPACK_MESSAGE, 9, "b");
+    expect_message(&unpack, 9, "b");
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
     free(one.body);
     free(other.body);
@@ -82,12 +108,12 @@ static void a_bad_frame_loses_what_is_behind_it_and_no_more(void **state)
     (void)state;
     unpack_make(&unpack, 7);
     begin(&unpack, &one);
-    expect(&unpack, LLI_UNPACK_MESSAGE, 7, "a");
+    expect_message(&unpack, 7, "a");
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
     assert_int_equal(unpack.malformed, 1);
     begin(&unpack, &other);
     expect_lost(&unpack, 8, 7);
-    expect(&unpack, LLI_UNPACK_MESSAGE, 8, "c");
+    expect_message(&unpack, 8, "c");
     free(one.body);
     free(other.body);
 }
@@ -103,7 +129,7 @@ static void a_message_that_ends_elsewhere_than_announced_is_lost(void **state)
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
     begin(&unpack, &other);
     expect_lost(&unpack, 0, 0);
-    expect(&unpack, LLI_UNPACK_MESSAGE, 1, "e");
+    expect_message(&unpack, 1, "e");
     free(one.body);
     free(other.body);
 }
@@ -123,7 +149,7 @@ static void a_message_longer_than_the_buffer_is_reported_when_it_ends(void **sta
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
     begin(&unpack, &end);
     expect(&unpack, LLI_UNPACK_TOO_LONG, 0, NULL);
-    expect(&unpack, LLI_UNPACK_MESSAGE, 1, "b");
+    expect_message(&unpack, 1, "b");
     free(one.body);
     free(middle.body);
     free(end.body);
@@ -137,7 +163,7 @@ static void padding_and_unknown_frames_are_skipped(void **state)
     (void)state;
     unpack_make(&unpack, 0);
     begin(&unpack, &one);
-    expect(&unpack, LLI_UNPACK_MESSAGE, 0, "a");
+    expect_message(&unpack, 0, "a");
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
     free(one.body);
 }
@@ -161,20 +187,22 @@ static void a_loss_at_the_end_is_told_on_request_and_once(void **state)
 static void the_topic_holds_to_the_end_of_its_packet(void **state)
 {
     struct made one = made(0, 0, "\1a\xc0\5\1b\1c", 8), other = made(3, 0, "\1d", 2);
+    struct llm_message messages[4];
     struct lli_unpack unpack;
-    struct lli_unpacked out;
 
     (void)state;
     unpack_make(&unpack, 0);
     begin(&unpack, &one);
-    for (uint32_t i = 0; i < 3; i++) {
-        lli_unpack_next(&unpack, &out);
-        assert_int_equal(out.topic, i == 0 ? 0 : 5);
-    }
+    assert_int_equal(next_messages(&unpack, messages, 4), 1);
+    assert_int_equal(messages[0].topic_id, 0);
+    assert_int_equal(next_messages(&unpack, messages, 4), 2);
+    assert_int_equal(messages[0].topic_id, 5);
+    assert_int_equal(messages[1].topic_id, 5);
+    assert_int_equal(messages[1].number, 2);
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
     begin(&unpack, &other);
-    lli_unpack_next(&unpack, &out);
-    assert_int_equal(out.topic, 0);
+    assert_int_equal(next_messages(&unpack, messages, 4), 1);
+    assert_int_equal(messages[0].topic_id, 0);
     free(one.body);
     free(other.body);
 }
@@ -343,15 +371,15 @@ static void told_lost(const struct stream *stream, struct told *told, const stru
             fail_msg("message %llu was said to be lost", (unsigned long long)told->next);
 }
 
-static void told_message(const struct stream *stream, struct told *told, const struct lli_unpacked *out)
+static void told_message(const struct stream *stream, struct told *told, const struct llm_message *message)
 {
     const struct sent *sent = &stream->sent[told->next - stream->start_number];
 
-    assert_int_equal(out->number, told->next);
+    assert_int_equal(message->number, told->next);
     assert_true(stream_is_whole(stream, told->next));
-    assert_int_equal(out->topic, sent->topic);
-    assert_int_equal(out->size, sent->size);
-    pattern_check(out->data, out->size, out->number);
+    assert_int_equal(message->topic_id, sent->topic);
+    assert_int_equal(message->size, sent->size);
+    pattern_check(message->data, message->size, message->number);
     told->next++;
     told->delivered++;
 }
@@ -369,11 +397,15 @@ static void stream_packet(const struct stream *stream, struct lli_unpack *unpack
     assert_int_equal(header.seq, (uint32_t)seq);
     lli_unpack_begin(unpack, &header, body, body_size);
     do {
+        struct llm_message messages[3];
+        int count;
+
+        while ((count = next_messages(unpack, messages, 3)) > 0)
+            for (int i = 0; i < count; i++)
+                told_message(stream, told, &messages[i]);
         lli_unpack_next(unpack, &out);
         assert_int_not_equal(out.kind, LLI_UNPACK_TOO_LONG);
-        if (out.kind == LLI_UNPACK_MESSAGE)
-            told_message(stream, told, &out);
-        else if (out.kind == LLI_UNPACK_LOST)
+        if (out.kind == LLI_UNPACK_LOST)
             told_lost(stream, told, &out);
         else if (out.kind == LLI_UNPACK_ANNOUNCE)
             assert_memory_equal(out.data, "seven", 5);

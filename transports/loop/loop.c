@@ -184,6 +184,7 @@ static int loop_open(void *instance, const struct lli_transport_config *config, 
     *caps = (struct lli_caps){
         .payload_max = loop->payload_max,
         .post_max = LOOP_POST_MAX,
+        .train_max = 1,
         .align = 1,
         .flags = LLI_CAP_TX_COPIES | LLI_CAP_UNICAST,
         .numa_node = -1,

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netinet/udp.h>
 #include <string.h>
 #include <time.h>
 
@@ -19,23 +20,21 @@ enum {
 
 static void udp_queue(struct lli_udp *udp, const struct lli_out *packet)
 {
-    const size_t slot = udp->taken++ % LLI_UDP_POST_MAX;
-    struct msghdr *header = &udp->out[slot].msg_hdr;
+    struct lli_udp_out *out = &udp->out[udp->taken++ % LLI_UDP_POST_MAX];
     const uint32_t place = packet->to & ~LLI_UDP_PEER;
 
-    udp->out_piece[slot] = (struct iovec){(void *)packet->data, packet->size};
+    out->data = packet->data;
+    out->size = packet->size;
+    out->to = NULL;
     if (packet->size > udp->payload_max) {
-        udp->out_fd[slot] = -1;
+        out->fd = -1;
     } else if (packet->to & LLI_UDP_PEER) {
         assert(place < udp->peers.count);
-        header->msg_name = &udp->peers.addresses[place];
-        header->msg_namelen = lli_udp_length(&udp->peers.addresses[place]);
-        udp->out_fd[slot] = udp->control.fd;
+        out->to = &udp->peers.addresses[place];
+        out->fd = udp->control.fd;
     } else {
         assert(place < LLI_UDP_GROUPS_MAX);
-        header->msg_name = NULL;
-        header->msg_namelen = 0;
-        udp->out_fd[slot] = udp->senders[place];
+        out->fd = udp->senders[place];
     }
 }
 
@@ -50,42 +49,124 @@ static int udp_post(void *instance, const struct lli_out *packets, int count)
     return taken;
 }
 
-/* How many packets, from the oldest, leave by the same socket and are neighbours in the ring. */
-static unsigned udp_run(const struct lli_udp *udp, size_t first)
+static const struct lli_udp_out *udp_out(const struct lli_udp *udp, uint64_t number)
 {
-    const uint64_t queued = udp->taken - udp->done;
-    unsigned run = 1;
-
-    while (run < queued && first + run < LLI_UDP_POST_MAX && udp->out_fd[first + run] == udp->out_fd[first])
-        run++;
-    return run;
+    return &udp->out[number % LLI_UDP_POST_MAX];
 }
 
-/* Sends the oldest packets. How many are done with, or 0 if the kernel takes none now. */
-static unsigned udp_send_run(struct lli_udp *udp)
+/* How many packets, from this one on, leave as one: all as long as the first, but for the last, which may be shorter. */
+static unsigned udp_train(const struct lli_udp *udp, uint64_t first)
 {
-    const size_t first = udp->done % LLI_UDP_POST_MAX;
-    const struct msghdr *header = &udp->out[first].msg_hdr;
-    const int fd = udp->out_fd[first];
-    const unsigned run = udp_run(udp, first);
-    int sent;
+    const struct lli_udp_out *head = udp_out(udp, first);
+    uint32_t bytes = head->size;
+    unsigned count = 1;
 
-    if (fd < 0) {
-        udp->send_errors++;
-        return 1;
+    if (head->size == 0)
+        return count;
+    while (count < udp->train_max && first + count != udp->taken) {
+        const struct lli_udp_out *next = udp_out(udp, first + count);
+
+        if (next->fd != head->fd || next->to != head->to || next->size > head->size || bytes + next->size > udp->train_bytes)
+            break;
+        bytes += next->size;
+        count++;
+        if (next->size < head->size)
+            break;
     }
-    if (run > 1)
-        sent = sendmmsg(fd, &udp->out[first], run, 0);
-    else /* the shortest way through the kernel */
-        sent = sendto(fd, header->msg_iov->iov_base, header->msg_iov->iov_len, 0, header->msg_name, header->msg_namelen) < 0
-                   ? -1 : 1;
-    if (sent > 0)
-        return (unsigned)sent;
+    return count;
+}
+
+/* Writes where the bytes of some packets are, neighbours in memory as one piece. Returns how many pieces. */
+static unsigned udp_pieces(const struct lli_udp *udp, uint64_t first, unsigned count, struct iovec *pieces)
+{
+    const uint8_t *end = NULL;
+    unsigned used = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        const struct lli_udp_out *out = udp_out(udp, first + i);
+
+        if (out->data == end)
+            pieces[used - 1].iov_len += out->size;
+        else
+            pieces[used++] = (struct iovec){(void *)(uintptr_t)out->data, out->size};
+        end = out->data + out->size;
+    }
+    return used;
+}
+
+void lli_udp_segment_note(struct msghdr *header, void *note, uint16_t bytes)
+{
+    struct cmsghdr *first = note;
+
+    header->msg_control = note;
+    header->msg_controllen = CMSG_SPACE(sizeof bytes);
+    *first = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof bytes), .cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT};
+    memcpy(CMSG_DATA(first), &bytes, sizeof bytes);
+}
+
+/* Makes the oldest packets that leave by one socket into messages for the kernel. Returns how many. */
+static unsigned udp_batch(struct lli_udp *udp)
+{
+    const int fd = udp_out(udp, udp->done)->fd;
+    struct iovec *pieces = udp->batch_piece;
+    uint64_t at = udp->done;
+    unsigned count = 0;
+
+    while (count < LLI_UDP_BATCH && at != udp->taken && udp_out(udp, at)->fd == fd) {
+        const struct lli_udp_out *head = udp_out(udp, at);
+        const unsigned train = udp_train(udp, at);
+        struct msghdr *header = &udp->batch[count].msg_hdr;
+
+        *header = (struct msghdr){.msg_iov = pieces};
+        header->msg_iovlen = udp_pieces(udp, at, train, pieces);
+        if (head->to != NULL) {
+            header->msg_name = (void *)(uintptr_t)head->to;
+            header->msg_namelen = lli_udp_length(head->to);
+        }
+        if (train > 1)
+            lli_udp_segment_note(header, udp->batch_note[count], (uint16_t)head->size);
+        pieces += header->msg_iovlen;
+        udp->batch_train[count++] = (uint16_t)train;
+        at += train;
+    }
+    return count;
+}
+
+/* Hands messages to the kernel. How many it took, from the first, or -1. */
+static int udp_send(struct lli_udp *udp, unsigned count)
+{
+    const int fd = udp_out(udp, udp->done)->fd;
+    const struct msghdr *header = &udp->batch[0].msg_hdr;
+
+    if (count > 1)
+        return sendmmsg(fd, udp->batch, count, 0);
+    if (udp->batch_train[0] > 1)
+        return sendmsg(fd, header, 0) < 0 ? -1 : 1;
+    /* A lone packet takes the shortest way through the kernel. */
+    return sendto(fd, header->msg_iov->iov_base, header->msg_iov->iov_len, 0, header->msg_name, header->msg_namelen) < 0 ? -1 : 1;
+}
+
+/* Whether an error is about the offload: the device, or a library in the kernel's place, does without. */
+static bool udp_is_offload_error(int number)
+{
+    return number == EIO || number == EINVAL || number == ENOPROTOOPT || number == EOPNOTSUPP || number == EMSGSIZE;
+}
+
+/* The kernel did not take the oldest message. False: it may, later. */
+static bool udp_send_failed(struct lli_udp *udp)
+{
     if (errno == EAGAIN || errno == ENOBUFS)
-        return 0;
+        return false;
+    if (udp->batch_train[0] > 1 && udp_is_offload_error(errno)) {
+        /* Nothing of the train has left: from now on packets go one by one, these first. */
+        udp->train_max = 1;
+        udp->trains_refused++;
+        return true;
+    }
     /* Whatever it is, it would happen again or has passed already: for the receivers it is a lost packet. */
-    udp->send_errors++;
-    return 1;
+    udp->send_errors += udp->batch_train[0];
+    udp->done += udp->batch_train[0];
+    return true;
 }
 
 static int udp_flush(void *instance)
@@ -94,14 +175,23 @@ static int udp_flush(void *instance)
 
     udp->stuck = false;
     while (udp->done != udp->taken) {
-        const unsigned sent = udp_send_run(udp);
+        int sent;
 
-        if (sent == 0) {
+        if (udp_out(udp, udp->done)->fd < 0) {
+            udp->send_errors++;
+            udp->done++;
+            continue;
+        }
+        sent = udp_send(udp, udp_batch(udp));
+        if (sent <= 0 && !udp_send_failed(udp)) {
             udp->stuck = true;
             udp->send_waits++;
             return LLM_EAGAIN;
         }
-        udp->done += sent;
+        for (int i = 0; i < sent; i++) {
+            udp->done += udp->batch_train[i];
+            udp->trains += udp->batch_train[i] > 1;
+        }
     }
     return 0;
 }
@@ -116,100 +206,140 @@ static uint64_t udp_reap(void *instance)
 /* -------------------------------------------------------------------------------------------------- receiving */
 
 /* The call got nothing. */
-static int udp_receive_none(struct lli_udp *udp, struct lli_udp_receiver *receiver)
+static void udp_fetch_none(struct lli_udp *udp, struct lli_udp_receiver *receiver)
 {
     /* ICMP errors of earlier unicasts show here too; none of them ends anything. */
     if (errno != EAGAIN)
         udp->receive_errors++;
-    receiver->bursting = false;
+    receiver->bursting = receiver->merged = false;
     if (receiver->unchecked >= CHECK_PACKETS)
         lli_udp_drops_read(udp, receiver);
-    return 0;
 }
 
-/* Polls with the cheapest call there is: measured 159 ns against 216 for recvmsg() and 243 for recvmmsg(). */
-static int udp_receive_one(struct lli_udp *udp, struct lli_udp_receiver *receiver, struct lli_in *packet)
+/* The first run of buffers that are free, at most so many. */
+static unsigned udp_free_run(uint64_t free, size_t first, unsigned max)
 {
-    const size_t buffer = (size_t)__builtin_ctzll(udp->free);
-    uint8_t *data = udp->buffers + buffer * udp->buffer_stride;
-    const ssize_t size = recv(receiver->fd, data, udp->buffer_bytes, MSG_DONTWAIT | MSG_TRUNC);
-
-    if (size < 0)
-        return udp_receive_none(udp, receiver);
-    receiver->bursting = true;
-    if ((size_t)size > udp->buffer_bytes) {
-        udp->truncated++;
-        return 0;
-    }
-    udp->free &= ~(UINT64_C(1) << buffer);
-    *packet = (struct lli_in){.data = data, .size = (uint32_t)size, .from = receiver->handle, .buffer = buffer};
-    return 1;
-}
-
-static uint64_t udp_stamp(struct msghdr *header)
-{
-    struct timespec stamp;
-
-    for (struct cmsghdr *note = CMSG_FIRSTHDR(header); note != NULL; note = CMSG_NXTHDR(header, note)) {
-        if (note->cmsg_level == SOL_SOCKET && note->cmsg_type == SCM_TIMESTAMPNS) {
-            memcpy(&stamp, CMSG_DATA(note), sizeof stamp);
-            return (uint64_t)stamp.tv_sec * 1000000000u + (uint64_t)stamp.tv_nsec;
-        }
-    }
-    return 0;
-}
-
-/* Lends the buffers that a burst filled. */
-static int udp_receive_lend(struct lli_udp *udp, const struct lli_udp_receiver *receiver, size_t first, size_t count,
-                            struct lli_in *packets)
-{
-    int lent = 0;
-
-    for (size_t buffer = first; buffer < first + count; buffer++) {
-        struct mmsghdr *message = &udp->in[buffer];
-
-        if (message->msg_hdr.msg_flags & MSG_TRUNC) {
-            udp->truncated++;
-            continue;
-        }
-        udp->free &= ~(UINT64_C(1) << buffer);
-        packets[lent++] = (struct lli_in){
-            .data = udp->in_piece[buffer].iov_base,
-            .size = message->msg_len,
-            .from = receiver->handle,
-            .buffer = buffer,
-            .stamp_ns = receiver->stamped ? udp_stamp(&message->msg_hdr) : 0,
-        };
-    }
-    return lent;
-}
-
-/* The first run of buffers that are not lent, at most so many. */
-static size_t udp_free_run(uint64_t free, size_t first, size_t max)
-{
-    const uint64_t lent = ~(free >> first);
-    const size_t run = lent == 0 ? LLI_UDP_BUFFERS : (size_t)__builtin_ctzll(lent);
+    const uint64_t held = ~(free >> first);
+    const unsigned run = held == 0 ? LLI_UDP_BUFFERS : (unsigned)__builtin_ctzll(held);
 
     return run < max ? run : max;
 }
 
-static int udp_receive_burst(struct lli_udp *udp, struct lli_udp_receiver *receiver, struct lli_in *packets, int max)
+/* Polls with the cheapest call there is: measured 159 ns for recv() against 216 for recvmsg() and 243 for recvmmsg(). */
+static int udp_fetch_one(const struct lli_udp *udp, const struct lli_udp_receiver *receiver, struct mmsghdr *in)
+{
+    ssize_t size;
+
+    if (receiver->noted)
+        size = recvmsg(receiver->fd, &in->msg_hdr, MSG_DONTWAIT);
+    else
+        size = recv(receiver->fd, in->msg_hdr.msg_iov->iov_base, udp->buffer_bytes, MSG_DONTWAIT | MSG_TRUNC);
+    if (size < 0)
+        return -1;
+    in->msg_len = (unsigned)size;
+    if (!receiver->noted)
+        in->msg_hdr.msg_flags = (size_t)size > udp->buffer_bytes ? MSG_TRUNC : 0;
+    return 1;
+}
+
+/* Has the kernel fill buffers from one socket. */
+static void udp_fetch(struct lli_udp *udp, struct lli_udp_receiver *receiver)
 {
     const size_t first = (size_t)__builtin_ctzll(udp->free);
-    const size_t run = udp_free_run(udp->free, first, (size_t)(max < LLI_UDP_BURST ? max : LLI_UDP_BURST));
+    /* Of merged packets one call gets enough, and the buffers stay in the cache. */
+    const unsigned run = udp_free_run(udp->free, first, receiver->bursting && !receiver->merged ? LLI_UDP_BURST : 1);
     int count;
 
-    if (receiver->stamped)
+    if (receiver->noted)
         for (size_t i = first; i < first + run; i++)
             udp->in[i].msg_hdr.msg_controllen = LLI_UDP_NOTE_BYTES;
-    count = recvmmsg(receiver->fd, &udp->in[first], (unsigned)run, MSG_DONTWAIT, NULL);
-    if (count <= 0)
-        return udp_receive_none(udp, receiver);
+    if (run == 1)
+        count = udp_fetch_one(udp, receiver, &udp->in[first]);
+    else
+        count = recvmmsg(receiver->fd, &udp->in[first], run, MSG_DONTWAIT, NULL);
+    if (count <= 0) {
+        udp_fetch_none(udp, receiver);
+        return;
+    }
     receiver->bursting = true;
     receiver->unchecked += (uint32_t)count;
     if (receiver->unchecked >= CHECK_PACKETS_BUSY)
         lli_udp_drops_read(udp, receiver);
-    return udp_receive_lend(udp, receiver, first, (size_t)count, packets);
+    udp->fetched = (struct lli_udp_fetched){.receiver = receiver, .next = (uint32_t)first, .end = (uint32_t)first + (uint32_t)count};
+    for (size_t buffer = first; buffer < first + (size_t)count; buffer++) {
+        udp->free &= ~(UINT64_C(1) << buffer);
+        udp->held[buffer] = 1;
+    }
+}
+
+static void udp_unhold(struct lli_udp *udp, size_t buffer)
+{
+    assert(udp->held[buffer] > 0);
+    if (--udp->held[buffer] == 0)
+        udp->free |= UINT64_C(1) << buffer;
+}
+
+/* What the kernel noted about a buffer: how long each of the packets merged in it is, and when they came. */
+static void udp_read_notes(struct lli_udp *udp, struct mmsghdr *in)
+{
+    struct lli_udp_fetched *fetched = &udp->fetched;
+    struct timespec stamp;
+    int segment;
+
+    fetched->segment = in->msg_len;
+    fetched->stamp_ns = 0;
+    if (!fetched->receiver->noted)
+        return;
+    for (struct cmsghdr *note = CMSG_FIRSTHDR(&in->msg_hdr); note != NULL; note = CMSG_NXTHDR(&in->msg_hdr, note)) {
+        if (note->cmsg_level == SOL_UDP && note->cmsg_type == UDP_GRO) {
+            memcpy(&segment, CMSG_DATA(note), sizeof segment);
+            fetched->segment = segment > 0 ? (uint32_t)segment : in->msg_len;
+        } else if (note->cmsg_level == SOL_SOCKET && note->cmsg_type == SCM_TIMESTAMPNS) {
+            memcpy(&stamp, CMSG_DATA(note), sizeof stamp);
+            fetched->stamp_ns = (uint64_t)stamp.tv_sec * 1000000000u + (uint64_t)stamp.tv_nsec;
+        }
+    }
+    if (fetched->segment < in->msg_len)
+        udp->superframes++;
+    fetched->receiver->merged = fetched->segment < in->msg_len;
+}
+
+/* Lends up to max of the packets that were fetched. */
+static int udp_lend(struct lli_udp *udp, struct lli_in *packets, int max)
+{
+    struct lli_udp_fetched *fetched = &udp->fetched;
+    int lent = 0;
+
+    while (lent < max && fetched->next < fetched->end) {
+        const uint32_t buffer = fetched->next;
+        struct mmsghdr *in = &udp->in[buffer];
+        uint32_t left = in->msg_len - fetched->offset;
+        bool too_large;
+
+        if (fetched->offset == 0)
+            udp_read_notes(udp, in);
+        too_large = (in->msg_hdr.msg_flags & MSG_TRUNC) != 0 || fetched->segment > udp->packet_bytes;
+        if (too_large) {
+            udp->truncated++;
+        } else {
+            packets[lent++] = (struct lli_in){
+                .data = udp->in_piece[buffer].iov_base + fetched->offset,
+                .size = left < fetched->segment ? left : fetched->segment,
+                .from = fetched->receiver->handle,
+                .buffer = buffer,
+                .stamp_ns = fetched->stamp_ns,
+            };
+            udp->held[buffer]++;
+        }
+        if (too_large || left <= fetched->segment) {
+            fetched->next++;
+            fetched->offset = 0;
+            udp_unhold(udp, buffer);
+        } else {
+            fetched->offset += fetched->segment;
+        }
+    }
+    return lent;
 }
 
 /* The next of the sockets that epoll found readable, or NULL. One call each, so none starves the others. */
@@ -255,26 +385,33 @@ static struct lli_udp_receiver *udp_next(struct lli_udp *udp)
 static int udp_receive(void *instance, struct lli_in *packets, int max)
 {
     struct lli_udp *udp = instance;
-    struct lli_udp_receiver *receiver;
 
-    if (udp->free == 0 || max <= 0)
-        return 0;
-    receiver = udp_next(udp);
-    if (receiver == NULL)
-        return 0;
-    if (receiver->bursting || receiver->stamped)
-        return udp_receive_burst(udp, receiver, packets, max);
-    return udp_receive_one(udp, receiver, packets);
+    if (udp->fetched.next == udp->fetched.end && udp->free != 0 && max > 0) {
+        struct lli_udp_receiver *receiver = udp_next(udp);
+
+        if (receiver != NULL)
+            udp_fetch(udp, receiver);
+    }
+    return udp_lend(udp, packets, max);
 }
 
 static void udp_release(void *instance, const struct lli_in *packets, int count)
 {
     struct lli_udp *udp = instance;
 
-    for (int i = 0; i < count; i++) {
-        assert((udp->free >> packets[i].buffer & 1) == 0);
-        udp->free |= UINT64_C(1) << packets[i].buffer;
-    }
+    for (int i = 0; i < count; i++)
+        udp_unhold(udp, packets[i].buffer);
+}
+
+void lli_udp_fetched_drop(struct lli_udp *udp, const struct lli_udp_receiver *receiver)
+{
+    struct lli_udp_fetched *fetched = &udp->fetched;
+
+    if (fetched->receiver != receiver)
+        return;
+    for (; fetched->next < fetched->end; fetched->next++)
+        udp_unhold(udp, fetched->next);
+    fetched->receiver = NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------------ table */
@@ -284,6 +421,9 @@ static const struct lli_counter udp_counters[] = {
     {"udp_send_waits", offsetof(struct lli_udp, send_waits)},         /* flushes that found no room in the kernel */
     {"udp_receive_errors", offsetof(struct lli_udp, receive_errors)}, /* calls that failed, by ICMP errors mostly */
     {"udp_truncated", offsetof(struct lli_udp, truncated)},           /* packets larger than the interface's MTU: dropped */
+    {"udp_trains", offsetof(struct lli_udp, trains)},                 /* runs of packets sent as one */
+    {"udp_trains_refused", offsetof(struct lli_udp, trains_refused)}, /* 1: the kernel took none, packets go one by one since */
+    {"udp_superframes", offsetof(struct lli_udp, superframes)},       /* runs of packets received as one */
     {"udp_kernel_drops", offsetof(struct lli_udp, kernel_drops)},     /* packets that found a receive buffer full */
     {NULL, 0},
 };

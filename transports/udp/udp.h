@@ -4,6 +4,7 @@
  *
  *   udp_address.c  hosts and interfaces by name, addresses as packets carry them, the table of peers
  *   udp_socket.c   control operations: which sockets there are and how they are set up
+ *   udp_offload.c  whether trains of packets can be sent, and received, as one
  *   udp.c          data operations, and the transport's table
  *
  * One instance is one context's use of one interface in one address family, the family of the host it was opened for. It has
@@ -21,12 +22,14 @@
 #include "transport.h"
 
 enum {
-    LLI_UDP_POST_MAX = 64,    /* a power of two: the queue is a ring */
+    LLI_UDP_POST_MAX = 256,   /* a power of two: the queue is a ring */
+    LLI_UDP_BATCH = 64,       /* messages sent by one call, each a packet or a train */
+    LLI_UDP_TRAIN_MAX = 128,  /* packets of a train, at most: UDP_MAX_SEGMENTS of Linux since 6.9, 64 before */
     LLI_UDP_BUFFERS = 64,     /* one bit each in lli_udp.free */
-    LLI_UDP_BURST = 32,       /* packets fetched by one call */
+    LLI_UDP_BURST = 32,       /* packets fetched by one call, unless they come merged */
     LLI_UDP_GROUPS_MAX = 256, /* joins to send, and again groups joined to receive */
     LLI_UDP_READY_MAX = 16,   /* sockets learned to be readable by one call */
-    LLI_UDP_NOTE_BYTES = 64,  /* of control messages per packet: one time stamp needs 32 */
+    LLI_UDP_NOTE_BYTES = 96,  /* of control messages per packet: a time stamp needs 32, a segment size 24 */
     LLI_UDP_TEXT_MAX = 64,    /* of an address and port in words */
 };
 
@@ -44,6 +47,7 @@ struct lli_udp_interface {
     int index;
     uint32_t mtu;
     unsigned flags;                  /* IFF_... */
+    bool wire;                       /* a switch may follow: neither loopback nor veth */
     union lli_udp_address address;   /* with port 0 */
     union lli_udp_address broadcast; /* family 0 if it has none */
 };
@@ -64,19 +68,41 @@ struct lli_udp_receiver {
     uint32_t users;    /* joins that share it */
     lli_handle handle; /* what lli_in.from says */
     bool bursting;     /* the last call got something: fetch many at a time until one gets nothing */
+    bool merged;       /* ... and it was packets that the kernel had merged */
     bool stamped;      /* the kernel stamps its packets */
+    bool noted;        /* control messages come with its packets */
     uint32_t unchecked;  /* packets since the kernel's count of drops was read */
     uint32_t drops_seen; /* that count */
     union lli_udp_address group;
     union lli_udp_address source; /* family 0: any */
 };
 
+/* A packet to send. */
+struct lli_udp_out {
+    const uint8_t *data;
+    const union lli_udp_address *to; /* NULL: the socket is connected */
+    uint32_t size;
+    int fd;                          /* -1: the packet is lost */
+};
+
+/* What the last call to the kernel gave and is not lent yet: buffers [next, end), of the first all before offset is. */
+struct lli_udp_fetched {
+    struct lli_udp_receiver *receiver;
+    uint32_t next;
+    uint32_t end;
+    uint32_t offset;
+    uint32_t segment;  /* bytes of each packet in buffer next, but for the last */
+    uint64_t stamp_ns; /* of that buffer */
+};
+
 struct lli_udp {
     /* Data path, the hottest first. */
-    uint64_t free;                             /* receive buffers that are not lent, a bit each */
+    uint64_t free;                             /* receive buffers that nobody holds, a bit each */
+    struct lli_udp_fetched fetched;
     uint8_t *buffers;
     size_t buffer_stride;
     uint32_t buffer_bytes;                     /* of a buffer that packets may fill */
+    uint32_t packet_bytes;                     /* of the largest packet of the interface */
     uint32_t turn;                             /* counts calls of receive() */
     uint32_t polled_count;
     uint16_t polled_next;
@@ -84,15 +110,20 @@ struct lli_udp {
     struct lli_udp_receiver control;
     struct mmsghdr in[LLI_UDP_BUFFERS];        /* in[b] receives into buffer b, for ever */
     struct iovec in_piece[LLI_UDP_BUFFERS];
+    uint16_t held[LLI_UDP_BUFFERS];            /* packets lent of each buffer, and 1 while it is fetched */
     _Alignas(struct cmsghdr) uint8_t in_note[LLI_UDP_BUFFERS][LLI_UDP_NOTE_BYTES];
 
     uint64_t taken;                            /* packets posted since open */
     uint64_t done;                             /* of these, sent or lost */
     bool stuck;                                /* the kernel took no more at the last flush */
     uint32_t payload_max;
-    int out_fd[LLI_UDP_POST_MAX];              /* the socket to send from; -1: the packet is lost */
-    struct mmsghdr out[LLI_UDP_POST_MAX];
-    struct iovec out_piece[LLI_UDP_POST_MAX];
+    uint32_t train_max;                        /* packets of a train; 1: segmentation offload is off */
+    uint32_t train_bytes;                      /* of a train */
+    struct lli_udp_out out[LLI_UDP_POST_MAX];
+    struct mmsghdr batch[LLI_UDP_BATCH];       /* what is handed to the kernel at a time */
+    uint16_t batch_train[LLI_UDP_BATCH];       /* packets in each */
+    struct iovec batch_piece[LLI_UDP_POST_MAX];
+    _Alignas(struct cmsghdr) uint8_t batch_note[LLI_UDP_BATCH][CMSG_SPACE(sizeof(uint16_t))];
     int senders[LLI_UDP_GROUPS_MAX];           /* sockets of the joins to send; -1: unused */
 
     struct lli_udp_peers peers;
@@ -108,6 +139,7 @@ struct lli_udp {
     const struct lli_log *log;
     sa_family_t family;
     struct lli_udp_interface interface;
+    bool merges; /* the kernel merges packets for sockets that ask for it */
     bool warned_receive_buffer;
     bool warned_send_buffer;
     bool warned_busy_poll;
@@ -117,6 +149,9 @@ struct lli_udp {
     uint64_t send_waits;
     uint64_t receive_errors;
     uint64_t truncated;
+    uint64_t trains;
+    uint64_t trains_refused;
+    uint64_t superframes;
     uint64_t kernel_drops;
 };
 
@@ -159,5 +194,24 @@ int lli_udp_arm(void *instance);
 
 /* Brings kernel_drops up to date for one socket. */
 void lli_udp_drops_read(struct lli_udp *udp, struct lli_udp_receiver *receiver);
+
+/* A socket of the instance's family, neither blocking nor inherited. Fails with errno, says so. */
+int lli_udp_socket(const struct lli_udp *udp, int *fd);
+
+/* Sets what a socket needs to send to groups: interface, ttl, loop, no fragments. */
+int lli_udp_sender_set_up(const struct lli_udp *udp, int fd, const struct llm_options *options);
+
+/* ---------------------------------------------------------------------------------------------- udp_offload.c */
+
+/* Finds out what the kernel does for trains: sets merges, train_max and train_bytes. Needs interface and payload_max. */
+void lli_udp_offload_probe(struct lli_udp *udp, const struct llm_options *options);
+
+/* ------------------------------------------------------------------------------------------------------ udp.c */
+
+/* Has the kernel cut a message into packets of so many bytes; note has room for a uint16_t. */
+void lli_udp_segment_note(struct msghdr *header, void *note, uint16_t bytes);
+
+/* Gives back what was fetched from a socket that is closed and is not lent yet. */
+void lli_udp_fetched_drop(struct lli_udp *udp, const struct lli_udp_receiver *receiver);
 
 #endif

@@ -6,6 +6,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -237,6 +239,22 @@ static int interface_mtu(const struct lli_log *log, const char *name, uint32_t *
     return status < 0 ? LLM_ESYSTEM : 0;
 }
 
+/* Whether packets leave this machine by it: with loopback and veth no switch has to queue them. */
+static bool interface_is_wire(const struct lli_udp_interface *interface)
+{
+    const int fd = interface->flags & IFF_LOOPBACK ? -1 : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
+    struct ifreq request = {.ifr_data = (void *)&driver};
+    bool known;
+
+    if (fd < 0)
+        return false;
+    memcpy(request.ifr_name, interface->name, sizeof request.ifr_name);
+    known = ioctl(fd, SIOCETHTOOL, &request) == 0;
+    close(fd);
+    return !known || strcmp(driver.driver, "veth") != 0;
+}
+
 /* The address of all hosts of the network; networks of two hosts have none (RFC 3021). */
 static void interface_broadcast(const struct ifaddrs *entry, struct lli_udp_interface *interface)
 {
@@ -266,6 +284,7 @@ static int interface_take(const struct lli_log *log, const struct ifaddrs *entry
     interface->index = (int)if_nametoindex(name);
     interface->flags = entry->ifa_flags;
     interface_copy(&interface->address, entry->ifa_addr);
+    interface->wire = interface_is_wire(interface);
     interface_broadcast(entry, interface);
     return interface_mtu(log, name, &interface->mtu);
 }

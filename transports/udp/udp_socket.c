@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <linux/sock_diag.h>
+#include <netinet/udp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,15 +161,24 @@ static void socket_busy_poll(struct lli_udp *udp, int fd, const struct llm_optio
             time_us);
 }
 
+/* A kernel that merges for one socket does for all. */
+static int socket_merges(const struct lli_udp *udp, struct lli_udp_receiver *receiver)
+{
+    if (!udp->merges)
+        return 0;
+    receiver->noted = true;
+    return socket_set(udp, receiver->fd, SOL_UDP, UDP_GRO, 1, "socket option UDP_GRO");
+}
+
 static int socket_stamps(const struct lli_udp *udp, struct lli_udp_receiver *receiver, const struct llm_options *options)
 {
     if (options->timestamps == 0 || receiver->stamped)
         return 0;
-    receiver->stamped = true;
+    receiver->stamped = receiver->noted = true;
     return socket_set(udp, receiver->fd, SOL_SOCKET, SO_TIMESTAMPNS, 1, "socket option SO_TIMESTAMPNS");
 }
 
-static int socket_new(const struct lli_udp *udp, int *fd)
+int lli_udp_socket(const struct lli_udp *udp, int *fd)
 {
     *fd = socket(udp->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     return *fd >= 0 ? 0 : socket_fail(udp, "socket", udp->family == AF_INET ? "AF_INET" : "AF_INET6");
@@ -210,9 +220,10 @@ static int control_open(struct lli_udp *udp, const struct llm_options *options)
     socklen_t length = sizeof control->group;
     int status;
 
-    if ((status = socket_new(udp, &control->fd)) != 0 || (status = socket_whole_packets(udp, control->fd)) != 0 ||
+    if ((status = lli_udp_socket(udp, &control->fd)) != 0 || (status = socket_whole_packets(udp, control->fd)) != 0 ||
         (status = socket_bind(udp, control->fd, &udp->interface.address)) != 0 ||
-        (status = socket_stamps(udp, control, options)) != 0 || (status = socket_epoll(udp, control)) != 0)
+        (status = socket_merges(udp, control)) != 0 || (status = socket_stamps(udp, control, options)) != 0 ||
+        (status = socket_epoll(udp, control)) != 0)
         return status;
     socket_receive_buffer(udp, control->fd, options);
     socket_send_buffer(udp, control->fd, options);
@@ -239,14 +250,18 @@ static int mtu_choose(const struct lli_udp *udp, const struct llm_options *optio
     return 0;
 }
 
-/* A buffer takes the largest packet of the interface: others may send larger ones than we do. */
+/*
+ * A buffer takes the largest packet of the interface, as others may send larger ones than we do; and as many packets as the
+ * kernel merges.
+ */
 static int buffers_open(struct lli_udp *udp)
 {
     const uint32_t headers = udp->family == AF_INET ? IPV4_HEADERS : IPV6_HEADERS;
     const uint32_t largest = udp->interface.mtu < UINT16_MAX ? udp->interface.mtu : UINT16_MAX;
     size_t lines;
 
-    udp->buffer_bytes = largest - headers;
+    udp->packet_bytes = largest - headers;
+    udp->buffer_bytes = udp->merges ? UINT16_MAX : udp->packet_bytes;
     /* An odd number of cache lines: with a power of two all headers would share a few sets of the cache. */
     lines = (udp->buffer_bytes + CACHE_LINE) / CACHE_LINE | 1;
     udp->buffer_stride = lines * CACHE_LINE;
@@ -261,10 +276,6 @@ static int buffers_open(struct lli_udp *udp)
         udp->in[i].msg_hdr.msg_iov = &udp->in_piece[i];
         udp->in[i].msg_hdr.msg_iovlen = 1;
         udp->in[i].msg_hdr.msg_control = udp->in_note[i];
-    }
-    for (size_t i = 0; i < LLI_UDP_POST_MAX; i++) {
-        udp->out[i].msg_hdr.msg_iov = &udp->out_piece[i];
-        udp->out[i].msg_hdr.msg_iovlen = 1;
     }
     return 0;
 }
@@ -304,7 +315,10 @@ static int instance_set_up(struct lli_udp *udp, const struct lli_transport_confi
         return status;
     udp->family = group.any.sa_family;
     if ((status = lli_udp_interface_find(udp->log, options->interface, &group, &udp->interface)) != 0 ||
-        (status = mtu_choose(udp, options, &udp->payload_max)) != 0 || (status = buffers_open(udp)) != 0)
+        (status = mtu_choose(udp, options, &udp->payload_max)) != 0)
+        return status;
+    lli_udp_offload_probe(udp, options);
+    if ((status = buffers_open(udp)) != 0)
         return status;
     if (lli_udp_peers_init(&udp->peers, options->receivers_max + options->sessions_max) != 0)
         return lli_fail(udp->log, LLM_ENOMEM, "udp: no memory for the addresses of receivers_max=%u",
@@ -327,6 +341,7 @@ int lli_udp_open(void *instance, const struct lli_transport_config *config, stru
     *caps = (struct lli_caps){
         .payload_max = udp->payload_max,
         .post_max = LLI_UDP_POST_MAX,
+        .train_max = udp->train_max < udp->train_bytes / udp->payload_max ? udp->train_max : udp->train_bytes / udp->payload_max,
         .align = 1,
         .flags = LLI_CAP_TX_COPIES | LLI_CAP_UNICAST,
         .numa_node = -1,
@@ -351,7 +366,7 @@ void lli_udp_close(void *instance)
 
 /* ------------------------------------------------------------------------------------------------ join, leave */
 
-static int sender_set_up(struct lli_udp *udp, int fd, const struct llm_options *options)
+int lli_udp_sender_set_up(const struct lli_udp *udp, int fd, const struct llm_options *options)
 {
     const struct socket_names *names = socket_names(udp);
     const struct ip_mreqn v4 = {.imr_ifindex = udp->interface.index};
@@ -361,20 +376,20 @@ static int sender_set_up(struct lli_udp *udp, int fd, const struct llm_options *
                                : setsockopt(fd, names->level, names->interface, &udp->interface.index, sizeof(int)) < 0)
         return socket_fail(udp, "sending of", "multicast");
     if ((status = socket_set(udp, fd, names->level, names->hops, (int)options->ttl, "option ttl")) != 0 ||
-        (status = socket_set(udp, fd, names->level, names->loop, (int)options->loop, "option loop")) != 0 ||
-        (status = socket_whole_packets(udp, fd)) != 0)
+        (status = socket_set(udp, fd, names->level, names->loop, (int)options->loop, "option loop")) != 0)
         return status;
-    socket_send_buffer(udp, fd, options);
-    return 0;
+    return socket_whole_packets(udp, fd);
 }
 
 /* Every join to send has a socket of its own, as ttl and loop are the channel's. */
 static int sender_open(struct lli_udp *udp, const union lli_udp_address *group, const struct llm_options *options, int *fd)
 {
-    int status = socket_new(udp, fd);
+    int status = lli_udp_socket(udp, fd);
 
     if (status == 0)
-        status = sender_set_up(udp, *fd, options);
+        status = lli_udp_sender_set_up(udp, *fd, options);
+    if (status == 0)
+        socket_send_buffer(udp, *fd, options);
     if (status == 0)
         status = socket_bind(udp, *fd, &udp->interface.address);
     if (status == 0 && connect(*fd, &group->any, lli_udp_length(group)) < 0)
@@ -442,7 +457,7 @@ static int receiver_set_up(struct lli_udp *udp, struct lli_udp_receiver *receive
     if ((status = socket_set(udp, receiver->fd, SOL_SOCKET, SO_REUSEADDR, 1, "socket option SO_REUSEADDR")) != 0 ||
         (status = receiver_only_own(udp, receiver->fd)) != 0 ||
         (status = socket_bind(udp, receiver->fd, &receiver->group)) != 0 ||
-        (status = socket_stamps(udp, receiver, options)) != 0)
+        (status = socket_merges(udp, receiver)) != 0 || (status = socket_stamps(udp, receiver, options)) != 0)
         return status;
     socket_receive_buffer(udp, receiver->fd, options);
     socket_busy_poll(udp, receiver->fd, options);
@@ -453,9 +468,9 @@ static int receiver_set_up(struct lli_udp *udp, struct lli_udp_receiver *receive
 
 static int receiver_open(struct lli_udp *udp, struct lli_udp_receiver *receiver, const struct llm_options *options)
 {
-    int status = socket_new(udp, &receiver->fd);
+    int status = lli_udp_socket(udp, &receiver->fd);
 
-    receiver->bursting = receiver->stamped = false;
+    receiver->bursting = receiver->merged = receiver->stamped = receiver->noted = false;
     receiver->unchecked = receiver->drops_seen = 0;
     if (status == 0)
         status = receiver_set_up(udp, receiver, options);
@@ -524,13 +539,13 @@ static void leave_send(struct lli_udp *udp, lli_handle handle)
     const int fd = udp->senders[handle];
 
     for (uint64_t i = udp->done; i != udp->taken; i++)
-        if (udp->out_fd[i % LLI_UDP_POST_MAX] == fd)
-            udp->out_fd[i % LLI_UDP_POST_MAX] = -1;
+        if (udp->out[i % LLI_UDP_POST_MAX].fd == fd)
+            udp->out[i % LLI_UDP_POST_MAX].fd = -1;
     if (udp->watched_fd == fd)
         udp->watched_fd = -1;
     socket_close(&udp->senders[handle]);
     /* What was stuck behind its packets can go on, and arm() must look at the socket of the packet that is next. */
-    while (udp->done != udp->taken && udp->out_fd[udp->done % LLI_UDP_POST_MAX] < 0) {
+    while (udp->done != udp->taken && udp->out[udp->done % LLI_UDP_POST_MAX].fd < 0) {
         udp->done++;
         udp->send_errors++;
     }
@@ -544,6 +559,7 @@ static void leave_receive(struct lli_udp *udp, lli_handle handle)
     if (--receiver->users > 0)
         return;
     lli_udp_drops_read(udp, receiver);
+    lli_udp_fetched_drop(udp, receiver);
     socket_close(&receiver->fd);
     for (uint32_t i = 0; i < udp->polled_count; i++)
         if (udp->polled[i] != handle)
@@ -603,8 +619,11 @@ static void watch(const struct lli_udp *udp, int fd, bool on)
 int lli_udp_arm(void *instance)
 {
     struct lli_udp *udp = instance;
-    const int wanted = udp->stuck && udp->done != udp->taken ? udp->out_fd[udp->done % LLI_UDP_POST_MAX] : -1;
+    int wanted = udp->stuck && udp->done != udp->taken ? udp->out[udp->done % LLI_UDP_POST_MAX].fd : -1;
 
+    /* There is room to send on the control socket at once, and so there is something to receive. */
+    if (udp->fetched.next < udp->fetched.end)
+        wanted = udp->control.fd;
     if (wanted != udp->watched_fd) {
         if (udp->watched_fd >= 0)
             watch(udp, udp->watched_fd, false);
