@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Counts the instructions that a message costs, with valgrind's callgrind.
+
+    bench/cost.py PROGRAM [--profile] [--record | --check]
+
+PROGRAM is the program that bench/cost.c became. Prints a table: instructions of the library for each message and packet (in the
+phases called idle, for each llm_poll()), and beside it what it makes others do: libc, the transport, readings of the clock. The
+instructions of libc are those of this CPU's memcpy, and have no bound.
+
+  --profile  the functions that have the most instructions to themselves, for each phase
+  --record   writes the figures to bench/cost.bounds, as the bounds for this compiler
+  --check    compares them with the bounds: fails if one is exceeded by more than 1 %. Exit status 77, skipped: valgrind is not
+             installed, or there are no bounds for this compiler.
+"""
+import argparse
+import collections
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BOUNDS = pathlib.Path(__file__).resolve().parent / "cost.bounds"
+BOUNDS_HEAD = """\
+# By compiler and phase: instructions of the library for each message, and how often it reads the clock for each.
+# bench/run cost --record writes the lines of the compiler that it builds with; tests/run compares. See docs/performance.md.
+"""
+ABOVE = 1.01  # of the bound: fails
+BELOW = 0.95  # of the bound: worth recording again
+SKIPPED = 77
+DISTURBED = 75  # the program says so when the machine was too busy for one of its phases
+TRIES = 5
+PROFILE_LINES = 20
+
+
+def fail(text, status=1):
+    print(f"cost: {text}", file=sys.stderr)
+    sys.exit(status)
+
+
+# ------------------------------------------------------------------------------------------------------ counting
+
+
+class Phase:
+    """What callgrind counted in one phase: functions are (object, name), both as text."""
+
+    def __init__(self, name, messages, packets, readings):
+        self.name = name
+        self.messages = int(messages)
+        self.packets = int(packets)
+        self.readings = int(readings)  # of the clock
+        self.alone = collections.Counter()  # instructions of a function without those of what it calls
+        self.below = collections.Counter()  # by (caller, callee): those of the callee and of all that it calls
+
+    def read(self, path):
+        """Reads a file that callgrind wrote without compression."""
+        library = name = None
+        callee_library = callee = None
+        with open(path, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                key, _, value = line.rstrip("\n").partition("=")
+                if key == "ob":
+                    library = value
+                elif key == "fn":
+                    name = value.split("'")[0]
+                elif key == "cob":
+                    callee_library = value
+                elif key == "cfn":
+                    callee = value.split("'")[0]
+                elif key == "calls":
+                    edge = ((library, name), (callee_library or library, callee))
+                    self.below[edge] += int(next(lines).split()[1])
+                    callee_library = None
+                elif line[:1].isdigit():
+                    self.alone[(library, name)] += int(line.split()[1])
+
+
+def count(program, directory):
+    """Runs the program under callgrind; returns its compiler and the phases in their order."""
+    out = directory / "callgrind"
+    # With asterisks, as compilers make copies of functions and add to their names.
+    command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=cost_count*",
+               "--zero-before=cost_begin*", "--dump-before=cost_end*", "--compress-strings=no", "--compress-pos=no",
+               f"--callgrind-out-file={out}", program]
+    # Symbols are bound before anything is counted.
+    done = subprocess.run(command, env=dict(os.environ, LD_BIND_NOW="1"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode == DISTURBED:
+        return None
+    if done.returncode != 0:
+        fail(f"{program} under callgrind ended with status {done.returncode}:\n{done.stderr}")
+    compiler, phases = "", []
+    for line in done.stdout.splitlines():
+        words = line.split()
+        if words[0] == "compiler":
+            compiler = words[1]
+        elif words[0] == "phase":
+            phases.append(Phase(*words[1:]))
+            phases[-1].read(f"{out}.{len(phases)}")
+    return compiler, phases
+
+
+def count_undisturbed(program):
+    for _ in range(TRIES):
+        with tempfile.TemporaryDirectory() as directory:
+            counted = count(program, pathlib.Path(directory))
+        if counted is not None:
+            return counted
+    return fail(f"the machine was too busy, {TRIES} times one after the other")
+
+
+# ----------------------------------------------------------------------------------------------------- attribution
+
+
+def is_library(function):
+    return os.path.basename(function[0]).startswith("libllm.so")
+
+
+class Share:
+    """Whose instructions those of a phase are."""
+
+    def __init__(self, phase, program):
+        self.phase = phase
+        self.program = os.path.realpath(program)
+        self.transport = self.of_transport()
+        self.alone = sum(number for function, number in phase.alone.items() if self.is_own(function))
+        self.transport_below = 0
+        self.libc = collections.Counter()
+        for (caller, callee), number in phase.below.items():
+            if not self.is_own(caller) or self.is_of_program(callee):
+                continue
+            if callee in self.transport:
+                self.transport_below += number
+            elif not is_library(callee):
+                self.libc[callee[1]] += number
+
+    def of_transport(self):
+        """The functions of the transport loop: those by which the library enters it, and what they call in the library."""
+        found = {function for function in self.phase.alone if is_library(function) and function[1].startswith("loop_")}
+        while True:
+            more = {callee for (caller, callee) in self.phase.below if caller in found and is_library(callee)} - found
+            if not more:
+                return found
+            found |= more
+
+    def is_own(self, function):
+        return is_library(function) and function not in self.transport
+
+    def is_of_program(self, function):
+        return os.path.realpath(function[0]) == self.program
+
+    def per_message(self, number):
+        return number / self.phase.messages
+
+    def figures(self):
+        """What is bounded."""
+        return self.per_message(self.alone), self.per_message(self.phase.readings)
+
+
+def print_table(shares):
+    print(f"{'':20} {'messages':>8} | {'library, instructions':^19} | {'beside it, for each message':^28}")
+    print(f"{'phase':20} {'a packet':>8} | {'a message':>9} {'a packet':>9} | {'libc':>7} {'transport':>9} {'clock read':>10}")
+    for share in shares:
+        phase = share.phase
+        packets = phase.packets
+        each = f"{phase.messages / packets:8.2f}" if packets else f"{'-':>8}"
+        packet = f"{share.alone / packets:9.1f}" if packets else f"{'-':>9}"
+        print(f"{phase.name:20} {each} | {share.per_message(share.alone):9.2f} {packet} | "
+              f"{share.per_message(sum(share.libc.values())):7.2f} {share.per_message(share.transport_below):9.2f} "
+              f"{share.per_message(phase.readings):10.2f}")
+
+
+def print_profile(share):
+    phase = share.phase
+    rows = [(number, "library", name) for (library, name), number in phase.alone.items() if share.is_own((library, name))]
+    rows += [(number, "libc", name) for name, number in share.libc.items()]
+    rows += [(share.transport_below, "transport", "loop")]
+    whole = share.alone + sum(share.libc.values())
+    print(f"\n{phase.name}: instructions for each message, share of library and libc, function")
+    for number, where, name in sorted(rows, key=lambda row: (-row[0], row[2]))[:PROFILE_LINES]:
+        percent = f"{100 * number / whole:5.1f} %" if where != "transport" else "       "
+        print(f"  {share.per_message(number):9.2f}  {percent}  {name}{'' if where == 'library' else f' ({where})'}")
+
+
+# ---------------------------------------------------------------------------------------------------------- bounds
+
+
+def read_bounds():
+    """Lines of compiler, phase and figures."""
+    if not BOUNDS.exists():
+        return []
+    return [line.split() for line in BOUNDS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+
+
+def record(compiler, shares):
+    lines = [line for line in read_bounds() if line[0] != compiler]
+    lines += [[compiler, share.phase.name] + [f"{figure:.2f}" for figure in share.figures()] for share in shares]
+    lines.sort(key=lambda line: line[0])
+    rows = [f"{line[0]:9} {line[1]:22} {line[2]:>9} {line[3]:>6}\n" for line in lines]
+    BOUNDS.write_text(BOUNDS_HEAD + "".join(rows), encoding="utf-8")
+    print(f"recorded for {compiler} in {BOUNDS}")
+
+
+def check(compiler, shares):
+    bounds = {line[1]: [float(figure) for figure in line[2:]] for line in read_bounds() if line[0] == compiler}
+    if not bounds:
+        print(f"no bounds are recorded for {compiler}, so nothing is compared; bench/run cost --record records them")
+        return SKIPPED
+    bad = below = 0
+    for share in shares:
+        name = share.phase.name
+        if name not in bounds:
+            print(f"{name}: no bound is recorded")
+            bad += 1
+            continue
+        for what, figure, bound in zip(("instructions", "clock readings"), share.figures(), bounds[name]):
+            # Half of the last digit recorded.
+            if figure > bound * ABOVE + 0.005:
+                print(f"{name}: {figure:.2f} {what} for each message exceed the bound of {bound:.2f} by more than 1 %")
+                bad += 1
+            elif figure < bound * BELOW - 0.005:
+                print(f"{name}: {figure:.2f} {what} for each message are well below the bound of {bound:.2f}")
+                below += 1
+    if bad > 0:
+        print("If that is worth it, say why in docs/performance.md and record the bounds again: bench/run cost --record")
+    elif below > 0:
+        print("Record the better figures, so that they stay: bench/run cost --record")
+    return 1 if bad else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    if shutil.which("valgrind") is None:
+        fail("valgrind is not installed: someone with root has to run: apt-get install valgrind", SKIPPED)
+    if platform.machine() != "x86_64" and options.check:
+        fail(f"bounds are for x86-64 alone, this is {platform.machine()}", SKIPPED)
+    compiler, phases = count_undisturbed(options.program)
+    shares = [Share(phase, options.program) for phase in phases]
+    print(f"{compiler}, {platform.machine()}\n")
+    print_table(shares)
+    if options.profile:
+        for share in shares:
+            print_profile(share)
+    if options.record:
+        record(compiler, shares)
+    return check(compiler, shares) if options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
