@@ -223,7 +223,7 @@ static void endpoint_post_data(struct lli_endpoint *endpoint, struct llm_transmi
     int count, taken;
 
     do {
-        count = lli_tx_unsent(&transmitter->tx, packets, ENDPOINT_POST);
+        count = lli_tx_unsent(&transmitter->tx, now, packets, ENDPOINT_POST);
         for (int i = 0; i < count; i++)
             out[i] = (struct lli_out){packets[i].data, packets[i].size, transmitter->group};
         taken = count == 0 ? 0 : endpoint_post(endpoint, out, count);

@@ -13,7 +13,9 @@ struct lli_member {
     uint64_t id; /* 0: the place is free */
     lli_ns heard_at;
     lli_ns rtt; /* smoothed, 0: not measured */
-    lli_seq next;
+    lli_seq next;    /* as it reported, 0: not yet */
+    uint64_t window; /* packets that it can hold from next on */
+    uint32_t asked;  /* packets it asked for again since the rate was last judged */
     bool done;  /* it has everything up to the end of the session */
     struct lli_wire_address address;
 };

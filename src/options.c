@@ -172,12 +172,33 @@ static int option_power(const char *name, uint64_t value, const struct lli_log *
     return lli_fail(log, LLM_EOPTION, "option %s: %llu is not a power of two", name, (unsigned long long)value);
 }
 
+/* By enum lli_flow_mode. */
+static const char *const option_flows[] = {"open", "paced", "window"};
+
+enum { OPTION_FLOWS = sizeof option_flows / sizeof option_flows[0] };
+
+static unsigned option_flow(const char *text)
+{
+    unsigned mode = 0;
+
+    while (mode < OPTION_FLOWS && strcmp(text, option_flows[mode]) != 0)
+        mode++;
+    return mode;
+}
+
+enum lli_flow_mode lli_options_flow(const struct llm_options *options)
+{
+    return (enum lli_flow_mode)option_flow(options->flow);
+}
+
 int lli_options_check(const struct llm_options *o, const struct lli_log *log)
 {
     int error = LLM_OK;
 
     for (int i = 0; i < OPTION_COUNT && error == LLM_OK; i++)
         error = option_check(o, &option_table[i], log);
+    if (error == LLM_OK && option_flow(o->flow) == OPTION_FLOWS)
+        error = lli_fail(log, LLM_EOPTION, "option flow: \"%s\" must be open, paced or window", o->flow);
     if (error == LLM_OK)
         error = option_power("history_packets", o->history_packets, log);
     if (error == LLM_OK)

@@ -3,6 +3,7 @@
 #ifndef LLI_OPTIONS_H
 #define LLI_OPTIONS_H
 
+#include "flow.h"
 #include "log.h"
 
 /* Copies what the caller's structure has, over the defaults; user may be NULL. LLM_EVERSION, LLM_EINVAL. */
@@ -13,6 +14,9 @@ int lli_options_set(struct llm_options *options, const char *key, const char *va
 
 /* Checks every option against its bounds, and those that depend on others. LLM_EOPTION. */
 int lli_options_check(const struct llm_options *options, const struct lli_log *log);
+
+/* What the option flow, which was checked, asks for. */
+enum lli_flow_mode lli_options_flow(const struct llm_options *options);
 
 /*
  * Copies a versioned structure of the caller, whose first member is its size, over `known` bytes of defaults. A larger one

@@ -125,6 +125,14 @@ static lli_ns rx_status_interval(const struct lli_rx *rx)
     return rx->config->status * lli_max(1, rx->heartbeat.receivers / 10);
 }
 
+/* Whether as many packets came since the last report as the transmitter wants one for (section 7.1). */
+static bool rx_owes_report(const struct lli_rx *rx)
+{
+    const uint64_t wanted = (uint64_t)rx->heartbeat.report_packets * lli_max(1, rx->heartbeat.receivers / 10);
+
+    return wanted != 0 && rx->gap.next - rx->reported >= wanted;
+}
+
 void lli_rx_status_soon(struct lli_rx *rx, lli_ns now)
 {
     lli_ns spread = rx_is_crowded(rx) ? lli_random_below(rx->random, rx_status_interval(rx)) : 0;
@@ -355,6 +363,7 @@ static void rx_join(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbea
     /* What was missing before the session was known could not be asked for. */
     lli_gap_ask(&rx->gap, now);
     rx->state = LLI_RX_LIVE;
+    rx->reported = rx->gap.next;
     rx->tell_new = true;
     rx->first = number;
     rx->counters->sessions_new++;
@@ -383,7 +392,8 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
     rx->heartbeat_at = now;
     if (rx->state == LLI_RX_JOINING)
         rx_join(rx, heartbeat, now);
-    if (heartbeat->flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= heartbeat->lead)
+    if (heartbeat->flags & LLI_WIRE_HEARTBEAT_HELD ||
+        (heartbeat->flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= heartbeat->lead))
         lli_rx_status_soon(rx, now);
     if (rx->state != LLI_RX_LIVE)
         return;
@@ -595,6 +605,7 @@ static bool rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, st
 
     /* Spread by a tenth, so that receivers which started together drift apart. After the end only heartbeats ask for it. */
     rx->status_at = rx->state == LLI_RX_LIVE ? now + interval - lli_random_below(rx->random, interval / 10) : LLI_NEVER;
+    rx->reported = rx->gap.next;
     rx->counters->status_sent++;
     return rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
 }
@@ -617,7 +628,8 @@ bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_p
         return true;
     if (rx->state == LLI_RX_LIVE && now >= rx->gap.due_at && rx_control_nak(rx, now, buffer, packet))
         return true;
-    return now >= rx->status_at && rx_control_status(rx, now, buffer, packet);
+    return (now >= rx->status_at || (rx->state == LLI_RX_LIVE && rx_owes_report(rx))) &&
+           rx_control_status(rx, now, buffer, packet);
 }
 
 bool lli_rx_leave(struct lli_rx *rx, uint8_t *buffer, struct lli_packet *packet)
@@ -640,6 +652,8 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
         return at;
     if (rx->state != LLI_RX_LIVE)
         return LLI_NEVER;
+    if (rx_owes_report(rx))
+        return 0;
     at = lli_min(at, gap->due_at);
     if (!rx->learning && gap->missing > 0 && gap->next < gap->received && gap->slots[gap->next & gap->mask].tries > 0)
         at = lli_min(at, gap->slots[gap->next & gap->mask].since + rx->config->nak_giveup);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "objects.h"
+#include "options.h"
 
 /* Sealed packets that are worth a flush even while the transport is busy, unless it takes more as one. */
 enum { TRANSMITTER_BATCH = 32 };
@@ -40,6 +41,12 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
         .heartbeat_max = options->heartbeat_ns_max,
         .heartbeat_busy = options->heartbeat_ns_busy,
         .status = options->status_ns,
+        .flow = {
+            .mode = lli_options_flow(options),
+            .window_packets = options->flow_window_packets,
+            .quorum_percent = options->flow_quorum_percent,
+            .bytes_per_s_max = options->flow_bytes_per_s_max,
+        },
         .address = endpoint->address,
     };
 }
@@ -273,6 +280,18 @@ static bool transmitter_make_room(struct llm_transmitter *transmitter)
     return false;
 }
 
+/* Whether another packet may be begun: flow control may hold too many back already. */
+static bool transmitter_may_open(struct llm_transmitter *transmitter)
+{
+    if (!lli_tx_is_held(&transmitter->tx))
+        return true;
+    (void)lli_endpoint_send(transmitter, false);
+    if (!lli_tx_is_held(&transmitter->tx))
+        return true;
+    transmitter->tx.counters.send_again++;
+    return false;
+}
+
 static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces, int count, size_t size, unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
@@ -285,10 +304,13 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
     if (transmitter->claimed != NULL)
         return LLM_ESTATE;
     /* One piece is the rule, and most messages follow another in an open packet. */
-    if (count != 1 || size == 0 || !lli_pack_in_place(&tx->pack, &topic->pack, pieces->iov_base, size))
+    if (count != 1 || size == 0 || !lli_pack_in_place(&tx->pack, &topic->pack, pieces->iov_base, size)) {
+        if (!transmitter_may_open(transmitter))
+            return LLM_EAGAIN;
         while (!lli_pack_message(&tx->pack, &topic->pack, pieces, (uint32_t)size, lli_tx_busy(tx)))
             if (!transmitter_make_room(transmitter))
                 return LLM_EAGAIN;
+    }
     transmitter_packed(transmitter, flags);
     return LLM_OK;
 }
@@ -338,6 +360,8 @@ int llm_claim(struct llm_topic *topic, size_t size, void **data)
         error = LLM_ESTATE;
     else if (size > llm_claim_max(transmitter))
         error = LLM_EMSGSIZE;
+    else if (!transmitter_may_open(transmitter))
+        error = LLM_EAGAIN;
     while (error == LLM_OK && bytes == NULL) {
         bytes = lli_pack_claim(&transmitter->tx.pack, &topic->pack, (uint32_t)size, lli_tx_busy(&transmitter->tx));
         if (bytes == NULL && !transmitter_make_room(transmitter))

@@ -9,6 +9,9 @@ enum { TX_ENDS = 5 };
 /* A repair burst of at most this many bytes follows a time without repairs. */
 #define TX_REPAIR_BURST ((uint64_t)1 << 20)
 
+/* Unsent packets, when flow control holds them, beyond which messages are refused. */
+#define TX_HELD ((uint64_t)256)
+
 /* A member is forgotten when it misses this many status reports. */
 enum { TX_STATUS_MISSED = 10 };
 
@@ -34,6 +37,7 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
     lli_history_init(&tx->history, &config->history, arena);
     lli_repair_init(&tx->repair, &tx->history, config->history.packets, arena);
     lli_members_init(&tx->members, config->receivers_max, arena);
+    lli_flow_init(&tx->flow, &config->flow, config->receivers_max, arena, now);
     tx->topics = lli_arena_take(arena, config->topics_max * sizeof *tx->topics, 64);
     tx->answers = lli_arena_take(arena, LLI_TX_ANSWERS * sizeof *tx->answers, 64);
     lli_pack_init(&tx->pack, &tx->history, (uint32_t)config->session);
@@ -113,6 +117,7 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
         uint32_t known = tx->members.count;
 
         lli_members_del(&tx->members, status->receiver);
+        lli_flow_reported(&tx->flow, &tx->members);
         tx->counters.receivers_left += known - tx->members.count;
         return;
     }
@@ -120,7 +125,9 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
     if (index == LLI_MEMBER_NONE)
         return;
     member = &tx->members.table[index];
-    member->next = status->next;
+    member->next = lli_min(status->next, tx->sent);
+    member->window = lli_max(status->highest, status->next) - status->next + status->window_free;
+    lli_flow_reported(&tx->flow, &tx->members);
     member->done = tx->ended && (status->flags & LLI_WIRE_STATUS_DONE) && status->next >= tx->history.next;
     tx_measure(tx, member, status, now);
 }
@@ -198,6 +205,8 @@ static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range, 
     lli_seq end = first + count;
 
     tx->counters.nak_packets += count;
+    if (member != LLI_MEMBER_NONE)
+        tx->members.table[member].asked += count;
     if (first > tx->sent || end > tx->sent) {
         lli_seq beyond = lli_max(first, tx->sent);
 
@@ -281,16 +290,26 @@ void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const
 
 /* ------------------------------------------------------------------------------------------- packets out */
 
-int lli_tx_unsent(const struct lli_tx *tx, struct lli_packet *packets, int max)
+int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int max)
 {
+    uint64_t bytes = 0;
     int count = 0;
 
-    for (lli_seq seq = tx->sent; seq < tx->history.next && count < max; seq++, count++)
+    if (tx->config.flow.mode == LLI_FLOW_PACED)
+        lli_pacer_fill(&tx->flow.pacer, now);
+    for (lli_seq seq = tx->sent; seq < tx->history.next && count < max && lli_flow_allows(&tx->flow, seq, bytes); seq++) {
         packets[count] = (struct lli_packet){
             .data = lli_history_packet(&tx->history, seq),
             .size = lli_history_slot(&tx->history, seq)->size,
         };
+        bytes += packets[count++].size;
+    }
     return count;
+}
+
+bool lli_tx_is_held(const struct lli_tx *tx)
+{
+    return tx->config.flow.mode != LLI_FLOW_OPEN && tx->history.next - tx->sent >= lli_min(TX_HELD, tx->history.slots_mask / 2);
 }
 
 static void tx_count(struct lli_tx *tx, uint64_t bytes)
@@ -312,6 +331,8 @@ void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
     tx->counters.packets_data += (uint64_t)count;
     tx->counters.bytes_sent += bytes;
     lli_pacer_give(&tx->repair_pacer, bytes * tx->config.repair_percent / 100);
+    lli_flow_sent(&tx->flow, bytes);
+    lli_flow_judge(&tx->flow, &tx->members, tx->sent, tx->rtt, now);
     /* Tail loss: a heartbeat follows soon, unless more data does; while data flows, one every heartbeat_busy. */
     tx->flowing = true;
     tx->heartbeat_interval = tx->config.heartbeat_min;
@@ -367,9 +388,12 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
         .rtt_ns = (uint32_t)lli_min(tx->rtt, UINT32_MAX),
         .receivers = tx->members.count,
         .topics = tx->topics_count,
+        .report_packets = lli_flow_report_packets(&tx->flow),
         .address = tx->config.address,
     };
 
+    if (!whole && lli_flow_ready_at(&tx->flow, tx->sent) == LLI_NEVER)
+        heartbeat.flags |= LLI_WIRE_HEARTBEAT_HELD;
     /* The number of the first message at lead or later stands in that packet's header, if it is packed already. */
     if (!whole)
         heartbeat.messages = lli_seq_extend(tx->pack.number, lli_load_u32(lli_history_packet(&tx->history, tx->sent) + 12));
@@ -444,6 +468,7 @@ static void tx_expire(struct lli_tx *tx, lli_ns now)
     tx->expire_at = now + tx->config.status;
     if (now > patience)
         tx->counters.receivers_lost += lli_members_expire(&tx->members, now - patience);
+    lli_flow_reported(&tx->flow, &tx->members);
     if (tx->members.count > 0 && lli_members_rtt(&tx->members) > 0)
         tx->rtt = lli_members_rtt(&tx->members);
 }
@@ -471,7 +496,9 @@ lli_ns lli_tx_deadline(const struct lli_tx *tx)
 {
     lli_ns at = lli_min(tx->heartbeat_at, tx->expire_at);
 
-    if (tx->sent < tx->history.next || tx->answers_head != tx->answers_tail ||
+    if (tx->sent < tx->history.next)
+        at = lli_min(at, lli_flow_ready_at(&tx->flow, tx->sent));
+    if (tx->answers_head != tx->answers_tail ||
         (lli_pack_pending(&tx->pack) && tx->pack.claim == NULL))
         return 0;
     if (lli_repair_queued(&tx->repair) > 0)

@@ -6,6 +6,7 @@
 #ifndef LLI_TX_SESSION_H
 #define LLI_TX_SESSION_H
 
+#include "flow.h"
 #include "history.h"
 #include "members.h"
 #include "pacer.h"
@@ -37,7 +38,7 @@
     X(answers_dropped, "rejects and answers not sent because too many were waiting")                                       \
     X(control_malformed, "control packets that contradict themselves")                                                     \
     X(control_foreign, "control packets with another session's identity")                                                  \
-    X(send_again, "messages refused because the history was full of unsent packets")
+    X(send_again, "messages refused because the history was full of unsent packets, or flow control held them")
 
 struct lli_tx_counters {
 #define LLI_TX_COUNTER_FIELD(name, text) uint64_t name;
@@ -65,6 +66,7 @@ struct lli_tx_config {
     lli_ns heartbeat_max;
     lli_ns heartbeat_busy;
     lli_ns status;
+    struct lli_flow_config flow;
     struct lli_wire_address address; /* where receivers reach the session */
 };
 
@@ -86,6 +88,7 @@ struct lli_tx {
     struct lli_repair repair;
     struct lli_pacer repair_pacer;
     struct lli_members members;
+    struct lli_flow flow;
     const char **topics; /* names by id, the caller's */
     uint32_t topics_count;
     lli_seq sent;     /* the first packet not yet given to the transport */
@@ -136,7 +139,10 @@ void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const
 /* ----------------------------------------------------------------------------------------- packets out */
 
 /* The sealed packets not sent yet, oldest first, at most max. lli_tx_sent() says how many of them the transport took. */
-int lli_tx_unsent(const struct lli_tx *tx, struct lli_packet *packets, int max);
+int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int max);
+
+/* Whether flow control holds so many packets back that no more messages should be packed. */
+bool lli_tx_is_held(const struct lli_tx *tx);
 void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now);
 
 /*

@@ -251,6 +251,7 @@ size_t lli_wire_put_heartbeat(uint8_t *packet, const struct lli_wire_heartbeat *
     write_u32(&writer, heartbeat->rtt_ns);
     write_u32(&writer, heartbeat->receivers);
     write_u32(&writer, heartbeat->topics);
+    write_u32(&writer, heartbeat->report_packets);
     write_u8(&writer, heartbeat->flags);
     write_u8(&writer, heartbeat->address.size);
     write_address(&writer, &heartbeat->address);
@@ -272,6 +273,7 @@ bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag, stru
     heartbeat->rtt_ns = lli_read_u32(&reader);
     heartbeat->receivers = lli_read_u32(&reader);
     heartbeat->topics = lli_read_u32(&reader);
+    heartbeat->report_packets = lli_read_u32(&reader);
     heartbeat->flags = lli_read_u8(&reader);
     address_size = lli_read_u8(&reader);
     read_address(&reader, address_size, &heartbeat->address);

@@ -75,6 +75,7 @@ struct lli_wire_heartbeat {
     uint32_t rtt_ns;      /* the group's round trip as measured */
     uint32_t receivers;   /* known by their status reports */
     uint32_t topics;      /* announced so far: they have the ids 0 to topics - 1 */
+    uint32_t report_packets; /* receivers report after so many packets, too; 0: by time only */
     uint8_t flags;
     struct lli_wire_address address; /* where NAKs, status and queries go */
 };
@@ -82,6 +83,7 @@ struct lli_wire_heartbeat {
 enum {
     LLI_WIRE_HEARTBEAT_END = 1,   /* no packet at lead or later will come */
     LLI_WIRE_HEARTBEAT_YOUNG = 2, /* receivers that hear of the session now begin at start */
+    LLI_WIRE_HEARTBEAT_HELD = 4,  /* the transmitter waits for reports before it sends more */
 };
 
 /* Section 5. */

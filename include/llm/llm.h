@@ -173,6 +173,10 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u64, nak_retry_ns_min, 50000, 1000, 10000000000, "least distance of NAKs for the same packet")                       \
     X(u64, nak_retry_ns_max, 10000000, 1000, 10000000000, "greatest distance of NAKs for the same packet")                 \
     X(u64, nak_giveup_ns, 10000000000, 1000000, 3600000000000, "a packet not repaired in this time is reported lost")      \
+    X(str, flow, "open", 0, 8, "open, paced (a rate that receivers keep up with) or window (none falls behind further)")   \
+    X(u32, flow_window_packets, 4096, 16, 1048576, "paced, window: packets that receivers may be behind")                  \
+    X(u32, flow_quorum_percent, 50, 1, 100, "paced, window: share of the receivers that have to keep up")                  \
+    X(u64, flow_bytes_per_s_max, 0, 0, 68719476736, "paced: rate that is never exceeded; 0: none")                         \
     X(u32, repair_percent, 50, 1, 1000, "repairs may take this share of the bytes of new data")                            \
     X(u64, repair_bytes_per_s, 33554432, 65536, 68719476736, "repairs may always take this many bytes a second")           \
     X(u64, repair_linger_ns, 20000, 0, 10000000000, "a packet just repaired is not repaired again for this, or one rtt")   \

@@ -154,7 +154,7 @@ static void take_control(struct world *world)
 static void take_data(struct world *world, int max)
 {
     struct lli_packet packets[8];
-    int count = lli_tx_unsent(&world->tx, packets, max);
+    int count = lli_tx_unsent(&world->tx, world->now, packets, max);
 
     for (int i = 0; i < count; i++) {
         check_data(world, &packets[i]);

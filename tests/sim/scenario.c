@@ -125,6 +125,18 @@ static void draw_network(struct sim_scenario *s, uint64_t *random)
     s->lossy_to_the_end = chance(random, 50);
 }
 
+/* From numbers of its own, so that the scenarios of seeds that once failed stay as they were. */
+static void draw_flow(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x9e3779b97f4a7c15);
+
+    (void)lli_random(&random);
+    s->flow.mode = (enum lli_flow_mode)(chance(&random, 60) ? LLI_FLOW_OPEN : draw(&random, LLI_FLOW_PACED, LLI_FLOW_WINDOW));
+    s->flow.window_packets = (uint32_t)draw(&random, 16, 1000);
+    s->flow.quorum_percent = chance(&random, 50) ? 100 : (uint32_t)draw(&random, 1, 100);
+    s->flow.bytes_per_s_max = chance(&random, 80) ? 0 : draw(&random, 1u << 20, 1u << 27);
+}
+
 static void draw_fault(struct sim_scenario *s, uint64_t *random)
 {
     struct sim_fault fault = {.at = lli_random_below(random, s->traffic)};
@@ -173,6 +185,7 @@ void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
     draw_cast(s, &random);
     draw_traffic(s, &random);
     draw_limits(s, &random);
+    draw_flow(s);
     draw_timers(s, &random);
     draw_network(s, &random);
     faults = s->suppression || chance(&random, 40) ? 0 : draw(&random, 1, 12);
@@ -202,6 +215,10 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
     (void)fprintf(file, "  message_bytes_max %u, receivers_max %u, immediate %u, repair %u %% + %llu B/s, inbox %u\n",
                   s->message_bytes_max, s->receivers_max, s->nak_receivers_immediate, s->repair_percent,
                   (unsigned long long)s->repair_bytes_per_s, s->inbox_packets);
+    if (s->flow.mode != LLI_FLOW_OPEN)
+        (void)fprintf(file, "  flow %s, window %u, quorum %u %%, at most %llu B/s\n",
+                      s->flow.mode == LLI_FLOW_PACED ? "paced" : "window", s->flow.window_packets, s->flow.quorum_percent,
+                      (unsigned long long)s->flow.bytes_per_s_max);
     (void)fprintf(file, "  us: heartbeat %llu..%llu busy %llu, status %llu, silence %llu, timeout %llu, giveup %llu\n",
                   (unsigned long long)(s->heartbeat_min / SIM_US), (unsigned long long)(s->heartbeat_max / SIM_US),
                   (unsigned long long)(s->heartbeat_busy / SIM_US), (unsigned long long)(s->status / SIM_US),

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "flow.h"
 #include "types.h"
 
 #define SIM_US ((lli_ns)1000)
@@ -77,6 +78,7 @@ struct sim_scenario {
     lli_ns status, silence, timeout;
     lli_ns nak_delay, nak_backoff_min, nak_retry_min, nak_retry_max, nak_giveup;
     lli_ns repair_linger;
+    struct lli_flow_config flow;
 
     /* The network; probabilities in parts per million. */
     lli_ns delay_min;

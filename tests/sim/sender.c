@@ -82,6 +82,7 @@ static struct lli_tx_config sender_config(struct sim_world *world, const struct 
         .heartbeat_max = s->heartbeat_max,
         .heartbeat_busy = s->heartbeat_busy,
         .status = s->status,
+        .flow = s->flow,
         .address = sim_address(session->node),
     };
 }
@@ -209,6 +210,8 @@ static bool sender_message(struct sim_world *world, struct sim_sender *sender)
     lli_seq seq = tx->history.next;
     bool idle = tx->sent == tx->history.next && tx->inflight == UINT64_MAX;
 
+    if (lli_tx_is_held(tx))
+        return false;
     if (world->scenario.claims && size <= lli_pack_whole_max(&tx->pack) && lli_random_below(&world->random, 2) == 0)
         return sender_claim(world, sender, topic, size);
     sim_message_fill(world->scratch, size, sender->session->id, tx->pack.number);
@@ -230,7 +233,7 @@ static void sender_post(struct sim_world *world, struct sim_node *node)
     int count, taken;
 
     do {
-        count = taken = lli_tx_unsent(&sender->tx, packets, SENDER_POST);
+        count = taken = lli_tx_unsent(&sender->tx, sim_node_now(world, node), packets, SENDER_POST);
         if (reluctant && lli_random_below(&world->random, 4) == 0)
             taken = (int)lli_random_below(&world->random, (uint64_t)count + 1);
         for (int i = 0; i < taken; i++) {

@@ -79,6 +79,7 @@ static const struct lli_wire_heartbeat heartbeat_value = {
     .rtt_ns = 50000,
     .receivers = 3,
     .topics = 2,
+    .report_packets = 512,
     .flags = LLI_WIRE_HEARTBEAT_END | LLI_WIRE_HEARTBEAT_YOUNG,
     .address = ADDRESS_VALUE,
 };
@@ -405,7 +406,7 @@ static void packets_that_contradict_themselves_are_refused(void **state)
     assert_false(decode_changed(&heartbeat_vector, 31, 0x80));
     assert_false(decode_changed(&heartbeat_vector, 55, 0x80));
     /* A longer address than any, and more ranges than any, whatever follows. */
-    assert_false(decode_changed(&heartbeat_vector, 81, 32));
+    assert_false(decode_changed(&heartbeat_vector, 85, 32));
     assert_false(decode_changed(&nak_vector, 33, 32));
     assert_false(decode_changed(&nak_vector, 34, 65));
     assert_false(decode_changed(&reject_vector, 34, 65));

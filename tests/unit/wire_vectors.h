@@ -87,6 +87,7 @@ static const struct vector heartbeat_vector = {
         {"50 c3 00 00", "round trip 50,000 ns"},
         {"03 00 00 00", "3 receivers"},
         {"02 00 00 00", "2 topics"},
+        {"00 02 00 00", "a report after 512 packets"},
         {"03", "flags: end, young"},
         {"07", "7 bytes of address"},
         {ADDRESS_HEX, "where NAKs, status and queries go"},

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "flow.h"
+
+enum {
+    FLOW_REPORTS = 8,             /* reports of a receiver in a window */
+    FLOW_LOSS_PPM = 20000,        /* a receiver that asks for more of the packets again does not keep up */
+    FLOW_PACKETS_MIN = 32,        /* sent in an interval: of fewer nothing can be concluded */
+    FLOW_BURST_BYTES = 256 << 10, /* sent at once after a pause: a few trains */
+};
+
+#define FLOW_INTERVAL ((lli_ns)10000000)
+#define FLOW_RATE_FIRST ((uint64_t)64 << 20)
+#define FLOW_RATE_MIN ((uint64_t)1 << 20)
+#define FLOW_RATE_MAX ((uint64_t)1 << 36)
+
+static uint64_t flow_rate_max(const struct lli_flow *flow)
+{
+    return flow->config.bytes_per_s_max == 0 ? FLOW_RATE_MAX : flow->config.bytes_per_s_max;
+}
+
+void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, uint32_t members_max, struct lli_arena *arena,
+                   lli_ns now)
+{
+    *flow = (struct lli_flow){.config = *config, .limit = UINT64_MAX, .doubling = true, .judged_at = now};
+    flow->reached = lli_arena_take(arena, members_max * sizeof *flow->reached, 64);
+    lli_pacer_init(&flow->pacer, lli_min(FLOW_RATE_FIRST, flow_rate_max(flow)), FLOW_BURST_BYTES, now);
+}
+
+/* How many of so many receivers have to keep up. */
+static uint32_t flow_quorum(const struct lli_flow *flow, uint32_t count)
+{
+    return (uint32_t)(((uint64_t)count * flow->config.quorum_percent + 99) / 100);
+}
+
+/* The value that so many of the others, at least, reach (Hoare, "Algorithm 65: find", 1961). */
+static lli_seq flow_find(lli_seq *values, uint32_t count, uint32_t reached_by)
+{
+    uint32_t low = 0, high = count - 1;
+    const uint32_t place = count - reached_by;
+
+    while (low < high) {
+        const lli_seq pivot = values[place];
+        uint32_t i = low, j = high;
+
+        do {
+            while (values[i] < pivot)
+                i++;
+            while (pivot < values[j])
+                j--;
+            if (i <= j) {
+                lli_seq value = values[i];
+
+                values[i++] = values[j];
+                values[j] = value;
+                if (j == 0)
+                    break;
+                j--;
+            }
+        } while (i <= j);
+        if (j < place)
+            low = i;
+        if (place < i)
+            high = j;
+    }
+    return values[place];
+}
+
+void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members)
+{
+    uint32_t seen = 0, known = 0;
+
+    if (flow->config.mode != LLI_FLOW_WINDOW)
+        return;
+    for (uint32_t i = 0; seen < members->count; i++) {
+        const struct lli_member *member = &members->table[i];
+
+        seen += member->id != 0;
+        if (member->id != 0 && member->next != 0)
+            flow->reached[known++] = member->next + lli_min(flow->config.window_packets, member->window);
+    }
+    flow->limit = known == 0 ? UINT64_MAX : flow_find(flow->reached, known, flow_quorum(flow, known));
+}
+
+void lli_flow_sent(struct lli_flow *flow, uint64_t bytes)
+{
+    if (flow->config.mode != LLI_FLOW_PACED)
+        return;
+    flow->judged_bytes += bytes;
+    (void)lli_pacer_take(&flow->pacer, bytes);
+    flow->hungry |= flow->pacer.tokens == 0;
+}
+
+lli_ns lli_flow_ready_at(const struct lli_flow *flow, lli_seq seq)
+{
+    if (lli_flow_allows(flow, seq, 0))
+        return 0;
+    return flow->config.mode == LLI_FLOW_WINDOW ? LLI_NEVER : lli_pacer_ready_at(&flow->pacer);
+}
+
+uint32_t lli_flow_report_packets(const struct lli_flow *flow)
+{
+    return flow->config.mode == LLI_FLOW_OPEN ? 0 : (uint32_t)lli_max(flow->config.window_packets / FLOW_REPORTS, 1);
+}
+
+/* Whether a receiver kept up since the rate was last judged. */
+static bool flow_keeps_up(const struct lli_flow *flow, const struct lli_member *member, lli_seq sent)
+{
+    uint64_t packets = sent - flow->judged;
+
+    if (member->next != 0 && sent > member->next && sent - member->next > lli_min(flow->config.window_packets, member->window))
+        return false;
+    return (uint64_t)member->asked * 1000000 <= packets * FLOW_LOSS_PPM;
+}
+
+static void flow_slow_down(struct lli_flow *flow, lli_ns elapsed)
+{
+    /* A rate that was allowed but not used is no measure. */
+    uint64_t used = flow->judged_bytes * 1000000 / lli_max(elapsed / 1000, 1);
+    uint64_t rate = lli_min(flow->pacer.bytes_per_s, used);
+
+    flow->pacer.bytes_per_s = lli_max(rate - rate / 8, FLOW_RATE_MIN);
+    flow->step = lli_max(rate / 64, 1);
+    flow->doubling = false;
+}
+
+void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt, lli_ns now)
+{
+    const lli_ns elapsed = now - flow->judged_at;
+    uint32_t seen = 0, fine = 0;
+
+    if (flow->config.mode != LLI_FLOW_PACED || now < flow->judged_at + lli_max(FLOW_INTERVAL, 4 * rtt))
+        return;
+    lli_pacer_fill(&flow->pacer, now);
+    if (sent - flow->judged < FLOW_PACKETS_MIN)
+        return;
+    for (uint32_t i = 0; seen < members->count; i++) {
+        struct lli_member *member = &members->table[i];
+
+        if (member->id == 0)
+            continue;
+        seen++;
+        fine += flow_keeps_up(flow, member, sent);
+        member->asked = 0;
+    }
+    if (fine < flow_quorum(flow, seen))
+        flow_slow_down(flow, elapsed);
+    else if (flow->hungry)
+        flow->pacer.bytes_per_s = lli_min(flow->pacer.bytes_per_s + (flow->doubling ? flow->pacer.bytes_per_s : flow->step),
+                                          flow_rate_max(flow));
+    flow->hungry = false;
+    flow->judged_at = now;
+    flow->judged = sent;
+    flow->judged_bytes = 0;
+}

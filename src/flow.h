@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How fast a transmitter may send (docs/protocol.md section 7.1): as fast as it can; at a rate found by additive increase and
+ * multiplicative decrease; or no further than a window beyond what receivers have reported.
+ *
+ * The slowest receivers do not decide for all: a quorum of them has to keep up.
+ */
+#ifndef LLI_FLOW_H
+#define LLI_FLOW_H
+
+#include "arena.h"
+#include "members.h"
+#include "pacer.h"
+#include "types.h"
+
+enum lli_flow_mode { LLI_FLOW_OPEN = 0, LLI_FLOW_PACED, LLI_FLOW_WINDOW };
+
+struct lli_flow_config {
+    enum lli_flow_mode mode;
+    uint32_t window_packets;    /* how far receivers may lie behind */
+    uint32_t quorum_percent;    /* so many of them have to keep up */
+    uint64_t bytes_per_s_max;   /* paced: never faster */
+};
+
+struct lli_flow {
+    struct lli_flow_config config;
+    lli_seq limit;              /* window: packets before this one may be sent */
+    lli_seq *reached;           /* room to sort receivers by how far they are */
+    struct lli_pacer pacer;     /* paced */
+    uint64_t step;              /* bytes/s by which the rate grows at a time */
+    bool doubling;              /* no receiver has fallen behind yet: the rate doubles */
+    bool hungry;                /* more would have been sent since the rate was last judged */
+    lli_ns judged_at;
+    lli_seq judged;             /* packets before were sent by then */
+    uint64_t judged_bytes;      /* sent since */
+};
+
+/* Places what it needs in the arena, for as many receivers as members_max. */
+void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, uint32_t members_max, struct lli_arena *arena,
+                   lli_ns now);
+
+/* Receivers came, reported or went. */
+void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members);
+
+/* Paced: the time may have come to change the rate. sent: the first packet not yet sent. */
+void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt, lli_ns now);
+
+/* Whether a packet may be sent after so many bytes that are going out already. */
+static inline bool lli_flow_allows(const struct lli_flow *flow, lli_seq seq, uint64_t bytes)
+{
+    if (flow->config.mode == LLI_FLOW_WINDOW)
+        return seq < flow->limit;
+    return flow->config.mode == LLI_FLOW_OPEN || bytes < flow->pacer.tokens;
+}
+
+/* So many bytes were sent. */
+void lli_flow_sent(struct lli_flow *flow, uint64_t bytes);
+
+/* When this packet may be sent, 0: now, LLI_NEVER: when a report comes. */
+lli_ns lli_flow_ready_at(const struct lli_flow *flow, lli_seq seq);
+
+/* Packets after which receivers are to report, 0: by time only. */
+uint32_t lli_flow_report_packets(const struct lli_flow *flow);
+
+#endif

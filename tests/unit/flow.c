@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "flow.h"
+
+#define MS ((lli_ns)1000000)
+
+enum { MEMBERS = 32, WINDOW = 100 };
+
+static struct lli_flow flow;
+static struct lli_members members;
+static void *memories[2];
+
+static void flow_make(enum lli_flow_mode mode, uint32_t quorum_percent)
+{
+    const struct lli_flow_config config = {.mode = mode, .window_packets = WINDOW, .quorum_percent = quorum_percent};
+    struct lli_arena arena = {.memory = NULL}, other = {.memory = NULL};
+
+    lli_flow_init(&flow, &config, MEMBERS, &arena, 0);
+    arena_fill(&arena);
+    lli_flow_init(&flow, &config, MEMBERS, &arena, 0);
+    lli_members_init(&members, MEMBERS, &other);
+    arena_fill(&other);
+    lli_members_init(&members, MEMBERS, &other);
+    memories[0] = arena.memory;
+    memories[1] = other.memory;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    free(memories[0]);
+    free(memories[1]);
+    return 0;
+}
+
+static struct lli_member *report(uint64_t id, lli_seq next, uint64_t window)
+{
+    struct lli_member *member = &members.table[lli_members_add(&members, id)];
+
+    member->next = next;
+    member->window = window;
+    lli_flow_reported(&flow, &members);
+    return member;
+}
+
+static void an_open_transmitter_is_never_held(void **state)
+{
+    (void)state;
+    flow_make(LLI_FLOW_OPEN, 100);
+    report(1, 5, 10);
+    assert_true(lli_flow_allows(&flow, 1000000, 1 << 30));
+    assert_int_equal(lli_flow_ready_at(&flow, 1000000), 0);
+    assert_int_equal(lli_flow_report_packets(&flow), 0);
+}
+
+static void a_window_ends_where_the_report_and_the_receivers_memory_say(void **state)
+{
+    (void)state;
+    flow_make(LLI_FLOW_WINDOW, 100);
+    assert_true(lli_flow_allows(&flow, 1000000, 0));
+    report(1, 1000, 4096);
+    assert_true(lli_flow_allows(&flow, 1000 + WINDOW - 1, 0));
+    assert_false(lli_flow_allows(&flow, 1000 + WINDOW, 0));
+    assert_int_equal(lli_flow_ready_at(&flow, 1000 + WINDOW), LLI_NEVER);
+    report(1, 1000, 64);
+    assert_false(lli_flow_allows(&flow, 1064, 0));
+    assert_int_equal(lli_flow_report_packets(&flow), WINDOW / 8);
+    lli_members_del(&members, 1);
+    lli_flow_reported(&flow, &members);
+    assert_true(lli_flow_allows(&flow, 1000000, 0));
+}
+
+static void a_quorum_decides_not_the_slowest(void **state)
+{
+    static const struct {
+        uint32_t percent, receivers, decides;
+    } cases[] = {{50, 1, 1}, {50, 2, 2}, {100, 2, 1}, {50, 3, 2}, {50, 10, 6}, {1, 10, 10}, {100, 10, 1}, {90, 32, 4}};
+    uint64_t random = 3;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        flow_make(LLI_FLOW_WINDOW, cases[i].percent);
+        /* Receiver n is the n-th slowest, and they come in any order. */
+        for (uint32_t left = cases[i].receivers, known = 0; left > 0;) {
+            uint32_t n = 1 + below(&random, cases[i].receivers);
+
+            if (known >> (n - 1) & 1)
+                continue;
+            known |= (uint32_t)1 << (n - 1);
+            left--;
+            report(n, 1000 * n, 4096);
+        }
+        assert_int_equal(flow.limit, 1000 * cases[i].decides + WINDOW);
+        (void)down(NULL);
+    }
+    flow_make(LLI_FLOW_OPEN, 1);
+}
+
+static void those_that_have_not_reported_do_not_count(void **state)
+{
+    (void)state;
+    flow_make(LLI_FLOW_WINDOW, 100);
+    report(1, 1000, 4096);
+    report(2, 0, 0);
+    assert_int_equal(flow.limit, 1000 + WINDOW);
+}
+
+/* Sends at the rate allowed for a time, in steps of a millisecond, to one receiver that follows at its own. */
+static uint64_t paced_rate(uint64_t receiver_bytes_per_s, lli_ns from, lli_ns to, double *position)
+{
+    static lli_seq sent;
+    static double got;
+    const uint32_t packet = 1000;
+
+    if (from == 0)
+        sent = 1, got = 1;
+    for (lli_ns now = from; now < to; now += MS) {
+        uint64_t bytes = 0;
+
+        lli_pacer_fill(&flow.pacer, now);
+        while (lli_flow_allows(&flow, sent, bytes) && bytes < 50000000) {
+            sent++;
+            bytes += packet;
+        }
+        lli_flow_sent(&flow, bytes);
+        got = got + (double)receiver_bytes_per_s / packet / 1000;
+        if (got > (double)sent)
+            got = (double)sent;
+        report(1, (lli_seq)got, 1 << 20);
+        lli_flow_judge(&flow, &members, sent, 50000, now);
+    }
+    *position = (double)sent - got;
+    return flow.pacer.bytes_per_s;
+}
+
+static void a_rate_that_the_receiver_keeps_up_with_is_found_and_held(void **state)
+{
+    double behind;
+
+    (void)state;
+    flow_make(LLI_FLOW_PACED, 50);
+    (void)paced_rate(150000000, 0, 3000 * MS, &behind);
+    for (lli_ns at = 3000; at < 6000; at += 50) {
+        uint64_t rate = paced_rate(150000000, at * MS, (at + 50) * MS, &behind);
+
+        assert_in_range(rate, 100000000, 170000000);
+    }
+    /* Half as fast, then as fast again. */
+    (void)paced_rate(75000000, 6000 * MS, 8000 * MS, &behind);
+    assert_in_range(flow.pacer.bytes_per_s, 50000000, 85000000);
+    (void)paced_rate(150000000, 8000 * MS, 12000 * MS, &behind);
+    assert_in_range(flow.pacer.bytes_per_s, 100000000, 170000000);
+}
+
+static void loss_lowers_the_rate_and_its_limit_holds(void **state)
+{
+    struct lli_member *member;
+    uint64_t rate;
+
+    (void)state;
+    flow_make(LLI_FLOW_PACED, 100);
+    flow.config.bytes_per_s_max = 100000000;
+    flow.config.window_packets = 1 << 20;
+    member = report(1, 100, 1 << 20);
+    for (lli_ns now = 0; now < 1000 * MS; now += 10 * MS) {
+        lli_flow_sent(&flow, 1000000);
+        lli_flow_judge(&flow, &members, flow.judged + 1000, 0, now);
+        member->next = flow.judged;
+    }
+    rate = flow.pacer.bytes_per_s;
+    assert_int_equal(rate, 100000000);
+    /* Of a thousand packets twenty may be lost. */
+    member->asked = 20;
+    lli_flow_judge(&flow, &members, flow.judged + 1000, 0, 1010 * MS);
+    assert_int_equal(flow.pacer.bytes_per_s, rate);
+    lli_flow_sent(&flow, 1000000);
+    member->next = flow.judged;
+    member->asked = 21;
+    lli_flow_judge(&flow, &members, flow.judged + 1000, 0, 1020 * MS);
+    assert_in_range(flow.pacer.bytes_per_s, 1 << 20, rate - rate / 8);
+    assert_int_equal(member->asked, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(an_open_transmitter_is_never_held, down),
+        cmocka_unit_test_teardown(a_window_ends_where_the_report_and_the_receivers_memory_say, down),
+        cmocka_unit_test_teardown(a_quorum_decides_not_the_slowest, down),
+        cmocka_unit_test_teardown(those_that_have_not_reported_do_not_count, down),
+        cmocka_unit_test_teardown(a_rate_that_the_receiver_keeps_up_with_is_found_and_held, down),
+        cmocka_unit_test_teardown(loss_lowers_the_rate_and_its_limit_holds, down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
