@@ -15,7 +15,7 @@
 #define ECHO_RAW_SILENCE_NS 200000000ull
 #define ECHO_RAW_SPINS 1024 /* empty receives between two looks at the clock */
 
-enum echo_state { ECHO_IDLE, ECHO_MEASURE, ECHO_RAW, ECHO_DONE, ECHO_FAILED };
+enum echo_state { ECHO_IDLE, ECHO_MEASURE, ECHO_RAW, ECHO_LOAD, ECHO_DONE, ECHO_FAILED };
 
 struct echo {
     struct peer peer;
@@ -30,6 +30,7 @@ struct echo {
     uint64_t reflected; /* stamped or not, measured or not */
     uint64_t refused;   /* that the library did not take for sending back */
     uint64_t waited_ns; /* for the core, when the measurement began */
+    struct peer_control load; /* the request that is to be answered */
     int raw_send_fd;
     int raw_receive_fd;
     char datagram[65536];
@@ -122,6 +123,10 @@ static void echo_control(struct echo *echo, const struct llm_message *message)
         break;
     case PEER_RAW:
         echo_expect_raw(echo, &request);
+        break;
+    case PEER_LOAD:
+        echo->load = request;
+        echo->state = ECHO_LOAD;
         break;
     case PEER_BYE:
         echo->greeted = false;
@@ -222,6 +227,23 @@ static void echo_close_raw(struct echo *echo)
         close(echo->raw_receive_fd);
 }
 
+/* ---------------------------------------------------------------------------------------------------------------- load */
+
+static void echo_load(struct echo *echo)
+{
+    struct load_result before = {0};
+    uint64_t failed = !echo->options->load || load_set(echo->options->load, echo->load.values[0], 0, &before) != 0;
+    uint64_t values[] = {
+        [ECHO_LOAD_FAILED] = failed,
+        [ECHO_LOAD_RECEIVED] = before.messages,
+        [ECHO_LOAD_CPU_NS] = before.cpu_ns,
+        [ECHO_LOAD_NS] = before.ns,
+    };
+
+    echo->state = ECHO_IDLE;
+    peer_reply(&echo->peer, &echo->load, values, 4, failed ? "the reflector cannot receive the load; it says why" : "");
+}
+
 /* ---------------------------------------------------------------------------------------------------------------- loop */
 
 static void echo_serve(struct echo *echo)
@@ -231,6 +253,8 @@ static void echo_serve(struct echo *echo)
             echo_raw(echo);
             continue;
         }
+        if (echo->state == ECHO_LOAD)
+            echo_load(echo);
         while (echo->state == ECHO_MEASURE)
             llm_poll(echo->peer.context);
         llm_poll(echo->peer.context);

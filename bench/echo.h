@@ -5,16 +5,21 @@
 
 #include <stdbool.h>
 
+#include "load.h"
 #include "peer.h"
 #include "raw.h"
 
 /* The values of the answer to PEER_END. */
 enum echo_value { ECHO_RECEIVED, ECHO_LOST, ECHO_DISORDERED, ECHO_REFLECTED, ECHO_REFUSED, ECHO_WAITED_NS };
 
+/* The values of the answer to PEER_LOAD: of the load before, and whether there is now what was asked for. */
+enum echo_load_value { ECHO_LOAD_FAILED, ECHO_LOAD_RECEIVED, ECHO_LOAD_CPU_NS, ECHO_LOAD_NS };
+
 struct echo_options {
     struct peer_channels channels;
     struct raw_group raw_send; /* without an address: raw measurements are not served */
     struct raw_group raw_receive;
+    struct load *load; /* that receives; NULL: there is none */
     bool keep; /* serve one source after the other, without an end */
 };
 

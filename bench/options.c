@@ -26,11 +26,20 @@ void options_refuse(const struct option_program *program, const char *format, ..
     exit(2);
 }
 
+/* NULL after the last. */
+static const struct option_spec *options_spec(const struct option_program *program, size_t i)
+{
+    if (i < program->count)
+        return &program->specs[i];
+    return program->shared && program->shared[i - program->count].name ? &program->shared[i - program->count] : NULL;
+}
+
 static void options_help(const struct option_program *program)
 {
+    const struct option_spec *spec;
+
     printf("%s\n\nOptions:\n", program->summary);
-    for (size_t i = 0; i < program->count; i++) {
-        const struct option_spec *spec = &program->specs[i];
+    for (size_t i = 0; (spec = options_spec(program, i)) != NULL; i++) {
         char left[64];
 
         snprintf(left, sizeof left, "--%s%s%s", spec->name, spec->argument ? " " : "", spec->argument ? spec->argument : "");
@@ -152,14 +161,14 @@ static _Noreturn void options_refuse_value(const struct option_program *program,
 
 void options_parse(const struct option_program *program, int argc, char **argv)
 {
-    struct option table[OPTIONS_MAX + 2] = {{0}};
+    struct option table[OPTIONS_MAX + 2] = {{.name = "help", .val = OPTIONS_HELP}};
+    const struct option_spec *spec;
 
-    for (size_t i = 0; i < program->count && i < OPTIONS_MAX; i++) {
-        table[i].name = program->specs[i].name;
-        table[i].has_arg = program->specs[i].kind == OPTION_FLAG ? no_argument : required_argument;
-        table[i].val = (int)i;
+    for (size_t i = 0; i < OPTIONS_MAX && (spec = options_spec(program, i)) != NULL; i++) {
+        table[i + 1].name = spec->name;
+        table[i + 1].has_arg = spec->kind == OPTION_FLAG ? no_argument : required_argument;
+        table[i + 1].val = (int)i;
     }
-    table[program->count] = (struct option){.name = "help", .val = OPTIONS_HELP};
     opterr = 0;
     for (;;) {
         int at = optind;
@@ -175,8 +184,9 @@ void options_parse(const struct option_program *program, int argc, char **argv)
             options_refuse(program, "%s: needs a value", argv[at]);
         if (which == '?')
             options_refuse(program, "%s: no such option, or one that takes no value", argv[at]);
-        if (!options_set(&program->specs[which], optarg))
-            options_refuse_value(program, &program->specs[which], optarg);
+        spec = options_spec(program, (size_t)which);
+        if (!options_set(spec, optarg))
+            options_refuse_value(program, spec, optarg);
     }
     if (optind < argc)
         options_refuse(program, "%s: not expected; all arguments are options", argv[optind]);

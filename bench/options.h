@@ -39,6 +39,8 @@ struct option_program {
     const char *examples;           /* the end of --help */
     const struct option_spec *specs;
     size_t count;
+    const struct option_spec *shared; /* those that it has like other programs, listed after its own; NULL, or a last one
+                                         without a name */
 };
 
 /* Parses the command line into the values of the table. For --help it prints and exits with 0; what is wrong is named on

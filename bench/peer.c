@@ -4,12 +4,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "machine.h"
 
-#define PEER_TOPIC "benchmark"
 #define PEER_PATIENCE_NS 15000000000ull /* longer than the library's own patience with a session */
 #define PEER_GREETING_NS 20000000ull
 #define PEER_RAW_PATIENCE_NS 1000000000ull
@@ -24,7 +24,7 @@ int peer_open(struct peer *peer, const struct peer_channels *channels, const str
     if (error == 0)
         error = llm_transmitter_open(peer->context, channels->send, channels->send_options, &peer->transmitter);
     if (error == 0)
-        error = llm_topic_open(peer->transmitter, PEER_TOPIC, 0, &peer->topic);
+        error = llm_topic_open(peer->transmitter, PEER_CONTROL_TOPIC, 0, &peer->topic);
     if (error == 0)
         error = llm_receiver_open(peer->context, channels->receive, channels->receive_options, handlers, &peer->receiver);
     if (error != 0)
@@ -37,6 +37,8 @@ void peer_close(struct peer *peer)
     llm_receiver_close(&peer->receiver);
     llm_transmitter_close(&peer->transmitter);
     llm_context_close(&peer->context);
+    free(peer->topics);
+    peer->topics = NULL;
 }
 
 void peer_read_control(const struct llm_message *message, struct peer_control *control)
@@ -105,6 +107,46 @@ int peer_request(struct peer *peer, enum peer_kind kind, const uint64_t *values,
 {
     peer_ask(peer, kind, values, count);
     return peer_await_answer(peer, PEER_PATIENCE_NS);
+}
+
+void peer_tell(struct peer *peer, enum peer_kind kind)
+{
+    peer_ask(peer, kind, NULL, 0);
+}
+
+static int peer_open_topic(struct peer *peer, uint64_t number)
+{
+    char name[32];
+    int error;
+
+    snprintf(name, sizeof name, "data %" PRIu64, number);
+    while ((error = llm_topic_open(peer->transmitter, name, 0, &peer->topics[number])) == LLM_EAGAIN)
+        llm_poll(peer->context);
+    return error;
+}
+
+int peer_use_topics(struct peer *peer, uint64_t count)
+{
+    int error = 0;
+
+    if (count > peer->topics_opened) {
+        struct llm_topic **topics = realloc(peer->topics, count * sizeof(struct llm_topic *));
+
+        if (topics)
+            peer->topics = topics;
+        else
+            error = LLM_ENOMEM;
+    }
+    while (error == 0 && peer->topics_opened < count) {
+        error = peer_open_topic(peer, peer->topics_opened);
+        peer->topics_opened += error == 0;
+    }
+    peer->topics_used = count;
+    peer->turn = 0;
+    if (error != 0)
+        fprintf(stderr, "topic %" PRIu64 " of %" PRIu64 " cannot be opened: %s\n", peer->topics_opened + 1, count,
+                llm_error_text(error));
+    return error == 0 ? 0 : -1;
 }
 
 void peer_reply(struct peer *peer, const struct peer_control *request, const uint64_t *values, int count, const char *text)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One end of a benchmark: a context with a transmitter to the other end and a receiver from it, and the requests by which one
- * end directs the other. Requests and answers travel in the stream of the messages measured, so an answer to the request that
- * ends a measurement comes after everything that was measured. Both ends are taken to have the same byte order.
+ * end directs the other. Requests and answers travel in the stream of the messages measured, on a topic of their own, so an
+ * answer to the request that ends a measurement comes after everything that was measured. Both ends are taken to have the same
+ * byte order.
  */
 #ifndef BENCH_PEER_H
 #define BENCH_PEER_H
@@ -16,17 +17,22 @@
 enum peer_kind {
     PEER_HELLO = 1, /* are you there? The answer's text describes the machine */
     PEER_START,     /* a measurement of libllm follows; values as its benchmark says */
+    PEER_MARK,      /* warming up is over; without an answer */
     PEER_END,       /* it is over; values[0]: messages sent. The answer has the counts */
     PEER_RAW,       /* a raw measurement follows, at once after the answer */
     PEER_RAW_END,   /* in a raw datagram: it is over */
     PEER_RESULT,    /* what came of the last raw measurement? */
+    PEER_LOAD,      /* load values[0] other groups from now on; the answer has what came of the load before */
     PEER_BYE,       /* no more requests */
     PEER_ANSWER,    /* to the request with the same sequence */
     PEER_WARMUP,    /* a message that is not measured */
     PEER_DATA,      /* one that is */
 };
 
-/* How every message begins; the reflector's have the stamps too. */
+/* The topic of requests and answers. */
+#define PEER_CONTROL_TOPIC "control"
+
+/* How requests, answers and the reflector's messages begin; those have the stamps too. */
 struct peer_header {
     uint32_t sequence; /* counts from 0 in each measurement, or identifies a request */
     uint32_t kind;
@@ -49,7 +55,11 @@ struct peer_control {
 struct peer {
     struct llm_context *context;
     struct llm_transmitter *transmitter;
-    struct llm_topic *topic;
+    struct llm_topic *topic; /* of requests and answers */
+    struct llm_topic **topics; /* of data */
+    uint64_t topics_opened;
+    uint64_t topics_used;
+    uint64_t turn;
     struct llm_receiver *receiver;
     struct peer_control answer; /* the last that came */
     uint32_t sequence;          /* of the last request made */
@@ -93,6 +103,23 @@ int peer_greet(struct peer *peer, uint64_t patience_ns);
 
 /* Sends a request and polls until the answer is in peer->answer. 0, or -1 if it does not come. */
 int peer_request(struct peer *peer, enum peer_kind kind, const uint64_t *values, int count);
+
+/* Says something that needs no answer. */
+void peer_tell(struct peer *peer, enum peer_kind kind);
+
+/* Has data take turns on so many topics from now on, beside that of the requests, and opens those that are missing. 0, or -1
+ * with the reason on stderr. */
+int peer_use_topics(struct peer *peer, uint64_t count);
+
+/* The topic of the next message of data. */
+static inline struct llm_topic *peer_next_topic(struct peer *peer)
+{
+    struct llm_topic *topic = peer->topics[peer->turn++];
+
+    if (peer->turn >= peer->topics_used)
+        peer->turn = 0;
+    return topic;
+}
 
 /* Answers a HELLO with what this machine is. */
 void peer_reply_hello(struct peer *peer, const struct peer_control *request);

@@ -17,6 +17,7 @@
 #define PUMP_STEP 0.9 /* of the rate reached, after a loss */
 #define PUMP_RAW_SHARE 8 /* of the duration, for each of four raw blasts */
 #define PUMP_RAW_NS_MIN 100000000ull
+#define PUMP_PATTERN 256
 #define PUMP_ETHERNET_BYTES 38 /* header, check sequence, preamble and gap */
 #define PUMP_IPV4_BYTES 28     /* with the UDP header */
 #define PUMP_IPV6_BYTES 48
@@ -31,8 +32,11 @@ struct pump_counters {
 struct pump_stream {
     size_t size;
     double rate; /* 0: flat out */
+    uint64_t start;
     uint64_t sent;
-    uint64_t warmup; /* the first so many of them */
+    bool measured;   /* warming up is over */
+    uint64_t measured_at;
+    uint64_t warmup; /* the first so many of sent */
     uint64_t waited_ns;        /* of this process when it began */
     struct pump_counters before; /* counters when the measured messages began */
 };
@@ -62,54 +66,76 @@ static void pump_event(void *arg, const struct llm_event *event)
 
 /* -------------------------------------------------------------------------------------------------------------- libllm */
 
-/* Sends count messages; when the library does not take one, polls until it does. */
-static int pump_batch(struct pump *pump, struct pump_stream *stream, uint64_t count, enum peer_kind kind)
+/*
+ * Sends count messages; when the library does not take one, polls until it does. Byte i of message n is n + i modulo 256: the
+ * receiver can tell one from another, and nothing has to be written for that.
+ */
+static int pump_batch(struct pump *pump, const struct pump_stream *stream, uint64_t count)
 {
-    struct peer_header header = {.sequence = (uint32_t)stream->sent, .kind = kind};
+    uint64_t first = llm_transmitter_next(pump->peer.transmitter);
 
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t number = first; number < first + count; number++) {
+        const uint8_t *message = pump->pattern + number % PUMP_PATTERN;
+        struct llm_topic *topic = peer_next_topic(&pump->peer);
         int error;
 
-        memcpy(pump->message, &header, sizeof header);
-        while ((error = llm_send(pump->peer.topic, pump->message, stream->size, LLM_SEND_MORE)) == LLM_EAGAIN)
+        while ((error = llm_send(topic, message, stream->size, LLM_SEND_MORE)) == LLM_EAGAIN)
             llm_poll(pump->peer.context);
         if (error != 0) {
             fprintf(stderr, "transmitter: a message of %zu bytes is refused: %s\n", stream->size, llm_error_text(error));
             return -1;
         }
-        header.sequence++;
     }
-    stream->sent += count;
     return 0;
 }
 
-static uint64_t pump_allowed(const struct pump_stream *stream, uint64_t passed_ns, uint64_t batch)
-{
-    double due = stream->rate * (double)passed_ns / 1e9 - (double)stream->sent;
-
-    if (stream->rate <= 0 || due >= (double)batch)
-        return batch;
-    return due > 0 ? (uint64_t)due : 0;
-}
-
-/* Sends for the time for warming up and then for the duration; the poll after each batch sends what is packed. */
-static int pump_stream(struct pump *pump, struct pump_stream *stream)
+/* How many messages may be sent now: a batch, no more than the rate allows, no more than are to be measured. */
+static uint64_t pump_allowed(const struct pump *pump, const struct pump_stream *stream, uint64_t now)
 {
     uint64_t batch = pump->options->batch;
-    uint64_t start = llm_clock();
-    uint64_t end = start + PUMP_WARMUP_NS + pump->options->duration_ns;
-    enum peer_kind kind = PEER_WARMUP;
-    uint64_t now;
+    uint64_t messages = pump->options->messages;
+    double due = stream->rate * (double)(now - stream->start) / 1e9 - (double)stream->sent;
 
-    while ((now = llm_clock()) < end) {
-        if (kind == PEER_WARMUP && now - start >= PUMP_WARMUP_NS) {
-            kind = PEER_DATA;
-            stream->warmup = stream->sent;
-            stream->before = pump_read_counters(pump);
-        }
-        if (pump_batch(pump, stream, pump_allowed(stream, now - start, batch), kind) != 0)
+    if (stream->rate > 0 && due < (double)batch)
+        batch = due > 0 ? (uint64_t)due : 0;
+    if (stream->measured && messages > 0 && stream->warmup + messages - stream->sent < batch)
+        batch = stream->warmup + messages - stream->sent;
+    return batch;
+}
+
+static bool pump_is_over(const struct pump *pump, const struct pump_stream *stream, uint64_t now)
+{
+    if (!stream->measured)
+        return false;
+    if (pump->options->messages > 0)
+        return stream->sent - stream->warmup >= pump->options->messages;
+    return now - stream->measured_at >= pump->options->duration_ns;
+}
+
+static void pump_mark(struct pump *pump, struct pump_stream *stream, uint64_t now)
+{
+    peer_tell(&pump->peer, PEER_MARK);
+    stream->measured = true;
+    stream->measured_at = now;
+    stream->warmup = stream->sent;
+    stream->before = pump_read_counters(pump);
+}
+
+/* Sends for the time for warming up and then what is measured; the poll after each batch sends what is packed. */
+static int pump_stream(struct pump *pump, struct pump_stream *stream)
+{
+    uint64_t now = llm_clock();
+
+    stream->start = now;
+    for (; !pump_is_over(pump, stream, now); now = llm_clock()) {
+        uint64_t count = pump_allowed(pump, stream, now);
+
+        if (pump_batch(pump, stream, count) != 0)
             return -1;
+        stream->sent += count;
         llm_poll(pump->peer.context);
+        if (!stream->measured && now - stream->start >= PUMP_WARMUP_NS)
+            pump_mark(pump, stream, now);
     }
     return 0;
 }
@@ -139,7 +165,7 @@ static int pump_try(struct pump *pump, uint64_t size, double rate, struct pump_r
 {
     struct pump_stream stream = {.size = size, .rate = rate, .waited_ns = machine_waited_ns()};
 
-    if (peer_request(&pump->peer, PEER_START, NULL, 0) != 0 || pump_stream(pump, &stream) != 0 ||
+    if (peer_request(&pump->peer, PEER_START, &size, 1) != 0 || pump_stream(pump, &stream) != 0 ||
         peer_request(&pump->peer, PEER_END, &stream.sent, 1) != 0)
         return -1;
     pump_fill(pump, &stream, result);
@@ -207,6 +233,20 @@ int pump_measure(struct pump *pump, uint64_t size, struct pump_result *result)
 
 /* --------------------------------------------------------------------------------------------------------- open, close */
 
+static int pump_open_memory(struct pump *pump)
+{
+    size_t bytes = pump->options->size_max + PUMP_PATTERN;
+
+    pump->pattern = malloc(bytes);
+    if (!pump->pattern) {
+        fprintf(stderr, "transmitter: no memory for messages of %llu bytes\n", (unsigned long long)pump->options->size_max);
+        return -1;
+    }
+    for (size_t i = 0; i < bytes; i++)
+        pump->pattern[i] = (uint8_t)i;
+    return 0;
+}
+
 static int pump_open_raw(struct pump *pump)
 {
     pump->raw_fd = -1;
@@ -229,10 +269,9 @@ int pump_open(struct pump *pump, const struct pump_options *options)
     handlers.arg = pump;
     handlers.message = pump_message;
     handlers.event = pump_event;
-    pump->message = malloc(options->size_max);
-    if (pump_open_raw(pump) != 0 || !pump->message || peer_open(&pump->peer, &options->channels, &handlers) != 0)
+    if (pump_open_raw(pump) != 0 || pump_open_memory(pump) != 0 ||
+        peer_open(&pump->peer, &options->channels, &handlers) != 0 || peer_use_topics(&pump->peer, 1) != 0)
         return -1;
-    memset(pump->message, 'x', options->size_max);
     if (peer_greet(&pump->peer, options->patience_ns) == 0)
         return 0;
     fprintf(stderr, "transmitter: no receiver answers on %s; does it run, with the same --channel and --reverse?\n",
@@ -246,5 +285,5 @@ void pump_close(struct pump *pump)
     if (pump->raw_fd >= 0)
         close(pump->raw_fd);
     raw_blast_close(pump->blast);
-    free(pump->message);
+    free(pump->pattern);
 }

@@ -13,7 +13,8 @@ struct pump_options {
     struct raw_group raw; /* without an address: there is no raw measurement */
     bool ipv6;            /* the channel's group is one of IPv6 */
     uint64_t size_max;    /* of the messages of all rows */
-    uint64_t duration_ns;
+    uint64_t duration_ns; /* of a try, and of the raw measurement */
+    uint64_t messages;    /* measured in a try instead, if not 0 */
     uint64_t batch;       /* messages between two polls */
     uint64_t patience_ns; /* with a receiver that does not answer */
 };
@@ -21,7 +22,7 @@ struct pump_options {
 struct pump_result {
     uint64_t sent; /* measured messages, those for warming up aside */
     uint64_t received;
-    uint64_t lost; /* warming up included, as the following */
+    uint64_t lost; /* or not what was sent; warming up included, as the following */
     uint64_t disordered;
     uint64_t repaired_packets;
     uint64_t waited_ns;       /* of both ends, for their cores */
@@ -38,7 +39,7 @@ struct pump_result {
 struct pump {
     struct peer peer;
     const struct pump_options *options;
-    char *message;
+    uint8_t *pattern; /* byte i is i modulo 256 */
     int raw_fd;
     struct raw_blast *blast;
 };
@@ -47,7 +48,8 @@ struct pump {
 int pump_open(struct pump *pump, const struct pump_options *options);
 void pump_close(struct pump *pump);
 
-/* Measures messages of size bytes. 0, or -1 with the reason on stderr if the receiver stopped answering. */
+/* Measures messages of size bytes, on one topic unless peer_use_topics() said otherwise. 0, or -1 with the reason on stderr if
+ * the receiver stopped answering. */
 int pump_measure(struct pump *pump, uint64_t size, struct pump_result *result);
 
 #endif

@@ -120,7 +120,7 @@ void report_print_machine(const struct report_setting *setting)
         printf("cores     a cache line goes from one to the other in %.0f ns\n", setting->cores_ns);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- medians */
+/* ------------------------------------------------------------------------------------------------------- medians, means */
 
 static int report_compare(const void *a, const void *b)
 {
@@ -142,4 +142,13 @@ double report_median(double *values, int count)
         return NAN;
     qsort(values, (size_t)count, sizeof *values, report_compare);
     return count % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+double report_mean(const double *values, int count)
+{
+    double sum = 0;
+
+    for (int i = 0; i < count; i++)
+        sum += values[i];
+    return count > 0 ? sum / count : NAN;
 }

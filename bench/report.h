@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both benchmarks report: JSON, and medians over runs. */
+/* What the benchmarks report: JSON, and medians or means over runs. */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
 
@@ -40,6 +40,9 @@ struct report_setting {
 
 void report_json_machine(struct report_json *json, const struct report_setting *setting);
 void report_print_machine(const struct report_setting *setting);
+
+/* NAN if any is NAN or there are none, as the next. */
+double report_mean(const double *values, int count);
 
 /* Sorts the values and returns the middle one; between two, their mean; NAN if any is NAN or there are none. */
 double report_median(double *values, int count);

@@ -18,33 +18,58 @@ struct sink {
     const struct sink_options *options;
     enum sink_state state;
     bool greeted;
-    uint32_t expected; /* sequence of the next message */
-    uint64_t received; /* measured messages */
-    uint64_t lost;
+    uint32_t control_id; /* of the topic that the greeting came on; all others carry data */
+    uint64_t size;       /* of the messages */
+    uint64_t expected;   /* number of the next message, at least */
+    uint64_t received;   /* in order and with the bytes that they should have */
+    uint64_t warmup;     /* of these, before the mark */
     uint64_t disordered;
-    uint64_t waited_ns; /* for the core, when the measurement began */
-    uint64_t first_at; /* when the first measured message came */
+    uint64_t damaged;
+    uint64_t waited_ns;   /* for the core, when the measurement began */
+    uint64_t measured_at; /* when the mark came */
     int raw_fd;
     struct raw_blast *blast;
     struct raw_blast_result raw;
 };
 
-static void sink_jump(struct sink *sink, uint32_t sequence)
+/* What pump_batch() sends. */
+static bool sink_is_intact(const struct sink *sink, const struct llm_message *message)
 {
-    if (sequence < sink->expected)
+    const uint8_t *bytes = message->data;
+
+    return message->size == sink->size && bytes[0] == (uint8_t)message->number &&
+           bytes[message->size - 1] == (uint8_t)(message->number + message->size - 1);
+}
+
+/* The library's number of a message says whether it is in order, its bytes whether it is the one of that number. */
+static void sink_data(struct sink *sink, const struct llm_message *message)
+{
+    if (message->number < sink->expected) {
         sink->disordered++;
+        return;
+    }
+    sink->expected = message->number + 1;
+    if (sink_is_intact(sink, message))
+        sink->received++;
     else
-        sink->lost += sequence - sink->expected;
+        sink->damaged++;
+}
+
+static void sink_mark(struct sink *sink)
+{
+    sink->warmup = sink->received;
+    sink->measured_at = llm_clock();
 }
 
 static void sink_start(struct sink *sink, const struct peer_control *request)
 {
+    sink->size = request->values[0];
     sink->expected = 0;
     sink->received = 0;
-    sink->lost = 0;
     sink->disordered = 0;
-    sink->first_at = 0;
+    sink->damaged = 0;
     sink->waited_ns = machine_waited_ns();
+    sink_mark(sink); /* in case the mark is lost */
     sink->state = SINK_MEASURE;
     peer_reply(&sink->peer, request, NULL, 0, "");
 }
@@ -52,16 +77,18 @@ static void sink_start(struct sink *sink, const struct peer_control *request)
 /* The request comes in order after the last message, so its arrival is the end of the measurement. */
 static void sink_end(struct sink *sink, const struct peer_control *request)
 {
-    uint64_t missing = request->values[0] > sink->expected ? request->values[0] - sink->expected : 0;
+    uint64_t sent = request->values[0];
     uint64_t values[] = {
-        [SINK_RECEIVED] = sink->received,
-        [SINK_LOST] = sink->lost + missing,
+        [SINK_RECEIVED] = sink->received - sink->warmup,
+        [SINK_LOST] = sent > sink->received ? sent - sink->received : 0,
         [SINK_DISORDERED] = sink->disordered,
-        [SINK_NS] = sink->first_at ? llm_clock() - sink->first_at : 0,
+        [SINK_NS] = llm_clock() - sink->measured_at,
         [SINK_RESIDENT_KIB] = (uint64_t)(machine_resident_mib() * 1024),
         [SINK_WAITED_NS] = machine_waited_ns() - sink->waited_ns,
     };
 
+    if (sink->damaged > 0)
+        fprintf(stderr, "receiver: %llu messages were not what was sent\n", (unsigned long long)sink->damaged);
     sink->state = SINK_IDLE;
     peer_reply(&sink->peer, request, values, 6, "");
 }
@@ -91,10 +118,14 @@ static void sink_control(struct sink *sink, const struct llm_message *message)
     switch (request.header.kind) {
     case PEER_HELLO:
         sink->greeted = true;
+        sink->control_id = message->topic_id;
         peer_reply_hello(&sink->peer, &request);
         break;
     case PEER_START:
         sink_start(sink, &request);
+        break;
+    case PEER_MARK:
+        sink_mark(sink);
         break;
     case PEER_END:
         sink_end(sink, &request);
@@ -113,20 +144,18 @@ static void sink_control(struct sink *sink, const struct llm_message *message)
     }
 }
 
-static void sink_message(void *arg, const struct llm_message *message)
+static void sink_message(struct sink *sink, const struct llm_message *message)
 {
-    struct sink *sink = arg;
-    struct peer_header header = peer_read_header(message);
-
-    if (header.kind < PEER_WARMUP) {
+    if (sink->greeted && message->topic_id != sink->control_id)
+        sink_data(sink, message);
+    else if (strcmp(message->topic, PEER_CONTROL_TOPIC) == 0)
         sink_control(sink, message);
-        return;
-    }
-    if (header.sequence != sink->expected)
-        sink_jump(sink, header.sequence);
-    sink->expected = header.sequence + 1;
-    if (header.kind == PEER_DATA && sink->received++ == 0)
-        sink->first_at = llm_clock();
+}
+
+static void sink_messages(void *arg, const struct llm_message *messages, int count)
+{
+    for (int i = 0; i < count; i++)
+        sink_message(arg, &messages[i]);
 }
 
 static void sink_event(void *arg, const struct llm_event *event)
@@ -194,7 +223,7 @@ int sink_run(const struct sink_options *options)
 
     llm_handlers_init(&handlers);
     handlers.arg = &sink;
-    handlers.message = sink_message;
+    handlers.messages = sink_messages;
     handlers.event = sink_event;
     if (sink_open_raw(&sink) == 0 && peer_open(&sink.peer, &options->channels, &handlers) == 0) {
         sink_serve(&sink);

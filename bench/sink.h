@@ -14,7 +14,7 @@ struct sink_options {
     bool keep;            /* serve one transmitter after the other, without an end */
 };
 
-/* The values of the answer to PEER_END. */
+/* The request PEER_START has the size of the messages. These are the values of the answer to PEER_END. */
 enum sink_value { SINK_RECEIVED, SINK_LOST, SINK_DISORDERED, SINK_NS, SINK_RESIDENT_KIB, SINK_WAITED_NS };
 
 /* The values of the answer to PEER_RESULT. The request PEER_RAW has whether the blast is segmented. */

@@ -14,6 +14,7 @@
 #include "machine.h"
 
 #define SOURCE_BLOCK_NS 500000000ull  /* of libllm, then as long as this share of it bare, and again */
+#define SOURCE_BLOCK_MESSAGES 4       /* or as long as so many take, if that is longer */
 #define SOURCE_RAW_SHARE 2
 #define SOURCE_WARMUP_NS 50000000ull  /* before each block */
 #define SOURCE_LEAD_NS 100000ull      /* from the answer that the reflector is ready to the first message */
@@ -21,6 +22,7 @@
 #define SOURCE_RAW_GRACE_NS 5000000ull
 #define SOURCE_RAW_RATE_MAX 100000    /* a datagram each keeps up so far, with room to catch up */
 #define SOURCE_RAW_RATE_MAX_ALL 20000 /* when every one is sent back */
+#define SOURCE_RAW_RATE_MIN 10         /* the reflector takes a longer silence for the end */
 #define SOURCE_BURST 256              /* overdue messages sent between two polls */
 #define SOURCE_RAW_ENDS 3
 
@@ -45,7 +47,7 @@ static struct source_schedule source_plan(uint64_t size, double rate, uint64_t s
 
     return (struct source_schedule){
         .start = llm_clock() + SOURCE_LEAD_NS,
-        .interval_ns = 1e9 / rate,
+        .interval_ns = rate > 0 ? 1e9 / rate : 0,
         .total = warmup + (uint64_t)(rate * (double)duration_ns / 1e9 + 0.5),
         .warmup = warmup,
         .stamp_every = stamp_every,
@@ -95,7 +97,7 @@ static void source_event(void *arg, const struct llm_event *event)
 static bool source_send(struct source *source, const struct peer_stamped *stamped, size_t size, unsigned flags)
 {
     memcpy(source->message, stamped, sizeof *stamped);
-    return llm_send(source->peer.topic, source->message, size, flags) == 0;
+    return llm_send(peer_next_topic(&source->peer), source->message, size, flags) == 0;
 }
 
 /*
@@ -135,6 +137,40 @@ static uint64_t source_stream(struct source *source, const struct source_schedul
     return i;
 }
 
+/*
+ * Sends as fast as the library takes it. A message is due when it is sent: there is no pace that it could fall behind. The
+ * poll after each burst sends what is packed. Returns how many were sent.
+ */
+static uint64_t source_flood(struct source *source, struct source_schedule *schedule, uint64_t duration_ns)
+{
+    uint64_t measured_at = schedule->start + SOURCE_WARMUP_NS;
+    uint64_t stamp_ns = 1000000000 / source->options->samples_per_s;
+    uint64_t stamp_at = 0;
+    uint64_t sent = 0;
+    uint64_t now;
+
+    while ((now = llm_clock()) < measured_at + duration_ns) {
+        struct peer_stamped stamped = {.header = {.kind = now < measured_at ? PEER_WARMUP : PEER_DATA}};
+
+        if (now >= stamp_at) {
+            stamped.due_at = now;
+            stamped.submitted_at = now;
+            stamp_at = now + stamp_ns;
+        }
+        for (int burst = 0; burst < SOURCE_BURST; burst++) {
+            stamped.header.sequence = (uint32_t)sent;
+            if (!source_send(source, &stamped, schedule->size, LLM_SEND_MORE))
+                break;
+            stamped.due_at = 0;
+            sent++;
+        }
+        llm_poll(source->peer.context);
+        if (now < measured_at)
+            schedule->warmup = sent;
+    }
+    return sent;
+}
+
 static void source_add_counts(struct source *source, const struct source_schedule *schedule, uint64_t sent,
                               struct source_counts *counts)
 {
@@ -149,6 +185,16 @@ static void source_add_counts(struct source *source, const struct source_schedul
     counts->waited_ns += far[ECHO_WAITED_NS];
 }
 
+/* Adds what the transmitter counts to the counts, or takes it off. */
+static void source_add_packets(const struct source *source, struct source_counts *counts, bool off)
+{
+    uint64_t messages = peer_counter(&source->peer, "transmitter", "messages_sent");
+    uint64_t packets = peer_counter(&source->peer, "transmitter", "packets_data");
+
+    counts->messages += off ? 0 - messages : messages;
+    counts->packets += off ? 0 - packets : packets;
+}
+
 static int source_block(struct source *source, uint64_t size, uint64_t rate, uint64_t duration_ns, struct source_counts *counts)
 {
     uint64_t all = source->options->reflect_all;
@@ -159,14 +205,16 @@ static int source_block(struct source *source, uint64_t size, uint64_t rate, uin
     source->returned = 0;
     if (peer_request(&source->peer, PEER_START, &all, 1) != 0)
         return -1;
+    source_add_packets(source, counts, true);
     schedule = source_plan(size, (double)rate, source_stamp_every(source, rate), duration_ns);
-    sent = source_stream(source, &schedule);
+    sent = rate > 0 ? source_stream(source, &schedule) : source_flood(source, &schedule, duration_ns);
+    source_add_packets(source, counts, false);
     reached = (double)sent * 1e9 / (double)(llm_clock() - schedule.start);
     if (peer_request(&source->peer, PEER_END, &sent, 1) != 0)
         return -1;
     source_add_counts(source, &schedule, sent, counts);
     /* A block that sent everything kept its rate; its clock would only tell how its last message fell. */
-    if (sent == schedule.total)
+    if (rate > 0 && sent == schedule.total)
         reached = (double)rate;
     if (counts->rate_reached == 0 || reached < counts->rate_reached)
         counts->rate_reached = reached;
@@ -237,10 +285,19 @@ static void source_raw_drain(struct source *source)
         ;
 }
 
-static int source_raw_block(struct source *source, uint64_t size, uint64_t rate, uint64_t duration_ns)
+/* The rate itself if it can be, else the nearest. */
+static uint64_t source_raw_pace(const struct source *source, uint64_t rate)
 {
     uint64_t rate_max = source->options->reflect_all ? SOURCE_RAW_RATE_MAX_ALL : SOURCE_RAW_RATE_MAX;
-    uint64_t pace = rate < rate_max ? rate : rate_max;
+
+    if (rate == 0 || rate > rate_max)
+        return rate_max;
+    return rate < SOURCE_RAW_RATE_MIN ? SOURCE_RAW_RATE_MIN : rate;
+}
+
+static int source_raw_block(struct source *source, uint64_t size, uint64_t rate, uint64_t duration_ns)
+{
+    uint64_t pace = source_raw_pace(source, rate);
     uint64_t all = source->options->reflect_all;
     struct source_schedule schedule;
 
@@ -257,14 +314,24 @@ static int source_raw_block(struct source *source, uint64_t size, uint64_t rate,
 
 /* ---------------------------------------------------------------------------------------------------------------- rows */
 
+/* So that blocks of this length make the duration. */
+static uint64_t source_block_ns(uint64_t duration_ns, uint64_t rate)
+{
+    uint64_t wanted = SOURCE_BLOCK_NS;
+    uint64_t blocks;
+
+    if (rate > 0 && SOURCE_BLOCK_MESSAGES * 1000000000ull / rate > wanted)
+        wanted = SOURCE_BLOCK_MESSAGES * 1000000000ull / rate;
+    blocks = (duration_ns + wanted / 2) / wanted;
+    return blocks > 0 ? duration_ns / blocks : duration_ns;
+}
+
 int source_measure(struct source *source, uint64_t size, uint64_t rate, struct source_counts *counts)
 {
-    uint64_t blocks = (source->options->duration_ns + SOURCE_BLOCK_NS / 2) / SOURCE_BLOCK_NS;
     uint64_t waited_ns = machine_waited_ns();
-    uint64_t block_ns;
+    uint64_t block_ns = source_block_ns(source->options->duration_ns, rate);
+    uint64_t blocks = source->options->duration_ns / block_ns;
 
-    blocks = blocks == 0 ? 1 : blocks;
-    block_ns = source->options->duration_ns / blocks;
     *counts = (struct source_counts){0};
     source->rtt.count = 0;
     source->submitted.count = 0;
@@ -322,7 +389,7 @@ int source_open(struct source *source, const struct source_options *options)
     handlers.message = source_message;
     handlers.event = source_event;
     if (source_open_raw(source) != 0 || source_open_memory(source) != 0 ||
-        peer_open(&source->peer, &options->channels, &handlers) != 0)
+        peer_open(&source->peer, &options->channels, &handlers) != 0 || peer_use_topics(&source->peer, 1) != 0)
         return -1;
     mlockall(MCL_CURRENT | MCL_ONFAULT); /* a page that is not there would be measured with a message; not everybody may */
     if (peer_greet(&source->peer, options->patience_ns) == 0)

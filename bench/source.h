@@ -31,7 +31,9 @@ struct source_counts {
     uint64_t disordered;
     uint64_t refused; /* that the reflector could not send back */
     uint64_t waited_ns; /* of both ends, for their cores */
-    double rate_reached;
+    double rate_reached; /* of the slowest block */
+    uint64_t messages;   /* that the transmitter packed, warming up included */
+    uint64_t packets;    /* into so many */
 };
 
 struct source {
@@ -51,7 +53,8 @@ struct source {
 int source_open(struct source *source, const struct source_options *options);
 void source_close(struct source *source);
 
-/* Measures messages of size bytes at rate a second, libllm and bare in turns. 0, or -1 if the reflector stopped answering. */
+/* Measures messages of size bytes at rate a second (0: flat out), libllm and bare in turns; on one topic unless
+ * peer_use_topics() said otherwise. 0, or -1 if the reflector stopped answering. */
 int source_measure(struct source *source, uint64_t size, uint64_t rate, struct source_counts *counts);
 
 #endif

@@ -59,9 +59,11 @@ struct throughput {
     const char *reverse;
     struct option_list sizes;
     uint64_t duration_ns;
+    uint64_t messages;
     uint64_t patience_ns;
     uint64_t batch;
     uint64_t runs;
+    const char *average;
     uint64_t cpu;
     uint64_t peer_cpu;
     const char *json;
@@ -80,8 +82,9 @@ static struct throughput throughput = {
     .sizes = {.values = {45, 100, 1000}, .count = 3},
     .duration_ns = 5000000000,
     .patience_ns = 30000000000,
-    .batch = 256,
+    .batch = 2048,
     .runs = 1,
+    .average = "median",
     .cpu = THROUGHPUT_NO_CPU,
     .peer_cpu = THROUGHPUT_NO_CPU,
     .network = "",
@@ -94,14 +97,18 @@ static const struct option_spec throughput_specs[] = {
      .help = "channel that is measured; the same on both ends but for the interface"},
     {.name = "reverse", .kind = OPTION_TEXT, .value = &throughput.reverse, .argument = "CHANNEL",
      .help = "channel, of another group, on which the receiver tells what it counted"},
-    {.name = "size", .kind = OPTION_LIST, .value = &throughput.sizes, .argument = "N,...", .min = sizeof(struct peer_header),
+    {.name = "size", .kind = OPTION_LIST, .value = &throughput.sizes, .argument = "N,...", .min = 1,
      .max = 16777216, .help = "bytes of a message (45,100,1000); transmitter"},
     {.name = "duration", .kind = OPTION_SECONDS, .value = &throughput.duration_ns, .argument = "SECONDS", .min = 50000000,
      .max = 3600000000000, .help = "of each try (5); half as much again is measured bare; transmitter"},
+    {.name = "messages", .kind = OPTION_NUMBER, .value = &throughput.messages, .argument = "N", .min = 1, .max = 100000000000,
+     .help = "measure so many in each try; the duration is that of the bare measurement alone then; transmitter"},
     {.name = "runs", .kind = OPTION_NUMBER, .value = &throughput.runs, .argument = "N", .min = 1, .max = THROUGHPUT_RUNS_MAX,
-     .help = "measure all rows so often and report medians (1); transmitter"},
+     .help = "measure all rows so often (1); transmitter"},
+    {.name = "average", .kind = OPTION_CHOICE, .value = &throughput.average, .argument = "WHICH", .choices = "median mean",
+     .help = "what is reported of the runs: median (default) or mean; transmitter"},
     {.name = "batch", .kind = OPTION_NUMBER, .value = &throughput.batch, .argument = "N", .min = 1, .max = 65536,
-     .help = "messages sent between two polls (256); transmitter"},
+     .help = "messages sent between two polls (2048); transmitter"},
     {.name = "wait", .kind = OPTION_SECONDS, .value = &throughput.patience_ns, .argument = "SECONDS", .min = 0,
      .max = 3600000000000, .help = "how long to wait for the receiver to be started (30); transmitter"},
     {.name = "cpu", .kind = OPTION_NUMBER, .value = &throughput.cpu, .argument = "N", .min = 0, .max = 4095,
@@ -206,18 +213,32 @@ static int throughput_measure_all(struct pump *pump)
     return 0;
 }
 
-/* Medians over the runs. A loss in any run is a loss, though: of those the worst is reported. */
+/* Medians or means over the runs. A loss in any run is a loss, though: of those the worst is reported. */
 static void throughput_conclude(struct row *row)
 {
+    bool mean = strcmp(throughput.average, "mean") == 0;
     double values[THROUGHPUT_RUNS_MAX];
 
     for (int field = 0; field < ROW_FIELDS; field++) {
+        double average;
+
         for (uint64_t i = 0; i < throughput.runs; i++)
             values[i] = row->runs[i][field];
+        average = report_mean(values, (int)throughput.runs);
         row->result[field] = report_median(values, (int)throughput.runs);
         if (field == ROW_LOST || field == ROW_DISORDERED)
             row->result[field] = values[throughput.runs - 1];
+        else if (mean)
+            row->result[field] = average;
     }
+}
+
+/* Of what was measured, as the result says. */
+static double throughput_row_ms(const struct row *row)
+{
+    if (throughput.messages == 0)
+        return (double)throughput.duration_ns / 1e6;
+    return (double)throughput.messages * 1e3 / row->result[ROW_MESSAGES_PER_S];
 }
 
 /* -------------------------------------------------------------------------------------------------------------- report */
@@ -256,7 +277,7 @@ static void throughput_print_notes(const struct row *row)
 {
     if (row->result[ROW_DISORDERED] > 0)
         printf("! %" PRIu64 " B: %.0f messages came out of order or twice\n", row->size, row->result[ROW_DISORDERED]);
-    if (row->result[ROW_WAITED_MS] > THROUGHPUT_WAIT_SHARE * (double)throughput.duration_ns / 1e6)
+    if (row->result[ROW_WAITED_MS] > THROUGHPUT_WAIT_SHARE * throughput_row_ms(row))
         printf("~ %" PRIu64 " B: the ends waited %.1f ms for their cores; something else runs there\n", row->size,
                row->result[ROW_WAITED_MS]);
 }
@@ -265,8 +286,14 @@ static void throughput_print(const struct report_setting *setting)
 {
     report_print_machine(setting);
     printf("channel   %s, reports back on %s\n", throughput.channel, throughput.reverse);
-    printf("measured  bytes of the application one way, %g s a row", (double)throughput.duration_ns / 1e9);
-    printf(throughput.runs > 1 ? "; medians of %" PRIu64 " runs, the worst of lost\n\n" : "\n\n", throughput.runs);
+    printf("measured  bytes of the application one way, ");
+    if (throughput.messages > 0)
+        printf("%" PRIu64 " messages a row", throughput.messages);
+    else
+        printf("%g s a row", (double)throughput.duration_ns / 1e9);
+    if (throughput.runs > 1)
+        printf("; %ss of %" PRIu64 " runs, the worst of lost", throughput.average, throughput.runs);
+    printf("\n\n");
     printf("%7s %10s %8s %6s %6s %8s %5s %8s %6s %8s %6s %11s %8s %5s\n", "", "", "", "wire", "", "packets", "", "raw", "ratio",
            "raw seg.", "ratio", "transmitter", "receiver", "cores");
     printf("%7s %10s %8s %6s %6s %8s %5s %8s %6s %8s %6s %11s %8s %5s\n", "size", "msg/s", "Gbit/s", "%", "lost", "repaired",
@@ -287,7 +314,10 @@ static void throughput_json_row(struct report_json *json, const struct row *row)
     report_json_begin(json, NULL, '{');
     report_json_text(json, "transport", transport);
     report_json_number(json, "size_bytes", (double)row->size, 0);
-    report_json_number(json, "duration_s", (double)throughput.duration_ns / 1e9, 3);
+    report_json_number(json, "duration_s", throughput.messages > 0 ? NAN : (double)throughput.duration_ns / 1e9, 3);
+    report_json_number(json, "messages", throughput.messages > 0 ? (double)throughput.messages : NAN, 0);
+    report_json_number(json, "runs", (double)throughput.runs, 0);
+    report_json_text(json, "average", throughput.average);
     report_json_number(json, "sent", result[ROW_SENT], 0);
     report_json_number(json, "received", result[ROW_RECEIVED], 0);
     report_json_number(json, "lost", result[ROW_LOST], 0);
@@ -368,6 +398,7 @@ static int throughput_transmitter(const struct llm_options *small)
                                    .raw = throughput.raw,
                                    .ipv6 = strstr(throughput.channel, "://[") != NULL,
                                    .duration_ns = throughput.duration_ns,
+                                   .messages = throughput.messages,
                                    .batch = throughput.batch,
                                    .patience_ns = throughput.patience_ns};
     struct pump pump;

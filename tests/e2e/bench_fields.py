@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that a benchmark's JSON has the promised fields and no unknown ones: bench_fields.py reflector|throughput FILE"""
+"""Checks that a benchmark's JSON has the promised fields and no unknown ones: bench_fields.py BENCHMARK FILE"""
 import json
 import sys
 
 HOP = {"median", "mean", "p99", "p99_9", "p99_99", "max", "std"}
+# Of the benchmarks that measure hops against something.
+SWEEP = {
+    "transport": None, "size_bytes": None, "rate_msgs_per_s": None, "duration_s": None, "sent": None, "received": None,
+    "lost": None, "samples": None, "hop_us": {"median", "p99"}, "raw_hop_us": {"median", "p99"}, "ratio_to_raw": None,
+    "messages_per_packet": None,
+}
 ROWS = {
     "reflector": {
         "transport": None, "size_bytes": None, "rate_msgs_per_s": None, "reflect": None, "duration_s": None, "sent": None,
@@ -16,13 +22,26 @@ ROWS = {
         "msgs_per_s": None, "payload_gbit_per_s": None, "wire_share": None, "raw_gbit_per_s": None, "ratio_to_raw": None,
         "rss_mib": {"transmitter", "receiver"},
     },
+    "groups": {
+        **SWEEP, "groups": None, "ratio_to_first": None,
+        "load": {"msgs_per_s", "lost", "transmitter_cpu_percent", "receiver_cpu_percent"},
+    },
+    "batching": SWEEP,
+    "topics": {
+        **SWEEP, "topics": None,
+        "throughput": {"msgs_per_s", "payload_gbit_per_s", "lost", "tries", "raw_gbit_per_s", "ratio_to_raw"},
+    },
 }
 
+SWEEP_BESIDES = {"rate_reached_msgs_per_s", "disordered", "refused", "p99_ratio_to_raw", "core_to_core_ns", "core_wait_ms"}
 # What is there besides, to read the promised figures by.
 BESIDES = {
     "reflector": {"rate_reached_msgs_per_s", "hop_submit_us", "p99_ratio_to_raw", "core_to_core_ns", "core_wait_ms"},
-    "throughput": {"duration_s", "tries", "packet_bytes_mean", "raw_segmented_gbit_per_s", "ratio_to_raw_segmented",
+    "throughput": {"duration_s", "messages", "runs", "average", "tries", "packet_bytes_mean", "raw_segmented_gbit_per_s", "ratio_to_raw_segmented",
                    "core_to_core_ns", "core_wait_ms"},
+    "batching": SWEEP_BESIDES,
+    "groups": SWEEP_BESIDES,
+    "topics": SWEEP_BESIDES,
 }
 
 

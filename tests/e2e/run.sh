@@ -396,9 +396,30 @@ benchmark_throughput() {
     benchmark throughput --size 45,1000
 }
 
+benchmark_sweep() {
+    local plot
+    benchmark throughput --sweep --size 1,1024 --messages 100000 --runs 2 --duration 0.1 --plot "$work/sweep.svg" || return
+    command -v gnuplot >/dev/null || return 0
+    for plot in messages mbit; do
+        [ -s "$work/sweep-$plot.svg" ] || { why="there is no plot sweep-$plot.svg" && return 1; }
+    done
+}
+
+benchmark_groups() {
+    benchmark groups --groups 0,20,300 --duration 0.3
+}
+
+benchmark_topics() {
+    benchmark topics --topics 1,1000 --duration 0.3
+}
+
+benchmark_batching() {
+    benchmark batching --rate 100,100000,0 --duration 0.3
+}
+
 benchmark() {
     local kind=$1
-    run_on "" bench "$SETUP_ROOT/bench/run" "$@" --duration 1 --json "$work/$kind.json" --results "$work" \
+    run_on "" bench "$SETUP_ROOT/bench/run" "$kind" --duration 1 "${@:2}" --json "$work/$kind.json" --results "$work" \
         --hosts "$HOSTS_KIND"
     ends "$last" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
     python3 "$here/bench_fields.py" "$kind" "$work/$kind.json" 2>"$work/fields.err" ||
@@ -453,7 +474,8 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
     killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
     receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up ipv6 processes_of_one_host
     sleeping_receivers many_in_one_context bad_input clamped_buffer hostile_packets snooping_bridge
-    benchmark_reflector benchmark_throughput)
+    benchmark_reflector benchmark_throughput benchmark_sweep
+    benchmark_groups benchmark_topics benchmark_batching)
 
 setup_hosts
 for test in "${@:-${all[@]}}"; do
