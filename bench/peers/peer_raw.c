@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bare UDP multicast, which repairs nothing: "raw" has a message in each datagram, "packed" as many whole ones as fit, and lets
+ * the kernel split and join trains of datagrams (UDP_SEGMENT, UDP_GRO).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../raw.h"
+#include "peer_harness.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+#define RAW_BATCH 32
+#define RAW_BYTES 65536
+#define RAW_TRAIN_BYTES 65487  /* the longest that one UDP_SEGMENT send may be, IPv6 included */
+#define RAW_TRAIN_SEGMENTS 64  /* more are refused by older kernels */
+
+struct bare {
+    int send_fd;
+    int receive_fd;
+    size_t size;          /* of a message */
+    size_t segment_bytes; /* whole messages that fit in a datagram; 0: not packed */
+    size_t train_bytes;   /* the most that is sent at once */
+    size_t packed_bytes;
+    unsigned queued;      /* datagrams of the batch */
+    unsigned receive_batch;
+    alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(uint16_t))];
+    struct iovec send_pieces[RAW_BATCH];
+    struct iovec receive_pieces[RAW_BATCH];
+    struct mmsghdr sends[RAW_BATCH];
+    struct mmsghdr receives[RAW_BATCH];
+    char *memory; /* of what is sent, then of what is received */
+};
+
+static struct bare bare = {.send_fd = -1, .receive_fd = -1};
+
+/* ------------------------------------------------------------------------------------------------------------- sending */
+
+static void bare_flush_packed(void)
+{
+    uint16_t segment = (uint16_t)bare.segment_bytes;
+    struct iovec piece = {.iov_base = bare.memory, .iov_len = bare.packed_bytes};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    struct cmsghdr *control = (struct cmsghdr *)bare.control;
+
+    if (bare.packed_bytes > bare.segment_bytes) {
+        memset(bare.control, 0, sizeof bare.control);
+        control->cmsg_level = IPPROTO_UDP;
+        control->cmsg_type = UDP_SEGMENT;
+        control->cmsg_len = CMSG_LEN(sizeof segment);
+        memcpy(CMSG_DATA(control), &segment, sizeof segment);
+        message.msg_control = bare.control;
+        message.msg_controllen = sizeof bare.control;
+    }
+    if (bare.packed_bytes > 0)
+        sendmsg(bare.send_fd, &message, 0); /* what the kernel does not take is counted as lost where it is missed */
+    bare.packed_bytes = 0;
+}
+
+static void bare_flush(void)
+{
+    if (bare.segment_bytes > 0)
+        bare_flush_packed();
+    else if (bare.queued > 0)
+        sendmmsg(bare.send_fd, bare.sends, bare.queued, 0);
+    bare.queued = 0;
+}
+
+static void bare_pack(const void *data, size_t size)
+{
+    memcpy(bare.memory + bare.packed_bytes, data, size);
+    bare.packed_bytes += size;
+    if (bare.packed_bytes == bare.train_bytes)
+        bare_flush_packed();
+}
+
+static void bare_queue(const void *data, size_t size)
+{
+    memcpy(bare.send_pieces[bare.queued].iov_base, data, size);
+    if (++bare.queued == RAW_BATCH)
+        bare_flush();
+}
+
+static int bare_send(const void *data, size_t size, bool more)
+{
+    if (bare.segment_bytes > 0) {
+        bare_pack(data, size);
+    } else if (!more && bare.queued == 0) {
+        send(bare.send_fd, data, size, 0);
+        return 1;
+    } else {
+        bare_queue(data, size);
+    }
+    if (!more)
+        bare_flush();
+    return 1;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- receiving */
+
+/* Datagrams hold whole messages, so trains of them do too. */
+static int bare_take(const char *data, size_t bytes)
+{
+    int count = 0;
+
+    for (; bytes >= bare.size; bytes -= bare.size, data += bare.size, count++)
+        harness_deliver(data, bare.size);
+    return count;
+}
+
+/* A hop takes the plain call, as bare programs do; at full rate the call for many pays. */
+static int bare_receive_one(void)
+{
+    char *data = bare.receive_pieces[0].iov_base;
+    ssize_t bytes = recv(bare.receive_fd, data, RAW_BYTES, MSG_DONTWAIT);
+
+    return bytes > 0 ? bare_take(data, (size_t)bytes) : 0;
+}
+
+static int bare_receive_many(void)
+{
+    int datagrams = recvmmsg(bare.receive_fd, bare.receives, bare.receive_batch, MSG_DONTWAIT, NULL);
+    int count = 0;
+
+    for (int i = 0; i < datagrams; i++)
+        count += bare_take(bare.receive_pieces[i].iov_base, bare.receives[i].msg_len);
+    return count;
+}
+
+static int bare_poll(void)
+{
+    int count;
+
+    bare_flush();
+    count = bare.receive_batch > 1 ? bare_receive_many() : bare_receive_one();
+    if (count > 0)
+        harness_delivered();
+    return count;
+}
+
+/* --------------------------------------------------------------------------------------------------------- open, close */
+
+static int bare_group(const struct harness_link *link, const char *address, unsigned port, struct raw_group *group)
+{
+    const char *reason = "";
+    char channel[128];
+
+    snprintf(channel, sizeof channel, "udp://%s:%u?interface=%s", address, port, link->interface);
+    return raw_group_of_channel(channel, 0, group, &reason) == 0 ? 0 : harness_fail(channel, reason);
+}
+
+static void bare_point(struct mmsghdr *messages, struct iovec *pieces, char *memory, size_t bytes)
+{
+    for (int i = 0; i < RAW_BATCH; i++) {
+        pieces[i] = (struct iovec){.iov_base = memory + (size_t)i * RAW_BYTES, .iov_len = bytes};
+        messages[i].msg_hdr.msg_iov = &pieces[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+    }
+}
+
+static int bare_prepare(const struct harness_link *link, const struct raw_group *group)
+{
+    size_t datagram_bytes = raw_datagram_bytes(group);
+    int one = 1;
+
+    bare.size = link->size;
+    bare.receive_batch = link->throughput ? RAW_BATCH : 1;
+    bare.memory = calloc(2 * RAW_BATCH, RAW_BYTES);
+    if (!bare.memory)
+        return harness_fail("no memory", strerror(errno));
+    bare_point(bare.sends, bare.send_pieces, bare.memory, link->size);
+    bare_point(bare.receives, bare.receive_pieces, bare.memory + (size_t)RAW_BATCH * RAW_BYTES, RAW_BYTES);
+    if (link->size > datagram_bytes)
+        return harness_fail("the size", "does not fit into a datagram");
+    if (strcmp(link->variant, "packed") != 0)
+        return 0;
+    bare.segment_bytes = datagram_bytes / link->size * link->size;
+    bare.train_bytes = RAW_TRAIN_BYTES / bare.segment_bytes;
+    bare.train_bytes = bare.segment_bytes * (bare.train_bytes < RAW_TRAIN_SEGMENTS ? bare.train_bytes : RAW_TRAIN_SEGMENTS);
+    return setsockopt(bare.receive_fd, IPPROTO_UDP, UDP_GRO, &one, sizeof one) == 0 ? 0
+                                                                                     : harness_fail("UDP_GRO", strerror(errno));
+}
+
+static int bare_open(const struct harness_link *link)
+{
+    struct raw_group send;
+    struct raw_group receive;
+
+    if (bare_group(link, link->send_group, link->send_port, &send) != 0 ||
+        bare_group(link, link->receive_group, link->receive_port, &receive) != 0)
+        return -1;
+    bare.send_fd = raw_open_send(&send);
+    bare.receive_fd = raw_open_receive(&receive);
+    if (bare.send_fd < 0 || bare.receive_fd < 0)
+        return harness_fail("cannot open the sockets", strerror(errno));
+    return bare_prepare(link, &send);
+}
+
+static void bare_close(void)
+{
+    if (bare.send_fd >= 0)
+        close(bare.send_fd);
+    if (bare.receive_fd >= 0)
+        close(bare.receive_fd);
+    free(bare.memory);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_peer peer = {
+        .name = "raw",
+        .batch = 256,
+        .idle_reflector = HARNESS_SPIN,
+        .idle_throughput = HARNESS_SPIN,
+        .open = bare_open,
+        .send = bare_send,
+        .poll = bare_poll,
+        .close = bare_close,
+    };
+
+    return harness_main(&peer, argc, argv);
+}
