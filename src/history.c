@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "history.h"
 
+/* Bytes of a packet beyond which the processor has noticed by itself where the writing goes. */
+enum { HISTORY_PREFETCH = 2048 };
+
 void lli_history_init(struct lli_history *history, const struct lli_history_config *config, struct lli_arena *arena)
 {
     assert(lli_is_power_of_two(config->packets) && lli_is_power_of_two(config->align));
@@ -18,11 +21,10 @@ void lli_history_init(struct lli_history *history, const struct lli_history_conf
     history->slots = lli_arena_take(arena, config->packets * sizeof *history->slots, 64);
 }
 
-uint64_t lli_history_room(const struct lli_history *history, lli_seq busy)
+bool lli_history_fits(const struct lli_history *history, uint64_t packets, lli_seq busy)
 {
     uint64_t slots = history->slots_mask - (history->next - busy);
     uint64_t used = 0;
-    uint64_t packets;
 
     if (busy < history->next) {
         uint64_t tail = lli_history_slot(history, busy)->offset;
@@ -30,9 +32,7 @@ uint64_t lli_history_room(const struct lli_history *history, lli_seq busy)
         used = history->head > tail ? history->head - tail : history->bytes_size - tail + history->head;
     }
     /* One packet's worth may be wasted where the ring wraps, and one is kept free so that full differs from empty. */
-    packets = (history->bytes_size - used) / history->stride_max;
-    packets = packets > 2 ? packets - 2 : 0;
-    return lli_min(slots, packets);
+    return packets <= slots && (packets + 2) * history->stride_max <= history->bytes_size - used;
 }
 
 static void history_forget(struct lli_history *history, lli_seq busy)
@@ -40,6 +40,19 @@ static void history_forget(struct lli_history *history, lli_seq busy)
     (void)busy;
     assert(history->trail < busy);
     history->trail++;
+}
+
+/*
+ * The ring is larger than the caches near the core, so every line that is written has to come first: those of the packet after
+ * this one come while this one is filled.
+ */
+static void history_prefetch(const struct lli_history *history)
+{
+    uint64_t from = history->head + history->stride_max;
+    const uint8_t *at = history->bytes + (from + history->stride_max <= history->bytes_size ? from : 0);
+
+    for (uint32_t line = 0; line < lli_min(history->stride_max, HISTORY_PREFETCH); line += 64)
+        __builtin_prefetch(at + line, 1);
 }
 
 uint8_t *lli_history_open(struct lli_history *history, lli_seq busy)
@@ -60,6 +73,8 @@ uint8_t *lli_history_open(struct lli_history *history, lli_seq busy)
             break;
         history_forget(history, busy);
     }
+    if (history->filling)
+        history_prefetch(history);
     return history->bytes + history->head + history->headroom;
 }
 
@@ -70,5 +85,6 @@ void lli_history_seal(struct lli_history *history, uint32_t size)
     assert(size <= history->packet_max);
     *slot = (struct lli_history_slot){.offset = history->head, .size = size};
     history->head += lli_round_up(history->headroom + size, history->align);
+    history->filling = size > history->packet_max / 2;
     history->next++;
 }

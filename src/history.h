@@ -31,6 +31,7 @@ struct lli_history {
     uint32_t headroom;   /* before each packet */
     uint32_t stride_max; /* ring bytes that the largest packet takes */
     uint32_t align;
+    bool filling;        /* the newest packet was more than half full: so will the next ones be */
     lli_seq trail;       /* the oldest packet */
     lli_seq next;        /* the packet that is open or will be opened next */
     uint64_t head;       /* ring offset where the next packet goes */
@@ -48,10 +49,10 @@ struct lli_history_config {
 /* Places the history in the arena; with a measuring arena nothing else is done. */
 void lli_history_init(struct lli_history *history, const struct lli_history_config *config, struct lli_arena *arena);
 
-/* How many packets of the largest size can be opened one after the other without forgetting busy. */
-uint64_t lli_history_room(const struct lli_history *history, lli_seq busy);
+/* Whether so many packets of the largest size can be opened one after the other without forgetting busy. */
+bool lli_history_fits(const struct lli_history *history, uint64_t packets, lli_seq busy);
 
-/* Room for the next packet: packet_max bytes, until it is sealed. The caller has seen lli_history_room() be positive. */
+/* Room for the next packet: packet_max bytes, until it is sealed. The caller has seen that it fits. */
 uint8_t *lli_history_open(struct lli_history *history, lli_seq busy);
 
 /* Ends the open packet at its size; it is packet number history->next - 1 then. */

@@ -135,11 +135,12 @@ static bool pack_fits(const struct lli_pack *pack, const struct lli_pack_topic *
 static bool pack_room(const struct lli_pack *pack, uint32_t size, lli_seq busy)
 {
     uint32_t body = pack->history->packet_max - LLI_WIRE_HEADER;
-    uint64_t needed = (pack->packet == NULL || size > 0 ? 1 : 0) + (size + LLI_WIRE_FRAME_MAX * 2u) / body + 1;
-    uint64_t room = lli_history_room(pack->history, busy);
+    uint32_t bytes = size + LLI_WIRE_FRAME_MAX * 2u;
+    /* Most messages are shorter than a packet, and division is slow. */
+    uint64_t needed = (pack->packet == NULL || size > 0 ? 1 : 0) + (bytes < body ? 0 : bytes / body) + 1;
 
     /* The open packet was taken out of the room when it was opened, but has no slot yet that would show it. */
-    return room >= needed + (pack->packet != NULL ? 1 : 0);
+    return lli_history_fits(pack->history, needed + (pack->packet != NULL ? 1 : 0), busy);
 }
 
 bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,

@@ -90,6 +90,8 @@ static bool rx_next_unpacked(struct lli_rx *rx, struct lli_item *item)
 {
     struct lli_unpacked unpacked;
 
+    if (lli_unpack_is_done(&rx->unpack))
+        return false;
     for (;;) {
         if (rx_next_messages(rx, item))
             return true;
@@ -220,7 +222,7 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 
 static void rx_go_on(struct lli_rx *rx, lli_ns now)
 {
-    if (rx->end_reason == LLM_REASON_NONE)
+    if (rx->heartbeat.lead > rx->gap.end && rx->end_reason == LLM_REASON_NONE)
         lli_rx_extend(rx, rx->heartbeat.lead, now);
     if (rx->chased && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
         rx->chased = false;

@@ -315,6 +315,20 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
     return LLM_OK;
 }
 
+/*
+ * Most messages by far: more follow, and this one has room behind another of its topic. The packet was made due when it was
+ * begun, so nothing is left to do.
+ */
+static inline bool transmitter_send_in_place(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+    const struct llm_context *context = transmitter->context;
+
+    return flags == LLM_SEND_MORE && data != NULL && size <= transmitter->message_bytes_max && transmitter->claimed == NULL &&
+           !lli_context_is_threaded(context) && !context->in_handler &&
+           lli_pack_in_place(&transmitter->tx.pack, &topic->pack, data, size);
+}
+
 int llm_send(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
 {
     const struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
@@ -322,6 +336,8 @@ int llm_send(struct llm_topic *topic, const void *data, size_t size, unsigned fl
 
     if (topic == NULL || (data == NULL && size > 0))
         return LLM_EINVAL;
+    if (transmitter_send_in_place(topic, data, size, flags))
+        return LLM_OK;
     lli_context_enter(topic->transmitter->context);
     error = transmitter_send(topic, &piece, 1, size, flags);
     lli_context_leave(topic->transmitter->context);

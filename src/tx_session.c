@@ -331,8 +331,10 @@ void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
     tx->counters.packets_data += (uint64_t)count;
     tx->counters.bytes_sent += bytes;
     lli_pacer_give(&tx->repair_pacer, bytes * tx->config.repair_percent / 100);
-    lli_flow_sent(&tx->flow, bytes);
-    lli_flow_judge(&tx->flow, &tx->members, tx->sent, tx->rtt, now);
+    if (tx->config.flow.mode == LLI_FLOW_PACED) {
+        lli_flow_sent(&tx->flow, bytes);
+        lli_flow_judge(&tx->flow, &tx->members, tx->sent, tx->rtt, now);
+    }
     /* Tail loss: a heartbeat follows soon, unless more data does; while data flows, one every heartbeat_busy. */
     tx->flowing = true;
     tx->heartbeat_interval = tx->config.heartbeat_min;

@@ -65,7 +65,19 @@ bool lli_unpack_peek(struct lli_unpack *unpack, uint32_t *topic);
  */
 int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *like, struct llm_message *messages, int max);
 
-/* What comes next that is no message. Data is valid until the next call, and as long as the packet. */
+/* Whether nothing more comes of the packet, at the least cost: it may say no though there is nothing. */
+static inline bool lli_unpack_is_done(struct lli_unpack *unpack)
+{
+    if (unpack->at != unpack->end || unpack->assembling || unpack->broken)
+        return false;
+    unpack->at = unpack->end = NULL;
+    return true;
+}
+
+/*
+ * What comes next when lli_unpack_peek() or lli_unpack_messages() found no message. Data is valid until the next call, and as
+ * long as the packet.
+ */
 void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out);
 
 /*

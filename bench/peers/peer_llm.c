@@ -21,9 +21,10 @@ static void ends_event(void *arg, const struct llm_event *event)
                 (unsigned long long)event->last, llm_reason_name(event->reason));
 }
 
-static void ends_channel(char *text, size_t size, const char *group, unsigned port, const char *interface)
+/* Flat out, libllm finds by itself the rate that the receiver keeps up with, as the others do. */
+static void ends_channel(char *text, size_t size, const struct harness_link *link, const char *group, unsigned port)
 {
-    snprintf(text, size, "udp://%s:%u?interface=%s", group, port, interface);
+    snprintf(text, size, "udp://%s:%u?interface=%s%s", group, port, link->interface, link->throughput ? "&flow=window" : "");
 }
 
 static int ends_open(const struct harness_link *link)
@@ -33,8 +34,8 @@ static int ends_open(const struct harness_link *link)
     struct peer_channels channels = {.send = send, .receive = receive};
     struct llm_handlers handlers;
 
-    ends_channel(send, sizeof send, link->send_group, link->send_port, link->interface);
-    ends_channel(receive, sizeof receive, link->receive_group, link->receive_port, link->interface);
+    ends_channel(send, sizeof send, link, link->send_group, link->send_port);
+    ends_channel(receive, sizeof receive, link, link->receive_group, link->receive_port);
     llm_handlers_init(&handlers);
     handlers.message = ends_message;
     handlers.event = ends_event;
@@ -64,7 +65,7 @@ int main(int argc, char **argv)
 {
     static const struct harness_peer peer = {
         .name = "libllm",
-        .batch = 256,
+        .batch = 2048,
         .idle_reflector = HARNESS_SPIN,
         .idle_throughput = HARNESS_SPIN,
         .open = ends_open,
