@@ -2,6 +2,7 @@
 #include "flow.h"
 
 enum {
+    FLOW_BACKSTOP = 2,            /* paced: windows that receivers may be behind, until the rate is judged */
     FLOW_REPORTS = 8,             /* reports of a receiver in a window */
     FLOW_LOSS_PPM = 20000,        /* a receiver that asks for more of the packets again does not keep up */
     FLOW_PACKETS_MIN = 32,        /* sent in an interval: of fewer nothing can be concluded */
@@ -67,16 +68,17 @@ static lli_seq flow_find(lli_seq *values, uint32_t count, uint32_t reached_by)
 
 void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members)
 {
+    uint64_t window = flow->config.window_packets * (flow->config.mode == LLI_FLOW_PACED ? (uint64_t)FLOW_BACKSTOP : 1);
     uint32_t seen = 0, known = 0;
 
-    if (flow->config.mode != LLI_FLOW_WINDOW)
+    if (flow->config.mode == LLI_FLOW_OPEN)
         return;
     for (uint32_t i = 0; seen < members->count; i++) {
         const struct lli_member *member = &members->table[i];
 
         seen += member->id != 0;
         if (member->id != 0 && member->next != 0)
-            flow->reached[known++] = member->next + lli_min(flow->config.window_packets, member->window);
+            flow->reached[known++] = member->next + lli_min(window, member->window);
     }
     flow->limit = known == 0 ? UINT64_MAX : flow_find(flow->reached, known, flow_quorum(flow, known));
 }
@@ -94,7 +96,7 @@ lli_ns lli_flow_ready_at(const struct lli_flow *flow, lli_seq seq)
 {
     if (lli_flow_allows(flow, seq, 0))
         return 0;
-    return flow->config.mode == LLI_FLOW_WINDOW ? LLI_NEVER : lli_pacer_ready_at(&flow->pacer);
+    return seq >= flow->limit ? LLI_NEVER : lli_pacer_ready_at(&flow->pacer);
 }
 
 uint32_t lli_flow_report_packets(const struct lli_flow *flow)

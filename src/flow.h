@@ -24,7 +24,7 @@ struct lli_flow_config {
 
 struct lli_flow {
     struct lli_flow_config config;
-    lli_seq limit;              /* window: packets before this one may be sent */
+    lli_seq limit;              /* packets before this one may be sent */
     lli_seq *reached;           /* room to sort receivers by how far they are */
     struct lli_pacer pacer;     /* paced */
     uint64_t step;              /* bytes/s by which the rate grows at a time */
@@ -48,9 +48,7 @@ void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq 
 /* Whether a packet may be sent after so many bytes that are going out already. */
 static inline bool lli_flow_allows(const struct lli_flow *flow, lli_seq seq, uint64_t bytes)
 {
-    if (flow->config.mode == LLI_FLOW_WINDOW)
-        return seq < flow->limit;
-    return flow->config.mode == LLI_FLOW_OPEN || bytes < flow->pacer.tokens;
+    return seq < flow->limit && (flow->config.mode != LLI_FLOW_PACED || bytes < flow->pacer.tokens);
 }
 
 /* So many bytes were sent. */
