@@ -57,8 +57,8 @@ class Attacker:
         self.session, self.lead = struct.unpack_from("<QQ", heartbeat, 16)
         self.tag = self.session & 0xFFFFFFFF
         self.forged = (self.session + (rng.randrange(1, 1 << 31) << 32)) & (1 << 64) - 1
-        size = heartbeat[16 + 65]
-        address = heartbeat[16 + 66:16 + 66 + size]
+        size = heartbeat[16 + 69]
+        address = heartbeat[16 + 70:16 + 70 + size]
         self.control = (socket.inet_ntoa(address[1:5]), struct.unpack(">H", address[5:7])[0])
         self.address = bytes([size]) + address
 
@@ -89,8 +89,8 @@ class Attacker:
         """The right tag, as in every data packet, but not the whole identity."""
         rng = self.rng
         lead = self.lead + rng.randrange(1, 1 << 20)
-        yield packet(HEARTBEAT, self.tag, struct.pack("<QQQQQQIIIIB", self.forged, lead, lead, self.lead & ~0xFFFF, 1 << 40,
-                                                      (1 << 62), 1, 1, 1, 5, 1) + self.address)
+        yield packet(HEARTBEAT, self.tag, struct.pack("<QQQQQQIIIIIB", self.forged, lead, lead, self.lead & ~0xFFFF, 1 << 40,
+                                                      (1 << 62), 1, 1, 1, 5, 0, 1) + self.address)
         yield packet(REJECT, self.tag, struct.pack("<QQBBHII", self.forged, lead, 1, 0, 1, lead & 0xFFFFFFFF, 1000))
         yield packet(TOPICS, self.tag, struct.pack("<QIIH", self.forged, 5, 0, 1) + b"\x04evil")
 
