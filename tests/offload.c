@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Trains of packets that go through the kernel as one: how they leave and how they arrive. In a network namespace of its own. */
+#define _GNU_SOURCE
+#include "contract.h"
+
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "network.h"
+
+#define GROUP "239.193.7.4"
+#define GROUP_IPV6 "ff15::7:4"
+
+enum {
+    PORT = 17004,
+    BYTES_MAX = 1452,           /* what an MTU of 1500 leaves of a packet in either family */
+    POSTED_MAX = 256,           /* packets that the transport takes before it has sent any */
+    BUFFERS = 64,               /* of the transport; each holds a run of packets */
+    LONGEST = 65507 / BYTES_MAX, /* packets of that size that one IP packet holds, in either family */
+};
+
+extern const struct lli_transport lli_transport_udp;
+
+/* A transmitter, a receiver that gets runs of packets as one, and a receiver beside it that does not. */
+struct scene {
+    struct station sender;
+    struct station merging;
+    struct station plain;
+};
+
+static struct llm_options options_of(uint32_t gso_packets, uint32_t gro)
+{
+    struct llm_options options = common;
+
+    options.gso_packets = gso_packets;
+    options.gro = gro;
+    return options;
+}
+
+static void joined_to_receive(struct station *station, uint32_t gro)
+{
+    const struct llm_options options = options_of(0, gro);
+
+    if (instance_open(station, host, &options) != 0 || station_join(station, host, port, LLI_JOIN_RECEIVE, &station->receive) != 0)
+        fail_msg("%s", log_text);
+}
+
+static void joined_to_send(struct station *station, uint32_t gso_packets)
+{
+    const struct llm_options options = options_of(gso_packets, 1);
+
+    if (instance_open(station, host, &options) != 0 || station_join(station, host, port, LLI_JOIN_SEND, &station->send) != 0)
+        fail_msg("%s", log_text);
+}
+
+static void scene_open(struct scene *scene, uint32_t gso_packets)
+{
+    joined_to_send(&scene->sender, gso_packets);
+    joined_to_receive(&scene->merging, 1);
+    joined_to_receive(&scene->plain, 0);
+}
+
+static void scene_close(struct scene *scene)
+{
+    station_close(&scene->sender);
+    station_close(&scene->merging);
+    station_close(&scene->plain);
+}
+
+/* ------------------------------------------------------------------------------------------------------- bursts */
+
+/* What packet number i of a burst holds at a place. */
+static uint8_t burst_byte(int i, uint32_t place)
+{
+    return (uint8_t)((uint32_t)i * 31 + place * 7 + (place >> 8));
+}
+
+/* Posts packets of these sizes, and only then has them sent. */
+static void burst_send(struct station *from, lli_handle to, const uint32_t *sizes, int count)
+{
+    static uint8_t data[POSTED_MAX][BYTES_MAX];
+    struct lli_out packets[POSTED_MAX];
+
+    assert_true(count <= POSTED_MAX);
+    for (int i = 0; i < count; i++) {
+        for (uint32_t place = 0; place < sizes[i]; place++)
+            data[i][place] = burst_byte(i, place);
+        packets[i] = (struct lli_out){data[i], sizes[i], to};
+    }
+    assert_int_equal(transport->post(from->instance, packets, count), count);
+    station_flush(from);
+}
+
+/* Packets from this number on are as they were sent. */
+static void burst_check(const struct lli_in *packets, int count, const uint32_t *sizes, int first)
+{
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(packets[i].size, sizes[first + i]);
+        for (uint32_t place = 0; place < packets[i].size; place++)
+            if (packets[i].data[place] != burst_byte(first + i, place))
+                fail_msg("packet %d differs at byte %u", first + i, place);
+    }
+}
+
+/* The packets from one on come, in order, and nothing else. At most max are taken at a time. Returns how many calls it took. */
+static int burst_expect_from(struct station *to, const uint32_t *sizes, int first, int count, int max)
+{
+    struct lli_in packets[BURST];
+    int got = first, calls = 0;
+
+    while (got < count) {
+        const int now = station_await(to, packets, max, ARRIVAL_NS);
+
+        if (now == 0)
+            fail_msg("%d of %d packets came", got, count);
+        assert_true(now <= max && got + now <= count);
+        burst_check(packets, now, sizes, got);
+        transport->release(to->instance, packets, now);
+        got += now;
+        calls++;
+    }
+    station_expect_nothing(to);
+    return calls;
+}
+
+static int burst_expect(struct station *to, const uint32_t *sizes, int count, int max)
+{
+    return burst_expect_from(to, sizes, 0, count, max);
+}
+
+static void sizes_fill(uint32_t *sizes, int count, uint32_t size)
+{
+    for (int i = 0; i < count; i++)
+        sizes[i] = size;
+}
+
+/* Both receivers get the packets; the trains are counted where they are sent, and where they arrive as such. */
+static void expect_trains(struct scene *scene, const uint32_t *sizes, int count, uint64_t trains)
+{
+    burst_send(&scene->sender, scene->sender.send, sizes, count);
+    burst_expect(&scene->merging, sizes, count, BURST);
+    burst_expect(&scene->plain, sizes, count, BURST);
+    assert_int_equal(station_counter(&scene->sender, "udp_trains"), trains);
+    assert_int_equal(station_counter(&scene->sender, "udp_trains_refused"), 0);
+    assert_int_equal(station_counter(&scene->sender, "udp_send_errors"), 0);
+    assert_int_equal(station_counter(&scene->merging, "udp_superframes"), trains);
+    assert_int_equal(station_counter(&scene->plain, "udp_superframes"), 0);
+}
+
+static void expect_trains_of(uint32_t gso_packets, const uint32_t *sizes, int count, uint64_t trains)
+{
+    struct scene scene;
+
+    scene_open(&scene, gso_packets);
+    expect_trains(&scene, sizes, count, trains);
+    scene_close(&scene);
+}
+
+/* ------------------------------------------------------------------------------------------------------ sending */
+
+static void a_burst_leaves_as_a_train_and_arrives_as_its_packets(void **state)
+{
+    uint32_t sizes[40];
+
+    (void)state;
+    sizes_fill(sizes, 40, 1000);
+    expect_trains_of(0, sizes, 40, 1);
+}
+
+static void a_burst_longer_than_a_train_leaves_as_several(void **state)
+{
+    uint32_t sizes[POSTED_MAX];
+
+    (void)state;
+    sizes_fill(sizes, POSTED_MAX, BYTES_MAX);
+    expect_trains_of(0, sizes, POSTED_MAX, (POSTED_MAX + LONGEST - 1) / LONGEST);
+}
+
+static void a_shorter_packet_is_the_last_of_its_train(void **state)
+{
+    uint32_t sizes[16];
+
+    (void)state;
+    sizes_fill(sizes, 16, 1000);
+    sizes[10] = 333;
+    expect_trains_of(0, sizes, 16, 2);
+    sizes[10] = 1000;
+    sizes[15] = 1;
+    expect_trains_of(0, sizes, 16, 1);
+}
+
+static void packets_of_different_sizes_arrive_as_they_were_sent(void **state)
+{
+    static const uint32_t rising[] = {1, 2, 30, 400, 401, 1400};
+    static const uint32_t mixed[] = {700, 700, 700, 900, 900, 400, 400, 400, 1000, 1, 2};
+
+    (void)state;
+    expect_trains_of(0, rising, 6, 0);
+    /* The last of a train may be shorter, the first not: 700 700 700, 900 900 400, 400 400, 1000 1, 2. */
+    expect_trains_of(0, mixed, 11, 4);
+}
+
+static void trains_are_as_long_as_asked_for(void **state)
+{
+    uint32_t sizes[10];
+
+    (void)state;
+    sizes_fill(sizes, 10, 200);
+    expect_trains_of(1, sizes, 10, 0);
+    expect_trains_of(4, sizes, 10, 3);
+    expect_trains_of(9, sizes, 10, 1);
+}
+
+static void a_lone_packet_is_no_train(void **state)
+{
+    static const uint32_t size = 500;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, 0);
+    for (int i = 0; i < 5; i++)
+        expect_trains(&scene, &size, 1, 0);
+    scene_close(&scene);
+}
+
+static void a_train_goes_to_a_peer(void **state)
+{
+    uint32_t sizes[30];
+    struct scene scene;
+
+    (void)state;
+    sizes_fill(sizes, 30, 800);
+    sizes[29] = 8;
+    scene_open(&scene, 0);
+    burst_send(&scene.sender, station_peer(&scene.sender, &scene.merging), sizes, 30);
+    burst_expect(&scene.merging, sizes, 30, BURST);
+    station_expect_nothing(&scene.plain);
+    assert_int_equal(station_counter(&scene.sender, "udp_trains"), 1);
+    assert_int_equal(station_counter(&scene.merging, "udp_superframes"), 1);
+    burst_send(&scene.sender, station_peer(&scene.sender, &scene.plain), sizes, 30);
+    burst_expect(&scene.plain, sizes, 30, BURST);
+    assert_int_equal(station_counter(&scene.plain, "udp_superframes"), 0);
+    scene_close(&scene);
+}
+
+/* They leave by the same socket, and have the same size. */
+static void a_train_has_packets_for_one_peer_only(void **state)
+{
+    static const uint8_t text[] = "for one of you";
+    struct lli_out packets[8];
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, 0);
+    for (int i = 0; i < 8; i++)
+        packets[i] = (struct lli_out){text, sizeof text, station_peer(&scene.sender, i < 4 ? &scene.merging : &scene.plain)};
+    assert_int_equal(transport->post(scene.sender.instance, packets, 8), 8);
+    station_flush(&scene.sender);
+    for (int i = 0; i < 4; i++) {
+        station_expect(&scene.merging, LLI_HANDLE_UNICAST, text, sizeof text);
+        station_expect(&scene.plain, LLI_HANDLE_UNICAST, text, sizeof text);
+    }
+    station_expect_nothing(&scene.merging);
+    station_expect_nothing(&scene.plain);
+    assert_int_equal(station_counter(&scene.sender, "udp_trains"), 2);
+    scene_close(&scene);
+}
+
+/* ---------------------------------------------------------------------------------------------------- receiving */
+
+static void a_run_is_given_over_as_many_calls_as_it_takes(void **state)
+{
+    uint32_t sizes[40];
+    struct scene scene;
+
+    (void)state;
+    sizes_fill(sizes, 40, 1000);
+    scene_open(&scene, 0);
+    burst_send(&scene.sender, scene.sender.send, sizes, 40);
+    assert_int_equal(burst_expect(&scene.merging, sizes, 40, 3), 14);
+    assert_int_equal(station_counter(&scene.merging, "udp_superframes"), 1);
+    scene_close(&scene);
+}
+
+/* The kernel has nothing any more by then: only the transport knows. */
+static void the_descriptor_is_readable_while_some_of_a_run_are_left(void **state)
+{
+    uint32_t sizes[7];
+    struct lli_in packets[3];
+    struct scene scene;
+    int got = 0;
+
+    (void)state;
+    sizes_fill(sizes, 7, 1000);
+    scene_open(&scene, 0);
+    assert_false(readable(transport->arm(scene.merging.instance), 0));
+    burst_send(&scene.sender, scene.sender.send, sizes, 7);
+    while (got < 7) {
+        const int now = station_await(&scene.merging, packets, 3, ARRIVAL_NS);
+
+        assert_in_range(now, 1, 3);
+        burst_check(packets, now, sizes, got);
+        transport->release(scene.merging.instance, packets, now);
+        got += now;
+        assert_int_equal(readable(transport->arm(scene.merging.instance), 0), got < 7);
+    }
+    scene_close(&scene);
+}
+
+/* Leaves with most of a run not fetched: what was lent stays whole, and no buffer is lost, as often as it is done. */
+static void leaving_gives_back_what_is_left_of_a_run(void **state)
+{
+    uint32_t sizes[20];
+    struct lli_in packets[3];
+    struct scene scene;
+
+    (void)state;
+    sizes_fill(sizes, 20, 1000);
+    scene_open(&scene, 0);
+    for (int round = 0; round < 2 * BUFFERS; round++) {
+        const int before = round % 4; /* packets released before the group is left; the others after */
+
+        burst_send(&scene.sender, scene.sender.send, sizes, 20);
+        if (station_await(&scene.merging, packets, 3, ARRIVAL_NS) != 3)
+            fail_msg("no run came in round %d", round);
+        transport->release(scene.merging.instance, packets, before);
+        transport->leave(scene.merging.instance, scene.merging.receive, LLI_JOIN_RECEIVE);
+        assert_int_equal(transport->receive(scene.merging.instance, packets, 0), 0);
+        burst_check(packets + before, 3 - before, sizes, before);
+        transport->release(scene.merging.instance, packets + before, 3 - before);
+        assert_int_equal(station_join(&scene.merging, host, port, LLI_JOIN_RECEIVE, &scene.merging.receive), 0);
+    }
+    burst_send(&scene.sender, scene.sender.send, sizes, 20);
+    burst_expect(&scene.merging, sizes, 20, BURST);
+    scene_close(&scene);
+}
+
+/* A run of unicasts is in hand when a group is left: it is not the group's. */
+static void leaving_takes_nothing_from_a_run_of_unicasts(void **state)
+{
+    uint32_t sizes[20];
+    struct lli_in packets[3];
+    struct scene scene;
+
+    (void)state;
+    sizes_fill(sizes, 20, 1000);
+    scene_open(&scene, 0);
+    burst_send(&scene.sender, station_peer(&scene.sender, &scene.merging), sizes, 20);
+    assert_int_equal(station_await(&scene.merging, packets, 3, ARRIVAL_NS), 3);
+    burst_check(packets, 3, sizes, 0);
+    transport->leave(scene.merging.instance, scene.merging.receive, LLI_JOIN_RECEIVE);
+    transport->release(scene.merging.instance, packets, 3);
+    burst_expect_from(&scene.merging, sizes, 3, 20, BURST);
+    scene_close(&scene);
+}
+
+/* One packet held of each run holds the run's buffer, and the contents of both stay. */
+static void a_buffer_is_used_again_when_the_last_of_its_run_is_given_back(void **state)
+{
+    static struct lli_in kept[BUFFERS];
+    uint32_t sizes[3];
+    struct lli_in packets[3];
+    struct scene scene;
+
+    (void)state;
+    sizes_fill(sizes, 3, 900);
+    scene_open(&scene, 0);
+    for (int i = 0; i < BUFFERS; i++) {
+        burst_send(&scene.sender, scene.sender.send, sizes, 3);
+        assert_int_equal(station_await(&scene.merging, packets, 3, ARRIVAL_NS), 3);
+        kept[i] = packets[2];
+        transport->release(scene.merging.instance, packets, 2);
+    }
+    burst_send(&scene.sender, scene.sender.send, sizes, 3);
+    station_expect_nothing(&scene.merging);
+    for (int i = 0; i < BUFFERS; i++)
+        burst_check(&kept[i], 1, sizes, 2);
+    transport->release(scene.merging.instance, kept, BUFFERS);
+    burst_expect(&scene.merging, sizes, 3, 3);
+    scene_close(&scene);
+}
+
+/* -------------------------------------------------------------------------------------------------------- main */
+
+/* Whether this kernel has the offload at all: the transport is not asked, as it is what is tested. */
+static bool kernel_offloads(void)
+{
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    const int size = 1000, on = 1;
+    bool both;
+
+    if (fd < 0)
+        return false;
+    both = setsockopt(fd, SOL_UDP, UDP_SEGMENT, &size, sizeof size) == 0 && setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on) == 0;
+    close(fd);
+    return both;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_burst_leaves_as_a_train_and_arrives_as_its_packets),
+        cmocka_unit_test(a_burst_longer_than_a_train_leaves_as_several),
+        cmocka_unit_test(a_shorter_packet_is_the_last_of_its_train),
+        cmocka_unit_test(packets_of_different_sizes_arrive_as_they_were_sent),
+        cmocka_unit_test(trains_are_as_long_as_asked_for),
+        cmocka_unit_test(a_lone_packet_is_no_train),
+        cmocka_unit_test(a_train_goes_to_a_peer),
+        cmocka_unit_test(a_train_has_packets_for_one_peer_only),
+        cmocka_unit_test(a_run_is_given_over_as_many_calls_as_it_takes),
+        cmocka_unit_test(the_descriptor_is_readable_while_some_of_a_run_are_left),
+        cmocka_unit_test(leaving_gives_back_what_is_left_of_a_run),
+        cmocka_unit_test(leaving_takes_nothing_from_a_run_of_unicasts),
+        cmocka_unit_test(a_buffer_is_used_again_when_the_last_of_its_run_is_given_back),
+    };
+    static const char *const groups[] = {GROUP, GROUP_IPV6};
+    int failed = 0;
+
+    if (!network_own() || !kernel_offloads())
+        return NETWORK_SKIPPED;
+    transport = &lli_transport_udp;
+    scheme = "udp";
+    port = PORT;
+    llm_options_init(&common);
+    strcpy(common.interface, NETWORK_INTERFACE);
+    for (int i = 0; i < 2; i++) {
+        host = groups[i];
+        failed += cmocka_run_group_tests_name(host, tests, NULL, NULL);
+    }
+    return failed;
+}
