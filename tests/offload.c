@@ -17,9 +17,9 @@
 
 enum {
     PORT = 17004,
-    BYTES_MAX = 1452,           /* what an MTU of 1500 leaves of a packet in either family */
-    POSTED_MAX = 256,           /* packets that the transport takes before it has sent any */
-    BUFFERS = 64,               /* of the transport; each holds a run of packets */
+    BYTES_MAX = 1452,            /* what an MTU of 1500 leaves of a packet in either family */
+    POSTED_MAX = 256,            /* packets that the transport takes before it has sent any */
+    BUFFERS = 64,                /* of the transport; each holds a run of packets */
     LONGEST = 65507 / BYTES_MAX, /* packets of that size that one IP packet holds, in either family */
 };
 

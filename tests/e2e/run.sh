@@ -426,6 +426,58 @@ benchmark() {
         { why=$(cat "$work/fields.err") && return 1; }
 }
 
+# ------------------------------------------------------------------------------------------- segmentation offload, windows
+
+# As fast as the processes go, and no faster.
+window="flow=window"
+unpaced=100000000
+
+# under PREFIX SHIM: the prefix of a command that runs there with a library of tests/shim preloaded.
+under() {
+    echo "$1 env LD_PRELOAD=$build/tests/shim/shim_$2.so"
+}
+
+need_shims() {
+    [ -e "$build/tests/shim/shim_fail.so" ] || { why="a build with sanitizers has no libraries to preload" && return 77; }
+}
+
+# burst FROM INTERFACE TO INTERFACE GROUP COUNT [OPTIONS]: a flood without pause between two prefixes; all of it has to come.
+burst() {
+    local receiver sender
+    receive "$3" receiver "$(channel "$4" "$5" "${7:-$window}")" && receiver=$last || return
+    send "$1" sender "$(channel "$2" "$5" "${7:-$window}")" --messages "$6" --rate $unpaced
+    sender=$last
+    ends "$sender" && ends "$receiver" || return
+    complete receiver "$6"
+}
+
+# On the loopback a datagram goes whole that a cable takes in fragments only.
+ignored_segmentation_is_noticed() {
+    need_shims || return
+    local from
+    from=$(under "$HOST_A" ignore)
+    burst "$from" lo "$HOST_A" lo 20 50000 && is sender udp_trains == 0 && is sender udp_trains_refused == 0 || return
+    burst "$from" "$IF_A" "$HOST_B" "$IF_B" 20 50000 && is sender udp_trains == 0 && is sender udp_trains_refused == 0
+}
+
+refused_options_and_segmentation_are_done_without() {
+    need_shims || return
+    burst "$(under "$HOST_A" refuse)" "$IF_A" "$(under "$HOST_B" refuse)" "$IF_B" 21 50000 &&
+        is sender udp_trains == 0 && is sender udp_trains_refused == 0 && is sender udp_send_errors == 0 &&
+        is receiver udp_superframes == 0
+}
+
+# The first is the test at open.
+segmentation_that_fails_later_loses_nothing() {
+    need_shims || return
+    local after
+    for after in 1 2 100; do
+        burst "$(under "$HOST_A" fail) SHIM_SEGMENTED_MAX=$after" "$IF_A" "$HOST_B" "$IF_B" 22 50000 "$window&$keep" &&
+            is sender udp_trains == $((after - 1)) && is sender udp_trains_refused == 1 &&
+            is sender udp_send_errors == 0 || { why="after $after: $why" && return 1; }
+    done
+}
+
 # -------------------------------------------------------------------------------------------------------------- driver
 
 notes=()
@@ -474,6 +526,8 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
     killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
     receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up ipv6 processes_of_one_host
     sleeping_receivers many_in_one_context bad_input clamped_buffer hostile_packets snooping_bridge
+    ignored_segmentation_is_noticed refused_options_and_segmentation_are_done_without
+    segmentation_that_fails_later_loses_nothing
     benchmark_reflector benchmark_throughput benchmark_sweep
     benchmark_groups benchmark_topics benchmark_batching)
 
