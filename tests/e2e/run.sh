@@ -478,6 +478,80 @@ segmentation_that_fails_later_loses_nothing() {
     done
 }
 
+# mtu BYTES: of the cable.
+mtu() {
+    # shellcheck disable=SC2086
+    $HOST_A ip link set "$IF_A" mtu "$1" && $HOST_B ip link set "$IF_B" mtu "$1" || { why="no cable with an MTU of $1" && return 1; }
+}
+
+# The largest leaves no room for a second packet in a train.
+cables_of_any_mtu() {
+    need_namespaces || return
+    local bytes status=0
+    for bytes in 1280 1500 9000 65535; do
+        mtu "$bytes" && burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 23 100000 "$window&mtu=$bytes" &&
+            is sender udp_trains_refused == 0 && is sender udp_send_errors == 0 &&
+            is sender udp_trains "$([ "$bytes" = 65535 ] && echo == || echo '>')" 0 ||
+            { status=1 why="MTU $bytes: $why" && break; }
+    done
+    mtu 1500 && return "$status"
+}
+
+# stopped GROUP COUNT OPTIONS: the only receiver stops for a second while messages flow as fast as they can.
+stopped() {
+    local receiver sender
+    receive "$HOST_B" receiver "$(channel "$IF_B" "$1" "$3")" --stop-at 10000 && receiver=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" "$1" "$3")" --messages "$2" --rate $unpaced
+    sender=$last
+    says receiver reached && kill -STOP "$receiver" && sleep 1 || return
+    kill -0 "$sender" 2>/dev/null || { why="all was sent before the receiver went on" && return 1; }
+    kill -CONT "$receiver"
+    ends "$sender" && ends "$receiver"
+}
+
+stopped_receiver_holds_the_window() {
+    stopped 25 1000000 "$window" && complete receiver 1000000
+}
+
+# What the window lets go while the receiver stands still is far more than the buffer holds.
+small_receive_buffer() {
+    burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 24 100000 "$window&rcvbuf_bytes=64K" || return
+    stopped 24 500000 "$window&rcvbuf_bytes=64K" && complete receiver 500000 && is receiver udp_kernel_drops ">" 0 || return
+    note "the kernel dropped $(number receiver udp_kernel_drops) packets, or runs of them; repaired" \
+        "$(number receiver packets_recovered)"
+}
+
+stopped_receiver_in_full_blast_is_told_what_it_lost() {
+    stopped 26 3000000 "flow=open&rcvbuf_bytes=1M" && accounted receiver 3000000 && is receiver lost ">" 0 || return
+    note "lost $(number receiver lost) of 3000000 in $(number receiver gaps) gaps"
+}
+
+# lose_run PACKETS OF: of so many packets that arrive at B, a run from the middle.
+lose_run() {
+    # shellcheck disable=SC2086
+    $HOST_B nft -f - 2>>"$work/nft.log" <<END || { why="nft: $(tail -n 1 "$work/nft.log")" && return 1; }
+table inet llm_e2e
+delete table inet llm_e2e
+table inet llm_e2e {
+    chain input {
+        type filter hook input priority 0;
+        udp dport 5003 numgen inc mod $2 $(($2 / 2))-$(($2 / 2 + $1 - 1)) drop
+    }
+}
+END
+}
+
+# Packets that come one by one, and in trains of 44, which the filter sees as one.
+runs_of_lost_packets_are_repaired() {
+    need_nft || return
+    lose_run 128 4000 && burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 27 100000 "$window&gso_packets=1" &&
+        is receiver packets_recovered ">=" 128 || { why="one by one: $why" && return 1; }
+    note "one by one: $(number receiver packets_recovered) packets repaired"
+    lose_run 3 100 && burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 27 100000 &&
+        is receiver packets_recovered ">=" 128 || { why="in trains: $why" && return 1; }
+    note "in trains: $(number receiver packets_recovered) packets repaired"
+}
+
 # -------------------------------------------------------------------------------------------------------------- driver
 
 notes=()
@@ -527,7 +601,8 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
     receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up ipv6 processes_of_one_host
     sleeping_receivers many_in_one_context bad_input clamped_buffer hostile_packets snooping_bridge
     ignored_segmentation_is_noticed refused_options_and_segmentation_are_done_without
-    segmentation_that_fails_later_loses_nothing
+    segmentation_that_fails_later_loses_nothing cables_of_any_mtu stopped_receiver_holds_the_window small_receive_buffer
+    stopped_receiver_in_full_blast_is_told_what_it_lost runs_of_lost_packets_are_repaired
     benchmark_reflector benchmark_throughput benchmark_sweep
     benchmark_groups benchmark_topics benchmark_batching)
 
