@@ -19,6 +19,7 @@ enum { TRANSMITTER_ALIGN = 64 };
 static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoint, const struct llm_options *options)
 {
     const uint32_t align = (uint32_t)lli_max(endpoint->caps.align, TRANSMITTER_ALIGN);
+    const uint64_t history_packets = lli_min(options->history_packets, options->history_bytes / endpoint->caps.payload_max);
 
     return (struct lli_tx_config){
         .session = lli_entropy(),
@@ -43,7 +44,8 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
         .status = options->status_ns,
         .flow = {
             .mode = lli_options_flow(options),
-            .window_packets = options->flow_window_packets,
+            /* What receivers may be behind has to be there for repairs, and as much again for those that are slower. */
+            .window_packets = (uint32_t)lli_max(lli_min(options->flow_window_packets, history_packets / 2), 1),
             .quorum_percent = options->flow_quorum_percent,
             .bytes_per_s_max = options->flow_bytes_per_s_max,
         },

@@ -69,7 +69,7 @@ struct harness_peer {
 /* For poll(), or a thread of the library (one only): a message has come; it may be sent back before this returns. */
 void harness_deliver(const void *data, size_t size);
 
-/* No more messages for now: notes when the last ones came. */
+/* No more messages at this time: notes when the last ones came. */
 void harness_delivered(void);
 
 /* Sleeps until a descriptor is ready or the time (of llm_clock()) has come. count may be 0. */

@@ -404,6 +404,31 @@ static void what_was_packed_before_a_claim_that_is_given_up_is_due(void **state)
     poll_until(1);
 }
 
+static void a_window_is_at_most_half_of_the_history(void **state)
+{
+    const uint64_t until = llm_clock() + UINT64_C(5000000000);
+    const struct llm_handlers handlers = all_handlers();
+    struct llm_context *sender = context_make();
+    uint64_t packets = 0;
+    char large[1000] = "";
+    int error = LLM_OK;
+
+    (void)state;
+    assert_int_equal(llm_receiver_open(context, CHANNEL "&reorder_bytes=1M&sessions_max=2", NULL, &handlers, &receiver), LLM_OK);
+    assert_int_equal(llm_transmitter_open(sender, CHANNEL SMALL "&flow=window", NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "prices", 0, &topic), LLM_OK);
+    while (llm_transmitter_receivers(transmitter) == 0 && llm_clock() < until)
+        assert_true(llm_poll(sender) >= 0 && llm_poll(context) >= 0);
+    assert_int_equal(llm_transmitter_receivers(transmitter), 1);
+    /* The receiver is not polled any more, so nothing is reported; 256 packets are kept. */
+    for (int i = 0; i < 5000 && error == LLM_OK; i++)
+        error = llm_send(topic, large, sizeof large, LLM_SEND_MORE);
+    assert_int_equal(error, LLM_EAGAIN);
+    assert_int_equal(llm_stat(sender, "packets_data", &packets), LLM_OK);
+    assert_in_range(packets, 100, 130);
+    assert_int_equal(llm_context_close(&sender), LLM_OK);
+}
+
 /* Bursts and their lengths, beside what on_message() keeps of each. */
 static int bursts;
 
@@ -657,6 +682,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_message_beyond_the_limit_is_refused, all_up, all_down),
         cmocka_unit_test_setup_teardown(one_claim_at_a_time, all_up, all_down),
         cmocka_unit_test_setup_teardown(what_was_packed_before_a_claim_that_is_given_up_is_due, all_up, all_down),
+        cmocka_unit_test_setup_teardown(a_window_is_at_most_half_of_the_history, context_up, all_down),
         cmocka_unit_test_setup_teardown(bursts_come_in_the_place_of_single_messages, context_up, all_down),
         cmocka_unit_test_setup_teardown(what_is_packed_leaves_with_flush_or_poll, all_up, all_down),
         cmocka_unit_test_setup_teardown(topics_have_names_of_their_own_within_limits, all_up, all_down),
