@@ -20,9 +20,10 @@ static uint64_t flow_rate_max(const struct lli_flow *flow)
 }
 
 void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, uint32_t members_max, struct lli_arena *arena,
-                   lli_ns now)
+                   lli_seq start, lli_ns now)
 {
-    *flow = (struct lli_flow){.config = *config, .limit = UINT64_MAX, .doubling = true, .judged_at = now};
+    *flow = (struct lli_flow){
+        .config = *config, .limit = UINT64_MAX, .doubling = true, .judged_at = now, .judged = start};
     flow->reached = lli_arena_take(arena, members_max * sizeof *flow->reached, 64);
     lli_pacer_init(&flow->pacer, lli_min(FLOW_RATE_FIRST, flow_rate_max(flow)), FLOW_BURST_BYTES, now);
 }
@@ -85,8 +86,6 @@ void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members)
 
 void lli_flow_sent(struct lli_flow *flow, uint64_t bytes)
 {
-    if (flow->config.mode != LLI_FLOW_PACED)
-        return;
     flow->judged_bytes += bytes;
     (void)lli_pacer_take(&flow->pacer, bytes);
     flow->hungry |= flow->pacer.tokens == 0;
@@ -120,7 +119,7 @@ static void flow_slow_down(struct lli_flow *flow, lli_ns elapsed)
     uint64_t used = flow->judged_bytes * 1000000 / lli_max(elapsed / 1000, 1);
     uint64_t rate = lli_min(flow->pacer.bytes_per_s, used);
 
-    flow->pacer.bytes_per_s = lli_max(rate - rate / 8, FLOW_RATE_MIN);
+    flow->pacer.bytes_per_s = lli_min(lli_max(rate - rate / 8, FLOW_RATE_MIN), flow_rate_max(flow));
     flow->step = lli_max(rate / 64, 1);
     flow->doubling = false;
 }
@@ -130,7 +129,7 @@ void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq 
     const lli_ns elapsed = now - flow->judged_at;
     uint32_t seen = 0, fine = 0;
 
-    if (flow->config.mode != LLI_FLOW_PACED || now < flow->judged_at + lli_max(FLOW_INTERVAL, 4 * rtt))
+    if (now < flow->judged_at + lli_max(FLOW_INTERVAL, 4 * rtt))
         return;
     lli_pacer_fill(&flow->pacer, now);
     if (sent - flow->judged < FLOW_PACKETS_MIN)

@@ -35,9 +35,9 @@ struct lli_flow {
     uint64_t judged_bytes;      /* sent since */
 };
 
-/* Places what it needs in the arena, for as many receivers as members_max. */
+/* Places what it needs in the arena, for as many receivers as members_max. start: the first packet. */
 void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, uint32_t members_max, struct lli_arena *arena,
-                   lli_ns now);
+                   lli_seq start, lli_ns now);
 
 /* Receivers came, reported or went. */
 void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members);
@@ -51,7 +51,7 @@ static inline bool lli_flow_allows(const struct lli_flow *flow, lli_seq seq, uin
     return seq < flow->limit && (flow->config.mode != LLI_FLOW_PACED || bytes < flow->pacer.tokens);
 }
 
-/* So many bytes were sent. */
+/* Paced: so many bytes were sent. */
 void lli_flow_sent(struct lli_flow *flow, uint64_t bytes);
 
 /* When this packet may be sent, 0: now, LLI_NEVER: when a report comes. */

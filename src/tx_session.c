@@ -37,7 +37,7 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
     lli_history_init(&tx->history, &config->history, arena);
     lli_repair_init(&tx->repair, &tx->history, config->history.packets, arena);
     lli_members_init(&tx->members, config->receivers_max, arena);
-    lli_flow_init(&tx->flow, &config->flow, config->receivers_max, arena, now);
+    lli_flow_init(&tx->flow, &config->flow, config->receivers_max, arena, config->history.start, now);
     tx->topics = lli_arena_take(arena, config->topics_max * sizeof *tx->topics, 64);
     tx->answers = lli_arena_take(arena, LLI_TX_ANSWERS * sizeof *tx->answers, 64);
     lli_pack_init(&tx->pack, &tx->history, (uint32_t)config->session);

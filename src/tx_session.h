@@ -140,10 +140,10 @@ void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const
 
 /* The sealed packets not sent yet, oldest first, at most max. lli_tx_sent() says how many of them the transport took. */
 int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int max);
+void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now);
 
 /* Whether flow control holds so many packets back that no more messages should be packed. */
 bool lli_tx_is_held(const struct lli_tx *tx);
-void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now);
 
 /*
  * The next repair that the budget allows; false if none. It counts as sent by lli_tx_repaired(), so ask only when the transport has room.

@@ -4,6 +4,7 @@
 #include "flow.h"
 
 #define MS ((lli_ns)1000000)
+#define START ((lli_seq)1 << 32)
 
 enum { MEMBERS = 32, WINDOW = 100 };
 
@@ -16,9 +17,9 @@ static void flow_make(enum lli_flow_mode mode, uint32_t quorum_percent)
     const struct lli_flow_config config = {.mode = mode, .window_packets = WINDOW, .quorum_percent = quorum_percent};
     struct lli_arena arena = {.memory = NULL}, other = {.memory = NULL};
 
-    lli_flow_init(&flow, &config, MEMBERS, &arena, 0);
+    lli_flow_init(&flow, &config, MEMBERS, &arena, START, 0);
     arena_fill(&arena);
-    lli_flow_init(&flow, &config, MEMBERS, &arena, 0);
+    lli_flow_init(&flow, &config, MEMBERS, &arena, START, 0);
     lli_members_init(&members, MEMBERS, &other);
     arena_fill(&other);
     lli_members_init(&members, MEMBERS, &other);
@@ -114,7 +115,7 @@ static uint64_t paced_rate(uint64_t receiver_bytes_per_s, lli_ns from, lli_ns to
     const uint32_t packet = 1000;
 
     if (from == 0)
-        sent = 1, got = 1;
+        sent = START, got = (double)START;
     for (lli_ns now = from; now < to; now += MS) {
         uint64_t bytes = 0;
 
@@ -173,7 +174,7 @@ static void loss_lowers_the_rate_and_its_limit_holds(void **state)
     flow_make(LLI_FLOW_PACED, 100);
     flow.config.bytes_per_s_max = 100000000;
     flow.config.window_packets = 1 << 20;
-    member = report(1, 100, 1 << 20);
+    member = report(1, START, 1 << 20);
     for (lli_ns now = 0; now < 1000 * MS; now += 10 * MS) {
         lli_flow_sent(&flow, 1000000);
         lli_flow_judge(&flow, &members, flow.judged + 1000, 0, now);
@@ -193,6 +194,27 @@ static void loss_lowers_the_rate_and_its_limit_holds(void **state)
     assert_int_equal(member->asked, 0);
 }
 
+static void the_first_packets_are_judged_by_their_own_number(void **state)
+{
+    struct lli_member *member;
+    uint64_t rate;
+
+    (void)state;
+    flow_make(LLI_FLOW_PACED, 100);
+    flow.config.window_packets = 1 << 20;
+    rate = flow.pacer.bytes_per_s;
+    member = report(1, START + 900, 1 << 20);
+    member->asked = 100;
+    lli_flow_sent(&flow, 1000000);
+    lli_flow_judge(&flow, &members, START + 1000, 0, 10 * MS);
+    assert_true(flow.pacer.bytes_per_s < rate);
+    /* However slow, never above the limit. */
+    flow.config.bytes_per_s_max = 500000;
+    member->asked = 100;
+    lli_flow_judge(&flow, &members, START + 2000, 0, 20 * MS);
+    assert_int_equal(flow.pacer.bytes_per_s, 500000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +224,7 @@ int main(void)
         cmocka_unit_test_teardown(those_that_have_not_reported_do_not_count, down),
         cmocka_unit_test_teardown(a_rate_that_the_receiver_keeps_up_with_is_found_and_held, down),
         cmocka_unit_test_teardown(a_paced_transmitter_is_stopped_two_windows_beyond_a_report, down),
+        cmocka_unit_test_teardown(the_first_packets_are_judged_by_their_own_number, down),
         cmocka_unit_test_teardown(loss_lowers_the_rate_and_its_limit_holds, down),
     };
 
