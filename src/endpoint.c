@@ -144,16 +144,28 @@ void lli_endpoint_close(struct lli_endpoint *endpoint)
 
 /* ------------------------------------------------------------------------------------------------ send */
 
+/* Tells the transmitters what the transport is done with. It counts packets, not whose they are, so they hear it together. */
+static void endpoint_reap(struct lli_endpoint *endpoint)
+{
+    uint64_t reaped = endpoint->transport->reap(endpoint->instance);
+
+    endpoint->reading = reaped < endpoint->posted;
+    if (reaped < endpoint->reaping)
+        return;
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+        lli_tx_reaped(&transmitter->tx, !endpoint->reading);
+    endpoint->reaping = endpoint->posted;
+}
+
 void lli_endpoint_flush(struct lli_endpoint *endpoint)
 {
-    if (endpoint->flushed == endpoint->posted && !endpoint->stuck)
+    if (endpoint->flushed != endpoint->posted || endpoint->stuck) {
+        endpoint->stuck = endpoint->transport->flush(endpoint->instance) != LLM_OK;
+        endpoint->flushed = endpoint->posted;
+    } else if (!endpoint->reading) {
         return;
-    endpoint->stuck = endpoint->transport->flush(endpoint->instance) != LLM_OK;
-    endpoint->flushed = endpoint->posted;
-    /* Only when the transport is done with all it took: it counts what it reaps, not whose that was. */
-    if (endpoint->transport->reap(endpoint->instance) == endpoint->posted)
-        for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
-            lli_tx_reaped(&transmitter->tx);
+    }
+    endpoint_reap(endpoint);
 }
 
 /* Posts packets, flushing when the transport is full; returns how many it took. */

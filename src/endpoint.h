@@ -48,6 +48,8 @@ struct lli_endpoint {
 
     uint64_t posted;  /* packets that the transport took */
     uint64_t flushed; /* of these, those before the latest flush */
+    uint64_t reaping; /* of these, those that transmitters wait for: lli_tx_reaped() */
+    bool reading;     /* the transport may still read some */
     bool stuck;       /* the transport could not send all of them yet */
     lli_ns deadline;  /* nothing is due before */
 

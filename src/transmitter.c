@@ -157,6 +157,7 @@ static void transmitter_destroy(struct llm_transmitter *transmitter)
         link = &(*link)->next;
     *link = transmitter->next;
     endpoint->transport->leave(endpoint->instance, transmitter->group, LLI_JOIN_SEND);
+    endpoint->transport->region_end(endpoint->instance, transmitter->memory.base, transmitter->memory.size);
     lli_endpoint_close(endpoint);
     lli_memory_unmap(&transmitter->memory);
     while (transmitter->topics != NULL) {

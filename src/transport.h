@@ -102,6 +102,8 @@ struct lli_transport {
     void (*close)(void *instance);
     /* Declares memory from which packets will be posted. May be NULL: any memory will do. */
     int (*region)(void *instance, void *base, size_t size);
+    /* The memory is about to go: packets in it that still wait are lost, those that are being read are waited for. */
+    void (*region_end)(void *instance, void *base, size_t size);
     /*
      * Joins a group to send to it or to receive from it. The same group may be joined for both, and several times for each;
      * every join is left on its own. Two joins to receive the same group on one instance get the same handle. Handles of the

@@ -27,6 +27,7 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
         .config = *config,
         .sent = config->history.start,
         .inflight = UINT64_MAX,
+        .inflight_young = UINT64_MAX,
         .opened_at = now,
         .rtt = LLI_TX_RTT_UNKNOWN,
         .heartbeat_at = now,
@@ -318,13 +319,20 @@ static void tx_count(struct lli_tx *tx, uint64_t bytes)
     tx->counters.bytes_sent += bytes;
 }
 
+/* The transport reads it from now on. */
+static void tx_inflight(struct lli_tx *tx, lli_seq seq)
+{
+    tx->inflight = lli_min(tx->inflight, seq);
+    tx->inflight_young = lli_min(tx->inflight_young, seq);
+}
+
 void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
 {
     uint64_t bytes = 0;
 
     if (count == 0)
         return;
-    tx->inflight = lli_min(tx->inflight, tx->sent);
+    tx_inflight(tx, tx->sent);
     for (int i = 0; i < count; i++)
         bytes += lli_history_slot(&tx->history, tx->sent++)->size;
     tx->counters.packets_sent += (uint64_t)count;
@@ -371,7 +379,7 @@ void lli_tx_repaired(struct lli_tx *tx, lli_ns now)
     (void)lli_pacer_take(&tx->repair_pacer, size);
     tx->counters.repairs_multicast += lli_repair_pop(&tx->repair, now) == LLI_REPAIR_TO_GROUP;
     tx->counters.packets_repaired++;
-    tx->inflight = lli_min(tx->inflight, seq);
+    tx_inflight(tx, seq);
     tx_count(tx, size);
 }
 

@@ -93,6 +93,7 @@ struct lli_tx {
     uint32_t topics_count;
     lli_seq sent;     /* the first packet not yet given to the transport */
     lli_seq inflight; /* the first packet the transport may still read, UINT64_MAX: none */
+    lli_seq inflight_young; /* the same of those that it took since the latest lli_tx_reaped() */
     lli_ns opened_at;
     lli_ns rtt;       /* the group's */
     lli_ns heartbeat_at;
@@ -157,10 +158,11 @@ void lli_tx_repaired(struct lli_tx *tx, lli_ns now);
  */
 bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size, struct lli_packet *packet);
 
-/* The transport is done with every packet it took. */
-static inline void lli_tx_reaped(struct lli_tx *tx)
+/* The transport is done with every packet that it took before the latest call, or with all. */
+static inline void lli_tx_reaped(struct lli_tx *tx, bool all)
 {
-    tx->inflight = UINT64_MAX;
+    tx->inflight = all ? UINT64_MAX : tx->inflight_young;
+    tx->inflight_young = UINT64_MAX;
 }
 
 /* When something is due; LLI_NEVER if nothing is. */

@@ -45,6 +45,9 @@ void station_open_with(struct station *station, const struct llm_options *option
 void station_open(struct station *station);
 void station_close(struct station *station);
 uint64_t station_counter(const struct station *station, const char *name);
+
+/* Memory to post from; the test ends the region. */
+void station_region(struct station *station, void *base, size_t size);
 lli_handle station_peer(struct station *from, struct station *to);
 
 void station_flush(struct station *station);

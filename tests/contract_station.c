@@ -91,13 +91,23 @@ uint64_t station_counter(const struct station *station, const char *name)
 
 lli_handle station_peer(struct station *from, struct station *to)
 {
+    const uint64_t give_up_at = lli_clock_ns() + ARRIVAL_NS;
     struct lli_address address;
     lli_handle handle = 0;
+    int status;
 
     assert_int_equal(transport->address(to->instance, &address), 0);
     assert_in_range(address.size, 1, sizeof address.bytes);
-    assert_int_equal(transport->peer(from->instance, &address, &handle), 0);
+    while ((status = transport->peer(from->instance, &address, &handle)) == LLM_EAGAIN)
+        assert_true(lli_clock_ns() < give_up_at);
+    assert_int_equal(status, 0);
     return handle;
+}
+
+void station_region(struct station *station, void *base, size_t size)
+{
+    if (transport->region != NULL)
+        assert_int_equal(transport->region(station->instance, base, size), 0);
 }
 
 /* ------------------------------------------------------------------------------------------- sending, receiving */

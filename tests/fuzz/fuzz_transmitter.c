@@ -218,7 +218,7 @@ static void step_flush(struct world *world, struct fuzz_input *in)
         lli_pack_flush(&world->tx.pack);
     take_data(world, how % 9);
     if (how & 128)
-        lli_tx_reaped(&world->tx);
+        lli_tx_reaped(&world->tx, how & 64);
 }
 
 static void input(struct world *world, const uint8_t *packet, size_t size)

@@ -243,7 +243,7 @@ static void sender_post(struct sim_world *world, struct sim_node *node)
         lli_tx_sent(&sender->tx, taken, sim_node_now(world, node));
     } while (taken == SENDER_POST);
     if (!reluctant || lli_random_below(&world->random, 2) == 0)
-        lli_tx_reaped(&sender->tx);
+        lli_tx_reaped(&sender->tx, true);
 }
 
 void sim_sender_send(struct sim_world *world, struct sim_node *node)

@@ -24,7 +24,7 @@ CORE_SYSTEM = {"assert.h", "math.h", "stdbool.h", "stddef.h", "stdint.h", "strin
 # What the core's objects may need from elsewhere. The last ones are the compiler's own, by its flags.
 CORE_SYMBOLS = re.compile(r"(memcpy|memset|memmove|memcmp|strlen|log|log1p|exp|__assert_fail|lli_\w+"
                           r"|__stack_chk_fail|__mem\w+_chk|_GLOBAL_OFFSET_TABLE_|__(asan|ubsan|tsan|sanitizer|gcov)_\w+)$")
-TRANSPORT_HEADERS = {"transport.h", "clock.h", "types.h"}
+TRANSPORT_HEADERS = {"transport.h", "clock.h", "memory.h", "types.h"}
 
 # Words that one file of the library alone may use: which files they are looked for in, what it does, what the others do.
 ONLY_IN = (
@@ -103,12 +103,13 @@ def check_core(tree):
 
 def check_transports(tree):
     """A transport knows the contract and nothing else of the library."""
+    common = {path.name for path in tree.files("*.h", under=("transports/common",))}
     for path in tree.files("*.c", "*.h", under=("transports",)):
-        own = {file.name for file in path.parent.glob("*.h")}
+        allowed = TRANSPORT_HEADERS | common | {file.name for file in path.parent.glob("*.h")}
         for line, header, is_system in includes(tree, path):
-            if not is_system and header not in TRANSPORT_HEADERS | own:
-                problem(tree.name(path), line, f"a transport includes {header}",
-                        "it may include transport.h, clock.h, types.h, its own headers and those of the system")
+            if not is_system and header not in allowed:
+                problem(tree.name(path), line, f"a transport includes {header}", "it may include "
+                        + ", ".join(sorted(TRANSPORT_HEADERS | common)) + ", its own headers and those of the system")
 
 
 def check_alone(tree):

@@ -64,7 +64,7 @@ static inline void send_one(struct lli_tx *tx, const char *text, lli_ns now)
 {
     pack_one(tx, text);
     lli_tx_sent(tx, 1, now);
-    lli_tx_reaped(tx);
+    lli_tx_reaped(tx, true);
 }
 
 static inline void tx_take(struct lli_tx *tx, const uint8_t *packet, size_t size, lli_ns now)

@@ -152,6 +152,27 @@ static void a_heartbeat_tells_only_of_what_the_transport_took(void **state)
     assert_int_equal(heartbeat.messages, 1);
 }
 
+static void what_the_transport_may_still_read_stays_until_it_said_so(void **state)
+{
+    lli_seq first;
+
+    (void)state;
+    first = tx->sent;
+    pack_one(tx, "one");
+    lli_tx_sent(tx, 1, 0);
+    assert_int_equal(lli_tx_busy(tx), first);
+    /* That it is done with those before: there were none, so from now on "one" is of those. */
+    lli_tx_reaped(tx, false);
+    assert_int_equal(lli_tx_busy(tx), first);
+    pack_one(tx, "two");
+    lli_tx_sent(tx, 1, 0);
+    assert_int_equal(lli_tx_busy(tx), first);
+    lli_tx_reaped(tx, false);
+    assert_int_equal(lli_tx_busy(tx), first + 1);
+    lli_tx_reaped(tx, true);
+    assert_int_equal(lli_tx_busy(tx), first + 2);
+}
+
 static void a_lost_packet_is_repaired_to_the_one_that_asks(void **state)
 {
     struct lli_packet packet;
@@ -398,6 +419,7 @@ int main(void)
         T(a_heartbeat_follows_the_last_packet_soon),
         T(while_data_flows_heartbeats_are_few),
         T(a_heartbeat_tells_only_of_what_the_transport_took),
+        T(what_the_transport_may_still_read_stays_until_it_said_so),
         T(a_lost_packet_is_repaired_to_the_one_that_asks),
         T(two_that_ask_get_one_repair_for_the_group),
         T(forged_requests_for_what_was_never_sent_do_nothing),

@@ -254,6 +254,13 @@ static int impair_region(void *instance, void *base, size_t size)
     return impair->inner->region == NULL ? 0 : impair->inner->region(impair->inner_instance, base, size);
 }
 
+static void impair_region_end(void *instance, void *base, size_t size)
+{
+    struct impair *impair = instance;
+
+    impair->inner->region_end(impair->inner_instance, base, size);
+}
+
 static int impair_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
 {
     struct impair *impair = instance;
@@ -591,6 +598,7 @@ const struct lli_transport lli_transport_impair = {
     .open = impair_open,
     .close = impair_close,
     .region = impair_region,
+    .region_end = impair_region_end,
     .join = impair_join,
     .leave = impair_leave,
     .address = impair_address,

@@ -30,7 +30,7 @@ enum {
 };
 
 #define LOOP_PEER ((lli_handle)1 << 31)
-/* As lli_out.to of a queued packet: its group was left. */
+/* As lli_out.to of a queued packet: its group was left, or its memory is gone. */
 #define LOOP_LOST ((lli_handle)UINT32_MAX)
 
 struct loop_join {
@@ -282,6 +282,15 @@ static void leave_send(struct loop *loop, lli_handle handle)
             loop->out[i].to = LOOP_LOST;
 }
 
+static void loop_region_end(void *instance, void *base, size_t size)
+{
+    struct loop *loop = instance;
+
+    for (uint32_t i = 0; i < loop->queued; i++)
+        if ((uintptr_t)loop->out[i].data - (uintptr_t)base < size)
+            loop->out[i].to = LOOP_LOST;
+}
+
 static void loop_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
 {
     struct loop *loop = instance;
@@ -467,6 +476,7 @@ const struct lli_transport lli_transport_loop = {
     .counters = loop_counters,
     .open = loop_open,
     .close = loop_close,
+    .region_end = loop_region_end,
     .join = loop_join,
     .leave = loop_leave,
     .address = loop_address,

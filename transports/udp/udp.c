@@ -30,7 +30,7 @@ static void udp_queue(struct lli_udp *udp, const struct lli_out *packet)
         out->fd = -1;
     } else if (packet->to & LLI_UDP_PEER) {
         assert(place < udp->peers.count);
-        out->to = &udp->peers.addresses[place];
+        out->to = &udp->peer_addresses[place];
         out->fd = udp->control.fd;
     } else {
         assert(place < LLI_UDP_GROUPS_MAX);
@@ -121,7 +121,7 @@ static unsigned udp_batch(struct lli_udp *udp)
         header->msg_iovlen = udp_pieces(udp, at, train, pieces);
         if (head->to != NULL) {
             header->msg_name = (void *)(uintptr_t)head->to;
-            header->msg_namelen = lli_udp_length(head->to);
+            header->msg_namelen = lli_ip_length(head->to);
         }
         if (train > 1)
             lli_udp_segment_note(header, udp->batch_note[count], (uint16_t)head->size);
@@ -434,6 +434,7 @@ const struct lli_transport lli_transport_udp = {
     .counters = udp_counters,
     .open = lli_udp_open,
     .close = lli_udp_close,
+    .region_end = lli_udp_region_end,
     .join = lli_udp_join,
     .leave = lli_udp_leave,
     .address = lli_udp_address,

@@ -2,7 +2,7 @@
 /*
  * What the files of the UDP transport share.
  *
- *   udp_address.c  hosts and interfaces by name, addresses as packets carry them, the table of peers
+ *   udp_address.c  addresses as packets carry them
  *   udp_socket.c   control operations: which sockets there are and how they are set up
  *   udp_offload.c  whether trains of packets can be sent, and received, as one
  *   udp.c          data operations, and the transport's table
@@ -19,6 +19,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "ip.h"
+#include "peers.h"
 #include "transport.h"
 
 enum {
@@ -30,37 +32,10 @@ enum {
     LLI_UDP_GROUPS_MAX = 256, /* joins to send, and again groups joined to receive */
     LLI_UDP_READY_MAX = 16,   /* sockets learned to be readable by one call */
     LLI_UDP_NOTE_BYTES = 96,  /* of control messages per packet: a time stamp needs 32, a segment size 24 */
-    LLI_UDP_TEXT_MAX = 64,    /* of an address and port in words */
 };
 
 /* Handles of joins are indices into senders or receivers; those of peers have this bit as well. */
 #define LLI_UDP_PEER ((lli_handle)1 << 31)
-
-union lli_udp_address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-};
-
-struct lli_udp_interface {
-    char name[IF_NAMESIZE];
-    int index;
-    uint32_t mtu;
-    unsigned flags;                  /* IFF_... */
-    bool wire;                       /* a switch may follow: neither loopback nor veth */
-    union lli_udp_address address;   /* with port 0 */
-    union lli_udp_address broadcast; /* family 0 if it has none */
-};
-
-/* The addresses that peer() was asked about; a handle is LLI_UDP_PEER | its place in addresses. */
-struct lli_udp_peers {
-    union lli_udp_address *addresses;
-    uint32_t *slots; /* hash table of places, plus 1; 0: empty */
-    uint32_t slot_mask;
-    uint32_t count;
-    uint32_t max;
-    uint64_t seed; /* addresses come from the network: nobody shall know which of them collide */
-};
 
 /* A socket that is received from: the control socket or that of a group. */
 struct lli_udp_receiver {
@@ -73,14 +48,14 @@ struct lli_udp_receiver {
     bool noted;        /* control messages come with its packets */
     uint32_t unchecked;  /* packets since the kernel's count of drops was read */
     uint32_t drops_seen; /* that count */
-    union lli_udp_address group;
-    union lli_udp_address source; /* family 0: any */
+    union lli_ip_address group;
+    union lli_ip_address source; /* family 0: any */
 };
 
 /* A packet to send. */
 struct lli_udp_out {
     const uint8_t *data;
-    const union lli_udp_address *to; /* NULL: the socket is connected */
+    const union lli_ip_address *to; /* NULL: the socket is connected */
     uint32_t size;
     int fd;                          /* -1: the packet is lost */
 };
@@ -126,7 +101,8 @@ struct lli_udp {
     _Alignas(struct cmsghdr) uint8_t batch_note[LLI_UDP_BATCH][CMSG_SPACE(sizeof(uint16_t))];
     int senders[LLI_UDP_GROUPS_MAX];           /* sockets of the joins to send; -1: unused */
 
-    struct lli_udp_peers peers;
+    struct lli_peers peers;             /* a handle is LLI_UDP_PEER | its place */
+    union lli_ip_address *peer_addresses; /* by place */
     struct lli_udp_receiver groups[LLI_UDP_GROUPS_MAX];
     struct epoll_event ready[LLI_UDP_READY_MAX];
     uint32_t ready_count;
@@ -138,7 +114,7 @@ struct lli_udp {
     /* Control operations only. */
     const struct lli_log *log;
     sa_family_t family;
-    struct lli_udp_interface interface;
+    struct lli_ip_interface interface;
     bool merges; /* the kernel merges packets for sockets that ask for it */
     bool warned_receive_buffer;
     bool warned_send_buffer;
@@ -157,30 +133,8 @@ struct lli_udp {
 
 /* ---------------------------------------------------------------------------------------------- udp_address.c */
 
-bool lli_udp_multicast(const union lli_udp_address *address);
-bool lli_udp_same(const union lli_udp_address *a, const union lli_udp_address *b);
-socklen_t lli_udp_length(const union lli_udp_address *address);
-void lli_udp_port_set(union lli_udp_address *address, uint16_t port);
-
-/* "239.192.1.1:5001" or "[ff15::1]:5001", for people. Returns text. */
-const char *lli_udp_text(const union lli_udp_address *address, char text[LLI_UDP_TEXT_MAX]);
-
-/* The address of a host, by number or by name; family AF_UNSPEC takes any. Fails with error, and says what it is for. */
-int lli_udp_resolve(const struct lli_log *log, int error, const char *what, const char *host, sa_family_t family,
-                    union lli_udp_address *address);
-
-/*
- * The interface to reach a group by: the one that wanted names or gives an address of; if that is empty, the one of the
- * route to the group; else the first that is up and does multicast; else the loopback. LLM_EINTERFACE, LLM_ESYSTEM.
- */
-int lli_udp_interface_find(const struct lli_log *log, const char *wanted, const union lli_udp_address *group,
-                           struct lli_udp_interface *interface);
-
 /* Addresses as packets carry them: 4 or 6, the address, the port, both in network order. */
-void lli_udp_pack(const union lli_udp_address *address, struct lli_address *packed);
-
-int lli_udp_peers_init(struct lli_udp_peers *peers, uint32_t max);
-void lli_udp_peers_fini(struct lli_udp_peers *peers);
+void lli_udp_pack(const union lli_ip_address *address, struct lli_address *packed);
 int lli_udp_peer(void *instance, const struct lli_address *packed, lli_handle *handle);
 
 /* ----------------------------------------------------------------------------------------------- udp_socket.c */
@@ -188,6 +142,7 @@ int lli_udp_peer(void *instance, const struct lli_address *packed, lli_handle *h
 int lli_udp_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
 void lli_udp_close(void *instance);
 int lli_udp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle);
+void lli_udp_region_end(void *instance, void *base, size_t size);
 void lli_udp_leave(void *instance, lli_handle handle, enum lli_join_mode mode);
 int lli_udp_address(void *instance, struct lli_address *address);
 int lli_udp_arm(void *instance);

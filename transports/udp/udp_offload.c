@@ -34,7 +34,7 @@ struct offload_test {
 };
 
 /* All hosts of the link for IPv4, of this host for IPv6. */
-static void offload_group(const struct lli_udp *udp, union lli_udp_address *group)
+static void offload_group(const struct lli_udp *udp, union lli_ip_address *group)
 {
     memset(group, 0, sizeof *group);
     group->any.sa_family = udp->family;
@@ -49,18 +49,18 @@ static void offload_group(const struct lli_udp *udp, union lli_udp_address *grou
 static int offload_test_open(const struct lli_udp *udp, struct offload_test *test, const struct llm_options *options)
 {
     struct llm_options own = *options;
-    union lli_udp_address group;
+    union lli_ip_address group;
     socklen_t length = sizeof group;
 
     own.ttl = 0;
     own.loop = 1;
     offload_group(udp, &group);
     test->send = test->receive = -1;
-    if (lli_udp_socket(udp, &test->receive) != 0 || bind(test->receive, &group.any, lli_udp_length(&group)) < 0 ||
+    if (lli_udp_socket(udp, &test->receive) != 0 || bind(test->receive, &group.any, lli_ip_length(&group)) < 0 ||
         getsockname(test->receive, &group.any, &length) < 0 || lli_udp_socket(udp, &test->send) != 0 ||
         lli_udp_sender_set_up(udp, test->send, &own) != 0 ||
-        bind(test->send, &udp->interface.address.any, lli_udp_length(&udp->interface.address)) < 0 ||
-        connect(test->send, &group.any, lli_udp_length(&group)) < 0)
+        bind(test->send, &udp->interface.address.any, lli_ip_length(&udp->interface.address)) < 0 ||
+        connect(test->send, &group.any, lli_ip_length(&group)) < 0)
         return -1;
     for (size_t i = 0; i < sizeof test->sent; i++)
         test->sent[i] = (uint8_t)(i / TEST_PACKET * 7 + i % TEST_PACKET);

@@ -12,9 +12,6 @@
 #include <unistd.h>
 
 enum {
-    IPV4_MTU_MIN = 576,  /* RFC 791: every host takes this */
-    IPV6_MTU_MIN = 1280, /* RFC 8200, section 5 */
-    MTU_DEFAULT_MAX = 9000,
     IPV4_HEADERS = 20 + 8,
     IPV6_HEADERS = 40 + 8,
     CACHE_LINE = 64,
@@ -89,12 +86,12 @@ static int socket_fail(const struct lli_udp *udp, const char *what, const char *
     return lli_fail(udp->log, LLM_ESYSTEM, "udp: %s %s on interface %s: %m", what, value, udp->interface.name);
 }
 
-static int socket_fail_at(const struct lli_udp *udp, const char *what, const union lli_udp_address *address)
+static int socket_fail_at(const struct lli_udp *udp, const char *what, const union lli_ip_address *address)
 {
-    char text[LLI_UDP_TEXT_MAX];
+    char text[LLI_IP_TEXT_MAX];
     const int number = errno;
 
-    lli_udp_text(address, text);
+    lli_ip_text(address, text);
     errno = number;
     return socket_fail(udp, what, text);
 }
@@ -184,9 +181,9 @@ int lli_udp_socket(const struct lli_udp *udp, int *fd)
     return *fd >= 0 ? 0 : socket_fail(udp, "socket", udp->family == AF_INET ? "AF_INET" : "AF_INET6");
 }
 
-static int socket_bind(const struct lli_udp *udp, int fd, const union lli_udp_address *address)
+static int socket_bind(const struct lli_udp *udp, int fd, const union lli_ip_address *address)
 {
-    return bind(fd, &address->any, lli_udp_length(address)) == 0 ? 0 : socket_fail_at(udp, "bind to", address);
+    return bind(fd, &address->any, lli_ip_length(address)) == 0 ? 0 : socket_fail_at(udp, "bind to", address);
 }
 
 /* A fragment lost loses the packet, and fragments take the slow path of receivers: packets go whole or not at all. */
@@ -233,21 +230,9 @@ static int control_open(struct lli_udp *udp, const struct llm_options *options)
     return 0;
 }
 
-/* The payload that one packet may have. */
-static int mtu_choose(const struct lli_udp *udp, const struct llm_options *options, uint32_t *payload)
+static uint32_t headers_size(const struct lli_udp *udp)
 {
-    const bool v4 = udp->family == AF_INET;
-    const uint32_t least = v4 ? IPV4_MTU_MIN : IPV6_MTU_MIN;
-    const uint32_t most = udp->interface.mtu < UINT16_MAX ? udp->interface.mtu : UINT16_MAX;
-    uint32_t mtu = options->mtu;
-
-    if (mtu == 0)
-        mtu = most < MTU_DEFAULT_MAX ? most : MTU_DEFAULT_MAX;
-    else if (mtu < least || mtu > most)
-        return lli_fail(udp->log, LLM_EOPTION, "udp: mtu=%u is not in %u to %u, which interface %s can carry", mtu, least,
-                        most, udp->interface.name);
-    *payload = mtu - (v4 ? IPV4_HEADERS : IPV6_HEADERS);
-    return 0;
+    return udp->family == AF_INET ? IPV4_HEADERS : IPV6_HEADERS;
 }
 
 /*
@@ -256,11 +241,10 @@ static int mtu_choose(const struct lli_udp *udp, const struct llm_options *optio
  */
 static int buffers_open(struct lli_udp *udp)
 {
-    const uint32_t headers = udp->family == AF_INET ? IPV4_HEADERS : IPV6_HEADERS;
     const uint32_t largest = udp->interface.mtu < UINT16_MAX ? udp->interface.mtu : UINT16_MAX;
     size_t lines;
 
-    udp->packet_bytes = largest - headers;
+    udp->packet_bytes = largest - headers_size(udp);
     udp->buffer_bytes = udp->merges ? UINT16_MAX : udp->packet_bytes;
     /* An odd number of cache lines: with a power of two all headers would share a few sets of the cache. */
     lines = (udp->buffer_bytes + CACHE_LINE) / CACHE_LINE | 1;
@@ -295,32 +279,25 @@ static void instance_init(struct lli_udp *udp, const struct lli_log *log)
     }
 }
 
-static int group_resolve(const struct lli_udp *udp, const char *host, union lli_udp_address *address)
-{
-    const int status = lli_udp_resolve(udp->log, LLM_EGROUP, "group", host, udp->family, address);
-
-    if (status == 0 && !lli_udp_multicast(address))
-        return lli_fail(udp->log, LLM_EGROUP,
-                        "udp: group '%s' is not multicast: take one of 239.0.0.0/8, 232.0.0.0/8 or ff00::/8", host);
-    return status;
-}
-
 static int instance_set_up(struct lli_udp *udp, const struct lli_transport_config *config)
 {
     const struct llm_options *options = config->options;
-    union lli_udp_address group;
+    union lli_ip_address group;
+    uint32_t mtu;
     int status;
 
-    if ((status = group_resolve(udp, config->host, &group)) != 0)
+    if ((status = lli_ip_group_resolve(udp->log, "udp", config->host, AF_UNSPEC, &group)) != 0)
         return status;
     udp->family = group.any.sa_family;
-    if ((status = lli_udp_interface_find(udp->log, options->interface, &group, &udp->interface)) != 0 ||
-        (status = mtu_choose(udp, options, &udp->payload_max)) != 0)
+    if ((status = lli_ip_interface_find(udp->log, "udp", options->interface, &group, &udp->interface)) != 0 ||
+        (status = lli_ip_mtu_choose(udp->log, "udp", &udp->interface, options->mtu, &mtu)) != 0)
         return status;
+    udp->payload_max = mtu - headers_size(udp);
     lli_udp_offload_probe(udp, options);
     if ((status = buffers_open(udp)) != 0)
         return status;
-    if (lli_udp_peers_init(&udp->peers, options->receivers_max + options->sessions_max) != 0)
+    udp->peer_addresses = calloc(options->receivers_max + options->sessions_max, sizeof *udp->peer_addresses);
+    if (lli_peers_init(&udp->peers, options->receivers_max + options->sessions_max) != 0 || udp->peer_addresses == NULL)
         return lli_fail(udp->log, LLM_ENOMEM, "udp: no memory for the addresses of receivers_max=%u",
                         options->receivers_max);
     udp->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -359,7 +336,9 @@ void lli_udp_close(void *instance)
     }
     socket_close(&udp->control.fd);
     socket_close(&udp->epoll);
-    lli_udp_peers_fini(&udp->peers);
+    lli_peers_fini(&udp->peers);
+    free(udp->peer_addresses);
+    udp->peer_addresses = NULL;
     free(udp->buffers);
     udp->buffers = NULL;
 }
@@ -382,7 +361,7 @@ int lli_udp_sender_set_up(const struct lli_udp *udp, int fd, const struct llm_op
 }
 
 /* Every join to send has a socket of its own, as ttl and loop are the channel's. */
-static int sender_open(struct lli_udp *udp, const union lli_udp_address *group, const struct llm_options *options, int *fd)
+static int sender_open(struct lli_udp *udp, const union lli_ip_address *group, const struct llm_options *options, int *fd)
 {
     int status = lli_udp_socket(udp, fd);
 
@@ -392,14 +371,14 @@ static int sender_open(struct lli_udp *udp, const union lli_udp_address *group, 
         socket_send_buffer(udp, *fd, options);
     if (status == 0)
         status = socket_bind(udp, *fd, &udp->interface.address);
-    if (status == 0 && connect(*fd, &group->any, lli_udp_length(group)) < 0)
+    if (status == 0 && connect(*fd, &group->any, lli_ip_length(group)) < 0)
         status = socket_fail_at(udp, "connect to", group);
     if (status != 0)
         socket_close(fd);
     return status;
 }
 
-static int join_send(struct lli_udp *udp, const union lli_udp_address *group, const struct llm_options *options,
+static int join_send(struct lli_udp *udp, const union lli_ip_address *group, const struct llm_options *options,
                      lli_handle *handle)
 {
     int status;
@@ -479,21 +458,21 @@ static int receiver_open(struct lli_udp *udp, struct lli_udp_receiver *receiver,
     return status;
 }
 
-static int join_receive(struct lli_udp *udp, const union lli_udp_address *group, const struct llm_options *options,
+static int join_receive(struct lli_udp *udp, const union lli_ip_address *group, const struct llm_options *options,
                         lli_handle *handle)
 {
     struct lli_udp_receiver *unused = NULL;
-    union lli_udp_address source = {0};
+    union lli_ip_address source = {0};
     int status = 0;
 
     if (options->source[0] != '\0')
-        status = lli_udp_resolve(udp->log, LLM_EOPTION, "source", options->source, udp->family, &source);
+        status = lli_ip_resolve(udp->log, "udp", LLM_EOPTION, "source", options->source, udp->family, &source);
     for (uint32_t i = 0; i < LLI_UDP_GROUPS_MAX && status == 0; i++) {
         struct lli_udp_receiver *receiver = &udp->groups[i];
 
         if (receiver->fd < 0) {
             unused = unused == NULL ? receiver : unused;
-        } else if (lli_udp_same(&receiver->group, group) && lli_udp_same(&receiver->source, &source)) {
+        } else if (lli_ip_same(&receiver->group, group) && lli_ip_same(&receiver->source, &source)) {
             status = socket_stamps(udp, receiver, options);
             receiver->users += status == 0;
             *handle = receiver->handle;
@@ -519,19 +498,38 @@ static int join_receive(struct lli_udp *udp, const union lli_udp_address *group,
 int lli_udp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
 {
     struct lli_udp *udp = instance;
-    union lli_udp_address address;
-    int status = group_resolve(udp, group->host, &address);
+    union lli_ip_address address;
+    int status = lli_ip_group_resolve(udp->log, "udp", group->host, udp->family, &address);
 
     if (status != 0)
         return status;
     if (group->port == 0)
         return lli_fail(udp->log, LLM_EGROUP, "udp: group '%s' has port 0: take one of 1 to 65535", group->host);
-    lli_udp_port_set(&address, group->port);
+    lli_ip_port_set(&address, group->port);
     if (udp->family == AF_INET6)
         address.v6.sin6_scope_id = (uint32_t)udp->interface.index;
     if (mode == LLI_JOIN_SEND)
         return join_send(udp, &address, group->options, handle);
     return join_receive(udp, &address, group->options, handle);
+}
+
+/* What was stuck behind lost packets can go on, and arm() must look at the socket of the packet that is next. */
+static void queue_skip_lost(struct lli_udp *udp)
+{
+    while (udp->done != udp->taken && udp->out[udp->done % LLI_UDP_POST_MAX].fd < 0) {
+        udp->done++;
+        udp->send_errors++;
+    }
+}
+
+void lli_udp_region_end(void *instance, void *base, size_t size)
+{
+    struct lli_udp *udp = instance;
+
+    for (uint64_t i = udp->done; i != udp->taken; i++)
+        if ((uintptr_t)udp->out[i % LLI_UDP_POST_MAX].data - (uintptr_t)base < size)
+            udp->out[i % LLI_UDP_POST_MAX].fd = -1;
+    queue_skip_lost(udp);
 }
 
 static void leave_send(struct lli_udp *udp, lli_handle handle)
@@ -544,11 +542,7 @@ static void leave_send(struct lli_udp *udp, lli_handle handle)
     if (udp->watched_fd == fd)
         udp->watched_fd = -1;
     socket_close(&udp->senders[handle]);
-    /* What was stuck behind its packets can go on, and arm() must look at the socket of the packet that is next. */
-    while (udp->done != udp->taken && udp->out[udp->done % LLI_UDP_POST_MAX].fd < 0) {
-        udp->done++;
-        udp->send_errors++;
-    }
+    queue_skip_lost(udp);
 }
 
 static void leave_receive(struct lli_udp *udp, lli_handle handle)

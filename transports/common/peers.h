@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The addresses that a transport was asked to reach: each has a place, counted from 0, for as long as the table exists. */
+#ifndef LLI_PEERS_H
+#define LLI_PEERS_H
+
+#include "transport.h"
+
+struct lli_peers {
+    struct lli_address *addresses; /* by place */
+    uint32_t *slots;               /* hash table of places, plus 1; 0: empty */
+    uint32_t slot_mask;
+    uint32_t count;
+    uint32_t max;
+    uint64_t seed; /* addresses come from the network: nobody shall know which of them collide */
+};
+
+/* LLM_ENOMEM; fini() is due in any case. */
+int lli_peers_init(struct lli_peers *peers, uint32_t max);
+void lli_peers_fini(struct lli_peers *peers);
+
+/* The place of an address; one that is new gets the next, which is peers->count before. LLM_ELIMIT: no place is left. */
+int lli_peers_place(struct lli_peers *peers, const struct lli_address *address, uint32_t *place);
+
+#endif
