@@ -7,11 +7,15 @@
 
 extern const struct lli_transport lli_transport_udp;
 extern const struct lli_transport lli_transport_loop;
+extern const struct lli_transport lli_transport_roce;
 extern const struct lli_transport lli_transport_impair;
 
 static const struct lli_transport *const registry[] = {
     &lli_transport_udp,
     &lli_transport_loop,
+#ifdef LLI_WITH_ROCE
+    &lli_transport_roce,
+#endif
 };
 
 static const struct lli_transport *registry_plain(const char *scheme)

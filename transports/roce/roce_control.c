@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Open, close and waiting. */
+#define _GNU_SOURCE
+#include "roce.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* ----------------------------------------------------------------------------------------------------- open */
+
+/* librdmacm finds the device by the interface's address. */
+static int id_open(struct lli_roce *roce, struct rdma_cm_id **id)
+{
+    if (rdma_create_id(roce->events, id, roce, RDMA_PS_UDP) != 0)
+        return lli_roce_fail(roce, "an RDMA identifier");
+    return rdma_bind_addr(*id, &roce->interface.address.any) == 0 ? 0 : lli_roce_fail(roce, "an RDMA device");
+}
+
+static int ids_open(struct lli_roce *roce)
+{
+    int status;
+
+    roce->events = rdma_create_event_channel();
+    if (roce->events == NULL)
+        return lli_roce_fail(roce, "librdmacm");
+    status = id_open(roce, &roce->send_id);
+    return status != 0 ? status : id_open(roce, &roce->receive_id);
+}
+
+static int peers_open(struct lli_roce *roce, const struct llm_options *options)
+{
+    const uint32_t max = options->receivers_max + options->sessions_max;
+
+    roce->peer_routes = calloc(max, sizeof *roce->peer_routes);
+    if (lli_peers_init(&roce->peers, max) == 0 && roce->peer_routes != NULL)
+        return 0;
+    return lli_fail(roce->log, LLM_ENOMEM, "roce: no memory for the addresses of receivers_max=%u", options->receivers_max);
+}
+
+static int instance_set_up(struct lli_roce *roce, const struct lli_transport_config *config)
+{
+    const struct llm_options *options = config->options;
+    struct ibv_device_attr limits;
+    union lli_ip_address group;
+    int status;
+
+    if ((status = lli_ip_group_resolve(roce->log, "roce", config->host, AF_UNSPEC, &group)) != 0)
+        return status;
+    roce->v4 = group.any.sa_family == AF_INET;
+    if ((status = lli_ip_interface_find(roce->log, "roce", options->interface, &group, &roce->interface)) != 0)
+        return status;
+    roce->own = lli_roce_gid_of(&roce->interface.address);
+    roce->control.wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (roce->control.wake < 0)
+        return lli_roce_fail(roce, "an event descriptor");
+    if ((status = ids_open(roce)) != 0 || (status = lli_roce_device_check(roce, options, &limits)) != 0 ||
+        (status = peers_open(roce, options)) != 0 || (status = lli_roce_queues_open(roce, options, &limits)) != 0)
+        return status;
+    return lli_roce_control_start(roce);
+}
+
+int lli_roce_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps)
+{
+    struct lli_roce *roce = instance;
+    int status;
+
+    roce->log = config->log;
+    roce->control.wake = -1;
+    pthread_mutex_init(&roce->control.mutex, NULL);
+    pthread_mutex_init(&roce->control.calls, NULL);
+    pthread_cond_init(&roce->control.changed, NULL);
+    status = instance_set_up(roce, config);
+    if (status != 0) {
+        lli_roce_close(roce);
+        return status;
+    }
+    *caps = (struct lli_caps){
+        .payload_max = roce->payload_max,
+        .post_max = (uint32_t)lli_min(LLI_ROCE_POST_MAX, (roce->send_mask + 1) / 2),
+        .train_max = 1,
+        .align = 64,
+        .flags = LLI_CAP_UNICAST,
+        .numa_node = roce->numa_node,
+    };
+    return 0;
+}
+
+void lli_roce_close(void *instance)
+{
+    struct lli_roce *roce = instance;
+
+    lli_roce_control_stop(roce);
+    lli_roce_queues_close(roce);
+    if (roce->channel != NULL)
+        ibv_destroy_comp_channel(roce->channel);
+    if (roce->send_id != NULL)
+        rdma_destroy_id(roce->send_id);
+    if (roce->receive_id != NULL)
+        rdma_destroy_id(roce->receive_id);
+    if (roce->events != NULL)
+        rdma_destroy_event_channel(roce->events);
+    if (roce->control.wake >= 0)
+        close(roce->control.wake);
+    pthread_mutex_destroy(&roce->control.mutex);
+    pthread_mutex_destroy(&roce->control.calls);
+    pthread_cond_destroy(&roce->control.changed);
+    lli_memory_unmap(&roce->buffers_memory);
+    lli_peers_fini(&roce->peers);
+    free(roce->peer_routes);
+    free(roce->sends);
+    free(roce->send_pieces);
+    free(roce->send_kinds);
+    free(roce->send_to);
+    free(roce->receives);
+    free(roce->receive_pieces);
+    free(roce->returned);
+    memset(roce, 0, sizeof *roce);
+}
+
+/* -------------------------------------------------------------------------------------------------- waiting */
+
+int lli_roce_arm(void *instance)
+{
+    struct lli_roce *roce = instance;
+    struct ibv_cq *fired;
+    void *context;
+
+    if (lli_roce_is_gone(roce))
+        return roce->channel->fd;
+    while (ibv_get_cq_event(roce->channel, &fired, &context) == 0) {
+        ibv_ack_cq_events(fired, 1);
+        if (fired == roce->receive_cq)
+            roce->receive_armed = false;
+        else
+            roce->send_armed = false;
+    }
+    if (!roce->receive_armed)
+        roce->receive_armed = ibv_req_notify_cq(roce->receive_cq, 0) == 0;
+    if (!roce->send_armed && roce->done != roce->posted)
+        roce->send_armed = ibv_req_notify_cq(roce->send_cq, 0) == 0;
+    return roce->channel->fd;
+}

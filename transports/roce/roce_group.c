@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Groups: joins, leaves, and finding the group of a packet.
+ *
+ * The device knows a group by its address alone, so a membership serves all ports. The control thread tells what became of a
+ * join; whoever asked for it waits.
+ */
+#define _GNU_SOURCE
+#include "roce.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "clock.h"
+
+#define JOIN_SECONDS 5
+#define REJOIN_NS ((lli_ns)1000000000)
+
+/* ---------------------------------------------------------------------------------------------- memberships */
+
+static int member_ask(struct lli_roce_member *member, bool to_send)
+{
+    struct rdma_cm_join_mc_attr_ex wanted = {
+        .comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+        .join_flags = to_send ? RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER : RDMA_MC_JOIN_FLAG_FULLMEMBER,
+        .addr = &member->address.any,
+    };
+
+    return rdma_join_multicast_ex(member->id, &wanted, member);
+}
+
+/* Waits for the control thread's word; true once the group is joined. */
+static bool member_wait(struct lli_roce *roce, struct lli_roce_member *member)
+{
+    struct timespec until;
+    enum lli_roce_membership state;
+
+    timespec_get(&until, TIME_UTC);
+    until.tv_sec += JOIN_SECONDS;
+    pthread_mutex_lock(&roce->control.mutex);
+    while (member->state == LLI_ROCE_JOINING && !atomic_load(&roce->gone))
+        if (pthread_cond_timedwait(&roce->control.changed, &roce->control.mutex, &until) != 0)
+            break;
+    state = member->state;
+    pthread_mutex_unlock(&roce->control.mutex);
+    return state == LLI_ROCE_JOINED;
+}
+
+static void member_state_set(struct lli_roce *roce, struct lli_roce_member *member, enum lli_roce_membership state)
+{
+    pthread_mutex_lock(&roce->control.mutex);
+    member->state = state;
+    pthread_mutex_unlock(&roce->control.mutex);
+}
+
+static enum lli_roce_membership member_state(struct lli_roce *roce, const struct lli_roce_member *member)
+{
+    enum lli_roce_membership state;
+
+    pthread_mutex_lock(&roce->control.mutex);
+    state = member->state;
+    pthread_mutex_unlock(&roce->control.mutex);
+    return state;
+}
+
+static int member_refused(const struct lli_roce *roce, const struct lli_roce_member *member)
+{
+    char text[LLI_IP_TEXT_MAX];
+
+    lli_ip_text(&member->address, text);
+    if (member->state == LLI_ROCE_JOINING)
+        return lli_fail(roce->log, LLM_EGROUP, "roce: device %s did not join group %s in %d s; see whether interface %s is up and "
+                        "'rdma link' shows it ACTIVE", roce->device, text, JOIN_SECONDS, roce->interface.name);
+    return lli_fail(roce->log, LLM_EGROUP, "roce: device %s cannot join group %s: %s; each device has a limit of groups, "
+                    "'ibv_devinfo -v' shows max_mcast_grp", roce->device, text, strerror(member->status));
+}
+
+/* Takes a free membership and joins. On failure it is free again. */
+static int member_new(struct lli_roce *roce, struct lli_roce_member *member, const union lli_ip_address *address, bool to_send)
+{
+    int status;
+
+    *member = (struct lli_roce_member){.id = to_send ? roce->send_id : roce->receive_id, .address = *address, .users = 1};
+    lli_ip_port_set(&member->address, 0);
+    member_state_set(roce, member, LLI_ROCE_JOINING);
+    pthread_mutex_lock(&roce->control.calls);
+    if (member_ask(member, to_send) != 0) {
+        status = lli_roce_fail(roce, "join of a group");
+    } else if (!member_wait(roce, member)) {
+        status = member_refused(roce, member);
+        rdma_leave_multicast(member->id, &member->address.any);
+    } else {
+        status = lli_roce_route_check(roce, &member->route);
+        if (status != 0)
+            rdma_leave_multicast(member->id, &member->address.any);
+    }
+    pthread_mutex_unlock(&roce->control.calls);
+    if (status != 0)
+        member_state_set(roce, member, LLI_ROCE_FREE);
+    return status;
+}
+
+/* The membership of a group, shared or new. */
+static int member_find(struct lli_roce *roce, const union lli_ip_address *group, bool to_send, struct lli_roce_member **found)
+{
+    struct lli_roce_member *members = roce->members[to_send ? 0 : 1];
+    union lli_ip_address address = *group;
+    struct lli_roce_member *unused = NULL;
+
+    lli_ip_port_set(&address, 0);
+    for (uint32_t i = 0; i < LLI_ROCE_GROUPS_MAX; i++) {
+        if (members[i].users == 0) {
+            unused = unused == NULL ? &members[i] : unused;
+        } else if (lli_ip_same(&members[i].address, &address)) {
+            members[i].users++;
+            *found = &members[i];
+            return 0;
+        }
+    }
+    if (unused == NULL)
+        return lli_fail(roce->log, LLM_ELIMIT, "roce: more than %d groups on interface %s; use a second context",
+                        LLI_ROCE_GROUPS_MAX, roce->interface.name);
+    *found = unused;
+    const int status = member_new(roce, unused, &address, to_send);
+    if (status != 0)
+        unused->users = 0;
+    return status;
+}
+
+static void member_leave(struct lli_roce *roce, struct lli_roce_member *member)
+{
+    if (--member->users > 0)
+        return;
+    /* The control thread may be joining it again just now. */
+    pthread_mutex_lock(&roce->control.calls);
+    member_state_set(roce, member, LLI_ROCE_FREE);
+    if (!lli_roce_is_gone(roce))
+        rdma_leave_multicast(member->id, &member->address.any);
+    pthread_mutex_unlock(&roce->control.calls);
+}
+
+void lli_roce_leave_all(struct lli_roce *roce)
+{
+    pthread_mutex_lock(&roce->control.calls);
+    for (uint32_t i = 0; i < 2 * LLI_ROCE_GROUPS_MAX; i++) {
+        struct lli_roce_member *member = &roce->members[i / LLI_ROCE_GROUPS_MAX][i % LLI_ROCE_GROUPS_MAX];
+
+        if (member_state(roce, member) != LLI_ROCE_FREE)
+            rdma_leave_multicast(member->id, &member->address.any);
+        member_state_set(roce, member, LLI_ROCE_FREE);
+    }
+    pthread_mutex_unlock(&roce->control.calls);
+}
+
+static void member_ask_again(struct lli_roce *roce, struct lli_roce_member *member, bool to_send, lli_ns now)
+{
+    rdma_leave_multicast(member->id, &member->address.any);
+    member->retry_at = now + REJOIN_NS;
+    member_state_set(roce, member, LLI_ROCE_JOINING);
+    if (member_ask(member, to_send) != 0)
+        member_state_set(roce, member, LLI_ROCE_LOST);
+}
+
+lli_ns lli_roce_rejoin(struct lli_roce *roce, lli_ns now)
+{
+    lli_ns next = LLI_NEVER;
+
+    if (atomic_load(&roce->groups_lost) == 0)
+        return next;
+    for (uint32_t i = 0; i < 2 * LLI_ROCE_GROUPS_MAX; i++) {
+        const bool to_send = i < LLI_ROCE_GROUPS_MAX;
+        struct lli_roce_member *member = &roce->members[to_send ? 0 : 1][i % LLI_ROCE_GROUPS_MAX];
+
+        if (member_state(roce, member) != LLI_ROCE_LOST)
+            continue;
+        if (now >= member->retry_at && pthread_mutex_trylock(&roce->control.calls) == 0) {
+            /* Only this thread makes a membership lost, and nobody ends one without the lock. */
+            if (member_state(roce, member) == LLI_ROCE_LOST)
+                member_ask_again(roce, member, to_send, now);
+            pthread_mutex_unlock(&roce->control.calls);
+        }
+        next = lli_min(next, lli_max(member->retry_at, now + REJOIN_NS / 10));
+    }
+    return next;
+}
+
+/* -------------------------------------------------------------------------------------------------- to send */
+
+/* How packets of a channel get to its group. Making the handle is a call to the kernel, and here it may take its time. */
+static int sender_route(struct lli_roce *roce, struct lli_roce_sender *sender, const struct lli_group *group)
+{
+    struct ibv_ah_attr route = sender->member->route;
+
+    route.grh.hop_limit = (uint8_t)group->options->ttl;
+    route.grh.traffic_class = 0;
+    sender->handle = ibv_create_ah(roce->domain, &route);
+    if (sender->handle == NULL)
+        return lli_roce_fail(roce, "an address handle");
+    sender->qp_number = sender->member->qp_number;
+    sender->qkey = sender->member->qkey;
+    sender->note = htonl(LLI_ROCE_MARK | (group->options->loop ? 0 : LLI_ROCE_NO_LOOP) | group->port);
+    return 0;
+}
+
+static int join_send(struct lli_roce *roce, const union lli_ip_address *address, const struct lli_group *group,
+                     lli_handle *handle)
+{
+    for (uint32_t i = 0; i < LLI_ROCE_GROUPS_MAX; i++) {
+        struct lli_roce_sender *sender = &roce->senders[i];
+        struct lli_roce_member *member;
+        int status;
+
+        if (sender->member != NULL)
+            continue;
+        if ((status = member_find(roce, address, true, &member)) != 0)
+            return status;
+        sender->member = member;
+        if ((status = sender_route(roce, sender, group)) != 0) {
+            member_leave(roce, member);
+            sender->member = NULL;
+        }
+        *handle = i;
+        return status;
+    }
+    return lli_fail(roce->log, LLM_ELIMIT, "roce: more than %d joins to send on interface %s; use a second context",
+                    LLI_ROCE_GROUPS_MAX, roce->interface.name);
+}
+
+static void leave_send(struct lli_roce *roce, lli_handle handle)
+{
+    struct lli_roce_sender *sender = &roce->senders[handle];
+
+    for (uint64_t number = roce->posted; number != roce->taken; number++)
+        if (roce->send_to[number & roce->send_mask] == handle)
+            roce->send_kinds[number & roce->send_mask] = LLI_ROCE_OUT_LOST;
+    /* Whatever uses the handle is waited for. */
+    lli_roce_drain(roce);
+    if (!lli_roce_is_gone(roce)) {
+        ibv_destroy_ah(sender->handle);
+        sender->handle = NULL;
+    }
+    member_leave(roce, sender->member);
+    sender->member = NULL;
+}
+
+/* ----------------------------------------------------------------------------------------------- to receive */
+
+static void buckets_fill(struct lli_roce *roce)
+{
+    memset(roce->buckets, 0, sizeof roce->buckets);
+    for (uint32_t i = 0; i < LLI_ROCE_GROUPS_MAX; i++) {
+        const struct lli_roce_receiver *receiver = &roce->receivers[i];
+        uint32_t at = lli_roce_bucket(&receiver->group, receiver->port);
+
+        if (receiver->member == NULL)
+            continue;
+        while (roce->buckets[at] != 0)
+            at = (at + 1) % LLI_ROCE_BUCKETS;
+        roce->buckets[at] = (uint16_t)(i + 1);
+    }
+}
+
+static int source_find(const struct lli_roce *roce, const struct llm_options *options, struct lli_roce_gid *source)
+{
+    union lli_ip_address address;
+    int status = 0;
+
+    *source = (struct lli_roce_gid){0};
+    if (options->source[0] == '\0')
+        return 0;
+    status = lli_ip_resolve(roce->log, "roce", LLM_EOPTION, "source", options->source, roce->v4 ? AF_INET : AF_INET6, &address);
+    if (status == 0)
+        *source = lli_roce_gid_of(&address);
+    return status;
+}
+
+static bool gid_same(const struct lli_roce_gid *a, const struct lli_roce_gid *b)
+{
+    return a->high == b->high && a->low == b->low;
+}
+
+static int join_receive(struct lli_roce *roce, const union lli_ip_address *address, const struct lli_group *group,
+                        lli_handle *handle)
+{
+    struct lli_roce_receiver *unused = NULL;
+    struct lli_roce_receiver wanted = {.users = 1, .port = group->port, .group = lli_roce_gid_of(address)};
+    int status = source_find(roce, group->options, &wanted.source);
+
+    for (uint32_t i = 0; i < LLI_ROCE_GROUPS_MAX && status == 0; i++) {
+        struct lli_roce_receiver *receiver = &roce->receivers[i];
+
+        if (receiver->member == NULL) {
+            unused = unused == NULL ? receiver : unused;
+        } else if (receiver->port == wanted.port && gid_same(&receiver->group, &wanted.group)) {
+            if (!gid_same(&receiver->source, &wanted.source))
+                return lli_fail(roce->log, LLM_EOPTION, "roce: source=%s: group '%s' port %u is joined with another source "
+                                "already; use a second context", group->options->source, group->host, group->port);
+            receiver->users++;
+            *handle = i;
+            return 0;
+        }
+    }
+    if (status == 0 && unused == NULL)
+        status = lli_fail(roce->log, LLM_ELIMIT, "roce: more than %d groups on interface %s; use a second context",
+                          LLI_ROCE_GROUPS_MAX, roce->interface.name);
+    if (status != 0 || (status = member_find(roce, address, false, &wanted.member)) != 0)
+        return status;
+    *unused = wanted;
+    *handle = (lli_handle)(unused - roce->receivers);
+    buckets_fill(roce);
+    return 0;
+}
+
+static void leave_receive(struct lli_roce *roce, lli_handle handle)
+{
+    struct lli_roce_receiver *receiver = &roce->receivers[handle];
+    struct lli_roce_member *member = receiver->member;
+
+    if (--receiver->users > 0)
+        return;
+    *receiver = (struct lli_roce_receiver){0};
+    buckets_fill(roce);
+    member_leave(roce, member);
+}
+
+/* ---------------------------------------------------------------------------------------------- join, leave */
+
+int lli_roce_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
+{
+    struct lli_roce *roce = instance;
+    union lli_ip_address address;
+    int status;
+
+    if (lli_roce_is_gone(roce))
+        return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s is gone; close the channels on it and open them again",
+                        roce->device);
+    status = lli_ip_group_resolve(roce->log, "roce", group->host, roce->v4 ? AF_INET : AF_INET6, &address);
+    if (status != 0)
+        return status;
+    if (group->port == 0)
+        return lli_fail(roce->log, LLM_EGROUP, "roce: group '%s' has port 0: take one of 1 to 65535", group->host);
+    if (!roce->v4)
+        address.v6.sin6_scope_id = (uint32_t)roce->interface.index;
+    return mode == LLI_JOIN_SEND ? join_send(roce, &address, group, handle) : join_receive(roce, &address, group, handle);
+}
+
+void lli_roce_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
+{
+    if (mode == LLI_JOIN_SEND)
+        leave_send(instance, handle);
+    else
+        leave_receive(instance, handle);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses of other instances and the address handles to reach them.
+ *
+ * Making a handle is a call to the kernel that resolves the neighbour, for up to a second: the control thread does it. Until
+ * then the caller is told to try again.
+ */
+#include "roce.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "clock.h"
+
+/* As packets carry it: a tag, the GID, the number of the queue pair, its key, in network order. */
+enum {
+    PACKED_TAG = 'r',
+    PACKED_GID = 1,
+    PACKED_QP = PACKED_GID + 16,
+    PACKED_QKEY = PACKED_QP + 4,
+    PACKED_BYTES = PACKED_QKEY + 4,
+    QP_MAX = 0xfffffe, /* the next one means multicast */
+};
+
+#define QKEY_PRIVILEGED ((uint32_t)1 << 31)
+#define RETRY_NS ((lli_ns)1000000000)
+
+static void pack_u32(uint8_t *to, uint32_t value)
+{
+    value = htonl(value);
+    memcpy(to, &value, sizeof value);
+}
+
+static uint32_t unpack_u32(const uint8_t *from)
+{
+    uint32_t value;
+
+    memcpy(&value, from, sizeof value);
+    return ntohl(value);
+}
+
+int lli_roce_address(void *instance, struct lli_address *address)
+{
+    const struct lli_roce *roce = instance;
+
+    if (atomic_load(&roce->gone))
+        return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s is gone; close the channels on it and open them again",
+                        roce->device);
+    memset(address, 0, sizeof *address);
+    address->size = PACKED_BYTES;
+    address->bytes[0] = PACKED_TAG;
+    memcpy(address->bytes + PACKED_GID, roce->gid.raw, sizeof roce->gid.raw);
+    pack_u32(address->bytes + PACKED_QP, roce->receive_qp->qp_num);
+    pack_u32(address->bytes + PACKED_QKEY, RDMA_UDP_QKEY);
+    return 0;
+}
+
+/* Whether a GID is that of one host on our interface's network. */
+static bool peer_gid_acceptable(const struct lli_roce *roce, const uint8_t *gid)
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    union lli_ip_address address = {.any.sa_family = roce->v4 ? AF_INET : AF_INET6};
+
+    if ((memcmp(gid, mapped, sizeof mapped) == 0) != roce->v4)
+        return false;
+    if (roce->v4)
+        memcpy(&address.v4.sin_addr, gid + 12, 4);
+    else
+        memcpy(&address.v6.sin6_addr, gid, 16);
+    return lli_ip_is_host(&roce->interface, &address);
+}
+
+static bool peer_unpack(const struct lli_roce *roce, const struct lli_address *packed, struct lli_roce_peer *peer)
+{
+    if (packed->size != PACKED_BYTES || packed->bytes[0] != PACKED_TAG)
+        return false;
+    memcpy(peer->gid.raw, packed->bytes + PACKED_GID, sizeof peer->gid.raw);
+    peer->qp_number = unpack_u32(packed->bytes + PACKED_QP);
+    peer->qkey = unpack_u32(packed->bytes + PACKED_QKEY);
+    return peer->qp_number > 1 && peer->qp_number <= QP_MAX && (peer->qkey & QKEY_PRIVILEGED) == 0 &&
+           peer_gid_acceptable(roce, peer->gid.raw);
+}
+
+int lli_roce_peer(void *instance, const struct lli_address *packed, lli_handle *handle)
+{
+    struct lli_roce *roce = instance;
+    struct lli_roce_peer wanted = {.state = LLI_ROCE_PEER_NEW};
+    struct lli_roce_peer *peer;
+    uint32_t place;
+    int state, status;
+
+    if (!peer_unpack(roce, packed, &wanted))
+        return LLM_EINVAL;
+    if ((status = lli_peers_place(&roce->peers, packed, &place)) != 0)
+        return status;
+    peer = &roce->peer_routes[place];
+    state = atomic_load_explicit(&peer->state, memory_order_acquire);
+    if (state == LLI_ROCE_PEER_READY) {
+        *handle = LLI_ROCE_PEER | place;
+        return 0;
+    }
+    if (state == LLI_ROCE_PEER_WANTED || (state == LLI_ROCE_PEER_FAILED && lli_clock_ns() < peer->retry_at))
+        return LLM_EAGAIN;
+    peer->gid = wanted.gid;
+    peer->qp_number = wanted.qp_number;
+    peer->qkey = wanted.qkey;
+    atomic_store_explicit(&peer->state, LLI_ROCE_PEER_WANTED, memory_order_release);
+    lli_roce_control_wake(roce);
+    return LLM_EAGAIN;
+}
+
+static struct ibv_ah *peer_handle(struct lli_roce *roce, const struct lli_roce_peer *peer)
+{
+    struct ibv_ah_attr route = {
+        .is_global = 1,
+        .port_num = roce->port,
+        .grh = {.dgid = peer->gid, .sgid_index = roce->gid_index, .hop_limit = 64},
+    };
+
+    return ibv_create_ah(roce->domain, &route);
+}
+
+void lli_roce_peers_resolve(struct lli_roce *roce)
+{
+    for (uint32_t place = 0; place < roce->peers.max; place++) {
+        struct lli_roce_peer *peer = &roce->peer_routes[place];
+
+        if (atomic_load_explicit(&peer->state, memory_order_acquire) != LLI_ROCE_PEER_WANTED)
+            continue;
+        peer->handle = peer_handle(roce, peer);
+        peer->retry_at = lli_clock_ns() + RETRY_NS;
+        if (peer->handle == NULL)
+            atomic_fetch_add(&roce->peer_errors, 1);
+        atomic_store_explicit(&peer->state, peer->handle != NULL ? LLI_ROCE_PEER_READY : LLI_ROCE_PEER_FAILED,
+                              memory_order_release);
+    }
+}
