@@ -329,12 +329,10 @@ static void endpoint_count_fault(struct lli_endpoint *endpoint, enum lli_wire_fa
 
 static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
 {
+    struct lli_rx_packet packet = {.bytes = in->data, .size = in->size, .stamp_ns = in->stamp_ns};
+    enum lli_wire_fault fault = lli_wire_get_header(in->data, in->size, &packet.header, &packet.body, &packet.body_size);
     bool group = in->from != LLI_HANDLE_UNICAST;
-    struct lli_wire_header header;
-    const uint8_t *body;
-    size_t body_size;
     bool known = false;
-    enum lli_wire_fault fault = lli_wire_get_header(in->data, in->size, &header, &body, &body_size);
 
     if (fault != LLI_WIRE_OK) {
         endpoint_count_fault(endpoint, fault);
@@ -342,13 +340,13 @@ static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *i
     }
     for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
         if (!group || receiver->group == in->from)
-            known |= lli_sessions_input(receiver, group, &header, in, body, body_size, now);
+            known |= lli_sessions_input(receiver, group, &packet, now);
     for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL && !group;
          transmitter = transmitter->next) {
-        if ((uint32_t)transmitter->tx.config.session != header.tag)
+        if ((uint32_t)transmitter->tx.config.session != packet.header.tag)
             continue;
         known = true;
-        lli_tx_input(&transmitter->tx, &header, body, body_size, now);
+        lli_tx_input(&transmitter->tx, &packet.header, packet.body, packet.body_size, now);
     }
     endpoint->counters.packets_foreign += !known;
 }

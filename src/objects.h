@@ -137,11 +137,9 @@ int lli_context_poll(struct llm_context *context);
 /* ------------------------------------------------------------------------------------------ sessions.c */
 
 /*
- * Takes a packet for the receiver's group, or for its address (group false), whose header was read. False: the receiver
- * follows no such session.
+ * Takes a packet for the receiver's group, or for its address (group false). False: the receiver follows no such session.
  */
-bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_wire_header *header,
-                        const struct lli_in *in, const uint8_t *body, size_t body_size, lli_ns now);
+bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet, lli_ns now);
 
 /* Sends what the sessions want sent, delivers what time made due. */
 void lli_sessions_service(struct llm_receiver *receiver, lli_ns now);

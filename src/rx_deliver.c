@@ -65,7 +65,7 @@ static bool rx_next_messages(struct lli_rx *rx, struct lli_item *item)
     uint32_t topic;
 
     item->count = 0;
-    while (item->count < LLI_ITEM_MESSAGES_MAX && lli_unpack_peek(&rx->unpack, &topic)) {
+    while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(&rx->unpack) && lli_unpack_peek(&rx->unpack, &topic)) {
         int count;
 
         like.topic = lli_topics_name(&rx->topics, topic);
@@ -96,6 +96,8 @@ static bool rx_next_unpacked(struct lli_rx *rx, struct lli_item *item)
         if (rx_next_messages(rx, item))
             return true;
         lli_unpack_next(&rx->unpack, &unpacked);
+        rx->counters->data_malformed += rx->unpack.malformed;
+        rx->unpack.malformed = 0;
         switch (unpacked.kind) {
         case LLI_UNPACK_NONE:
             return false;
@@ -230,26 +232,42 @@ static void rx_go_on(struct lli_rx *rx, lli_ns now)
         rx->learning = false;
 }
 
-bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+static bool rx_has_news(const struct lli_rx *rx)
 {
-    if (rx->state != LLI_RX_LIVE)
-        return false;
+    return rx->tell_new || rx->tell_resumed || rx->tell_silent || rx->topics_told < rx->topics.known;
+}
+
+/* Whether all that came is given, nothing is missing and nothing ends: so it is between any two packets that come in order. */
+static bool rx_is_idle(const struct lli_rx *rx)
+{
+    const struct lli_gap *gap = &rx->gap;
+
+    return lli_unpack_is_done(&rx->unpack) && gap->next == gap->end && gap->next >= rx->heartbeat.lead &&
+           gap->next >= rx->gone_below && rx->current_cell == LLI_REORDER_NONE && !rx->chased && !rx->learning &&
+           rx->end_reason == LLM_REASON_NONE && !(rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END) && !rx_has_news(rx);
+}
+
+/* Apart, so that lli_rx_next() saves no registers where there is nothing to give, which is every second time. */
+static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+{
     for (;;) {
-        if (rx->tell_new || rx->tell_silent || rx->tell_resumed || rx->topics_told < rx->topics.known)
-            if (rx_next_news(rx, item))
-                return true;
+        if (rx_has_news(rx) && rx_next_news(rx, item))
+            return true;
         if (rx_next_unpacked(rx, item))
             return true;
         if (rx->current_cell != LLI_REORDER_NONE) {
             lli_reorder_free(rx->reorder, rx->current_cell);
             rx->current_cell = LLI_REORDER_NONE;
         }
-        rx->counters->data_malformed += rx->unpack.malformed;
-        rx->unpack.malformed = 0;
         rx_go_on(rx, now);
         if (rx->learning)
             return false;
         if (!rx_next_packet(rx, now))
             return rx_next_end(rx, now, item);
     }
+}
+
+bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+{
+    return rx->state == LLI_RX_LIVE && !rx_is_idle(rx) && rx_next_item(rx, now, item);
 }

@@ -158,15 +158,6 @@ static void rx_heard(struct lli_rx *rx, lli_ns now)
 
 /* -------------------------------------------------------------------------------------------- data in */
 
-/* Where the packet stands, before it is unpacked. */
-struct rx_data {
-    const struct lli_wire_header *header;
-    const uint8_t *packet;
-    size_t packet_size;
-    const uint8_t *body;
-    size_t body_size;
-};
-
 void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now)
 {
     uint64_t missing = rx->gap.missing;
@@ -207,9 +198,9 @@ static void rx_make_room(struct lli_rx *rx, lli_seq seq, lli_ns now)
 }
 
 /* Holds a copy of a packet until its turn; false if no memory is free. */
-static bool rx_hold(struct lli_rx *rx, lli_seq seq, const struct rx_data *data)
+static bool rx_hold(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *packet)
 {
-    uint32_t cell = lli_reorder_put(rx->reorder, data->packet, (uint32_t)data->packet_size);
+    uint32_t cell = lli_reorder_put(rx->reorder, packet->bytes, (uint32_t)packet->size);
 
     if (cell == LLI_REORDER_NONE) {
         rx->counters->reorder_full++;
@@ -221,34 +212,34 @@ static bool rx_hold(struct lli_rx *rx, lli_seq seq, const struct rx_data *data)
 }
 
 /* Before the first heartbeat: packets are held from the first one on, so that a session's beginning is not missed. */
-static void rx_input_joining(struct lli_rx *rx, const struct rx_data *data, lli_ns now)
+static void rx_input_joining(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now)
 {
     bool empty = rx->gap.end == rx->gap.next;
-    lli_seq seq = empty ? data->header->seq : lli_seq_extend(rx->gap.next, data->header->seq);
+    lli_seq seq = empty ? packet->header.seq : lli_seq_extend(rx->gap.next, packet->header.seq);
 
     if (empty || seq >= rx->gap.next + lli_gap_window(&rx->gap)) {
         lli_rx_drop_packets(rx);
         /* The high half of the number comes with the heartbeat; until then one lap up, so that none is negative. */
-        seq = (uint64_t)1 << 32 | data->header->seq;
+        seq = (uint64_t)1 << 32 | packet->header.seq;
         lli_gap_reset(&rx->gap, seq);
     } else if (seq < rx->gap.next) {
         return;
     }
     lli_gap_extend(&rx->gap, seq + 1, now, LLI_NEVER);
     if (!lli_gap_is_present(&rx->gap, seq))
-        (void)rx_hold(rx, seq, data);
+        (void)rx_hold(rx, seq, packet);
     /* The first packet says where the session begins, so nothing is held without it. */
     if (!lli_gap_is_present(&rx->gap, rx->gap.next))
         lli_gap_reset(&rx->gap, rx->gap.next);
 }
 
-static bool rx_input_data(struct lli_rx *rx, const struct rx_data *data, lli_ns now)
+static bool rx_input_data(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now)
 {
     struct lli_gap *gap = &rx->gap;
-    lli_seq seq = lli_seq_extend(gap->next, data->header->seq);
+    lli_seq seq = lli_seq_extend(gap->next, packet->header.seq);
 
     if (seq == gap->next && !rx->learning && lli_gap_in_order(gap, seq)) {
-        lli_unpack_begin(&rx->unpack, data->header, data->body, data->body_size);
+        lli_unpack_begin(&rx->unpack, &packet->header, packet->body, packet->body_size);
         return true;
     }
     if (seq < gap->next) {
@@ -270,7 +261,7 @@ static bool rx_input_data(struct lli_rx *rx, const struct rx_data *data, lli_ns 
     if (seq != gap->next || rx->learning) {
         if (rx->reorder->used == rx->reorder->count)
             rx_make_room(rx, seq, now);
-        if (rx_hold(rx, seq, data)) {
+        if (rx_hold(rx, seq, packet)) {
             rx_note_repair(rx, seq, now);
         } else {
             lli_gap_refuse(gap, seq, now + lli_max(rx->config->nak_retry_min, 2 * rx_rtt(rx)));
@@ -282,7 +273,7 @@ static bool rx_input_data(struct lli_rx *rx, const struct rx_data *data, lli_ns 
     rx->ask_ahead = (uint32_t)lli_min(rx->ask_ahead + 1, RX_ASK_AHEAD_MAX);
     (void)lli_gap_receive(gap, seq);
     lli_gap_advance(gap);
-    lli_unpack_begin(&rx->unpack, data->header, data->body, data->body_size);
+    lli_unpack_begin(&rx->unpack, &packet->header, packet->body, packet->body_size);
     return true;
 }
 
@@ -500,25 +491,22 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
     }
 }
 
-bool lli_rx_input(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *packet, size_t packet_size,
-                  const uint8_t *body, size_t body_size, uint64_t stamp_ns, lli_ns now)
+bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now)
 {
-    const struct rx_data data = {header, packet, packet_size, body, body_size};
-
-    if (header->type != LLI_WIRE_DATA) {
-        rx_input_control(rx, header, body, body_size, now);
+    if (packet->header.type != LLI_WIRE_DATA) {
+        rx_input_control(rx, &packet->header, packet->body, packet->body_size, now);
         return true;
     }
     rx->counters->packets_received++;
-    rx->counters->bytes_received += packet_size;
-    rx->stamp_ns = stamp_ns;
+    rx->counters->bytes_received += packet->size;
+    rx->stamp_ns = packet->stamp_ns;
     if (rx->state == LLI_RX_LIVE) {
         rx_heard(rx, now);
-        return rx_input_data(rx, &data, now);
+        return rx_input_data(rx, packet, now);
     }
     if (rx->state == LLI_RX_JOINING) {
         rx->heard_at = now;
-        rx_input_joining(rx, &data, now);
+        rx_input_joining(rx, packet, now);
     } else {
         rx->counters->packets_stale++;
     }

@@ -69,6 +69,16 @@ struct lli_rx_config {
     struct lli_wire_address address; /* where repairs and answers reach the receiver */
 };
 
+/* A packet that came in, its header read by lli_wire_get_header(). */
+struct lli_rx_packet {
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t body_size;
+    const uint8_t *bytes; /* all of it */
+    size_t size;
+    uint64_t stamp_ns;    /* of its arrival, 0: not known */
+};
+
 enum lli_rx_state {
     LLI_RX_FREE = 0,
     LLI_RX_JOINING, /* packets came, but no heartbeat: not known yet */
@@ -159,11 +169,10 @@ void lli_rx_refuse(struct lli_rx *rx);
 void lli_rx_topic_refuse(struct lli_rx *rx, uint32_t topic);
 
 /*
- * Takes a packet with this session's tag whose header was read. If it returns true there may be items: pull all with
- * lli_rx_next() before the packet's memory goes.
+ * Takes a packet with this session's tag. If it returns true there may be items: pull all with lli_rx_next() before the
+ * packet's memory goes.
  */
-bool lli_rx_input(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *packet, size_t packet_size,
-                  const uint8_t *body, size_t body_size, uint64_t stamp_ns, lli_ns now);
+bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now);
 
 /* The next messages or event in order; valid until the next call. False if there is none. */
 bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item);

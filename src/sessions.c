@@ -165,9 +165,9 @@ static struct lli_rx *sessions_new(struct llm_receiver *receiver, uint32_t tag, 
     return receiver->latest = rx;
 }
 
-bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_wire_header *header,
-                        const struct lli_in *in, const uint8_t *body, size_t body_size, lli_ns now)
+bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet, lli_ns now)
 {
+    const struct lli_wire_header *header = &packet->header;
     struct lli_rx *rx = sessions_find(receiver, header->tag);
 
     if (rx == NULL) {
@@ -178,7 +178,7 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
         if (rx == NULL)
             return true;
     }
-    if (lli_rx_input(rx, header, in->data, in->size, body, body_size, in->stamp_ns, now))
+    if (lli_rx_input(rx, packet, now))
         sessions_deliver(receiver, rx, now);
     return true;
 }

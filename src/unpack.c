@@ -22,6 +22,8 @@ void lli_unpack_break(struct lli_unpack *unpack)
         unpack->number--;
     unpack->assembling = false;
     unpack->broken = true;
+    /* The packet before the loss is exhausted, and says nothing of it. */
+    unpack->at = unpack->end = NULL;
 }
 
 /* Whether a packet goes on where the one before ended. */
@@ -34,9 +36,11 @@ static bool unpack_continues(const struct lli_unpack *unpack, const struct lli_w
 
 static void unpack_append(struct lli_unpack *unpack, const uint8_t *bytes, uint32_t size)
 {
-    if (!unpack->too_long)
-        memcpy(unpack->buffer + unpack->have, bytes, size);
+    uint8_t *to = unpack->buffer + unpack->start + unpack->have;
+
     unpack->have += size;
+    if (!unpack->too_long)
+        memcpy(to, bytes, size);
 }
 
 void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size)
@@ -45,13 +49,14 @@ void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *h
         unpack->malformed++;
         lli_unpack_break(unpack);
     }
-    if (unpack->assembling)
-        unpack_append(unpack, body, header->first);
     unpack->at = body + header->first;
     unpack->end = body + size;
     unpack->topic = 0;
+    unpack->given = false;
     /* lli_unpack_next() reports the loss before it goes on. */
     unpack->resume = header->number;
+    if (unpack->assembling)
+        unpack_append(unpack, body, header->first);
 }
 
 bool lli_unpack_lost_before(struct lli_unpack *unpack, uint64_t number, struct lli_unpacked *out)
@@ -64,16 +69,10 @@ bool lli_unpack_lost_before(struct lli_unpack *unpack, uint64_t number, struct l
     return true;
 }
 
-bool lli_unpack_peek(struct lli_unpack *unpack, uint32_t *topic)
+bool lli_unpack_peek_rare(struct lli_unpack *unpack, uint32_t *topic)
 {
     struct lli_frame frame;
 
-    if (unpack->broken)
-        return false;
-    if (unpack->assembling) {
-        *topic = unpack->assembled_topic;
-        return unpack->have == unpack->total && !unpack->too_long;
-    }
     while (unpack->at < unpack->end) {
         const uint8_t *next = lli_frame_get(unpack->at, unpack->end, &frame);
 
@@ -87,57 +86,80 @@ bool lli_unpack_peek(struct lli_unpack *unpack, uint32_t *topic)
     return unpack->at < unpack->end && frame.kind == LLI_FRAME_MESSAGE;
 }
 
-/* The message that was put together. */
-static int unpack_assembled(struct lli_unpack *unpack, const struct llm_message *like, struct llm_message *message)
+static inline struct llm_message unpack_message(const struct llm_message *like, const uint8_t *data, uint32_t size,
+                                                uint32_t topic, uint64_t number)
 {
-    unpack->assembling = false;
-    *message = *like;
-    message->data = unpack->buffer;
-    message->size = unpack->total;
-    message->topic_id = unpack->assembled_topic;
-    message->number = unpack->number - 1;
-    return 1;
+    return (struct llm_message){
+        .data = data,
+        .size = size,
+        .topic_id = topic,
+        .topic = like->topic,
+        .number = number,
+        .session = like->session,
+        .received_at = like->received_at,
+    };
 }
 
-int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *like, struct llm_message *messages, int max)
+/* Finds room in the buffer beside the message that was given from this packet; false if there is not enough. */
+static bool unpack_place(struct lli_unpack *unpack, uint32_t size)
 {
-    const uint8_t *at = unpack->at;
-    const uint8_t *end = unpack->end;
-    struct lli_frame frame;
-    int count = 0;
-
-    if (unpack->assembling)
-        return unpack_assembled(unpack, like, messages);
-    while (count < max && at < end) {
-        const uint8_t *data = lli_frame_get(at, end, &frame);
-
-        /* One that goes on in the next packet is put together when those before it are done with. */
-        if (frame.kind != LLI_FRAME_MESSAGE || frame.value > (size_t)(end - data))
-            break;
-        messages[count] = *like;
-        messages[count].data = data;
-        messages[count].size = frame.value;
-        messages[count].topic_id = unpack->topic;
-        messages[count].number = unpack->number + (unsigned)count;
-        count++;
-        at = data + frame.value;
+    if (!unpack->given || size <= unpack->start) {
+        unpack->start = 0;
+        return true;
     }
-    unpack->number += (unsigned)count;
-    unpack->at = at;
-    return count;
+    if ((uint64_t)unpack->start + unpack->total + size > unpack->buffer_size)
+        return false;
+    unpack->start += unpack->total;
+    return true;
 }
 
-/* A message begins that goes on in the next packet. */
-static void unpack_begin_assembly(struct lli_unpack *unpack, uint32_t size)
+/* A message begins that goes on in the next packet; its first bytes end this one. */
+static void unpack_begin_assembly(struct lli_unpack *unpack, const uint8_t *bytes, uint32_t size)
 {
-    unpack->number++;
     unpack->assembling = true;
     unpack->too_long = size > unpack->buffer_size;
     unpack->total = size;
     unpack->have = 0;
     unpack->assembled_topic = unpack->topic;
-    unpack_append(unpack, unpack->at, (uint32_t)(unpack->end - unpack->at));
-    unpack->at = unpack->end;
+    unpack_append(unpack, bytes, (uint32_t)(unpack->end - bytes));
+}
+
+int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *like, struct llm_message *messages, int max)
+{
+    const struct llm_message *full = messages + max;
+    const uint32_t topic = unpack->topic;
+    const uint8_t *at = unpack->at;
+    const uint8_t *end = unpack->end;
+    struct llm_message *message = messages;
+    uint64_t number = unpack->number;
+    struct lli_frame frame;
+
+    if (unpack->assembling) {
+        unpack->assembling = false;
+        unpack->given = true;
+        *message++ = unpack_message(like, unpack->buffer + unpack->start, unpack->total, unpack->assembled_topic, number - 1);
+        if (unpack->assembled_topic != topic)
+            return 1;
+    }
+    for (; message < full && at < end; at += frame.value) {
+        const uint8_t *next = lli_frame_get(at, end, &frame);
+
+        if (frame.kind != LLI_FRAME_MESSAGE)
+            break;
+        if (frame.value > (size_t)(end - next)) {
+            if (unpack_place(unpack, frame.value)) {
+                unpack_begin_assembly(unpack, next, frame.value);
+                number++;
+                at = end;
+            }
+            break;
+        }
+        at = next;
+        *message++ = unpack_message(like, at, frame.value, topic, number++);
+    }
+    unpack->number = number;
+    unpack->at = at;
+    return (int)(message - messages);
 }
 
 /* The message that was to be put together is whole, but longer than the buffer. */
@@ -191,7 +213,10 @@ void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out)
             lli_unpack_break(unpack);
         } else {
             assert(frame.kind == LLI_FRAME_MESSAGE && frame.value > (size_t)(unpack->end - unpack->at));
-            unpack_begin_assembly(unpack, frame.value);
+            unpack->given = false;
+            (void)unpack_place(unpack, frame.value);
+            unpack_begin_assembly(unpack, unpack->at, frame.value);
+            unpack->number++;
         }
     }
     unpack->at = unpack->end = NULL;

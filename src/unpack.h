@@ -36,6 +36,8 @@ struct lli_unpack {
     bool assembling;   /* message number - 1 is incomplete */
     bool too_long;     /* it does not fit into the buffer: only its end is looked for */
     uint32_t resume;   /* while broken: the number in the current packet's header */
+    bool given;        /* a message that was put together was given from the current packet: its bytes are in use */
+    uint32_t start;    /* where in the buffer it is put together */
     uint32_t total;    /* its size */
     uint32_t have;
     uint32_t assembled_topic;
@@ -50,28 +52,45 @@ void lli_unpack_init(struct lli_unpack *unpack, uint8_t *buffer, uint32_t buffer
 /* Starts over; the next message to start has this number, as far as is known. */
 void lli_unpack_reset(struct lli_unpack *unpack, uint64_t number);
 
-/* Packets between the last one and the next were lost, or the next one is the first: go on at its first frame. */
+/*
+ * Packets between the last one, which must be exhausted, and the next were lost, or the next one is the first: go on at its
+ * first frame.
+ */
 void lli_unpack_break(struct lli_unpack *unpack);
 
 /* The next packet in order. The one before must be exhausted. */
 void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size);
 
-/* Whether messages come next, and of which topic; passes what says nothing else. */
-bool lli_unpack_peek(struct lli_unpack *unpack, uint32_t *topic);
+/* The part of lli_unpack_peek() for frames of LLI_FRAME_TOPIC_SHORT and above. */
+bool lli_unpack_peek_rare(struct lli_unpack *unpack, uint32_t *topic);
+
+/* Whether messages may come next, and of which topic; passes what says nothing else. */
+static inline bool lli_unpack_peek(struct lli_unpack *unpack, uint32_t *topic)
+{
+    if (unpack->broken)
+        return false;
+    if (unpack->assembling) {
+        *topic = unpack->assembled_topic;
+        return unpack->have == unpack->total && !unpack->too_long;
+    }
+    if (unpack->at == unpack->end)
+        return false;
+    if (*unpack->at >= LLI_FRAME_TOPIC_SHORT)
+        return lli_unpack_peek_rare(unpack, topic);
+    *topic = unpack->topic;
+    return true;
+}
 
 /*
  * The next messages, all of one topic and at most max of them; `like` has their other fields. Valid as long as the packet and
- * until the next call but this and lli_unpack_peek(). 0: something else comes next.
+ * until the next call but this and lli_unpack_peek(). 0: something else comes next, or goes on in the next packet.
  */
 int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *like, struct llm_message *messages, int max);
 
 /* Whether nothing more comes of the packet, at the least cost: it may say no though there is nothing. */
-static inline bool lli_unpack_is_done(struct lli_unpack *unpack)
+static inline bool lli_unpack_is_done(const struct lli_unpack *unpack)
 {
-    if (unpack->at != unpack->end || unpack->assembling || unpack->broken)
-        return false;
-    unpack->at = unpack->end = NULL;
-    return true;
+    return unpack->at == unpack->end && !unpack->broken && !(unpack->assembling && unpack->have == unpack->total);
 }
 
 /*

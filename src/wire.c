@@ -125,8 +125,8 @@ void lli_wire_put_header(uint8_t *packet, const struct lli_wire_header *header)
     lli_store_u32(packet + 12, header->number);
 }
 
-/* Section 2.1: a 16-bit length that counts itself, then what this version skips. */
-static bool skip_extensions(const uint8_t **body, size_t *body_size)
+/* A 16-bit length that counts itself, then what this version skips. */
+bool lli_wire_skip_extensions(const uint8_t **body, size_t *body_size)
 {
     size_t length;
 
@@ -138,30 +138,6 @@ static bool skip_extensions(const uint8_t **body, size_t *body_size)
     *body += length;
     *body_size -= length;
     return true;
-}
-
-enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, size_t size, struct lli_wire_header *header,
-                                        const uint8_t **body, size_t *body_size)
-{
-    if (size < LLI_WIRE_HEADER)
-        return LLI_WIRE_SHORT;
-    if (packet[0] >> 4 != LLI_WIRE_VERSION)
-        return LLI_WIRE_VERSION_BAD;
-    header->type = packet[0] & 15;
-    header->flags = packet[1];
-    header->first = lli_load_u16(packet + 2);
-    header->tag = lli_load_u32(packet + 4);
-    header->seq = lli_load_u32(packet + 8);
-    header->number = lli_load_u32(packet + 12);
-    if (header->type < LLI_WIRE_DATA || header->type > LLI_WIRE_QUERY)
-        return LLI_WIRE_TYPE_BAD;
-    *body = packet + LLI_WIRE_HEADER;
-    *body_size = size - LLI_WIRE_HEADER;
-    if (header->flags & LLI_WIRE_FLAG_EXTENDED && !skip_extensions(body, body_size))
-        return LLI_WIRE_MALFORMED;
-    if (header->type == LLI_WIRE_DATA && header->first > *body_size)
-        return LLI_WIRE_MALFORMED;
-    return LLI_WIRE_OK;
 }
 
 static void control_begin(uint8_t *packet, struct writer *writer, uint8_t type, uint64_t session)

@@ -190,12 +190,36 @@ static inline void lli_store_u32(uint8_t *at, uint32_t value)
 
 void lli_wire_put_header(uint8_t *packet, const struct lli_wire_header *header);
 
+/* Section 2.1: passes what this version skips. False if it does not end in the packet. */
+bool lli_wire_skip_extensions(const uint8_t **body, size_t *body_size);
+
 /*
  * Reads the header of a packet and skips its extensions. On LLI_WIRE_OK *body points behind them and *body_size is what is
  * left, and for DATA header->first is at most *body_size.
  */
-enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, size_t size, struct lli_wire_header *header,
-                                        const uint8_t **body, size_t *body_size);
+static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, size_t size, struct lli_wire_header *header,
+                                                      const uint8_t **body, size_t *body_size)
+{
+    if (size < LLI_WIRE_HEADER)
+        return LLI_WIRE_SHORT;
+    if (packet[0] >> 4 != LLI_WIRE_VERSION)
+        return LLI_WIRE_VERSION_BAD;
+    header->type = packet[0] & 15;
+    header->flags = packet[1];
+    header->first = lli_load_u16(packet + 2);
+    header->tag = lli_load_u32(packet + 4);
+    header->seq = lli_load_u32(packet + 8);
+    header->number = lli_load_u32(packet + 12);
+    if (header->type < LLI_WIRE_DATA || header->type > LLI_WIRE_QUERY)
+        return LLI_WIRE_TYPE_BAD;
+    *body = packet + LLI_WIRE_HEADER;
+    *body_size = size - LLI_WIRE_HEADER;
+    if (header->flags & LLI_WIRE_FLAG_EXTENDED && !lli_wire_skip_extensions(body, body_size))
+        return LLI_WIRE_MALFORMED;
+    if (header->type == LLI_WIRE_DATA && header->first > *body_size)
+        return LLI_WIRE_MALFORMED;
+    return LLI_WIRE_OK;
+}
 
 /* -------------------------------------------------------------------------------------------- frames */
 
@@ -244,8 +268,13 @@ static inline const uint8_t *lli_frame_get(const uint8_t *at, const uint8_t *end
         return lli_frame_get_rare(at, end, frame);
     if (end - at < 2)
         return frame->kind = LLI_FRAME_BAD, end;
-    frame->kind = code < LLI_FRAME_TOPIC_SHORT ? LLI_FRAME_MESSAGE : LLI_FRAME_TOPIC;
-    frame->value = (uint32_t)(code & (code < LLI_FRAME_TOPIC_SHORT ? 0x3f : 0x1f)) << 8 | at[1];
+    if (code < LLI_FRAME_TOPIC_SHORT) {
+        frame->kind = LLI_FRAME_MESSAGE;
+        frame->value = (code & 0x3fu) << 8 | at[1];
+    } else {
+        frame->kind = LLI_FRAME_TOPIC;
+        frame->value = (code & 0x1fu) << 8 | at[1];
+    }
     return at + 2;
 }
 

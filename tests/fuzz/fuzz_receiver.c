@@ -178,19 +178,16 @@ static void service(struct world *world)
 
 static void input(struct world *world, const uint8_t *packet, size_t size)
 {
-    struct lli_wire_header header;
-    const uint8_t *body;
-    size_t body_size;
+    struct lli_rx_packet in = {.bytes = packet, .size = size};
 
-    if (size > PACKET_MAX || lli_wire_get_header(packet, size, &header, &body, &body_size) != LLI_WIRE_OK)
+    if (size > PACKET_MAX || lli_wire_get_header(packet, size, &in.header, &in.body, &in.body_size) != LLI_WIRE_OK)
         return;
     if (world->rx.state == LLI_RX_FREE) {
-        if (header.type != LLI_WIRE_DATA && header.type != LLI_WIRE_HEARTBEAT)
+        if (in.header.type != LLI_WIRE_DATA && in.header.type != LLI_WIRE_HEARTBEAT)
             return;
         lli_rx_start(&world->rx, (uint32_t)SESSION, world->now);
     }
-    if (header.tag == world->rx.tag &&
-        lli_rx_input(&world->rx, &header, packet, size, body, body_size, 0, world->now))
+    if (in.header.tag == world->rx.tag && lli_rx_input(&world->rx, &in, world->now))
         take_items(world);
 }
 

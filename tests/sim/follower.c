@@ -157,23 +157,22 @@ static void follower_deliver(struct sim_world *world, struct sim_node *node, str
 
 static void follower_handle(struct sim_world *world, struct sim_node *node, const struct sim_event *event)
 {
-    struct lli_wire_header header;
-    const uint8_t *body, *data = event->packet->bytes;
+    struct lli_rx_packet packet = {.bytes = event->packet->bytes, .size = event->size};
+    const struct lli_wire_header *header = &packet.header;
     struct lli_rx *rx;
-    size_t body_size;
 
-    if (lli_wire_get_header(data, event->size, &header, &body, &body_size) != LLI_WIRE_OK)
+    if (lli_wire_get_header(packet.bytes, packet.size, &packet.header, &packet.body, &packet.body_size) != LLI_WIRE_OK)
         return;
-    rx = follower_find(node->follower, header.tag);
+    rx = follower_find(node->follower, header->tag);
     if (rx == NULL) {
-        if (!event->group || (header.type != LLI_WIRE_DATA && header.type != LLI_WIRE_HEARTBEAT))
+        if (!event->group || (header->type != LLI_WIRE_DATA && header->type != LLI_WIRE_HEARTBEAT))
             return;
         rx = follower_place(world, node);
         if (rx == NULL)
             return;
-        lli_rx_start(rx, header.tag, sim_node_now(world, node));
+        lli_rx_start(rx, header->tag, sim_node_now(world, node));
     }
-    if (lli_rx_input(rx, &header, data, event->size, body, body_size, 0, sim_node_now(world, node)))
+    if (lli_rx_input(rx, &packet, sim_node_now(world, node)))
         follower_deliver(world, node, rx);
 }
 

@@ -91,12 +91,10 @@ static void pull(void)
 static void rx_take(const uint8_t *packet, size_t size)
 {
     uint8_t *copy = exact_copy(packet, size);
-    struct lli_wire_header header;
-    const uint8_t *body;
-    size_t body_size;
+    struct lli_rx_packet in = {.bytes = copy, .size = size};
 
-    assert_int_equal(lli_wire_get_header(copy, size, &header, &body, &body_size), LLI_WIRE_OK);
-    if (lli_rx_input(&rx, &header, copy, size, body, body_size, 0, now))
+    assert_int_equal(lli_wire_get_header(copy, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
+    if (lli_rx_input(&rx, &in, now))
         pull();
     free(copy);
 }

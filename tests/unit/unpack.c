@@ -184,6 +184,27 @@ static void a_loss_at_the_end_is_told_on_request_and_once(void **state)
     assert_int_equal(unpack.number, 8);
 }
 
+static void a_packet_that_was_exhausted_tells_nothing_of_what_is_lost_behind_it(void **state)
+{
+    struct made one = made(7, 0, "\1a", 2), other = made(9, 0, "\1b", 2);
+    struct llm_message messages[4];
+    struct lli_unpack unpack;
+
+    (void)state;
+    unpack_make(&unpack, 7);
+    begin(&unpack, &one);
+    assert_int_equal(next_messages(&unpack, messages, 4), 1);
+    assert_true(lli_unpack_is_done(&unpack));
+    lli_unpack_break(&unpack);
+    expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
+    assert_int_equal(unpack.malformed, 0);
+    begin(&unpack, &other);
+    expect_lost(&unpack, 8, 8);
+    expect_message(&unpack, 9, "b");
+    free(one.body);
+    free(other.body);
+}
+
 static void the_topic_holds_to_the_end_of_its_packet(void **state)
 {
     struct made one = made(0, 0, "\1a\xc0\5\1b\1c", 8), other = made(3, 0, "\1d", 2);
@@ -205,6 +226,98 @@ static void the_topic_holds_to_the_end_of_its_packet(void **state)
     assert_int_equal(messages[0].topic_id, 0);
     free(one.body);
     free(other.body);
+}
+
+static void one_call_ends_a_message_and_begins_the_next_beside_it(void **state)
+{
+    struct made one = made(0, 0, "\5ab", 3), two = made(1, 3, "cde\1x\4yz", 8), three = made(3, 2, "wv\1q", 4);
+    struct llm_message messages[4];
+    struct lli_unpack unpack;
+
+    (void)state;
+    unpack_make(&unpack, 0);
+    begin(&unpack, &one);
+    assert_int_equal(next_messages(&unpack, messages, 4), 0);
+    expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
+    begin(&unpack, &two);
+    assert_int_equal(next_messages(&unpack, messages, 4), 2);
+    assert_int_equal(messages[0].number, 0);
+    assert_int_equal(messages[1].number, 1);
+    assert_true(unpack.assembling);
+    assert_int_equal(unpack.have, 2);
+    assert_int_equal(messages[0].size, 5);
+    assert_memory_equal(messages[0].data, "abcde", 5);
+    assert_memory_equal(messages[1].data, "x", 1);
+    expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
+    begin(&unpack, &three);
+    expect_message(&unpack, 2, "yzwv");
+    expect_message(&unpack, 3, "q");
+    expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
+    free(one.body);
+    free(two.body);
+    free(three.body);
+}
+
+static void messages_that_do_not_fit_into_the_buffer_together_take_turns(void **state)
+{
+    enum { SIZE = BUFFER - 10 };
+    static const uint8_t head[] = {LLI_FRAME_MEDIUM | SIZE >> 8, SIZE & 0xff, 'a'};
+    static uint8_t bytes[SIZE - 1 + sizeof head];
+    struct made one = made(0, 0, head, sizeof head), two, end;
+    struct llm_message messages[4];
+    struct lli_unpack unpack;
+
+    (void)state;
+    memset(bytes, 'a', SIZE - 1);
+    memcpy(bytes + SIZE - 1, head, sizeof head);
+    two = made(1, SIZE - 1, bytes, sizeof bytes);
+    end = made(2, SIZE - 1, bytes, SIZE - 1);
+    unpack_make(&unpack, 0);
+    begin(&unpack, &one);
+    assert_int_equal(next_messages(&unpack, messages, 4), 0);
+    expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
+    for (uint64_t number = 0; number < 2; number++) {
+        begin(&unpack, number == 0 ? &two : &end);
+        assert_int_equal(next_messages(&unpack, messages, 4), 1);
+        assert_int_equal(messages[0].number, number);
+        assert_int_equal(messages[0].size, SIZE);
+        for (uint32_t i = 0; i < SIZE; i++)
+            assert_int_equal(((const uint8_t *)messages[0].data)[i], 'a');
+        assert_false(unpack.assembling);
+        expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
+        assert_int_equal(unpack.assembling, number == 0);
+    }
+    free(one.body);
+    free(two.body);
+    free(end.body);
+}
+
+static void a_message_of_another_topic_than_those_behind_it_is_given_alone(void **state)
+{
+    struct made one = made(0, 0, "\xc0\5\3a", 4), two = made(1, 2, "bc\1x\xc0\5\2y", 8), three = made(3, 1, "z", 1);
+    struct llm_message messages[4];
+    struct lli_unpack unpack;
+
+    (void)state;
+    unpack_make(&unpack, 0);
+    begin(&unpack, &one);
+    assert_int_equal(next_messages(&unpack, messages, 4), 0);
+    expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
+    begin(&unpack, &two);
+    assert_int_equal(next_messages(&unpack, messages, 4), 1);
+    assert_int_equal(messages[0].topic_id, 5);
+    assert_int_equal(next_messages(&unpack, messages + 1, 3), 1);
+    assert_int_equal(messages[1].topic_id, 0);
+    assert_int_equal(next_messages(&unpack, messages + 2, 2), 0);
+    assert_memory_equal(messages[0].data, "abc", 3);
+    expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
+    begin(&unpack, &three);
+    assert_int_equal(next_messages(&unpack, messages, 4), 1);
+    assert_int_equal(messages[0].topic_id, 5);
+    assert_memory_equal(messages[0].data, "yz", 2);
+    free(one.body);
+    free(two.body);
+    free(three.body);
 }
 
 /* ------------------------------------------------------- what was packed, against a list of what was sent */
@@ -477,7 +590,11 @@ int main(void)
         cmocka_unit_test(a_message_longer_than_the_buffer_is_reported_when_it_ends),
         cmocka_unit_test(padding_and_unknown_frames_are_skipped),
         cmocka_unit_test(a_loss_at_the_end_is_told_on_request_and_once),
+        cmocka_unit_test(a_packet_that_was_exhausted_tells_nothing_of_what_is_lost_behind_it),
         cmocka_unit_test(the_topic_holds_to_the_end_of_its_packet),
+        cmocka_unit_test(one_call_ends_a_message_and_begins_the_next_beside_it),
+        cmocka_unit_test(messages_that_do_not_fit_into_the_buffer_together_take_turns),
+        cmocka_unit_test(a_message_of_another_topic_than_those_behind_it_is_given_alone),
         cmocka_unit_test(random_streams_come_out_as_they_went_in),
         cmocka_unit_test(dropped_packets_lose_exactly_the_messages_in_them),
     };
