@@ -382,17 +382,17 @@ static void endpoint_service(struct lli_endpoint *endpoint, lli_ns now)
 {
     struct llm_transmitter *transmitter;
     struct llm_receiver *receiver;
+    lli_ns at = LLI_NEVER;
 
     for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
         endpoint_service_transmitter(endpoint, transmitter, now);
     for (receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
-        lli_sessions_service(receiver, now);
+        at = lli_min(at, lli_sessions_service(receiver, now));
     lli_endpoint_flush(endpoint);
-    endpoint->deadline = LLI_NEVER;
+    /* Handlers may have packed and sent in the meantime. */
     for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
-        lli_endpoint_due(endpoint, lli_tx_deadline(&transmitter->tx));
-    for (receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
-        lli_endpoint_due(endpoint, lli_sessions_deadline(receiver));
+        at = lli_min(at, lli_tx_deadline(&transmitter->tx));
+    endpoint->deadline = at;
     if (endpoint->stuck)
         endpoint->deadline = lli_max(endpoint->deadline, now + ENDPOINT_STUCK);
 }

@@ -141,11 +141,8 @@ int lli_context_poll(struct llm_context *context);
  */
 bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet, lli_ns now);
 
-/* Sends what the sessions want sent, delivers what time made due. */
-void lli_sessions_service(struct llm_receiver *receiver, lli_ns now);
-
-/* When something is due. */
-lli_ns lli_sessions_deadline(const struct llm_receiver *receiver);
+/* Sends what the sessions want sent, delivers what time made due; returns when something is due next. */
+lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now);
 
 /* ------------------------------------------------------------------------------------------ receiver.c */
 

@@ -185,30 +185,32 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
 
 /* -------------------------------------------------------------------------------------------- service */
 
-void lli_sessions_service(struct llm_receiver *receiver, lli_ns now)
+/* Returns when something is due next. */
+static lli_ns sessions_service(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns now)
 {
     struct lli_endpoint *endpoint = receiver->endpoint;
+    lli_ns at = lli_rx_deadline(rx);
     struct lli_packet packet;
     uint8_t *buffer;
+
+    if (now < at)
+        return at;
+    while ((buffer = lli_endpoint_scratch(endpoint)) != NULL && lli_rx_control(rx, now, buffer, &packet))
+        lli_endpoint_post_control(endpoint, &packet, receiver->group);
+    sessions_deliver(receiver, rx, now);
+    return lli_rx_deadline(rx);
+}
+
+lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now)
+{
+    lli_ns at = LLI_NEVER;
 
     for (uint32_t i = 0; i < receiver->sessions_used; i++) {
         struct lli_rx *rx = &receiver->sessions[i];
 
         if (rx->state == LLI_RX_JOINING && now >= rx->heard_at + receiver->config.timeout)
             lli_rx_stop(rx);
-        if (now < lli_rx_deadline(rx))
-            continue;
-        while ((buffer = lli_endpoint_scratch(endpoint)) != NULL && lli_rx_control(rx, now, buffer, &packet))
-            lli_endpoint_post_control(endpoint, &packet, receiver->group);
-        sessions_deliver(receiver, rx, now);
+        at = lli_min(at, sessions_service(receiver, rx, now));
     }
-}
-
-lli_ns lli_sessions_deadline(const struct llm_receiver *receiver)
-{
-    lli_ns at = LLI_NEVER;
-
-    for (uint32_t i = 0; i < receiver->sessions_used; i++)
-        at = lli_min(at, lli_rx_deadline(&receiver->sessions[i]));
     return at;
 }
