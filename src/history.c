@@ -21,20 +21,6 @@ void lli_history_init(struct lli_history *history, const struct lli_history_conf
     history->slots = lli_arena_take(arena, config->packets * sizeof *history->slots, 64);
 }
 
-bool lli_history_fits(const struct lli_history *history, uint64_t packets, lli_seq busy)
-{
-    uint64_t slots = history->slots_mask - (history->next - busy);
-    uint64_t used = 0;
-
-    if (busy < history->next) {
-        uint64_t tail = lli_history_slot(history, busy)->offset;
-
-        used = history->head > tail ? history->head - tail : history->bytes_size - tail + history->head;
-    }
-    /* One packet's worth may be wasted where the ring wraps, and one is kept free so that full differs from empty. */
-    return packets <= slots && (packets + 2) * history->stride_max <= history->bytes_size - used;
-}
-
 static void history_forget(struct lli_history *history, lli_seq busy)
 {
     (void)busy;
@@ -44,15 +30,18 @@ static void history_forget(struct lli_history *history, lli_seq busy)
 
 /*
  * The ring is larger than the caches near the core, so every line that is written has to come first: those of the packet after
- * this one come while this one is filled.
+ * this one come while this one is filled. Always in line: to gcc 12 a function that only fetches has no effect, and a call of
+ * it none either.
  */
-static void history_prefetch(const struct lli_history *history)
+static inline __attribute__((always_inline)) void history_prefetch(const struct lli_history *history)
 {
     uint64_t from = history->head + history->stride_max;
     const uint8_t *at = history->bytes + (from + history->stride_max <= history->bytes_size ? from : 0);
 
-    for (uint32_t line = 0; line < lli_min(history->stride_max, HISTORY_PREFETCH); line += 64)
-        __builtin_prefetch(at + line, 1);
+    /* Eight at a time, unrolled: a few lines too many cost less than turns of the loop. */
+    for (const uint8_t *end = at + lli_min(history->stride_max, HISTORY_PREFETCH); at < end; at += 8 * 64)
+        for (int line = 0; line < 8; line++)
+            __builtin_prefetch(at + line * 64, 1);
 }
 
 uint8_t *lli_history_open(struct lli_history *history, lli_seq busy)

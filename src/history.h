@@ -49,9 +49,6 @@ struct lli_history_config {
 /* Places the history in the arena; with a measuring arena nothing else is done. */
 void lli_history_init(struct lli_history *history, const struct lli_history_config *config, struct lli_arena *arena);
 
-/* Whether so many packets of the largest size can be opened one after the other without forgetting busy. */
-bool lli_history_fits(const struct lli_history *history, uint64_t packets, lli_seq busy);
-
 /* Room for the next packet: packet_max bytes, until it is sealed. The caller has seen that it fits. */
 uint8_t *lli_history_open(struct lli_history *history, lli_seq busy);
 
@@ -62,6 +59,21 @@ static inline struct lli_history_slot *lli_history_slot(const struct lli_history
 {
     assert(seq >= history->trail && seq < history->next);
     return &history->slots[seq & history->slots_mask];
+}
+
+/* Whether so many packets of the largest size can be opened one after the other without forgetting busy. */
+static inline bool lli_history_fits(const struct lli_history *history, uint64_t packets, lli_seq busy)
+{
+    uint64_t slots = history->slots_mask - (history->next - busy);
+    uint64_t used = 0;
+
+    if (busy < history->next) {
+        uint64_t tail = lli_history_slot(history, busy)->offset;
+
+        used = history->head > tail ? history->head - tail : history->bytes_size - tail + history->head;
+    }
+    /* One packet's worth may be wasted where the ring wraps, and one is kept free so that full differs from empty. */
+    return packets <= slots && (packets + 2) * history->stride_max <= history->bytes_size - used;
 }
 
 static inline uint8_t *lli_history_packet(const struct lli_history *history, lli_seq seq)

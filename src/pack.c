@@ -77,54 +77,50 @@ static void pack_put_header(struct lli_pack *pack, uint32_t topic, uint32_t size
 
 /* Where the bytes of a gathered message are taken from. */
 struct gather {
-    const struct iovec *piece;
-    size_t offset;
+    const struct iovec *next; /* the piece behind this one */
+    const uint8_t *at;
+    size_t left;
 };
 
 static void gather_copy(struct gather *gather, uint8_t *to, size_t size)
 {
-    while (size > 0) {
-        size_t left = gather->piece->iov_len - gather->offset;
-        size_t part = left < size ? left : size;
-
-        if (part > 0)
-            memcpy(to, (const uint8_t *)gather->piece->iov_base + gather->offset, part);
-        to += part;
-        size -= part;
-        gather->offset += part;
-        if (gather->offset == gather->piece->iov_len) {
-            gather->piece++;
-            gather->offset = 0;
-        }
+    while (gather->left < size) {
+        if (gather->left > 0)
+            memcpy(to, gather->at, gather->left);
+        to += gather->left;
+        size -= gather->left;
+        gather->at = gather->next->iov_base;
+        gather->left = gather->next++->iov_len;
     }
+    memcpy(to, gather->at, size);
+    gather->at += size;
+    gather->left -= size;
 }
 
-/* Copies a message behind its header, across as many packets as it takes. */
+/* Copies a message that is not empty behind its header, across as many packets as it takes. */
 static void pack_copy(struct lli_pack *pack, const struct iovec *pieces, uint32_t size, lli_seq busy)
 {
-    struct gather gather = {.piece = pieces};
+    struct gather gather = {.next = pieces + 1, .at = pieces->iov_base, .left = pieces->iov_len};
+    uint32_t left;
 
-    for (;;) {
-        uint32_t part = size < pack_left(pack) ? size : pack_left(pack);
+    while ((left = pack_left(pack)) < size) {
         uint32_t body = pack->history->packet_max - LLI_WIRE_HEADER;
 
-        gather_copy(&gather, pack->at, part);
-        pack->at += part;
-        size -= part;
-        if (size == 0)
-            return;
+        gather_copy(&gather, pack->at, left);
+        size -= left;
+        pack->at = pack->end;
         pack_seal(pack);
         pack_open(pack, size < body ? size : body, busy);
     }
+    gather_copy(&gather, pack->at, size);
+    pack->at += size;
 }
 
-/* Whether a message with its headers may start in the open packet. */
-static bool pack_fits(const struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size)
+/* Whether a message with its headers may start in the open packet, for which it is too long. */
+static bool pack_may_span(const struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size)
 {
     uint32_t header = pack_header_size(pack, topic->id, size);
 
-    if (header + size <= pack_left(pack))
-        return true;
     if (topic->whole && size <= lli_pack_whole_max(pack))
         return false;
     /* At least one byte should follow the header here: a header alone at the end of a packet helps nobody. */
@@ -147,10 +143,10 @@ bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic,
                       lli_seq busy)
 {
     assert(pack->claim == NULL);
-    if (pack->packet == NULL || pack_left(pack) < size + 2 * LLI_WIRE_FRAME_MAX) {
+    if (pack->packet == NULL || pack_left(pack) < size + pack_header_size(pack, topic->id, size)) {
         if (!pack_room(pack, size, busy))
             return false;
-        if (pack->packet != NULL && !pack_fits(pack, topic, size)) {
+        if (pack->packet != NULL && !pack_may_span(pack, topic, size)) {
             if (topic->whole)
                 pack_seal(pack);
             else
@@ -160,7 +156,8 @@ bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic,
             pack_open(pack, 0, busy);
     }
     pack_put_header(pack, topic->id, size);
-    pack_copy(pack, pieces, size, busy);
+    if (size > 0)
+        pack_copy(pack, pieces, size, busy);
     return true;
 }
 

@@ -306,8 +306,9 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
         return LLM_EMSGSIZE;
     if (transmitter->claimed != NULL)
         return LLM_ESTATE;
-    /* One piece is the rule, and most messages follow another in an open packet. */
-    if (count != 1 || size == 0 || !lli_pack_in_place(&tx->pack, &topic->pack, pieces->iov_base, size)) {
+    /* One piece is the rule, and most messages follow another in an open packet; where more follow that was tried already. */
+    if (flags == LLM_SEND_MORE || count != 1 || size == 0 ||
+        !lli_pack_in_place(&tx->pack, &topic->pack, pieces->iov_base, size)) {
         if (!transmitter_may_open(transmitter))
             return LLM_EAGAIN;
         while (!lli_pack_message(&tx->pack, &topic->pack, pieces, (uint32_t)size, lli_tx_busy(tx)))

@@ -9,9 +9,6 @@ enum { TX_ENDS = 5 };
 /* A repair burst of at most this many bytes follows a time without repairs. */
 #define TX_REPAIR_BURST ((uint64_t)1 << 20)
 
-/* Unsent packets, when flow control holds them, beyond which messages are refused. */
-#define TX_HELD ((uint64_t)256)
-
 /* A member is forgotten when it misses this many status reports. */
 enum { TX_STATUS_MISSED = 10 };
 
@@ -306,11 +303,6 @@ int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int
         bytes += packets[count++].size;
     }
     return count;
-}
-
-bool lli_tx_is_held(const struct lli_tx *tx)
-{
-    return tx->config.flow.mode != LLI_FLOW_OPEN && tx->history.next - tx->sent >= lli_min(TX_HELD, tx->history.slots_mask / 2);
 }
 
 static void tx_count(struct lli_tx *tx, uint64_t bytes)

@@ -143,8 +143,15 @@ void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const
 int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int max);
 void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now);
 
+/* Unsent packets, when flow control holds them, beyond which messages are refused. */
+#define LLI_TX_HELD ((uint64_t)256)
+
 /* Whether flow control holds so many packets back that no more messages should be packed. */
-bool lli_tx_is_held(const struct lli_tx *tx);
+static inline bool lli_tx_is_held(const struct lli_tx *tx)
+{
+    return tx->config.flow.mode != LLI_FLOW_OPEN &&
+           tx->history.next - tx->sent >= lli_min(LLI_TX_HELD, tx->history.slots_mask / 2);
+}
 
 /*
  * The next repair that the budget allows; false if none. It counts as sent by lli_tx_repaired(), so ask only when the transport has room.
