@@ -34,13 +34,21 @@ static inline int flood_ok(int result, const char *what)
     return result;
 }
 
-/* The value of --name among the arguments, or what it is without. */
-static inline uint64_t flood_option(int argc, char **argv, const char *name, uint64_t otherwise)
+/* The text after --name among the arguments, NULL without. */
+static inline const char *flood_text(int argc, char **argv, const char *name)
 {
     for (int i = 2; i + 1 < argc; i++)
         if (strcmp(argv[i], name) == 0)
-            return strtoull(argv[i + 1], NULL, 10);
-    return otherwise;
+            return argv[i + 1];
+    return NULL;
+}
+
+/* The number there, or what it is without. */
+static inline uint64_t flood_option(int argc, char **argv, const char *name, uint64_t otherwise)
+{
+    const char *text = flood_text(argc, argv, name);
+
+    return text != NULL ? strtoull(text, NULL, 10) : otherwise;
 }
 
 /* Counters that are not zero, summed by name. */

@@ -3,15 +3,19 @@
  * Receives what flood_send sends, and verifies it: every message once, in order, whole, on its topic; or a gap event in its
  * place.
  *
- *   flood_receive CHANNEL [--sessions N] [--stop-at COUNT] [--timing 1] [--wait MODE]
+ *   flood_receive CHANNEL [--sessions N] [--stop-at COUNT] [--timing 1] [--wait MODE] [--pause-us US] [--sent FILE]
  *
  * Ends after the end of N sessions (1) in which messages came, or when it is told to, and prints what it saw as JSON. Prints
  * a line on stderr for every event, for the first few errors, and when COUNT messages came. --timing measures from send to
- * delivery, apart for messages that needed a repair. Exits with 1 if anything was wrong; gaps are not, they are counted.
+ * delivery, apart for messages that needed a repair. --pause-us makes it slow: it sleeps before every hundredth message.
+ * "meanwhile" are the messages that came before there was a file of the name --sent, which the sender makes. Exits with 1 if anything was wrong; gaps are not, they are counted.
  */
+#define _GNU_SOURCE
 #include "flood.h"
 
-enum { SESSIONS_MAX = 64, SAMPLES_MAX = 1 << 20, ERRORS_SHOWN = 5 };
+#include <unistd.h>
+
+enum { SESSIONS_MAX = 64, SAMPLES_MAX = 1 << 20, ERRORS_SHOWN = 5, PAUSE_MESSAGES = 100 };
 
 /* A session that is followed. */
 struct flow {
@@ -27,6 +31,9 @@ struct flood {
     uint32_t flows_count;
     uint64_t messages, lost, gaps, gap_end, errors, sessions_new, ended, timeouts, silences, resumed;
     uint64_t stop_at; /* a line on stderr tells when so many have come */
+    uint64_t pause_us;
+    const char *sent; /* NULL when the file has been seen, or is of no interest */
+    uint64_t meanwhile;
     uint64_t recovered;
     uint64_t repaired_count, clean_count;
     uint64_t *repaired, *clean; /* ns from send to delivery */
@@ -65,6 +72,16 @@ static void flood_sample(struct flood *flood, const struct llm_message *message)
     flood->recovered = recovered;
 }
 
+/* Before the message is counted. */
+static void flood_pace(struct flood *flood)
+{
+    if (flood->pause_us != 0 && flood->messages % PAUSE_MESSAGES == 0)
+        (void)usleep((useconds_t)flood->pause_us);
+    if (flood->sent != NULL && access(flood->sent, F_OK) == 0)
+        flood->sent = NULL;
+    flood->meanwhile += flood->sent != NULL;
+}
+
 static void on_message(void *arg, const struct llm_message *message)
 {
     struct flood *flood = arg;
@@ -80,6 +97,7 @@ static void on_message(void *arg, const struct llm_message *message)
     else if (strcmp(topic, message->topic) != 0)
         flood_error(flood, message->number, flow->expected, "topic");
     flow->expected = message->number + 1;
+    flood_pace(flood);
     flow->messages++;
     flood->messages++;
     if (flood->stop_at != 0 && flood->messages == flood->stop_at)
@@ -165,7 +183,7 @@ static void flood_print(struct flood *flood)
         {"messages", flood->messages},         {"lost", flood->lost},         {"gaps", flood->gaps},
         {"gap_end", flood->gap_end},           {"errors", flood->errors},     {"sessions_new", flood->sessions_new},
         {"sessions_ended", flood->ended},      {"timeouts", flood->timeouts}, {"silences", flood->silences},
-        {"resumed", flood->resumed},
+        {"resumed", flood->resumed},           {"meanwhile", flood->meanwhile},
     };
 
     printf("{");
@@ -198,6 +216,8 @@ int main(int argc, char **argv)
 
     flood_signals();
     flood.stop_at = flood_option(argc, argv, "--stop-at", 0);
+    flood.pause_us = flood_option(argc, argv, "--pause-us", 0);
+    flood.sent = flood_text(argc, argv, "--sent");
     if (flood_option(argc, argv, "--timing", 0) != 0)
         flood_timing(&flood);
     llm_context_options_init(&options);

@@ -2,9 +2,10 @@
 /*
  * Sends numbered messages of many sizes on several topics.
  *
- *   flood_send CHANNEL [--messages N] [--rate PER_SECOND] [--receivers N] [--after-ms MS]
+ *   flood_send CHANNEL [--messages N] [--rate PER_SECOND] [--receivers N] [--after-ms MS] [--sent FILE]
  *
- * Waits for --receivers (1), sends, goes on with repairs for --after-ms (500), prints its counters as JSON, and closes.
+ * Waits for --receivers (1), sends, makes the file --sent, goes on with repairs for --after-ms (500), prints its counters as
+ * JSON, and closes.
  */
 #include "flood.h"
 
@@ -58,6 +59,13 @@ static void flood_all(const struct flood *flood)
     }
 }
 
+static void flood_make_file(const char *name)
+{
+    FILE *file = fopen(name, "w");
+
+    flood_ok(file != NULL && fclose(file) == 0 ? LLM_OK : LLM_EOPTION, name);
+}
+
 int main(int argc, char **argv)
 {
     struct flood flood = {
@@ -65,6 +73,7 @@ int main(int argc, char **argv)
         .rate = flood_option(argc, argv, "--rate", 200000),
     };
     const char *channel = argc > 1 ? argv[1] : "";
+    const char *sent_file = flood_text(argc, argv, "--sent");
     struct llm_options options;
     uint64_t sent;
 
@@ -76,6 +85,8 @@ int main(int argc, char **argv)
     flood_topics(&flood);
     flood_wait(&flood, flood_option(argc, argv, "--receivers", 1));
     flood_all(&flood);
+    if (sent_file != NULL)
+        flood_make_file(sent_file);
     sent = llm_transmitter_next(flood.transmitter);
     /* The counters go with the transmitter, and repairs are still to come: some idle time belongs to them. */
     for (uint64_t until = llm_clock() + flood_option(argc, argv, "--after-ms", 500) * 1000000; llm_clock() < until;)

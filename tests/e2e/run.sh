@@ -526,6 +526,42 @@ stopped_receiver_in_full_blast_is_told_what_it_lost() {
     note "lost $(number receiver lost) of 3000000 in $(number receiver gaps) gaps"
 }
 
+# paces FLOW QUORUM_PERCENT [OPTIONS]: two receivers, and one with these options that is slow: it rests 2 ms for every hundred
+# messages, many times as long as the others take for them. All messages can be repaired to the end.
+paces() {
+    local first second slow sender options="flow=$1&flow_quorum_percent=$2&flow_window_packets=512"
+    rm -f "$work/sent"
+    receive "$HOST_B" first "$(channel "$IF_B" 28)" --wait 1 && first=$last || return
+    receive "$HOST_B" second "$(channel "$IF_B" 28)" --wait 1 && second=$last || return
+    receive "$HOST_B" slow "$(channel "$IF_B" 28 "${3:-}")" --wait 1 --pause-us 2000 --sent "$work/sent" && slow=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" 28 "$options&$keep")" --messages 60000 --rate $unpaced --receivers 3 \
+        --sent "$work/sent" --after-ms 0
+    sender=$last
+    ends "$sender" && ends "$first" && ends "$second" && ends "$slow" || return
+    complete first 60000 && complete second 60000 && accounted slow 60000
+}
+
+# When the last message was taken, the slow one had nearly all: it lies behind by two windows and what the transmitter holds
+# back at most, which are 1,280 packets or 10,000 messages.
+slow_receiver_decides_for_all_if_asked() {
+    local flow
+    for flow in window paced; do
+        paces "$flow" 100 && complete slow 60000 && is slow meanwhile ">" 45000 || { why="$flow: $why" && return 1; }
+        note "$flow: it had $(number slow meanwhile) of 60000 messages when all were sent"
+    done
+}
+
+# It had only few then, and missed many: its buffer is small, and it soon gives up.
+slow_receiver_does_not_decide_for_the_others() {
+    local flow
+    for flow in window paced; do
+        paces "$flow" 50 "rcvbuf_bytes=64K&nak_giveup_ns=5000000" && is slow meanwhile "<" 20000 ||
+            { why="$flow: $why" && return 1; }
+        note "$flow: it had $(number slow meanwhile) of 60000 messages when all were sent, and lost $(number slow lost)" \
+            "in $(number slow gaps) gaps"
+    done
+}
+
 # lose_run PACKETS OF: of so many packets that arrive at B, a run from the middle.
 lose_run() {
     # shellcheck disable=SC2086
@@ -602,7 +638,8 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
     sleeping_receivers many_in_one_context bad_input clamped_buffer hostile_packets snooping_bridge
     ignored_segmentation_is_noticed refused_options_and_segmentation_are_done_without
     segmentation_that_fails_later_loses_nothing cables_of_any_mtu stopped_receiver_holds_the_window small_receive_buffer
-    stopped_receiver_in_full_blast_is_told_what_it_lost runs_of_lost_packets_are_repaired
+    stopped_receiver_in_full_blast_is_told_what_it_lost slow_receiver_decides_for_all_if_asked
+    slow_receiver_does_not_decide_for_the_others runs_of_lost_packets_are_repaired
     benchmark_reflector benchmark_throughput benchmark_sweep
     benchmark_groups benchmark_topics benchmark_batching)
 
