@@ -330,18 +330,12 @@ static bool raw_blast_count(const struct raw_blast *blast, int count, struct raw
     return true;
 }
 
-/* The next blast must not begin with the end of this one. */
-static void raw_drain(int fd)
+void raw_blast_expect(struct raw_blast *blast, int fd, bool segmented)
 {
     char byte;
 
-    usleep(2 * RAW_END_COUNT * 1000);
     while (recv(fd, &byte, sizeof byte, MSG_DONTWAIT) >= 0)
         ;
-}
-
-void raw_blast_expect(struct raw_blast *blast, int fd, bool segmented)
-{
     raw_set(fd, IPPROTO_UDP, UDP_GRO, segmented);
     raw_blast_prepare(blast, RAW_SLOT);
 }
@@ -368,6 +362,5 @@ struct raw_blast_result raw_blast_receive(struct raw_blast *blast, int fd)
             first = now;
     }
     result.ns = first ? last - first : 0;
-    raw_drain(fd);
     return result;
 }

@@ -47,7 +47,8 @@ struct raw_blast_result {
     uint64_t ns;    /* from the first to the last */
 };
 
-/* Makes the socket ready for a blast before the sender is told to begin: a train that comes earlier is not taken whole. */
+/* Makes the socket ready for a blast before the sender is told to begin: what is left of the one before would be taken for it,
+ * and a train that comes earlier is not taken whole. */
 void raw_blast_expect(struct raw_blast *blast, int fd, bool segmented);
 
 /* Receives the blast until it is over, or nothing has come for half a second. */
