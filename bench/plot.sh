@@ -100,7 +100,7 @@ plot_throughput() {
     plot_possible || return 0
     local data=$SETUP_SCRATCH/throughput.dat messages=${1%.*}-messages.${1##*.} mbit=${1%.*}-mbit.${1##*.}
     local axes="set logscale x 2; set logscale y; set format x '%.0f'; set xlabel 'bytes of a message'; set key left"
-    plot_rows "$2" size_bytes msgs_per_s payload_gbit_per_s raw_gbit_per_s raw_segmented_gbit_per_s >"$data"
+    plot_rows "$2" size_bytes msgs_per_s payload_gbit_per_s raw_gbit_per_s raw_segmented_gbit_per_s raw_kept_gbit_per_s >"$data"
     # A bare datagram is a full packet; as many messages as its bytes would make, without a header, are its messages.
     {
         plot_head "$messages" "libllm over $transport: messages a second one way, lossless"
@@ -109,7 +109,8 @@ $axes bottom
 set ylabel 'messages a second'
 plot '$data' using 1:2 with linespoints lw 2 pt 7 title 'libllm', \\
      '' using 1:(\$4 * 1e9 / 8 / \$1) with lines dt 2 title 'bare UDP, full packets (sendmmsg)', \\
-     '' using 1:(\$5 * 1e9 / 8 / \$1) with lines dt 3 title 'bare UDP, full packets, segmented'
+     '' using 1:(\$5 * 1e9 / 8 / \$1) with lines dt 3 title 'bare UDP, full packets, segmented', \\
+     '' using 1:(\$6 * 1e9 / 8 / \$1) with lines dt 4 title 'the same, messages copied into a ring first'
 END
     } | plot_draw "$messages"
     {
@@ -119,7 +120,8 @@ $axes top
 set ylabel 'Mbit/s'
 plot '$data' using 1:(\$3 * 1000) with linespoints lw 2 pt 7 title 'libllm', \\
      '' using 1:(\$4 * 1000) with lines dt 2 title 'bare UDP, full packets (sendmmsg)', \\
-     '' using 1:(\$5 * 1000) with lines dt 3 title 'bare UDP, full packets, segmented'
+     '' using 1:(\$5 * 1000) with lines dt 3 title 'bare UDP, full packets, segmented', \\
+     '' using 1:(\$6 * 1000) with lines dt 4 title 'the same, messages copied into a ring first'
 END
     } | plot_draw "$mbit"
 }

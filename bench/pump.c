@@ -15,7 +15,7 @@
 #define PUMP_WARMUP_NS 200000000ull
 #define PUMP_TRIES 10
 #define PUMP_STEP 0.9 /* of the rate reached, after a loss */
-#define PUMP_RAW_SHARE 8 /* of the duration, for each of four raw blasts */
+#define PUMP_RAW_SHARE 12 /* of the duration, for each of six raw blasts */
 #define PUMP_RAW_NS_MIN 100000000ull
 #define PUMP_PATTERN 256
 #define PUMP_ETHERNET_BYTES 38 /* header, check sequence, preamble and gap */
@@ -192,20 +192,18 @@ static int pump_find_rate(struct pump *pump, uint64_t size, struct pump_result *
 /* ----------------------------------------------------------------------------------------------------------------- raw */
 
 /* Gbit/s of datagrams received, NAN if that cannot be measured; -1 if the receiver does not answer. */
-static double pump_raw(struct pump *pump, bool segmented)
+static double pump_raw(struct pump *pump, const struct raw_load *load)
 {
-    uint64_t wanted = segmented;
-    uint64_t duration_ns = pump->options->duration_ns / PUMP_RAW_SHARE;
-    size_t size = raw_datagram_bytes(&pump->options->raw);
+    static const char *const ways[RAW_WAYS] = {"", " with segmentation", " with segmentation and a ring"};
+    uint64_t trains = load->way != RAW_BATCHES;
     const uint64_t *far = pump->peer.answer.values;
 
     if (pump->raw_fd < 0)
         return NAN;
-    if (peer_request(&pump->peer, PEER_RAW, &wanted, 1) != 0)
+    if (peer_request(&pump->peer, PEER_RAW, &trains, 1) != 0)
         return -1;
-    if (raw_blast_send(pump->blast, pump->raw_fd, size, duration_ns > PUMP_RAW_NS_MIN ? duration_ns : PUMP_RAW_NS_MIN,
-                       segmented) != 0) {
-        fprintf(stderr, "transmitter: no raw figure%s: %s\n", segmented ? " with segmentation" : "", strerror(errno));
+    if (raw_blast_send(pump->blast, pump->raw_fd, load) != 0) {
+        fprintf(stderr, "transmitter: no raw figure%s: %s\n", ways[load->way], strerror(errno));
         return NAN;
     }
     if (peer_request(&pump->peer, PEER_RESULT, NULL, 0) != 0)
@@ -213,22 +211,35 @@ static double pump_raw(struct pump *pump, bool segmented)
     return far[SINK_RAW_NS] ? (double)far[SINK_RAW_BYTES] * 8 / (double)far[SINK_RAW_NS] : NAN;
 }
 
+/* A blast of each way, for half of its figure. */
+static int pump_raw_half(struct pump *pump, uint64_t size, struct pump_result *result)
+{
+    const struct raw_group *group = &pump->options->raw;
+    uint64_t duration_ns = pump->options->duration_ns / PUMP_RAW_SHARE;
+    struct raw_load load = {.datagram_bytes = raw_datagram_bytes(group),
+                            .message_bytes = size,
+                            .ring_bytes = group->history_bytes,
+                            .duration_ns = duration_ns > PUMP_RAW_NS_MIN ? duration_ns : PUMP_RAW_NS_MIN};
+
+    for (load.way = 0; load.way < RAW_WAYS; load.way++) {
+        double gbit_per_s = pump_raw(pump, &load);
+
+        if (gbit_per_s < 0)
+            return -1;
+        result->raw_gbit_per_s[load.way] += gbit_per_s / 2;
+    }
+    return 0;
+}
+
+/* The blasts stand on both sides of libllm's turn, as the machine's mood drifts. */
 int pump_measure(struct pump *pump, uint64_t size, struct pump_result *result)
 {
-    double before = pump_raw(pump, false);
-    double before_segmented = before < 0 ? -1 : pump_raw(pump, true);
-    int failed = before < 0 || before_segmented < 0 || pump_find_rate(pump, size, result) != 0;
-    double after = failed ? -1 : pump_raw(pump, false);
-    double after_segmented = after < 0 ? -1 : pump_raw(pump, true);
-
-    if (after < 0 || after_segmented < 0) {
-        fprintf(stderr, "transmitter: the measurement cannot go on; the receiver does not answer any more\n");
-        return -1;
-    }
-    /* The blasts stand on both sides of libllm's turn, as the machine's mood drifts. */
-    result->raw_gbit_per_s = (before + after) / 2;
-    result->raw_segmented_gbit_per_s = (before_segmented + after_segmented) / 2;
-    return 0;
+    *result = (struct pump_result){0};
+    if (pump_raw_half(pump, size, result) == 0 && pump_find_rate(pump, size, result) == 0 &&
+        pump_raw_half(pump, size, result) == 0)
+        return 0;
+    fprintf(stderr, "transmitter: the measurement cannot go on; the receiver does not answer any more\n");
+    return -1;
 }
 
 /* --------------------------------------------------------------------------------------------------------- open, close */

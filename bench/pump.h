@@ -32,8 +32,7 @@ struct pump_result {
     double packet_bytes_mean; /* UDP payload of a packet */
     double transmitter_mib;   /* resident */
     double receiver_mib;
-    double raw_gbit_per_s;           /* NAN if not measured */
-    double raw_segmented_gbit_per_s;
+    double raw_gbit_per_s[RAW_WAYS]; /* NAN if not measured */
 };
 
 struct pump {

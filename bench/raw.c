@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <llm/llm.h>
@@ -121,6 +122,23 @@ static void raw_read_option(const char *options, const char *key, char *value, s
     }
 }
 
+/* As the channel says, or the library's default; it is checked where the channel is opened. */
+static size_t raw_history_bytes(const char *options)
+{
+    static const char suffixes[] = "KMG";
+    struct llm_options defaults;
+    const char *suffix;
+    char text[24];
+    char *end;
+    uint64_t bytes;
+
+    llm_options_init(&defaults);
+    raw_read_option(options, "history_bytes", text, sizeof text);
+    bytes = *text ? strtoull(text, &end, 10) : defaults.history_bytes;
+    suffix = *text && *end ? strchr(suffixes, *end) : NULL;
+    return suffix ? bytes << 10 * (suffix - suffixes + 1) : bytes;
+}
+
 static unsigned raw_interface_mtu(unsigned interface)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -158,6 +176,7 @@ int raw_group_of_channel(const char *channel, uint16_t port_offset, struct raw_g
         return -1;
     raw_read_option(strchr(where, '?'), "mtu", mtu, sizeof mtu);
     group->mtu = *mtu && *mtu != '0' ? (unsigned)strtoul(mtu, NULL, 10) : raw_interface_mtu(group->interface);
+    group->history_bytes = raw_history_bytes(strchr(where, '?'));
     return raw_parse_address(host, port, port_offset, group);
 }
 
@@ -244,6 +263,13 @@ int raw_open_receive(const struct raw_group *group)
 
 /* -------------------------------------------------------------------------------------------------------------- blast */
 
+/* Memory that messages are kept in, as the library's history; none: base is NULL. */
+struct raw_ring {
+    char *base;
+    size_t bytes;
+    size_t at;
+};
+
 struct raw_blast {
     struct mmsghdr messages[RAW_BATCH];
     struct iovec pieces[RAW_BATCH];
@@ -300,23 +326,78 @@ static size_t raw_train_bytes(size_t size)
     return size * (segments > RAW_TRAIN_SEGMENTS ? RAW_TRAIN_SEGMENTS : segments);
 }
 
-int raw_blast_send(struct raw_blast *blast, int fd, size_t size, uint64_t duration_ns, bool segmented)
+/* It is there during its blast only: the memory of the library is measured in the same process. */
+static int raw_ring_open(struct raw_ring *ring, size_t bytes)
 {
-    uint64_t end = llm_clock() + duration_ns;
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    raw_blast_prepare(blast, segmented ? raw_train_bytes(size) : size);
-    if (segmented)
-        raw_blast_segment(blast, size);
+    if (base == MAP_FAILED)
+        return -1;
+    (void)madvise(base, bytes, MADV_HUGEPAGE);
+    memset(base, 'x', bytes);
+    *ring = (struct raw_ring){.base = base, .bytes = bytes};
+    return 0;
+}
+
+static void raw_ring_close(struct raw_ring *ring)
+{
+    if (ring->base)
+        munmap(ring->base, ring->bytes);
+}
+
+/* Copies messages to the next place of the ring, the last one as far as it fits, and has the train sent from there. */
+static void raw_ring_fill(struct raw_ring *ring, struct raw_blast *blast, size_t message_bytes)
+{
+    const size_t train_bytes = blast->pieces[0].iov_len;
+    char *train;
+
+    if (ring->at + train_bytes > ring->bytes)
+        ring->at = 0;
+    train = ring->base + ring->at;
+    for (size_t at = 0; at < train_bytes; at += message_bytes)
+        memcpy(train + at, blast->memory, message_bytes < train_bytes - at ? message_bytes : train_bytes - at);
+    blast->pieces[0].iov_base = train;
+    ring->at += train_bytes;
+}
+
+static int raw_blast_run(struct raw_blast *blast, int fd, const struct raw_load *load, struct raw_ring *ring)
+{
+    const unsigned count = load->way == RAW_BATCHES ? RAW_BATCH : 1;
+    const uint64_t end = llm_clock() + load->duration_ns;
+
     while (llm_clock() < end) {
-        if (sendmmsg(fd, blast->messages, segmented ? 1 : RAW_BATCH, 0) < 0 && errno != ENOBUFS && errno != EAGAIN)
+        if (ring->base)
+            raw_ring_fill(ring, blast, load->message_bytes);
+        if (sendmmsg(fd, blast->messages, count, 0) < 0 && errno != ENOBUFS && errno != EAGAIN)
             return -1;
     }
+    return 0;
+}
+
+static int raw_blast_end(int fd)
+{
     for (int i = 0; i < RAW_END_COUNT; i++) {
         usleep(1000); /* a receiver whose buffer is full must have read some of it before one of these arrives */
         if (send(fd, "", 1, 0) < 0 && errno != ENOBUFS && errno != EAGAIN)
             return -1;
     }
     return 0;
+}
+
+int raw_blast_send(struct raw_blast *blast, int fd, const struct raw_load *load)
+{
+    const bool trains = load->way != RAW_BATCHES;
+    struct raw_ring ring = {.base = NULL};
+    int failed;
+
+    raw_blast_prepare(blast, trains ? raw_train_bytes(load->datagram_bytes) : load->datagram_bytes);
+    if (trains)
+        raw_blast_segment(blast, load->datagram_bytes);
+    if (load->way == RAW_KEPT && raw_ring_open(&ring, load->ring_bytes) != 0)
+        return -1;
+    failed = raw_blast_run(blast, fd, load, &ring) != 0 || raw_blast_end(fd) != 0;
+    raw_ring_close(&ring);
+    return failed ? -1 : 0;
 }
 
 /* False when the end of the blast is among what was received. */

@@ -15,6 +15,7 @@ struct raw_group {
     socklen_t address_size; /* 0: there is none */
     unsigned interface;     /* its index */
     unsigned mtu;           /* largest IP packet, as the channel or the interface says */
+    size_t history_bytes;   /* what a transmitter of the channel keeps for repair */
 };
 
 /*
@@ -36,11 +37,26 @@ struct raw_blast;
 struct raw_blast *raw_blast_open(void);
 void raw_blast_close(struct raw_blast *blast);
 
+enum raw_way {
+    RAW_BATCHES, /* sendmmsg() */
+    RAW_TRAINS,  /* of datagrams split by the kernel (UDP_SEGMENT), from one buffer that stays in the caches */
+    RAW_KEPT,    /* the same, of messages that were each copied into a ring first, as who is to repair them has to */
+    RAW_WAYS
+};
+
+struct raw_load {
+    enum raw_way way;
+    size_t datagram_bytes;
+    size_t message_bytes; /* of RAW_KEPT, as the next */
+    size_t ring_bytes;
+    uint64_t duration_ns;
+};
+
 /*
- * Sends datagrams of size bytes as fast as the kernel takes them, for duration_ns, then the datagrams of one byte that say that
- * it is over. segmented: trains of datagrams split by the kernel (UDP_SEGMENT), else sendmmsg(). 0, or -1 with errno set.
+ * Sends datagrams as fast as the kernel takes them, for a time, then the datagrams of one byte that say that it is over. 0, or
+ * -1 with errno set.
  */
-int raw_blast_send(struct raw_blast *blast, int fd, size_t size, uint64_t duration_ns, bool segmented);
+int raw_blast_send(struct raw_blast *blast, int fd, const struct raw_load *load);
 
 struct raw_blast_result {
     uint64_t bytes; /* of datagrams received */

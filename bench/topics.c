@@ -78,8 +78,8 @@ static void topics_fill(double *run, const struct pump_result *result)
     run[FIELD_GBIT] = result->messages_per_s * (double)sweep.size * 8 / 1e9;
     run[FIELD_LOST] = (double)(result->lost + result->disordered);
     run[FIELD_TRIES] = result->tries;
-    run[FIELD_RAW] = result->raw_gbit_per_s;
-    run[FIELD_RATIO] = run[FIELD_GBIT] / result->raw_gbit_per_s;
+    run[FIELD_RAW] = result->raw_gbit_per_s[RAW_BATCHES];
+    run[FIELD_RATIO] = run[FIELD_GBIT] / result->raw_gbit_per_s[RAW_BATCHES];
 }
 
 /* A topic cannot be closed: all runs of a row come before a row with more. */
@@ -92,7 +92,7 @@ static int topics_measure_rates(struct pump *pump, const struct sweep_table *tab
         if (peer_use_topics(&pump->peer, count) != 0)
             return -1;
         for (uint64_t run = 0; run < sweep.runs; run++) {
-            struct pump_result result = {0};
+            struct pump_result result;
             double *fields = sweep_run(table, row, run);
 
             if (pump_measure(pump, sweep.size, &result) != 0)
