@@ -71,6 +71,22 @@ static void scene_close(struct scene *scene)
     station_close(&scene->plain);
 }
 
+/* Around a test whose state it is: trains as long as they can be. */
+static int scene_begin(void **state)
+{
+    static struct scene scene;
+
+    scene_open(&scene, 0);
+    *state = &scene;
+    return 0;
+}
+
+static int scene_end(void **state)
+{
+    scene_close(*state);
+    return 0;
+}
+
 /* ------------------------------------------------------------------------------------------------------- bursts */
 
 /* What packet number i of a burst holds at a place. */
@@ -217,171 +233,147 @@ static void trains_are_as_long_as_asked_for(void **state)
 
 static void a_lone_packet_is_no_train(void **state)
 {
+    struct scene *scene = *state;
     static const uint32_t size = 500;
-    struct scene scene;
 
-    (void)state;
-    scene_open(&scene, 0);
     for (int i = 0; i < 5; i++)
-        expect_trains(&scene, &size, 1, 0);
-    scene_close(&scene);
+        expect_trains(scene, &size, 1, 0);
 }
 
 static void a_train_goes_to_a_peer(void **state)
 {
+    struct scene *scene = *state;
     uint32_t sizes[30];
-    struct scene scene;
 
-    (void)state;
     sizes_fill(sizes, 30, 800);
     sizes[29] = 8;
-    scene_open(&scene, 0);
-    burst_send(&scene.sender, station_peer(&scene.sender, &scene.merging), sizes, 30);
-    burst_expect(&scene.merging, sizes, 30, BURST);
-    station_expect_nothing(&scene.plain);
-    assert_int_equal(station_counter(&scene.sender, "udp_trains"), 1);
-    assert_int_equal(station_counter(&scene.merging, "udp_superframes"), 1);
-    burst_send(&scene.sender, station_peer(&scene.sender, &scene.plain), sizes, 30);
-    burst_expect(&scene.plain, sizes, 30, BURST);
-    assert_int_equal(station_counter(&scene.plain, "udp_superframes"), 0);
-    scene_close(&scene);
+    burst_send(&scene->sender, station_peer(&scene->sender, &scene->merging), sizes, 30);
+    burst_expect(&scene->merging, sizes, 30, BURST);
+    station_expect_nothing(&scene->plain);
+    assert_int_equal(station_counter(&scene->sender, "udp_trains"), 1);
+    assert_int_equal(station_counter(&scene->merging, "udp_superframes"), 1);
+    burst_send(&scene->sender, station_peer(&scene->sender, &scene->plain), sizes, 30);
+    burst_expect(&scene->plain, sizes, 30, BURST);
+    assert_int_equal(station_counter(&scene->plain, "udp_superframes"), 0);
 }
 
 /* They leave by the same socket, and have the same size. */
 static void a_train_has_packets_for_one_peer_only(void **state)
 {
+    struct scene *scene = *state;
     static const uint8_t text[] = "for one of you";
     struct lli_out packets[8];
-    struct scene scene;
 
-    (void)state;
-    scene_open(&scene, 0);
     for (int i = 0; i < 8; i++)
-        packets[i] = (struct lli_out){text, sizeof text, station_peer(&scene.sender, i < 4 ? &scene.merging : &scene.plain)};
-    assert_int_equal(transport->post(scene.sender.instance, packets, 8), 8);
-    station_flush(&scene.sender);
+        packets[i] = (struct lli_out){text, sizeof text, station_peer(&scene->sender, i < 4 ? &scene->merging : &scene->plain)};
+    assert_int_equal(transport->post(scene->sender.instance, packets, 8), 8);
+    station_flush(&scene->sender);
     for (int i = 0; i < 4; i++) {
-        station_expect(&scene.merging, LLI_HANDLE_UNICAST, text, sizeof text);
-        station_expect(&scene.plain, LLI_HANDLE_UNICAST, text, sizeof text);
+        station_expect(&scene->merging, LLI_HANDLE_UNICAST, text, sizeof text);
+        station_expect(&scene->plain, LLI_HANDLE_UNICAST, text, sizeof text);
     }
-    station_expect_nothing(&scene.merging);
-    station_expect_nothing(&scene.plain);
-    assert_int_equal(station_counter(&scene.sender, "udp_trains"), 2);
-    scene_close(&scene);
+    station_expect_nothing(&scene->merging);
+    station_expect_nothing(&scene->plain);
+    assert_int_equal(station_counter(&scene->sender, "udp_trains"), 2);
 }
 
 /* ---------------------------------------------------------------------------------------------------- receiving */
 
 static void a_run_is_given_over_as_many_calls_as_it_takes(void **state)
 {
+    struct scene *scene = *state;
     uint32_t sizes[40];
-    struct scene scene;
 
-    (void)state;
     sizes_fill(sizes, 40, 1000);
-    scene_open(&scene, 0);
-    burst_send(&scene.sender, scene.sender.send, sizes, 40);
-    assert_int_equal(burst_expect(&scene.merging, sizes, 40, 3), 14);
-    assert_int_equal(station_counter(&scene.merging, "udp_superframes"), 1);
-    scene_close(&scene);
+    burst_send(&scene->sender, scene->sender.send, sizes, 40);
+    assert_int_equal(burst_expect(&scene->merging, sizes, 40, 3), 14);
+    assert_int_equal(station_counter(&scene->merging, "udp_superframes"), 1);
 }
 
 /* The kernel has nothing any more by then: only the transport knows. */
 static void the_descriptor_is_readable_while_some_of_a_run_are_left(void **state)
 {
+    struct scene *scene = *state;
     uint32_t sizes[7];
     struct lli_in packets[3];
-    struct scene scene;
     int got = 0;
 
-    (void)state;
     sizes_fill(sizes, 7, 1000);
-    scene_open(&scene, 0);
-    assert_false(readable(transport->arm(scene.merging.instance), 0));
-    burst_send(&scene.sender, scene.sender.send, sizes, 7);
+    assert_false(readable(transport->arm(scene->merging.instance), 0));
+    burst_send(&scene->sender, scene->sender.send, sizes, 7);
     while (got < 7) {
-        const int now = station_await(&scene.merging, packets, 3, ARRIVAL_NS);
+        const int now = station_await(&scene->merging, packets, 3, ARRIVAL_NS);
 
         assert_in_range(now, 1, 3);
         burst_check(packets, now, sizes, got);
-        transport->release(scene.merging.instance, packets, now);
+        transport->release(scene->merging.instance, packets, now);
         got += now;
-        assert_int_equal(readable(transport->arm(scene.merging.instance), 0), got < 7);
+        assert_int_equal(readable(transport->arm(scene->merging.instance), 0), got < 7);
     }
-    scene_close(&scene);
 }
 
 /* Leaves with most of a run not fetched: what was lent stays whole, and no buffer is lost, as often as it is done. */
 static void leaving_gives_back_what_is_left_of_a_run(void **state)
 {
+    struct scene *scene = *state;
     uint32_t sizes[20];
     struct lli_in packets[3];
-    struct scene scene;
 
-    (void)state;
     sizes_fill(sizes, 20, 1000);
-    scene_open(&scene, 0);
     for (int round = 0; round < 2 * BUFFERS; round++) {
         const int before = round % 4; /* packets released before the group is left; the others after */
 
-        burst_send(&scene.sender, scene.sender.send, sizes, 20);
-        if (station_await(&scene.merging, packets, 3, ARRIVAL_NS) != 3)
+        burst_send(&scene->sender, scene->sender.send, sizes, 20);
+        if (station_await(&scene->merging, packets, 3, ARRIVAL_NS) != 3)
             fail_msg("no run came in round %d", round);
-        transport->release(scene.merging.instance, packets, before);
-        transport->leave(scene.merging.instance, scene.merging.receive, LLI_JOIN_RECEIVE);
-        assert_int_equal(transport->receive(scene.merging.instance, packets, 0), 0);
+        transport->release(scene->merging.instance, packets, before);
+        transport->leave(scene->merging.instance, scene->merging.receive, LLI_JOIN_RECEIVE);
+        assert_int_equal(transport->receive(scene->merging.instance, packets, 0), 0);
         burst_check(packets + before, 3 - before, sizes, before);
-        transport->release(scene.merging.instance, packets + before, 3 - before);
-        assert_int_equal(station_join(&scene.merging, host, port, LLI_JOIN_RECEIVE, &scene.merging.receive), 0);
+        transport->release(scene->merging.instance, packets + before, 3 - before);
+        assert_int_equal(station_join(&scene->merging, host, port, LLI_JOIN_RECEIVE, &scene->merging.receive), 0);
     }
-    burst_send(&scene.sender, scene.sender.send, sizes, 20);
-    burst_expect(&scene.merging, sizes, 20, BURST);
-    scene_close(&scene);
+    burst_send(&scene->sender, scene->sender.send, sizes, 20);
+    burst_expect(&scene->merging, sizes, 20, BURST);
 }
 
 /* A run of unicasts is in hand when a group is left: it is not the group's. */
 static void leaving_takes_nothing_from_a_run_of_unicasts(void **state)
 {
+    struct scene *scene = *state;
     uint32_t sizes[20];
     struct lli_in packets[3];
-    struct scene scene;
 
-    (void)state;
     sizes_fill(sizes, 20, 1000);
-    scene_open(&scene, 0);
-    burst_send(&scene.sender, station_peer(&scene.sender, &scene.merging), sizes, 20);
-    assert_int_equal(station_await(&scene.merging, packets, 3, ARRIVAL_NS), 3);
+    burst_send(&scene->sender, station_peer(&scene->sender, &scene->merging), sizes, 20);
+    assert_int_equal(station_await(&scene->merging, packets, 3, ARRIVAL_NS), 3);
     burst_check(packets, 3, sizes, 0);
-    transport->leave(scene.merging.instance, scene.merging.receive, LLI_JOIN_RECEIVE);
-    transport->release(scene.merging.instance, packets, 3);
-    burst_expect_from(&scene.merging, sizes, 3, 20, BURST);
-    scene_close(&scene);
+    transport->leave(scene->merging.instance, scene->merging.receive, LLI_JOIN_RECEIVE);
+    transport->release(scene->merging.instance, packets, 3);
+    burst_expect_from(&scene->merging, sizes, 3, 20, BURST);
 }
 
 /* One packet held of each run holds the run's buffer, and the contents of both stay. */
 static void a_buffer_is_used_again_when_the_last_of_its_run_is_given_back(void **state)
 {
+    struct scene *scene = *state;
     static struct lli_in kept[BUFFERS];
     uint32_t sizes[3];
     struct lli_in packets[3];
-    struct scene scene;
 
-    (void)state;
     sizes_fill(sizes, 3, 900);
-    scene_open(&scene, 0);
     for (int i = 0; i < BUFFERS; i++) {
-        burst_send(&scene.sender, scene.sender.send, sizes, 3);
-        assert_int_equal(station_await(&scene.merging, packets, 3, ARRIVAL_NS), 3);
+        burst_send(&scene->sender, scene->sender.send, sizes, 3);
+        assert_int_equal(station_await(&scene->merging, packets, 3, ARRIVAL_NS), 3);
         kept[i] = packets[2];
-        transport->release(scene.merging.instance, packets, 2);
+        transport->release(scene->merging.instance, packets, 2);
     }
-    burst_send(&scene.sender, scene.sender.send, sizes, 3);
-    station_expect_nothing(&scene.merging);
+    burst_send(&scene->sender, scene->sender.send, sizes, 3);
+    station_expect_nothing(&scene->merging);
     for (int i = 0; i < BUFFERS; i++)
         burst_check(&kept[i], 1, sizes, 2);
-    transport->release(scene.merging.instance, kept, BUFFERS);
-    burst_expect(&scene.merging, sizes, 3, 3);
-    scene_close(&scene);
+    transport->release(scene->merging.instance, kept, BUFFERS);
+    burst_expect(&scene->merging, sizes, 3, 3);
 }
 
 /* -------------------------------------------------------------------------------------------------------- main */
@@ -408,14 +400,14 @@ int main(void)
         cmocka_unit_test(a_shorter_packet_is_the_last_of_its_train),
         cmocka_unit_test(packets_of_different_sizes_arrive_as_they_were_sent),
         cmocka_unit_test(trains_are_as_long_as_asked_for),
-        cmocka_unit_test(a_lone_packet_is_no_train),
-        cmocka_unit_test(a_train_goes_to_a_peer),
-        cmocka_unit_test(a_train_has_packets_for_one_peer_only),
-        cmocka_unit_test(a_run_is_given_over_as_many_calls_as_it_takes),
-        cmocka_unit_test(the_descriptor_is_readable_while_some_of_a_run_are_left),
-        cmocka_unit_test(leaving_gives_back_what_is_left_of_a_run),
-        cmocka_unit_test(leaving_takes_nothing_from_a_run_of_unicasts),
-        cmocka_unit_test(a_buffer_is_used_again_when_the_last_of_its_run_is_given_back),
+        cmocka_unit_test_setup_teardown(a_lone_packet_is_no_train, scene_begin, scene_end),
+        cmocka_unit_test_setup_teardown(a_train_goes_to_a_peer, scene_begin, scene_end),
+        cmocka_unit_test_setup_teardown(a_train_has_packets_for_one_peer_only, scene_begin, scene_end),
+        cmocka_unit_test_setup_teardown(a_run_is_given_over_as_many_calls_as_it_takes, scene_begin, scene_end),
+        cmocka_unit_test_setup_teardown(the_descriptor_is_readable_while_some_of_a_run_are_left, scene_begin, scene_end),
+        cmocka_unit_test_setup_teardown(leaving_gives_back_what_is_left_of_a_run, scene_begin, scene_end),
+        cmocka_unit_test_setup_teardown(leaving_takes_nothing_from_a_run_of_unicasts, scene_begin, scene_end),
+        cmocka_unit_test_setup_teardown(a_buffer_is_used_again_when_the_last_of_its_run_is_given_back, scene_begin, scene_end),
     };
     static const char *const groups[] = {GROUP, GROUP_IPV6};
     int failed = 0;

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is particular to the UDP transport, seen by plain sockets beside it. Runs in a network namespace of its own. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "contract.h"
 
-#include <cmocka.h>
 #include <arpa/inet.h>
 #include <linux/capability.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,34 +15,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "network.h"
-#include "transport.h"
 
 #define GROUP "239.193.7.2"
 #define GROUP_SSM "232.1.7.2"
 #define GROUP_IPV6 "ff15::7:2"
 
-enum {
-    PORT = 17002,
-    WAIT_NS = 2000000000, /* for what must come */
-    QUIET_NS = 20000000,  /* for what must not */
-};
+enum { PORT = 17002 };
 
 extern const struct lli_transport lli_transport_udp;
 static const struct lli_transport *const udp = &lli_transport_udp;
-
-static char log_text[4096];
-
-static void log_keep(void *arg, enum llm_level level, const char *text)
-{
-    (void)arg;
-    (void)level;
-    strncat(log_text, text, sizeof log_text - strlen(log_text) - 2);
-    strcat(log_text, "\n");
-}
-
-static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_WARNING};
 
 static void expect_logged(const char *text)
 {
@@ -56,12 +33,6 @@ static void expect_logged(const char *text)
 }
 
 /* --------------------------------------------------------------------------------------------------- instances */
-
-struct station {
-    void *instance;
-    struct lli_caps caps;
-    struct llm_options options;
-};
 
 static struct llm_options options_on(const char *interface)
 {
@@ -72,71 +43,23 @@ static struct llm_options options_on(const char *interface)
     return options;
 }
 
-static int try_open(struct station *station, const char *host, const struct llm_options *options)
+static void must_open(struct station *station, const char *at, const struct llm_options *options)
 {
-    const struct lli_transport_config config = {.scheme = "udp", .host = host, .options = options, .log = &keeper};
-    int status;
-
-    memset(station, 0, sizeof *station);
-    station->options = *options;
-    station->instance = aligned_alloc(64, (udp->size + 63) / 64 * 64);
-    assert_non_null(station->instance);
-    memset(station->instance, 0, udp->size);
-    log_text[0] = '\0';
-    status = udp->open(station->instance, &config, &station->caps);
-    if (status != 0)
-        free(station->instance);
-    return status;
-}
-
-static void station_open(struct station *station, const char *host, const struct llm_options *options)
-{
-    const int status = try_open(station, host, options);
-
-    if (status != 0)
+    if (instance_open(station, at, options) != 0)
         fail_msg("open: %s", log_text);
 }
 
-static int try_join(struct station *station, const char *host, enum lli_join_mode mode, lli_handle *handle)
+static int try_join(struct station *station, const char *at, enum lli_join_mode mode, lli_handle *handle)
 {
-    const struct lli_group group = {.host = host, .port = PORT, .options = &station->options};
-
-    log_text[0] = '\0';
-    return udp->join(station->instance, &group, mode, handle);
+    return station_join(station, at, PORT, mode, handle);
 }
 
-static lli_handle station_join(struct station *station, const char *host, enum lli_join_mode mode)
+static lli_handle must_join(struct station *station, const char *at, enum lli_join_mode mode)
 {
     lli_handle handle = 0;
 
-    assert_int_equal(try_join(station, host, mode, &handle), 0);
+    assert_int_equal(try_join(station, at, mode, &handle), 0);
     return handle;
-}
-
-static void station_close(struct station *station)
-{
-    udp->close(station->instance);
-    free(station->instance);
-}
-
-static uint64_t station_counter(const struct station *station, const char *name)
-{
-    for (const struct lli_counter *counter = udp->counters; counter->name != NULL; counter++)
-        if (strcmp(counter->name, name) == 0)
-            return *(const uint64_t *)(const void *)((const char *)station->instance + counter->offset);
-    fail_msg("no counter %s", name);
-    return 0;
-}
-
-static int station_await(struct station *station, struct lli_in *packets, int max, uint64_t wait_ns)
-{
-    const uint64_t give_up_at = lli_clock_ns() + wait_ns;
-    int count;
-
-    do
-        count = udp->receive(station->instance, packets, max);
-    while (count == 0 && lli_clock_ns() < give_up_at);
-    return count;
 }
 
 static bool station_hears(struct station *station, uint64_t wait_ns)
@@ -149,21 +72,13 @@ static bool station_hears(struct station *station, uint64_t wait_ns)
     return true;
 }
 
-static void station_send(struct station *station, lli_handle to, const void *data, uint32_t size)
-{
-    const struct lli_out packet = {.data = data, .size = size, .to = to};
-
-    assert_int_equal(udp->post(station->instance, &packet, 1), 1);
-    assert_int_equal(udp->flush(station->instance), 0);
-}
-
 /* ----------------------------------------------------------------------------------------- sockets of the test */
 
-static struct sockaddr_in address_v4(const char *host)
+static struct sockaddr_in address_v4(const char *text)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(PORT)};
 
-    assert_int_equal(inet_pton(AF_INET, host, &address.sin_addr), 1);
+    assert_int_equal(inet_pton(AF_INET, text, &address.sin_addr), 1);
     return address;
 }
 
@@ -209,11 +124,11 @@ static void send_plainly(const char *group, const char *interface, size_t size)
 
 /* ------------------------------------------------------------------------------------------------- what is refused */
 
-static void expect_open_refused(const char *host, const struct llm_options *options, int error, const char *text)
+static void expect_open_refused(const char *at, const struct llm_options *options, int error, const char *text)
 {
     struct station station;
 
-    assert_int_equal(try_open(&station, host, options), error);
+    assert_int_equal(instance_open(&station, at, options), error);
     expect_logged(text);
 }
 
@@ -227,7 +142,7 @@ static void hosts_that_are_not_multicast_are_refused(void **state)
     expect_open_refused("10.77.0.1", &options, LLM_EGROUP, "10.77.0.1");
     expect_open_refused("fd77::1", &options, LLM_EGROUP, "fd77::1");
     expect_open_refused("255.255.255.255", &options, LLM_EGROUP, "255.255.255.255");
-    station_open(&station, GROUP, &options);
+    must_open(&station, GROUP, &options);
     assert_int_equal(try_join(&station, "10.77.0.2", LLI_JOIN_SEND, &handle), LLM_EGROUP);
     expect_logged("10.77.0.2");
     /* An instance is of one family, that of the host it was opened for. */
@@ -280,7 +195,7 @@ static void a_port_that_another_program_keeps_for_itself_is_named(void **state)
 
     (void)state;
     assert_int_equal(bind(fd, (const struct sockaddr *)&any, sizeof any), 0);
-    station_open(&station, GROUP, &options);
+    must_open(&station, GROUP, &options);
     assert_int_equal(try_join(&station, GROUP, LLI_JOIN_RECEIVE, &handle), LLM_EADDRINUSE);
     expect_logged("17002");
     close(fd);
@@ -306,7 +221,7 @@ static void addresses_that_would_reach_others_are_refused(void **state)
     lli_handle handle;
 
     (void)state;
-    station_open(&station, GROUP, &options);
+    must_open(&station, GROUP, &options);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         memcpy(address.bytes, wrong[i], 7);
         assert_int_equal(udp->peer(station.instance, &address, &handle), LLM_EINVAL);
@@ -325,7 +240,7 @@ static void peers_are_limited_and_all_found_again(void **state)
     const uint32_t max = (options.receivers_max = 500) + options.sessions_max;
 
     (void)state;
-    station_open(&station, GROUP, &options);
+    must_open(&station, GROUP, &options);
     for (int round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < max; i++) {
             address.bytes[5] = (uint8_t)(1 + i / 256);
@@ -346,7 +261,7 @@ static void expect_address(const struct llm_options *options, const char *group,
     struct lli_address address;
     struct station station;
 
-    station_open(&station, group, options);
+    must_open(&station, group, options);
     assert_int_equal(udp->address(station.instance, &address), 0);
     assert_memory_equal(address.bytes, bytes, size);
     station_close(&station);
@@ -373,22 +288,22 @@ static void the_payload_is_what_the_interface_carries_whole(void **state)
     struct station station;
 
     (void)state;
-    station_open(&station, GROUP, &options);
+    must_open(&station, GROUP, &options);
     assert_int_equal(station.caps.payload_max, 1500 - 28);
     station_close(&station);
-    station_open(&station, GROUP_IPV6, &options);
+    must_open(&station, GROUP_IPV6, &options);
     assert_int_equal(station.caps.payload_max, 1500 - 48);
     station_close(&station);
     options.mtu = 1400;
-    station_open(&station, GROUP, &options);
+    must_open(&station, GROUP, &options);
     assert_int_equal(station.caps.payload_max, 1400 - 28);
     station_close(&station);
     options = options_on("lo");
-    station_open(&station, GROUP, &options);
+    must_open(&station, GROUP, &options);
     assert_int_equal(station.caps.payload_max, 9000 - 28);
     station_close(&station);
     options.mtu = 65535;
-    station_open(&station, GROUP, &options);
+    must_open(&station, GROUP, &options);
     assert_int_equal(station.caps.payload_max, 65507);
     station_close(&station);
 }
@@ -402,12 +317,12 @@ static void a_group_joined_elsewhere_by_others_is_not_delivered(void **state)
     struct station station;
 
     (void)state;
-    station_open(&station, GROUP, &options);
-    station_join(&station, GROUP, LLI_JOIN_RECEIVE);
+    must_open(&station, GROUP, &options);
+    must_join(&station, GROUP, LLI_JOIN_RECEIVE);
     send_plainly(GROUP, "lo", 10);
     assert_false(station_hears(&station, QUIET_NS));
     send_plainly(GROUP, NETWORK_INTERFACE, 10);
-    assert_true(station_hears(&station, WAIT_NS));
+    assert_true(station_hears(&station, ARRIVAL_NS));
     close(other);
     station_close(&station);
 }
@@ -419,13 +334,13 @@ static void a_source_specific_join_hears_its_source_only(void **state)
 
     (void)state;
     strcpy(options.source, NETWORK_IPV4);
-    station_open(&right, GROUP_SSM, &options);
-    station_join(&right, GROUP_SSM, LLI_JOIN_RECEIVE);
+    must_open(&right, GROUP_SSM, &options);
+    must_join(&right, GROUP_SSM, LLI_JOIN_RECEIVE);
     strcpy(options.source, "10.77.0.99");
-    station_open(&wrong, GROUP_SSM, &options);
-    station_join(&wrong, GROUP_SSM, LLI_JOIN_RECEIVE);
+    must_open(&wrong, GROUP_SSM, &options);
+    must_join(&wrong, GROUP_SSM, LLI_JOIN_RECEIVE);
     send_plainly(GROUP_SSM, NETWORK_INTERFACE, 10);
-    assert_true(station_hears(&right, WAIT_NS));
+    assert_true(station_hears(&right, ARRIVAL_NS));
     assert_false(station_hears(&wrong, QUIET_NS));
     station_close(&right);
     station_close(&wrong);
@@ -437,10 +352,10 @@ static void a_source_specific_group_may_be_joined_without_a_source(void **state)
     struct station station;
 
     (void)state;
-    station_open(&station, GROUP_SSM, &options);
-    station_join(&station, GROUP_SSM, LLI_JOIN_RECEIVE);
+    must_open(&station, GROUP_SSM, &options);
+    must_join(&station, GROUP_SSM, LLI_JOIN_RECEIVE);
     send_plainly(GROUP_SSM, NETWORK_INTERFACE, 10);
-    assert_true(station_hears(&station, WAIT_NS));
+    assert_true(station_hears(&station, ARRIVAL_NS));
     station_close(&station);
 }
 
@@ -452,7 +367,7 @@ static void a_source_of_another_family_is_refused(void **state)
 
     (void)state;
     strcpy(options.source, NETWORK_IPV6);
-    station_open(&station, GROUP_SSM, &options);
+    must_open(&station, GROUP_SSM, &options);
     assert_int_equal(try_join(&station, GROUP_SSM, LLI_JOIN_RECEIVE, &handle), LLM_EOPTION);
     expect_logged(NETWORK_IPV6);
     station_close(&station);
@@ -475,8 +390,8 @@ static void packets_carry_the_ttl_asked_for(void **state)
     options.ttl = 7;
     fd = listener(GROUP, NETWORK_INTERFACE);
     assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &on, sizeof on), 0);
-    station_open(&station, GROUP, &options);
-    station_send(&station, station_join(&station, GROUP, LLI_JOIN_SEND), "seven", 5);
+    must_open(&station, GROUP, &options);
+    station_send(&station, must_join(&station, GROUP, LLI_JOIN_SEND), "seven", 5);
     assert_int_equal(recvmsg(fd, &message, 0), 5);
     assert_non_null(CMSG_FIRSTHDR(&message));
     memcpy(&ttl, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof ttl);
@@ -510,7 +425,7 @@ static void buffers_cut_by_the_system_are_reported_with_the_limit(void **state)
     (void)state;
     options.rcvbuf_bytes = options.sndbuf_bytes = 1073741824;
     administrator(false);
-    station_open(&station, GROUP, &options);
+    must_open(&station, GROUP, &options);
     expect_logged("rcvbuf_bytes=1073741824");
     expect_logged("net.core.rmem_max");
     expect_logged("sndbuf_bytes=1073741824");
@@ -533,9 +448,9 @@ static void packets_that_find_the_buffer_full_are_counted(void **state)
 
     (void)state;
     options.rcvbuf_bytes = 65536;
-    station_open(&station, GROUP, &options);
-    send = station_join(&station, GROUP, LLI_JOIN_SEND);
-    station_join(&station, GROUP, LLI_JOIN_RECEIVE);
+    must_open(&station, GROUP, &options);
+    send = must_join(&station, GROUP, LLI_JOIN_SEND);
+    must_join(&station, GROUP, LLI_JOIN_RECEIVE);
     for (int round = 0; round < 2; round++) { /* the kernel counts on, and so must we */
         for (int i = 0; i < SENT; i++)
             station_send(&station, send, &i, sizeof i);
@@ -555,14 +470,14 @@ static void packets_larger_than_the_interface_carries_are_dropped_and_counted(vo
     struct station station;
 
     (void)state;
-    station_open(&station, GROUP, &options);
-    station_join(&station, GROUP, LLI_JOIN_RECEIVE);
+    must_open(&station, GROUP, &options);
+    must_join(&station, GROUP, LLI_JOIN_RECEIVE);
     for (int i = 0; i < 3; i++)
         send_plainly(GROUP, NETWORK_INTERFACE, 4000);
     assert_false(station_hears(&station, QUIET_NS));
     assert_int_equal(station_counter(&station, "udp_truncated"), 3);
     send_plainly(GROUP, NETWORK_INTERFACE, 1472);
-    assert_true(station_hears(&station, WAIT_NS));
+    assert_true(station_hears(&station, ARRIVAL_NS));
     station_close(&station);
 }
 
@@ -576,16 +491,16 @@ static void time_stamps_are_those_of_arrival(void **state)
 
     (void)state;
     options.timestamps = 1;
-    station_open(&station, GROUP, &options);
-    send = station_join(&station, GROUP, LLI_JOIN_SEND);
-    station_join(&station, GROUP, LLI_JOIN_RECEIVE);
+    must_open(&station, GROUP, &options);
+    send = must_join(&station, GROUP, LLI_JOIN_SEND);
+    must_join(&station, GROUP, LLI_JOIN_RECEIVE);
     for (int i = 0; i < 3; i++) {
         uint64_t before, after;
 
         clock_gettime(CLOCK_REALTIME, &now);
         before = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
         station_send(&station, send, "stamped", 7);
-        assert_int_equal(station_await(&station, &packet, 1, WAIT_NS), 1);
+        assert_int_equal(station_await(&station, &packet, 1, ARRIVAL_NS), 1);
         clock_gettime(CLOCK_REALTIME, &now);
         after = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
         assert_in_range(packet.stamp_ns, before, after);
@@ -604,8 +519,8 @@ static void packets_that_cannot_be_sent_are_lost_and_hold_nothing_up(void **stat
     lli_handle send;
 
     (void)state;
-    station_open(&station, GROUP, &options);
-    send = station_join(&station, GROUP, LLI_JOIN_SEND);
+    must_open(&station, GROUP, &options);
+    send = must_join(&station, GROUP, LLI_JOIN_SEND);
     assert_true(network_command("ip link set gone0 down"));
     for (int i = 0; i < 10; i++)
         packets[i] = (struct lli_out){(const uint8_t *)"lost", 4, send};
@@ -625,8 +540,8 @@ static void a_peer_that_is_gone_disturbs_nobody(void **state)
     lli_handle peer;
 
     (void)state;
-    station_open(&a, GROUP, &options);
-    station_open(&b, GROUP, &options);
+    must_open(&a, GROUP, &options);
+    must_open(&b, GROUP, &options);
     assert_int_equal(udp->address(b.instance, &address), 0);
     assert_int_equal(udp->peer(a.instance, &address, &peer), 0);
     station_close(&b);
@@ -634,17 +549,10 @@ static void a_peer_that_is_gone_disturbs_nobody(void **state)
         station_send(&a, peer, "anybody?", 8);
         assert_false(station_hears(&a, 1000000));
     }
-    station_join(&a, GROUP, LLI_JOIN_RECEIVE);
+    must_join(&a, GROUP, LLI_JOIN_RECEIVE);
     send_plainly(GROUP, NETWORK_INTERFACE, 10);
-    assert_true(station_hears(&a, WAIT_NS));
+    assert_true(station_hears(&a, ARRIVAL_NS));
     station_close(&a);
-}
-
-static bool readable(int fd, int timeout_ms)
-{
-    struct pollfd entry = {.fd = fd, .events = POLLIN};
-
-    return poll(&entry, 1, timeout_ms) == 1;
 }
 
 /* A slow interface leaves packets in the socket's send buffer until it is full. */
@@ -667,8 +575,8 @@ static void a_full_send_buffer_keeps_the_rest_queued_and_wakes_when_there_is_roo
                                 " net.ipv4.conf.all.rp_filter=0"));
     options.sndbuf_bytes = 8192;
     options.loop = 0;
-    station_open(&station, GROUP, &options);
-    send = station_join(&station, GROUP, LLI_JOIN_SEND);
+    must_open(&station, GROUP, &options);
+    send = must_join(&station, GROUP, LLI_JOIN_SEND);
     for (int i = 0; i < 64; i++)
         packets[i] = (struct lli_out){data, sizeof data, send};
     posted = udp->post(station.instance, packets, 64);
@@ -732,5 +640,7 @@ int main(void)
 
     if (!network_own() || !interfaces_add())
         return NETWORK_SKIPPED;
+    transport = udp;
+    scheme = "udp";
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
