@@ -261,6 +261,34 @@ int raw_open_receive(const struct raw_group *group)
     return fd;
 }
 
+/* ------------------------------------------------------------------------------------------------------------- trains */
+
+void raw_segment(struct msghdr *message, void *control, size_t datagram_bytes)
+{
+    struct cmsghdr *header = control;
+    uint16_t segment = (uint16_t)datagram_bytes;
+
+    memset(control, 0, RAW_CONTROL_BYTES);
+    header->cmsg_level = IPPROTO_UDP;
+    header->cmsg_type = UDP_SEGMENT;
+    header->cmsg_len = CMSG_LEN(sizeof segment);
+    memcpy(CMSG_DATA(header), &segment, sizeof segment);
+    message->msg_control = control;
+    message->msg_controllen = RAW_CONTROL_BYTES;
+}
+
+size_t raw_train_bytes(size_t datagram_bytes)
+{
+    size_t segments = RAW_TRAIN_BYTES / datagram_bytes;
+
+    return datagram_bytes * (segments > RAW_TRAIN_SEGMENTS ? RAW_TRAIN_SEGMENTS : segments);
+}
+
+int raw_merge(int fd, bool on)
+{
+    return raw_set(fd, IPPROTO_UDP, UDP_GRO, on);
+}
+
 /* -------------------------------------------------------------------------------------------------------------- blast */
 
 /* Memory that messages are kept in, as the library's history; none: base is NULL. */
@@ -273,7 +301,7 @@ struct raw_ring {
 struct raw_blast {
     struct mmsghdr messages[RAW_BATCH];
     struct iovec pieces[RAW_BATCH];
-    alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(uint16_t))];
+    alignas(struct cmsghdr) char control[RAW_CONTROL_BYTES]; /* of the first message: a train is sent alone */
     char memory[RAW_BATCH * RAW_SLOT];
 };
 
@@ -300,30 +328,6 @@ static void raw_blast_prepare(struct raw_blast *blast, size_t bytes)
         blast->messages[i].msg_hdr.msg_iov = &blast->pieces[i];
         blast->messages[i].msg_hdr.msg_iovlen = 1;
     }
-}
-
-/* All messages say the same, so they share the control message. */
-static void raw_blast_segment(struct raw_blast *blast, size_t size)
-{
-    struct cmsghdr *control = (struct cmsghdr *)blast->control;
-    uint16_t segment = (uint16_t)size;
-
-    memset(blast->control, 0, sizeof blast->control);
-    control->cmsg_level = IPPROTO_UDP;
-    control->cmsg_type = UDP_SEGMENT;
-    control->cmsg_len = CMSG_LEN(sizeof segment);
-    memcpy(CMSG_DATA(control), &segment, sizeof segment);
-    for (int i = 0; i < RAW_BATCH; i++) {
-        blast->messages[i].msg_hdr.msg_control = blast->control;
-        blast->messages[i].msg_hdr.msg_controllen = sizeof blast->control;
-    }
-}
-
-static size_t raw_train_bytes(size_t size)
-{
-    size_t segments = RAW_TRAIN_BYTES / size;
-
-    return size * (segments > RAW_TRAIN_SEGMENTS ? RAW_TRAIN_SEGMENTS : segments);
 }
 
 /* It is there during its blast only: the memory of the library is measured in the same process. */
@@ -392,7 +396,7 @@ int raw_blast_send(struct raw_blast *blast, int fd, const struct raw_load *load)
 
     raw_blast_prepare(blast, trains ? raw_train_bytes(load->datagram_bytes) : load->datagram_bytes);
     if (trains)
-        raw_blast_segment(blast, load->datagram_bytes);
+        raw_segment(&blast->messages[0].msg_hdr, blast->control, load->datagram_bytes);
     if (load->way == RAW_KEPT && raw_ring_open(&ring, load->ring_bytes) != 0)
         return -1;
     failed = raw_blast_run(blast, fd, load, &ring) != 0 || raw_blast_end(fd) != 0;
@@ -417,7 +421,7 @@ void raw_blast_expect(struct raw_blast *blast, int fd, bool segmented)
 
     while (recv(fd, &byte, sizeof byte, MSG_DONTWAIT) >= 0)
         ;
-    raw_set(fd, IPPROTO_UDP, UDP_GRO, segmented);
+    raw_merge(fd, segmented);
     raw_blast_prepare(blast, RAW_SLOT);
 }
 

@@ -32,6 +32,17 @@ int raw_open_receive(const struct raw_group *group);
 /* The longest datagram that goes to the group in one packet. */
 size_t raw_datagram_bytes(const struct raw_group *group);
 
+/* Has the kernel split a message into datagrams of so many bytes (UDP_SEGMENT). control: memory of RAW_CONTROL_BYTES, aligned for
+ * a struct cmsghdr, which the message refers to from then on. */
+#define RAW_CONTROL_BYTES CMSG_SPACE(sizeof(uint16_t))
+void raw_segment(struct msghdr *message, void *control, size_t datagram_bytes);
+
+/* The longest train of such datagrams that the kernel takes in one message. */
+size_t raw_train_bytes(size_t datagram_bytes);
+
+/* Whether the kernel gives trains as one (UDP_GRO). 0, or -1 with errno set. */
+int raw_merge(int fd, bool on);
+
 /* The most memory that a blast of either side needs, allocated and touched before it starts. */
 struct raw_blast;
 struct raw_blast *raw_blast_open(void);

@@ -5,8 +5,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/udp.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,17 +15,8 @@
 #include "../raw.h"
 #include "peer_harness.h"
 
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
 #define RAW_BATCH 32
 #define RAW_BYTES 65536
-#define RAW_TRAIN_BYTES 65487  /* the longest that one UDP_SEGMENT send may be, IPv6 included */
-#define RAW_TRAIN_SEGMENTS 64  /* more are refused by older kernels */
 
 struct bare {
     int send_fd;
@@ -38,7 +27,7 @@ struct bare {
     size_t packed_bytes;
     unsigned queued;      /* datagrams of the batch */
     unsigned receive_batch;
-    alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(uint16_t))];
+    alignas(struct cmsghdr) char control[RAW_CONTROL_BYTES];
     struct iovec send_pieces[RAW_BATCH];
     struct iovec receive_pieces[RAW_BATCH];
     struct mmsghdr sends[RAW_BATCH];
@@ -52,20 +41,11 @@ static struct bare bare = {.send_fd = -1, .receive_fd = -1};
 
 static void bare_flush_packed(void)
 {
-    uint16_t segment = (uint16_t)bare.segment_bytes;
     struct iovec piece = {.iov_base = bare.memory, .iov_len = bare.packed_bytes};
     struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
-    struct cmsghdr *control = (struct cmsghdr *)bare.control;
 
-    if (bare.packed_bytes > bare.segment_bytes) {
-        memset(bare.control, 0, sizeof bare.control);
-        control->cmsg_level = IPPROTO_UDP;
-        control->cmsg_type = UDP_SEGMENT;
-        control->cmsg_len = CMSG_LEN(sizeof segment);
-        memcpy(CMSG_DATA(control), &segment, sizeof segment);
-        message.msg_control = bare.control;
-        message.msg_controllen = sizeof bare.control;
-    }
+    if (bare.packed_bytes > bare.segment_bytes)
+        raw_segment(&message, bare.control, bare.segment_bytes);
     if (bare.packed_bytes > 0)
         sendmsg(bare.send_fd, &message, 0); /* what the kernel does not take is counted as lost where it is missed */
     bare.packed_bytes = 0;
@@ -175,7 +155,6 @@ static void bare_point(struct mmsghdr *messages, struct iovec *pieces, char *mem
 static int bare_prepare(const struct harness_link *link, const struct raw_group *group)
 {
     size_t datagram_bytes = raw_datagram_bytes(group);
-    int one = 1;
 
     bare.size = link->size;
     bare.receive_batch = link->throughput ? RAW_BATCH : 1;
@@ -189,10 +168,8 @@ static int bare_prepare(const struct harness_link *link, const struct raw_group 
     if (strcmp(link->variant, "packed") != 0)
         return 0;
     bare.segment_bytes = datagram_bytes / link->size * link->size;
-    bare.train_bytes = RAW_TRAIN_BYTES / bare.segment_bytes;
-    bare.train_bytes = bare.segment_bytes * (bare.train_bytes < RAW_TRAIN_SEGMENTS ? bare.train_bytes : RAW_TRAIN_SEGMENTS);
-    return setsockopt(bare.receive_fd, IPPROTO_UDP, UDP_GRO, &one, sizeof one) == 0 ? 0
-                                                                                     : harness_fail("UDP_GRO", strerror(errno));
+    bare.train_bytes = raw_train_bytes(bare.segment_bytes);
+    return raw_merge(bare.receive_fd, true) == 0 ? 0 : harness_fail("UDP_GRO", strerror(errno));
 }
 
 static int bare_open(const struct harness_link *link)
