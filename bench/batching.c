@@ -62,34 +62,19 @@ static int batching_measure_all(struct source *source, const struct sweep_table 
                 return -1;
         }
     }
-    peer_request(&source->peer, PEER_BYE, NULL, 0);
     return 0;
-}
-
-static int batching_report(const struct source *source, const struct sweep_table *table)
-{
-    char measured[160];
-
-    sweep_conclude(table);
-    snprintf(measured, sizeof measured, "messages of %" PRIu64 " B at rates to flat out (-), where they are due when sent",
-             sweep.size);
-    return sweep_report(&batching_program, table, &source->peer, measured);
 }
 
 static int batching_source(void)
 {
-    struct source_options options = sweep_source_options(&batching_program);
     struct sweep_table table;
-    struct source source;
-    int failed = sweep_table_init(&table, batching_fields, FIELDS, batching_rates.count) != 0;
+    char measured[160];
+    int failed;
 
-    if (!failed) {
-        failed = source_open(&source, &options) != 0 || batching_measure_all(&source, &table) != 0 ||
-                 batching_report(&source, &table) != 0;
-        if (!failed)
-            peer_print_counters(&source.peer, "source");
-        source_close(&source);
-    }
+    snprintf(measured, sizeof measured, "messages of %" PRIu64 " B at rates to flat out (-), where they are due when sent",
+             sweep.size);
+    failed = sweep_table_init(&table, batching_fields, FIELDS, batching_rates.count) != 0 ||
+             sweep_source(&batching_program, &table, batching_measure_all, measured) != 0;
     sweep_table_fini(&table);
     return failed;
 }

@@ -170,38 +170,22 @@ static int groups_measure_all(struct source *source, const struct sweep_table *t
         }
         groups_compare(table, run);
     }
-    peer_request(&source->peer, PEER_BYE, NULL, 0);
     return 0;
-}
-
-static int groups_report(const struct source *source, const struct sweep_table *table)
-{
-    char measured[160];
-
-    sweep_conclude(table);
-    snprintf(measured, sizeof measured, "%" PRIu64 " msg/s of %" PRIu64 " B on one group, %" PRIu64 " msg/s on the others together",
-             groups.rate, sweep.size, groups.load_rate);
-    return sweep_report(&groups_program, table, &source->peer, measured);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- roles */
 
 static int groups_source(void)
 {
-    struct source_options options = sweep_source_options(&groups_program);
     struct sweep_table table;
-    struct source source;
+    char measured[160];
     int failed;
 
-    failed = source_open(&source, &options) != 0 ||
-             sweep_table_init(&table, groups_fields, FIELDS, groups.groups.count) != 0;
-    if (!failed) {
-        failed = groups_measure_all(&source, &table) != 0 || groups_report(&source, &table) != 0;
-        if (!failed)
-            peer_print_counters(&source.peer, "source");
-        sweep_table_fini(&table);
-    }
-    source_close(&source);
+    snprintf(measured, sizeof measured, "%" PRIu64 " msg/s of %" PRIu64 " B on one group, %" PRIu64 " msg/s on the others together",
+             groups.rate, sweep.size, groups.load_rate);
+    failed = sweep_table_init(&table, groups_fields, FIELDS, groups.groups.count) != 0 ||
+             sweep_source(&groups_program, &table, groups_measure_all, measured) != 0;
+    sweep_table_fini(&table);
     return failed;
 }
 

@@ -82,6 +82,14 @@ int machine_pin(unsigned cpu)
     return sched_setaffinity(0, sizeof set, &set);
 }
 
+int machine_pin_as_asked(const char *program, uint64_t cpu)
+{
+    if (cpu == MACHINE_NO_CPU || machine_pin((unsigned)cpu) == 0)
+        return 0;
+    fprintf(stderr, "%s: cannot run on CPU %u: %s\n", program, (unsigned)cpu, strerror(errno));
+    return -1;
+}
+
 double machine_resident_mib(void)
 {
     char resident[64] = "0";
@@ -161,6 +169,12 @@ int machine_probe_open(struct machine_probe *probe, unsigned peer_cpu)
     }
     close(ends[0]);
     return probe->pid < 0 ? -1 : 0;
+}
+
+void machine_probe_as_asked(struct machine_probe *probe, const char *program, uint64_t peer_cpu)
+{
+    if (peer_cpu != MACHINE_NO_CPU && machine_probe_open(probe, (unsigned)peer_cpu) != 0)
+        fprintf(stderr, "%s: how near the cores are cannot be measured: %s\n", program, strerror(errno));
 }
 
 static int machine_compare(const void *a, const void *b)

@@ -21,6 +21,10 @@ void machine_print(const struct machine *machine, char *text, size_t size);
 /* Keeps the calling thread on a CPU, and with it the memory it opens from then on. 0, or -1 with errno set. */
 int machine_pin(unsigned cpu);
 
+/* The same for a program's option, with the reason on stderr; nothing if that was not given. */
+#define MACHINE_NO_CPU 4096
+int machine_pin_as_asked(const char *program, uint64_t cpu);
+
 /* Resident memory of this process in MiB, huge pages included; 0 where /proc does not say. */
 double machine_resident_mib(void);
 
@@ -40,6 +44,9 @@ struct machine_probe {
 
 /* Starts the child on peer_cpu; to be called early, as it is a copy of this process. 0, or -1 with errno set. */
 int machine_probe_open(struct machine_probe *probe, unsigned peer_cpu);
+
+/* The same for a program's option; says on stderr if there can be no probe, which stays closed then. */
+void machine_probe_as_asked(struct machine_probe *probe, const char *program, uint64_t peer_cpu);
 
 /* Half the round trip in nanoseconds, the median of about two thousand; takes a millisecond. Both CPUs should have nothing
  * else to do. 0 if the peer does not answer. */

@@ -19,7 +19,6 @@
 #include "source.h"
 
 #define REFLECTOR_RAW_PORT_OFFSET 100
-#define REFLECTOR_NO_CPU 4096
 #define REFLECTOR_WAIT_SHARE 0.005 /* of the duration: beyond it the row tells of something else too */
 
 enum row_field {
@@ -92,8 +91,8 @@ static struct reflector reflector = {
     .patience_ns = 30000000000,
     .samples_per_s = 1000,
     .runs = 1,
-    .cpu = REFLECTOR_NO_CPU,
-    .peer_cpu = REFLECTOR_NO_CPU,
+    .cpu = MACHINE_NO_CPU,
+    .peer_cpu = MACHINE_NO_CPU,
     .network = "",
 };
 
@@ -170,14 +169,6 @@ static void reflector_find_raw(const char *channel, struct raw_group *group)
     else if (raw_group_of_channel(channel, REFLECTOR_RAW_PORT_OFFSET, group, &reason) < 0)
         options_refuse(&reflector_program, "%s cannot be measured bare: %s. Mend that, or give --no-raw on both ends", channel,
                        reason);
-}
-
-static int reflector_pin(void)
-{
-    if (reflector.cpu == REFLECTOR_NO_CPU || machine_pin((unsigned)reflector.cpu) == 0)
-        return 0;
-    fprintf(stderr, "reflector: cannot run on CPU %" PRIu64 ": %s\n", reflector.cpu, strerror(errno));
-    return -1;
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- rows */
@@ -465,8 +456,7 @@ static int reflector_source(const struct peer_channels *channels, const struct s
             options.size_max = reflector.sizes.values[i];
     }
     /* Before anything big is opened: the probe's process is a copy of this one. */
-    if (reflector.peer_cpu != REFLECTOR_NO_CPU && machine_probe_open(&reflector.probe, (unsigned)reflector.peer_cpu) != 0)
-        fprintf(stderr, "reflector: how near the cores are cannot be measured: %s\n", strerror(errno));
+    machine_probe_as_asked(&reflector.probe, "reflector", reflector.peer_cpu);
     failed = source_open(&source, &options) != 0 || reflector_open_rows() != 0 || reflector_measure_all(&source) != 0 ||
              reflector_report(&source) != 0;
     if (!failed)
@@ -486,7 +476,7 @@ int main(int argc, char **argv)
     options_parse(&reflector_program, argc, argv);
     reflector_check_options();
     channels = (struct peer_channels){.send = reflector.send, .receive = reflector.receive};
-    if (reflector_pin() != 0)
+    if (machine_pin_as_asked("reflector", reflector.cpu) != 0)
         return 1;
     if (strcmp(reflector.role, "reflector") == 0) {
         echo.channels = channels;

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define SWEEP_RAW_PORT_OFFSET 100
-#define SWEEP_NO_CPU 4096
 #define SWEEP_RUNS_MAX 100
 #define SWEEP_SAMPLES_PER_S 1000
 #define SWEEP_WAIT_SHARE 0.005 /* of the duration: beyond it the row tells of something else too */
@@ -23,8 +22,8 @@ struct sweep sweep = {
     .duration_ns = 5000000000,
     .patience_ns = 30000000000,
     .runs = 1,
-    .cpu = SWEEP_NO_CPU,
-    .peer_cpu = SWEEP_NO_CPU,
+    .cpu = MACHINE_NO_CPU,
+    .peer_cpu = MACHINE_NO_CPU,
     .network = "",
 };
 
@@ -78,12 +77,9 @@ bool sweep_is_source(void)
 int sweep_pin(const struct option_program *program)
 {
     /* Before anything big is opened: the probe's process is a copy of this one. */
-    if (sweep_is_source() && sweep.peer_cpu != SWEEP_NO_CPU && machine_probe_open(&sweep.probe, (unsigned)sweep.peer_cpu) != 0)
-        fprintf(stderr, "%s: how near the cores are cannot be measured: %s\n", program->name, strerror(errno));
-    if (sweep.cpu == SWEEP_NO_CPU || machine_pin((unsigned)sweep.cpu) == 0)
-        return 0;
-    fprintf(stderr, "%s: cannot run on CPU %" PRIu64 ": %s\n", program->name, sweep.cpu, strerror(errno));
-    return -1;
+    if (sweep_is_source())
+        machine_probe_as_asked(&sweep.probe, program->name, sweep.peer_cpu);
+    return machine_pin_as_asked(program->name, sweep.cpu);
 }
 
 struct raw_group sweep_raw(const struct option_program *program, const char *channel)
@@ -96,7 +92,7 @@ struct raw_group sweep_raw(const struct option_program *program, const char *cha
     return group;
 }
 
-struct source_options sweep_source_options(const struct option_program *program)
+static struct source_options sweep_source_options(const struct option_program *program)
 {
     return (struct source_options){
         .channels = {.send = sweep.send, .receive = sweep.receive},
@@ -219,7 +215,7 @@ int sweep_measure_hop(struct source *source, uint64_t rate, double *hop)
 }
 
 /* Sorted by report_median(), the last value is the greatest; a NAN is not sorted, and is the result. */
-void sweep_conclude(const struct sweep_table *table)
+static void sweep_conclude(const struct sweep_table *table)
 {
     double values[SWEEP_RUNS_MAX];
 
@@ -357,12 +353,30 @@ static double sweep_cores_ns(const struct sweep_table *table)
     return isnan(median) ? 0 : median;
 }
 
-int sweep_report(const struct option_program *program, const struct sweep_table *table, const struct peer *peer,
-                 const char *measured)
+static int sweep_report(const struct option_program *program, const struct sweep_table *table, const struct peer *peer,
+                        const char *measured)
 {
     struct report_setting setting = {.peer = peer->machine, .network = sweep.network, .cores_ns = sweep_cores_ns(table)};
 
     machine_describe(&setting.machine);
     sweep_print(table, &setting, measured);
     return sweep_write_json(program, table, &setting);
+}
+
+int sweep_source(const struct option_program *program, const struct sweep_table *table,
+                 int (*measure)(struct source *source, const struct sweep_table *table), const char *measured)
+{
+    struct source_options options = sweep_source_options(program);
+    struct source source;
+    int failed = source_open(&source, &options) != 0 || measure(&source, table) != 0;
+
+    if (!failed) {
+        peer_request(&source.peer, PEER_BYE, NULL, 0);
+        sweep_conclude(table);
+        failed = sweep_report(program, table, &source.peer, measured) != 0;
+    }
+    if (!failed)
+        peer_print_counters(&source.peer, "source");
+    source_close(&source);
+    return failed;
 }

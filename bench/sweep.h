@@ -60,8 +60,7 @@ bool sweep_is_source(void);
 /* The bare group that belongs to a channel; none if the options say so. */
 struct raw_group sweep_raw(const struct option_program *program, const char *channel);
 
-/* What the options come to for each end. */
-struct source_options sweep_source_options(const struct option_program *program);
+/* What the options come to for the far end. */
 struct echo_options sweep_echo_options(const struct option_program *program);
 
 /* -------------------------------------------------------------------------------------------------------------- report */
@@ -118,12 +117,10 @@ double *sweep_result(const struct sweep_table *table, int row);
 /* Measures a hop at rate (0: flat out) into the fields of it. 0, or -1 with the reason on stderr. */
 int sweep_measure_hop(struct source *source, uint64_t rate, double *hop);
 
-/* Brings the results up to date: medians, and the worst of what must not happen. */
-void sweep_conclude(const struct sweep_table *table);
-
-/* Prints the table with what it was measured on, and writes the JSON. measured: what a row is, for people. 0, or -1 with the
- * reason on stderr. */
-int sweep_report(const struct option_program *program, const struct sweep_table *table, const struct peer *peer,
-                 const char *measured);
+/* The whole of the near end: opens a source, measures all rows of the table in all runs by measure(), which returns 0, or -1 with
+ * the reason on stderr, and ends the far end; concludes medians, and the worst of what must not happen; prints the table with what
+ * it was measured on, and writes the JSON. measured: what a row is, for people. 0, or 1 with the reason on stderr. */
+int sweep_source(const struct option_program *program, const struct sweep_table *table,
+                 int (*measure)(struct source *source, const struct sweep_table *table), const char *measured);
 
 #endif

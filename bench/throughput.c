@@ -20,7 +20,6 @@
 #include "sink.h"
 
 #define THROUGHPUT_RAW_PORT_OFFSET 100
-#define THROUGHPUT_NO_CPU 4096
 #define THROUGHPUT_WAIT_SHARE 0.005 /* of the duration: beyond it the row tells of something else too */
 #define THROUGHPUT_RUNS_MAX 100
 
@@ -83,8 +82,8 @@ static struct throughput throughput = {
     .batch = 2048,
     .runs = 1,
     .average = "median",
-    .cpu = THROUGHPUT_NO_CPU,
-    .peer_cpu = THROUGHPUT_NO_CPU,
+    .cpu = MACHINE_NO_CPU,
+    .peer_cpu = MACHINE_NO_CPU,
     .network = "",
 };
 
@@ -158,14 +157,6 @@ static void throughput_check_options(void)
         raw_group_of_channel(throughput.channel, THROUGHPUT_RAW_PORT_OFFSET, &throughput.raw, &reason) < 0)
         options_refuse(&throughput_program, "%s cannot be measured bare: %s. Mend that, or give --no-raw on both ends",
                        throughput.channel, reason);
-}
-
-static int throughput_pin(void)
-{
-    if (throughput.cpu == THROUGHPUT_NO_CPU || machine_pin((unsigned)throughput.cpu) == 0)
-        return 0;
-    fprintf(stderr, "throughput: cannot run on CPU %" PRIu64 ": %s\n", throughput.cpu, strerror(errno));
-    return -1;
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- rows */
@@ -410,8 +401,7 @@ static int throughput_transmitter(const struct llm_options *small)
         if (throughput.sizes.values[i] > options.size_max)
             options.size_max = throughput.sizes.values[i];
     }
-    if (throughput.peer_cpu != THROUGHPUT_NO_CPU && machine_probe_open(&throughput.probe, (unsigned)throughput.peer_cpu) != 0)
-        fprintf(stderr, "throughput: how near the cores are cannot be measured: %s\n", strerror(errno));
+    machine_probe_as_asked(&throughput.probe, "throughput", throughput.peer_cpu);
     failed = pump_open(&pump, &options) != 0 || throughput_measure_all(&pump) != 0 || throughput_report(&pump) != 0;
     if (!failed)
         peer_print_counters(&pump.peer, "transmitter");
@@ -437,7 +427,7 @@ int main(int argc, char **argv)
     options_parse(&throughput_program, argc, argv);
     throughput_check_options();
     throughput_make_small(&small);
-    if (throughput_pin() != 0)
+    if (machine_pin_as_asked("throughput", throughput.cpu) != 0)
         return 1;
     return strcmp(throughput.role, "receiver") == 0 ? throughput_receiver(&small) : throughput_transmitter(&small);
 }

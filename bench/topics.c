@@ -116,18 +116,7 @@ static int topics_measure_hops(struct source *source, const struct sweep_table *
                 return -1;
         }
     }
-    peer_request(&source->peer, PEER_BYE, NULL, 0);
     return 0;
-}
-
-static int topics_report(const struct source *source, const struct sweep_table *table)
-{
-    char measured[160];
-
-    sweep_conclude(table);
-    snprintf(measured, sizeof measured, "messages of %" PRIu64 " B flat out without loss, then %" PRIu64 " msg/s", sweep.size,
-             topics.rate);
-    return sweep_report(&topics_program, table, &source->peer, measured);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- roles */
@@ -148,25 +137,16 @@ static int topics_rates(const struct sweep_table *table)
     return failed;
 }
 
-static int topics_hops(const struct sweep_table *table)
-{
-    struct source_options options = sweep_source_options(&topics_program);
-    struct source source;
-    int failed = source_open(&source, &options) != 0 || topics_measure_hops(&source, table) != 0 ||
-                 topics_report(&source, table) != 0;
-
-    if (!failed)
-        peer_print_counters(&source.peer, "source");
-    source_close(&source);
-    return failed;
-}
-
 static int topics_source(void)
 {
     struct sweep_table table;
-    int failed = sweep_table_init(&table, topics_fields, FIELDS, topics.topics.count) != 0 || topics_rates(&table) != 0 ||
-                 topics_hops(&table) != 0;
+    char measured[160];
+    int failed;
 
+    snprintf(measured, sizeof measured, "messages of %" PRIu64 " B flat out without loss, then %" PRIu64 " msg/s", sweep.size,
+             topics.rate);
+    failed = sweep_table_init(&table, topics_fields, FIELDS, topics.topics.count) != 0 || topics_rates(&table) != 0 ||
+             sweep_source(&topics_program, &table, topics_measure_hops, measured) != 0;
     sweep_table_fini(&table);
     return failed;
 }
