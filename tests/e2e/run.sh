@@ -4,7 +4,7 @@
 # End-to-end tests: the public API and the benchmarks between two hosts (network namespaces joined by veth), with loss, killed
 # and stopped processes, interfaces that go down, hostile packets and wrong input.
 #
-#   tests/e2e/run.sh BUILD_DIR [--messages N] [--rate PER_SECOND] [--loss PERCENT,...] [TEST...]
+#   tests/e2e/run.sh BUILD_DIR [--messages N] [--rate PER_SECOND] [--loss PERCENT,...] [--hosts KIND] [--transport SCHEME] [TEST...]
 #
 # One line a test: `ok NAME (N ms)`, `FAIL NAME ...` or `skip NAME: why`. Exits with 1 if any failed. Without TEST all of
 # them run; `soak` is flood_with_loss with ten million messages at each rate, the acceptance figure, and runs only if named.
@@ -12,12 +12,14 @@ set -euo pipefail
 
 build=$(cd "${1:?usage: run.sh BUILD_DIR [--messages N] [--rate PER_SECOND] [--loss PERCENT,...] [TEST...]}" && pwd)
 shift
-messages=300000 rate=100000 losses=0,1,5,20
+messages=300000 rate=100000 losses=0,1,5,20 hosts='' transport=udp
 while [ $# -gt 0 ]; do
     case $1 in
     --messages) messages=$2 && shift 2 ;;
     --rate) rate=$2 && shift 2 ;;
     --loss) losses=$2 && shift 2 ;;
+    --hosts) hosts=$2 && shift 2 ;;
+    --transport) transport=$2 && shift 2 ;;
     -*) echo "run.sh: $1: no such option" >&2 && exit 2 ;;
     *) break ;;
     esac
@@ -114,7 +116,7 @@ accounted() {
 }
 
 channel() {
-    echo "udp://239.192.3.$2:5003?interface=$1${3:+&$3}"
+    echo "$transport://239.192.3.$2:5003?interface=$1${3:+&$3}"
 }
 
 # --------------------------------------------------------------------------------------------------------------- tests
@@ -643,7 +645,8 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
     benchmark_reflector benchmark_throughput benchmark_sweep
     benchmark_groups benchmark_topics benchmark_batching)
 
-setup_hosts
+# shellcheck disable=SC2086
+setup_hosts $hosts
 for test in "${@:-${all[@]}}"; do
     run_test "$test"
 done

@@ -1,0 +1,195 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What runs in the guest; run.sh starts it there: suite.sh BUILD_DIR [TEST...]. One result line each.
+#
+# To add one, write a line below, at "tests":
+#   check FUNCTION                   a function of this file, which sets why if it fails
+#   check NAME COMMAND...            a program that ends with 0, or with 77 if it is to be skipped
+#   lines COMMAND...                 a script that prints result lines itself
+set -euo pipefail
+
+build=${1:?usage: suite.sh BUILD_DIR [TEST...]}
+shift
+chosen=("$@")
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=../setup.sh
+. "$here/../setup.sh"
+# shellcheck source=in_guest.sh
+. "$here/in_guest.sh"
+
+failures=0 started=()
+limit=60 # seconds that any program may take: far more than it does
+
+# -------------------------------------------------------------------------------------------------------------- driver
+
+end() {
+    kill "$1" 2>/dev/null || true
+    wait "$1" 2>/dev/null || true
+}
+
+end_started() {
+    local pid
+    for pid in "${started[@]}"; do
+        end "$pid"
+    done
+    started=()
+}
+
+is_chosen() {
+    [ ${#chosen[@]} = 0 ] || [[ " ${chosen[*]} " == *" ${1// /_} "* ]]
+}
+
+check() {
+    local name=${1//_/ } begin status=0
+    is_chosen "$1" || return 0
+    [ $# -gt 1 ] && shift
+    begin=$(date +%s%N)
+    why=''
+    { "$@" || status=$?; } >"$SETUP_SCRATCH/check.log" 2>&1
+    end_started
+    roce_lose_nothing
+    case $status in
+    0) printf 'ok roce: %s (%s ms)\n' "$name" $((($(date +%s%N) - begin) / 1000000)) ;;
+    77) printf 'skip roce: %s: %s\n' "$name" "${why:-$(tail -n 1 "$SETUP_SCRATCH/check.log")}" ;;
+    *)
+        failures=$((failures + 1))
+        printf 'FAIL roce: %s: %s\n' "$name" "${why:-status $status}"
+        tail -n 20 "$SETUP_SCRATCH/check.log" | sed 's/^/    /'
+        ;;
+    esac
+}
+
+lines() {
+    local status=0
+    is_chosen "${1##*/}" || return 0
+    "$@" | sed -u 's/^\(ok\|FAIL\|skip\) \(roce: \)\?/\1 roce: /' || status=$?
+    failures=$((failures + (status > 0)))
+}
+
+# --------------------------------------------------------------------------------------------------------- foreign peer
+
+need() {
+    command -v "$1" >/dev/null || { why="someone with root has to run: apt-get install $2" && return 77; }
+}
+
+# listen ADDRESS GROUP COUNT: starts a receiver of another make, which ends when it has them all. Sets listener.
+listen() {
+    timeout "$limit" stdbuf -oL mckey -b "$1" -m "$2" -c 1 -C "$3" -S 64 >"$SETUP_SCRATCH/listener" 2>&1 &
+    listener=$! started+=("$!")
+    for _ in {1..100}; do
+        grep -q joined "$SETUP_SCRATCH/listener" && return 0
+        sleep 0.1
+    done
+    why="mckey did not join: $(tail -n 1 "$SETUP_SCRATCH/listener")"
+    return 1
+}
+
+# speak ADDRESS GROUP COUNT: it waits for three seconds before it sends.
+speak() {
+    timeout "$limit" mckey -s -b "$1" -m "$2" -c 1 -C "$3" -S 64 || { why="mckey did not send" && return 1; }
+}
+
+# heard PID: the receiver has all.
+heard() {
+    wait "$1" || { why="mckey did not receive all" && return 1; }
+}
+
+# is WHAT NUMBER OPERATOR NUMBER
+is() {
+    awk "BEGIN { exit !($2 $3 $4) }" && return 0
+    why="$1 is $2, not $3 $4"
+    return 1
+}
+
+# The packets of one group come to both: those of the other device cross the cable.
+multicast_comes_to_both_devices() {
+    need mckey rdmacm-utils || return
+    local far near before
+    before=$(roce_count $ROCE_DEVICE_B rcvd_pkts)
+    listen $ROCE_ADDRESS_B 239.193.8.1 100 && far=$listener && listen $ROCE_ADDRESS_A 239.193.8.1 100 && near=$listener &&
+        speak $ROCE_ADDRESS_A 239.193.8.1 100 && heard "$far" && heard "$near" &&
+        is "what came over the cable" $(($(roce_count $ROCE_DEVICE_B rcvd_pkts) - before)) == 100
+}
+
+# send_and_count COUNT: from A to B. Sets came, the packets that B's device had. The receiver has a completion queue of twice what it waits for, and 32767 is the most.
+send_and_count() {
+    local before
+    before=$(roce_count $ROCE_DEVICE_B rcvd_pkts)
+    listen $ROCE_ADDRESS_B 239.193.8.2 10000 && speak $ROCE_ADDRESS_A 239.193.8.2 "$1" || return
+    end "$listener"
+    came=$(($(roce_count $ROCE_DEVICE_B rcvd_pkts) - before))
+}
+
+# What A sends to itself is lost too, so what came and what was lost are twice what was sent, less what came to A.
+nft_loses_packets() {
+    need mckey rdmacm-utils && need nft nftables || return
+    local near
+    near=$(roce_count $ROCE_DEVICE_A rcvd_pkts)
+    roce_lose 20 && send_and_count 1000 || return
+    near=$(($(roce_count $ROCE_DEVICE_A rcvd_pkts) - near))
+    is "what came to B" "$came" ">" 700 && is "what came to B" "$came" "<" 900 &&
+        is "what came and was lost" $((came + near + $(roce_lost))) == 2000
+}
+
+netem_loses_packets() {
+    need mckey rdmacm-utils || return
+    local lost
+    roce_netem $ROCE_IF_A loss 20% && send_and_count 1000 || return
+    lost=$(roce_netem_lost $ROCE_IF_A)
+    roce_netem_off $ROCE_IF_A
+    is "what was lost" "$lost" ">" 100 && is "what was lost" "$lost" "<" 300 && is "what came" "$came" ">=" $((995 - lost)) &&
+        is "what came" "$came" "<=" $((1000 - lost + 5))
+}
+
+netem_doubles_packets() {
+    need mckey rdmacm-utils || return
+    roce_netem $ROCE_IF_A duplicate 100% delay 1ms 1ms && send_and_count 500 || return
+    roce_netem_off $ROCE_IF_A
+    is "what came" "$came" == 1000
+}
+
+port_becomes() {
+    for _ in {1..50}; do
+        [ "$(roce_port "$1")" != "$2" ] || return 0
+        sleep 0.1
+    done
+    why="the port of $1 is $(roce_port "$1"), not $2"
+    return 1
+}
+
+interface_goes_down_and_up() {
+    need mckey rdmacm-utils || return
+    ip link set $ROCE_IF_B down && port_becomes $ROCE_DEVICE_B DOWN && ip link set $ROCE_IF_B up &&
+        port_becomes $ROCE_DEVICE_B ACTIVE && roce_ready $ROCE_DEVICE_B $ROCE_ADDRESS_B || return
+    listen $ROCE_ADDRESS_B 239.193.8.3 10 && speak $ROCE_ADDRESS_A 239.193.8.3 10 && heard "$listener"
+}
+
+# The time of a bare hop, for whoever reads the results.
+unicast_crosses_the_cable() {
+    need ib_send_lat perftest || return
+    local status=0 before
+    before=$(cat "/sys/class/net/$ROCE_IF_B/statistics/rx_packets")
+    timeout "$limit" ib_send_lat -c UD -d $ROCE_DEVICE_B -n 1000 -s 64 >"$SETUP_SCRATCH/server" 2>&1 &
+    started+=("$!")
+    for _ in {1..100}; do
+        ss -tln | grep -q :18515 && break
+        sleep 0.1
+    done
+    timeout "$limit" ib_send_lat -c UD -d $ROCE_DEVICE_A -n 1000 -s 64 $ROCE_ADDRESS_B | tee "$GUEST_RESULTS/ib_send_lat" ||
+        status=$?
+    [ "$status" = 0 ] || { why="ib_send_lat ended with status $status" && return 1; }
+    is "what came over the cable" $(($(cat "/sys/class/net/$ROCE_IF_B/statistics/rx_packets") - before)) ">=" 1000
+}
+
+# --------------------------------------------------------------------------------------------------------------- tests
+
+roce_up
+check "programs of this host's build run" "$build/tests/contract" loop group
+check multicast_comes_to_both_devices
+check nft_loses_packets
+check netem_loses_packets
+check netem_doubles_packets
+check interface_goes_down_and_up
+check unicast_crosses_the_cable
+exit $((failures > 0))
