@@ -341,7 +341,7 @@ static int sweep_write_json(const struct option_program *program, const struct s
 
 static double sweep_cores_ns(const struct sweep_table *table)
 {
-    double *values = calloc((size_t)table->rows, sizeof *values);
+    double *values = table->rows > 0 ? calloc((size_t)table->rows, sizeof *values) : NULL;
     double median = 0;
 
     if (!values)

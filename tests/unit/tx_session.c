@@ -26,7 +26,7 @@ static int down(void **state)
 /* The next control packet, which must be of this type; its body is read into a packet of that type. */
 static const struct lli_wire_address *expect_control(lli_ns now, uint8_t type, void *out)
 {
-    struct lli_wire_header header;
+    struct lli_wire_header header = {0};
     struct lli_packet packet;
     const uint8_t *body;
     size_t size;
@@ -326,7 +326,7 @@ static void receivers_come_leave_and_are_forgotten(void **state)
 static void a_query_is_answered_with_names_to_the_one_that_asks(void **state)
 {
     const struct lli_wire_query query = {.session = SESSION, .receiver = 1, .first = 1, .address = {1, {'q'}}};
-    struct lli_wire_header header;
+    struct lli_wire_header header = {0};
     struct lli_wire_topics topics;
     struct lli_reader names;
     struct lli_packet packet;
