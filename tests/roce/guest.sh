@@ -24,15 +24,16 @@
 
 GUEST_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 GUEST_BUILD=${LLM_BUILD:-$SETUP_ROOT/build}
+guest_reason=""
 
 # What is loaded in the guest, besides what these need: its disks, RDMA, cables, and what loses packets.
 guest_modules="virtio_pci 9pnet_virtio 9p crc32_generic crc32c_generic rdma_rxe ib_uverbs rdma_ucm veth bridge
-    nf_tables nft_numgen sch_netem sch_ingress sch_prio cls_u32 cls_matchall act_mirred
-    act_gact ifb"
+    nf_tables nft_numgen sch_netem"
 
 # --------------------------------------------------------------------------------------------------------------- image
 
 guest_why() {
+    # shellcheck disable=SC2034
     guest_reason=$*
     return 77
 }
@@ -142,8 +143,9 @@ guest_prepare() {
         guest_why "cannot make the guest; if apt's lists are old, someone with root has to run: apt-get update"
         return
     fi
-    # Another run may have been faster; older ones are of no use any more.
+    # Another run may have been faster. QEMU reads them when it starts only, so older ones can go.
     mv -T "$work/image" "$guest_image" 2>/dev/null || [ -d "$guest_image" ] || return
+    find "$GUEST_BUILD/guest" -mindepth 1 -maxdepth 1 ! -name "$key" ! -name 'making-*' -exec rm -rf {} +
     rm -rf "$work"
 }
 
