@@ -4,7 +4,8 @@
 # End-to-end tests: the public API and the benchmarks between two hosts (network namespaces joined by veth), with loss, killed
 # and stopped processes, interfaces that go down, hostile packets and wrong input.
 #
-#   tests/e2e/run.sh BUILD_DIR [--messages N] [--rate PER_SECOND] [--loss PERCENT,...] [--hosts KIND] [--transport SCHEME] [TEST...]
+#   tests/e2e/run.sh BUILD_DIR [--messages N] [--rate PER_SECOND] [--blast N] [--loss PERCENT,...] [--hosts KIND]
+#                    [--transport SCHEME] [TEST...]
 #
 # One line a test: `ok NAME (N ms)`, `FAIL NAME ...` or `skip NAME: why`. Exits with 1 if any failed. Without TEST all of
 # them run; `soak` is flood_with_loss with ten million messages at each rate, the acceptance figure, and runs only if named.
@@ -12,11 +13,12 @@ set -euo pipefail
 
 build=$(cd "${1:?usage: run.sh BUILD_DIR [--messages N] [--rate PER_SECOND] [--loss PERCENT,...] [TEST...]}" && pwd)
 shift
-messages=300000 rate=100000 losses=0,1,5,20 hosts='' transport=udp
+messages=300000 rate=100000 blast=3000000 losses=0,1,5,20 hosts='' transport=udp
 while [ $# -gt 0 ]; do
     case $1 in
     --messages) messages=$2 && shift 2 ;;
     --rate) rate=$2 && shift 2 ;;
+    --blast) blast=$2 && shift 2 ;;
     --loss) losses=$2 && shift 2 ;;
     --hosts) hosts=$2 && shift 2 ;;
     --transport) transport=$2 && shift 2 ;;
@@ -24,6 +26,8 @@ while [ $# -gt 0 ]; do
     *) break ;;
     esac
 done
+
+some=$((messages < 50000 ? messages : 50000)) # for tests that are about something else
 
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=../setup.sh
@@ -168,6 +172,8 @@ flood() {
 
 # All of it is kept, so that nothing depends on how fast this machine is: whatever is lost can be repaired at any time later.
 keep="history_bytes=256M&history_packets=524288"
+# Too little of it is kept for a receiver that stops for a second.
+short="history_bytes=$((rate * 40))"
 
 flood_without_loss() {
     flood "$messages" "$rate" "$keep"
@@ -210,7 +216,7 @@ stopped_receiver_is_told_what_it_lost() {
     local stopped steady sender count=$((2 * rate + rate / 2))
     receive "$HOST_B" stopped "$(channel "$IF_B" 3 rcvbuf_bytes=1M)" --stop-at $((rate / 4)) && stopped=$last || return
     receive "$HOST_B" steady "$(channel "$IF_B" 3)" && steady=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 3 history_bytes=4M)" --messages "$count" --rate "$rate" --receivers 2
+    send "$HOST_A" sender "$(channel "$IF_A" 3 "$short")" --messages "$count" --rate "$rate" --receivers 2
     sender=$last
     says stopped reached && kill -STOP "$stopped" || return
     sleep 1.5
@@ -239,7 +245,7 @@ killed_transmitter_is_noticed_and_its_successor_followed() {
     sender=$last
     says receiver reached && kill -KILL "$sender" || return
     says receiver "LLM_EVENT_HEARTBEAT_LOST\|heartbeat" && says receiver "timeout" || return
-    send "$HOST_A" sender "$(channel "$IF_A" 5)" --messages 20000 --rate "$rate"
+    send "$HOST_A" sender "$(channel "$IF_A" 5)" --messages $((some * 2 / 5)) --rate "$rate"
     sender=$last
     ends "$sender" && ends "$receiver" || return
     is receiver errors == 0 && is receiver silences ">=" 1 && is receiver timeouts == 1 && is receiver sessions_new == 2 &&
@@ -273,27 +279,27 @@ ipv6() {
     local receiver sender
     # shellcheck disable=SC2086
     $HOST_A ip -6 addr show dev "$IF_A" 2>/dev/null | grep -q inet6 || { why="no IPv6 here" && return 77; }
-    receive "$HOST_B" receiver "udp://[ff15::3:8]:5003?interface=$IF_B" && receiver=$last || return
-    send "$HOST_A" sender "udp://[ff15::3:8]:5003?interface=$IF_A" --messages 50000 --rate "$rate"
+    receive "$HOST_B" receiver "$transport://[ff15::3:8]:5003?interface=$IF_B" && receiver=$last || return
+    send "$HOST_A" sender "$transport://[ff15::3:8]:5003?interface=$IF_A" --messages "$some" --rate "$rate"
     sender=$last
-    ends "$sender" && ends "$receiver" && complete receiver 50000
+    ends "$sender" && ends "$receiver" && complete receiver "$some"
 }
 
 processes_of_one_host() {
     local receiver sender
     receive "$HOST_A" receiver "$(channel "$IF_A" 9)" && receiver=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 9)" --messages 50000 --rate "$rate"
+    send "$HOST_A" sender "$(channel "$IF_A" 9)" --messages "$some" --rate "$rate"
     sender=$last
-    ends "$sender" && ends "$receiver" && complete receiver 50000
+    ends "$sender" && ends "$receiver" && complete receiver "$some"
 }
 
 sleeping_receivers() {
     local block poll sender
     receive "$HOST_B" block "$(channel "$IF_B" 10)" --wait 1 && block=$last || return
     receive "$HOST_B" poll "$(channel "$IF_B" 10 busy_poll_us=50)" --wait 2 && poll=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 10)" --messages 50000 --rate 50000 --receivers 2
+    send "$HOST_A" sender "$(channel "$IF_A" 10)" --messages "$some" --rate $((rate / 2)) --receivers 2
     sender=$last
-    ends "$sender" && ends "$block" && ends "$poll" && complete block 50000 && complete poll 50000
+    ends "$sender" && ends "$block" && ends "$poll" && complete block "$some" && complete poll "$some"
 }
 
 many_in_one_context() {
@@ -524,8 +530,30 @@ small_receive_buffer() {
 }
 
 stopped_receiver_in_full_blast_is_told_what_it_lost() {
-    stopped 26 3000000 "flow=open&rcvbuf_bytes=1M" && accounted receiver 3000000 && is receiver lost ">" 0 || return
-    note "lost $(number receiver lost) of 3000000 in $(number receiver gaps) gaps"
+    stopped 26 "$blast" "flow=open&rcvbuf_bytes=1M" && accounted receiver "$blast" && is receiver lost ">" 0 || return
+    note "lost $(number receiver lost) of $blast in $(number receiver gaps) gaps"
+}
+
+# A device without a buffer drops without a word: what is missing has to be found out all the same, and all of it is kept here.
+empty_receive_queue_loses_nothing() {
+    stopped 29 "$blast" "flow=open&rcvbuf_bytes=64K&$keep" && complete receiver "$blast" &&
+        is receiver packets_recovered ">" 0 && is receiver roce_receive_dry ">" 0 || return
+    note "repaired $(number receiver packets_recovered) packets"
+}
+
+# netem ARGUMENT...: a flood while what leaves by A's interface is treated so; all of it has to come.
+netem() {
+    local status=0
+    roce_netem "$IF_A" "$@" && flood "$messages" "$rate" "$keep" || status=$?
+    roce_netem_off "$IF_A"
+    return "$status"
+}
+
+packets_lost_doubled_and_reordered_on_the_cable() {
+    netem loss 5% duplicate 5% delay 1ms 1ms reorder 50% && is receiver packets_recovered ">" 0 &&
+        is receiver packets_duplicate ">" 0 && is receiver packets_reordered ">" 0 || return
+    note "repaired $(number receiver packets_recovered), twice $(number receiver packets_duplicate), late" \
+        "$(number receiver packets_reordered)"
 }
 
 # paces FLOW QUORUM_PERCENT [OPTIONS]: two receivers, and one with these options that is slow: it rests 2 ms for every hundred
@@ -634,6 +662,12 @@ run_test() {
     rm -f "$work"/*.out "$work"/*.err
 }
 
+# Those whose faults an RDMA device has as well; hosts are two devices of one namespace then.
+roce_tests=(flood_with_loss packets_lost_doubled_and_reordered_on_the_cable stopped_receiver_is_told_what_it_lost
+    killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
+    receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers
+    empty_receive_queue_loses_nothing)
+
 all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_receiver_is_told_what_it_lost
     killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
     receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up ipv6 processes_of_one_host
@@ -645,6 +679,11 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
     benchmark_reflector benchmark_throughput benchmark_sweep
     benchmark_groups benchmark_topics benchmark_batching)
 
+if [ "$transport" = roce ]; then
+    # shellcheck source=../roce/in_guest.sh
+    . "$here/../roce/in_guest.sh"
+    all=("${roce_tests[@]}")
+fi
 # shellcheck disable=SC2086
 setup_hosts $hosts
 for test in "${@:-${all[@]}}"; do

@@ -194,4 +194,8 @@ check netem_loses_packets
 check netem_doubles_packets
 check interface_goes_down_and_up
 check unicast_crosses_the_cable
+for scheme in roce impair+roce; do
+    check "contract: $scheme" "$build/tests/contract" $scheme 239.193.7.1 interface=$ROCE_IF_A
+done
+lines "$here/../e2e/run.sh" "$build" --hosts roce --transport roce --messages 5000 --rate 5000 --blast 60000 --loss 0,1,5
 exit $((failures > 0))

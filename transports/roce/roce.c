@@ -321,6 +321,7 @@ static int arrival_take(struct lli_roce *roce, const struct roce_arrival *arriva
     const uint8_t *grh = roce->buffers + (size_t)arrival->buffer * roce->buffer_stride + roce->buffer_offset;
 
     roce->receive_posted--;
+    roce->receive_run++;
     if (!arrival_accept(roce, arrival, grh, &packet->from)) {
         roce->foreign++;
         buffer_return(roce, arrival->buffer);
@@ -375,28 +376,47 @@ static int receive_walk(struct lli_roce *roce, struct lli_in *packets, int max)
     return count;
 }
 
+/* The same of a completion that was fetched. */
+static int receive_one(struct lli_roce *roce, const struct ibv_wc *completion, struct lli_in *packet)
+{
+    const struct roce_arrival arrival = {
+        .buffer = (uint32_t)completion->wr_id,
+        .size = completion->byte_len,
+        .note = completion->wc_flags & IBV_WC_WITH_IMM ? ntohl(completion->imm_data) : 0,
+    };
+
+    if (completion->status == IBV_WC_SUCCESS)
+        return arrival_take(roce, &arrival, packet);
+    arrival_failed(roce, arrival.buffer);
+    return 0;
+}
+
 static int receive_fetch(struct lli_roce *roce, struct lli_in *packets, int max)
 {
     struct ibv_wc completions[LLI_ROCE_POLL];
-    const int fetched = ibv_poll_cq(roce->receive_cq, max < LLI_ROCE_POLL ? max : LLI_ROCE_POLL, completions);
-    int count = 0;
+    int asked, fetched, count = 0;
 
-    for (int i = 0; i < fetched; i++) {
-        const struct ibv_wc *completion = &completions[i];
-
-        if (completion->status == IBV_WC_SUCCESS) {
-            const struct roce_arrival arrival = {
-                .buffer = (uint32_t)completion->wr_id,
-                .size = completion->byte_len,
-                .note = completion->wc_flags & IBV_WC_WITH_IMM ? ntohl(completion->imm_data) : 0,
-            };
-
-            count += arrival_take(roce, &arrival, &packets[count]);
-        } else {
-            arrival_failed(roce, (uint32_t)completion->wr_id);
-        }
-    }
+    do {
+        asked = max - count < LLI_ROCE_POLL ? max - count : LLI_ROCE_POLL;
+        fetched = ibv_poll_cq(roce->receive_cq, asked, completions);
+        for (int i = 0; i < fetched; i++)
+            count += receive_one(roce, &completions[i], &packets[count]);
+    } while (fetched == asked && count < max);
     return count;
+}
+
+/*
+ * A device that has no buffer left drops without a word. It may have had none if as many packets as there are buffers were taken
+ * without once finding the queue empty.
+ */
+static void receive_watch(struct lli_roce *roce, bool more)
+{
+    if (!more) {
+        roce->receive_run = 0;
+    } else if (roce->receive_run >= roce->receive_depth) {
+        roce->receive_run = 0;
+        roce->receive_dry++;
+    }
 }
 
 static int roce_receive(void *instance, struct lli_in *packets, int max)
@@ -407,8 +427,7 @@ static int roce_receive(void *instance, struct lli_in *packets, int max)
     if (max <= 0 || lli_roce_is_gone(roce))
         return 0;
     count = roce->extended ? receive_walk(roce, packets, max) : receive_fetch(roce, packets, max);
-    if (roce->receive_posted == 0 && count > 0)
-        roce->receive_dry++; /* whatever came then is lost: the gaps will tell */
+    receive_watch(roce, count == max);
     if (roce->returned_count >= LLI_ROCE_REPOST || roce->receive_posted == 0)
         lli_roce_repost(roce);
     return count;
@@ -430,7 +449,7 @@ static const struct lli_counter roce_counters[] = {
     {"roce_send_errors", offsetof(struct lli_roce, send_errors)},       /* packets that could not be sent: lost */
     {"roce_send_waits", offsetof(struct lli_roce, send_waits)},         /* flushes that found no room in the send queue */
     {"roce_receive_errors", offsetof(struct lli_roce, receive_errors)}, /* packets received with an error: lost */
-    {"roce_receive_dry", offsetof(struct lli_roce, receive_dry)},       /* times that the receive queue was found empty */
+    {"roce_receive_dry", offsetof(struct lli_roce, receive_dry)},       /* times that the device may have had no buffer */
     {"roce_foreign", offsetof(struct lli_roce, foreign)},               /* packets not ours, of groups left, or of our own host */
     {"roce_peer_errors", offsetof(struct lli_roce, peer_errors)},       /* address handles that could not be made */
     {"roce_groups_lost", offsetof(struct lli_roce, groups_lost)},       /* groups that the network took away, and were joined again */

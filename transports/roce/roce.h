@@ -154,6 +154,7 @@ struct lli_roce {
     uint32_t buffer_offset;    /* of the GRH in a buffer, so that packets begin at cache lines */
     uint32_t receive_depth;
     uint32_t receive_posted;   /* buffers that the device has */
+    uint32_t receive_run;      /* packets taken since the queue was found empty */
     uint32_t returned_count;
     uint32_t *returned;        /* buffers to give back */
     struct ibv_recv_wr *receives;

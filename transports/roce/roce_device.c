@@ -34,6 +34,8 @@ static const struct device_failure {
     {EPERM, LLM_EACCESS, "a security policy of this host forbids it"},
     {EMFILE, LLM_ELIMIT, "raise the limit of open files, 'ulimit -n'"},
     {ENFILE, LLM_ELIMIT, "raise the limit of open files, fs.file-max"},
+    {524 /* ENOTSUPP, the kernel's own */, LLM_EGROUP, "the device's driver does not do this kind of group; IPv4 groups are those "
+                                                       "that all do"},
     {EOPNOTSUPP, LLM_EINTERFACE, "the device does not do it"},
     {ENOSPC, LLM_ELIMIT, "the device has no more of them"},
 };
