@@ -406,16 +406,18 @@ static int receive_fetch(struct lli_roce *roce, struct lli_in *packets, int max)
 }
 
 /*
- * A device that has no buffer left drops without a word. It may have had none if as many packets as there are buffers were taken
- * without once finding the queue empty.
+ * A device that has no buffer left drops without a word. It had none if as many packets as it had buffers were waiting; what is
+ * known is how many were taken since none was.
  */
 static void receive_watch(struct lli_roce *roce, bool more)
 {
+    if (roce->receive_run > 0 && roce->receive_run >= roce->receive_had) {
+        roce->receive_dry++;
+        more = false;
+    }
     if (!more) {
         roce->receive_run = 0;
-    } else if (roce->receive_run >= roce->receive_depth) {
-        roce->receive_run = 0;
-        roce->receive_dry++;
+        roce->receive_had = roce->receive_posted;
     }
 }
 

@@ -155,6 +155,7 @@ struct lli_roce {
     uint32_t receive_depth;
     uint32_t receive_posted;   /* buffers that the device has */
     uint32_t receive_run;      /* packets taken since the queue was found empty */
+    uint32_t receive_had;      /* buffers that the device had then */
     uint32_t returned_count;
     uint32_t *returned;        /* buffers to give back */
     struct ibv_recv_wr *receives;

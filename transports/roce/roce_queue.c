@@ -94,6 +94,8 @@ void lli_roce_repost(struct lli_roce *roce)
     memmove(roce->returned, roce->returned + (count - kept), kept * sizeof *roce->returned);
     roce->returned_count = kept;
     roce->receive_posted += count - kept;
+    if (roce->receive_run == 0)
+        roce->receive_had = roce->receive_posted;
 }
 
 /* ---------------------------------------------------------------------------------------- completion queues */
