@@ -144,28 +144,21 @@ void lli_endpoint_close(struct lli_endpoint *endpoint)
 
 /* ------------------------------------------------------------------------------------------------ send */
 
-/* Tells the transmitters what the transport is done with. It counts packets, not whose they are, so they hear it together. */
-static void endpoint_reap(struct lli_endpoint *endpoint)
+/* Sends what was posted, and tells the transmitters what the transport is done with: it counts packets, not whose they are. */
+void lli_endpoint_flush(struct lli_endpoint *endpoint)
 {
-    uint64_t reaped = endpoint->transport->reap(endpoint->instance);
+    uint64_t reaped;
 
-    endpoint->reading = reaped < endpoint->posted;
+    if (!endpoint->unsettled)
+        return;
+    endpoint->stuck = endpoint->transport->flush(endpoint->instance) != LLM_OK;
+    reaped = endpoint->transport->reap(endpoint->instance);
+    endpoint->unsettled = endpoint->stuck || reaped < endpoint->posted;
     if (reaped < endpoint->reaping)
         return;
     for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
-        lli_tx_reaped(&transmitter->tx, !endpoint->reading);
+        lli_tx_reaped(&transmitter->tx, reaped == endpoint->posted);
     endpoint->reaping = endpoint->posted;
-}
-
-void lli_endpoint_flush(struct lli_endpoint *endpoint)
-{
-    if (endpoint->flushed != endpoint->posted || endpoint->stuck) {
-        endpoint->stuck = endpoint->transport->flush(endpoint->instance) != LLM_OK;
-        endpoint->flushed = endpoint->posted;
-    } else if (!endpoint->reading) {
-        return;
-    }
-    endpoint_reap(endpoint);
 }
 
 /* Posts packets, flushing when the transport is full; returns how many it took. */
@@ -174,6 +167,7 @@ static int endpoint_post(struct lli_endpoint *endpoint, const struct lli_out *pa
     int taken = endpoint->transport->post(endpoint->instance, packets, count);
 
     endpoint->posted += (uint64_t)taken;
+    endpoint->unsettled = true;
     if (taken == count)
         return taken;
     lli_endpoint_flush(endpoint);

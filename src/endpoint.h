@@ -47,9 +47,8 @@ struct lli_endpoint {
     struct llm_receiver *receivers;
 
     uint64_t posted;  /* packets that the transport took */
-    uint64_t flushed; /* of these, those before the latest flush */
     uint64_t reaping; /* of these, those that transmitters wait for: lli_tx_reaped() */
-    bool reading;     /* the transport may still read some */
+    bool unsettled;   /* not all of them are sent and done with */
     bool stuck;       /* the transport could not send all of them yet */
     lli_ns deadline;  /* nothing is due before */
 
