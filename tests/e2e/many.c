@@ -3,7 +3,7 @@
  * Several transmitters and several receivers in one context, on two groups of one interface: every receiver gets everything
  * that is sent on its group, each session in order.
  *
- *   e2e_many INTERFACE MESSAGES
+ *   e2e_many SCHEME INTERFACE MESSAGES
  */
 #include "flood.h"
 
@@ -67,7 +67,7 @@ static void send_all(struct llm_context *context, struct llm_topic **topics, uin
 
 int main(int argc, char **argv)
 {
-    const uint64_t messages = argc > 2 ? strtoull(argv[2], NULL, 10) : 2000;
+    const uint64_t messages = argc > 3 ? strtoull(argv[3], NULL, 10) : 2000;
     struct llm_topic *topics[SESSIONS];
     struct llm_handlers handlers;
     struct llm_receiver *receiver;
@@ -81,12 +81,13 @@ int main(int argc, char **argv)
         handlers.arg = &places[i];
         handlers.message = on_message;
         handlers.event = on_event;
-        (void)snprintf(channel, sizeof channel, "udp://239.192.2.%u:5001?interface=%s", places[i].group + 1, argv[1]);
+        (void)snprintf(channel, sizeof channel, "%s://239.192.2.%u:5001?interface=%s", argv[1], places[i].group + 1,
+                       argv[2]);
         flood_ok(llm_receiver_open(context, channel, NULL, &handlers, &receiver), channel);
     }
     for (unsigned i = 0; i < SESSIONS; i++) {
-        (void)snprintf(channel, sizeof channel, "udp://239.192.2.%u:5001?interface=%s&linger_ns=20000000000",
-                       i / TRANSMITTERS + 1, argv[1]);
+        (void)snprintf(channel, sizeof channel, "%s://239.192.2.%u:5001?interface=%s&linger_ns=20000000000", argv[1],
+                       i / TRANSMITTERS + 1, argv[2]);
         flood_ok(llm_transmitter_open(context, channel, NULL, &transmitters[i]), channel);
         sessions[i] = llm_transmitter_session(transmitters[i]);
         flood_ok(llm_topic_open(transmitters[i], "topic", 0, &topics[i]), "topic");

@@ -303,7 +303,7 @@ sleeping_receivers() {
 }
 
 many_in_one_context() {
-    run_on "$HOST_A" many "$programs/e2e_many" "$IF_A" 5000
+    run_on "$HOST_A" many "$programs/e2e_many" "$transport" "$IF_A" $((messages / 60))
     ends "$last" || { why=$(cat "$work/many.out" "$work/many.err") && return 1; }
 }
 
@@ -666,7 +666,7 @@ run_test() {
 roce_tests=(flood_with_loss packets_lost_doubled_and_reordered_on_the_cable stopped_receiver_is_told_what_it_lost
     killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
     receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers
-    empty_receive_queue_loses_nothing)
+    many_in_one_context empty_receive_queue_loses_nothing)
 
 all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_receiver_is_told_what_it_lost
     killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed

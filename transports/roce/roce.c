@@ -155,15 +155,14 @@ static bool send_is_broken(struct lli_roce *roce)
     return true;
 }
 
-/* Chooses which of a run of packets are completed with a notice. */
+/* Chooses which of a run of packets are completed with a notice: one in so many, and the last, so that an end is always told. */
 static void send_mark(struct lli_roce *roce, uint64_t first, uint64_t end)
 {
     for (uint64_t number = first; number != end; number++) {
         const uint32_t slot = (uint32_t)number & roce->send_mask;
-        const bool last = number + 1 == end && roce->send_kinds[slot] == LLI_ROCE_OUT_READ;
 
         roce->sends[slot].send_flags &= ~(unsigned)IBV_SEND_SIGNALED;
-        if (++roce->unsignalled >= LLI_ROCE_SIGNAL || last) {
+        if (++roce->unsignalled >= LLI_ROCE_SIGNAL || number + 1 == end) {
             roce->sends[slot].send_flags |= IBV_SEND_SIGNALED;
             roce->unsignalled = 0;
         }
