@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An instance of the RoCE transport over the fake device, and how the tests talk with it. */
+#ifndef TESTS_ROCE_RIG_H
+#define TESTS_ROCE_RIG_H
+
+#include "../unit.h"
+
+#include <unistd.h>
+
+#include "clock.h"
+#include "fake.h"
+#include "roce.h"
+
+#define GROUP "239.1.2.3"
+#define GROUP_V6 "ff15::1:2:3"
+#define OWN "192.0.2.1"
+#define OTHER "192.0.2.9"
+
+#define SECOND ((uint64_t)1000000000)
+
+enum { PORT = 5000, ARENA_BYTES = 1 << 20 };
+
+struct rig {
+    struct lli_roce *roce; /* NULL: not open. Tests look at it by way of the contract only. */
+    struct lli_caps caps;
+    struct llm_options options;
+    lli_handle send;
+    lli_handle receive;
+    uint8_t *memory;       /* ARENA_BYTES to post from, registered by rig_up() */
+};
+
+extern struct rig rig;
+extern const struct lli_transport *roce_transport;
+
+/* Before and after each test: a device that does all; at the end, nothing of it may be left. */
+int rig_setup(void **state);
+int rig_teardown(void **state);
+
+/* What was logged since the latest of these; keeps the library's text until the next call. */
+void rig_log_forget(void);
+const char *rig_log(void);
+void rig_expect_log(const char *part);
+
+/* Opens an instance, joins the group both ways and registers the memory. */
+void rig_up(void);
+int rig_open(void);
+int rig_open_another(struct rig *another);
+int rig_join(const char *group, uint16_t port, enum lli_join_mode mode, lli_handle *handle);
+void rig_leave(lli_handle handle, enum lli_join_mode mode);
+void rig_close(struct rig *which);
+
+uint64_t rig_counter(const char *name);
+
+/* Posts one packet of the memory, at an offset, and more of them a stride apart; no flush. How many were taken. */
+int rig_post(lli_handle to, size_t offset, uint32_t size);
+int rig_post_many(lli_handle to, uint32_t size, int count);
+int rig_flush(void);
+uint64_t rig_reap(void);
+
+/* A flush that may have to wait for a repair. */
+void rig_flush_all(void);
+
+int rig_receive(struct lli_in *packets, int max);
+void rig_release(const struct lli_in *packets, int count);
+
+/* An address as another instance would tell it. */
+struct lli_address rig_address(const char *host, uint32_t qp_number, uint32_t qkey);
+lli_handle rig_peer(const char *host, uint32_t qp_number);
+
+uint32_t rig_note(uint16_t port);
+
+/* Descriptors that are open. */
+int rig_descriptors(void);
+
+/* Fails the test unless something becomes true soon. */
+#define AWAIT(condition)                                               \
+    do {                                                               \
+        const uint64_t give_up_at = llm_clock() + 5 * SECOND;          \
+                                                                       \
+        while (!(condition)) {                                         \
+            if (llm_clock() > give_up_at)                              \
+                fail_msg("%s:%d: never: %s; log: %s", __FILE__, __LINE__, #condition, rig_log()); \
+            usleep(100);                                               \
+        }                                                              \
+    } while (0)
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, rig_setup, rig_teardown)
+
+#endif
