@@ -155,6 +155,17 @@ static void one_packet_in_64_gives_notice_and_the_last_of_a_flush(void **state)
     assert_true(is_signalled(200));
 }
 
+static void the_last_of_a_flush_gives_notice_if_it_travels_inline_too(void **state)
+{
+    (void)state;
+    rig_up();
+    rig_post(rig.send, 0, 10);
+    rig_post(rig.send, 0, 10);
+    assert_int_equal(rig_flush(), 0);
+    assert_false(is_signalled(0));
+    assert_true(is_signalled(1));
+}
+
 static void packets_to_a_group_have_its_address_port_and_mark(void **state)
 {
     static const uint8_t group[16] = {[10] = 0xff, 0xff, 239, 1, 2, 3};
@@ -255,6 +266,22 @@ static void memory_is_free_in_order_and_not_before_its_notice(void **state)
     assert_int_equal(rig_reap(), 130);
 }
 
+static void memory_of_inline_packets_is_free_at_once_but_not_before_that_of_earlier_ones(void **state)
+{
+    (void)state;
+    fake.device.inline_granted = 64;
+    rig_up();
+    rig_post_many(rig.send, 64, 3);
+    assert_int_equal(rig_flush(), 0);
+    assert_int_equal(rig_reap(), 3);
+    rig_post(rig.send, 0, LARGE);
+    rig_post(rig.send, 0, 64);
+    assert_int_equal(rig_flush(), 0);
+    assert_int_equal(rig_reap(), 3);
+    fake_complete_all();
+    assert_int_equal(rig_reap(), 5);
+}
+
 static void notices_may_come_twice_or_late_or_in_another_order(void **state)
 {
     uint64_t first, second, third;
@@ -334,6 +361,71 @@ static void what_the_device_refuses_is_lost_and_the_others_go(void **state)
 
 /* ---------------------------------------------------------------------------------------------- leaving, ending */
 
+static void leaving_a_group_waits_for_its_packets_and_loses_those_not_yet_posted(void **state)
+{
+    lli_handle other;
+    uint64_t before;
+
+    (void)state;
+    rig_up();
+    assert_int_equal(rig_join("239.1.2.4", PORT, LLI_JOIN_SEND, &other), 0);
+    rig_post(rig.send, 0, LARGE);
+    rig_post(rig.send, 64, 10); /* inline */
+    assert_int_equal(rig_flush(), 0);
+    rig_post(rig.send, 128, LARGE);
+    rig_post(other, 192, LARGE);
+    fake.complete_when_polled = true;
+    before = llm_clock();
+    rig_leave(rig.send, LLI_JOIN_SEND); /* the device looks whether the handle is still needed */
+    assert_true(llm_clock() - before < SECOND / 2);
+    assert_int_equal(rig_flush(), 0);
+    assert_int_equal(fake.sent_count, 3);
+    expect_sent(2, 192, LARGE);
+    assert_int_equal(rig_counter("roce_send_errors"), 1);
+    AWAIT(rig_reap() == 4);
+    assert_int_equal(fake_group_flags(GROUP, true), 0);
+    assert_int_not_equal(fake_group_flags("239.1.2.4", true), 0);
+}
+
+static void a_group_can_be_joined_and_left_without_end(void **state)
+{
+    (void)state;
+    rig_up();
+    fake.complete_when_polled = true;
+    for (int i = 0; i < 1000; i++) {
+        rig_leave(rig.send, LLI_JOIN_SEND);
+        assert_int_equal(rig_join(GROUP, PORT, LLI_JOIN_SEND, &rig.send), 0);
+        rig_post(rig.send, 0, i % 2 != 0 ? LARGE : 10);
+        assert_int_equal(rig_flush(), 0);
+    }
+    AWAIT(rig_reap() == 1000);
+    assert_int_equal(fake.sent_count, 1000);
+}
+
+static void memory_that_goes_is_waited_for_and_what_is_not_yet_posted_of_it_is_lost(void **state)
+{
+    static uint8_t second[8192];
+    const struct lli_out packet = {second + 100, LARGE, 0};
+    uint64_t before;
+
+    (void)state;
+    rig_up();
+    assert_int_equal(roce_transport->region(rig.roce, second, sizeof second), 0);
+    assert_int_equal(roce_transport->post(rig.roce, &packet, 1), 1);
+    rig_post(rig.send, 0, 10); /* the last of the flush travels inline */
+    assert_int_equal(rig_flush(), 0);
+    assert_int_equal(roce_transport->post(rig.roce, &packet, 1), 1);
+    rig_post(rig.send, 0, LARGE);
+    fake.complete_when_polled = true;
+    before = llm_clock();
+    roce_transport->region_end(rig.roce, second, sizeof second); /* the device looks whether the memory is still needed */
+    assert_true(llm_clock() - before < SECOND / 2);
+    assert_int_equal(rig_flush(), 0);
+    assert_int_equal(fake.sent_count, 3);
+    assert_int_equal(rig_counter("roce_send_errors"), 1);
+    AWAIT(rig_reap() == 4);
+}
+
 static void more_regions_and_joins_than_there_is_room_for_are_refused(void **state)
 {
     lli_handle handle;
@@ -360,14 +452,19 @@ int main(void)
         TEST(a_packet_that_is_too_large_is_lost_and_counted),
         TEST(a_packet_in_unknown_memory_is_lost_and_counted),
         TEST(one_packet_in_64_gives_notice_and_the_last_of_a_flush),
+        TEST(the_last_of_a_flush_gives_notice_if_it_travels_inline_too),
         TEST(packets_to_a_group_have_its_address_port_and_mark),
         TEST(packets_to_a_peer_have_its_address_and_no_port),
         TEST(no_more_is_taken_than_fits_between_two_flushes_or_in_the_queue),
         TEST(a_small_device_gets_small_queues),
         TEST(memory_is_free_in_order_and_not_before_its_notice),
+        TEST(memory_of_inline_packets_is_free_at_once_but_not_before_that_of_earlier_ones),
         TEST(notices_may_come_twice_or_late_or_in_another_order),
         TEST(what_the_device_has_no_room_for_goes_later_in_order),
         TEST(what_the_device_refuses_is_lost_and_the_others_go),
+        TEST(leaving_a_group_waits_for_its_packets_and_loses_those_not_yet_posted),
+        TEST(a_group_can_be_joined_and_left_without_end),
+        TEST(memory_that_goes_is_waited_for_and_what_is_not_yet_posted_of_it_is_lost),
         TEST(more_regions_and_joins_than_there_is_room_for_are_refused),
     };
 
