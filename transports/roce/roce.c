@@ -45,13 +45,14 @@ static void send_address(const struct lli_roce *roce, struct ibv_send_wr *send, 
 
 static void send_queue(struct lli_roce *roce, const struct lli_out *packet)
 {
-    const uint32_t slot = (uint32_t)roce->taken++ & roce->send_mask;
+    const uint32_t slot = (uint32_t)roce->taken & roce->send_mask;
     const struct lli_roce_region *region = NULL;
     struct ibv_send_wr *send = &roce->sends[slot];
     struct ibv_sge *piece = &roce->send_pieces[slot];
 
     roce->send_to[slot] = packet->to;
     roce->send_kinds[slot] = LLI_ROCE_OUT_LOST;
+    send->wr_id = roce->taken++;
     send->send_flags = 0;
     piece->addr = (uintptr_t)packet->data;
     piece->length = packet->size;
@@ -105,7 +106,7 @@ static void send_free(struct lli_roce *roce)
 
 static void send_completed(struct lli_roce *roce, const struct ibv_wc *completion)
 {
-    const uint64_t behind = (completion->wr_id - roce->done) & roce->send_mask;
+    const uint64_t behind = completion->wr_id - roce->done;
 
     if (completion->status != IBV_WC_SUCCESS) {
         roce->send_errors++;
@@ -113,7 +114,7 @@ static void send_completed(struct lli_roce *roce, const struct ibv_wc *completio
         if (atomic_load_explicit(&roce->send_fault, memory_order_relaxed) == LLI_ROCE_FINE)
             atomic_store_explicit(&roce->send_fault, LLI_ROCE_BROKEN, memory_order_relaxed);
     }
-    /* A notice given twice, or late, is of a slot that nothing waits for. */
+    /* A notice given twice, or late, is of a packet that is done with. */
     if (behind < roce->posted - roce->done)
         roce->done += behind + 1;
 }
@@ -185,7 +186,7 @@ static bool send_run(struct lli_roce *roce, uint64_t end)
         roce->posted = end;
         return true;
     }
-    roce->posted += (refused->wr_id - roce->posted) & roce->send_mask;
+    roce->posted = refused->wr_id;
     /* Whether one of those taken gives notice is not looked up: the next one does. */
     roce->unsignalled = LLI_ROCE_SIGNAL;
     if (status == ENOMEM || status == EAGAIN || status == EBUSY)

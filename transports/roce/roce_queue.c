@@ -28,7 +28,6 @@ static int send_queue_open(struct lli_roce *roce)
     if (roce->sends == NULL || roce->send_pieces == NULL || roce->send_kinds == NULL || roce->send_to == NULL)
         return lli_fail(roce->log, LLM_ENOMEM, "roce: no memory for a send queue of %u packets", depth);
     for (uint32_t slot = 0; slot < depth; slot++) {
-        roce->sends[slot].wr_id = slot;
         roce->sends[slot].next = &roce->sends[(slot + 1) & roce->send_mask];
         roce->sends[slot].sg_list = &roce->send_pieces[slot];
         roce->sends[slot].num_sge = 1;

@@ -308,6 +308,23 @@ static void notices_may_come_twice_or_late_or_in_another_order(void **state)
     assert_int_equal(rig_reap(), 192);
 }
 
+static void a_notice_given_twice_frees_nothing_of_a_full_queue(void **state)
+{
+    (void)state;
+    up_without_inline();
+    rig_post(rig.send, 0, LARGE);
+    assert_int_equal(rig_flush(), 0);
+    fake_complete_all();
+    assert_int_equal(rig_reap(), 1);
+    while (rig_post(rig.send, 0, LARGE) == 1)
+        assert_int_equal(rig_flush(), 0);
+    assert_int_equal(fake_in_flight(), LLI_ROCE_SEND_DEPTH);
+    fake_notice(fake.sent[0].wr_id, IBV_WC_SUCCESS);
+    assert_int_equal(rig_reap(), 1);
+    fake_complete_all();
+    assert_int_equal(rig_reap(), 1 + LLI_ROCE_SEND_DEPTH);
+}
+
 /* ---------------------------------------------------------------------------------------------- full, refused */
 
 static void what_the_device_has_no_room_for_goes_later_in_order(void **state)
@@ -460,6 +477,7 @@ int main(void)
         TEST(memory_is_free_in_order_and_not_before_its_notice),
         TEST(memory_of_inline_packets_is_free_at_once_but_not_before_that_of_earlier_ones),
         TEST(notices_may_come_twice_or_late_or_in_another_order),
+        TEST(a_notice_given_twice_frees_nothing_of_a_full_queue),
         TEST(what_the_device_has_no_room_for_goes_later_in_order),
         TEST(what_the_device_refuses_is_lost_and_the_others_go),
         TEST(leaving_a_group_waits_for_its_packets_and_loses_those_not_yet_posted),
