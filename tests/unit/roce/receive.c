@@ -324,6 +324,20 @@ static void a_queue_run_dry_is_counted_once_and_filled_as_soon_as_it_can_be(void
     }
 }
 
+static void a_queue_run_dry_by_packets_of_others_is_counted_too(void **state)
+{
+    struct fake_packet packet = to_group(GROUP, PORT + 1);
+    struct lli_in got[BUFFERS];
+
+    (void)state;
+    rig_up();
+    while (fake_arrive(&packet))
+        ;
+    assert_int_equal(rig_receive(got, BUFFERS), 0);
+    assert_int_equal(rig_counter("roce_receive_dry"), 1);
+    assert_int_equal(fake_buffers(), BUFFERS);
+}
+
 /* ------------------------------------------------------------------------------------------------------- model */
 
 struct model {
@@ -458,6 +472,7 @@ int main(void)
         TEST(buffers_are_given_back_in_batches),
         TEST(buffers_that_the_device_refuses_are_given_again),
         TEST(a_queue_run_dry_is_counted_once_and_filled_as_soon_as_it_can_be),
+        TEST(a_queue_run_dry_by_packets_of_others_is_counted_too),
         TEST(no_buffer_is_lost_or_given_twice),
         TEST(the_descriptor_tells_of_packets_and_of_room_once),
     };
