@@ -101,19 +101,27 @@ free_endpoint:
     return error;
 }
 
+static int endpoint_no_transport(const struct llm_context *context, const char *scheme)
+{
+    const char *remedy = lli_transport_missing(scheme);
+    char names[128];
+
+    lli_transport_names(names, sizeof names);
+    if (remedy != NULL)
+        return lli_fail(&context->log, LLM_ESCHEME, "scheme \"%s\": this library was built without it and has %s; %s", scheme,
+                        names, remedy);
+    return lli_fail(&context->log, LLM_ESCHEME, "scheme \"%s\" is not known; this library has %s, and impair+ before each",
+                    scheme, names);
+}
+
 int lli_endpoint_open(struct llm_context *context, const struct lli_channel *channel, struct lli_endpoint **result)
 {
     const struct lli_transport *transport = lli_transport_find(channel->scheme);
     struct lli_endpoint *endpoint;
     int error;
 
-    if (transport == NULL) {
-        char names[128];
-
-        lli_transport_names(names, sizeof names);
-        return lli_fail(&context->log, LLM_ESCHEME, "scheme \"%s\" is not known; this library has %s, and impair+ before "
-                        "each", channel->scheme, names);
-    }
+    if (transport == NULL)
+        return endpoint_no_transport(context, channel->scheme);
     for (endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
         if (endpoint_is_shared(&endpoint->channel, channel))
             break;

@@ -18,6 +18,14 @@ static const struct lli_transport *const registry[] = {
 #endif
 };
 
+/* Those that a build may lack, and how it comes to have them. */
+static const struct {
+    const char *scheme;
+    const char *remedy;
+} missing[] = {
+    {"roce", "install libibverbs-dev and librdmacm-dev, and build it with 'meson setup -Droce=enabled'"},
+};
+
 static const struct lli_transport *registry_plain(const char *scheme)
 {
     for (size_t i = 0; i < sizeof registry / sizeof registry[0]; i++)
@@ -33,6 +41,17 @@ const struct lli_transport *lli_transport_find(const char *scheme)
     if (strncmp(scheme, "impair+", prefix) == 0)
         return registry_plain(scheme + prefix) == NULL ? NULL : &lli_transport_impair;
     return registry_plain(scheme);
+}
+
+const char *lli_transport_missing(const char *scheme)
+{
+    const size_t prefix = strlen("impair+");
+    const char *plain = strncmp(scheme, "impair+", prefix) == 0 ? scheme + prefix : scheme;
+
+    for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++)
+        if (strcmp(plain, missing[i].scheme) == 0 && registry_plain(plain) == NULL)
+            return missing[i].remedy;
+    return NULL;
 }
 
 void lli_transport_names(char *text, size_t size)

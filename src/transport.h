@@ -144,6 +144,9 @@ struct lli_transport {
 /* The transport of a scheme, or NULL. "impair+X" is the fault injector over X, if X is known. */
 const struct lli_transport *lli_transport_find(const char *scheme);
 
+/* How a build of this library comes to know the scheme, or NULL if none ever does, or this one does already. */
+const char *lli_transport_missing(const char *scheme);
+
 /* Writes the known schemes to text, separated by commas, for error messages. */
 void lli_transport_names(char *text, size_t size);
 

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schemes of a library that was built without RoCE: src/registry.c is compiled into this test so, whatever the build has. */
+#include "unit.h"
+
+#include <llm/llm.h>
+#include <stdio.h>
+
+#include "transport.h"
+
+static char logged[512];
+
+static void log_keep(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    snprintf(logged, sizeof logged, "%s", text);
+}
+
+static void expect_refused(const char *channel, const char *named, const char *unnamed)
+{
+    struct llm_context_options options;
+    struct llm_context *context = NULL;
+    struct llm_transmitter *transmitter = NULL;
+
+    llm_context_options_init(&options);
+    options.log = log_keep;
+    assert_int_equal(llm_context_open(&options, &context), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, channel, NULL, &transmitter), LLM_ESCHEME);
+    assert_null(transmitter);
+    if (strstr(logged, named) == NULL)
+        fail_msg("'%s' is not in: %s", named, logged);
+    if (strstr(logged, unnamed) != NULL)
+        fail_msg("'%s' is in: %s", unnamed, logged);
+    llm_context_close(&context);
+}
+
+static void a_scheme_that_this_build_lacks_says_how_to_get_it(void **state)
+{
+    (void)state;
+    expect_refused("roce://239.192.1.1:5001", "-Droce=enabled", "not known");
+    expect_refused("roce://239.192.1.1:5001", "librdmacm-dev", "not known");
+    expect_refused("impair+roce://239.192.1.1:5001?impair_loss_ppm=1", "-Droce=enabled", "not known");
+}
+
+static void a_scheme_of_no_build_is_not_known(void **state)
+{
+    (void)state;
+    expect_refused("rdma://239.192.1.1:5001", "not known; this library has udp, loop, and impair+", "roce");
+    assert_null(lli_transport_missing("rdma"));
+    assert_null(lli_transport_missing("udp"));
+    assert_null(lli_transport_missing("impair+"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_scheme_that_this_build_lacks_says_how_to_get_it),
+        cmocka_unit_test(a_scheme_of_no_build_is_not_known),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
