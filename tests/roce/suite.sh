@@ -188,6 +188,55 @@ what_is_wrong_is_named() {
     ip link set $ROCE_IF_B up && port_becomes $ROCE_DEVICE_A ACTIVE && roce_ready $ROCE_DEVICE_B $ROCE_ADDRESS_B
 }
 
+# ------------------------------------------------------------------------------------------------------------- doctor
+
+# doctor [COMMAND...]: bench/run doctor of A, run by the command. Sets said, and returns its status.
+doctor() {
+    local status=0
+    mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config || return
+    "$@" "$SETUP_ROOT/bench/run" doctor --transport roce --interface $ROCE_IF_A >"$SETUP_SCRATCH/doctor" 2>&1 || status=$?
+    said=$(cat "$SETUP_SCRATCH/doctor")
+    printf '%s\n' "--- status $status" "$said"
+    return "$status"
+}
+
+# doctor_fails CHECKS [COMMAND...]: these fail, and no other.
+doctor_fails() {
+    local failed
+    if doctor "${@:2}"; then
+        why="nothing fails, and $1 should"
+        return 1
+    fi
+    failed=$(sed -n 's/^FAIL \(roce: \)\?\([^:]*\): .*; .*/\2/p' <<<"$said" | paste -sd' ')
+    [ "$failed" = "$1" ] || { why="what fails is $failed, and should be $1" && return 1; }
+}
+
+# as_v1 COMMAND...: the command reads RoCE v1 where A's device says v2. Soft-RoCE cannot be made to do anything else.
+as_v1() {
+    local port=/sys/class/infiniband/$ROCE_DEVICE_A/ports/1 mode=/sys/kernel/config/rdma_cm/$ROCE_DEVICE_A status=0
+    echo "IB/RoCE v1" >"$SETUP_SCRATCH/v1"
+    mkdir "$mode" || return
+    # shellcheck disable=SC2016
+    unshare -m sh -c 'mount --bind "$0" "$1" && mount --bind "$0" "$2" && shift 2 && exec "$@"' "$SETUP_SCRATCH/v1" \
+        "$port/gid_attrs/types/1" "$mode/ports/1/default_roce_mode" "$@" || status=$?
+    rmdir "$mode" && return "$status"
+}
+
+doctor_finds_nothing_wrong_with_a_good_device() {
+    local name
+    doctor || { why="$(grep FAIL <<<"$said" | head -n 1)" && return 1; }
+    for name in modules device files port gid mode memlock numa versions; do
+        [[ $said == *"ok   roce: $name: "* ]] || { why="does not say that $name is well" && return 1; }
+    done
+}
+
+# All of it at once, as each look takes some seconds here.
+doctor_says_what_is_wrong() {
+    ip link set $ROCE_IF_A down && port_becomes $ROCE_DEVICE_A DOWN &&
+        doctor_fails "memlock interface port gid mode" as_v1 prlimit --memlock=65536 setpriv --bounding-set=-ipc_lock || return
+    ip link set $ROCE_IF_A up && port_becomes $ROCE_DEVICE_A ACTIVE && roce_ready $ROCE_DEVICE_A $ROCE_ADDRESS_A
+}
+
 # --------------------------------------------------------------------------------------------------------------- tests
 
 roce_up
@@ -195,6 +244,8 @@ check "programs of this host's build run" "$build/tests/contract" loop group
 check multicast_comes_to_both_devices
 check nft_loses_packets
 check unicast_crosses_the_cable
+check doctor_finds_nothing_wrong_with_a_good_device
+check doctor_says_what_is_wrong
 check what_is_wrong_is_named
 check "contract" "$build/tests/contract" roce 239.193.7.1 interface=$ROCE_IF_A
 lines "$here/../e2e/run.sh" "$build" --hosts roce --transport roce --messages 5000 --rate 5000 --blast 60000 --loss 0,1,5
