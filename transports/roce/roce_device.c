@@ -134,7 +134,8 @@ int lli_roce_route_check(const struct lli_roce *roce, const struct ibv_ah_attr *
         entry.gid_type == IBV_GID_TYPE_ROCE_V2)
         return 0;
     return lli_fail(roce->log, LLM_EINTERFACE, "roce: groups on device %s are of RoCE v1, by the host's setting; "
-                    "'cma_roce_mode -d %s -p %u -m 2' makes them v2", roce->device, roce->device, roce->port);
+                    "'mkdir /sys/kernel/config/rdma_cm/%s', and 'RoCE v2' written to ports/%u/default_roce_mode in it, makes "
+                    "them v2", roce->device, roce->device, roce->port);
 }
 
 static int mtu_check(struct lli_roce *roce, const struct llm_options *options, const struct ibv_port_attr *port)
