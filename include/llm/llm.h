@@ -129,8 +129,9 @@ LLM_API int llm_context_close(struct llm_context **context);
 /* ------------------------------------------------------------------------------------------ channel options */
 
 /*
- * A channel says where: "udp://239.192.1.1:5001?interface=eth0&ttl=2", or "udp://[ff15::1]:5001". The scheme names the transport (udp,
- * loop; a prefix "impair+" puts a seeded fault injector in front of it), then a group and a port, then options.
+ * A channel says where: "udp://239.192.1.1:5001?interface=eth0&ttl=2", or "udp://[ff15::1]:5001". The scheme names the transport:
+ * udp; roce, where the library was built with it; loop; a prefix "impair+" puts a seeded fault injector in front. Then a group and a
+ * port, then options.
  *
  * Every option of struct llm_options can be given as key=value with the name of its field; what the channel says wins over
  * the structure. Integers are decimal, with an optional suffix K, M or G (powers of 1024, of nanoseconds too). One set of
@@ -147,7 +148,7 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u32, ttl, 1, 0, 255, "hops that multicast packets may take")                                                         \
     X(u32, loop, 1, 0, 1, "deliver multicast packets to receivers on this host too")                                       \
     X(u32, mtu, 0, 0, 65535, "largest IP packet to send, in bytes; 0: the interface's, at most 9000")                      \
-    X(u32, rcvbuf_bytes, 16777216, 4096, 1073741824, "socket receive buffer to ask for")                                   \
+    X(u32, rcvbuf_bytes, 16777216, 4096, 1073741824, "socket receive buffer to ask for; roce: of the receive queue")        \
     X(u32, sndbuf_bytes, 4194304, 4096, 1073741824, "socket send buffer to ask for")                                       \
     X(u32, gso_packets, 0, 0, 128, "packets sent as one (UDP_SEGMENT); 1: none; 0: 16, or as many as fit if no switch follows") \
     X(u32, gro, 1, 0, 1, "receive packets that came as one as one (UDP_GRO)")                                              \
