@@ -199,8 +199,9 @@ int lli_roce_queues_open(struct lli_roce *roce, const struct llm_options *option
     roce->buffer_offset = CACHE_LINE - LLI_ROCE_GRH;
     lines = (CACHE_LINE + lli_max(roce->payload_max, PACKET_MAX) + CACHE_LINE - 1) / CACHE_LINE | 1;
     roce->buffer_stride = (uint32_t)lines * CACHE_LINE;
-    roce->receive_depth = depth_within(options->rcvbuf_bytes / roce->buffer_stride, LLI_ROCE_RECEIVE_DEPTH_MIN,
-                                       lli_min(device_max, (uint64_t)LLI_ROCE_RECEIVE_DEPTH_MAX));
+    /* A transmitter that holds itself to a window must not overrun it. */
+    roce->receive_depth = depth_within(lli_max(options->rcvbuf_bytes / roce->buffer_stride, options->flow_window_packets),
+                                       LLI_ROCE_RECEIVE_DEPTH_MIN, lli_min(device_max, (uint64_t)LLI_ROCE_RECEIVE_DEPTH_MAX));
     roce->send_mask = depth_within(LLI_ROCE_SEND_DEPTH, 2, device_max) - 1;
     roce->domain = ibv_alloc_pd(roce->send_id->verbs);
     if (roce->domain == NULL)
