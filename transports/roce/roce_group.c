@@ -64,16 +64,29 @@ static enum lli_roce_membership member_state(struct lli_roce *roce, const struct
     return state;
 }
 
-static int member_refused(const struct lli_roce *roce, const struct lli_roce_member *member)
+static int device_gone(const struct lli_roce *roce)
+{
+    return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s is gone; close the channels on it and open them again",
+                    roce->device);
+}
+
+/* Why the group was not joined. The event may come yet. */
+static int member_refused(struct lli_roce *roce, const struct lli_roce_member *member)
 {
     char text[LLI_IP_TEXT_MAX];
+    int number;
 
+    if (atomic_load(&roce->gone))
+        return device_gone(roce);
+    pthread_mutex_lock(&roce->control.mutex);
+    number = member->state == LLI_ROCE_REFUSED ? member->status : 0;
+    pthread_mutex_unlock(&roce->control.mutex);
     lli_ip_text(&member->address, text);
-    if (member->state == LLI_ROCE_JOINING)
+    if (number == 0)
         return lli_fail(roce->log, LLM_EGROUP, "roce: device %s did not join group %s in %d s; see whether interface %s is up and "
                         "'rdma link' shows it ACTIVE", roce->device, text, JOIN_SECONDS, roce->interface.name);
     return lli_fail(roce->log, LLM_EGROUP, "roce: device %s cannot join group %s: %s; each device has a limit of groups, "
-                    "'ibv_devinfo -v' shows max_mcast_grp", roce->device, text, strerror(member->status));
+                    "'ibv_devinfo -v' shows max_mcast_grp", roce->device, text, strerror(number));
 }
 
 /* Takes a free membership and joins. On failure it is free again. */
@@ -81,9 +94,11 @@ static int member_new(struct lli_roce *roce, struct lli_roce_member *member, con
 {
     int status;
 
-    *member = (struct lli_roce_member){.id = to_send ? roce->send_id : roce->receive_id, .address = *address, .users = 1};
+    pthread_mutex_lock(&roce->control.mutex);
+    *member = (struct lli_roce_member){.state = LLI_ROCE_JOINING, .id = to_send ? roce->send_id : roce->receive_id,
+                                       .address = *address, .users = 1};
     lli_ip_port_set(&member->address, 0);
-    member_state_set(roce, member, LLI_ROCE_JOINING);
+    pthread_mutex_unlock(&roce->control.mutex);
     pthread_mutex_lock(&roce->control.calls);
     if (member_ask(member, to_send) != 0) {
         status = lli_roce_fail(roce, "join of a group");
@@ -153,6 +168,17 @@ void lli_roce_leave_all(struct lli_roce *roce)
     pthread_mutex_unlock(&roce->control.calls);
 }
 
+/* When a membership that is lost is to be joined again; LLI_NEVER if it is not lost. */
+static lli_ns member_retry_at(struct lli_roce *roce, const struct lli_roce_member *member)
+{
+    lli_ns at;
+
+    pthread_mutex_lock(&roce->control.mutex);
+    at = member->state == LLI_ROCE_LOST ? member->retry_at : LLI_NEVER;
+    pthread_mutex_unlock(&roce->control.mutex);
+    return at;
+}
+
 static void member_ask_again(struct lli_roce *roce, struct lli_roce_member *member, bool to_send, lli_ns now)
 {
     rdma_leave_multicast(member->id, &member->address.any);
@@ -171,16 +197,18 @@ lli_ns lli_roce_rejoin(struct lli_roce *roce, lli_ns now)
     for (uint32_t i = 0; i < 2 * LLI_ROCE_GROUPS_MAX; i++) {
         const bool to_send = i < LLI_ROCE_GROUPS_MAX;
         struct lli_roce_member *member = &roce->members[to_send ? 0 : 1][i % LLI_ROCE_GROUPS_MAX];
+        lli_ns retry_at = member_retry_at(roce, member);
 
-        if (member_state(roce, member) != LLI_ROCE_LOST)
+        if (retry_at == LLI_NEVER)
             continue;
-        if (now >= member->retry_at && pthread_mutex_trylock(&roce->control.calls) == 0) {
+        if (now >= retry_at && pthread_mutex_trylock(&roce->control.calls) == 0) {
             /* Only this thread makes a membership lost, and nobody ends one without the lock. */
             if (member_state(roce, member) == LLI_ROCE_LOST)
                 member_ask_again(roce, member, to_send, now);
+            retry_at = now + REJOIN_NS;
             pthread_mutex_unlock(&roce->control.calls);
         }
-        next = lli_min(next, lli_max(member->retry_at, now + REJOIN_NS / 10));
+        next = lli_min(next, lli_max(retry_at, now + REJOIN_NS / 10));
     }
     return next;
 }
@@ -190,15 +218,19 @@ lli_ns lli_roce_rejoin(struct lli_roce *roce, lli_ns now)
 /* How packets of a channel get to its group. Making the handle is a call to the kernel, and here it may take its time. */
 static int sender_route(struct lli_roce *roce, struct lli_roce_sender *sender, const struct lli_group *group)
 {
-    struct ibv_ah_attr route = sender->member->route;
+    struct ibv_ah_attr route;
 
+    /* The group may be joined again just now. */
+    pthread_mutex_lock(&roce->control.mutex);
+    route = sender->member->route;
+    sender->qp_number = sender->member->qp_number;
+    sender->qkey = sender->member->qkey;
+    pthread_mutex_unlock(&roce->control.mutex);
     route.grh.hop_limit = (uint8_t)group->options->ttl;
     route.grh.traffic_class = 0;
     sender->handle = ibv_create_ah(roce->domain, &route);
     if (sender->handle == NULL)
         return lli_roce_fail(roce, "an address handle");
-    sender->qp_number = sender->member->qp_number;
-    sender->qkey = sender->member->qkey;
     sender->note = htonl(LLI_ROCE_MARK | (group->options->loop ? 0 : LLI_ROCE_NO_LOOP) | group->port);
     return 0;
 }
@@ -333,8 +365,7 @@ int lli_roce_join(void *instance, const struct lli_group *group, enum lli_join_m
     int status;
 
     if (lli_roce_is_gone(roce))
-        return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s is gone; close the channels on it and open them again",
-                        roce->device);
+        return device_gone(roce);
     status = lli_ip_group_resolve(roce->log, "roce", group->host, roce->v4 ? AF_INET : AF_INET6, &address);
     if (status != 0)
         return status;

@@ -168,8 +168,8 @@ void fake_id_event(enum rdma_cm_event_type type);
 /* An event of a group that was joined. False: it is not. */
 bool fake_group_event(const char *group, bool to_send, enum rdma_cm_event_type type, int status);
 
-/* How a group is joined: flags of the join, 0 if it is not. */
-uint32_t fake_group_flags(const char *group, bool to_send);
+/* How a group is joined: flags of the join, -1 if it is not. */
+int fake_group_flags(const char *group, bool to_send);
 
 /* ------------------------------------------------------------------------------------------------------- system */
 

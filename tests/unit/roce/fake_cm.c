@@ -340,14 +340,14 @@ bool fake_group_event(const char *group, bool to_send, enum rdma_cm_event_type t
     return membership != NULL;
 }
 
-uint32_t fake_group_flags(const char *group, bool to_send)
+int fake_group_flags(const char *group, bool to_send)
 {
     const struct membership *membership;
-    uint32_t flags;
+    int flags;
 
     fake_events_lock();
     membership = membership_named(group, to_send);
-    flags = membership == NULL ? 0 : membership->flags;
+    flags = membership == NULL ? -1 : (int)membership->flags;
     fake_events_unlock();
     return flags;
 }

@@ -33,6 +33,7 @@ static struct {
     pthread_cond_t changed;
     struct ibv_device device;
     struct verbs_context verbs;
+    pthread_mutex_t regions_mutex; /* of those who change the list: who posts looks at it without */
     struct fake_mr *regions;
     uint32_t keys;
     uint32_t qps;
@@ -40,8 +41,10 @@ static struct {
     int events_count;
     struct ibv_async_event handled[ASYNC_MAX]; /* read, and not acknowledged */
     int handled_count;
-} host = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+} host = {.mutex = PTHREAD_MUTEX_INITIALIZER, .regions_mutex = PTHREAD_MUTEX_INITIALIZER,
+          .changed = PTHREAD_COND_INITIALIZER};
 
+void *__real_calloc(size_t count, size_t size);
 int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
 
 void fake_wrong(const char *format, ...)
@@ -130,11 +133,11 @@ bool fake_fails(enum fake_call call)
 
 void *fake_zeroed(size_t size)
 {
-    void *made = malloc(size);
+    void *made = __real_calloc(1, size); /* the transport's own may be made to fail */
 
     if (made == NULL)
         fake_wrong("no memory");
-    return memset(made, 0, size);
+    return made;
 }
 
 static void *object(enum fake_call call, enum fake_kind kind, size_t size)
@@ -351,9 +354,11 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
         return NULL;
     atomic_fetch_add(pd_users(pd), 1);
     region->mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = addr, .length = length};
+    pthread_mutex_lock(&host.regions_mutex);
     region->mr.lkey = 0x1000 + 0x100 * host.keys++;
     region->next = host.regions;
     host.regions = region;
+    pthread_mutex_unlock(&host.regions_mutex);
     return &region->mr;
 }
 
@@ -367,12 +372,14 @@ struct fake_mr *fake_mr_find(uint32_t lkey)
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
+    pthread_mutex_lock(&host.regions_mutex);
     for (struct fake_mr **link = &host.regions; *link != NULL; link = &(*link)->next) {
         struct fake_mr *region = *link;
 
         if (&region->mr != mr)
             continue;
         *link = region->next;
+        pthread_mutex_unlock(&host.regions_mutex);
         atomic_fetch_sub(pd_users(mr->pd), 1);
         free(region);
         fake_died(FAKE_MR);

@@ -23,7 +23,7 @@ int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mu
 int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
 uint64_t __real_lli_clock_ns(void);
 uint64_t __wrap_lli_clock_ns(void);
-int __wrap_getrlimit(int resource, struct rlimit *limit);
+int __wrap_getrlimit64(int resource, struct rlimit *limit);
 int __wrap_lli_ip_interface_find(const struct lli_log *log, const char *scheme, const char *wanted,
                                  const union lli_ip_address *group, struct lli_ip_interface *interface);
 
@@ -83,7 +83,7 @@ void fake_memlock(uint64_t bytes)
     atomic_store(&memlock, bytes);
 }
 
-int __wrap_getrlimit(int resource, struct rlimit *limit)
+int __wrap_getrlimit64(int resource, struct rlimit *limit)
 {
     if (resource != RLIMIT_MEMLOCK)
         fake_wrong("limit %d is asked for", resource);

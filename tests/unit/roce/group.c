@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The RoCE transport joins groups, loses them and leaves them. */
+#define _GNU_SOURCE
+#include "rig.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#define SECOND_GROUP "239.1.2.4"
+
+static void a_join_that_is_refused_says_why(void **state)
+{
+    lli_handle handle;
+
+    (void)state;
+    rig_up();
+    atomic_store(&fake.join, FAKE_JOIN_NO);
+    atomic_store(&fake.join_error, -ENOSPC);
+    for (int i = 0; i < 2; i++) {
+        const enum lli_join_mode mode = i == 0 ? LLI_JOIN_SEND : LLI_JOIN_RECEIVE;
+
+        rig_log_forget();
+        assert_int_equal(rig_join(SECOND_GROUP, PORT, mode, &handle), LLM_EGROUP);
+        rig_expect_log("cannot join group 239.1.2.4");
+        rig_expect_log(strerror(ENOSPC));
+        rig_expect_log("max_mcast_grp");
+        assert_int_equal(fake_group_flags(SECOND_GROUP, mode == LLI_JOIN_SEND), -1);
+    }
+    atomic_store(&fake.join, FAKE_JOIN_YES);
+    assert_int_equal(rig_join(SECOND_GROUP, PORT, LLI_JOIN_SEND, &handle), 0);
+    assert_int_equal(rig_counter("roce_groups_lost"), 0);
+}
+
+static void a_join_that_nobody_answers_ends_after_a_time(void **state)
+{
+    lli_handle handle;
+
+    (void)state;
+    rig_up();
+    atomic_store(&fake.join, FAKE_JOIN_SILENT);
+    fake_wait_limit(SECOND / 50);
+    assert_int_equal(rig_join(SECOND_GROUP, PORT, LLI_JOIN_RECEIVE, &handle), LLM_EGROUP);
+    rig_expect_log("did not join group 239.1.2.4");
+    rig_expect_log("interface fake0 is up");
+    assert_int_equal(fake_group_flags(SECOND_GROUP, false), -1);
+    atomic_store(&fake.join, FAKE_JOIN_YES);
+    fake_wait_limit(0);
+    assert_int_equal(rig_join(SECOND_GROUP, PORT, LLI_JOIN_RECEIVE, &handle), 0);
+}
+
+static void a_join_that_cannot_be_asked_for_is_an_error(void **state)
+{
+    lli_handle handle;
+
+    (void)state;
+    rig_up();
+    fake_fail(FAKE_CALL_JOIN, 1, ENETUNREACH, false);
+    assert_int_equal(rig_join(SECOND_GROUP, PORT, LLI_JOIN_RECEIVE, &handle), LLM_EINTERFACE);
+    rig_expect_log("there is no route to the group");
+    fake_fail(FAKE_CALL_AH, 1, ENOMEM, false);
+    assert_int_equal(rig_join(SECOND_GROUP, PORT, LLI_JOIN_SEND, &handle), LLM_ENOMEM);
+    assert_int_equal(fake_group_flags(SECOND_GROUP, true), -1);
+}
+
+static void groups_of_roce_v1_are_refused_with_the_remedy(void **state)
+{
+    lli_handle handle;
+
+    (void)state;
+    fake.device.route_v1 = true;
+    assert_int_equal(rig_open(), 0);
+    assert_int_equal(rig_join(GROUP, PORT, LLI_JOIN_SEND, &handle), LLM_EINTERFACE);
+    rig_expect_log("'cma_roce_mode -d fake_0 -p 1 -m 2' makes them v2");
+    assert_int_equal(fake_group_flags(GROUP, true), -1);
+}
+
+static void what_is_no_group_is_refused(void **state)
+{
+    lli_handle handle;
+
+    (void)state;
+    rig_up();
+    assert_int_equal(rig_join(OTHER, PORT, LLI_JOIN_SEND, &handle), LLM_EGROUP);
+    assert_int_equal(rig_join(GROUP, 0, LLI_JOIN_SEND, &handle), LLM_EGROUP);
+    assert_int_equal(atomic_load(&fake.joins), 2);
+}
+
+static void one_membership_serves_all_ports_until_the_last_is_left(void **state)
+{
+    lli_handle second;
+
+    (void)state;
+    rig_up();
+    for (int i = 0; i < 2; i++) {
+        const enum lli_join_mode mode = i == 0 ? LLI_JOIN_SEND : LLI_JOIN_RECEIVE;
+
+        assert_int_equal(rig_join(GROUP, PORT + 1, mode, &second), 0);
+        assert_int_equal(atomic_load(&fake.joins), 2);
+        rig_leave(i == 0 ? rig.send : rig.receive, mode);
+        assert_int_not_equal(fake_group_flags(GROUP, i == 0), -1);
+        rig_leave(second, mode);
+        assert_int_equal(fake_group_flags(GROUP, i == 0), -1);
+    }
+}
+
+static void a_group_that_is_lost_is_joined_again_and_counted(void **state)
+{
+    (void)state;
+    rig_up();
+    assert_true(fake_group_event(GROUP, false, RDMA_CM_EVENT_MULTICAST_ERROR, -ENETDOWN));
+    AWAIT(atomic_load(&fake.joins) == 3);
+    rig_expect_log("device fake_0 lost group 239.1.2.3");
+    rig_expect_log(strerror(ENETDOWN));
+    assert_int_equal(rig_counter("roce_groups_lost"), 1);
+    assert_int_equal(fake_group_flags(GROUP, false), RDMA_MC_JOIN_FLAG_FULLMEMBER);
+}
+
+static void a_group_is_asked_for_once_a_second_until_it_is_joined(void **state)
+{
+    uint64_t lost_at;
+
+    (void)state;
+    rig_up();
+    atomic_store(&fake.join, FAKE_JOIN_NO);
+    atomic_store(&fake.join_error, ENETDOWN);
+    lost_at = llm_clock();
+    fake_group_event(GROUP, true, RDMA_CM_EVENT_MULTICAST_ERROR, ENETDOWN);
+    AWAIT(atomic_load(&fake.joins) == 3);
+    fake_clock_advance(SECOND / 2);
+    usleep(20000);
+    assert_int_equal(atomic_load(&fake.joins), 3);
+    fake_clock_advance(SECOND / 2);
+    AWAIT(atomic_load(&fake.joins) == 4);
+    fake_fail(FAKE_CALL_JOIN, 1, ENETUNREACH, false);
+    fake_clock_advance(SECOND);
+    AWAIT(atomic_load(&fake.joins) == 5);
+    atomic_store(&fake.join, FAKE_JOIN_YES);
+    AWAIT(atomic_load(&fake.joins) == 6); /* of itself */
+    assert_true(llm_clock() - lost_at > SECOND / 2);
+    fake_clock_advance(5 * SECOND);
+    usleep(20000);
+    assert_int_equal(atomic_load(&fake.joins), 6);
+    assert_int_equal(rig_counter("roce_groups_lost"), 1);
+}
+
+static void *release_events(void *arg)
+{
+    usleep(30000);
+    atomic_store(&fake.hold_events, false);
+    return arg;
+}
+
+/* Leaving waits for the event to be acknowledged; the fake ends a test in which that is for ever. */
+static void a_group_can_be_left_while_an_event_of_it_is_under_way(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rig_up();
+        atomic_store(&fake.hold_events, true);
+        fake_group_event(GROUP, false, i == 0 ? RDMA_CM_EVENT_MULTICAST_ERROR : RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+        AWAIT(atomic_load(&fake.held_events) == 1);
+        assert_int_equal(pthread_create(&thread, NULL, release_events, NULL), 0);
+        rig_leave(rig.receive, LLI_JOIN_RECEIVE);
+        pthread_join(thread, NULL);
+        assert_int_equal(rig_counter("roce_groups_lost"), 0);
+        assert_int_equal(fake_group_flags(GROUP, false), -1);
+        rig_close(&rig);
+    }
+}
+
+/* For the thread sanitizer, and for the fake, which knows what is still joined. */
+static void groups_are_joined_and_left_while_others_are_lost_and_joined_again(void **state)
+{
+    (void)state;
+    rig_up();
+    for (int i = 0; i < 300; i++) {
+        lli_handle send, receive;
+
+        fake_group_event(GROUP, true, RDMA_CM_EVENT_MULTICAST_ERROR, ENETDOWN);
+        fake_clock_advance(SECOND);
+        assert_int_equal(rig_join(SECOND_GROUP, PORT, LLI_JOIN_RECEIVE, &receive), 0);
+        assert_int_equal(rig_join(GROUP, PORT + 1, LLI_JOIN_SEND, &send), 0);
+        fake_group_event(SECOND_GROUP, false, RDMA_CM_EVENT_MULTICAST_ERROR, ENETDOWN);
+        rig_leave(receive, LLI_JOIN_RECEIVE);
+        rig_leave(send, LLI_JOIN_SEND);
+    }
+    AWAIT(fake_async_events() == 0);
+    assert_in_range(rig_counter("roce_groups_lost"), 1, 600);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_join_that_is_refused_says_why),
+        TEST(a_join_that_nobody_answers_ends_after_a_time),
+        TEST(a_join_that_cannot_be_asked_for_is_an_error),
+        TEST(groups_of_roce_v1_are_refused_with_the_remedy),
+        TEST(what_is_no_group_is_refused),
+        TEST(one_membership_serves_all_ports_until_the_last_is_left),
+        TEST(a_group_that_is_lost_is_joined_again_and_counted),
+        TEST(a_group_is_asked_for_once_a_second_until_it_is_joined),
+        TEST(a_group_can_be_left_while_an_event_of_it_is_under_way),
+        TEST(groups_are_joined_and_left_while_others_are_lost_and_joined_again),
+    };
+
+    alarm(100);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
