@@ -47,11 +47,12 @@ static int device_fail_memory(const struct lli_roce *roce, const char *what)
 
     getrlimit(RLIMIT_MEMLOCK, &limit);
     if (limit.rlim_cur == RLIM_INFINITY)
-        return lli_fail(roce->log, LLM_ENOMEM, "roce: %s on device %s: out of memory, or of what the device keeps in its own",
-                        what, roce->device);
+        return lli_fail(roce->log, LLM_ENOMEM, "roce: %s on interface %s: out of memory, or of what the device keeps in its own",
+                        what, roce->interface.name);
     return lli_fail(roce->log, LLM_EACCESS,
-                    "roce: %s on device %s: out of memory; %llu bytes may be locked, 'ulimit -l unlimited' or memlock in "
-                    "/etc/security/limits.conf allows more", what, roce->device, (unsigned long long)limit.rlim_cur);
+                    "roce: %s on interface %s: out of memory; %llu bytes may be locked, 'ulimit -l unlimited' or memlock in "
+                    "/etc/security/limits.conf allows more", what, roce->interface.name,
+                    (unsigned long long)limit.rlim_cur);
 }
 
 int lli_roce_fail(const struct lli_roce *roce, const char *what)
@@ -116,6 +117,10 @@ static int gid_check(struct lli_roce *roce)
     count = ibv_query_gid_table(roce->send_id->verbs, entries, GIDS_MAX, 0);
     found = gid_find(roce, entries, count, &v1);
     free(entries);
+    if (count < 0) {
+        errno = (int)-count;
+        return lli_roce_fail(roce, "query of the GIDs");
+    }
     if (found)
         return 0;
     lli_ip_text(&roce->interface.address, text);
