@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "machine.h"
@@ -31,9 +30,8 @@ struct echo {
     uint64_t refused;   /* that the library did not take for sending back */
     uint64_t waited_ns; /* for the core, when the measurement began */
     struct peer_control load; /* the request that is to be answered */
-    int raw_send_fd;
-    int raw_receive_fd;
-    char datagram[65536];
+    struct raw_end *raw_send; /* NULL: raw measurements are not served */
+    struct raw_end *raw_receive;
 };
 
 /* ------------------------------------------------------------------------------------------------------------ messages */
@@ -95,11 +93,11 @@ static void echo_end(struct echo *echo, const struct peer_control *request)
     peer_reply(&echo->peer, request, counts, 6, "");
 }
 
-/* What an earlier measurement left in the socket, its end above all, must not end this one. */
+/* What an earlier measurement left, its end above all, must not end this one. */
 static void echo_expect_raw(struct echo *echo, const struct peer_control *request)
 {
-    while (recv(echo->raw_receive_fd, echo->datagram, sizeof echo->datagram, MSG_DONTWAIT) >= 0)
-        ;
+    if (echo->raw_receive)
+        raw_drain(echo->raw_receive);
     echo->reflect_all = request->values[0] != 0;
     echo->state = ECHO_RAW;
     peer_reply(&echo->peer, request, NULL, 0, "");
@@ -175,56 +173,53 @@ static bool echo_is_silent(uint64_t *since)
     return now - *since > ECHO_RAW_SILENCE_NS;
 }
 
-/* For a datagram nothing is done but the two system calls; the clock is read only when there is none. */
+/* For a datagram nothing is done but to receive and to send it; the clock is read only when there is none. */
 static void echo_raw(struct echo *echo)
 {
     uint64_t silent_since = 0;
     unsigned empty = 0;
 
     echo->state = ECHO_IDLE;
-    if (peer_await_raw(&echo->peer, echo->raw_receive_fd) != 0)
+    if (!echo->raw_receive || peer_await_raw(&echo->peer, echo->raw_receive) != 0)
         return;
     for (;;) {
-        ssize_t size = recv(echo->raw_receive_fd, echo->datagram, sizeof echo->datagram, MSG_DONTWAIT);
+        size_t size;
+        const void *datagram = raw_receive(echo->raw_receive, &size);
         struct peer_stamped stamped;
 
-        if (size < (ssize_t)sizeof stamped) {
+        if (!datagram || size < sizeof stamped) {
             if (++empty % ECHO_RAW_SPINS == 0 && echo_is_silent(&silent_since))
                 return;
             continue;
         }
         empty = 0;
         silent_since = 0;
-        memcpy(&stamped, echo->datagram, sizeof stamped);
+        memcpy(&stamped, datagram, sizeof stamped);
         if (stamped.header.kind == PEER_RAW_END)
             return;
         if (stamped.due_at == 0 && !echo->reflect_all)
             continue;
-        if (send(echo->raw_send_fd, echo->datagram, (size_t)size, 0) < 0 && errno != ENOBUFS && errno != EAGAIN)
+        if (raw_send(echo->raw_send, datagram, size) != 0)
             return;
     }
 }
 
 static int echo_open_raw(struct echo *echo)
 {
-    echo->raw_send_fd = -1;
-    echo->raw_receive_fd = -1;
     if (echo->options->raw_send.address_size == 0)
         return 0;
-    echo->raw_send_fd = raw_open_send(&echo->options->raw_send);
-    echo->raw_receive_fd = raw_open_receive(&echo->options->raw_receive);
-    if (echo->raw_send_fd >= 0 && echo->raw_receive_fd >= 0)
+    echo->raw_send = raw_open(&echo->options->raw_send, true);
+    echo->raw_receive = echo->raw_send ? raw_open(&echo->options->raw_receive, false) : NULL;
+    if (echo->raw_receive)
         return 0;
-    fprintf(stderr, "reflector: cannot open the sockets of the raw measurement: %s\n", strerror(errno));
+    fprintf(stderr, "reflector: cannot open the ends of the raw measurement: %s\n", strerror(errno));
     return -1;
 }
 
 static void echo_close_raw(struct echo *echo)
 {
-    if (echo->raw_send_fd >= 0)
-        close(echo->raw_send_fd);
-    if (echo->raw_receive_fd >= 0)
-        close(echo->raw_receive_fd);
+    raw_close(echo->raw_send);
+    raw_close(echo->raw_receive);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- load */

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "machine.h"
 
@@ -169,12 +168,11 @@ void peer_reply_hello(struct peer *peer, const struct peer_control *request)
     peer_reply(peer, request, NULL, 0, text);
 }
 
-int peer_await_raw(struct peer *peer, int fd)
+int peer_await_raw(struct peer *peer, struct raw_end *end)
 {
     uint64_t start = llm_clock();
-    char byte;
 
-    while (recv(fd, &byte, sizeof byte, MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC) < 0) {
+    while (!raw_is_readable(end)) {
         if (llm_clock() - start > PEER_RAW_PATIENCE_NS)
             return -1;
         llm_poll(peer->context);

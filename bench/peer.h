@@ -14,6 +14,8 @@
 
 #include <llm/llm.h>
 
+#include "raw.h"
+
 enum peer_kind {
     PEER_HELLO = 1, /* are you there? The answer's text describes the machine */
     PEER_START,     /* a measurement of libllm follows; values as its benchmark says */
@@ -127,9 +129,9 @@ void peer_reply_hello(struct peer *peer, const struct peer_control *request);
 /* Answers a request; also from inside a handler. */
 void peer_reply(struct peer *peer, const struct peer_control *request, const uint64_t *values, int count, const char *text);
 
-/* Polls the context until something can be read from a raw socket, so that a lost answer is still repaired. 0, or -1 if
- * nothing comes for a second. */
-int peer_await_raw(struct peer *peer, int fd);
+/* Polls the context until a raw end has something to give, so that a lost answer is still repaired. 0, or -1 if nothing comes for
+ * a second. */
+int peer_await_raw(struct peer *peer, struct raw_end *end);
 
 /* A counter of the objects whose description begins so ("transmitter"), all together. */
 uint64_t peer_counter(const struct peer *peer, const char *object, const char *name);

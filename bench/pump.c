@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "machine.h"
 #include "sink.h"
@@ -19,8 +18,6 @@
 #define PUMP_RAW_NS_MIN 100000000ull
 #define PUMP_PATTERN 256
 #define PUMP_ETHERNET_BYTES 38 /* header, check sequence, preamble and gap */
-#define PUMP_IPV4_BYTES 28     /* with the UDP header */
-#define PUMP_IPV6_BYTES 48
 
 struct pump_counters {
     uint64_t packets;
@@ -146,7 +143,7 @@ static void pump_fill(struct pump *pump, const struct pump_stream *stream, struc
     struct pump_counters after = pump_read_counters(pump);
     double packets = (double)(after.packets - stream->before.packets);
     double bytes = (double)(after.bytes - stream->before.bytes);
-    double overhead = PUMP_ETHERNET_BYTES + (pump->options->ipv6 ? PUMP_IPV6_BYTES : PUMP_IPV4_BYTES);
+    double overhead = PUMP_ETHERNET_BYTES + (double)pump->options->header_bytes;
 
     result->sent = stream->sent - stream->warmup;
     result->received = far[SINK_RECEIVED];
@@ -198,11 +195,11 @@ static double pump_raw(struct pump *pump, const struct raw_load *load)
     uint64_t trains = load->way != RAW_BATCHES;
     const uint64_t *far = pump->peer.answer.values;
 
-    if (pump->raw_fd < 0)
+    if (!pump->raw || !raw_has_way(pump->raw, load->way))
         return NAN;
     if (peer_request(&pump->peer, PEER_RAW, &trains, 1) != 0)
         return -1;
-    if (raw_blast_send(pump->blast, pump->raw_fd, load) != 0) {
+    if (raw_blast_send(pump->raw, load) != 0) {
         fprintf(stderr, "transmitter: no raw figure%s: %s\n", ways[load->way], strerror(errno));
         return NAN;
     }
@@ -214,11 +211,9 @@ static double pump_raw(struct pump *pump, const struct raw_load *load)
 /* A blast of each way, for half of its figure. */
 static int pump_raw_half(struct pump *pump, uint64_t size, struct pump_result *result)
 {
-    const struct raw_group *group = &pump->options->raw;
     uint64_t duration_ns = pump->options->duration_ns / PUMP_RAW_SHARE;
-    struct raw_load load = {.datagram_bytes = raw_datagram_bytes(group),
-                            .message_bytes = size,
-                            .ring_bytes = group->history_bytes,
+    struct raw_load load = {.message_bytes = size,
+                            .ring_bytes = pump->options->raw.history_bytes,
                             .duration_ns = duration_ns > PUMP_RAW_NS_MIN ? duration_ns : PUMP_RAW_NS_MIN};
 
     for (load.way = 0; load.way < RAW_WAYS; load.way++) {
@@ -260,14 +255,12 @@ static int pump_open_memory(struct pump *pump)
 
 static int pump_open_raw(struct pump *pump)
 {
-    pump->raw_fd = -1;
     if (pump->options->raw.address_size == 0)
         return 0;
-    pump->raw_fd = raw_open_send(&pump->options->raw);
-    pump->blast = raw_blast_open();
-    if (pump->raw_fd >= 0 && pump->blast)
+    pump->raw = raw_open(&pump->options->raw, true);
+    if (pump->raw)
         return 0;
-    fprintf(stderr, "transmitter: cannot open the socket of the raw measurement: %s\n", strerror(errno));
+    fprintf(stderr, "transmitter: cannot open the end of the raw measurement: %s\n", strerror(errno));
     return -1;
 }
 
@@ -293,8 +286,6 @@ int pump_open(struct pump *pump, const struct pump_options *options)
 void pump_close(struct pump *pump)
 {
     peer_close(&pump->peer);
-    if (pump->raw_fd >= 0)
-        close(pump->raw_fd);
-    raw_blast_close(pump->blast);
+    raw_close(pump->raw);
     free(pump->pattern);
 }

@@ -11,7 +11,7 @@
 struct pump_options {
     struct peer_channels channels;
     struct raw_group raw; /* without an address: there is no raw measurement */
-    bool ipv6;            /* the channel's group is one of IPv6 */
+    size_t header_bytes;  /* before the payload of a packet, from the IP header on */
     uint64_t size_max;    /* of the messages of all rows */
     uint64_t duration_ns; /* of a try, and of the raw measurement */
     uint64_t messages;    /* measured in a try instead, if not 0 */
@@ -29,7 +29,7 @@ struct pump_result {
     int tries;                /* 1: nothing was lost flat out */
     double messages_per_s;    /* received */
     double wire_share;        /* payload as a share of what the packets take on Ethernet */
-    double packet_bytes_mean; /* UDP payload of a packet */
+    double packet_bytes_mean; /* payload of a packet */
     double transmitter_mib;   /* resident */
     double receiver_mib;
     double raw_gbit_per_s[RAW_WAYS]; /* NAN if not measured */
@@ -39,8 +39,7 @@ struct pump {
     struct peer peer;
     const struct pump_options *options;
     uint8_t *pattern; /* byte i is i modulo 256 */
-    int raw_fd;
-    struct raw_blast *blast;
+    struct raw_end *raw; /* NULL: there is no raw measurement */
 };
 
 /* Opens everything and waits for the receiver. 0, or -1 with the reason on stderr; pump_close() is for both. */

@@ -3,40 +3,43 @@
 #include "raw.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <netinet/udp.h>
-#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <llm/llm.h>
 
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
-#define RAW_RECEIVE_BUFFER 16777216 /* as the library's default */
-#define RAW_SEND_BUFFER 4194304
-#define RAW_BATCH 32
 #define RAW_MTU_DEFAULT 1500
 #define RAW_MTU_MAX 9000 /* as the library's default */
-#define RAW_TRAIN_BYTES 65487 /* the longest that one UDP_SEGMENT send may be, IPv6 included */
-#define RAW_TRAIN_SEGMENTS 64 /* more are refused by older kernels */
-#define RAW_SLOT 67008        /* a shorter one would cut a train; a power of two would put all into the same cache sets */
+#define RAW_IPV4_BYTES 20
+#define RAW_IPV6_BYTES 40
 #define RAW_IDLE_NS 500000000ull
-#define RAW_END_COUNT 16
+#define RAW_OVER_COUNT 16
+
+static const struct raw_scheme *const raw_schemes[] = {&raw_udp};
+
+#define RAW_SCHEMES (sizeof raw_schemes / sizeof raw_schemes[0])
 
 /* ------------------------------------------------------------------------------------------------------------- groups */
+
+/* What carries a channel's packets bare, and where its group begins; NULL: nothing that is known here. */
+static const struct raw_scheme *raw_find_scheme(const char *channel, const char **where)
+{
+    for (size_t i = 0; i < RAW_SCHEMES; i++) {
+        const char *at = strstr(channel, raw_schemes[i]->prefix);
+
+        if (!at)
+            continue;
+        *where = at + strlen(raw_schemes[i]->prefix);
+        return raw_schemes[i];
+    }
+    return NULL;
+}
 
 static bool raw_address_equal(const struct sockaddr *address, const char *text)
 {
@@ -154,7 +157,7 @@ static unsigned raw_interface_mtu(unsigned interface)
 
 int raw_group_of_channel(const char *channel, uint16_t port_offset, struct raw_group *group, const char **reason)
 {
-    const char *where = strstr(channel, "udp://");
+    const char *where = NULL;
     char place[128];
     char interface[64];
     char mtu[16];
@@ -162,9 +165,9 @@ int raw_group_of_channel(const char *channel, uint16_t port_offset, struct raw_g
     char *port;
 
     memset(group, 0, sizeof *group);
-    if (!where)
+    group->scheme = raw_find_scheme(channel, &where);
+    if (!group->scheme)
         return 1;
-    where += strlen("udp://");
     raw_read_option(strchr(where, '?'), "interface", interface, sizeof interface);
     snprintf(place, sizeof place, "%.*s", (int)strcspn(where, "?"), where);
     *reason = "its interface is not there";
@@ -180,268 +183,84 @@ int raw_group_of_channel(const char *channel, uint16_t port_offset, struct raw_g
     return raw_parse_address(host, port, port_offset, group);
 }
 
-size_t raw_datagram_bytes(const struct raw_group *group)
+size_t raw_header_bytes(const char *channel)
 {
-    return group->mtu - (group->address.ss_family == AF_INET6 ? 48 : 28); /* the headers of IP and UDP */
+    const char *where = NULL;
+    const struct raw_scheme *scheme = raw_find_scheme(channel, &where);
+
+    return (strstr(channel, "://[") ? RAW_IPV6_BYTES : RAW_IPV4_BYTES) + (scheme ? scheme : &raw_udp)->header_bytes;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ sockets */
+/* ---------------------------------------------------------------------------------------------------------------- ends */
 
-static int raw_set(int fd, int level, int name, int value)
+struct raw_end *raw_open(const struct raw_group *group, bool to_send)
 {
-    return setsockopt(fd, level, name, &value, sizeof value);
+    struct raw_end *end = group->scheme->open(group, to_send);
+
+    if (end)
+        end->scheme = group->scheme;
+    return end;
 }
 
-/* The privileged form knows no limit; without the privilege the plain one gives what there is. */
-static void raw_set_buffer(int fd, int forced, int plain, int bytes)
+void raw_close(struct raw_end *end)
 {
-    if (raw_set(fd, SOL_SOCKET, forced, bytes) != 0)
-        raw_set(fd, SOL_SOCKET, plain, bytes);
+    if (end)
+        end->scheme->close(end);
 }
 
-static int raw_close_failed(int fd)
+void raw_drain(struct raw_end *end)
 {
-    int error = errno;
+    size_t size;
 
-    close(fd);
-    errno = error;
-    return -1;
-}
-
-static int raw_send_through(int fd, const struct raw_group *group)
-{
-    struct ip_mreqn request = {.imr_ifindex = (int)group->interface};
-
-    if (group->address.ss_family == AF_INET6)
-        return raw_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)group->interface);
-    return setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &request, sizeof request);
-}
-
-/* As the library does it: the kernel need not find an identification for datagrams that may not be fragmented. */
-static int raw_never_fragment(int fd, const struct raw_group *group)
-{
-    if (group->address.ss_family == AF_INET6)
-        return raw_set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
-    return raw_set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
-}
-
-int raw_open_send(const struct raw_group *group)
-{
-    int fd = socket(group->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0)
-        return -1;
-    raw_set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, RAW_SEND_BUFFER);
-    if (raw_send_through(fd, group) != 0 || raw_never_fragment(fd, group) != 0 ||
-        connect(fd, (const struct sockaddr *)&group->address, group->address_size) != 0)
-        return raw_close_failed(fd);
-    return fd;
-}
-
-static int raw_join(int fd, const struct raw_group *group)
-{
-    int level = group->address.ss_family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP;
-    struct group_req request = {.gr_interface = group->interface, .gr_group = group->address};
-
-    if (level == IPPROTO_IP)
-        raw_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
-    return setsockopt(fd, level, MCAST_JOIN_GROUP, &request, sizeof request);
-}
-
-int raw_open_receive(const struct raw_group *group)
-{
-    int fd = socket(group->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (fd < 0)
-        return -1;
-    raw_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    raw_set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RAW_RECEIVE_BUFFER);
-    if (bind(fd, (const struct sockaddr *)&group->address, group->address_size) != 0 || raw_join(fd, group) != 0)
-        return raw_close_failed(fd);
-    return fd;
-}
-
-/* ------------------------------------------------------------------------------------------------------------- trains */
-
-void raw_segment(struct msghdr *message, void *control, size_t datagram_bytes)
-{
-    struct cmsghdr *header = control;
-    uint16_t segment = (uint16_t)datagram_bytes;
-
-    memset(control, 0, RAW_CONTROL_BYTES);
-    header->cmsg_level = IPPROTO_UDP;
-    header->cmsg_type = UDP_SEGMENT;
-    header->cmsg_len = CMSG_LEN(sizeof segment);
-    memcpy(CMSG_DATA(header), &segment, sizeof segment);
-    message->msg_control = control;
-    message->msg_controllen = RAW_CONTROL_BYTES;
-}
-
-size_t raw_train_bytes(size_t datagram_bytes)
-{
-    size_t segments = RAW_TRAIN_BYTES / datagram_bytes;
-
-    return datagram_bytes * (segments > RAW_TRAIN_SEGMENTS ? RAW_TRAIN_SEGMENTS : segments);
-}
-
-int raw_merge(int fd, bool on)
-{
-    return raw_set(fd, IPPROTO_UDP, UDP_GRO, on);
-}
-
-/* -------------------------------------------------------------------------------------------------------------- blast */
-
-/* Memory that messages are kept in, as the library's history; none: base is NULL. */
-struct raw_ring {
-    char *base;
-    size_t bytes;
-    size_t at;
-};
-
-struct raw_blast {
-    struct mmsghdr messages[RAW_BATCH];
-    struct iovec pieces[RAW_BATCH];
-    alignas(struct cmsghdr) char control[RAW_CONTROL_BYTES]; /* of the first message: a train is sent alone */
-    char memory[RAW_BATCH * RAW_SLOT];
-};
-
-struct raw_blast *raw_blast_open(void)
-{
-    struct raw_blast *blast = malloc(sizeof *blast);
-
-    if (blast)
-        memset(blast, 'x', sizeof *blast);
-    return blast;
-}
-
-void raw_blast_close(struct raw_blast *blast)
-{
-    free(blast);
-}
-
-/* Points the messages at buffers of so many bytes, one behind the other. */
-static void raw_blast_prepare(struct raw_blast *blast, size_t bytes)
-{
-    memset(blast->messages, 0, sizeof blast->messages);
-    for (int i = 0; i < RAW_BATCH; i++) {
-        blast->pieces[i] = (struct iovec){.iov_base = blast->memory + (size_t)i * bytes, .iov_len = bytes};
-        blast->messages[i].msg_hdr.msg_iov = &blast->pieces[i];
-        blast->messages[i].msg_hdr.msg_iovlen = 1;
-    }
-}
-
-/* It is there during its blast only: the memory of the library is measured in the same process. */
-static int raw_ring_open(struct raw_ring *ring, size_t bytes)
-{
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (base == MAP_FAILED)
-        return -1;
-    (void)madvise(base, bytes, MADV_HUGEPAGE);
-    memset(base, 'x', bytes);
-    *ring = (struct raw_ring){.base = base, .bytes = bytes};
-    return 0;
-}
-
-static void raw_ring_close(struct raw_ring *ring)
-{
-    if (ring->base)
-        munmap(ring->base, ring->bytes);
-}
-
-/* Copies messages to the next place of the ring, the last one as far as it fits, and has the train sent from there. */
-static void raw_ring_fill(struct raw_ring *ring, struct raw_blast *blast, size_t message_bytes)
-{
-    const size_t train_bytes = blast->pieces[0].iov_len;
-    char *train;
-
-    if (ring->at + train_bytes > ring->bytes)
-        ring->at = 0;
-    train = ring->base + ring->at;
-    for (size_t at = 0; at < train_bytes; at += message_bytes)
-        memcpy(train + at, blast->memory, message_bytes < train_bytes - at ? message_bytes : train_bytes - at);
-    blast->pieces[0].iov_base = train;
-    ring->at += train_bytes;
-}
-
-static int raw_blast_run(struct raw_blast *blast, int fd, const struct raw_load *load, struct raw_ring *ring)
-{
-    const unsigned count = load->way == RAW_BATCHES ? RAW_BATCH : 1;
-    const uint64_t end = llm_clock() + load->duration_ns;
-
-    while (llm_clock() < end) {
-        if (ring->base)
-            raw_ring_fill(ring, blast, load->message_bytes);
-        if (sendmmsg(fd, blast->messages, count, 0) < 0 && errno != ENOBUFS && errno != EAGAIN)
-            return -1;
-    }
-    return 0;
-}
-
-static int raw_blast_end(int fd)
-{
-    for (int i = 0; i < RAW_END_COUNT; i++) {
-        usleep(1000); /* a receiver whose buffer is full must have read some of it before one of these arrives */
-        if (send(fd, "", 1, 0) < 0 && errno != ENOBUFS && errno != EAGAIN)
-            return -1;
-    }
-    return 0;
-}
-
-int raw_blast_send(struct raw_blast *blast, int fd, const struct raw_load *load)
-{
-    const bool trains = load->way != RAW_BATCHES;
-    struct raw_ring ring = {.base = NULL};
-    int failed;
-
-    raw_blast_prepare(blast, trains ? raw_train_bytes(load->datagram_bytes) : load->datagram_bytes);
-    if (trains)
-        raw_segment(&blast->messages[0].msg_hdr, blast->control, load->datagram_bytes);
-    if (load->way == RAW_KEPT && raw_ring_open(&ring, load->ring_bytes) != 0)
-        return -1;
-    failed = raw_blast_run(blast, fd, load, &ring) != 0 || raw_blast_end(fd) != 0;
-    raw_ring_close(&ring);
-    return failed ? -1 : 0;
-}
-
-/* False when the end of the blast is among what was received. */
-static bool raw_blast_count(const struct raw_blast *blast, int count, struct raw_blast_result *result)
-{
-    for (int i = 0; i < count; i++) {
-        if (blast->messages[i].msg_len <= 1)
-            return false;
-        result->bytes += blast->messages[i].msg_len;
-    }
-    return true;
-}
-
-void raw_blast_expect(struct raw_blast *blast, int fd, bool segmented)
-{
-    char byte;
-
-    while (recv(fd, &byte, sizeof byte, MSG_DONTWAIT) >= 0)
+    while (raw_receive(end, &size))
         ;
-    raw_merge(fd, segmented);
-    raw_blast_prepare(blast, RAW_SLOT);
 }
 
-struct raw_blast_result raw_blast_receive(struct raw_blast *blast, int fd)
+/* --------------------------------------------------------------------------------------------------------------- blast */
+
+/* A receiver whose buffer is full must have read some of it before one of these arrives. */
+static int raw_blast_say_over(struct raw_end *end)
+{
+    for (int i = 0; i < RAW_OVER_COUNT; i++) {
+        usleep(1000);
+        if (raw_send(end, "", 1) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int raw_blast_send(struct raw_end *end, const struct raw_load *load)
+{
+    int failed = end->scheme->blast_begin(end, load);
+    uint64_t over_at = llm_clock() + load->duration_ns;
+
+    while (!failed && llm_clock() < over_at)
+        failed = end->scheme->blast_next(end, load);
+    end->scheme->blast_end(end);
+    return failed ? -1 : raw_blast_say_over(end);
+}
+
+int raw_blast_expect(struct raw_end *end, bool segmented)
+{
+    raw_drain(end);
+    return end->scheme->blast_expect(end, segmented);
+}
+
+struct raw_blast_result raw_blast_receive(struct raw_end *end)
 {
     struct raw_blast_result result = {0};
     uint64_t first = 0;
     uint64_t last = llm_clock();
+    bool over = false;
 
     for (;;) {
-        int count = recvmmsg(fd, blast->messages, RAW_BATCH, MSG_DONTWAIT, NULL);
+        int count = end->scheme->blast_take(end, &result, &over);
         uint64_t now = llm_clock();
 
-        if (count <= 0) {
-            if (now - last > RAW_IDLE_NS)
-                break;
-            continue;
-        }
-        if (!raw_blast_count(blast, count, &result))
+        if (over || (count <= 0 && now - last > RAW_IDLE_NS))
             break;
+        if (count <= 0)
+            continue;
         last = now;
         if (first == 0)
             first = now;

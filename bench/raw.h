@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bare UDP multicast, without the library: what the kernel alone takes on the same path, as the measure beside every figure.
+ * Multicast without the library: what alone carries its packets (the kernel's UDP) on the same path, as the measure beside every
+ * figure.
  */
 #ifndef BENCH_RAW_H
 #define BENCH_RAW_H
@@ -11,6 +12,7 @@
 #include <sys/socket.h>
 
 struct raw_group {
+    const struct raw_scheme *scheme;
     struct sockaddr_storage address;
     socklen_t address_size; /* 0: there is none */
     unsigned interface;     /* its index */
@@ -19,37 +21,25 @@ struct raw_group {
 };
 
 /*
- * Finds the group and the interface of a udp channel; the port is port_offset further, so that the library's own packets do
- * not come here. Groups are numeric. 0; 1 if the channel's transport has no raw form here; -1 if group or interface cannot be
- * used, with the reason in *reason, a static string.
+ * Finds the group and the interface of a channel; the port is port_offset further, so that the library's own packets do not come
+ * here. Groups are numeric. 0; 1 if the channel's transport has no raw form here; -1 if group or interface cannot be used, with
+ * the reason in *reason, a static string.
  */
 int raw_group_of_channel(const char *channel, uint16_t port_offset, struct raw_group *group, const char **reason);
 
-/* A socket that sends to the group, or receives from it without waiting. A descriptor, or -1 with errno set. */
-int raw_open_send(const struct raw_group *group);
-int raw_open_receive(const struct raw_group *group);
+/* What is before the payload in each packet of a channel, from the IP header on. */
+size_t raw_header_bytes(const char *channel);
 
-/* The longest datagram that goes to the group in one packet. */
-size_t raw_datagram_bytes(const struct raw_group *group);
+/* -------------------------------------------------------------------------------------------------- datagrams */
 
-/* Has the kernel split a message into datagrams of so many bytes (UDP_SEGMENT). control: memory of RAW_CONTROL_BYTES, aligned for
- * a struct cmsghdr, which the message refers to from then on. */
-#define RAW_CONTROL_BYTES CMSG_SPACE(sizeof(uint16_t))
-void raw_segment(struct msghdr *message, void *control, size_t datagram_bytes);
-
-/* The longest train of such datagrams that the kernel takes in one message. */
-size_t raw_train_bytes(size_t datagram_bytes);
-
-/* Whether the kernel gives trains as one (UDP_GRO). 0, or -1 with errno set. */
-int raw_merge(int fd, bool on);
-
-/* The most memory that a blast of either side needs, allocated and touched before it starts. */
-struct raw_blast;
-struct raw_blast *raw_blast_open(void);
-void raw_blast_close(struct raw_blast *blast);
+/* Where datagrams of a group are sent, or received. */
+struct raw_end {
+    const struct raw_scheme *scheme;
+    size_t datagram_bytes; /* the most that goes to the group in one packet */
+};
 
 enum raw_way {
-    RAW_BATCHES, /* sendmmsg() */
+    RAW_BATCHES, /* of datagrams handed over in one call */
     RAW_TRAINS,  /* of datagrams split by the kernel (UDP_SEGMENT), from one buffer that stays in the caches */
     RAW_KEPT,    /* the same, of messages that were each copied into a ring first, as who is to repair them has to */
     RAW_WAYS
@@ -57,28 +47,80 @@ enum raw_way {
 
 struct raw_load {
     enum raw_way way;
-    size_t datagram_bytes;
     size_t message_bytes; /* of RAW_KEPT, as the next */
     size_t ring_bytes;
     uint64_t duration_ns;
 };
-
-/*
- * Sends datagrams as fast as the kernel takes them, for a time, then the datagrams of one byte that say that it is over. 0, or
- * -1 with errno set.
- */
-int raw_blast_send(struct raw_blast *blast, int fd, const struct raw_load *load);
 
 struct raw_blast_result {
     uint64_t bytes; /* of datagrams received */
     uint64_t ns;    /* from the first to the last */
 };
 
-/* Makes the socket ready for a blast before the sender is told to begin: what is left of the one before would be taken for it,
- * and a train that comes earlier is not taken whole. */
-void raw_blast_expect(struct raw_blast *blast, int fd, bool segmented);
+/* One way to carry datagrams. The functions do what those below say that call them. */
+struct raw_scheme {
+    const char *prefix;  /* of channels */
+    size_t header_bytes; /* between that of IP and the payload */
+    unsigned ways;       /* a bit for each of enum raw_way */
+    struct raw_end *(*open)(const struct raw_group *group, bool to_send);
+    void (*close)(struct raw_end *end);
+    int (*send)(struct raw_end *end, const void *data, size_t size);
+    const void *(*receive)(struct raw_end *end, size_t *size);
+    bool (*is_readable)(struct raw_end *end);
+    /* A blast: what it needs, the next batch of it, and what can be given back after it. 0, or -1 with errno set. */
+    int (*blast_begin)(struct raw_end *end, const struct raw_load *load);
+    int (*blast_next)(struct raw_end *end, const struct raw_load *load);
+    void (*blast_end)(struct raw_end *end);
+    /* The other side of it: takes a batch of datagrams. How many there were; *over is set if one of them ends the blast. */
+    int (*blast_expect)(struct raw_end *end, bool segmented);
+    int (*blast_take)(struct raw_end *end, struct raw_blast_result *result, bool *over);
+};
+
+extern const struct raw_scheme raw_udp;
+
+/* Opens an end that sends to the group, or one that receives from it. NULL with errno set. */
+struct raw_end *raw_open(const struct raw_group *group, bool to_send);
+void raw_close(struct raw_end *end); /* NULL: nothing is done */
+
+/* Sends a datagram; one that there is no room for now is dropped. 0, or -1 with errno set. */
+static inline int raw_send(struct raw_end *end, const void *data, size_t size)
+{
+    return end->scheme->send(end, data, size);
+}
+
+/* The next datagram, valid until the next call; NULL if there is none. */
+static inline const void *raw_receive(struct raw_end *end, size_t *size)
+{
+    return end->scheme->receive(end, size);
+}
+
+/* Whether raw_receive() has something to give. */
+static inline bool raw_is_readable(struct raw_end *end)
+{
+    return end->scheme->is_readable(end);
+}
+
+/* Takes what an earlier measurement left: it must not come into the next one. */
+void raw_drain(struct raw_end *end);
+
+/* ------------------------------------------------------------------------------------------------------ blast */
+
+static inline bool raw_has_way(const struct raw_end *end, enum raw_way way)
+{
+    return end->scheme->ways & 1u << way;
+}
+
+/*
+ * Sends datagrams as fast as they are taken, for a time, then the datagrams of one byte that say that it is over. 0, or -1 with
+ * errno set.
+ */
+int raw_blast_send(struct raw_end *end, const struct raw_load *load);
+
+/* Makes an end ready for a blast before the sender is told to begin: what is left of the one before would be taken for it, and a
+ * train that comes earlier is not taken whole. 0, or -1 with errno set. */
+int raw_blast_expect(struct raw_end *end, bool segmented);
 
 /* Receives the blast until it is over, or nothing has come for half a second. */
-struct raw_blast_result raw_blast_receive(struct raw_blast *blast, int fd);
+struct raw_blast_result raw_blast_receive(struct raw_end *end);
 
 #endif

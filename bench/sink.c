@@ -27,9 +27,8 @@ struct sink {
     uint64_t damaged;
     uint64_t waited_ns;   /* for the core, when the measurement began */
     uint64_t measured_at; /* when the mark came */
-    int raw_fd;
-    struct raw_blast *blast;
-    struct raw_blast_result raw;
+    struct raw_end *raw; /* NULL: raw measurements are not served */
+    struct raw_blast_result blast;
 };
 
 /* What pump_batch() sends. */
@@ -102,17 +101,15 @@ static void sink_bye(struct sink *sink, const struct peer_control *request)
 
 static void sink_expect_raw(struct sink *sink, const struct peer_control *request)
 {
-    sink->raw = (struct raw_blast_result){0};
-    sink->state = SINK_RAW;
-    if (sink->raw_fd >= 0)
-        raw_blast_expect(sink->blast, sink->raw_fd, request->values[0] != 0);
+    sink->blast = (struct raw_blast_result){0};
+    sink->state = sink->raw && raw_blast_expect(sink->raw, request->values[0] != 0) == 0 ? SINK_RAW : SINK_IDLE;
     peer_reply(&sink->peer, request, NULL, 0, "");
 }
 
 static void sink_control(struct sink *sink, const struct llm_message *message)
 {
     struct peer_control request;
-    uint64_t raw[] = {[SINK_RAW_BYTES] = sink->raw.bytes, [SINK_RAW_NS] = sink->raw.ns};
+    uint64_t raw[] = {[SINK_RAW_BYTES] = sink->blast.bytes, [SINK_RAW_NS] = sink->blast.ns};
 
     peer_read_control(message, &request);
     switch (request.header.kind) {
@@ -175,8 +172,8 @@ static void sink_event(void *arg, const struct llm_event *event)
 static void sink_raw(struct sink *sink)
 {
     sink->state = SINK_IDLE;
-    if (sink->raw_fd >= 0 && peer_await_raw(&sink->peer, sink->raw_fd) == 0)
-        sink->raw = raw_blast_receive(sink->blast, sink->raw_fd);
+    if (peer_await_raw(&sink->peer, sink->raw) == 0)
+        sink->blast = raw_blast_receive(sink->raw);
 }
 
 static void sink_serve(struct sink *sink)
@@ -196,23 +193,19 @@ static void sink_serve(struct sink *sink)
 
 static int sink_open_raw(struct sink *sink)
 {
-    sink->raw_fd = -1;
     if (sink->options->raw.address_size == 0)
         return 0;
-    sink->raw_fd = raw_open_receive(&sink->options->raw);
-    sink->blast = raw_blast_open();
-    if (sink->raw_fd >= 0 && sink->blast)
+    sink->raw = raw_open(&sink->options->raw, false);
+    if (sink->raw)
         return 0;
-    fprintf(stderr, "receiver: cannot open the socket of the raw measurement: %s\n", strerror(errno));
+    fprintf(stderr, "receiver: cannot open the end of the raw measurement: %s\n", strerror(errno));
     return -1;
 }
 
 static void sink_close(struct sink *sink)
 {
     peer_close(&sink->peer);
-    if (sink->raw_fd >= 0)
-        close(sink->raw_fd);
-    raw_blast_close(sink->blast);
+    raw_close(sink->raw);
 }
 
 int sink_run(const struct sink_options *options)

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "echo.h"
 #include "machine.h"
@@ -226,17 +224,18 @@ static int source_block(struct source *source, uint64_t size, uint64_t rate, uin
 static void source_raw_receive(struct source *source)
 {
     struct peer_stamped stamped;
-    ssize_t size = recv(source->raw_receive_fd, source->message, source->options->size_max, MSG_DONTWAIT);
+    size_t size;
+    const void *datagram = raw_receive(source->raw_receive, &size);
 
-    if (size < (ssize_t)sizeof stamped)
+    if (!datagram || size < sizeof stamped)
         return;
-    memcpy(&stamped, source->message, sizeof stamped);
+    memcpy(&stamped, datagram, sizeof stamped);
     if (stamped.due_at != 0 && stamped.header.kind == PEER_DATA)
         histogram_add(&source->raw, llm_clock() - stamped.due_at);
 }
 
 /*
- * The same loop as source_stream() at the same pace, with system calls in place of the library: the difference is the library
+ * The same loop as source_stream() at the same pace, with bare datagrams in place of the library: the difference is the library
  * alone. The pace matters: caches and branch predictors forget the kernel's path between datagrams that are a millisecond apart.
  */
 static void source_raw_stream(struct source *source, const struct source_schedule *schedule)
@@ -258,7 +257,7 @@ static void source_raw_stream(struct source *source, const struct source_schedul
 
             to_stamp = to_stamp == 0 ? schedule->stamp_every - 1 : to_stamp - 1;
             memcpy(source->message, &stamped, sizeof stamped);
-            if (send(source->raw_send_fd, source->message, schedule->size, 0) < 0 && errno != ENOBUFS && errno != EAGAIN)
+            if (raw_send(source->raw_send, source->message, schedule->size) != 0)
                 return;
             due_at = source_due(schedule, ++i);
         }
@@ -273,16 +272,9 @@ static void source_raw_end(struct source *source)
     struct peer_stamped end = {.header = {.kind = PEER_RAW_END}};
 
     for (int i = 0; i < SOURCE_RAW_ENDS; i++) {
-        if (send(source->raw_send_fd, &end, sizeof end, 0) < 0)
+        if (raw_send(source->raw_send, &end, sizeof end) != 0)
             return; /* the reflector goes on by itself when it hears nothing more */
     }
-}
-
-/* What an earlier block left in the socket would be taken for a sample. */
-static void source_raw_drain(struct source *source)
-{
-    while (recv(source->raw_receive_fd, source->message, source->options->size_max, MSG_DONTWAIT) >= 0)
-        ;
 }
 
 /* The rate itself if it can be, else the nearest. */
@@ -301,9 +293,9 @@ static int source_raw_block(struct source *source, uint64_t size, uint64_t rate,
     uint64_t all = source->options->reflect_all;
     struct source_schedule schedule;
 
-    if (source->raw_send_fd < 0)
+    if (!source->raw_send)
         return 0;
-    source_raw_drain(source);
+    raw_drain(source->raw_receive);
     if (peer_request(&source->peer, PEER_RAW, &all, 1) != 0)
         return -1;
     schedule = source_plan(size, (double)pace, source_stamp_every(source, pace), duration_ns);
@@ -352,15 +344,13 @@ int source_measure(struct source *source, uint64_t size, uint64_t rate, struct s
 
 static int source_open_raw(struct source *source)
 {
-    source->raw_send_fd = -1;
-    source->raw_receive_fd = -1;
     if (source->options->raw_send.address_size == 0)
         return 0;
-    source->raw_send_fd = raw_open_send(&source->options->raw_send);
-    source->raw_receive_fd = raw_open_receive(&source->options->raw_receive);
-    if (source->raw_send_fd >= 0 && source->raw_receive_fd >= 0)
+    source->raw_send = raw_open(&source->options->raw_send, true);
+    source->raw_receive = source->raw_send ? raw_open(&source->options->raw_receive, false) : NULL;
+    if (source->raw_receive)
         return 0;
-    fprintf(stderr, "source: cannot open the sockets of the raw measurement: %s\n", strerror(errno));
+    fprintf(stderr, "source: cannot open the ends of the raw measurement: %s\n", strerror(errno));
     return -1;
 }
 
@@ -401,10 +391,8 @@ int source_open(struct source *source, const struct source_options *options)
 
 void source_close(struct source *source)
 {
-    if (source->raw_send_fd >= 0)
-        close(source->raw_send_fd);
-    if (source->raw_receive_fd >= 0)
-        close(source->raw_receive_fd);
+    raw_close(source->raw_send);
+    raw_close(source->raw_receive);
     peer_close(&source->peer);
     histogram_fini(&source->rtt);
     histogram_fini(&source->submitted);

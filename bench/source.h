@@ -43,8 +43,8 @@ struct source {
     struct histogram submitted; /* from the time of the send, of the last row */
     struct histogram raw;       /* from the time due, bare, of the last row */
     uint64_t returned;          /* messages that came back in the current measurement */
-    int raw_send_fd;
-    int raw_receive_fd;
+    struct raw_end *raw_send; /* NULL: there is no raw measurement */
+    struct raw_end *raw_receive;
     char *message;
 };
 

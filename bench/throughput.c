@@ -389,7 +389,7 @@ static int throughput_transmitter(const struct llm_options *small)
     struct pump_options options = {.channels = {.send = throughput.channel, .receive = throughput.reverse,
                                                 .receive_options = small},
                                    .raw = throughput.raw,
-                                   .ipv6 = strstr(throughput.channel, "://[") != NULL,
+                                   .header_bytes = raw_header_bytes(throughput.channel),
                                    .duration_ns = throughput.duration_ns,
                                    .messages = throughput.messages,
                                    .batch = throughput.batch,

@@ -125,7 +125,7 @@ static int topics_rates(const struct sweep_table *table)
 {
     struct pump_options options = {.channels = {.send = sweep.send, .receive = sweep.receive},
                                    .raw = sweep_raw(&topics_program, sweep.send),
-                                   .ipv6 = strstr(sweep.send, "://[") != NULL,
+                                   .header_bytes = raw_header_bytes(sweep.send),
                                    .size_max = sweep.size,
                                    .duration_ns = sweep.duration_ns,
                                    .batch = TOPICS_BATCH,

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../raw.h"
+#include "../raw_udp.h"
 #include "peer_harness.h"
 
 #define RAW_BATCH 32
@@ -45,7 +45,7 @@ static void bare_flush_packed(void)
     struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
 
     if (bare.packed_bytes > bare.segment_bytes)
-        raw_segment(&message, bare.control, bare.segment_bytes);
+        raw_udp_segment(&message, bare.control, bare.segment_bytes);
     if (bare.packed_bytes > 0)
         sendmsg(bare.send_fd, &message, 0); /* what the kernel does not take is counted as lost where it is missed */
     bare.packed_bytes = 0;
@@ -154,7 +154,7 @@ static void bare_point(struct mmsghdr *messages, struct iovec *pieces, char *mem
 
 static int bare_prepare(const struct harness_link *link, const struct raw_group *group)
 {
-    size_t datagram_bytes = raw_datagram_bytes(group);
+    size_t datagram_bytes = raw_udp_datagram_bytes(group);
 
     bare.size = link->size;
     bare.receive_batch = link->throughput ? RAW_BATCH : 1;
@@ -168,8 +168,8 @@ static int bare_prepare(const struct harness_link *link, const struct raw_group 
     if (strcmp(link->variant, "packed") != 0)
         return 0;
     bare.segment_bytes = datagram_bytes / link->size * link->size;
-    bare.train_bytes = raw_train_bytes(bare.segment_bytes);
-    return raw_merge(bare.receive_fd, true) == 0 ? 0 : harness_fail("UDP_GRO", strerror(errno));
+    bare.train_bytes = raw_udp_train_bytes(bare.segment_bytes);
+    return raw_udp_merge(bare.receive_fd, true) == 0 ? 0 : harness_fail("UDP_GRO", strerror(errno));
 }
 
 static int bare_open(const struct harness_link *link)
@@ -180,8 +180,8 @@ static int bare_open(const struct harness_link *link)
     if (bare_group(link, link->send_group, link->send_port, &send) != 0 ||
         bare_group(link, link->receive_group, link->receive_port, &receive) != 0)
         return -1;
-    bare.send_fd = raw_open_send(&send);
-    bare.receive_fd = raw_open_receive(&receive);
+    bare.send_fd = raw_udp_open_send(&send);
+    bare.receive_fd = raw_udp_open_receive(&receive);
     if (bare.send_fd < 0 || bare.receive_fd < 0)
         return harness_fail("cannot open the sockets", strerror(errno));
     return bare_prepare(link, &send);

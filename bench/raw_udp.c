@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "raw_udp.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdalign.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <llm/llm.h>
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+#define RAW_RECEIVE_BUFFER 16777216 /* as the library's default */
+#define RAW_SEND_BUFFER 4194304
+#define RAW_BATCH 32
+#define RAW_DATAGRAM_MAX 65536
+#define RAW_TRAIN_BYTES 65487 /* the longest that one UDP_SEGMENT send may be, IPv6 included */
+#define RAW_TRAIN_SEGMENTS 64 /* more are refused by older kernels */
+#define RAW_SLOT 67008        /* a shorter one would cut a train; a power of two would put all into the same cache sets */
+#define RAW_UDP_HEADER 8
+
+/* ------------------------------------------------------------------------------------------------------------ sockets */
+
+static int raw_set(int fd, int level, int name, int value)
+{
+    return setsockopt(fd, level, name, &value, sizeof value);
+}
+
+/* The privileged form knows no limit; without the privilege the plain one gives what there is. */
+static void raw_set_buffer(int fd, int forced, int plain, int bytes)
+{
+    if (raw_set(fd, SOL_SOCKET, forced, bytes) != 0)
+        raw_set(fd, SOL_SOCKET, plain, bytes);
+}
+
+static int raw_close_failed(int fd)
+{
+    int error = errno;
+
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static int raw_send_through(int fd, const struct raw_group *group)
+{
+    struct ip_mreqn request = {.imr_ifindex = (int)group->interface};
+
+    if (group->address.ss_family == AF_INET6)
+        return raw_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)group->interface);
+    return setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &request, sizeof request);
+}
+
+/* As the library does it: the kernel need not find an identification for datagrams that may not be fragmented. */
+static int raw_never_fragment(int fd, const struct raw_group *group)
+{
+    if (group->address.ss_family == AF_INET6)
+        return raw_set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+    return raw_set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+}
+
+int raw_udp_open_send(const struct raw_group *group)
+{
+    int fd = socket(group->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -1;
+    raw_set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, RAW_SEND_BUFFER);
+    if (raw_send_through(fd, group) != 0 || raw_never_fragment(fd, group) != 0 ||
+        connect(fd, (const struct sockaddr *)&group->address, group->address_size) != 0)
+        return raw_close_failed(fd);
+    return fd;
+}
+
+static int raw_join(int fd, const struct raw_group *group)
+{
+    int level = group->address.ss_family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP;
+    struct group_req request = {.gr_interface = group->interface, .gr_group = group->address};
+
+    if (level == IPPROTO_IP)
+        raw_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+    return setsockopt(fd, level, MCAST_JOIN_GROUP, &request, sizeof request);
+}
+
+int raw_udp_open_receive(const struct raw_group *group)
+{
+    int fd = socket(group->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -1;
+    raw_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    raw_set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RAW_RECEIVE_BUFFER);
+    if (bind(fd, (const struct sockaddr *)&group->address, group->address_size) != 0 || raw_join(fd, group) != 0)
+        return raw_close_failed(fd);
+    return fd;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- trains */
+
+size_t raw_udp_datagram_bytes(const struct raw_group *group)
+{
+    return group->mtu - (group->address.ss_family == AF_INET6 ? 40 : 20) - RAW_UDP_HEADER;
+}
+
+void raw_udp_segment(struct msghdr *message, void *control, size_t datagram_bytes)
+{
+    struct cmsghdr *header = control;
+    uint16_t segment = (uint16_t)datagram_bytes;
+
+    memset(control, 0, RAW_CONTROL_BYTES);
+    header->cmsg_level = IPPROTO_UDP;
+    header->cmsg_type = UDP_SEGMENT;
+    header->cmsg_len = CMSG_LEN(sizeof segment);
+    memcpy(CMSG_DATA(header), &segment, sizeof segment);
+    message->msg_control = control;
+    message->msg_controllen = RAW_CONTROL_BYTES;
+}
+
+size_t raw_udp_train_bytes(size_t datagram_bytes)
+{
+    size_t segments = RAW_TRAIN_BYTES / datagram_bytes;
+
+    return datagram_bytes * (segments > RAW_TRAIN_SEGMENTS ? RAW_TRAIN_SEGMENTS : segments);
+}
+
+int raw_udp_merge(int fd, bool on)
+{
+    return raw_set(fd, IPPROTO_UDP, UDP_GRO, on);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- ends */
+
+/* Memory that messages are kept in, as the library's history; none: base is NULL. */
+struct raw_ring {
+    char *base;
+    size_t bytes;
+    size_t at;
+};
+
+/* The most memory that a blast of either side needs. */
+struct raw_blast {
+    struct mmsghdr messages[RAW_BATCH];
+    struct iovec pieces[RAW_BATCH];
+    alignas(struct cmsghdr) char control[RAW_CONTROL_BYTES]; /* of the first message: a train is sent alone */
+    struct raw_ring ring;
+    char memory[RAW_BATCH * RAW_SLOT];
+};
+
+struct raw_udp_end {
+    struct raw_end end;
+    int fd;
+    struct raw_blast *blast; /* NULL before the first */
+    char datagram[RAW_DATAGRAM_MAX];
+};
+
+static struct raw_udp_end *raw_udp_of(struct raw_end *end)
+{
+    return (struct raw_udp_end *)end;
+}
+
+static void raw_udp_close(struct raw_end *end)
+{
+    struct raw_udp_end *udp = raw_udp_of(end);
+
+    if (udp->fd >= 0)
+        close(udp->fd);
+    free(udp->blast);
+    free(udp);
+}
+
+static struct raw_end *raw_udp_open(const struct raw_group *group, bool to_send)
+{
+    struct raw_udp_end *udp = calloc(1, sizeof *udp);
+    int error;
+
+    if (!udp)
+        return NULL;
+    udp->end.datagram_bytes = raw_udp_datagram_bytes(group);
+    udp->fd = to_send ? raw_udp_open_send(group) : raw_udp_open_receive(group);
+    if (udp->fd >= 0)
+        return &udp->end;
+    error = errno;
+    raw_udp_close(&udp->end);
+    errno = error;
+    return NULL;
+}
+
+static bool raw_udp_is_full(void)
+{
+    return errno == ENOBUFS || errno == EAGAIN;
+}
+
+static int raw_udp_send(struct raw_end *end, const void *data, size_t size)
+{
+    return send(raw_udp_of(end)->fd, data, size, 0) >= 0 || raw_udp_is_full() ? 0 : -1;
+}
+
+static const void *raw_udp_receive(struct raw_end *end, size_t *size)
+{
+    struct raw_udp_end *udp = raw_udp_of(end);
+    ssize_t received = recv(udp->fd, udp->datagram, sizeof udp->datagram, MSG_DONTWAIT);
+
+    if (received < 0)
+        return NULL;
+    *size = (size_t)received;
+    return udp->datagram;
+}
+
+static bool raw_udp_is_readable(struct raw_end *end)
+{
+    char byte;
+
+    return recv(raw_udp_of(end)->fd, &byte, sizeof byte, MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC) >= 0;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- blast */
+
+/* Allocated and touched before it is measured. */
+static struct raw_blast *raw_blast_of(struct raw_udp_end *udp)
+{
+    if (udp->blast)
+        return udp->blast;
+    udp->blast = malloc(sizeof *udp->blast);
+    if (udp->blast)
+        memset(udp->blast, 'x', sizeof *udp->blast);
+    return udp->blast;
+}
+
+/* Points the messages at buffers of so many bytes, one behind the other. */
+static void raw_blast_prepare(struct raw_blast *blast, size_t bytes)
+{
+    memset(blast->messages, 0, sizeof blast->messages);
+    for (int i = 0; i < RAW_BATCH; i++) {
+        blast->pieces[i] = (struct iovec){.iov_base = blast->memory + (size_t)i * bytes, .iov_len = bytes};
+        blast->messages[i].msg_hdr.msg_iov = &blast->pieces[i];
+        blast->messages[i].msg_hdr.msg_iovlen = 1;
+    }
+}
+
+/* It is there during its blast only: the memory of the library is measured in the same process. */
+static int raw_ring_open(struct raw_ring *ring, size_t bytes)
+{
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (base == MAP_FAILED)
+        return -1;
+    (void)madvise(base, bytes, MADV_HUGEPAGE);
+    memset(base, 'x', bytes);
+    *ring = (struct raw_ring){.base = base, .bytes = bytes};
+    return 0;
+}
+
+static void raw_ring_close(struct raw_ring *ring)
+{
+    if (ring->base)
+        munmap(ring->base, ring->bytes);
+    ring->base = NULL;
+}
+
+/* Copies messages to the next place of the ring, the last one as far as it fits, and has the train sent from there. */
+static void raw_ring_fill(struct raw_ring *ring, struct raw_blast *blast, size_t message_bytes)
+{
+    const size_t train_bytes = blast->pieces[0].iov_len;
+    char *train;
+
+    if (ring->at + train_bytes > ring->bytes)
+        ring->at = 0;
+    train = ring->base + ring->at;
+    for (size_t at = 0; at < train_bytes; at += message_bytes)
+        memcpy(train + at, blast->memory, message_bytes < train_bytes - at ? message_bytes : train_bytes - at);
+    blast->pieces[0].iov_base = train;
+    ring->at += train_bytes;
+}
+
+static int raw_udp_blast_begin(struct raw_end *end, const struct raw_load *load)
+{
+    struct raw_blast *blast = raw_blast_of(raw_udp_of(end));
+    const bool trains = load->way != RAW_BATCHES;
+
+    if (!blast)
+        return -1;
+    blast->ring = (struct raw_ring){.base = NULL};
+    raw_blast_prepare(blast, trains ? raw_udp_train_bytes(end->datagram_bytes) : end->datagram_bytes);
+    if (trains)
+        raw_udp_segment(&blast->messages[0].msg_hdr, blast->control, end->datagram_bytes);
+    return load->way == RAW_KEPT ? raw_ring_open(&blast->ring, load->ring_bytes) : 0;
+}
+
+static int raw_udp_blast_next(struct raw_end *end, const struct raw_load *load)
+{
+    struct raw_udp_end *udp = raw_udp_of(end);
+    const unsigned count = load->way == RAW_BATCHES ? RAW_BATCH : 1;
+
+    if (udp->blast->ring.base)
+        raw_ring_fill(&udp->blast->ring, udp->blast, load->message_bytes);
+    return sendmmsg(udp->fd, udp->blast->messages, count, 0) >= 0 || raw_udp_is_full() ? 0 : -1;
+}
+
+static void raw_udp_blast_end(struct raw_end *end)
+{
+    struct raw_udp_end *udp = raw_udp_of(end);
+
+    if (udp->blast)
+        raw_ring_close(&udp->blast->ring);
+}
+
+static int raw_udp_blast_expect(struct raw_end *end, bool segmented)
+{
+    struct raw_udp_end *udp = raw_udp_of(end);
+
+    if (!raw_blast_of(udp))
+        return -1;
+    raw_udp_merge(udp->fd, segmented);
+    raw_blast_prepare(udp->blast, RAW_SLOT);
+    return 0;
+}
+
+static int raw_udp_blast_take(struct raw_end *end, struct raw_blast_result *result, bool *over)
+{
+    struct raw_udp_end *udp = raw_udp_of(end);
+    int count = recvmmsg(udp->fd, udp->blast->messages, RAW_BATCH, MSG_DONTWAIT, NULL);
+
+    for (int i = 0; i < count; i++) {
+        if (udp->blast->messages[i].msg_len <= 1)
+            *over = true;
+        else
+            result->bytes += udp->blast->messages[i].msg_len;
+    }
+    return count;
+}
+
+const struct raw_scheme raw_udp = {
+    .prefix = "udp://",
+    .header_bytes = RAW_UDP_HEADER,
+    .ways = 1u << RAW_BATCHES | 1u << RAW_TRAINS | 1u << RAW_KEPT,
+    .open = raw_udp_open,
+    .close = raw_udp_close,
+    .send = raw_udp_send,
+    .receive = raw_udp_receive,
+    .is_readable = raw_udp_is_readable,
+    .blast_begin = raw_udp_blast_begin,
+    .blast_next = raw_udp_blast_next,
+    .blast_end = raw_udp_blast_end,
+    .blast_expect = raw_udp_blast_expect,
+    .blast_take = raw_udp_blast_take,
+};
