@@ -14,6 +14,8 @@
 
 #include <llm/llm.h>
 
+#include "raw_roce.h"
+
 #define RAW_MTU_DEFAULT 1500
 #define RAW_MTU_MAX 9000 /* as the library's default */
 #define RAW_IPV4_BYTES 20
@@ -21,7 +23,12 @@
 #define RAW_IDLE_NS 500000000ull
 #define RAW_OVER_COUNT 16
 
-static const struct raw_scheme *const raw_schemes[] = {&raw_udp};
+static const struct raw_scheme *const raw_schemes[] = {
+    &raw_udp,
+#ifdef LLI_WITH_ROCE
+    &raw_roce,
+#endif
+};
 
 #define RAW_SCHEMES (sizeof raw_schemes / sizeof raw_schemes[0])
 
@@ -155,7 +162,7 @@ static unsigned raw_interface_mtu(unsigned interface)
     return mtu < RAW_MTU_MAX ? mtu : RAW_MTU_MAX;
 }
 
-int raw_group_of_channel(const char *channel, uint16_t port_offset, struct raw_group *group, const char **reason)
+int raw_group_of_channel(const char *channel, uint16_t offset, struct raw_group *group, const char **reason)
 {
     const char *where = NULL;
     char place[128];
@@ -180,7 +187,11 @@ int raw_group_of_channel(const char *channel, uint16_t port_offset, struct raw_g
     raw_read_option(strchr(where, '?'), "mtu", mtu, sizeof mtu);
     group->mtu = *mtu && *mtu != '0' ? (unsigned)strtoul(mtu, NULL, 10) : raw_interface_mtu(group->interface);
     group->history_bytes = raw_history_bytes(strchr(where, '?'));
-    return raw_parse_address(host, port, port_offset, group);
+    if (raw_parse_address(host, port, group->scheme->keep_apart ? 0 : offset, group) != 0)
+        return -1;
+    if (group->scheme->keep_apart)
+        group->scheme->keep_apart(group, offset);
+    return 0;
 }
 
 size_t raw_header_bytes(const char *channel)
@@ -231,19 +242,20 @@ static int raw_blast_say_over(struct raw_end *end)
 
 int raw_blast_send(struct raw_end *end, const struct raw_load *load)
 {
-    int failed = end->scheme->blast_begin(end, load);
+    int failed = end->scheme->blast_begin ? end->scheme->blast_begin(end, load) : 0;
     uint64_t over_at = llm_clock() + load->duration_ns;
 
     while (!failed && llm_clock() < over_at)
         failed = end->scheme->blast_next(end, load);
-    end->scheme->blast_end(end);
+    if (end->scheme->blast_end)
+        end->scheme->blast_end(end);
     return failed ? -1 : raw_blast_say_over(end);
 }
 
 int raw_blast_expect(struct raw_end *end, bool segmented)
 {
     raw_drain(end);
-    return end->scheme->blast_expect(end, segmented);
+    return end->scheme->blast_expect ? end->scheme->blast_expect(end, segmented) : 0;
 }
 
 struct raw_blast_result raw_blast_receive(struct raw_end *end)

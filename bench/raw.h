@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Multicast without the library: what alone carries its packets (the kernel's UDP) on the same path, as the measure beside every
- * figure.
+ * Multicast without the library: what alone carries its packets (the kernel's UDP, or verbs) on the same path, as the measure
+ * beside every figure.
  */
 #ifndef BENCH_RAW_H
 #define BENCH_RAW_H
@@ -21,11 +21,11 @@ struct raw_group {
 };
 
 /*
- * Finds the group and the interface of a channel; the port is port_offset further, so that the library's own packets do not come
- * here. Groups are numeric. 0; 1 if the channel's transport has no raw form here; -1 if group or interface cannot be used, with
- * the reason in *reason, a static string.
+ * Finds the group and the interface of a channel; the port, or over RDMA the last byte of the group, is so much further, so
+ * that the library's own packets do not come here. Groups are numeric. 0; 1 if the channel's transport has no raw form here; -1
+ * if group or interface cannot be used, with the reason in *reason, a static string.
  */
-int raw_group_of_channel(const char *channel, uint16_t port_offset, struct raw_group *group, const char **reason);
+int raw_group_of_channel(const char *channel, uint16_t offset, struct raw_group *group, const char **reason);
 
 /* What is before the payload in each packet of a channel, from the IP header on. */
 size_t raw_header_bytes(const char *channel);
@@ -62,16 +62,19 @@ struct raw_scheme {
     const char *prefix;  /* of channels */
     size_t header_bytes; /* between that of IP and the payload */
     unsigned ways;       /* a bit for each of enum raw_way */
+    void (*keep_apart)(struct raw_group *group, uint16_t offset); /* from the library's; NULL: by the port */
     struct raw_end *(*open)(const struct raw_group *group, bool to_send);
     void (*close)(struct raw_end *end);
     int (*send)(struct raw_end *end, const void *data, size_t size);
     const void *(*receive)(struct raw_end *end, size_t *size);
     bool (*is_readable)(struct raw_end *end);
-    /* A blast: what it needs, the next batch of it, and what can be given back after it. 0, or -1 with errno set. */
+    /* A blast: what it needs, the next batch of it, and what can be given back after it. 0, or -1 with errno set. NULL, but not
+     * of the next batch: nothing is to be done. */
     int (*blast_begin)(struct raw_end *end, const struct raw_load *load);
     int (*blast_next)(struct raw_end *end, const struct raw_load *load);
     void (*blast_end)(struct raw_end *end);
-    /* The other side of it: takes a batch of datagrams. How many there were; *over is set if one of them ends the blast. */
+    /* The other side of it: gets ready, NULL as before; takes a batch of datagrams, returns how many there were, and sets *over if
+     * one of them ends the blast. */
     int (*blast_expect)(struct raw_end *end, bool segmented);
     int (*blast_take)(struct raw_end *end, struct raw_blast_result *result, bool *over);
 };

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * As lean as verbs allow: one queue pair and one completion queue an end, polled; short datagrams inline; one send in 64
+ * signalled; a buffer goes back to the device when the next datagram is asked for.
+ */
+#define _GNU_SOURCE
+#include "raw_roce.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#define RAW_GRH 40             /* before every datagram received */
+#define RAW_ROCE_HEADERS 32    /* of UDP, and of RDMA with its check sequence */
+#define RAW_ROCE_INLINE 512
+#define RAW_SEND_DEPTH 1024    /* a power of two, as the other */
+#define RAW_RECEIVE_DEPTH 4096
+#define RAW_SIGNAL 64
+#define RAW_BATCH 32
+#define RAW_LINE 64
+
+struct raw_roce_end {
+    struct raw_end end;
+    bool to_send;
+    struct rdma_event_channel *events;
+    struct rdma_cm_id *id;
+    struct ibv_pd *domain;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_ah *handle;
+    uint32_t qp_number;
+    uint32_t qkey;
+    bool joined;
+    struct sockaddr_storage group;
+    size_t inline_max;
+    char *buffers;
+    size_t stride;
+    size_t bytes; /* of all buffers */
+    struct ibv_mr *registration;
+    uint64_t posted; /* datagrams sent */
+    uint64_t done;   /* of these, known to be completed */
+    bool held;       /* the completion is fetched, and its datagram not given yet */
+    bool given;      /* it is, and its buffer not given back */
+    struct ibv_wc completion;
+};
+
+static struct raw_roce_end *raw_roce_of(struct raw_end *end)
+{
+    return (struct raw_roce_end *)end;
+}
+
+static uint32_t raw_roce_depth(const struct raw_roce_end *roce)
+{
+    return roce->to_send ? RAW_SEND_DEPTH : RAW_RECEIVE_DEPTH;
+}
+
+/* Datagrams begin at cache lines; what is before them in a buffer is for the GRH. */
+static char *raw_roce_buffer(const struct raw_roce_end *roce, uint64_t number)
+{
+    return roce->buffers + (number & (raw_roce_depth(roce) - 1)) * roce->stride + RAW_LINE;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- open */
+
+static int raw_roce_find_address(const struct raw_group *group, struct sockaddr_storage *address)
+{
+    struct ifaddrs *all = NULL;
+    int found = -1;
+
+    if (getifaddrs(&all) != 0)
+        return -1;
+    for (const struct ifaddrs *one = all; one && found != 0; one = one->ifa_next) {
+        if (!one->ifa_addr || one->ifa_addr->sa_family != group->address.ss_family ||
+            if_nametoindex(one->ifa_name) != group->interface)
+            continue;
+        memcpy(address, one->ifa_addr, group->address_size);
+        found = 0;
+    }
+    freeifaddrs(all);
+    errno = EADDRNOTAVAIL;
+    return found;
+}
+
+/* Groups of RDMA have no ports: another group keeps the library's packets away. */
+static void raw_roce_keep_apart(struct raw_group *group, uint16_t port_offset)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)&group->address;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&group->address;
+    uint8_t *last = group->address.ss_family == AF_INET6 ? &v6->sin6_addr.s6_addr[15] : (uint8_t *)&v4->sin_addr.s_addr + 3;
+
+    *last = (uint8_t)(*last + port_offset);
+    v4->sin_port = 0; /* in the same place for both */
+}
+
+static int raw_roce_open_device(struct raw_roce_end *roce, const struct raw_group *group)
+{
+    struct sockaddr_storage address;
+    struct ibv_port_attr port;
+    size_t active;
+
+    if (raw_roce_find_address(group, &address) != 0 || !(roce->events = rdma_create_event_channel()) ||
+        rdma_create_id(roce->events, &roce->id, NULL, RDMA_PS_UDP) != 0 ||
+        rdma_bind_addr(roce->id, (struct sockaddr *)&address) != 0)
+        return -1;
+    errno = ENODEV;
+    if (!roce->id->verbs || ibv_query_port(roce->id->verbs, roce->id->port_num, &port) != 0)
+        return -1;
+    active = (size_t)128 << port.active_mtu;
+    roce->end.datagram_bytes = group->mtu - (group->address.ss_family == AF_INET6 ? 40 : 20) - RAW_ROCE_HEADERS;
+    if (roce->end.datagram_bytes > active)
+        roce->end.datagram_bytes = active;
+    roce->stride = RAW_LINE + (roce->end.datagram_bytes + RAW_LINE - 1) / RAW_LINE * RAW_LINE;
+    return 0;
+}
+
+static int raw_roce_open_buffers(struct raw_roce_end *roce)
+{
+    roce->bytes = raw_roce_depth(roce) * roce->stride;
+    roce->buffers = mmap(NULL, roce->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (roce->buffers == MAP_FAILED) {
+        roce->buffers = NULL;
+        return -1;
+    }
+    memset(roce->buffers, 'x', roce->bytes);
+    roce->registration = ibv_reg_mr(roce->domain, roce->buffers, roce->bytes, IBV_ACCESS_LOCAL_WRITE);
+    return roce->registration ? 0 : -1;
+}
+
+static int raw_roce_open_queues(struct raw_roce_end *roce)
+{
+    struct ibv_qp_cap caps = {.max_send_wr = 1, .max_send_sge = 1, .max_recv_wr = RAW_RECEIVE_DEPTH, .max_recv_sge = 1};
+    struct ibv_qp_init_attr wanted = {.qp_type = IBV_QPT_UD};
+
+    if (roce->to_send)
+        caps = (struct ibv_qp_cap){.max_send_wr = RAW_SEND_DEPTH, .max_send_sge = 1, .max_recv_wr = 1, .max_recv_sge = 1,
+                                   .max_inline_data = RAW_ROCE_INLINE};
+    roce->domain = ibv_alloc_pd(roce->id->verbs);
+    roce->cq = ibv_create_cq(roce->id->verbs, (int)raw_roce_depth(roce), NULL, NULL, 0);
+    if (!roce->domain || !roce->cq)
+        return -1;
+    wanted.send_cq = wanted.recv_cq = roce->cq;
+    wanted.cap = caps;
+    /* A device that has less room in its requests says so by refusing. */
+    while (rdma_create_qp(roce->id, roce->domain, &wanted) != 0) {
+        if (caps.max_inline_data == 0)
+            return -1;
+        caps.max_inline_data /= 2;
+        wanted.cap = caps;
+    }
+    roce->qp = roce->id->qp;
+    roce->inline_max = wanted.cap.max_inline_data;
+    return raw_roce_open_buffers(roce);
+}
+
+/* Has the device fill these buffers; RAW_BATCH at most. 0, or an errno. */
+static int raw_roce_post(struct raw_roce_end *roce, const struct ibv_wc *completions, int count)
+{
+    struct ibv_recv_wr receives[RAW_BATCH], *refused;
+    struct ibv_sge pieces[RAW_BATCH];
+
+    for (int i = 0; i < count; i++) {
+        pieces[i] = (struct ibv_sge){.addr = (uintptr_t)raw_roce_buffer(roce, completions[i].wr_id) - RAW_GRH,
+                                     .length = (uint32_t)roce->stride - (RAW_LINE - RAW_GRH),
+                                     .lkey = roce->registration->lkey};
+        receives[i] = (struct ibv_recv_wr){.wr_id = completions[i].wr_id, .sg_list = &pieces[i], .num_sge = 1,
+                                           .next = i + 1 < count ? &receives[i + 1] : NULL};
+    }
+    return ibv_post_recv(roce->qp, receives, &refused);
+}
+
+static int raw_roce_post_all(struct raw_roce_end *roce)
+{
+    int failed = 0;
+
+    for (uint64_t buffer = 0; !failed && !roce->to_send && buffer < RAW_RECEIVE_DEPTH; buffer++)
+        failed = raw_roce_post(roce, &(struct ibv_wc){.wr_id = buffer}, 1);
+    errno = failed;
+    return failed ? -1 : 0;
+}
+
+/* The queue pair is attached to the group when the event is fetched. */
+static int raw_roce_join(struct raw_roce_end *roce)
+{
+    struct rdma_cm_join_mc_attr_ex wanted = {
+        .comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+        .join_flags = roce->to_send ? RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER : RDMA_MC_JOIN_FLAG_FULLMEMBER,
+        .addr = (struct sockaddr *)&roce->group,
+    };
+    struct rdma_cm_event *event;
+
+    if (rdma_join_multicast_ex(roce->id, &wanted, NULL) != 0 || rdma_get_cm_event(roce->events, &event) != 0)
+        return -1;
+    roce->joined = event->event == RDMA_CM_EVENT_MULTICAST_JOIN && event->status == 0;
+    if (roce->joined && roce->to_send) {
+        struct ibv_ah_attr route = event->param.ud.ah_attr;
+
+        route.grh.hop_limit = 1;
+        route.grh.traffic_class = 0;
+        roce->qp_number = event->param.ud.qp_num;
+        roce->qkey = event->param.ud.qkey;
+        roce->handle = ibv_create_ah(roce->domain, &route);
+    }
+    rdma_ack_cm_event(event);
+    if (roce->joined)
+        return roce->to_send && !roce->handle ? -1 : 0;
+    errno = ECONNREFUSED;
+    return -1;
+}
+
+static void raw_roce_close(struct raw_end *end)
+{
+    struct raw_roce_end *roce = raw_roce_of(end);
+
+    if (roce->joined)
+        rdma_leave_multicast(roce->id, (struct sockaddr *)&roce->group);
+    if (roce->qp)
+        rdma_destroy_qp(roce->id);
+    if (roce->handle)
+        ibv_destroy_ah(roce->handle);
+    if (roce->cq)
+        ibv_destroy_cq(roce->cq);
+    if (roce->registration)
+        ibv_dereg_mr(roce->registration);
+    if (roce->buffers)
+        munmap(roce->buffers, roce->bytes);
+    if (roce->domain)
+        ibv_dealloc_pd(roce->domain);
+    if (roce->id)
+        rdma_destroy_id(roce->id);
+    if (roce->events)
+        rdma_destroy_event_channel(roce->events);
+    free(roce);
+}
+
+static struct raw_end *raw_roce_open(const struct raw_group *group, bool to_send)
+{
+    struct raw_roce_end *roce = calloc(1, sizeof *roce);
+    int error;
+
+    if (!roce)
+        return NULL;
+    roce->to_send = to_send;
+    roce->group = group->address;
+    if (raw_roce_open_device(roce, group) == 0 && raw_roce_open_queues(roce) == 0 && raw_roce_post_all(roce) == 0 &&
+        raw_roce_join(roce) == 0)
+        return &roce->end;
+    error = errno;
+    raw_roce_close(&roce->end);
+    errno = error;
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- sending */
+
+/* Makes room for so many more. False: there is none now. */
+static bool raw_roce_reap(struct raw_roce_end *roce, unsigned count)
+{
+    struct ibv_wc completions[RAW_BATCH];
+
+    while (roce->posted + count - roce->done > RAW_SEND_DEPTH) {
+        int fetched = ibv_poll_cq(roce->cq, RAW_BATCH, completions);
+
+        if (fetched <= 0)
+            return false;
+        roce->done = completions[fetched - 1].wr_id;
+    }
+    return true;
+}
+
+/* A request for the datagram of that number, but for its bytes. */
+static void raw_roce_fill(struct raw_roce_end *roce, struct ibv_send_wr *send, struct ibv_sge *piece, uint64_t number)
+{
+    *send = (struct ibv_send_wr){.wr_id = number + 1, .sg_list = piece, .num_sge = 1, .opcode = IBV_WR_SEND};
+    send->wr.ud.ah = roce->handle;
+    send->wr.ud.remote_qpn = roce->qp_number;
+    send->wr.ud.remote_qkey = roce->qkey;
+    send->send_flags = send->wr_id % RAW_SIGNAL == 0 ? IBV_SEND_SIGNALED : 0;
+    piece->lkey = roce->registration->lkey;
+}
+
+static int raw_roce_send(struct raw_end *end, const void *data, size_t size)
+{
+    struct raw_roce_end *roce = raw_roce_of(end);
+    struct ibv_send_wr send, *refused;
+    struct ibv_sge piece;
+
+    if (size > end->datagram_bytes) {
+        errno = EMSGSIZE;
+        return -1;
+    }
+    if (!raw_roce_reap(roce, 1))
+        return 0;
+    raw_roce_fill(roce, &send, &piece, roce->posted);
+    piece.addr = (uintptr_t)data;
+    piece.length = (uint32_t)size;
+    if (size <= roce->inline_max) {
+        send.send_flags |= IBV_SEND_INLINE;
+    } else {
+        piece.addr = (uintptr_t)raw_roce_buffer(roce, roce->posted);
+        memcpy(raw_roce_buffer(roce, roce->posted), data, size);
+    }
+    errno = ibv_post_send(roce->qp, &send, &refused);
+    roce->posted += errno == 0;
+    return errno == 0 ? 0 : -1;
+}
+
+static int raw_roce_blast_next(struct raw_end *end, const struct raw_load *load)
+{
+    struct raw_roce_end *roce = raw_roce_of(end);
+    struct ibv_send_wr sends[RAW_BATCH], *refused;
+    struct ibv_sge pieces[RAW_BATCH];
+
+    (void)load;
+    if (!raw_roce_reap(roce, RAW_BATCH))
+        return 0;
+    for (unsigned i = 0; i < RAW_BATCH; i++) {
+        raw_roce_fill(roce, &sends[i], &pieces[i], roce->posted + i);
+        pieces[i].addr = (uintptr_t)raw_roce_buffer(roce, roce->posted + i);
+        pieces[i].length = (uint32_t)end->datagram_bytes;
+        sends[i].next = i + 1 < RAW_BATCH ? &sends[i + 1] : NULL;
+    }
+    errno = ibv_post_send(roce->qp, sends, &refused);
+    roce->posted += errno == 0 ? RAW_BATCH : 0;
+    return errno == 0 ? 0 : -1;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- receiving */
+
+static size_t raw_roce_size(const struct ibv_wc *completion)
+{
+    return completion->status == IBV_WC_SUCCESS ? completion->byte_len - RAW_GRH : 0;
+}
+
+/* Gives back what was given, and fetches the next completion unless one is held. */
+static bool raw_roce_is_readable(struct raw_end *end)
+{
+    struct raw_roce_end *roce = raw_roce_of(end);
+
+    if (roce->given)
+        raw_roce_post(roce, &roce->completion, 1);
+    roce->given = false;
+    if (!roce->held)
+        roce->held = ibv_poll_cq(roce->cq, 1, &roce->completion) == 1;
+    return roce->held;
+}
+
+static const void *raw_roce_receive(struct raw_end *end, size_t *size)
+{
+    struct raw_roce_end *roce = raw_roce_of(end);
+
+    if (!raw_roce_is_readable(end))
+        return NULL;
+    roce->held = false;
+    roce->given = true;
+    *size = raw_roce_size(&roce->completion);
+    return raw_roce_buffer(roce, roce->completion.wr_id);
+}
+
+static int raw_roce_blast_take(struct raw_end *end, struct raw_blast_result *result, bool *over)
+{
+    struct raw_roce_end *roce = raw_roce_of(end);
+    struct ibv_wc completions[RAW_BATCH] = {roce->completion};
+    int count = roce->held ? 1 : ibv_poll_cq(roce->cq, RAW_BATCH, completions);
+
+    roce->held = false;
+    for (int i = 0; i < count; i++) {
+        if (raw_roce_size(&completions[i]) == 1)
+            *over = true;
+        else
+            result->bytes += raw_roce_size(&completions[i]);
+    }
+    if (count > 0)
+        raw_roce_post(roce, completions, count);
+    return count;
+}
+
+const struct raw_scheme raw_roce = {
+    .prefix = "roce://",
+    .header_bytes = RAW_ROCE_HEADERS + 4, /* the library's packets carry immediate data */
+    .ways = 1u << RAW_BATCHES,
+    .keep_apart = raw_roce_keep_apart,
+    .open = raw_roce_open,
+    .close = raw_roce_close,
+    .send = raw_roce_send,
+    .receive = raw_roce_receive,
+    .is_readable = raw_roce_is_readable,
+    .blast_next = raw_roce_blast_next,
+    .blast_take = raw_roce_blast_take,
+};
