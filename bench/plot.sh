@@ -7,7 +7,7 @@
 #   plot_throughput FILE JSON           two files, FILE-messages and FILE-mbit: rate against size, and the bare blasts
 #   plot_batching FILE JSON             latency and messages per packet against rate
 #
-# FILE ends in .svg or .png. They use transport, sizes, rates and reflect of bench/run.
+# FILE ends in .svg or .png. They use transport, bare, sizes, rates and reflect of bench/run.
 
 # plot_rows JSON FIELD...: a line for each row of a benchmark's JSON with these fields of it; hop_us.median is a field of a
 # field. It reads what report.c writes: a field a line, two spaces a level.
@@ -81,7 +81,7 @@ END
                 file="$2/$transport-${size}B-$rate$kind.hgrm"
                 [ -s "$file" ] || continue
                 printf "%s'%s' using 4:1 with lines lc %s lw 2 dt %s title '%s B at %s msg/s%s'" "$comma" "$file" "$number" \
-                    "$([ -z "$kind" ] && echo 1 || echo 2)" "$size" "$rate" "${kind:+, bare UDP}"
+                    "$([ -z "$kind" ] && echo 1 || echo 2)" "$size" "$rate" "${kind:+, $bare}"
                 comma=$', \\\n'
             done
         done
@@ -108,8 +108,8 @@ plot_throughput() {
 $axes bottom
 set ylabel 'messages a second'
 plot '$data' using 1:2 with linespoints lw 2 pt 7 title 'libllm', \\
-     '' using 1:(\$4 * 1e9 / 8 / \$1) with lines dt 2 title 'bare UDP, full packets (sendmmsg)', \\
-     '' using 1:(\$5 * 1e9 / 8 / \$1) with lines dt 3 title 'bare UDP, full packets, segmented', \\
+     '' using 1:(\$4 * 1e9 / 8 / \$1) with lines dt 2 title '$bare, full packets (sendmmsg)', \\
+     '' using 1:(\$5 * 1e9 / 8 / \$1) with lines dt 3 title '$bare, full packets, segmented', \\
      '' using 1:(\$6 * 1e9 / 8 / \$1) with lines dt 4 title 'the same, messages copied into a ring first'
 END
     } | plot_draw "$messages"
@@ -119,8 +119,8 @@ END
 $axes top
 set ylabel 'Mbit/s'
 plot '$data' using 1:(\$3 * 1000) with linespoints lw 2 pt 7 title 'libllm', \\
-     '' using 1:(\$4 * 1000) with lines dt 2 title 'bare UDP, full packets (sendmmsg)', \\
-     '' using 1:(\$5 * 1000) with lines dt 3 title 'bare UDP, full packets, segmented', \\
+     '' using 1:(\$4 * 1000) with lines dt 2 title '$bare, full packets (sendmmsg)', \\
+     '' using 1:(\$5 * 1000) with lines dt 3 title '$bare, full packets, segmented', \\
      '' using 1:(\$6 * 1000) with lines dt 4 title 'the same, messages copied into a ring first'
 END
     } | plot_draw "$mbit"

@@ -73,6 +73,7 @@ struct reflector {
     const char *json;
     const char *hgrm;
     const char *network;
+    const char *emulated;
     bool keep;
     bool no_raw;
     struct machine_probe probe;
@@ -94,6 +95,7 @@ static struct reflector reflector = {
     .cpu = MACHINE_NO_CPU,
     .peer_cpu = MACHINE_NO_CPU,
     .network = "",
+    .emulated = "",
 };
 
 static const struct option_spec reflector_specs[] = {
@@ -126,7 +128,9 @@ static const struct option_spec reflector_specs[] = {
      .help = "write the percentiles there in HdrHistogram's text form; source"},
     {.name = "network", .kind = OPTION_TEXT, .value = &reflector.network, .argument = "TEXT",
      .help = "what is between the ends, for the report; source"},
-    {.name = "no-raw", .kind = OPTION_FLAG, .value = &reflector.no_raw, .help = "no bare UDP measurement beside it; both ends"},
+    {.name = "emulated", .kind = OPTION_TEXT, .value = &reflector.emulated, .argument = "TEXT",
+     .help = "what is not real, for the report; source"},
+    {.name = "no-raw", .kind = OPTION_FLAG, .value = &reflector.no_raw, .help = "no bare measurement beside it; both ends"},
     {.name = "keep", .kind = OPTION_FLAG, .value = &reflector.keep,
      .help = "serve one source after the other until killed; reflector"},
 };
@@ -142,7 +146,8 @@ static const struct option_program reflector_program = {
                 "       --receive 'udp://239.192.1.2:5002?interface=eth0' --cpu 2 --size 45,512 --rate 10000,1000000\n\n"
                 "Latency counts from when a message was due, so a stall counts against every message that it delayed.\n"
                 "The raw hop is bare UDP multicast between the same processes, in turns with the library's, 100 ports\n"
-                "further (so ports 5101 and 5102 must be free too).\n",
+                "further (so ports 5101 and 5102 must be free too). Of roce:// channels it is bare verbs, on groups whose\n"
+                "last byte is 100 greater.\n",
     .specs = reflector_specs,
     .count = sizeof reflector_specs / sizeof reflector_specs[0],
 };
@@ -408,7 +413,7 @@ static int reflector_write_histogram(const struct row *row, const struct histogr
 
 static int reflector_report(const struct source *source)
 {
-    struct report_setting setting = {.network = reflector.network};
+    struct report_setting setting = {.network = reflector.network, .emulated = reflector.emulated};
     double *cores = calloc((size_t)reflector.row_count, sizeof *cores);
     int failed = 0;
 

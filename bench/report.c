@@ -66,7 +66,10 @@ void report_json_end(struct report_json *json, char bracket)
 void report_json_text(struct report_json *json, const char *key, const char *text)
 {
     report_json_next(json, key);
-    report_json_string(json, text);
+    if (text)
+        report_json_string(json, text);
+    else
+        fputs("null", json->file);
 }
 
 void report_json_number(struct report_json *json, const char *key, double number, int decimals)
@@ -102,6 +105,7 @@ void report_json_machine(struct report_json *json, const struct report_setting *
     report_json_text(json, "kernel", setting->machine.kernel);
     report_json_text(json, "peer", setting->peer);
     report_json_text(json, "network", setting->network);
+    report_json_text(json, "emulated", setting->emulated && *setting->emulated ? setting->emulated : NULL);
     report_json_number(json, "core_to_core_ns", setting->cores_ns > 0 ? setting->cores_ns : NAN, 1);
     report_json_end(json, '}');
 }
@@ -110,6 +114,8 @@ void report_print_machine(const struct report_setting *setting)
 {
     char text[256];
 
+    if (setting->emulated && *setting->emulated)
+        printf("EMULATED  %s\n", setting->emulated);
     machine_print(&setting->machine, text, sizeof text);
     printf("machine   %s\n", text);
     if (strcmp(text, setting->peer) != 0)

@@ -23,6 +23,7 @@ int report_json_close(struct report_json *json);
 
 void report_json_begin(struct report_json *json, const char *key, char bracket);
 void report_json_end(struct report_json *json, char bracket);
+/* null if text is. */
 void report_json_text(struct report_json *json, const char *key, const char *text);
 /* A number with so many decimals; null if it is not a finite number. */
 void report_json_number(struct report_json *json, const char *key, double number, int decimals);
@@ -35,6 +36,7 @@ struct report_setting {
     struct machine machine;
     const char *peer;    /* the machine of the other end, as it describes itself */
     const char *network; /* what is between the ends, as the command line says */
+    const char *emulated; /* what is not real, as the command line says; empty: nothing */
     double cores_ns;     /* the probe, median over all; 0: not measured */
 };
 

@@ -65,6 +65,7 @@ struct throughput {
     uint64_t peer_cpu;
     const char *json;
     const char *network;
+    const char *emulated;
     bool keep;
     bool no_raw;
     struct raw_group raw;
@@ -85,6 +86,7 @@ static struct throughput throughput = {
     .cpu = MACHINE_NO_CPU,
     .peer_cpu = MACHINE_NO_CPU,
     .network = "",
+    .emulated = "",
 };
 
 static const struct option_spec throughput_specs[] = {
@@ -116,8 +118,10 @@ static const struct option_spec throughput_specs[] = {
      .help = "write the result there; transmitter"},
     {.name = "network", .kind = OPTION_TEXT, .value = &throughput.network, .argument = "TEXT",
      .help = "what is between the ends, for the report; transmitter"},
+    {.name = "emulated", .kind = OPTION_TEXT, .value = &throughput.emulated, .argument = "TEXT",
+     .help = "what is not real, for the report; transmitter"},
     {.name = "no-raw", .kind = OPTION_FLAG, .value = &throughput.no_raw,
-     .help = "no bare UDP measurement beside it; both ends"},
+     .help = "no bare measurement beside it; both ends"},
     {.name = "keep", .kind = OPTION_FLAG, .value = &throughput.keep,
      .help = "serve one transmitter after the other until killed; receiver"},
 };
@@ -135,7 +139,8 @@ static const struct option_program throughput_program = {
                 "Only bytes of the application count. Raw is a blast of full packets of bare UDP multicast in the same run,\n"
                 "100 ports further (so port 5101 must be free too): with sendmmsg and recvmmsg; with segmentation, from one\n"
                 "buffer that stays in the caches (seg.); and with segmentation, of messages of the row's size that are copied\n"
-                "into a ring of history_bytes first, as whoever is to repair them has to keep them (kept).\n",
+                "into a ring of history_bytes first, as whoever is to repair them has to keep them (kept). Of a roce://\n"
+                "channel it is a blast of bare verbs, on the group whose last byte is 100 greater; no segmentation is there.\n",
     .specs = throughput_specs,
     .count = sizeof throughput_specs / sizeof throughput_specs[0],
 };
@@ -355,7 +360,7 @@ static int throughput_write_json(const struct report_setting *setting)
 
 static int throughput_report(const struct pump *pump)
 {
-    struct report_setting setting = {.peer = pump->peer.machine, .network = throughput.network};
+    struct report_setting setting = {.peer = pump->peer.machine, .network = throughput.network, .emulated = throughput.emulated};
     double cores[OPTION_LIST_MAX];
 
     machine_describe(&setting.machine);

@@ -4,6 +4,7 @@
 import json
 import sys
 
+MACHINE = {"cpu", "cores", "memory_mib", "kernel", "peer", "network", "emulated", "core_to_core_ns"}
 HOP = {"median", "mean", "p99", "p99_9", "p99_99", "max", "std"}
 # Of the benchmarks that measure hops against something.
 SWEEP = {
@@ -55,6 +56,7 @@ def main():
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
     same("report", report, {"benchmark", "machine", "rows"})
+    same("machine", report["machine"], MACHINE)
     if report["benchmark"] != kind or not report["rows"]:
         sys.exit(f"benchmark is {report['benchmark']}, with {len(report['rows'])} rows")
     for row in report["rows"]:
