@@ -237,6 +237,26 @@ doctor_says_what_is_wrong() {
     ip link set $ROCE_IF_A up && port_becomes $ROCE_DEVICE_A ACTIVE && roce_ready $ROCE_DEVICE_A $ROCE_ADDRESS_A
 }
 
+# ---------------------------------------------------------------------------------------------------------- benchmarks
+
+# benchmark NAME OPTION...: as bench/run has it done in a guest of its own; bench_fields.py wants all promised fields and no loss.
+benchmark() {
+    local json=$SETUP_SCRATCH/$1.json
+    timeout "$limit" bash "$SETUP_ROOT/bench/run" "$@" --transport roce --in-guest "$build" --results "$SETUP_SCRATCH" \
+        --json "$json" || { why="bench/run $1 ended with status $?" && return 1; }
+    python3 "$SETUP_ROOT/tests/e2e/bench_fields.py" "$1" "$json" || { why="what is in its JSON" && return 1; }
+    grep -q '"emulated": "' "$json" || { why="its JSON does not say that the devices are emulated" && return 1; }
+    ! grep -Eq '"(raw_gbit_per_s|median)": null' "$json" || { why="nothing was measured bare" && return 1; }
+}
+
+reflector_measures_hops() {
+    benchmark reflector --size 45 --rate 500 --duration 0.5
+}
+
+throughput_measures_lossless_rates() {
+    benchmark throughput --size 1000 --duration 0.5
+}
+
 # --------------------------------------------------------------------------------------------------------------- tests
 
 roce_up
@@ -249,4 +269,6 @@ check doctor_says_what_is_wrong
 check what_is_wrong_is_named
 check "contract" "$build/tests/contract" roce 239.193.7.1 interface=$ROCE_IF_A
 lines "$here/../e2e/run.sh" "$build" --hosts roce --transport roce --messages 5000 --rate 5000 --blast 60000 --loss 0,1,5
+check reflector_measures_hops
+check throughput_measures_lossless_rates
 exit $((failures > 0))
