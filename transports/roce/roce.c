@@ -197,7 +197,6 @@ static bool send_run(struct lli_roce *roce, uint64_t end)
 
 static int send_stuck(struct lli_roce *roce)
 {
-    roce->stuck = true;
     roce->send_waits++;
     return LLM_EAGAIN;
 }
@@ -206,7 +205,6 @@ static int roce_flush(void *instance)
 {
     struct lli_roce *roce = instance;
 
-    roce->stuck = false;
     if (lli_roce_is_gone(roce))
         return 0;
     if (send_is_broken(roce))

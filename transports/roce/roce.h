@@ -53,6 +53,8 @@ enum {
 #define LLI_ROCE_MARK ((uint32_t)0x6c6c << 17)
 #define LLI_ROCE_NO_LOOP ((uint32_t)1 << 16)
 
+#define LLI_ROCE_SECOND ((lli_ns)1000000000)
+
 /* Handles of joins are indices into senders or receivers; those of peers have this bit as well. */
 #define LLI_ROCE_PEER ((lli_handle)1 << 31)
 
@@ -140,7 +142,6 @@ struct lli_roce {
     uint32_t unsignalled;      /* since the latest send with a notice */
     uint32_t inline_max;
     uint32_t payload_max;
-    bool stuck;                /* the device took no more at the last flush */
     struct ibv_send_wr *sends; /* by slot, each linked to the next */
     struct ibv_sge *send_pieces;
     uint8_t *send_kinds;       /* of enum lli_roce_out */
@@ -168,6 +169,8 @@ struct lli_roce {
     struct lli_peers peers;    /* a handle is LLI_ROCE_PEER | its place */
     struct lli_roce_peer *peer_routes; /* by place */
 
+    int epoll;                 /* of what the caller sleeps on: the channel, and what the control thread tells */
+    int told;                  /* an eventfd: the device is gone, or the send queue works again */
     struct ibv_comp_channel *channel;
     bool receive_armed;
     bool send_armed;
@@ -277,6 +280,9 @@ void lli_roce_peers_resolve(struct lli_roce *roce);
 int lli_roce_control_start(struct lli_roce *roce);
 void lli_roce_control_stop(struct lli_roce *roce);
 void lli_roce_control_wake(const struct lli_roce *roce);
+
+/* Makes an eventfd readable. */
+void lli_roce_signal(int fd);
 
 /* -------------------------------------------------------------------------------------------- roce_control.c */
 

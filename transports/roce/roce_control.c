@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -40,6 +41,18 @@ static int peers_open(struct lli_roce *roce, const struct llm_options *options)
     return lli_fail(roce->log, LLM_ENOMEM, "roce: no memory for the addresses of receivers_max=%u", options->receivers_max);
 }
 
+static int waiting_open(struct lli_roce *roce)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    roce->told = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    roce->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (roce->told < 0 || roce->epoll < 0 || epoll_ctl(roce->epoll, EPOLL_CTL_ADD, roce->told, &event) < 0 ||
+        epoll_ctl(roce->epoll, EPOLL_CTL_ADD, roce->channel->fd, &event) < 0)
+        return lli_roce_fail(roce, "an event descriptor");
+    return 0;
+}
+
 static int instance_set_up(struct lli_roce *roce, const struct lli_transport_config *config)
 {
     const struct llm_options *options = config->options;
@@ -59,7 +72,8 @@ static int instance_set_up(struct lli_roce *roce, const struct lli_transport_con
     if ((status = ids_open(roce)) != 0 || (status = lli_roce_device_check(roce, options, &limits)) != 0 ||
         (status = peers_open(roce, options)) != 0 || (status = lli_roce_queues_open(roce, options, &limits)) != 0)
         return status;
-    return lli_roce_control_start(roce);
+    status = waiting_open(roce);
+    return status != 0 ? status : lli_roce_control_start(roce);
 }
 
 int lli_roce_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps)
@@ -68,7 +82,7 @@ int lli_roce_open(void *instance, const struct lli_transport_config *config, str
     int status;
 
     roce->log = config->log;
-    roce->control.wake = -1;
+    roce->control.wake = roce->told = roce->epoll = -1;
     pthread_mutex_init(&roce->control.mutex, NULL);
     pthread_mutex_init(&roce->control.calls, NULL);
     pthread_cond_init(&roce->control.changed, NULL);
@@ -88,6 +102,12 @@ int lli_roce_open(void *instance, const struct lli_transport_config *config, str
     return 0;
 }
 
+static void descriptor_close(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
 void lli_roce_close(void *instance)
 {
     struct lli_roce *roce = instance;
@@ -102,8 +122,9 @@ void lli_roce_close(void *instance)
         rdma_destroy_id(roce->receive_id);
     if (roce->events != NULL)
         rdma_destroy_event_channel(roce->events);
-    if (roce->control.wake >= 0)
-        close(roce->control.wake);
+    descriptor_close(roce->control.wake);
+    descriptor_close(roce->told);
+    descriptor_close(roce->epoll);
     pthread_mutex_destroy(&roce->control.mutex);
     pthread_mutex_destroy(&roce->control.calls);
     pthread_cond_destroy(&roce->control.changed);
@@ -127,9 +148,13 @@ int lli_roce_arm(void *instance)
     struct lli_roce *roce = instance;
     struct ibv_cq *fired;
     void *context;
+    uint64_t count;
 
-    if (lli_roce_is_gone(roce))
-        return roce->channel->fd;
+    (void)!read(roce->told, &count, sizeof count); /* whatever it was, the caller looks now */
+    if (lli_roce_is_gone(roce)) {
+        epoll_ctl(roce->epoll, EPOLL_CTL_DEL, roce->channel->fd, NULL); /* it may be readable for ever */
+        return roce->epoll;
+    }
     while (ibv_get_cq_event(roce->channel, &fired, &context) == 0) {
         ibv_ack_cq_events(fired, 1);
         if (fired == roce->receive_cq)
@@ -141,5 +166,5 @@ int lli_roce_arm(void *instance)
         roce->receive_armed = ibv_req_notify_cq(roce->receive_cq, 0) == 0;
     if (!roce->send_armed && roce->done != roce->posted)
         roce->send_armed = ibv_req_notify_cq(roce->send_cq, 0) == 0;
-    return roce->channel->fd;
+    return roce->epoll;
 }

@@ -34,12 +34,17 @@ static void all_remove(const struct lli_roce *roce)
     pthread_mutex_unlock(&all.mutex);
 }
 
-void lli_roce_control_wake(const struct lli_roce *roce)
+void lli_roce_signal(int fd)
 {
     const uint64_t one = 1;
-    const ssize_t written = write(roce->control.wake, &one, sizeof one);
+    const ssize_t written = write(fd, &one, sizeof one);
 
-    (void)written; /* it can only be full, and then the thread will wake */
+    (void)written; /* it can only be full, and then it is readable */
+}
+
+void lli_roce_control_wake(const struct lli_roce *roce)
+{
+    lli_roce_signal(roce->control.wake);
 }
 
 /* The instance cannot go on. Those who wait for a join wait no longer. */
@@ -52,6 +57,7 @@ static void control_lose(struct lli_roce *roce, const char *why)
     pthread_mutex_lock(&roce->control.mutex);
     pthread_cond_broadcast(&roce->control.changed);
     pthread_mutex_unlock(&roce->control.mutex);
+    lli_roce_signal(roce->told);
     lli_roce_control_wake(roce);
 }
 
@@ -187,6 +193,7 @@ static void send_fault_repair(struct lli_roce *roce)
         return;
     }
     atomic_store_explicit(&roce->send_fault, LLI_ROCE_FINE, memory_order_release);
+    lli_roce_signal(roce->told);
 }
 
 static bool control_is_stopped(struct lli_roce *roce)

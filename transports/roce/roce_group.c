@@ -15,7 +15,7 @@
 #include "clock.h"
 
 #define JOIN_SECONDS 5
-#define REJOIN_NS ((lli_ns)1000000000)
+#define REJOIN_NS LLI_ROCE_SECOND
 
 /* ---------------------------------------------------------------------------------------------- memberships */
 
@@ -168,13 +168,16 @@ void lli_roce_leave_all(struct lli_roce *roce)
     pthread_mutex_unlock(&roce->control.calls);
 }
 
-/* When a membership that is lost is to be joined again; LLI_NEVER if it is not lost. */
+/* When a membership that is lost is to be joined again, of which no word may have come either; LLI_NEVER if it is not lost. */
 static lli_ns member_retry_at(struct lli_roce *roce, const struct lli_roce_member *member)
 {
-    lli_ns at;
+    lli_ns at = LLI_NEVER;
 
     pthread_mutex_lock(&roce->control.mutex);
-    at = member->state == LLI_ROCE_LOST ? member->retry_at : LLI_NEVER;
+    if (member->state == LLI_ROCE_LOST)
+        at = member->retry_at;
+    else if (member->state == LLI_ROCE_JOINING && member->retry_at > 0)
+        at = member->retry_at + JOIN_SECONDS * LLI_ROCE_SECOND;
     pthread_mutex_unlock(&roce->control.mutex);
     return at;
 }
@@ -203,7 +206,7 @@ lli_ns lli_roce_rejoin(struct lli_roce *roce, lli_ns now)
             continue;
         if (now >= retry_at && pthread_mutex_trylock(&roce->control.calls) == 0) {
             /* Only this thread makes a membership lost, and nobody ends one without the lock. */
-            if (member_state(roce, member) == LLI_ROCE_LOST)
+            if (member_retry_at(roce, member) <= now)
                 member_ask_again(roce, member, to_send, now);
             retry_at = now + REJOIN_NS;
             pthread_mutex_unlock(&roce->control.calls);
@@ -251,8 +254,9 @@ static int join_send(struct lli_roce *roce, const union lli_ip_address *address,
         if ((status = sender_route(roce, sender, group)) != 0) {
             member_leave(roce, member);
             sender->member = NULL;
+        } else {
+            *handle = i;
         }
-        *handle = i;
         return status;
     }
     return lli_fail(roce->log, LLM_ELIMIT, "roce: more than %d joins to send on interface %s; use a second context",

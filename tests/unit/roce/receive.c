@@ -456,6 +456,21 @@ static void the_descriptor_tells_of_packets_and_of_room_once(void **state)
     assert_false(readable(fd));
 }
 
+/* Whoever sleeps has to come to learn of it: only the caller's thread can let the device go. */
+static void the_descriptor_tells_that_the_device_is_gone_once(void **state)
+{
+    int fd;
+
+    (void)state;
+    rig_up();
+    fd = roce_transport->arm(rig.roce);
+    assert_false(readable(fd));
+    fake_id_event(RDMA_CM_EVENT_DEVICE_REMOVAL);
+    AWAIT(readable(fd));
+    assert_int_equal(roce_transport->arm(rig.roce), fd);
+    assert_false(readable(fd));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +490,7 @@ int main(void)
         TEST(a_queue_run_dry_by_packets_of_others_is_counted_too),
         TEST(no_buffer_is_lost_or_given_twice),
         TEST(the_descriptor_tells_of_packets_and_of_room_once),
+        TEST(the_descriptor_tells_that_the_device_is_gone_once),
     };
 
     alarm(100);

@@ -46,10 +46,14 @@ const char *rig_log(void)
     return copy;
 }
 
+/* The control thread may be about to say it. */
 void rig_expect_log(const char *part)
 {
-    if (strstr(rig_log(), part) == NULL)
-        fail_msg("not in the log: \"%s\", which is: %s", part, rig_log());
+    for (int milliseconds = 0; strstr(rig_log(), part) == NULL; milliseconds++) {
+        if (milliseconds == 5000)
+            fail_msg("not in the log: \"%s\", which is: %s", part, rig_log());
+        usleep(1000);
+    }
 }
 
 /* --------------------------------------------------------------------------------------------- open and close */
@@ -78,6 +82,7 @@ int rig_setup(void **state)
     assert_non_null(roce_transport);
     llm_options_init(&rig.options);
     rig.options.rcvbuf_bytes = 1; /* as few buffers as there may be */
+    rig.options.flow_window_packets = 1;
     rig.memory = aligned_alloc(64, ARENA_BYTES);
     assert_non_null(rig.memory);
     for (size_t i = 0; i < ARENA_BYTES; i++)
