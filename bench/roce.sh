@@ -54,14 +54,16 @@ roce_first() {
 
 # ib_send_lat prints: bytes, iterations, least, most, typical, average, deviation, 99 %, 99.9 %; of half a round trip in us.
 roce_reference() {
-    local options=(-c UD -n 1000 -s "$1" -F) tenths figures
+    local options=(-c UD -n 1000 -s "$1" -F) tenths figures server
     command -v ib_send_lat >/dev/null || { echo "reference none: ib_send_lat is not installed (perftest)" && return 0; }
     ib_send_lat "${options[@]}" -d "$ROCE_DEVICE_B" >/dev/null 2>&1 &
+    server=$!
     for ((tenths = 0; tenths < 50; tenths++)); do
         ! ss -tln | grep -q :18515 || break
         sleep 0.1
     done
     figures=$(timeout 30 ib_send_lat "${options[@]}" -d "$ROCE_DEVICE_A" "$ROCE_ADDRESS_B" 2>&1 |
         awk -v size="$1" '$1 == size && NF >= 8 { printf "median %s us, mean %s, 99 %% %s", $5, $6, $8 }') || true
+    kill "$server" 2>/dev/null || true # it has ended if it was asked
     echo "reference ib_send_lat -c UD, $1 B unicast, 1000 rounds, half a round trip: ${figures:-none, it failed}"
 }
