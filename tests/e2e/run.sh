@@ -556,14 +556,14 @@ packets_lost_doubled_and_reordered_on_the_cable() {
         "$(number receiver packets_reordered)"
 }
 
-# paces FLOW QUORUM_PERCENT [OPTIONS]: two receivers, and one with these options that is slow: it rests 2 ms for every hundred
+# paces FLOW QUORUM_PERCENT REST_US [OPTIONS]: two receivers, and one with these options that is slow: it rests for every hundred
 # messages, many times as long as the others take for them. All messages can be repaired to the end.
 paces() {
     local first second slow sender options="flow=$1&flow_quorum_percent=$2&flow_window_packets=512"
     rm -f "$work/sent"
     receive "$HOST_B" first "$(channel "$IF_B" 28)" --wait 1 && first=$last || return
     receive "$HOST_B" second "$(channel "$IF_B" 28)" --wait 1 && second=$last || return
-    receive "$HOST_B" slow "$(channel "$IF_B" 28 "${3:-}")" --wait 1 --pause-us 2000 --sent "$work/sent" && slow=$last || return
+    receive "$HOST_B" slow "$(channel "$IF_B" 28 "${4:-}")" --wait 1 --pause-us "$3" --sent "$work/sent" && slow=$last || return
     send "$HOST_A" sender "$(channel "$IF_A" 28 "$options&$keep")" --messages 60000 --rate $unpaced --receivers 3 \
         --sent "$work/sent" --after-ms 0
     sender=$last
@@ -576,7 +576,7 @@ paces() {
 slow_receiver_decides_for_all_if_asked() {
     local flow
     for flow in window paced; do
-        paces "$flow" 100 && complete slow 60000 && is slow meanwhile ">" 45000 || { why="$flow: $why" && return 1; }
+        paces "$flow" 100 2000 && complete slow 60000 && is slow meanwhile ">" 45000 || { why="$flow: $why" && return 1; }
         note "$flow: it had $(number slow meanwhile) of 60000 messages when all were sent"
     done
 }
@@ -585,7 +585,7 @@ slow_receiver_decides_for_all_if_asked() {
 slow_receiver_does_not_decide_for_the_others() {
     local flow
     for flow in window paced; do
-        paces "$flow" 50 "rcvbuf_bytes=64K&nak_giveup_ns=5000000" && is slow meanwhile "<" 20000 ||
+        paces "$flow" 50 20000 "rcvbuf_bytes=64K&nak_giveup_ns=5000000" && is slow meanwhile "<" 15000 ||
             { why="$flow: $why" && return 1; }
         note "$flow: it had $(number slow meanwhile) of 60000 messages when all were sent, and lost $(number slow lost)" \
             "in $(number slow gaps) gaps"
