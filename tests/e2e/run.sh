@@ -422,7 +422,7 @@ benchmark_topics() {
 }
 
 benchmark_batching() {
-    benchmark batching --rate 100,100000,0 --duration 0.3
+    benchmark batching --rate 100,100000,0 --duration 0.3 --options "$window"
 }
 
 benchmark() {
