@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a message costs in instructions: sends and receives streams of messages over loop:// for callgrind to count. cost.py
- * runs it, tells the library's instructions from those of the transport, and prints the table.
+ * What a message costs in instructions: sends and receives streams of messages for callgrind to count. cost.py runs it, tells
+ * whose instructions they are, and prints the table.
  *
  * Instructions repeat exactly only if nothing depends on when or where it runs: the clock and the entropy that the library
  * uses are this program's own.
@@ -14,29 +14,27 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <llm/llm.h>
 
+#include "cost.h"
+
 enum {
-    COST_MESSAGES = 8000,   /* in each pass; all packets of a pass fit into the transport's inbox */
+    COST_MESSAGES = 8000,   /* in each pass */
     COST_BATCH = 8,         /* messages that leave with one llm_poll() */
     COST_SIZE_MAX = 1000,
     COST_SPINS = 3000,      /* more than a flush of nothing takes, should the transport's idleness be told by another clock */
     COST_DISTURBED = 75,    /* exit status: something else ran on this core at the wrong moment, try again */
     COST_CLOCK_STEP_NS = 20,
     COST_PAUSE_NS = 10000,
+    COST_AT_ONCE = 4,       /* polls until the two ends know of each other, if nobody has to look for a way */
+    COST_ACQUAINTED = 300,  /* seconds that pass until then at most */
+    COST_SECOND_NS = 1000000000,
 };
 
-/*
- * The packet is that of an Ethernet without the headers of IP and UDP. Heartbeats and reports stay away: they follow the
- * time, not messages. The history is small, so that it is full, as it is in any stream that lasts, before anything is counted.
- */
-#define COST_CHANNEL                                                                                                       \
-    "loop://cost:1?mtu=1472&history_bytes=1M&history_packets=1024&linger_ns=0&status_ns=60000000000&"                      \
-    "heartbeat_ns_min=10000000000&heartbeat_ns_busy=10000000000&heartbeat_ns_max=10000000000&silence_ns=60000000000&"      \
-    "session_timeout_ns=600000000000"
-
 struct cost {
+    const struct cost_network *network;
     struct llm_context *near;
     struct llm_context *far;
     struct llm_transmitter *transmitter;
@@ -61,6 +59,7 @@ struct cost_kind {
     uint32_t turn;       /* messages sent before the receiver has its turn */
     bool idle;           /* the transport is idle when they are sent */
     bool receive;        /* what the receiver does then is of interest too */
+    bool compared;       /* between networks */
     cost_step *transmit;
 };
 
@@ -119,32 +118,64 @@ static void cost_event(void *arg, const struct llm_event *event)
     cost->wrong += event->kind == LLM_EVENT_GAP;
 }
 
+static void cost_turn(const struct cost *cost, enum cost_end end)
+{
+    if (cost->network->turn != NULL)
+        cost->network->turn(end);
+}
+
+static void cost_opened(const struct cost *cost, enum cost_end end)
+{
+    if (cost->network->opened != NULL)
+        cost->network->opened(end);
+}
+
+/* The first heartbeat makes the session known, and the report that answers it the receiver. */
+static void cost_acquaint(const struct cost *cost)
+{
+    for (int i = 0; i < COST_AT_ONCE + COST_ACQUAINTED && llm_transmitter_receivers(cost->transmitter) != 1; i++) {
+        cost_turn(cost, COST_NEAR);
+        cost_check("llm_poll", llm_poll(cost->near));
+        cost_turn(cost, COST_FAR);
+        cost_check("llm_poll", llm_poll(cost->far));
+        /* A report for which some other thread has to find the way first is sent again after a time. */
+        if (i >= COST_AT_ONCE) {
+            usleep(1000);
+            cost_now += COST_SECOND_NS;
+        }
+    }
+    if (!cost->live || llm_transmitter_receivers(cost->transmitter) != 1)
+        cost_fail("the two ends do not hear each other", LLM_ESTATE);
+}
+
 static void cost_open(struct cost *cost)
 {
     struct llm_handlers handlers;
+    char channel[512];
 
     llm_handlers_init(&handlers);
     handlers.arg = cost;
     handlers.message = cost_message;
     handlers.event = cost_event;
     memset(cost->message, 'x', sizeof cost->message);
+    snprintf(channel, sizeof channel, cost->network->channel, 20000 + (unsigned)getpid() % 20000);
+    if (cost->network->open != NULL)
+        cost->network->open();
     cost_check("context", llm_context_open(NULL, &cost->near));
     cost_check("context", llm_context_open(NULL, &cost->far));
-    cost_check("receiver", llm_receiver_open(cost->far, COST_CHANNEL, NULL, &handlers, &cost->receiver));
-    cost_check("transmitter", llm_transmitter_open(cost->near, COST_CHANNEL, NULL, &cost->transmitter));
+    cost_check(channel, llm_receiver_open(cost->far, channel, NULL, &handlers, &cost->receiver));
+    cost_opened(cost, COST_FAR);
+    cost_check(channel, llm_transmitter_open(cost->near, channel, NULL, &cost->transmitter));
+    cost_opened(cost, COST_NEAR);
     cost_check("topic", llm_topic_open(cost->transmitter, "cost", 0, &cost->topic));
-    /* The first heartbeat makes the session known, and the report that answers it the receiver. */
-    for (int i = 0; i < 4; i++) {
-        (void)llm_poll(cost->near);
-        (void)llm_poll(cost->far);
-    }
-    if (!cost->live || llm_transmitter_receivers(cost->transmitter) != 1)
-        cost_fail("the two ends do not hear each other", LLM_ESTATE);
+    cost_acquaint(cost);
 }
 
 static void cost_close(struct cost *cost)
 {
+    cost_turn(cost, COST_NEAR);
     cost_check("context", llm_context_close(&cost->near));
+    cost_turn(cost, COST_FAR);
     cost_check("context", llm_context_close(&cost->far));
 }
 
@@ -267,12 +298,14 @@ static void cost_pause(struct cost *cost)
 static void cost_turns(struct cost *cost, const struct cost_kind *kind, bool count_transmit, bool count_receive)
 {
     cost->size = kind->size;
-    cost->turn = kind->turn;
+    cost->turn = kind->turn < cost->network->turn_max ? kind->turn : cost->network->turn_max;
     cost->readings = 0;
-    for (uint32_t done = 0; done < COST_MESSAGES; done += kind->turn) {
+    for (uint32_t done = 0; done < COST_MESSAGES; done += cost->turn) {
+        cost_turn(cost, COST_NEAR);
         if (kind->idle)
             cost_pause(cost);
         cost_run(kind->transmit, cost, count_transmit);
+        cost_turn(cost, COST_FAR);
         cost_run(step_receive, cost, count_receive);
     }
 }
@@ -330,12 +363,12 @@ static void cost_measure_idle(struct cost *cost, const char *what, cost_step *st
 }
 
 static const struct cost_kind cost_kinds[] = {
-    {"stream", 45, COST_MESSAGES, false, true, step_stream},
-    {"stream", 100, COST_MESSAGES, false, true, step_stream},
-    {"stream", 1000, COST_MESSAGES, false, true, step_stream},
-    {"claim", 45, COST_MESSAGES, false, false, step_claim},
-    {"batch", 45, COST_BATCH, false, true, step_batch},
-    {"lone", 45, 1, true, true, step_lone},
+    {"stream", 45, COST_MESSAGES, false, true, true, step_stream},
+    {"stream", 100, COST_MESSAGES, false, true, false, step_stream},
+    {"stream", 1000, COST_MESSAGES, false, true, false, step_stream},
+    {"claim", 45, COST_MESSAGES, false, false, false, step_claim},
+    {"batch", 45, COST_BATCH, false, true, false, step_batch},
+    {"lone", 45, 1, true, true, true, step_lone},
 };
 
 /* Bounds hold for one version of one compiler. */
@@ -350,20 +383,34 @@ static void cost_print_compiler(void)
 #endif
 }
 
+/* The network of a name, the first one without; NULL if there is none of it. */
+static const struct cost_network *cost_network(const char *name)
+{
+    const struct cost_network *network = cost_networks;
+
+    while (name != NULL && network->name != NULL && strcmp(network->name, name) != 0)
+        network++;
+    return network->name != NULL ? network : NULL;
+}
+
 int main(int argc, char **argv)
 {
     static struct cost cost;
 
-    if (argc > 1) {
-        fprintf(stderr, "usage: %s\n\nSends messages for callgrind to count; run it with bench/run cost.\n", argv[0]);
-        return strcmp(argv[1], "--help") == 0 ? 0 : 2;
+    cost.network = cost_network(argc > 1 ? argv[1] : NULL);
+    if (cost.network == NULL || argc > 2) {
+        fprintf(stderr, "usage: %s [NETWORK]\n\nSends messages for callgrind to count; run it with bench/run cost.\n", argv[0]);
+        return argc > 1 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
     }
     cost_print_compiler();
     cost_open(&cost);
     for (size_t i = 0; i < sizeof cost_kinds / sizeof cost_kinds[0]; i++)
-        cost_measure(&cost, &cost_kinds[i]);
-    cost_measure_idle(&cost, "transmit", step_poll_near);
-    cost_measure_idle(&cost, "receive", step_poll_far);
+        if (cost.network->everything || cost_kinds[i].compared)
+            cost_measure(&cost, &cost_kinds[i]);
+    if (cost.network->everything) {
+        cost_measure_idle(&cost, "transmit", step_poll_near);
+        cost_measure_idle(&cost, "receive", step_poll_far);
+    }
     cost_close(&cost);
     return 0;
 }

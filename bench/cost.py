@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the instructions that a message costs, with valgrind's callgrind.
 
-    bench/cost.py PROGRAM [--profile] [--record | --check]
+    bench/cost.py PROGRAM [--device PROGRAM] [--profile] [--record | --check]
 
-PROGRAM is the program that bench/cost.c became. Prints a table: instructions of the library for each message and packet (in the
+PROGRAM is the program that bench/cost.c became; that of --device has an RDMA device that is none, and the library's instructions over it,
+the transport's among them, are compared with those over kernel UDP. Prints a table: instructions of the library for each message and packet (in the
 phases called idle, for each llm_poll()), and beside it what it makes others do: libc, the transport, readings of the clock. The
 instructions of libc are those of this CPU's memcpy, and have no bound.
 
   --profile  the functions that have the most instructions to themselves, for each phase
   --record   writes the figures to bench/cost.bounds, as the bounds for this compiler
-  --check    compares them with the bounds: fails if one is exceeded by more than 1 %. Exit status 77, skipped: valgrind is not
+  --check    compares them with the bounds: fails if one is exceeded by more than 1 %, or if a message over RDMA costs more than 1.2
+             times what it does over UDP. Exit status 77, skipped: valgrind is not
              installed, or there are no bounds for this compiler.
 """
 import argparse
@@ -32,6 +34,7 @@ ABOVE = 1.01  # of the bound: fails
 BELOW = 0.95  # of the bound: worth recording again
 SKIPPED = 77
 DISTURBED = 75  # the program says so when the machine was too busy for one of its phases
+RATIO_MAX = 1.2  # of a message over RDMA to the same over UDP
 TRIES = 5
 PROFILE_LINES = 20
 
@@ -78,13 +81,13 @@ class Phase:
                     self.alone[(library, name)] += int(line.split()[1])
 
 
-def count(program, directory):
+def count(program, network, directory):
     """Runs the program under callgrind; returns its compiler and the phases in their order."""
     out = directory / "callgrind"
     # With asterisks, as compilers make copies of functions and add to their names.
     command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=cost_count*",
                "--zero-before=cost_begin*", "--dump-before=cost_end*", "--compress-strings=no", "--compress-pos=no",
-               f"--callgrind-out-file={out}", program]
+               f"--callgrind-out-file={out}", program, network]
     # Symbols are bound before anything is counted.
     done = subprocess.run(command, env=dict(os.environ, LD_BIND_NOW="1"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, check=False)
@@ -103,10 +106,10 @@ def count(program, directory):
     return compiler, phases
 
 
-def count_undisturbed(program):
+def count_undisturbed(program, network):
     for _ in range(TRIES):
         with tempfile.TemporaryDirectory() as directory:
-            counted = count(program, pathlib.Path(directory))
+            counted = count(program, network, pathlib.Path(directory))
         if counted is not None:
             return counted
     return fail(f"the machine was too busy, {TRIES} times one after the other")
@@ -160,6 +163,32 @@ class Share:
         return self.per_message(self.alone), self.per_message(self.phase.readings)
 
 
+class Crossing:
+    """A phase over a real transport: its instructions are the library's too."""
+
+    def __init__(self, network, phase):
+        self.name = f"{network}-{phase.name}"
+        self.phase = phase
+        self.instructions = sum(number for function, number in phase.alone.items() if is_library(function)) / phase.messages
+
+    def figures(self):
+        return self.instructions, self.phase.readings / self.phase.messages
+
+
+def compare(program, device):
+    """Counts both; returns pairs of the same phase over UDP and over RDMA."""
+    udp = [Crossing("udp", phase) for phase in count_undisturbed(program, "udp")[1]]
+    roce = [Crossing("roce", phase) for phase in count_undisturbed(device, "roce")[1]]
+    return list(zip(udp, roce))
+
+
+def print_comparison(pairs):
+    print("\nlibrary and transport, instructions for each message, packets of 1024 bytes")
+    print(f"{'phase':20} {'udp':>9} {'roce':>9} {'ratio':>6}")
+    for udp, roce in pairs:
+        print(f"{udp.phase.name:20} {udp.instructions:9.2f} {roce.instructions:9.2f} {roce.instructions / udp.instructions:6.2f}")
+
+
 def print_table(shares):
     print(f"{'':20} {'messages':>8} | {'library, instructions':^19} | {'beside it, for each message':^28}")
     print(f"{'phase':20} {'a packet':>8} | {'a message':>9} {'a packet':>9} | {'libc':>7} {'transport':>9} {'clock read':>10}")
@@ -195,28 +224,28 @@ def read_bounds():
     return [line.split() for line in BOUNDS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
 
 
-def record(compiler, shares):
-    lines = [line for line in read_bounds() if line[0] != compiler]
-    lines += [[compiler, share.phase.name] + [f"{figure:.2f}" for figure in share.figures()] for share in shares]
+def record(compiler, bounded):
+    new = [[compiler, name] + [f"{figure:.2f}" for figure in figures] for name, figures in bounded]
+    names = {line[1] for line in new}
+    lines = [line for line in read_bounds() if line[0] != compiler or line[1] not in names] + new
     lines.sort(key=lambda line: line[0])
-    rows = [f"{line[0]:9} {line[1]:22} {line[2]:>9} {line[3]:>6}\n" for line in lines]
+    rows = [f"{line[0]:9} {line[1]:26} {line[2]:>9} {line[3]:>6}\n" for line in lines]
     BOUNDS.write_text(BOUNDS_HEAD + "".join(rows), encoding="utf-8")
     print(f"recorded for {compiler} in {BOUNDS}")
 
 
-def check(compiler, shares):
+def check(compiler, bounded, pairs):
     bounds = {line[1]: [float(figure) for figure in line[2:]] for line in read_bounds() if line[0] == compiler}
     if not bounds:
         print(f"no bounds are recorded for {compiler}, so nothing is compared; bench/run cost --record records them")
         return SKIPPED
     bad = below = 0
-    for share in shares:
-        name = share.phase.name
+    for name, figures in bounded:
         if name not in bounds:
             print(f"{name}: no bound is recorded")
             bad += 1
             continue
-        for what, figure, bound in zip(("instructions", "clock readings"), share.figures(), bounds[name]):
+        for what, figure, bound in zip(("instructions", "clock readings"), figures, bounds[name]):
             # Half of the last digit recorded.
             if figure > bound * ABOVE + 0.005:
                 print(f"{name}: {figure:.2f} {what} for each message exceed the bound of {bound:.2f} by more than 1 %")
@@ -224,6 +253,10 @@ def check(compiler, shares):
             elif figure < bound * BELOW - 0.005:
                 print(f"{name}: {figure:.2f} {what} for each message are well below the bound of {bound:.2f}")
                 below += 1
+    for udp, roce in pairs:
+        if roce.instructions > udp.instructions * RATIO_MAX:
+            print(f"{roce.name}: {roce.instructions:.2f} instructions are more than {RATIO_MAX} times those over UDP")
+            bad += 1
     if bad > 0:
         print("If that is worth it, say why in docs/performance.md and record the bounds again: bench/run cost --record")
     elif below > 0:
@@ -234,6 +267,7 @@ def check(compiler, shares):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
+    parser.add_argument("--device")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--check", action="store_true")
@@ -242,16 +276,20 @@ def main():
         fail("valgrind is not installed: someone with root has to run: apt-get install valgrind", SKIPPED)
     if platform.machine() != "x86_64" and options.check:
         fail(f"bounds are for x86-64 alone, this is {platform.machine()}", SKIPPED)
-    compiler, phases = count_undisturbed(options.program)
+    compiler, phases = count_undisturbed(options.program, "loop")
     shares = [Share(phase, options.program) for phase in phases]
+    pairs = compare(options.program, options.device) if options.device else []
+    bounded = [(share.phase.name, share.figures()) for share in shares] + [(roce.name, roce.figures()) for _, roce in pairs]
     print(f"{compiler}, {platform.machine()}\n")
     print_table(shares)
+    if pairs:
+        print_comparison(pairs)
     if options.profile:
         for share in shares:
             print_profile(share)
     if options.record:
-        record(compiler, shares)
-    return check(compiler, shares) if options.check else 0
+        record(compiler, bounded)
+    return check(compiler, bounded, pairs) if options.check else 0
 
 
 if __name__ == "__main__":

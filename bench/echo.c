@@ -199,14 +199,14 @@ static void echo_raw(struct echo *echo)
             return;
         if (stamped.due_at == 0 && !echo->reflect_all)
             continue;
-        if (raw_send(echo->raw_send, datagram, size) != 0)
+        if (raw_send(echo->raw_send, datagram, size) < 0)
             return;
     }
 }
 
 static int echo_open_raw(struct echo *echo)
 {
-    if (echo->options->raw_send.address_size == 0)
+    if (echo->options->raw_send.scheme == NULL)
         return 0;
     echo->raw_send = raw_open(&echo->options->raw_send, true);
     echo->raw_receive = echo->raw_send ? raw_open(&echo->options->raw_receive, false) : NULL;

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -110,6 +111,15 @@ uint64_t machine_waited_ns(void)
     if (file)
         fclose(file);
     return waited;
+}
+
+uint64_t machine_kernel_ns(void)
+{
+    struct rusage usage;
+
+    if (getrusage(RUSAGE_SELF, &usage) != 0)
+        return 0;
+    return (uint64_t)usage.ru_stime.tv_sec * 1000000000u + (uint64_t)usage.ru_stime.tv_usec * 1000u;
 }
 
 static uint32_t machine_wait_turn(struct machine_line *line, uint32_t turn)

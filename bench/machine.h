@@ -32,6 +32,9 @@ double machine_resident_mib(void);
  * 0 where the kernel does not say. */
 uint64_t machine_waited_ns(void);
 
+/* How much of its time this process has spent in the kernel, in nanoseconds. */
+uint64_t machine_kernel_ns(void);
+
 /*
  * The probe: a cache line that two pinned threads of execution pass to and fro. The peer is a child process that sleeps
  * between probes, so that it takes nothing from what is measured.

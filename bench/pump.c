@@ -33,6 +33,7 @@ struct pump_stream {
     uint64_t sent;
     bool measured;   /* warming up is over */
     uint64_t measured_at;
+    uint64_t kernel_ns; /* in the kernel until then */
     uint64_t warmup; /* the first so many of sent */
     uint64_t waited_ns;        /* of this process when it began */
     struct pump_counters before; /* counters when the measured messages began */
@@ -114,6 +115,7 @@ static void pump_mark(struct pump *pump, struct pump_stream *stream, uint64_t no
     peer_tell(&pump->peer, PEER_MARK);
     stream->measured = true;
     stream->measured_at = now;
+    stream->kernel_ns = machine_kernel_ns();
     stream->warmup = stream->sent;
     stream->before = pump_read_counters(pump);
 }
@@ -156,6 +158,8 @@ static void pump_fill(struct pump *pump, const struct pump_stream *stream, struc
     result->waited_ns = machine_waited_ns() - stream->waited_ns + far[SINK_WAITED_NS];
     result->transmitter_mib = machine_resident_mib();
     result->receiver_mib = (double)far[SINK_RESIDENT_KIB] / 1024;
+    result->transmitter_kernel = (double)(machine_kernel_ns() - stream->kernel_ns) / (double)(llm_clock() - stream->measured_at);
+    result->receiver_kernel = far[SINK_NS] ? (double)far[SINK_KERNEL_NS] / (double)far[SINK_NS] : 0;
 }
 
 static int pump_try(struct pump *pump, uint64_t size, double rate, struct pump_result *result)
@@ -255,7 +259,7 @@ static int pump_open_memory(struct pump *pump)
 
 static int pump_open_raw(struct pump *pump)
 {
-    if (pump->options->raw.address_size == 0)
+    if (pump->options->raw.scheme == NULL)
         return 0;
     pump->raw = raw_open(&pump->options->raw, true);
     if (pump->raw)

@@ -30,6 +30,8 @@ struct pump_result {
     double messages_per_s;    /* received */
     double wire_share;        /* payload as a share of what the packets take on Ethernet */
     double packet_bytes_mean; /* payload of a packet */
+    double transmitter_kernel; /* share of the time that it spent in the kernel */
+    double receiver_kernel;
     double transmitter_mib;   /* resident */
     double receiver_mib;
     double raw_gbit_per_s[RAW_WAYS]; /* NAN if not measured */

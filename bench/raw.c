@@ -15,6 +15,7 @@
 #include <llm/llm.h>
 
 #include "raw_roce.h"
+#include "raw_xdp.h"
 
 #define RAW_MTU_DEFAULT 1500
 #define RAW_MTU_MAX 9000 /* as the library's default */
@@ -25,8 +26,13 @@
 
 static const struct raw_scheme *const raw_schemes[] = {
     &raw_udp,
+    &raw_shm,
+    &raw_bypass,
 #ifdef LLI_WITH_ROCE
     &raw_roce,
+#endif
+#ifdef LLI_WITH_XDP
+    &raw_xdp,
 #endif
 };
 
@@ -162,19 +168,28 @@ static unsigned raw_interface_mtu(unsigned interface)
     return mtu < RAW_MTU_MAX ? mtu : RAW_MTU_MAX;
 }
 
-int raw_group_of_channel(const char *channel, uint16_t offset, struct raw_group *group, const char **reason)
+/* A name of its own beside the library's. */
+static void raw_name(struct raw_group *group, const char *where, uint16_t offset)
 {
-    const char *where = NULL;
+    struct llm_options defaults;
+    size_t length = strcspn(where, "?");
+
+    group->mtu = group->mtu ? group->mtu : RAW_MTU_MAX;
+    llm_options_init(&defaults);
+    raw_read_option(strchr(where, '?'), "shm_directory", group->directory, sizeof group->directory);
+    if (group->directory[0] == '\0')
+        snprintf(group->directory, sizeof group->directory, "%s", defaults.shm_directory);
+    snprintf(group->name, sizeof group->name, "%.*s-%u", length < 64 ? (int)length : 64, where, offset);
+}
+
+/* An address and a port on an interface. 0, or -1 with the reason. */
+static int raw_place(struct raw_group *group, const char *where, uint16_t offset, const char **reason)
+{
     char place[128];
     char interface[64];
-    char mtu[16];
     char *host;
     char *port;
 
-    memset(group, 0, sizeof *group);
-    group->scheme = raw_find_scheme(channel, &where);
-    if (!group->scheme)
-        return 1;
     raw_read_option(strchr(where, '?'), "interface", interface, sizeof interface);
     snprintf(place, sizeof place, "%.*s", (int)strcspn(where, "?"), where);
     *reason = "its interface is not there";
@@ -182,16 +197,36 @@ int raw_group_of_channel(const char *channel, uint16_t offset, struct raw_group 
     if (group->interface == 0)
         return -1;
     *reason = "it needs a numeric group and a port that leaves room for those of the raw measurement";
-    if (raw_split(place, &host, &port) != 0)
+    if (raw_split(place, &host, &port) != 0 ||
+        raw_parse_address(host, port, group->scheme->keep_apart ? 0 : offset, group) != 0)
         return -1;
-    raw_read_option(strchr(where, '?'), "mtu", mtu, sizeof mtu);
-    group->mtu = *mtu && *mtu != '0' ? (unsigned)strtoul(mtu, NULL, 10) : raw_interface_mtu(group->interface);
-    group->history_bytes = raw_history_bytes(strchr(where, '?'));
-    if (raw_parse_address(host, port, group->scheme->keep_apart ? 0 : offset, group) != 0)
-        return -1;
+    if (group->mtu == 0)
+        group->mtu = raw_interface_mtu(group->interface);
     if (group->scheme->keep_apart)
         group->scheme->keep_apart(group, offset);
     return 0;
+}
+
+int raw_group_of_channel(const char *channel, uint16_t offset, struct raw_group *group, const char **reason)
+{
+    const char *where = NULL;
+    char mtu[16];
+
+    memset(group, 0, sizeof *group);
+    group->scheme = raw_find_scheme(channel, &where);
+    if (!group->scheme)
+        return 1;
+    raw_read_option(strchr(where, '?'), "mtu", mtu, sizeof mtu);
+    group->mtu = (unsigned)strtoul(mtu, NULL, 10);
+    group->history_bytes = raw_history_bytes(strchr(where, '?'));
+    if (group->scheme->named) {
+        raw_name(group, where, offset);
+        return 0;
+    }
+    if (raw_place(group, where, offset, reason) == 0)
+        return 0;
+    group->scheme = NULL;
+    return -1;
 }
 
 size_t raw_header_bytes(const char *channel)
@@ -199,6 +234,8 @@ size_t raw_header_bytes(const char *channel)
     const char *where = NULL;
     const struct raw_scheme *scheme = raw_find_scheme(channel, &where);
 
+    if (scheme && scheme->named)
+        return 0;
     return (strstr(channel, "://[") ? RAW_IPV6_BYTES : RAW_IPV4_BYTES) + (scheme ? scheme : &raw_udp)->header_bytes;
 }
 
@@ -234,7 +271,7 @@ static int raw_blast_say_over(struct raw_end *end)
 {
     for (int i = 0; i < RAW_OVER_COUNT; i++) {
         usleep(1000);
-        if (raw_send(end, "", 1) != 0)
+        if (raw_send(end, "", 1) < 0)
             return -1;
     }
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Multicast without the library: what alone carries its packets (the kernel's UDP, or verbs) on the same path, as the measure
- * beside every figure.
+ * Messaging without the library: what alone carries its packets (the kernel's UDP, verbs, a ring in shared memory) on the same
+ * path, as the measure beside every figure.
  */
 #ifndef BENCH_RAW_H
 #define BENCH_RAW_H
@@ -12,10 +12,12 @@
 #include <sys/socket.h>
 
 struct raw_group {
-    const struct raw_scheme *scheme;
+    const struct raw_scheme *scheme; /* NULL: there is none */
     struct sockaddr_storage address;
-    socklen_t address_size; /* 0: there is none */
+    socklen_t address_size;
     unsigned interface;     /* its index */
+    char name[80];          /* of groups that are named, which have none of these three, */
+    char directory[80];     /* and where they are */
     unsigned mtu;           /* largest IP packet, as the channel or the interface says */
     size_t history_bytes;   /* what a transmitter of the channel keeps for repair */
 };
@@ -60,6 +62,7 @@ struct raw_blast_result {
 /* One way to carry datagrams. The functions do what those below say that call them. */
 struct raw_scheme {
     const char *prefix;  /* of channels */
+    bool named;          /* groups are names in memory: no address, no interface, no headers */
     size_t header_bytes; /* between that of IP and the payload */
     unsigned ways;       /* a bit for each of enum raw_way */
     void (*keep_apart)(struct raw_group *group, uint16_t offset); /* from the library's; NULL: by the port */
@@ -80,12 +83,14 @@ struct raw_scheme {
 };
 
 extern const struct raw_scheme raw_udp;
+extern const struct raw_scheme raw_shm;
+extern const struct raw_scheme raw_bypass; /* the same sockets, over a stack in the kernel's place */
 
 /* Opens an end that sends to the group, or one that receives from it. NULL with errno set. */
 struct raw_end *raw_open(const struct raw_group *group, bool to_send);
 void raw_close(struct raw_end *end); /* NULL: nothing is done */
 
-/* Sends a datagram; one that there is no room for now is dropped. 0, or -1 with errno set. */
+/* Sends a datagram. 0; 1 if there is no room for it now, and it is dropped; or -1 with errno set. */
 static inline int raw_send(struct raw_end *end, const void *data, size_t size)
 {
     return end->scheme->send(end, data, size);

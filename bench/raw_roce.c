@@ -296,7 +296,7 @@ static int raw_roce_send(struct raw_end *end, const void *data, size_t size)
         return -1;
     }
     if (!raw_roce_reap(roce, 1))
-        return 0;
+        return 1;
     raw_roce_fill(roce, &send, &piece, roce->posted);
     piece.addr = (uintptr_t)data;
     piece.length = (uint32_t)size;

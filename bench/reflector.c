@@ -61,6 +61,8 @@ struct reflector {
     const char *role;
     const char *send;
     const char *receive;
+    const char *raw_send;
+    const char *raw_receive;
     struct option_list sizes;
     struct option_list rates;
     const char *reflect;
@@ -85,6 +87,8 @@ static struct reflector reflector = {
     .role = "",
     .send = "",
     .receive = "",
+    .raw_send = "",
+    .raw_receive = "",
     .sizes = {.values = {45}, .count = 1},
     .rates = {.values = {10000}, .count = 1},
     .reflect = "stamped",
@@ -130,6 +134,11 @@ static const struct option_spec reflector_specs[] = {
      .help = "what is between the ends, for the report; source"},
     {.name = "emulated", .kind = OPTION_TEXT, .value = &reflector.emulated, .argument = "TEXT",
      .help = "what is not real, for the report; source"},
+    {.name = "raw-send", .kind = OPTION_TEXT, .value = &reflector.raw_send, .argument = "CHANNEL",
+     .help = "bare datagrams go as this channel says, by another scheme or interface; the other end's --raw-receive"},
+    {.name = "raw-receive", .kind = OPTION_TEXT, .value = &reflector.raw_receive, .argument = "CHANNEL",
+     .help = "... and come so; the other end's --raw-send. An xdp:// channel has its interface for itself: bare ones need "
+             "another"},
     {.name = "no-raw", .kind = OPTION_FLAG, .value = &reflector.no_raw, .help = "no bare measurement beside it; both ends"},
     {.name = "keep", .kind = OPTION_FLAG, .value = &reflector.keep,
      .help = "serve one source after the other until killed; reflector"},
@@ -165,8 +174,10 @@ static void reflector_check_options(void)
         options_refuse(&reflector_program, "--send and --receive %s: must be two different groups", reflector.send);
 }
 
-static void reflector_find_raw(const char *channel, struct raw_group *group)
+/* What stands bare beside a channel: it itself, or another if one was given. */
+static void reflector_find_raw(const char *own, const char *other, struct raw_group *group)
 {
+    const char *channel = *other ? other : own;
     const char *reason = "";
 
     if (reflector.no_raw)
@@ -486,12 +497,12 @@ int main(int argc, char **argv)
     if (strcmp(reflector.role, "reflector") == 0) {
         echo.channels = channels;
         echo.keep = reflector.keep;
-        reflector_find_raw(reflector.send, &echo.raw_send);
-        reflector_find_raw(reflector.receive, &echo.raw_receive);
+        reflector_find_raw(reflector.send, reflector.raw_send, &echo.raw_send);
+        reflector_find_raw(reflector.receive, reflector.raw_receive, &echo.raw_receive);
         return echo_run(&echo);
     }
-    reflector_find_raw(reflector.send, &source.raw_send);
-    reflector_find_raw(reflector.receive, &source.raw_receive);
+    reflector_find_raw(reflector.send, reflector.raw_send, &source.raw_send);
+    reflector_find_raw(reflector.receive, reflector.raw_receive, &source.raw_receive);
     source.reflect_all = strcmp(reflector.reflect, "all") == 0;
     source.samples_per_s = reflector.samples_per_s;
     source.duration_ns = reflector.duration_ns;

@@ -26,7 +26,8 @@ struct sink {
     uint64_t disordered;
     uint64_t damaged;
     uint64_t waited_ns;   /* for the core, when the measurement began */
-    uint64_t measured_at; /* when the mark came */
+    uint64_t measured_at; /* when the mark came, */
+    uint64_t kernel_ns;   /* and time in the kernel until then */
     struct raw_end *raw; /* NULL: raw measurements are not served */
     struct raw_blast_result blast;
 };
@@ -57,6 +58,7 @@ static void sink_data(struct sink *sink, const struct llm_message *message)
 static void sink_mark(struct sink *sink)
 {
     sink->warmup = sink->received;
+    sink->kernel_ns = machine_kernel_ns();
     sink->measured_at = llm_clock();
 }
 
@@ -84,12 +86,13 @@ static void sink_end(struct sink *sink, const struct peer_control *request)
         [SINK_NS] = llm_clock() - sink->measured_at,
         [SINK_RESIDENT_KIB] = (uint64_t)(machine_resident_mib() * 1024),
         [SINK_WAITED_NS] = machine_waited_ns() - sink->waited_ns,
+        [SINK_KERNEL_NS] = machine_kernel_ns() - sink->kernel_ns,
     };
 
     if (sink->damaged > 0)
         fprintf(stderr, "receiver: %llu messages were not what was sent\n", (unsigned long long)sink->damaged);
     sink->state = SINK_IDLE;
-    peer_reply(&sink->peer, request, values, 6, "");
+    peer_reply(&sink->peer, request, values, SINK_VALUES, "");
 }
 
 static void sink_bye(struct sink *sink, const struct peer_control *request)
@@ -193,7 +196,7 @@ static void sink_serve(struct sink *sink)
 
 static int sink_open_raw(struct sink *sink)
 {
-    if (sink->options->raw.address_size == 0)
+    if (sink->options->raw.scheme == NULL)
         return 0;
     sink->raw = raw_open(&sink->options->raw, false);
     if (sink->raw)

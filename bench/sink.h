@@ -15,7 +15,7 @@ struct sink_options {
 };
 
 /* The request PEER_START has the size of the messages. These are the values of the answer to PEER_END. */
-enum sink_value { SINK_RECEIVED, SINK_LOST, SINK_DISORDERED, SINK_NS, SINK_RESIDENT_KIB, SINK_WAITED_NS };
+enum sink_value { SINK_RECEIVED, SINK_LOST, SINK_DISORDERED, SINK_NS, SINK_RESIDENT_KIB, SINK_WAITED_NS, SINK_KERNEL_NS, SINK_VALUES };
 
 /* The values of the answer to PEER_RESULT. The request PEER_RAW has whether the blast is segmented. */
 enum sink_raw_value { SINK_RAW_BYTES, SINK_RAW_NS };

@@ -257,7 +257,7 @@ static void source_raw_stream(struct source *source, const struct source_schedul
 
             to_stamp = to_stamp == 0 ? schedule->stamp_every - 1 : to_stamp - 1;
             memcpy(source->message, &stamped, sizeof stamped);
-            if (raw_send(source->raw_send, source->message, schedule->size) != 0)
+            if (raw_send(source->raw_send, source->message, schedule->size) < 0)
                 return;
             due_at = source_due(schedule, ++i);
         }
@@ -272,7 +272,7 @@ static void source_raw_end(struct source *source)
     struct peer_stamped end = {.header = {.kind = PEER_RAW_END}};
 
     for (int i = 0; i < SOURCE_RAW_ENDS; i++) {
-        if (raw_send(source->raw_send, &end, sizeof end) != 0)
+        if (raw_send(source->raw_send, &end, sizeof end) < 0)
             return; /* the reflector goes on by itself when it hears nothing more */
     }
 }
@@ -344,7 +344,7 @@ int source_measure(struct source *source, uint64_t size, uint64_t rate, struct s
 
 static int source_open_raw(struct source *source)
 {
-    if (source->options->raw_send.address_size == 0)
+    if (source->options->raw_send.scheme == NULL)
         return 0;
     source->raw_send = raw_open(&source->options->raw_send, true);
     source->raw_receive = source->raw_send ? raw_open(&source->options->raw_receive, false) : NULL;

@@ -84,7 +84,7 @@ int sweep_pin(const struct option_program *program)
 
 struct raw_group sweep_raw(const struct option_program *program, const char *channel)
 {
-    struct raw_group group = {.address_size = 0};
+    struct raw_group group = {.scheme = NULL};
     const char *reason = "";
 
     if (!sweep.no_raw && raw_group_of_channel(channel, SWEEP_RAW_PORT_OFFSET, &group, &reason) < 0)

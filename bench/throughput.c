@@ -39,6 +39,8 @@ enum row_field {
     ROW_RATIO = ROW_RAW + RAW_WAYS,
     ROW_TRANSMITTER_MIB = ROW_RATIO + RAW_WAYS,
     ROW_RECEIVER_MIB,
+    ROW_TRANSMITTER_KERNEL,
+    ROW_RECEIVER_KERNEL,
     ROW_CORES_NS,
     ROW_FIELDS
 };
@@ -67,6 +69,7 @@ struct throughput {
     const char *network;
     const char *emulated;
     bool keep;
+    const char *raw_channel;
     bool no_raw;
     struct raw_group raw;
     struct machine_probe probe;
@@ -85,6 +88,7 @@ static struct throughput throughput = {
     .average = "median",
     .cpu = MACHINE_NO_CPU,
     .peer_cpu = MACHINE_NO_CPU,
+    .raw_channel = "",
     .network = "",
     .emulated = "",
 };
@@ -120,6 +124,9 @@ static const struct option_spec throughput_specs[] = {
      .help = "what is between the ends, for the report; transmitter"},
     {.name = "emulated", .kind = OPTION_TEXT, .value = &throughput.emulated, .argument = "TEXT",
      .help = "what is not real, for the report; transmitter"},
+    {.name = "raw-channel", .kind = OPTION_TEXT, .value = &throughput.raw_channel, .argument = "CHANNEL",
+     .help = "bare datagrams go as this channel says, by another scheme or interface; both ends. An xdp:// channel has its "
+             "interface for itself: bare ones need another"},
     {.name = "no-raw", .kind = OPTION_FLAG, .value = &throughput.no_raw,
      .help = "no bare measurement beside it; both ends"},
     {.name = "keep", .kind = OPTION_FLAG, .value = &throughput.keep,
@@ -149,6 +156,7 @@ static const struct option_program throughput_program = {
 
 static void throughput_check_options(void)
 {
+    const char *bare = *throughput.raw_channel ? throughput.raw_channel : throughput.channel;
     const char *reason = "";
 
     if (*throughput.role == '\0')
@@ -159,9 +167,9 @@ static void throughput_check_options(void)
     if (strcmp(throughput.channel, throughput.reverse) == 0)
         options_refuse(&throughput_program, "--channel and --reverse %s: must be two different groups", throughput.channel);
     if (!throughput.no_raw &&
-        raw_group_of_channel(throughput.channel, THROUGHPUT_RAW_PORT_OFFSET, &throughput.raw, &reason) < 0)
+        raw_group_of_channel(bare, THROUGHPUT_RAW_PORT_OFFSET, &throughput.raw, &reason) < 0)
         options_refuse(&throughput_program, "%s cannot be measured bare: %s. Mend that, or give --no-raw on both ends",
-                       throughput.channel, reason);
+                       bare, reason);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- rows */
@@ -185,6 +193,8 @@ static void throughput_fill_run(double *run, uint64_t size, const struct pump_re
     }
     run[ROW_TRANSMITTER_MIB] = result->transmitter_mib;
     run[ROW_RECEIVER_MIB] = result->receiver_mib;
+    run[ROW_TRANSMITTER_KERNEL] = result->transmitter_kernel;
+    run[ROW_RECEIVER_KERNEL] = result->receiver_kernel;
 }
 
 static int throughput_measure_all(struct pump *pump)
@@ -333,6 +343,10 @@ static void throughput_json_row(struct report_json *json, const struct row *row)
     report_json_number(json, "transmitter", result[ROW_TRANSMITTER_MIB], 1);
     report_json_number(json, "receiver", result[ROW_RECEIVER_MIB], 1);
     report_json_end(json, '}');
+    report_json_begin(json, "kernel_share", '{');
+    report_json_number(json, "transmitter", result[ROW_TRANSMITTER_KERNEL], 4);
+    report_json_number(json, "receiver", result[ROW_RECEIVER_KERNEL], 4);
+    report_json_end(json, '}');
     report_json_number(json, "core_wait_ms", result[ROW_WAITED_MS], 3);
     report_json_number(json, "core_to_core_ns", result[ROW_CORES_NS] > 0 ? result[ROW_CORES_NS] : NAN, 1);
     report_json_end(json, '}');
@@ -386,7 +400,9 @@ static void throughput_make_small(struct llm_options *options)
     options->topics_max = 16;
     options->receivers_max = 16;
     options->message_bytes_max = 4096;
-    options->rcvbuf_bytes = 1048576;
+    /* Channels that share an interface by AF_XDP share its sockets, and so agree in their buffers. */
+    if (strncmp(throughput.channel, "xdp://", strlen("xdp://")) != 0)
+        options->rcvbuf_bytes = 1048576;
 }
 
 static int throughput_transmitter(const struct llm_options *small)

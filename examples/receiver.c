@@ -86,6 +86,21 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_TOPIC_NEW:
         printf(", %s", event->topic);
         break;
+    case LLM_EVENT_JOIN_REFUSED:
+        printf(", %s: from message %" PRIu64 ", there is %" PRIu64, llm_reason_name(event->reason), event->first, event->last);
+        break;
+    case LLM_EVENT_LIVE:
+        printf(", from message %" PRIu64, event->first);
+        break;
+    case LLM_EVENT_WARNED:
+    case LLM_EVENT_UNICAST_ONLY:
+    case LLM_EVENT_SUSPENDED:
+    case LLM_EVENT_EXPELLED:
+    case LLM_EVENT_READMITTED:
+        printf(", %" PRIu64 " %s", event->verdict->value, llm_threshold_name(event->verdict->threshold));
+        break;
+    case LLM_EVENT_ACKNOWLEDGED:
+    case LLM_EVENT_UNACKNOWLEDGED:
     case LLM_EVENT_HEARTBEAT_LOST:
     case LLM_EVENT_RESUMED:
         break;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "options.h"
+#include "transport.h"
 
 enum { CHANNEL_TEXT_MAX = 1024 };
 
@@ -54,13 +55,27 @@ static int channel_parse_place(struct lli_channel *channel, const char *whole, c
         host_end = colon == NULL ? end : colon;
     }
     if (!channel_copy(channel->host, sizeof channel->host, host, host_end))
-        return lli_fail(log, LLM_EINVAL, "channel \"%s\": the group is missing or longer than %d characters", whole,
+        return lli_fail(log, LLM_EINVAL, "channel \"%s\": a group is missing or longer than %d characters", whole,
                         LLI_CHANNEL_HOST_MAX - 1);
+    if (host_end == end && lli_transport_is_named(channel->scheme))
+        return LLM_OK;
     if (colon == NULL || colon >= end || *colon != ':' || !channel_port(colon + 1, end, &channel->port))
-        return lli_fail(log, LLM_EINVAL, "channel \"%s\": a port of 1 to 65535 must follow the group, as in %s://%s:5001%s",
+        return lli_fail(log, LLM_EINVAL, "channel \"%s\": a port of 1 to 65535 must follow each group, as in %s://%s:5001%s",
                         whole, channel->scheme, *text == '[' ? "[ff15::1]" : "239.192.1.1",
                         strchr(host, ':') != NULL && *text != '[' ? " (an IPv6 address stands in brackets)" : "");
     return LLM_OK;
+}
+
+int lli_channel_destination(struct lli_channel *channel, const char **text, const struct lli_log *log)
+{
+    const char *begin = *text;
+    const char *end = begin + strcspn(begin, ",");
+    int error;
+
+    channel->port = 0;
+    error = channel_parse_place(channel, channel->options.destinations, begin, end, log);
+    *text = *end == ',' ? end + 1 : NULL;
+    return error;
 }
 
 static int channel_parse_options(struct lli_channel *channel, const char *whole, const char *text, const struct lli_log *log)

@@ -21,4 +21,10 @@ struct lli_channel {
 int lli_channel_parse(struct lli_channel *channel, const char *text, const struct llm_options *user,
                       const struct lli_log *log);
 
+/*
+ * Takes the first of the places of a channel's option destinations at *text and puts it in the place of the channel's own;
+ * *text becomes that of the next one, NULL behind the last. LLM_EINVAL.
+ */
+int lli_channel_destination(struct lli_channel *channel, const char **text, const struct lli_log *log);
+
 #endif

@@ -7,12 +7,22 @@
 
 #include <llm/llm.h>
 
-uint64_t lli_clock_ns(void)
+static uint64_t clock_read(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t lli_clock_ns(void)
+{
+    return clock_read(CLOCK_MONOTONIC);
+}
+
+uint64_t lli_clock_real_ns(void)
+{
+    return clock_read(CLOCK_REALTIME);
 }
 
 uint64_t llm_clock(void)

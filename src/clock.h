@@ -8,6 +8,9 @@
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t lli_clock_ns(void);
 
+/* CLOCK_REALTIME in nanoseconds, for points in time that other processes and people read. */
+uint64_t lli_clock_real_ns(void);
+
 /* 64 random bits from the operating system. */
 uint64_t lli_entropy(void);
 

@@ -15,6 +15,8 @@
 /* What LLM_WAIT_BUSY_POLL means where the channel does not say. */
 enum { CONTEXT_BUSY_POLL_US = 50 };
 
+enum { CONTEXT_STATS_NS = 100000000, CONTEXT_STATS_MODE = 0640 };
+
 /* ------------------------------------------------------------------------------------- open and close */
 
 void llm_context_options_init(struct llm_context_options *options)
@@ -25,6 +27,8 @@ void llm_context_options_init(struct llm_context_options *options)
     options->wait = LLM_WAIT_SPIN;
     options->numa_node = -1;
     options->huge_pages = true;
+    options->stats_ns = CONTEXT_STATS_NS;
+    options->stats_mode = CONTEXT_STATS_MODE;
 }
 
 static int context_watch(struct llm_context *context, int fd)
@@ -34,6 +38,24 @@ static int context_watch(struct llm_context *context, int fd)
     if (epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 || errno == EEXIST)
         return LLM_OK;
     return lli_fail(&context->log, LLM_ESYSTEM, "epoll_ctl: %s", strerror(errno));
+}
+
+static void context_stats(struct llm_context *context, lli_ns now)
+{
+    lli_stats_file_write(&context->stats, context);
+    context->stats_at = now + context->stats.interval;
+    context->watch_at = context->stats_at;
+}
+
+/* Apart, so that a poll saves no registers for it. The latency monitor's last level wants to know of every poll. */
+static __attribute__((noinline)) void context_watch_all(struct llm_context *context, lli_ns now)
+{
+    if (context->latency != NULL && context->latency->level >= LLM_LATENCY_STAGES)
+        lli_latency_polled(context->latency, now);
+    if (now >= context->stats_at)
+        context_stats(context, now);
+    if (context->latency != NULL && context->latency->level >= LLM_LATENCY_STAGES)
+        context->watch_at = 0;
 }
 
 int llm_context_open(const struct llm_context_options *user, struct llm_context **result)
@@ -52,20 +74,31 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
             return error;
         log = (struct lli_log){options.log, options.log_arg, options.log_level};
     }
-    if (options.wait > LLM_WAIT_BUSY_POLL || options.log_level > LLM_LEVEL_DEBUG)
-        return lli_fail(&log, LLM_EINVAL, "context: wait is %d and log_level %d: use the enumerators of llm.h",
-                        (int)options.wait, (int)options.log_level);
+    if (options.wait > LLM_WAIT_BUSY_POLL || options.log_level > LLM_LEVEL_DEBUG || options.latency > LLM_LATENCY_STAGES)
+        return lli_fail(&log, LLM_EINVAL, "context: wait is %d, log_level %d and latency %d: use the enumerators of llm.h",
+                        (int)options.wait, (int)options.log_level, (int)options.latency);
     context = calloc(1, sizeof *context);
     if (context == NULL)
         return lli_fail(&log, LLM_ENOMEM, "no memory for a context");
     context->log = log;
     context->options = options;
+    context->options.stats_directory = context->options.stats_name = NULL;
+    context->stats_at = context->watch_at = LLI_NEVER;
+    context->stats.fd = -1;
     context->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     context->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (context->epoll_fd < 0 || context->wake_fd < 0)
         error = lli_fail(&log, LLM_ESYSTEM, "epoll or eventfd: %s", strerror(errno));
     else
         error = context_watch(context, context->wake_fd);
+    if (error == LLM_OK)
+        error = lli_latency_open(context, options.latency);
+    if (error == LLM_OK)
+        error = lli_stats_file_open(&context->stats, &options, &context->log);
+    if (error == LLM_OK && context->stats.memory.base != NULL)
+        context_stats(context, lli_clock_ns());
+    if (error == LLM_OK && options.latency == LLM_LATENCY_STAGES)
+        context->watch_at = 0;
     if (error != LLM_OK) {
         (void)llm_context_close(&context);
         return error;
@@ -95,6 +128,8 @@ int llm_context_close(struct llm_context **handle)
         else
             lli_receiver_destroy(endpoint->receivers);
     }
+    lli_stats_file_close(&context->stats);
+    free(context->latency);
     if (context->epoll_fd >= 0)
         close(context->epoll_fd);
     if (context->wake_fd >= 0)
@@ -123,9 +158,11 @@ int lli_context_poll(struct llm_context *context)
     context->polled_at = now;
     context->delivered = 0;
     for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
-        (void)lli_endpoint_poll(endpoint, now);
+        lli_endpoint_poll(endpoint, now);
     if (context->dirty)
         lli_endpoint_send_dirty(context, true);
+    if (now >= context->watch_at)
+        context_watch_all(context, now);
     return context->delivered;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "destinations.h"
 #include "objects.h"
 
 enum {
@@ -11,7 +12,7 @@ enum {
     ENDPOINT_BURSTS = 8,    /* before what is due is done */
     ENDPOINT_SCRATCH = 64,  /* control packets on their way at a time; a power of two */
     ENDPOINT_SCRATCH_SIZE = 1024,
-    ENDPOINT_POST = 64,     /* data packets posted at a time */
+    ENDPOINT_POST = LLI_ENDPOINT_POST,
 };
 
 /* A transport that is stuck wakes those who sleep when it can go on; should it not, they try again after this. */
@@ -30,6 +31,11 @@ static bool endpoint_is_shared(const struct lli_channel *a, const struct lli_cha
     return strcmp(x->interface, y->interface) == 0 && x->mtu == y->mtu && x->timestamps == y->timestamps &&
            x->busy_poll_us == y->busy_poll_us && x->rcvbuf_bytes == y->rcvbuf_bytes && x->sndbuf_bytes == y->sndbuf_bytes &&
            x->gso_packets == y->gso_packets && x->gro == y->gro &&
+           strcmp(x->shm_directory, y->shm_directory) == 0 && strcmp(x->shm_mode, y->shm_mode) == 0 &&
+           x->bypass_required == y->bypass_required && x->zero_copy == y->zero_copy && x->warm_ns == y->warm_ns &&
+           strcmp(x->stack_name, y->stack_name) == 0 && x->stack_spin == y->stack_spin &&
+           strcmp(x->xdp_mode, y->xdp_mode) == 0 && strcmp(x->xdp_zero_copy, y->xdp_zero_copy) == 0 &&
+           strcmp(x->xdp_queue, y->xdp_queue) == 0 &&
            x->impair_seed == y->impair_seed && x->impair_loss_ppm == y->impair_loss_ppm &&
            x->impair_burst_packets == y->impair_burst_packets && x->impair_duplicate_ppm == y->impair_duplicate_ppm &&
            x->impair_reorder_ppm == y->impair_reorder_ppm && x->impair_corrupt_ppm == y->impair_corrupt_ppm &&
@@ -54,13 +60,19 @@ static void endpoint_free(struct lli_endpoint *endpoint)
     free(endpoint->instance);
     free(endpoint->scratch);
     free(endpoint->scratch_posted);
+    free(endpoint->latency);
     free(endpoint);
 }
 
 static int endpoint_new(struct llm_context *context, const struct lli_channel *channel,
                         const struct lli_transport *transport, struct lli_endpoint **result)
 {
-    const struct lli_transport_config config = {channel->scheme, channel->host, &channel->options, &context->log};
+    const struct lli_transport_config config = {
+        .scheme = channel->scheme,
+        .host = channel->host,
+        .options = &channel->options,
+        .log = &context->log,
+    };
     struct lli_endpoint *endpoint = calloc(1, sizeof *endpoint);
     size_t size = lli_round_up(transport->size, 64);
     int error = LLM_ENOMEM;
@@ -76,6 +88,8 @@ static int endpoint_new(struct llm_context *context, const struct lli_channel *c
     endpoint->instance = aligned_alloc(64, size);
     endpoint->scratch = aligned_alloc(64, ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_SIZE);
     endpoint->scratch_posted = calloc(ENDPOINT_SCRATCH, sizeof *endpoint->scratch_posted);
+    if (lli_latency_endpoint(endpoint) != LLM_OK)
+        goto free_endpoint;
     if (endpoint->instance == NULL || endpoint->scratch == NULL || endpoint->scratch_posted == NULL) {
         error = lli_fail(&context->log, error, "no memory for an endpoint");
         goto free_endpoint;
@@ -91,6 +105,7 @@ static int endpoint_new(struct llm_context *context, const struct lli_channel *c
         error = endpoint_address(endpoint);
     if (error != LLM_OK)
         goto close_transport;
+    endpoint->more = endpoint->caps.flags & LLI_CAP_PARTIAL ? 1 : ENDPOINT_BURST;
     *result = endpoint;
     return LLM_OK;
 
@@ -110,8 +125,8 @@ static int endpoint_no_transport(const struct llm_context *context, const char *
     if (remedy != NULL)
         return lli_fail(&context->log, LLM_ESCHEME, "scheme \"%s\": this library was built without it and has %s; %s", scheme,
                         names, remedy);
-    return lli_fail(&context->log, LLM_ESCHEME, "scheme \"%s\" is not known; this library has %s, and impair+ before each",
-                    scheme, names);
+    return lli_fail(&context->log, LLM_ESCHEME, "scheme \"%s\" is not known; this library has %s, and impair+ or shm+ before "
+                    "each", scheme, names);
 }
 
 int lli_endpoint_open(struct llm_context *context, const struct lli_channel *channel, struct lli_endpoint **result)
@@ -169,8 +184,7 @@ void lli_endpoint_flush(struct lli_endpoint *endpoint)
     endpoint->reaping = endpoint->posted;
 }
 
-/* Posts packets, flushing when the transport is full; returns how many it took. */
-static int endpoint_post(struct lli_endpoint *endpoint, const struct lli_out *packets, int count)
+int lli_endpoint_post(struct lli_endpoint *endpoint, const struct lli_out *packets, int count)
 {
     int taken = endpoint->transport->post(endpoint->instance, packets, count);
 
@@ -188,7 +202,7 @@ static int endpoint_post(struct lli_endpoint *endpoint, const struct lli_out *pa
     return taken;
 }
 
-/* The handle of where a packet goes. */
+/* The handle of where a packet goes: of its address, or the group's. False if it cannot be resolved. */
 static bool endpoint_resolve(struct lli_endpoint *endpoint, const struct lli_packet *packet, lli_handle group, lli_handle *to)
 {
     struct lli_address address;
@@ -222,7 +236,7 @@ void lli_endpoint_post_control(struct lli_endpoint *endpoint, const struct lli_p
 
     if (!endpoint_resolve(endpoint, packet, group, &out.to))
         return;
-    if (endpoint_post(endpoint, &out, 1) == 0) {
+    if (lli_endpoint_post(endpoint, &out, 1) == 0) {
         endpoint->counters.packets_unsent++;
         return;
     }
@@ -237,41 +251,69 @@ static void endpoint_post_data(struct lli_endpoint *endpoint, struct llm_transmi
     int count, taken;
 
     do {
-        count = lli_tx_unsent(&transmitter->tx, now, packets, ENDPOINT_POST);
+        count = lli_tx_unsent(&transmitter->tx, now, packets, transmitter->posted_max);
+        if (count == 0) {
+            if (transmitter->destinations != NULL)
+                lli_destinations_post(endpoint, transmitter, now);
+            return;
+        }
         for (int i = 0; i < count; i++)
             out[i] = (struct lli_out){packets[i].data, packets[i].size, transmitter->group};
-        taken = count == 0 ? 0 : endpoint_post(endpoint, out, count);
+        taken = lli_endpoint_post(endpoint, out, count);
         lli_tx_sent(&transmitter->tx, taken, now);
     } while (taken == ENDPOINT_POST);
 }
 
-int lli_endpoint_send(struct llm_transmitter *transmitter, bool all)
+/* What follows a flush that few transmitters have to care about. */
+static void endpoint_watch(struct llm_transmitter *transmitter, lli_seq sent, uint64_t begin)
 {
-    struct lli_endpoint *endpoint = transmitter->endpoint;
-    uint64_t begin = lli_ticks();
+    struct lli_tx *tx = &transmitter->tx;
 
-    if (all)
-        lli_pack_flush(&transmitter->tx.pack);
-    endpoint_post_data(endpoint, transmitter, lli_clock_ns());
-    lli_endpoint_flush(endpoint);
-    lli_endpoint_due(endpoint, lli_tx_deadline(&transmitter->tx));
-    transmitter->dirty &= !all;
-    transmitter->flushed_at = lli_ticks();
-    transmitter->busy_for = transmitter->flushed_at - begin;
-    return endpoint->stuck || transmitter->tx.sent < transmitter->tx.history.next ? LLM_EAGAIN : LLM_OK;
+    if (!lli_tx_is_paced(tx) && tx->sent != sent)
+        lli_tx_sent_at(tx, lli_clock_ns());
+    if (transmitter->latency != NULL)
+        lli_latency_sent(transmitter, begin, transmitter->flushed_at);
 }
 
-void lli_endpoint_send_dirty(struct llm_context *context, bool all)
+int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t begin)
+{
+    struct lli_endpoint *endpoint = transmitter->endpoint;
+    struct lli_tx *tx = &transmitter->tx;
+    const bool watched = transmitter->watched;
+    const lli_seq sent = tx->sent;
+
+    if (all)
+        lli_pack_flush(&tx->pack);
+    /* Only a pace needs the time before: all others read the clock when the packets have left. */
+    endpoint_post_data(endpoint, transmitter, watched && lli_tx_is_paced(tx)
+                                                  ? lli_clock_ns() : endpoint->context->polled_at);
+    lli_endpoint_flush(endpoint);
+    transmitter->flushed_at = lli_ticks();
+    transmitter->busy_for = transmitter->flushed_at - begin;
+    if (watched)
+        endpoint_watch(transmitter, sent, begin);
+    else if (tx->sent != sent)
+        lli_tx_sent_at(tx, lli_clock_ns());
+    lli_endpoint_due(endpoint, lli_tx_deadline(tx));
+    transmitter->dirty &= !all;
+    return endpoint->stuck || tx->sent < tx->history.next ? LLM_EAGAIN : LLM_OK;
+}
+
+/* Kept out of the loop over received packets, whose registers it would take: 13 instructions a packet, measured. */
+__attribute__((noinline)) void lli_endpoint_send_dirty(struct llm_context *context, bool all)
 {
     bool dirty = false;
 
     for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next) {
         for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL;
              transmitter = transmitter->next) {
+            uint64_t ticks;
+
             if (!transmitter->dirty)
                 continue;
-            if (all || !lli_transmitter_is_busy(transmitter))
-                (void)lli_endpoint_send(transmitter, true);
+            ticks = lli_ticks();
+            if (all || !lli_transmitter_is_busy(transmitter, ticks))
+                (void)lli_endpoint_send(transmitter, true, ticks);
             dirty |= transmitter->dirty;
         }
     }
@@ -286,25 +328,65 @@ static void endpoint_post_repairs(struct lli_endpoint *endpoint, struct llm_tran
     while (!endpoint->stuck && lli_tx_repair(&transmitter->tx, now, &packet)) {
         out = (struct lli_out){.data = packet.data, .size = packet.size};
         /* A repair that nobody can be reached with is done with: the receiver asks again. */
-        if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) && endpoint_post(endpoint, &out, 1) == 0)
+        if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) && lli_endpoint_post(endpoint, &out, 1) == 0)
             return;
+        lli_destinations_post_others(endpoint, transmitter, &packet);
         lli_tx_repaired(&transmitter->tx, now);
     }
 }
 
-static void endpoint_service_transmitter(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+/* What joins late gets what is left, when all else was posted. */
+static void endpoint_post_replays(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
 {
     struct lli_packet packet;
+    struct lli_out out;
+
+    while (!endpoint->stuck && lli_tx_replay(&transmitter->tx, now, &packet)) {
+        out = (struct lli_out){.data = packet.data, .size = packet.size};
+        if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) && lli_endpoint_post(endpoint, &out, 1) == 0)
+            return;
+        lli_tx_replayed(&transmitter->tx);
+    }
+}
+
+/* Returns how many packets there were to post beside data and repairs: mostly heartbeats. */
+static uint32_t endpoint_service_transmitter(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+{
+    struct lli_packet packet;
+    uint32_t count = 0;
     uint8_t *buffer;
 
     lli_pack_flush(&transmitter->tx.pack);
     if (now < lli_tx_deadline(&transmitter->tx))
-        return;
+        return 0;
     endpoint_post_data(endpoint, transmitter, now);
     endpoint_post_repairs(endpoint, transmitter, now);
-    while ((buffer = lli_endpoint_scratch(endpoint)) != NULL &&
-           lli_tx_control(&transmitter->tx, now, buffer, ENDPOINT_SCRATCH_SIZE, &packet))
+    for (; (buffer = lli_endpoint_scratch(endpoint)) != NULL &&
+           lli_tx_control(&transmitter->tx, now, buffer, ENDPOINT_SCRATCH_SIZE, &packet); count++) {
+        lli_destinations_post_others(endpoint, transmitter, &packet);
+        /* The buffer is in use even if the transport has no room for the first. */
+        endpoint->scratch_posted[endpoint->scratch_next & (ENDPOINT_SCRATCH - 1)] = endpoint->posted;
         lli_endpoint_post_control(endpoint, &packet, transmitter->group);
+    }
+    endpoint_post_replays(endpoint, transmitter, now);
+    if (lli_tx_has_events(&transmitter->tx)) {
+        /* What was acknowledged need no longer stay: the transport is asked again what it still reads. */
+        endpoint->unsettled = true;
+        lli_transmitter_events(transmitter);
+    }
+    return count;
+}
+
+/* Sends so many heartbeats, and nothing else, and tells the transmitters how long one of them takes. */
+static void endpoint_flush_heartbeats(struct lli_endpoint *endpoint, uint32_t count)
+{
+    const lli_ns begin = lli_clock_ns();
+    lli_ns took;
+
+    lli_endpoint_flush(endpoint);
+    took = (lli_clock_ns() - begin) / count;
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+        lli_tx_heartbeat_took(&transmitter->tx, took);
 }
 
 /* --------------------------------------------------------------------------------------------- receive */
@@ -359,24 +441,35 @@ static int endpoint_receive(struct lli_endpoint *endpoint, lli_ns now)
     struct lli_in packets[ENDPOINT_BURST];
     int count = endpoint->transport->receive(endpoint->instance, packets, ENDPOINT_BURST);
 
+    if (count <= 0)
+        return count;
+    if (endpoint->latency != NULL)
+        lli_latency_fetched(endpoint, packets, count);
     for (int i = 0; i < count; i++) {
         endpoint_input(endpoint, &packets[i], now);
         if (endpoint->context->dirty)
             lli_endpoint_send_dirty(endpoint->context, false);
     }
-    if (count > 0)
-        endpoint->transport->release(endpoint->instance, packets, count);
+    endpoint->transport->release(endpoint->instance, packets, count);
     return count;
 }
 
 /* Sends what is packed before anything else: it has waited longest. */
 static void endpoint_send_packed(struct lli_endpoint *endpoint, lli_ns now)
 {
+    uint64_t begin = 0;
+
     for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next) {
         lli_pack_flush(&transmitter->tx.pack);
+        if (endpoint->latency != NULL && begin == 0 && transmitter->tx.sent != transmitter->tx.history.next)
+            begin = lli_ticks();
         endpoint_post_data(endpoint, transmitter, now);
     }
     lli_endpoint_flush(endpoint);
+    if (begin == 0)
+        return;
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+        lli_latency_sent(transmitter, begin, 0);
 }
 
 /* Does what is due, and finds out what is due next. */
@@ -384,13 +477,18 @@ static void endpoint_service(struct lli_endpoint *endpoint, lli_ns now)
 {
     struct llm_transmitter *transmitter;
     struct llm_receiver *receiver;
+    const uint64_t posted = endpoint->posted;
     lli_ns at = LLI_NEVER;
+    uint32_t heartbeats = 0;
 
     for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
-        endpoint_service_transmitter(endpoint, transmitter, now);
+        heartbeats += endpoint_service_transmitter(endpoint, transmitter, now);
     for (receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
         at = lli_min(at, lli_sessions_service(receiver, now));
-    lli_endpoint_flush(endpoint);
+    if (heartbeats > 0 && endpoint->posted - posted == heartbeats)
+        endpoint_flush_heartbeats(endpoint, heartbeats);
+    else
+        lli_endpoint_flush(endpoint);
     /* Handlers may have packed and sent in the meantime. */
     for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
         at = lli_min(at, lli_tx_deadline(&transmitter->tx));
@@ -399,28 +497,26 @@ static void endpoint_service(struct lli_endpoint *endpoint, lli_ns now)
         endpoint->deadline = lli_max(endpoint->deadline, now + ENDPOINT_STUCK);
 }
 
-int lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
+void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
 {
-    int delivered = endpoint->context->delivered;
-    int received = 0;
+    int bursts = 0;
     int count;
 
     if (now >= endpoint->deadline && endpoint->transmitters != NULL)
         endpoint_send_packed(endpoint, now);
-    for (int bursts = 0; bursts < ENDPOINT_BURSTS; bursts++) {
+    do
         count = endpoint_receive(endpoint, now);
-        received += count;
-        if (count < ENDPOINT_BURST)
-            break;
-    }
-    if (received > 0 || now >= endpoint->deadline || endpoint->stuck)
+    while (count >= endpoint->more && ++bursts < ENDPOINT_BURSTS);
+    if (count > 0 || bursts > 0 || now >= endpoint->deadline || endpoint->stuck)
         endpoint_service(endpoint, now);
-    return endpoint->context->delivered - delivered;
+    /* Whoever sleeps must not do so on what has come. */
+    if (bursts == ENDPOINT_BURSTS)
+        endpoint->deadline = 0;
 }
 
 lli_ns lli_endpoint_deadline(const struct llm_context *context)
 {
-    lli_ns at = LLI_NEVER;
+    lli_ns at = context->stats_at;
 
     for (const struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
         at = lli_min(at, endpoint->deadline);

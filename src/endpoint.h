@@ -15,6 +15,7 @@ struct llm_context;
 struct llm_transmitter;
 struct llm_receiver;
 struct lli_packet;
+struct lli_endpoint_latency;
 
 /* X(name, text) */
 #define LLI_ENDPOINT_COUNTERS(X)                                                                                           \
@@ -25,6 +26,8 @@ struct lli_packet;
     X(packets_foreign, "packets of sessions that nobody here has or follows")                                              \
     X(packets_unsent, "control packets dropped because the transport took none")                                           \
     X(packets_unreachable, "packets not sent because their address could not be resolved")
+
+enum { LLI_ENDPOINT_POST = 64 }; /* data packets posted at a time */
 
 struct lli_endpoint_counters {
 #define LLI_ENDPOINT_COUNTER_FIELD(name, text) uint64_t name;
@@ -48,6 +51,7 @@ struct lli_endpoint {
 
     uint64_t posted;  /* packets that the transport took */
     uint64_t reaping; /* of these, those that transmitters wait for: lli_tx_reaped() */
+    int more;         /* so many received at a time say that there may be more */
     bool unsettled;   /* not all of them are sent and done with */
     bool stuck;       /* the transport could not send all of them yet */
     lli_ns deadline;  /* nothing is due before */
@@ -56,6 +60,7 @@ struct lli_endpoint {
     uint64_t *scratch_posted; /* for each, `posted` behind it: in use until that is reaped */
     uint32_t scratch_next;
     struct lli_endpoint_counters counters;
+    struct lli_endpoint_latency *latency; /* NULL without a monitor */
     char object[64];  /* for statistics */
 };
 
@@ -65,20 +70,23 @@ int lli_endpoint_open(struct llm_context *context, const struct lli_channel *cha
 /* One user less; the last one closes it. */
 void lli_endpoint_close(struct lli_endpoint *endpoint);
 
-/* Receives, delivers and sends what is due; returns the number of messages and events delivered. */
-int lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now);
+/* Receives, delivers and sends what is due. */
+void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now);
 
-/* When something is due at any endpoint of a context. */
+/* When something is due at any endpoint of a context, or its counters are. */
 lli_ns lli_endpoint_deadline(const struct llm_context *context);
 
 /*
  * Sends what a transmitter has packed: all, or only the packets that are full. LLM_OK, or LLM_EAGAIN if the transport did not
- * take them.
+ * take them. begin: lli_ticks(), just read.
  */
-int lli_endpoint_send(struct llm_transmitter *transmitter, bool all);
+int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t begin);
 
 /* Does so for all that packed in a handler: whatever the transport does, or only where it is idle. */
 void lli_endpoint_send_dirty(struct llm_context *context, bool all);
+
+/* Posts packets, flushing when the transport is full; returns how many it took. */
+int lli_endpoint_post(struct lli_endpoint *endpoint, const struct lli_out *packets, int count);
 
 /* Sends one packet that somebody built in a buffer of lli_endpoint_scratch(). */
 void lli_endpoint_post_control(struct lli_endpoint *endpoint, const struct lli_packet *packet, lli_handle group);

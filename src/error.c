@@ -2,6 +2,9 @@
 /* Numbers to words: errors, events, reasons, the version. */
 #include <llm/llm.h>
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #define TEXT(x) TEXT_OF(x)
 #define TEXT_OF(x) #x
 
@@ -49,6 +52,24 @@ const char *llm_event_name(enum llm_event_kind kind)
         return "resumed";
     case LLM_EVENT_TOPIC_NEW:
         return "topic new";
+    case LLM_EVENT_JOIN_REFUSED:
+        return "join refused";
+    case LLM_EVENT_LIVE:
+        return "live";
+    case LLM_EVENT_WARNED:
+        return "warned";
+    case LLM_EVENT_UNICAST_ONLY:
+        return "repaired by unicast only";
+    case LLM_EVENT_SUSPENDED:
+        return "suspended";
+    case LLM_EVENT_EXPELLED:
+        return "expelled";
+    case LLM_EVENT_READMITTED:
+        return "readmitted";
+    case LLM_EVENT_ACKNOWLEDGED:
+        return "acknowledged";
+    case LLM_EVENT_UNACKNOWLEDGED:
+        return "not acknowledged";
     }
     return "unknown event";
 }
@@ -70,6 +91,134 @@ const char *llm_reason_name(enum llm_reason reason)
         return "message too long";
     case LLM_REASON_REPLACED:
         return "replaced by a newer session";
+    case LLM_REASON_HISTORY:
+        return "beyond the history";
+    case LLM_REASON_UNANSWERED:
+        return "not answered";
+    case LLM_REASON_AHEAD:
+        return "not sent yet";
+    case LLM_REASON_SUSPENDED:
+        return "suspended";
+    case LLM_REASON_EXPELLED:
+        return "expelled";
+    case LLM_REASON_RECEIVERS_FEW:
+        return "too few receivers";
+    case LLM_REASON_RECEIVER_ABSENT:
+        return "a receiver is not there";
+    case LLM_REASON_GIVEN_UP:
+        return "given up by receivers";
+    case LLM_REASON_AWAITED:
+        return "no answer yet";
     }
     return "unknown reason";
+}
+
+const char *llm_threshold_name(enum llm_threshold threshold)
+{
+    switch (threshold) {
+    case LLM_THRESHOLD_NONE:
+        return "none";
+    case LLM_THRESHOLD_NAKS:
+        return "NAKs a second";
+    case LLM_THRESHOLD_ASKED:
+        return "ppm of the packets asked for again";
+    case LLM_THRESHOLD_LAG_PACKETS:
+        return "packets behind";
+    case LLM_THRESHOLD_LAG_TIME:
+        return "ns behind";
+    case LLM_THRESHOLD_SILENCE:
+        return "ns not heard";
+    case LLM_THRESHOLD_GROUP:
+        return "receivers that suffer";
+    case LLM_THRESHOLD_OPERATOR:
+        return "the operator's order";
+    }
+    return "unknown threshold";
+}
+
+/* ------------------------------------------------------------------------------------------------------- events */
+
+static int event_gap_text(const struct llm_event *event, char *text, size_t size)
+{
+    const char *why = llm_reason_name(event->reason);
+
+    if (event->last + 1 == event->first)
+        return snprintf(text, size, "session %016" PRIx64 ": no message before %" PRIu64 " is lost, but %" PRIu64 " packets: %s",
+                        event->session, event->first, event->packets, why);
+    return snprintf(text, size, "session %016" PRIx64 ": %" PRIu64 " messages are lost, %" PRIu64 " to %" PRIu64 ", with %" PRIu64
+                    " packets: %s", event->session, event->last - event->first + 1, event->first, event->last,
+                    event->packets, why);
+}
+
+/* Of whom, and why: a receiver, or receivers where most of them suffer. */
+static int event_verdict_text(const struct llm_event *event, char *text, size_t size)
+{
+    const struct llm_verdict *v = event->verdict;
+    const char *what = llm_event_name(event->kind);
+    const char *dry = v->dry_run ? " (report only)" : "";
+
+    if (v->threshold == LLM_THRESHOLD_GROUP)
+        return snprintf(text, size, "session %016" PRIx64 ": receivers are %s%s: %" PRIu32 " of %" PRIu32 " suffer", event->session,
+                        what, dry, v->suffering, v->receivers);
+    if (v->threshold == LLM_THRESHOLD_OPERATOR)
+        return snprintf(text, size, "session %016" PRIx64 ": receiver %016" PRIx64 " is %s by %s", event->session, v->receiver, what,
+                        llm_threshold_name(v->threshold));
+    if (v->threshold == LLM_THRESHOLD_NONE)
+        return snprintf(text, size, "session %016" PRIx64 ": receiver %016" PRIx64 " is %s%s", event->session, v->receiver, what, dry);
+    return snprintf(text, size, "session %016" PRIx64 ": receiver %016" PRIx64 " is %s%s: %" PRIu64 " %s, limit %" PRIu64,
+                    event->session, v->receiver, what, dry, v->value, llm_threshold_name(v->threshold), v->limit);
+}
+
+static int event_assured_text(const struct llm_event *event, char *text, size_t size)
+{
+    const bool waits = event->kind == LLM_EVENT_UNACKNOWLEDGED;
+
+    return snprintf(text, size, "session %016" PRIx64 ": messages %" PRIu64 " to %" PRIu64 " of topic \"%s\" are %s%s%s%s%s", event->session,
+                    event->first, event->last, event->topic == NULL ? "" : event->topic, llm_event_name(event->kind),
+                    waits ? ": " : "", waits ? llm_reason_name(event->reason) : "", event->receiver == NULL ? "" : ": ",
+                    event->receiver == NULL ? "" : event->receiver);
+}
+
+size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
+{
+    int length = 0;
+
+    switch (event->kind) {
+    case LLM_EVENT_SESSION_NEW:
+        length = snprintf(text, size, "session %016" PRIx64 " is followed from message %" PRIu64, event->session, event->first);
+        break;
+    case LLM_EVENT_SESSION_END:
+        length = snprintf(text, size, "session %016" PRIx64 " has ended before message %" PRIu64 ": %s", event->session,
+                          event->first, llm_reason_name(event->reason));
+        break;
+    case LLM_EVENT_GAP:
+        length = event_gap_text(event, text, size);
+        break;
+    case LLM_EVENT_HEARTBEAT_LOST:
+        length = snprintf(text, size, "session %016" PRIx64 " is no longer heard", event->session);
+        break;
+    case LLM_EVENT_RESUMED:
+        length = snprintf(text, size, "session %016" PRIx64 " is heard again", event->session);
+        break;
+    case LLM_EVENT_TOPIC_NEW:
+        length = snprintf(text, size, "session %016" PRIx64 ": topic %" PRIu32 " is \"%s\"", event->session, event->topic_id,
+                          event->topic == NULL ? "" : event->topic);
+        break;
+    case LLM_EVENT_ACKNOWLEDGED:
+    case LLM_EVENT_UNACKNOWLEDGED:
+        length = event_assured_text(event, text, size);
+        break;
+    case LLM_EVENT_WARNED:
+    case LLM_EVENT_UNICAST_ONLY:
+    case LLM_EVENT_SUSPENDED:
+    case LLM_EVENT_EXPELLED:
+    case LLM_EVENT_READMITTED:
+        length = event_verdict_text(event, text, size);
+        break;
+    default:
+        length = snprintf(text, size, "session %016" PRIx64 ": %s %d, reason %d (%s)", event->session,
+                          llm_event_name(event->kind), (int)event->kind, (int)event->reason, llm_reason_name(event->reason));
+        break;
+    }
+    return length < 0 ? 0 : (size_t)length;
 }

@@ -34,8 +34,7 @@ static uint32_t flow_quorum(const struct lli_flow *flow, uint32_t count)
     return (uint32_t)(((uint64_t)count * flow->config.quorum_percent + 99) / 100);
 }
 
-/* The value that so many of the others, at least, reach (Hoare, "Algorithm 65: find", 1961). */
-static lli_seq flow_find(lli_seq *values, uint32_t count, uint32_t reached_by)
+uint64_t lli_flow_find(uint64_t *values, uint32_t count, uint32_t reached_by)
 {
     uint32_t low = 0, high = count - 1;
     const uint32_t place = count - reached_by;
@@ -78,10 +77,10 @@ void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members)
         const struct lli_member *member = &members->table[i];
 
         seen += member->id != 0;
-        if (member->id != 0 && member->next != 0)
+        if (lli_member_counts(member) && member->next != 0)
             flow->reached[known++] = member->next + lli_min(window, member->window);
     }
-    flow->limit = known == 0 ? UINT64_MAX : flow_find(flow->reached, known, flow_quorum(flow, known));
+    flow->limit = known == 0 ? UINT64_MAX : lli_flow_find(flow->reached, known, flow_quorum(flow, known));
 }
 
 void lli_flow_sent(struct lli_flow *flow, uint64_t bytes)
@@ -127,7 +126,7 @@ static void flow_slow_down(struct lli_flow *flow, lli_ns elapsed)
 void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt, lli_ns now)
 {
     const lli_ns elapsed = now - flow->judged_at;
-    uint32_t seen = 0, fine = 0;
+    uint32_t seen = 0, counted = 0, fine = 0;
 
     if (now < flow->judged_at + lli_max(FLOW_INTERVAL, 4 * rtt))
         return;
@@ -140,10 +139,11 @@ void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq 
         if (member->id == 0)
             continue;
         seen++;
-        fine += flow_keeps_up(flow, member, sent);
+        counted += lli_member_counts(member);
+        fine += lli_member_counts(member) && flow_keeps_up(flow, member, sent);
         member->asked = 0;
     }
-    if (fine < flow_quorum(flow, seen))
+    if (fine < flow_quorum(flow, counted))
         flow_slow_down(flow, elapsed);
     else if (flow->hungry)
         flow->pacer.bytes_per_s = lli_min(flow->pacer.bytes_per_s + (flow->doubling ? flow->pacer.bytes_per_s : flow->step),

@@ -18,7 +18,7 @@ enum lli_flow_mode { LLI_FLOW_OPEN = 0, LLI_FLOW_PACED, LLI_FLOW_WINDOW };
 struct lli_flow_config {
     enum lli_flow_mode mode;
     uint32_t window_packets;    /* how far receivers may lie behind */
-    uint32_t quorum_percent;    /* so many of them have to keep up */
+    uint32_t quorum_percent;    /* so many of those that are not suspended have to keep up */
     uint64_t bytes_per_s_max;   /* paced: never faster */
 };
 
@@ -56,6 +56,9 @@ void lli_flow_sent(struct lli_flow *flow, uint64_t bytes);
 
 /* When this packet may be sent, 0: now, LLI_NEVER: when a report comes. */
 lli_ns lli_flow_ready_at(const struct lli_flow *flow, lli_seq seq);
+
+/* The value that so many of them, at least, reach, 1 or more; sorts them as it likes (Hoare, "Algorithm 65: find", 1961). */
+uint64_t lli_flow_find(uint64_t *values, uint32_t count, uint32_t reached_by);
 
 /* Packets after which receivers are to report, 0: by time only. */
 uint32_t lli_flow_report_packets(const struct lli_flow *flow);

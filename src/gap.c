@@ -151,7 +151,8 @@ int lli_gap_due(struct lli_gap *gap, lli_ns now, const struct lli_gap_retry *ret
         return 0;
     spread = lli_random(random);
     gap->held_back = false;
-    for (lli_seq seq = gap_next_missing(gap, gap->next); seq < gap->end; seq = gap_next_missing(gap, seq + 1)) {
+    for (lli_seq seq = gap_next_missing(gap, lli_max(gap->next, retry->from)); seq < gap->end;
+         seq = gap_next_missing(gap, seq + 1)) {
         struct lli_gap_slot *slot = gap_slot(gap, seq);
 
         gap->held_back = left-- == 0;
@@ -175,6 +176,24 @@ int lli_gap_due(struct lli_gap *gap, lli_ns now, const struct lli_gap_retry *ret
         due_at = lli_min(due_at, slot->nak_at);
     }
     gap->due_at = due_at;
+    return count;
+}
+
+int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct lli_wire_range *ranges, int max,
+                 lli_seq *listed)
+{
+    int count = 0;
+
+    end = lli_min(end, gap->end);
+    for (lli_seq seq = gap_next_missing(gap, gap->next); seq < end && most > 0; seq = gap_next_missing(gap, seq + 1), most--) {
+        if (count > 0 && ranges[count - 1].first + ranges[count - 1].count == (uint32_t)seq)
+            ranges[count - 1].count++;
+        else if (count < max)
+            ranges[count++] = (struct lli_wire_range){.first = (uint32_t)seq, .count = 1};
+        else
+            break;
+        *listed = seq + 1;
+    }
     return count;
 }
 

@@ -34,6 +34,7 @@ struct lli_gap_retry {
     lli_ns retry_min;
     lli_ns retry_max;
     uint64_t most; /* only so many missing packets, the first in order, are asked for; 0: all */
+    lli_seq from;  /* none before this one is */
 };
 
 /* Places the window of packets (a power of two, at least 64) in the arena. */
@@ -87,6 +88,13 @@ void lli_gap_advance(struct lli_gap *gap);
  */
 int lli_gap_due(struct lli_gap *gap, lli_ns now, const struct lli_gap_retry *retry, uint64_t *random,
                 struct lli_wire_range *ranges, int max);
+
+/*
+ * The first missing packets before end, at most `most` of them, as at most max ranges; one past the last is *listed. Nothing
+ * is noted of it. Returns the number of ranges.
+ */
+int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct lli_wire_range *ranges, int max,
+                 lli_seq *listed);
 
 /* A missing packet came, but could not be kept: the network is fine, so it is asked for at nak_at as if for the first time. */
 void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at);

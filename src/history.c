@@ -17,7 +17,8 @@ void lli_history_init(struct lli_history *history, const struct lli_history_conf
         .trail = config->start,
         .next = config->start,
     };
-    history->bytes = lli_arena_take(arena, config->bytes, config->align);
+    history->bytes = config->shared != NULL ? config->shared : lli_arena_take(arena, config->bytes, config->align);
+    history->edge = config->shared != NULL ? config->shared_edge : &history->edge_own;
     history->slots = lli_arena_take(arena, config->packets * sizeof *history->slots, 64);
 }
 
@@ -26,6 +27,11 @@ static void history_forget(struct lli_history *history, lli_seq busy)
     (void)busy;
     assert(history->trail < busy);
     history->trail++;
+}
+
+void lli_history_forget_before(struct lli_history *history, lli_seq seq, lli_seq busy)
+{
+    history->trail = lli_max(history->trail, lli_min(seq, busy));
 }
 
 /*
@@ -53,6 +59,7 @@ uint8_t *lli_history_open(struct lli_history *history, lli_seq busy)
         while (history->trail < history->next && lli_history_slot(history, history->trail)->offset >= history->head)
             history_forget(history, busy);
         history->head = 0;
+        history->lap += history->bytes_size;
     }
     end = history->head + history->stride_max;
     while (history->trail < history->next) {
@@ -62,6 +69,9 @@ uint8_t *lli_history_open(struct lli_history *history, lli_seq busy)
             break;
         history_forget(history, busy);
     }
+    /* A reader that copied bytes and then finds the edge where it was has copied them before they were touched. */
+    atomic_store_explicit(history->edge, history->lap + end, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
     if (history->filling)
         history_prefetch(history);
     return history->bytes + history->head + history->headroom;
@@ -76,4 +86,10 @@ void lli_history_seal(struct lli_history *history, uint32_t size)
     history->head += lli_round_up(history->headroom + size, history->align);
     history->filling = size > history->packet_max / 2;
     history->next++;
+    if (history->filling)
+        return;
+    /* Where the next one begins, if it is a short one too. */
+    __builtin_prefetch(history->bytes + history->head, 1);
+    __builtin_prefetch(history->bytes + history->head + 64, 1);
+    __builtin_prefetch(slot + 1, 1);
 }

@@ -6,9 +6,13 @@
  * ring of slots says where each is. The newest packet is open: it is being filled and gets its slot when it is sealed. Room
  * for a new packet is made by forgetting the oldest, but never one at or beyond `busy`, which the caller names: packets not
  * yet sent, or still read by the transport.
+ *
+ * Who reads the ring of bytes from elsewhere, in shared memory, learns from its edge what is no longer there.
  */
 #ifndef LLI_HISTORY_H
 #define LLI_HISTORY_H
+
+#include <stdatomic.h>
 
 #include "arena.h"
 #include "types.h"
@@ -32,6 +36,9 @@ struct lli_history {
     uint32_t stride_max; /* ring bytes that the largest packet takes */
     uint32_t align;
     bool filling;        /* the newest packet was more than half full: so will the next ones be */
+    uint64_t lap;        /* ring bytes of all laps before this one */
+    _Atomic uint64_t *edge; /* where the ring is written up to, counting all laps; stored before what it covers is touched */
+    _Atomic uint64_t edge_own; /* of a ring that nobody else reads */
     lli_seq trail;       /* the oldest packet */
     lli_seq next;        /* the packet that is open or will be opened next */
     uint64_t head;       /* ring offset where the next packet goes */
@@ -44,6 +51,8 @@ struct lli_history_config {
     uint32_t headroom;
     uint32_t align;   /* a power of two */
     lli_seq start;    /* number of the first packet */
+    uint8_t *shared;  /* the ring of bytes, if it is not to lie in the arena, and its edge */
+    _Atomic uint64_t *shared_edge;
 };
 
 /* Places the history in the arena; with a measuring arena nothing else is done. */
@@ -54,6 +63,9 @@ uint8_t *lli_history_open(struct lli_history *history, lli_seq busy);
 
 /* Ends the open packet at its size; it is packet number history->next - 1 then. */
 void lli_history_seal(struct lli_history *history, uint32_t size);
+
+/* Packets before seq count as gone from now on, but for those at or beyond busy. */
+void lli_history_forget_before(struct lli_history *history, lli_seq seq, lli_seq busy);
 
 static inline struct lli_history_slot *lli_history_slot(const struct lli_history *history, lli_seq seq)
 {

@@ -40,6 +40,11 @@ uint32_t lli_members_add(struct lli_members *members, uint64_t id)
     return members->index[at] = members->unused;
 }
 
+uint32_t lli_members_get(const struct lli_members *members, uint64_t id)
+{
+    return members->index[members_find(members, id)];
+}
+
 void lli_members_del(struct lli_members *members, uint64_t id)
 {
     uint32_t at = members_find(members, id);
@@ -66,8 +71,10 @@ uint32_t lli_members_expire(struct lli_members *members, lli_ns before)
     uint32_t expired = 0;
 
     for (uint32_t i = 0; i < members->limit && members->count > 0; i++) {
-        if (members->table[i].id != 0 && members->table[i].heard_at < before) {
-            lli_members_del(members, members->table[i].id);
+        const struct lli_member *member = &members->table[i];
+
+        if (member->id != 0 && member->heard_at < before && member->standing != LLI_STANDING_EXPELLED) {
+            lli_members_del(members, member->id);
             expired++;
         }
     }
@@ -79,7 +86,7 @@ lli_ns lli_members_rtt(const struct lli_members *members)
     lli_ns rtt = 0;
 
     for (uint32_t i = 0; i < members->limit; i++)
-        if (members->table[i].id != 0)
+        if (lli_member_counts(&members->table[i]))
             rtt = lli_max(rtt, members->table[i].rtt);
     return rtt;
 }
@@ -89,7 +96,7 @@ uint32_t lli_members_waiting(const struct lli_members *members)
     uint32_t waiting = 0;
 
     for (uint32_t i = 0; i < members->limit; i++)
-        if (members->table[i].id != 0 && !members->table[i].done)
+        if (members->table[i].id != 0 && !members->table[i].done && members->table[i].standing != LLI_STANDING_EXPELLED)
             waiting++;
     return waiting;
 }

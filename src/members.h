@@ -15,8 +15,12 @@ struct lli_member {
     lli_ns rtt; /* smoothed, 0: not measured */
     lli_seq next;    /* as it reported, 0: not yet */
     uint64_t window; /* packets that it can hold from next on */
+    uint64_t lag;    /* packets sent by then that it neither had nor gave up */
+    uint32_t naks;   /* it sent, as it reported */
+    uint32_t lost;   /* packets, likewise */
     uint32_t asked;  /* packets it asked for again since the rate was last judged */
     bool done;  /* it has everything up to the end of the session */
+    enum lli_standing standing; /* how it is served: judge.h decides */
     struct lli_wire_address address;
 };
 
@@ -35,16 +39,25 @@ void lli_members_init(struct lli_members *members, uint32_t limit, struct lli_ar
 /* The index of a member, added if it is new and there is room; else LLI_MEMBER_NONE. id is not 0. */
 uint32_t lli_members_add(struct lli_members *members, uint64_t id);
 
+/* The index of a member, LLI_MEMBER_NONE: there is no such. */
+uint32_t lli_members_get(const struct lli_members *members, uint64_t id);
+
+/* Whether others wait for a member and care how far away it is. */
+static inline bool lli_member_counts(const struct lli_member *member)
+{
+    return member->id != 0 && member->standing < LLI_STANDING_SUSPENDED;
+}
+
 /* Removes one. The others keep their places. */
 void lli_members_del(struct lli_members *members, uint64_t id);
 
-/* Removes those not heard since before; returns how many. */
+/* Removes those not heard since before, but those who were expelled; returns how many. */
 uint32_t lli_members_expire(struct lli_members *members, lli_ns before);
 
-/* The greatest smoothed round trip, 0 if none is measured. */
+/* The greatest smoothed round trip of those who count, 0 if none is measured. */
 lli_ns lli_members_rtt(const struct lli_members *members);
 
-/* How many are not done. */
+/* How many are not done, and not expelled. */
 uint32_t lli_members_waiting(const struct lli_members *members);
 
 #endif

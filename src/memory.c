@@ -60,6 +60,16 @@ int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memo
     return LLM_OK;
 }
 
+int lli_memory_map_file(struct lli_memory *memory, int fd, size_t size, const struct lli_log *log)
+{
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+
+    if (base == MAP_FAILED)
+        return lli_fail(log, LLM_ENOMEM, "no memory to map %zu bytes of a file (%s)", size, strerror(errno));
+    *memory = (struct lli_memory){base, size};
+    return LLM_OK;
+}
+
 void lli_memory_unmap(struct lli_memory *memory)
 {
     if (memory->base != NULL)

@@ -22,6 +22,9 @@ struct lli_memory_policy {
 /* Maps zeroed memory of at least size bytes, aligned to a page. LLM_ENOMEM. */
 int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memory_policy *policy, const struct lli_log *log);
 
+/* Maps the first size bytes of a file, shared. LLM_ENOMEM. */
+int lli_memory_map_file(struct lli_memory *memory, int fd, size_t size, const struct lli_log *log);
+
 /* Unmaps; nothing is done for memory that was never mapped. */
 void lli_memory_unmap(struct lli_memory *memory);
 

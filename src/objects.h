@@ -8,9 +8,11 @@
 
 #include "clock.h"
 #include "endpoint.h"
+#include "latency.h"
 #include "log.h"
 #include "memory.h"
 #include "rx_session.h"
+#include "stats_file.h"
 #include "ticks.h"
 #include "tx_session.h"
 
@@ -20,7 +22,17 @@ struct llm_topic {
     struct llm_transmitter *transmitter;
     struct llm_topic *next;
     struct lli_pack_topic pack;
+    uint64_t plain_below;  /* messages shorter than this take the short way; 0: none does, the topic is assured */
+    uint64_t claim_below;  /* the same of claims */
+    const void *claims;    /* what stands for its claims: the topic, or what assures it */
+    struct lli_assured *assured; /* NULL: it never was */
     char name[LLI_WIRE_NAME_MAX + 1];
+};
+
+/* One of several places that packets of a transmitter go to. */
+struct lli_destination {
+    lli_handle to;
+    int ahead; /* packets that the transport took for it before it took them for all */
 };
 
 struct llm_transmitter {
@@ -28,16 +40,23 @@ struct llm_transmitter {
     struct lli_endpoint *endpoint;
     struct llm_transmitter *next; /* of the endpoint */
     struct llm_topic *topics;
-    struct llm_topic *claimed;    /* whose claim is open */
+    const void *claimed;          /* what stands for the claim that is open, NULL: none is */
     struct lli_memory memory;
+    struct lli_memory shared;     /* the history, if the transport has it */
+    struct llm_transmitter_handlers handlers;
     struct lli_tx tx;
     lli_handle group;
+    struct lli_destination *destinations; /* the group and the others, if there are others; else NULL */
+    uint32_t destinations_count;
+    int posted_max;               /* packets posted to the group at a time; 0: all go by way of destinations */
     uint64_t flushed_at;          /* lli_ticks() */
     uint64_t busy_for;            /* so long after that the transport counts as busy */
     uint64_t batch;               /* sealed packets that are worth a flush even then */
     uint64_t message_bytes_max;
     lli_ns linger;
     bool dirty;                   /* packed in a handler, not flushed */
+    bool watched;                 /* flushes take the longer way: it has a pace, or a latency monitor */
+    struct lli_tx_latency *latency; /* NULL without a monitor, as those of the others */
     char object[LLI_CHANNEL_TEXT_MAX]; /* for statistics */
 };
 
@@ -49,6 +68,7 @@ struct llm_receiver {
     struct lli_memory memory;
     struct lli_memory rare;
     struct lli_rx_config config;
+    struct llm_join join;      /* as the options say */
     struct lli_reorder reorder;
     struct lli_rx_counters counters;
     uint64_t random;
@@ -58,6 +78,7 @@ struct llm_receiver {
     struct lli_rx *latest;     /* the session of the latest packet */
     lli_handle group;
     bool warned_full;
+    struct lli_rx_latency *latency;
     char object[LLI_CHANNEL_TEXT_MAX];
 };
 
@@ -80,6 +101,10 @@ struct llm_context {
     bool dirty;      /* some transmitter is */
     int delivered;   /* by the poll that runs */
     lli_ns polled_at; /* when the latest poll began */
+    lli_ns watch_at;  /* when a poll has to look after the following; LLI_NEVER: never */
+    lli_ns stats_at;  /* when counters are written next, LLI_NEVER without a file */
+    struct lli_stats_file stats;
+    struct lli_latency *latency;
 
     /* The loop thread. */
     struct lli_lock lock;
@@ -120,9 +145,9 @@ static inline void lli_context_leave(struct llm_context *context)
 void lli_context_wake(struct llm_context *context);
 
 /* As long after a flush as it took, the transport counts as busy: messages fill packets instead. */
-static inline bool lli_transmitter_is_busy(const struct llm_transmitter *transmitter)
+static inline bool lli_transmitter_is_busy(const struct llm_transmitter *transmitter, uint64_t ticks)
 {
-    return lli_ticks() - transmitter->flushed_at < transmitter->busy_for;
+    return ticks - transmitter->flushed_at < transmitter->busy_for;
 }
 
 /* ------------------------------------------------------------------------------------------- context.c */
@@ -143,6 +168,16 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
 
 /* Sends what the sessions want sent, delivers what time made due; returns when something is due next. */
 lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now);
+
+/* --------------------------------------------------------------------------------------- transmitter.c */
+
+/* Tells the application of receivers whatever it has not been told yet. */
+void lli_transmitter_events(struct llm_transmitter *transmitter);
+
+/* ------------------------------------------------------------------------------------------- assurance.c */
+
+/* Messages of a topic take the short way, if it is not assured; it is new, or its assurance changed. */
+void lli_topic_route(struct llm_topic *topic);
 
 /* ------------------------------------------------------------------------------------------ receiver.c */
 

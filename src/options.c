@@ -177,18 +177,120 @@ static const char *const option_flows[] = {"open", "paced", "window"};
 
 enum { OPTION_FLOWS = sizeof option_flows / sizeof option_flows[0] };
 
-static unsigned option_flow(const char *text)
-{
-    unsigned mode = 0;
+/* By enum llm_join_mode; a number is a session's affair, and said by a handler. */
+static const char *const option_joins[] = {"live", "oldest", "messages", "time"};
 
-    while (mode < OPTION_FLOWS && strcmp(text, option_flows[mode]) != 0)
-        mode++;
-    return mode;
+enum { OPTION_JOINS = sizeof option_joins / sizeof option_joins[0] };
+
+/* By enum lli_rx_otherwise. */
+static const char *const option_elses[] = {"oldest", "live", "refuse"};
+
+enum { OPTION_ELSES = sizeof option_elses / sizeof option_elses[0] };
+
+/* Which of count words it is; count if none. */
+static unsigned option_word(const char *text, const char *const *words, unsigned count)
+{
+    unsigned word = 0;
+
+    while (word < count && strcmp(text, words[word]) != 0)
+        word++;
+    return word;
 }
 
 enum lli_flow_mode lli_options_flow(const struct llm_options *options)
 {
-    return (enum lli_flow_mode)option_flow(options->flow);
+    return (enum lli_flow_mode)option_word(options->flow, option_flows, OPTION_FLOWS);
+}
+
+struct llm_join lli_options_join(const struct llm_options *options)
+{
+    struct llm_join join = {.mode = (enum llm_join_mode)option_word(options->join, option_joins, OPTION_JOINS)};
+
+    if (join.mode == LLM_JOIN_MESSAGES)
+        join.value = options->join_messages;
+    if (join.mode == LLM_JOIN_TIME)
+        join.value = options->join_ns;
+    return join;
+}
+
+enum lli_rx_otherwise lli_options_join_else(const struct llm_options *options)
+{
+    return (enum lli_rx_otherwise)option_word(options->join_else, option_elses, OPTION_ELSES);
+}
+
+/* By enum lli_standing from warn on, with what comes before. */
+static const char *const option_slows[] = {"off", "warn", "unicast", "suspend", "expel", "report"};
+
+enum { OPTION_SLOWS = sizeof option_slows / sizeof option_slows[0], OPTION_SLOW_REPORT = OPTION_SLOWS - 1 };
+
+static unsigned option_slow(const char *text)
+{
+    unsigned most = 0;
+
+    while (most < OPTION_SLOWS && strcmp(text, option_slows[most]) != 0)
+        most++;
+    return most;
+}
+
+struct lli_judge_policy lli_options_slow(const struct llm_options *o, uint64_t history_packets)
+{
+    const unsigned most = option_slow(o->slow);
+    const bool held = lli_options_flow(o) != LLI_FLOW_OPEN;
+    /* Flow control lets receivers be behind by up to two windows. */
+    const uint64_t lag_packets = lli_max(history_packets * 3 / 4, held ? 2 * (uint64_t)o->flow_window_packets + 1 : 1);
+
+    return (struct lli_judge_policy){
+        .most = most == OPTION_SLOW_REPORT ? LLI_STANDING_EXPELLED : (enum lli_standing)most,
+        .dry = most == OPTION_SLOW_REPORT,
+        .limits = {
+            [LLM_THRESHOLD_NAKS] = o->slow_naks_per_s,
+            [LLM_THRESHOLD_ASKED] = o->slow_asked_ppm,
+            [LLM_THRESHOLD_LAG_PACKETS] = o->slow_lag_packets != 0 ? o->slow_lag_packets : lag_packets,
+            /* Where all have to keep up the slowest is waited for, however long it takes. */
+            [LLM_THRESHOLD_LAG_TIME] = held && o->flow_quorum_percent == 100 ? 0 : o->slow_lag_ns,
+            [LLM_THRESHOLD_SILENCE] = o->slow_silence_ns != 0 ? o->slow_silence_ns : o->status_ns * 9 / 5,
+        },
+        .warn_percent = o->slow_warn_percent,
+        .unicast_percent = o->slow_unicast_percent,
+        .patience = o->slow_patience_ns,
+        .recover = o->slow_recover_ns,
+        .expel = o->slow_expel_ns,
+        .rejoin = o->slow_rejoin_ns,
+        .status = o->status_ns,
+    };
+}
+
+/* Thresholds in order, and none that others make pointless; 0 stands for what fits the others. */
+static int option_check_slow(const struct llm_options *o, const struct lli_log *log)
+{
+    int error = LLM_OK;
+
+    if (option_slow(o->slow) == OPTION_SLOWS)
+        return lli_fail(log, LLM_EOPTION, "option slow: \"%s\" must be off, report, warn, unicast, suspend or expel", o->slow);
+    error = option_order("slow_warn_percent", o->slow_warn_percent, "slow_unicast_percent", o->slow_unicast_percent, log);
+    if (error == LLM_OK)
+        error = option_order("slow_recover_ns", o->slow_recover_ns, "slow_expel_ns", o->slow_expel_ns, log);
+    if (error == LLM_OK)
+        error = option_order("slow_patience_ns", o->slow_patience_ns, "slow_expel_ns", o->slow_expel_ns, log);
+    if (error == LLM_OK && o->slow_silence_ns != 0)
+        error = option_order("status_ns", o->status_ns, "slow_silence_ns", o->slow_silence_ns, log);
+    /* A receiver that is silent for longer is forgotten. */
+    if (error == LLM_OK && o->slow_silence_ns != 0)
+        error = option_order("slow_silence_ns", o->slow_silence_ns, "ten times status_ns", 10 * o->status_ns, log);
+    if (error == LLM_OK && o->slow_lag_packets != 0 && lli_options_flow(o) != LLI_FLOW_OPEN)
+        error = option_order("flow_window_packets", o->flow_window_packets, "slow_lag_packets", o->slow_lag_packets, log);
+    if (error == LLM_OK && o->slow_lag_packets != 0)
+        error = option_order("slow_lag_packets", o->slow_lag_packets, "history_packets", o->history_packets, log);
+    return error;
+}
+
+static int option_check_acknowledge(const struct llm_options *o, const struct lli_log *log)
+{
+    if (strcmp(o->acknowledge, "library") != 0 && strcmp(o->acknowledge, "application") != 0)
+        return lli_fail(log, LLM_EOPTION, "option acknowledge: \"%s\" must be library or application", o->acknowledge);
+    if (strchr(o->receiver_name, ',') != NULL)
+        return lli_fail(log, LLM_EOPTION, "option receiver_name: \"%s\" has a comma, which separates names", o->receiver_name);
+    return LLM_OK;
 }
 
 int lli_options_check(const struct llm_options *o, const struct lli_log *log)
@@ -197,8 +299,12 @@ int lli_options_check(const struct llm_options *o, const struct lli_log *log)
 
     for (int i = 0; i < OPTION_COUNT && error == LLM_OK; i++)
         error = option_check(o, &option_table[i], log);
-    if (error == LLM_OK && option_flow(o->flow) == OPTION_FLOWS)
+    if (error == LLM_OK && option_word(o->flow, option_flows, OPTION_FLOWS) == OPTION_FLOWS)
         error = lli_fail(log, LLM_EOPTION, "option flow: \"%s\" must be open, paced or window", o->flow);
+    if (error == LLM_OK && option_word(o->join, option_joins, OPTION_JOINS) == OPTION_JOINS)
+        error = lli_fail(log, LLM_EOPTION, "option join: \"%s\" must be live, oldest, messages or time", o->join);
+    if (error == LLM_OK && option_word(o->join_else, option_elses, OPTION_ELSES) == OPTION_ELSES)
+        error = lli_fail(log, LLM_EOPTION, "option join_else: \"%s\" must be oldest, live or refuse", o->join_else);
     if (error == LLM_OK)
         error = option_power("history_packets", o->history_packets, log);
     if (error == LLM_OK)
@@ -211,5 +317,9 @@ int lli_options_check(const struct llm_options *o, const struct lli_log *log)
         error = option_order("silence_ns", o->silence_ns, "session_timeout_ns", o->session_timeout_ns, log);
     if (error == LLM_OK)
         error = option_order("heartbeat_ns_max", o->heartbeat_ns_max, "silence_ns", o->silence_ns, log);
+    if (error == LLM_OK)
+        error = option_check_slow(o, log);
+    if (error == LLM_OK)
+        error = option_check_acknowledge(o, log);
     return error;
 }

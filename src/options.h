@@ -4,7 +4,9 @@
 #define LLI_OPTIONS_H
 
 #include "flow.h"
+#include "judge.h"
 #include "log.h"
+#include "rx_session.h"
 
 /* Copies what the caller's structure has, over the defaults; user may be NULL. LLM_EVERSION, LLM_EINVAL. */
 int lli_options_copy(struct llm_options *options, const struct llm_options *user, const struct lli_log *log);
@@ -15,8 +17,15 @@ int lli_options_set(struct llm_options *options, const char *key, const char *va
 /* Checks every option against its bounds, and those that depend on others. LLM_EOPTION. */
 int lli_options_check(const struct llm_options *options, const struct lli_log *log);
 
+/* What the options join and join_else, which were checked, ask for. */
+struct llm_join lli_options_join(const struct llm_options *options);
+enum lli_rx_otherwise lli_options_join_else(const struct llm_options *options);
+
 /* What the option flow, which was checked, asks for. */
 enum lli_flow_mode lli_options_flow(const struct llm_options *options);
+
+/* What the options slow..., which were checked, ask for; the history holds so many packets of the largest size. */
+struct lli_judge_policy lli_options_slow(const struct llm_options *options, uint64_t history_packets);
 
 /*
  * Copies a versioned structure of the caller, whose first member is its size, over `known` bytes of defaults. A larger one

@@ -2,6 +2,7 @@
 /* The public side of a receiver, and the table of the sessions that it follows. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "objects.h"
 #include "options.h"
@@ -17,8 +18,11 @@ static void receiver_configure(struct llm_receiver *receiver, const struct llm_o
 {
     receiver->sessions_max = options->sessions_max;
     receiver->random = lli_entropy();
+    receiver->join = lli_options_join(options);
     receiver->config = (struct lli_rx_config){
         .receiver = lli_entropy() | 1,
+        .chooses = receiver->join.mode != LLM_JOIN_LIVE || receiver->handlers.join != NULL,
+        .otherwise = lli_options_join_else(options),
         .window_packets = options->window_packets,
         .topics_max = options->topics_max,
         .message_bytes_max = options->message_bytes_max,
@@ -31,8 +35,11 @@ static void receiver_configure(struct llm_receiver *receiver, const struct llm_o
         .status = options->status_ns,
         .silence = options->silence_ns,
         .timeout = options->session_timeout_ns,
+        .application_acknowledges = strcmp(options->acknowledge, "application") == 0,
+        .name_size = (uint8_t)strlen(options->receiver_name),
         .address = receiver->endpoint->address,
     };
+    memcpy(receiver->config.name, options->receiver_name, receiver->config.name_size);
 }
 
 static void receiver_layout(struct llm_receiver *receiver, uint64_t reorder_bytes, struct lli_arena *arena,
@@ -78,6 +85,7 @@ static void receiver_free(struct llm_receiver *receiver)
 {
     lli_memory_unmap(&receiver->memory);
     lli_memory_unmap(&receiver->rare);
+    free(receiver->latency);
     free(receiver->sessions);
     free(receiver);
 }
@@ -105,6 +113,8 @@ static int receiver_open(struct llm_context *context, const char *text, const st
     if (error != LLM_OK)
         goto free_receiver;
     error = receiver_place(receiver, &channel.options);
+    if (error == LLM_OK)
+        error = lli_latency_receiver(receiver);
     if (error != LLM_OK)
         goto close_endpoint;
     group = (struct lli_group){channel.host, channel.port, &channel.options};
@@ -134,6 +144,37 @@ int llm_receiver_open(struct llm_context *context, const char *channel, const st
     if (!context->in_handler)
         error = receiver_open(context, channel, options, handlers, receiver);
     lli_context_leave(context);
+    return error;
+}
+
+/* ----------------------------------------------------------------------------------------- acknowledge */
+
+static int receiver_acknowledge(struct llm_receiver *receiver, uint64_t session, uint64_t number)
+{
+    if (!receiver->config.application_acknowledges)
+        return LLM_ESTATE;
+    for (uint32_t i = 0; i < receiver->sessions_used; i++) {
+        struct lli_rx *rx = &receiver->sessions[i];
+
+        if (rx->session != session || (rx->state != LLI_RX_LIVE && rx->state != LLI_RX_ENDED))
+            continue;
+        if (!lli_rx_acknowledge(rx, number, lli_clock_ns()))
+            return LLM_EINVAL;
+        lli_endpoint_due(receiver->endpoint, lli_rx_deadline(rx));
+        return LLM_OK;
+    }
+    return LLM_ENOTFOUND;
+}
+
+int llm_acknowledge(struct llm_receiver *receiver, uint64_t session, uint64_t number)
+{
+    int error;
+
+    if (receiver == NULL)
+        return LLM_EINVAL;
+    lli_context_enter(receiver->context);
+    error = receiver_acknowledge(receiver, session, number);
+    lli_context_leave(receiver->context);
     return error;
 }
 

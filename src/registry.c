@@ -7,14 +7,23 @@
 
 extern const struct lli_transport lli_transport_udp;
 extern const struct lli_transport lli_transport_loop;
+extern const struct lli_transport lli_transport_shm;
 extern const struct lli_transport lli_transport_roce;
+extern const struct lli_transport lli_transport_bypass;
+extern const struct lli_transport lli_transport_xdp;
 extern const struct lli_transport lli_transport_impair;
+extern const struct lli_transport lli_transport_both;
 
 static const struct lli_transport *const registry[] = {
     &lli_transport_udp,
+    &lli_transport_bypass,
+    &lli_transport_shm,
     &lli_transport_loop,
 #ifdef LLI_WITH_ROCE
     &lli_transport_roce,
+#endif
+#ifdef LLI_WITH_XDP
+    &lli_transport_xdp,
 #endif
 };
 
@@ -23,8 +32,41 @@ static const struct {
     const char *scheme;
     const char *remedy;
 } missing[] = {
+    {"xdp", "build it on Linux, with 'meson setup -Dxdp=enabled'"},
     {"roce", "install libibverbs-dev and librdmacm-dev, and build it with 'meson setup -Droce=enabled'"},
 };
+
+/* What stands before another scheme. */
+static const struct {
+    const char *prefix;
+    const struct lli_transport *transport;
+} decorators[] = {
+    {"impair+", &lli_transport_impair},
+    {"shm+", &lli_transport_both},
+};
+
+/* The scheme behind a decorator's prefix, and which that is; the scheme itself if there is none. */
+static const char *registry_inner(const char *scheme, const struct lli_transport **decorator)
+{
+    for (size_t i = 0; i < sizeof decorators / sizeof decorators[0]; i++) {
+        const size_t length = strlen(decorators[i].prefix);
+
+        if (strncmp(scheme, decorators[i].prefix, length) != 0)
+            continue;
+        *decorator = decorators[i].transport;
+        return scheme + length;
+    }
+    return scheme;
+}
+
+/* The scheme of the transport at the bottom. */
+static const char *registry_bare(const char *scheme)
+{
+    const struct lli_transport *decorator;
+    const char *inner = registry_inner(scheme, &decorator);
+
+    return inner == scheme ? scheme : registry_bare(inner);
+}
 
 static const struct lli_transport *registry_plain(const char *scheme)
 {
@@ -36,20 +78,26 @@ static const struct lli_transport *registry_plain(const char *scheme)
 
 const struct lli_transport *lli_transport_find(const char *scheme)
 {
-    const size_t prefix = strlen("impair+");
+    const struct lli_transport *outermost = NULL;
+    const struct lli_transport *transport = registry_plain(registry_bare(scheme));
 
-    if (strncmp(scheme, "impair+", prefix) == 0)
-        return registry_plain(scheme + prefix) == NULL ? NULL : &lli_transport_impair;
-    return registry_plain(scheme);
+    (void)registry_inner(scheme, &outermost);
+    return transport != NULL && outermost != NULL ? outermost : transport;
+}
+
+bool lli_transport_is_named(const char *scheme)
+{
+    const struct lli_transport *transport = registry_plain(registry_bare(scheme));
+
+    return transport != NULL && transport->named;
 }
 
 const char *lli_transport_missing(const char *scheme)
 {
-    const size_t prefix = strlen("impair+");
-    const char *plain = strncmp(scheme, "impair+", prefix) == 0 ? scheme + prefix : scheme;
+    const char *bare = registry_bare(scheme);
 
     for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++)
-        if (strcmp(plain, missing[i].scheme) == 0 && registry_plain(plain) == NULL)
+        if (strcmp(bare, missing[i].scheme) == 0 && registry_plain(bare) == NULL)
             return missing[i].remedy;
     return NULL;
 }

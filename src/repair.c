@@ -26,8 +26,11 @@ enum lli_repair_verdict lli_repair_request(struct lli_repair *repair, lli_seq se
         return LLI_REPAIR_GONE;
     slot = lli_history_slot(repair->history, seq);
     if (slot->repair_queued) {
-        if (slot->repair_to != member)
-            slot->repair_to = LLI_REPAIR_TO_GROUP;
+        if (slot->repair_to == member || slot->repair_to == LLI_REPAIR_TO_GROUP)
+            return LLI_REPAIR_JOINED;
+        if (shared_ns == 0)
+            return LLI_REPAIR_IGNORED;
+        slot->repair_to = LLI_REPAIR_TO_GROUP;
         return LLI_REPAIR_JOINED;
     }
     others = slot->repaired_at != 0 && slot->repair_to != member;
@@ -55,6 +58,11 @@ bool lli_repair_peek(struct lli_repair *repair, lli_seq *seq)
         repair->head++;
     }
     return false;
+}
+
+void lli_repair_skip(struct lli_repair *repair)
+{
+    lli_history_slot(repair->history, repair->queue[repair->head++ & repair->mask])->repair_queued = false;
 }
 
 uint32_t lli_repair_pop(struct lli_repair *repair, lli_ns now)

@@ -32,13 +32,16 @@ void lli_repair_init(struct lli_repair *repair, struct lli_history *history, uin
 
 /*
  * A member (or LLI_REPAIR_TO_GROUP, for one that is not in the table) asks for a packet before history->next. linger_ns: how
- * long a repair is on its way; shared_ns: how long after a unicast repair another's request still tells of the same loss.
+ * long a repair is on its way; shared_ns: how long after a unicast repair another's request still tells of the same loss; 0: nothing goes to the group for this member.
  */
 enum lli_repair_verdict lli_repair_request(struct lli_repair *repair, lli_seq seq, uint32_t member, lli_ns now,
                                            lli_ns linger_ns, lli_ns shared_ns);
 
 /* The next packet to repair, without taking it from the queue; false if there is none. */
 bool lli_repair_peek(struct lli_repair *repair, lli_seq *seq);
+
+/* Takes what lli_repair_peek() gave from the queue without having sent it. */
+void lli_repair_skip(struct lli_repair *repair);
 
 /* Takes what lli_repair_peek() gave as sent now; returns to whom it goes. */
 uint32_t lli_repair_pop(struct lli_repair *repair, lli_ns now);

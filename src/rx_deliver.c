@@ -18,23 +18,52 @@ static bool rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_it
     return true;
 }
 
+/* How the transmitter serves this receiver from now on. */
+static bool rx_standing_item(struct lli_rx *rx, struct lli_item *item)
+{
+    static const enum llm_event_kind kinds[] = {LLM_EVENT_READMITTED, LLM_EVENT_WARNED, LLM_EVENT_UNICAST_ONLY,
+                                                LLM_EVENT_SUSPENDED, LLM_EVENT_EXPELLED};
+    const struct lli_wire_notice *notice = &rx->notice;
+
+    rx->news &= (uint8_t)~LLI_RX_STANDING;
+    (void)rx_event(rx, kinds[notice->standing], item);
+    rx->verdict = (struct llm_verdict){
+        .receiver = notice->receiver,
+        .threshold = (enum llm_threshold)notice->threshold,
+        .value = notice->value,
+        .limit = notice->limit,
+        .naks_per_s = notice->naks_per_s,
+        .asked_ppm = notice->asked_ppm,
+        .lag_packets = notice->lag_packets,
+        .lag_ns = notice->lag_ns,
+        .silent_ns = notice->silent_ns,
+        .rejoin_ns = notice->standing == LLI_STANDING_EXPELLED ? (uint64_t)notice->rejoin_ms * 1000000 : 0,
+        .receivers = notice->receivers,
+        .suffering = notice->suffering,
+    };
+    item->event.verdict = &rx->verdict;
+    return true;
+}
+
 /* What happened to the session, but not in its stream. */
 static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
 {
-    if (rx->tell_new) {
-        rx->tell_new = false;
+    if (rx->news & LLI_RX_NEW) {
+        rx->news &= (uint8_t)~LLI_RX_NEW;
         (void)rx_event(rx, LLM_EVENT_SESSION_NEW, item);
         item->event.first = rx->first;
         return true;
     }
-    if (rx->tell_silent) {
-        rx->tell_silent = false;
+    if (rx->news & LLI_RX_SILENT) {
+        rx->news &= (uint8_t)~LLI_RX_SILENT;
         return rx_event(rx, LLM_EVENT_HEARTBEAT_LOST, item);
     }
-    if (rx->tell_resumed) {
-        rx->tell_resumed = false;
+    if (rx->news & LLI_RX_RESUMED) {
+        rx->news &= (uint8_t)~LLI_RX_RESUMED;
         return rx_event(rx, LLM_EVENT_RESUMED, item);
     }
+    if (rx->news & LLI_RX_STANDING)
+        return rx_standing_item(rx, item);
     /* Topics that a query taught; those announced in the stream were given there. */
     while (rx->topics_told < rx->topics.known) {
         uint32_t topic = rx->topics_told++;
@@ -53,6 +82,9 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     item->event.last = lost->last;
     item->event.packets = rx->lost_run;
     rx->lost_run = 0;
+    /* Nothing before is acknowledged from now on: it was, or never will be. */
+    if (lost->last + 1 > lost->number)
+        rx->held_from = lost->last + 1;
     rx->counters->gaps++;
     rx->counters->messages_lost += lost->last + 1 - lost->number;
     return true;
@@ -133,11 +165,11 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
     const struct lli_gap_slot *slot = &gap->slots[gap->next & gap->mask];
 
     if (gap->next < rx->gone_below)
-        return rx->overrun ? LLM_REASON_OVERRUN : LLM_REASON_GONE;
+        return rx->gone_reason;
     if (rx->end_reason != LLM_REASON_NONE)
         return rx->end_reason;
     /* What only heartbeats told of is never given up by time: section 4.3. */
-    if (gap->next < gap->received && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
+    if (!lli_rx_is_replaying(rx) && gap->next < gap->received && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
         return LLM_REASON_TIMEOUT;
     return LLM_REASON_NONE;
 }
@@ -159,7 +191,7 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         /* It was read when it came, so it can be read again. */
         (void)lli_wire_get_header(packet, size, &header, &body, &body_size);
         lli_gap_advance(gap);
-        lli_unpack_begin(&rx->unpack, &header, body, body_size);
+        lli_rx_unpack(rx, gap->next - 1, &header, body, body_size);
         return true;
     }
     while (gap->next < gap->end && !lli_gap_is_present(gap, gap->next) &&
@@ -168,7 +200,7 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         rx_lose(rx, 1, reason);
     }
     if (gap->next == gap->end && gap->next < rx->gone_below) {
-        rx_lose(rx, rx->gone_below - gap->next, rx->overrun ? LLM_REASON_OVERRUN : LLM_REASON_GONE);
+        rx_lose(rx, rx->gone_below - gap->next, rx->gone_reason);
         lli_gap_reset(gap, rx->gone_below);
     }
     if (gap->next == gap->end && gap->next < rx->heartbeat.lead && rx->end_reason != LLM_REASON_NONE) {
@@ -216,9 +248,23 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     rx->counters->sessions_ended++;
     lli_rx_drop_packets(rx);
     rx->state = LLI_RX_ENDED;
-    rx->query_at = LLI_NEVER;
+    /* Nothing is asked for any more, but an expelled receiver may return: lli_rx_may_return(). */
+    rx->query_at = rx->rejoin_at;
     if (ended)
         lli_rx_status_soon(rx, now);
+    return true;
+}
+
+/* The past was delivered: what comes from now on is live. */
+static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+{
+    /* What of it was lost is told before. */
+    if (rx->gap.next < rx->replay_end || rx->lost_run > 0)
+        return false;
+    rx->behind &= (uint8_t)~LLI_RX_REPLAYING;
+    lli_rx_status_soon(rx, now);
+    (void)rx_event(rx, LLM_EVENT_LIVE, item);
+    item->event.first = rx->unpack.number - rx->unpack.assembling;
     return true;
 }
 
@@ -226,15 +272,17 @@ static void rx_go_on(struct lli_rx *rx, lli_ns now)
 {
     if (rx->heartbeat.lead > rx->gap.end && rx->end_reason == LLM_REASON_NONE)
         lli_rx_extend(rx, rx->heartbeat.lead, now);
-    if (rx->chased && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
-        rx->chased = false;
+    if (lli_rx_is_replaying(rx) && rx->end_reason == LLM_REASON_NONE)
+        lli_rx_extend(rx, rx->replay_end, now);
+    if (rx->behind & LLI_RX_CHASED && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
+        rx->behind &= (uint8_t)~LLI_RX_CHASED;
     if (rx->learning && (rx->topics.known >= rx->topics_wanted || rx->end_reason != LLM_REASON_NONE))
         rx->learning = false;
 }
 
 static bool rx_has_news(const struct lli_rx *rx)
 {
-    return rx->tell_new || rx->tell_resumed || rx->tell_silent || rx->topics_told < rx->topics.known;
+    return rx->news != 0 || rx->topics_told < rx->topics.known;
 }
 
 /* Whether all that came is given, nothing is missing and nothing ends: so it is between any two packets that come in order. */
@@ -243,7 +291,7 @@ static bool rx_is_idle(const struct lli_rx *rx)
     const struct lli_gap *gap = &rx->gap;
 
     return lli_unpack_is_done(&rx->unpack) && gap->next == gap->end && gap->next >= rx->heartbeat.lead &&
-           gap->next >= rx->gone_below && rx->current_cell == LLI_REORDER_NONE && !rx->chased && !rx->learning &&
+           gap->next >= rx->gone_below && rx->current_cell == LLI_REORDER_NONE && rx->behind == 0 && !rx->learning &&
            rx->end_reason == LLM_REASON_NONE && !(rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END) && !rx_has_news(rx);
 }
 
@@ -262,6 +310,8 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
         rx_go_on(rx, now);
         if (rx->learning)
             return false;
+        if (lli_rx_is_replaying(rx) && rx_next_live(rx, now, item))
+            return true;
         if (!rx_next_packet(rx, now))
             return rx_next_end(rx, now, item);
     }
@@ -269,5 +319,7 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
 
 bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
-    return rx->state == LLI_RX_LIVE && !rx_is_idle(rx) && rx_next_item(rx, now, item);
+    if (rx->state == LLI_RX_LIVE)
+        return !rx_is_idle(rx) && rx_next_item(rx, now, item);
+    return rx->state == LLI_RX_ASKING && lli_rx_next_join(rx, now, item);
 }

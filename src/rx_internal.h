@@ -19,7 +19,56 @@ void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now);
 /* A status report is due: now, or spread over an interval if many others send theirs as well. */
 void lli_rx_status_soon(struct lli_rx *rx, lli_ns now);
 
+/* The round trip as far as it is known. */
+lli_ns lli_rx_rtt(const struct lli_rx *rx);
+
+/* A packet in buffer goes to the transmitter. */
+bool lli_rx_packet(const struct lli_rx *rx, const uint8_t *buffer, size_t size, struct lli_packet *packet);
+
 /* Names of topics announced so far are not known: asks for them. hold: delivers nothing until they are. */
 void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold);
+
+/* ----------------------------------------------------------------------------------------- rx_join.c */
+
+/* The first heartbeat made the session known (section 4.2). */
+void lli_rx_found(struct lli_rx *rx, lli_ns now);
+
+/* The transmitter said where to begin, or that it cannot be done. */
+void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_ns now);
+
+/* Before it is known where to begin: builds the request that is due. */
+bool lli_rx_control_join(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+/* What is to be told or asked before it is known. */
+bool lli_rx_next_join(struct lli_rx *rx, lli_ns now, struct lli_item *item);
+
+/* Builds the request for packets of the past that is due. */
+bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+/* A packet of the past came. */
+void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now);
+
+static inline bool lli_rx_is_replaying(const struct lli_rx *rx)
+{
+    return rx->behind & LLI_RX_REPLAYING;
+}
+
+/* A packet was dropped for which there was no room: if the past is being fetched, this one is of the past now. */
+static inline void lli_rx_dropped(struct lli_rx *rx, lli_seq seq)
+{
+    if (lli_rx_is_replaying(rx))
+        rx->replay_end = lli_max(rx->replay_end, seq + 1);
+}
+
+/* Begins to unpack a packet, in order. */
+static inline void lli_rx_unpack(struct lli_rx *rx, lli_seq seq, const struct lli_wire_header *header, const uint8_t *body,
+                                 size_t size)
+{
+    if (!rx->enters || seq != rx->begin || header->number == (uint32_t)rx->first)
+        lli_unpack_begin(&rx->unpack, header, body, size);
+    else
+        (void)lli_unpack_enter(&rx->unpack, header, body, size, rx->first);
+    rx->enters = false;
+}
 
 #endif

@@ -39,7 +39,12 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->heartbeat = (struct lli_wire_heartbeat){.session = 0};
     rx->heartbeat_at = 0;
     rx->gone_below = 0;
-    rx->overrun = rx->chased = rx->silent = rx->learning = false;
+    rx->gone_reason = LLM_REASON_NONE;
+    rx->notice = (struct lli_wire_notice){.session = 0};
+    rx->naks_held_until = 0;
+    rx->rejoin_at = LLI_NEVER;
+    rx->behind = 0;
+    rx->silent = rx->learning = false;
     rx->heard_at = now;
     rx->repair_rtt = 0;
     rx->ask_ahead = RX_ASK_AHEAD_MAX;
@@ -48,8 +53,9 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->topics_wanted = rx->topics_told = 0;
     rx->lost_run = 0;
     rx->naks = rx->lost = 0;
-    rx->tell_new = rx->tell_resumed = rx->tell_silent = false;
-    rx->end_reason = LLM_REASON_NONE;
+    rx->news = 0;
+    rx->end_reason = rx->refused = LLM_REASON_NONE;
+    rx->chosen = rx->enters = false;
     lli_topics_reset(&rx->topics);
     lli_unpack_reset(&rx->unpack, 0);
     lli_gap_reset(&rx->gap, 0);
@@ -96,7 +102,7 @@ static bool rx_is_crowded(const struct lli_rx *rx)
     return rx->heartbeat.receivers > rx->config->nak_receivers_immediate;
 }
 
-static lli_ns rx_rtt(const struct lli_rx *rx)
+lli_ns lli_rx_rtt(const struct lli_rx *rx)
 {
     return lli_max(rx->heartbeat.rtt_ns, rx->repair_rtt);
 }
@@ -135,7 +141,9 @@ static bool rx_owes_report(const struct lli_rx *rx)
 
 void lli_rx_status_soon(struct lli_rx *rx, lli_ns now)
 {
-    lli_ns spread = rx_is_crowded(rx) ? lli_random_below(rx->random, rx_status_interval(rx)) : 0;
+    /* Of those with a name there are few, and somebody waits for them. */
+    const bool spreads = rx_is_crowded(rx) && rx->config->name_size == 0;
+    lli_ns spread = spreads ? lli_random_below(rx->random, rx_status_interval(rx)) : 0;
 
     rx->status_at = lli_min(rx->status_at, now + spread);
 }
@@ -152,7 +160,7 @@ static void rx_heard(struct lli_rx *rx, lli_ns now)
     rx->heard_at = now;
     if (rx->silent) {
         rx->silent = false;
-        rx->tell_resumed = true;
+        rx->news |= LLI_RX_RESUMED;
     }
 }
 
@@ -164,7 +172,12 @@ void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now)
 
     if (end <= rx->gap.end)
         return;
-    lli_gap_extend(&rx->gap, end, now, now + rx_nak_delay(rx));
+    if (lli_rx_is_replaying(rx)) {
+        /* The past is not missing: it is still to come. */
+        lli_gap_extend(&rx->gap, lli_min(end, rx->replay_end), now, LLI_NEVER);
+        missing = rx->gap.missing;
+    }
+    lli_gap_extend(&rx->gap, end, now, lli_max(now + rx_nak_delay(rx), rx->naks_held_until));
     rx->counters->packets_missed += rx->gap.missing - missing;
 }
 
@@ -174,6 +187,10 @@ static void rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
     const struct lli_gap_slot *slot = &rx->gap.slots[seq & rx->gap.mask];
     lli_ns elapsed = now - slot->since;
 
+    if (lli_rx_is_replaying(rx) && seq < rx->replay_end) {
+        lli_rx_replayed(rx, seq, now);
+        return;
+    }
     if (slot->tries == 0)
         return;
     rx->counters->packets_recovered++;
@@ -194,7 +211,8 @@ static void rx_make_room(struct lli_rx *rx, lli_seq seq, lli_ns now)
     if (last <= seq)
         return;
     lli_reorder_free(rx->reorder, *lli_rx_cell(rx, last));
-    lli_gap_forget(&rx->gap, last, now, now + lli_max(rx->config->nak_retry_min, 2 * rx_rtt(rx)));
+    lli_gap_forget(&rx->gap, last, now, now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)));
+    lli_rx_dropped(rx, last);
 }
 
 /* Holds a copy of a packet until its turn; false if no memory is free. */
@@ -233,21 +251,19 @@ static void rx_input_joining(struct lli_rx *rx, const struct lli_rx_packet *pack
         lli_gap_reset(&rx->gap, rx->gap.next);
 }
 
-static bool rx_input_data(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now)
+/* Apart, so that no registers are saved for it where packets come in order. */
+static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_seq seq,
+                                                     lli_ns now)
 {
     struct lli_gap *gap = &rx->gap;
-    lli_seq seq = lli_seq_extend(gap->next, packet->header.seq);
 
-    if (seq == gap->next && !rx->learning && lli_gap_in_order(gap, seq)) {
-        lli_unpack_begin(&rx->unpack, &packet->header, packet->body, packet->body_size);
-        return true;
-    }
     if (seq < gap->next) {
         rx->counters->packets_duplicate++;
         return false;
     }
     if (seq >= gap->next + lli_gap_window(gap)) {
         rx->counters->window_overflow++;
+        lli_rx_dropped(rx, seq);
         return true;
     }
     if (seq < gap->end && lli_gap_is_present(gap, seq)) {
@@ -264,8 +280,9 @@ static bool rx_input_data(struct lli_rx *rx, const struct lli_rx_packet *packet,
         if (rx_hold(rx, seq, packet)) {
             rx_note_repair(rx, seq, now);
         } else {
-            lli_gap_refuse(gap, seq, now + lli_max(rx->config->nak_retry_min, 2 * rx_rtt(rx)));
+            lli_gap_refuse(gap, seq, now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)));
             rx->ask_ahead = (uint32_t)lli_max(rx->ask_ahead / 2, 1);
+            lli_rx_dropped(rx, seq);
         }
         return true;
     }
@@ -273,44 +290,21 @@ static bool rx_input_data(struct lli_rx *rx, const struct lli_rx_packet *packet,
     rx->ask_ahead = (uint32_t)lli_min(rx->ask_ahead + 1, RX_ASK_AHEAD_MAX);
     (void)lli_gap_receive(gap, seq);
     lli_gap_advance(gap);
+    lli_rx_unpack(rx, seq, &packet->header, packet->body, packet->body_size);
+    return true;
+}
+
+static bool rx_input_data(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now)
+{
+    lli_seq seq = lli_seq_extend(rx->gap.next, packet->header.seq);
+
+    if (seq != rx->gap.next || rx->learning || !lli_gap_in_order(&rx->gap, seq))
+        return rx_input_other(rx, packet, seq, now);
     lli_unpack_begin(&rx->unpack, &packet->header, packet->body, packet->body_size);
     return true;
 }
 
 /* --------------------------------------------------------------------------------------- heartbeats in */
-
-/*
- * Moves the held packets, numbered by their low halves only so far, to where the heartbeat says they are. False if there are
- * none, or they cannot be of this session.
- */
-static bool rx_rebase(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
-{
-    struct lli_gap *gap = &rx->gap;
-    lli_seq next = lli_seq_extend(heartbeat->lead, (uint32_t)gap->next);
-    lli_seq moved = next - gap->next;
-
-    if (gap->end == gap->next)
-        return false;
-    if (next < heartbeat->start || next > heartbeat->lead + lli_gap_window(gap)) {
-        lli_rx_drop_packets(rx);
-        return false;
-    }
-    /* A multiple of 2^32: no packet changes its place in the window. */
-    gap->next += moved;
-    gap->end += moved;
-    gap->received += moved;
-    return true;
-}
-
-/* The number of the first message that starts in a held packet or later. */
-static uint64_t rx_held_number(const struct lli_rx *rx, uint64_t near)
-{
-    uint32_t size;
-    const uint8_t *packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, rx->gap.next), &size);
-
-    (void)size;
-    return lli_seq_extend(near, lli_load_u32(packet + 12));
-}
 
 void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold)
 {
@@ -320,51 +314,6 @@ void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold)
     rx->learning |= hold;
     rx->query_tries = 0;
     rx->query_at = now;
-}
-
-/* The first heartbeat makes the session known: decide where to begin (section 4.2). */
-static void rx_join(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now)
-{
-    bool young = heartbeat->flags & LLI_WIRE_HEARTBEAT_YOUNG;
-    bool held = rx_rebase(rx, heartbeat);
-    lli_seq begin = heartbeat->lead;
-    uint64_t number = heartbeat->messages;
-
-    rx->session = heartbeat->session;
-    if (heartbeat->flags & LLI_WIRE_HEARTBEAT_END && !young) {
-        /* Over before it was heard of. */
-        lli_rx_drop_packets(rx);
-        rx->state = LLI_RX_ENDED;
-        return;
-    }
-    if (held) {
-        begin = rx->gap.next;
-        number = rx_held_number(rx, heartbeat->messages);
-    }
-    if (young) {
-        number = 0;
-        if (!held || !lli_gap_rewind(&rx->gap, heartbeat->start, now, now)) {
-            lli_rx_drop_packets(rx);
-            lli_gap_reset(&rx->gap, heartbeat->start);
-        }
-        begin = heartbeat->start;
-    } else if (!held) {
-        lli_gap_reset(&rx->gap, begin);
-    }
-    /* What was missing before the session was known could not be asked for. */
-    lli_gap_ask(&rx->gap, now);
-    rx->state = LLI_RX_LIVE;
-    rx->reported = rx->gap.next;
-    rx->tell_new = true;
-    rx->first = number;
-    rx->counters->sessions_new++;
-    lli_unpack_reset(&rx->unpack, number);
-    /* A session that is not followed from its start may go on in the middle of a message. */
-    if (begin != heartbeat->start) {
-        lli_unpack_break(&rx->unpack);
-        lli_rx_learn(rx, now, true);
-    }
-    lli_rx_status_soon(rx, now);
 }
 
 static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now)
@@ -382,7 +331,7 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
     rx->heartbeat = *heartbeat;
     rx->heartbeat_at = now;
     if (rx->state == LLI_RX_JOINING)
-        rx_join(rx, heartbeat, now);
+        lli_rx_found(rx, now);
     if (heartbeat->flags & LLI_WIRE_HEARTBEAT_HELD ||
         (heartbeat->flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= heartbeat->lead))
         lli_rx_status_soon(rx, now);
@@ -392,7 +341,7 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
      * Packets that only a heartbeat told of are believed in as long as heartbeats do: a forged one is corrected by the next,
      * and none makes a receiver give up anything (section 4.3).
      */
-    lli_gap_retract(&rx->gap, heartbeat->lead);
+    lli_gap_retract(&rx->gap, lli_rx_is_replaying(rx) ? lli_max(heartbeat->lead, rx->replay_end) : heartbeat->lead);
     lli_rx_extend(rx, heartbeat->lead, now);
     /* All that was announced in the stream is known by now, unless it was lost. */
     if (rx->gap.missing == 0 && rx->gap.next >= heartbeat->lead)
@@ -409,27 +358,68 @@ static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *rej
         rx->counters->naks_held++;
         for (uint16_t i = 0; i < reject->count; i++)
             lli_gap_hold(&rx->gap, lli_seq_extend(gap->next, reject->ranges[i].first), reject->ranges[i].count,
-                         now + lli_max(rx->config->nak_retry_min, 2 * rx_rtt(rx)));
+                         now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)));
         return;
     }
     rx->counters->rejects_received++;
     /* Only what was asked for can be refused, and only up to what is known to exist. */
     if (reject->reason != LLI_WIRE_GONE || gap->missing == 0 || reject->trail <= rx->gone_below ||
-        reject->trail > lli_max(rx->heartbeat.lead, gap->end) || gap->slots[gap->next & gap->mask].tries == 0)
+        reject->trail > lli_max(rx->heartbeat.lead, gap->end) ||
+        (gap->slots[gap->next & gap->mask].tries == 0 && !(lli_rx_is_replaying(rx) && gap->next < rx->fetched)))
         return;
     rx->gone_below = reject->trail;
-    rx->overrun = false;
+    rx->gone_reason = LLM_REASON_GONE;
     if (rx->heartbeat.lead <= gap->next + lli_gap_window(gap))
         return;
     /*
      * More than a window behind. Once, go on with what the transmitter still has; if that is overtaken as well before this
      * receiver has caught up, chasing it is hopeless: go on with what is sent now.
      */
-    if (rx->chased) {
+    if (rx->behind & LLI_RX_CHASED) {
         rx->gone_below = rx->heartbeat.lead;
-        rx->overrun = true;
+        rx->gone_reason = LLM_REASON_OVERRUN;
     }
-    rx->chased = true;
+    rx->behind |= LLI_RX_CHASED;
+}
+
+/* Each counts for what was asked for by then, so that a forged one is worth a reject, and another has to follow for more. */
+static void rx_suspended(struct lli_rx *rx, lli_ns now)
+{
+    const struct lli_gap *gap = &rx->gap;
+    const lli_seq lead = lli_min(rx->notice.lead, lli_max(rx->heartbeat.lead, gap->end));
+    const bool asked = lli_rx_is_replaying(rx) ? rx->tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
+
+    /* It was sent to a receiver that was not heard, and which is served when it is. */
+    if (rx->notice.threshold == LLM_THRESHOLD_SILENCE)
+        return;
+    rx->naks_held_until = now + rx->config->nak_retry_max;
+    if (gap->missing == 0 || lead <= rx->gone_below || !asked)
+        return;
+    rx->gone_below = lead;
+    rx->gone_reason = LLM_REASON_SUSPENDED;
+}
+
+static void rx_input_notice(struct lli_rx *rx, const struct lli_wire_notice *notice, lli_ns now)
+{
+    /* Whoever forges one has to know this receiver's identity as well, which is in no packet to the group. */
+    if (notice->receiver != rx->config->receiver) {
+        rx->counters->control_foreign++;
+        return;
+    }
+    rx->counters->notices_received++;
+    /* It may ask for no more than a sign of life. */
+    rx->status_at = now;
+    if (notice->decided_at < rx->notice.decided_at && rx->notice.decided_at - notice->decided_at < RX_OVERTAKEN)
+        return;
+    if (notice->standing != rx->notice.standing || notice->threshold != rx->notice.threshold)
+        rx->news |= LLI_RX_STANDING;
+    rx->notice = *notice;
+    if (notice->standing == LLI_STANDING_SUSPENDED)
+        rx_suspended(rx, now);
+    if (notice->standing != LLI_STANDING_EXPELLED)
+        return;
+    rx->end_reason = LLM_REASON_EXPELLED;
+    rx->rejoin_at = notice->rejoin_ms == 0 ? LLI_NEVER : now + (lli_ns)notice->rejoin_ms * 1000000;
 }
 
 static void rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *topics, struct lli_reader names, lli_ns now)
@@ -466,6 +456,8 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
         struct lli_wire_heartbeat heartbeat;
         struct lli_wire_reject reject;
         struct lli_wire_topics topics;
+        struct lli_wire_join join;
+        struct lli_wire_notice notice;
     } packet;
     struct lli_reader names;
 
@@ -481,10 +473,19 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
             rx->state == LLI_RX_LIVE)
             rx_input_reject(rx, &packet.reject, now);
         break;
+    case LLI_WIRE_NOTICE:
+        if (rx_is_mine(rx, lli_wire_get_notice(body, size, header->tag, &packet.notice), &packet.notice.session) &&
+            rx->state == LLI_RX_LIVE)
+            rx_input_notice(rx, &packet.notice, now);
+        break;
     case LLI_WIRE_TOPICS:
         if (rx_is_mine(rx, lli_wire_get_topics(body, size, header->tag, &packet.topics, &names), &packet.topics.session) &&
             rx->state == LLI_RX_LIVE)
             rx_input_topics(rx, &packet.topics, names, now);
+        break;
+    case LLI_WIRE_JOIN:
+        if (rx_is_mine(rx, lli_wire_get_join(body, size, header->tag, &packet.join), &packet.join.session))
+            lli_rx_input_join(rx, &packet.join, now);
         break;
     default:
         break;
@@ -504,7 +505,7 @@ bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns 
         rx_heard(rx, now);
         return rx_input_data(rx, packet, now);
     }
-    if (rx->state == LLI_RX_JOINING) {
+    if (rx->state == LLI_RX_JOINING || rx->state == LLI_RX_ASKING) {
         rx->heard_at = now;
         rx_input_joining(rx, packet, now);
     } else {
@@ -515,7 +516,7 @@ bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns 
 
 /* ----------------------------------------------------------------------------------------- control out */
 
-static bool rx_packet(const struct lli_rx *rx, const uint8_t *buffer, size_t size, struct lli_packet *packet)
+bool lli_rx_packet(const struct lli_rx *rx, const uint8_t *buffer, size_t size, struct lli_packet *packet)
 {
     *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)size, .to = &rx->heartbeat.address};
     return true;
@@ -529,7 +530,7 @@ static bool rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, str
         .first = rx->topics.known,
         .address = rx->config->address,
     };
-    lli_ns base = lli_max(rx->config->nak_retry_min, 2 * rx_rtt(rx));
+    lli_ns base = lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx));
 
     if (rx->topics.known >= rx->topics_wanted || rx->query_tries == RX_QUERIES) {
         rx->learning = false;
@@ -539,16 +540,17 @@ static bool rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, str
     rx->query_at = now + lli_min(base << rx->query_tries, rx->config->nak_retry_max);
     rx->query_tries++;
     rx->counters->queries_sent++;
-    return rx_packet(rx, buffer, lli_wire_put_query(buffer, &query), packet);
+    return lli_rx_packet(rx, buffer, lli_wire_put_query(buffer, &query), packet);
 }
 
 static bool rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
     const struct lli_gap_retry retry = {
-        .rtt = rx_rtt(rx),
+        .rtt = lli_rx_rtt(rx),
         .retry_min = rx->config->nak_retry_min,
         .retry_max = rx->config->nak_retry_max,
         .most = rx->reorder->count - rx->reorder->used + rx->ask_ahead,
+        .from = lli_rx_is_replaying(rx) ? rx->replay_end : 0,
     };
     struct lli_wire_nak nak = {
         .session = rx->session,
@@ -564,17 +566,50 @@ static bool rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
         rx->counters->nak_packets += nak.ranges[i].count;
     rx->counters->naks_sent++;
     rx->naks++;
-    return rx_packet(rx, buffer, lli_wire_put_nak(buffer, &nak), packet);
+    return lli_rx_packet(rx, buffer, lli_wire_put_nak(buffer, &nak), packet);
+}
+
+/* Every message before this one was delivered, or told lost. */
+static uint64_t rx_delivered(const struct lli_rx *rx)
+{
+    return rx->unpack.number - rx->unpack.assembling;
+}
+
+bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
+{
+    if (number >= rx_delivered(rx))
+        return false;
+    rx->acknowledged = lli_max(rx->acknowledged, number + 1);
+    if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_HELD)
+        lli_rx_status_soon(rx, now);
+    return true;
+}
+
+/* What this receiver acknowledges, and of which of the assured topics (section 7.3). */
+static void rx_status_held(const struct lli_rx *rx, struct lli_wire_status *status)
+{
+    const struct lli_rx_config *config = rx->config;
+    const uint64_t next = config->application_acknowledges ? lli_min(rx_delivered(rx), rx->acknowledged) : rx_delivered(rx);
+
+    status->flags |= LLI_WIRE_STATUS_ACKNOWLEDGES;
+    status->held_from = rx->held_from;
+    status->held_next = lli_max(next, rx->held_from);
+    status->name_size = config->name_size;
+    memcpy(status->name, config->name, sizeof status->name);
+    for (int i = 0; i < rx->heartbeat.assured; i++)
+        if (!lli_topics_is_refused(&rx->topics, rx->heartbeat.assured_topics[i]))
+            status->accepts |= (uint16_t)(1u << i);
 }
 
 static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
 {
-    bool done = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= rx->heartbeat.lead;
+    bool done = !lli_rx_is_replaying(rx) && rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= rx->heartbeat.lead;
 
-    return (struct lli_wire_status){
+    struct lli_wire_status status = {
         .session = rx->session,
         .receiver = rx->config->receiver,
-        .next = rx->gap.next,
+        /* Who fetches the past holds nobody up. */
+        .next = lli_rx_is_replaying(rx) ? 0 : rx->gap.next,
         .highest = lli_max(rx->gap.end, rx->gap.next),
         .echo = rx->heartbeat.sent_at,
         .hold_ns = (uint32_t)lli_min(now - rx->heartbeat_at, UINT32_MAX),
@@ -584,6 +619,10 @@ static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
         .flags = done ? LLI_WIRE_STATUS_DONE : 0,
         .address = rx->config->address,
     };
+
+    if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_ASSURED)
+        rx_status_held(rx, &status);
+    return status;
 }
 
 static bool rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
@@ -595,19 +634,23 @@ static bool rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, st
     rx->status_at = rx->state == LLI_RX_LIVE ? now + interval - lli_random_below(rx->random, interval / 10) : LLI_NEVER;
     rx->reported = rx->gap.next;
     rx->counters->status_sent++;
-    return rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
+    return lli_rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
 }
 
 static void rx_check_silence(struct lli_rx *rx, lli_ns now)
 {
-    if (!rx->silent && now >= rx_silent_at(rx))
-        rx->silent = rx->tell_silent = true;
+    if (!rx->silent && now >= rx_silent_at(rx)) {
+        rx->silent = true;
+        rx->news |= LLI_RX_SILENT;
+    }
     if (rx->silent && now >= rx->heard_at + rx->config->timeout)
         rx->end_reason = LLM_REASON_TIMEOUT;
 }
 
 bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
+    if (rx->state == LLI_RX_ASKING)
+        return lli_rx_control_join(rx, now, buffer, packet);
     if (rx->state != LLI_RX_LIVE && rx->state != LLI_RX_ENDED)
         return false;
     if (rx->state == LLI_RX_LIVE)
@@ -615,6 +658,8 @@ bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_p
     if (now >= rx->query_at && rx_control_query(rx, now, buffer, packet))
         return true;
     if (rx->state == LLI_RX_LIVE && now >= rx->gap.due_at && rx_control_nak(rx, now, buffer, packet))
+        return true;
+    if (rx->state == LLI_RX_LIVE && lli_rx_is_replaying(rx) && lli_rx_control_fetch(rx, now, buffer, packet))
         return true;
     return (now >= rx->status_at || (rx->state == LLI_RX_LIVE && rx_owes_report(rx))) &&
            rx_control_status(rx, now, buffer, packet);
@@ -628,7 +673,18 @@ bool lli_rx_leave(struct lli_rx *rx, uint8_t *buffer, struct lli_packet *packet)
         return false;
     status = rx_status(rx, rx->heartbeat_at);
     status.flags |= LLI_WIRE_STATUS_LEAVING;
-    return rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
+    return lli_rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
+}
+
+/* When what is missing is fetched, or given up. */
+static lli_ns rx_missing_deadline(const struct lli_rx *rx)
+{
+    const struct lli_gap *gap = &rx->gap;
+    const struct lli_gap_slot *slot = &gap->slots[gap->next & gap->mask];
+
+    if (lli_rx_is_replaying(rx))
+        return rx->fetch_at;
+    return !rx->learning && gap->next < gap->received && slot->tries > 0 ? slot->since + rx->config->nak_giveup : LLI_NEVER;
 }
 
 lli_ns lli_rx_deadline(const struct lli_rx *rx)
@@ -639,11 +695,11 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
     if (rx->state == LLI_RX_ENDED)
         return at;
     if (rx->state != LLI_RX_LIVE)
-        return LLI_NEVER;
+        return rx->state == LLI_RX_ASKING ? lli_min(rx->ask_at, rx->ask_until) : LLI_NEVER;
     if (rx_owes_report(rx))
         return 0;
     at = lli_min(at, gap->due_at);
-    if (!rx->learning && gap->missing > 0 && gap->next < gap->received && gap->slots[gap->next & gap->mask].tries > 0)
-        at = lli_min(at, gap->slots[gap->next & gap->mask].since + rx->config->nak_giveup);
+    if (gap->missing > 0)
+        at = lli_min(at, rx_missing_deadline(rx));
     return lli_min(at, rx->silent ? rx->heard_at + rx->config->timeout : rx_silent_at(rx));
 }

@@ -24,7 +24,8 @@
     X(gaps, "gap events")                                                                                                  \
     X(packets_missed, "packets found missing")                                                                             \
     X(packets_recovered, "of these, received after a NAK")                                                                 \
-    X(packets_lost, "of these, given up")                                                                                  \
+    X(packets_replayed, "packets of the past received, of sessions joined late")                                           \
+    X(packets_lost, "packets given up")                                                                                  \
     X(packets_duplicate, "packets received again")                                                                         \
     X(packets_reordered, "packets received before their turn")                                                             \
     X(packets_stale, "packets of sessions that have ended")                                                                \
@@ -34,8 +35,13 @@
     X(nak_packets, "packets that they asked for")                                                                          \
     X(naks_held, "confirmations of others' NAKs received")                                                                 \
     X(rejects_received, "rejects received")                                                                                \
+    X(notices_received, "notices of how this receiver is served")                                                          \
     X(status_sent, "status reports sent")                                                                                  \
     X(queries_sent, "topic queries sent")                                                                                  \
+    X(joins_sent, "requests to begin in the past sent")                                                                    \
+    X(joins_granted, "of these, granted")                                                                                  \
+    X(joins_refused, "of these, refused, or never answered")                                                               \
+    X(fetches_sent, "requests for packets of the past sent")                                                               \
     X(heartbeats_received, "heartbeats received")                                                                          \
     X(sessions_new, "sessions followed")                                                                                   \
     X(sessions_ended, "sessions ended")                                                                                    \
@@ -52,8 +58,13 @@ struct lli_rx_counters {
 #undef LLI_RX_COUNTER_FIELD
 };
 
+/* What follows when a session cannot be joined where it was asked for. */
+enum lli_rx_otherwise { LLI_RX_ELSE_OLDEST, LLI_RX_ELSE_LIVE, LLI_RX_ELSE_REFUSE };
+
 struct lli_rx_config {
     uint64_t receiver; /* random identity, not 0 */
+    bool chooses;      /* where a session begins is asked by LLI_ITEM_JOIN; else with what is sent now */
+    enum lli_rx_otherwise otherwise;
     uint32_t window_packets;
     uint32_t topics_max;
     uint32_t message_bytes_max;
@@ -66,6 +77,9 @@ struct lli_rx_config {
     lli_ns status;
     lli_ns silence;
     lli_ns timeout;
+    bool application_acknowledges; /* lli_rx_acknowledge(); else what was delivered is acknowledged */
+    uint8_t name_size;
+    char name[LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* for those who wait for this receiver by name; empty: none */
     struct lli_wire_address address; /* where repairs and answers reach the receiver */
 };
 
@@ -82,6 +96,7 @@ struct lli_rx_packet {
 enum lli_rx_state {
     LLI_RX_FREE = 0,
     LLI_RX_JOINING, /* packets came, but no heartbeat: not known yet */
+    LLI_RX_ASKING,  /* known, but not where to begin; packets are held as before */
     LLI_RX_LIVE,
     LLI_RX_ENDED,   /* everything was delivered; the identity is kept to know late packets by */
     LLI_RX_REFUSED, /* not wanted; kept for the same reason */
@@ -91,7 +106,10 @@ enum lli_item_kind {
     LLI_ITEM_MESSAGES,
     LLI_ITEM_TOPIC, /* event: LLM_EVENT_TOPIC_NEW; lli_rx_topic_refuse() may follow */
     LLI_ITEM_EVENT,
+    LLI_ITEM_JOIN,  /* event.session: lli_rx_begin() or lli_rx_refuse() has to follow */
 };
+
+enum lli_rx_news { LLI_RX_NEW = 1, LLI_RX_SILENT = 2, LLI_RX_RESUMED = 4, LLI_RX_STANDING = 8 };
 
 /* Messages that are given at a time: those of a packet, mostly. */
 enum { LLI_ITEM_MESSAGES_MAX = 64 };
@@ -122,9 +140,9 @@ struct lli_rx {
     /* From the latest heartbeat. */
     struct lli_wire_heartbeat heartbeat;
     lli_ns heartbeat_at;   /* when it came, 0: none yet */
-    lli_seq gone_below;    /* the transmitter no longer has packets before this one */
-    bool overrun;          /* ... or this receiver gave them up, being too far behind */
-    bool chased;           /* packets were gone while this receiver was a window behind, and it has not caught up since */
+    lli_seq gone_below;    /* packets before this one are given up: the transmitter no longer has them ... */
+    enum llm_reason gone_reason; /* ... or this receiver is too far behind, or is not served */
+    uint8_t behind;        /* of enum lli_rx_behind */
 
     lli_ns heard_at;
     bool silent;           /* LLM_EVENT_HEARTBEAT_LOST was reported */
@@ -139,15 +157,48 @@ struct lli_rx {
     bool learning;          /* nothing is delivered until they are */
     uint64_t lost_run;      /* packets given up, not reported yet */
     enum llm_reason lost_reason;
+    struct lli_wire_notice notice; /* the latest, decided_at 0: none */
+    struct llm_verdict verdict;    /* as it is told */
+    lli_ns naks_held_until;        /* the transmitter does not answer any */
+    lli_ns rejoin_at;              /* an expelled receiver forgets the session then, and may follow it again */
     uint32_t naks;          /* sent for this session, for its status reports */
     uint32_t lost;          /* packets, for the same */
 
-    bool tell_new;
-    bool tell_resumed;
-    bool tell_silent;
+    uint8_t news;           /* of enum lli_rx_news: to be told */
     enum llm_reason end_reason; /* not LLM_REASON_NONE: the end is to be told when all before it is */
     uint64_t first;             /* number of the first message to come, when it joined */
+    uint64_t held_from;         /* messages from this one on were delivered without a loss */
+    uint64_t acknowledged;      /* by the application: messages before this one */
+
+    /* Joining late. */
+    struct llm_join join;       /* where it is to begin */
+    bool chosen;                /* ... is known */
+    bool enters;                /* with a message of the packet `begin`, which may not be the first there */
+    enum llm_reason refused;    /* to be told, with these two numbers */
+    uint64_t refused_wanted;
+    uint64_t refused_there;
+    lli_ns ask_at;
+    lli_ns ask_until;
+    uint32_t tries;             /* requests since the latest answer */
+    lli_seq begin;
+    lli_seq replay_end;         /* while behind: packets before this one are fetched, not asked for by NAK */
+    lli_seq fetched;            /* packets before this one were */
+    uint32_t fetching;          /* packets asked for by the latest request that did not come yet */
+    lli_ns fetch_at;
+    lli_ns replayed_at;         /* when one came last */
+    lli_ns replay_distance;     /* smoothed time between two, 0: not measured */
 };
+
+enum lli_rx_behind {
+    LLI_RX_CHASED = 1,    /* packets were gone while this receiver was a window behind, and it has not caught up since */
+    LLI_RX_REPLAYING = 2, /* the past is being fetched */
+};
+
+/* Whether it is of use: not over, not refused, and not perhaps made up by a packet. */
+static inline bool lli_rx_is_followed(const struct lli_rx *rx)
+{
+    return rx->state == LLI_RX_LIVE || rx->state == LLI_RX_ASKING;
+}
 
 /*
  * Places a session's tables in the arena, and in `rare` those of which most sessions use a little only. config, reorder,
@@ -161,6 +212,9 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now);
 
 /* Forgets the session and gives its memory back. */
 void lli_rx_stop(struct lli_rx *rx);
+
+/* After LLI_ITEM_JOIN: where the session is to begin. One so young that all of it is there begins at its start. */
+void lli_rx_begin(struct lli_rx *rx, const struct llm_join *join, lli_ns now);
 
 /* The accept predicate refused the session; it stays, to drop its packets by. */
 void lli_rx_refuse(struct lli_rx *rx);
@@ -177,8 +231,17 @@ bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns 
 /* The next messages or event in order; valid until the next call. False if there is none. */
 bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item);
 
+/* Whether a session that ended may be forgotten, to be followed anew when it is heard: ask before lli_rx_control(). */
+static inline bool lli_rx_may_return(const struct lli_rx *rx, lli_ns now)
+{
+    return rx->state == LLI_RX_ENDED && now >= rx->rejoin_at;
+}
+
 /* Builds the next NAK, status report or query that is due; false if none is. It counts as sent. */
 bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+/* The application is done with the messages up to this one. False: it was not delivered. */
+bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now);
 
 /* Builds the report that this receiver leaves. False if the transmitter is not known. */
 bool lli_rx_leave(struct lli_rx *rx, uint8_t *buffer, struct lli_packet *packet);

@@ -13,6 +13,11 @@ static void sessions_log_event(const struct llm_receiver *receiver, const struct
         lli_log(&receiver->context->log, level, "session %016llx: messages %llu to %llu lost: %s",
                 (unsigned long long)event->session, (unsigned long long)event->first, (unsigned long long)event->last,
                 llm_reason_name(event->reason));
+    else if (event->verdict != NULL)
+        lli_log(&receiver->context->log, event->kind == LLM_EVENT_READMITTED ? LLM_LEVEL_INFO : LLM_LEVEL_WARNING,
+                "session %016llx: this receiver is %s: %llu %s, limit %llu", (unsigned long long)event->session,
+                llm_event_name(event->kind), (unsigned long long)event->verdict->value,
+                llm_threshold_name(event->verdict->threshold), (unsigned long long)event->verdict->limit);
     else
         lli_log(&receiver->context->log, level, "session %016llx: %s %s", (unsigned long long)event->session,
                 llm_event_name(event->kind), event->topic == NULL ? "" : event->topic);
@@ -37,7 +42,8 @@ static bool sessions_accepts(const struct llm_receiver *receiver, uint64_t sessi
 /* True if the application was told. */
 static bool sessions_event(struct llm_receiver *receiver, struct lli_rx *rx, const struct llm_event *event)
 {
-    if (event->kind == LLM_EVENT_SESSION_NEW && !sessions_accepts(receiver, event->session, NULL)) {
+    /* Who was asked where to begin has accepted it. */
+    if (event->kind == LLM_EVENT_SESSION_NEW && !rx->chosen && !sessions_accepts(receiver, event->session, NULL)) {
         lli_rx_refuse(rx);
         return false;
     }
@@ -58,6 +64,25 @@ static void sessions_messages(struct llm_receiver *receiver, const struct lli_it
     else if (handlers->message != NULL)
         for (int i = 0; i < item->count; i++)
             handlers->message(handlers->arg, &item->messages[i]);
+}
+
+/* Where a session is to begin, if it is wanted. */
+static void sessions_join(struct llm_receiver *receiver, struct lli_rx *rx, uint64_t session, lli_ns now)
+{
+    struct llm_join join = receiver->join;
+
+    if (!sessions_accepts(receiver, session, NULL)) {
+        lli_rx_refuse(rx);
+        return;
+    }
+    if (receiver->handlers.join != NULL)
+        receiver->handlers.join(receiver->handlers.arg, session, &join);
+    if ((unsigned)join.mode > LLM_JOIN_NUMBER) {
+        lli_log(&receiver->context->log, LLM_LEVEL_ERROR, "%s: session %016llx: join mode %u does not exist: as the options say",
+                receiver->object, (unsigned long long)session, (unsigned)join.mode);
+        join = receiver->join;
+    }
+    lli_rx_begin(rx, &join, now);
 }
 
 static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns now)
@@ -82,6 +107,9 @@ static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, l
         case LLI_ITEM_EVENT:
             context->delivered += sessions_event(receiver, rx, &item.event);
             break;
+        case LLI_ITEM_JOIN:
+            sessions_join(receiver, rx, item.event.session, now);
+            break;
         }
     }
     context->in_handler = false;
@@ -102,7 +130,7 @@ static struct lli_rx *sessions_find(struct llm_receiver *receiver, uint32_t tag)
 /* Which of two sessions may sooner be forgotten; a live one that is heard may not at all. */
 static bool sessions_is_staler(const struct lli_rx *a, const struct lli_rx *b)
 {
-    bool over_a = a->state != LLI_RX_LIVE, over_b = b->state != LLI_RX_LIVE;
+    bool over_a = !lli_rx_is_followed(a), over_b = !lli_rx_is_followed(b);
 
     if (over_a != over_b)
         return over_a;
@@ -143,7 +171,7 @@ static struct lli_rx *sessions_place(struct llm_receiver *receiver)
     }
     if (receiver->sessions_used < receiver->sessions_max)
         return &receiver->sessions[receiver->sessions_used++];
-    if (stalest->state == LLI_RX_LIVE && !stalest->silent)
+    if (lli_rx_is_followed(stalest) && !stalest->silent)
         return NULL;
     sessions_replace(receiver, stalest);
     return stalest;
@@ -201,6 +229,12 @@ static lli_ns sessions_service(struct llm_receiver *receiver, struct lli_rx *rx,
     return lli_rx_deadline(rx);
 }
 
+/* Whether nothing is known of the session after all, or nothing is to be remembered any more. */
+static bool sessions_is_over(const struct llm_receiver *receiver, const struct lli_rx *rx, lli_ns now)
+{
+    return (rx->state == LLI_RX_JOINING && now >= rx->heard_at + receiver->config.timeout) || lli_rx_may_return(rx, now);
+}
+
 lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now)
 {
     lli_ns at = LLI_NEVER;
@@ -208,7 +242,7 @@ lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now)
     for (uint32_t i = 0; i < receiver->sessions_used; i++) {
         struct lli_rx *rx = &receiver->sessions[i];
 
-        if (rx->state == LLI_RX_JOINING && now >= rx->heard_at + receiver->config.timeout)
+        if (rx->state != LLI_RX_LIVE && sessions_is_over(receiver, rx, now))
             lli_rx_stop(rx);
         at = lli_min(at, sessions_service(receiver, rx, now));
     }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counters by name: walks a context and all that is open in it. */
+#include "stats.h"
+
 #include <string.h>
 
 #include "objects.h"
@@ -26,23 +28,14 @@ static const struct stats_row endpoint_rows[] = {
 
 #define ROWS(rows) (rows), (int)(sizeof(rows) / sizeof(rows)[0])
 
-/* Where the counters go, and how many there were; or the sum of those of one name. */
-struct stats_out {
-    struct llm_stat *stats;
-    int max;
-    int count;
-    const char *name; /* NULL: all */
-    uint64_t sum;
-};
+/* What transports count is in tables that say only where; these few of one of them go up and down. */
+static const char *const stats_bypass_gauges[] = {"bypass_accelerated", "bypass_in_kernel", "bypass_stack_number"};
 
-static void stats_put(struct stats_out *out, const char *object, const char *name, uint64_t value)
+/* ------------------------------------------------------------------------------------------------- the walk */
+
+static void stats_put(const struct lli_stats_visitor *to, enum llm_stats_type type, const char *name, uint64_t value)
 {
-    if (out->name != NULL && strcmp(out->name, name) != 0)
-        return;
-    if (out->count < out->max)
-        out->stats[out->count] = (struct llm_stat){object, name, value};
-    out->count++;
-    out->sum += value;
+    to->row(to->arg, type, name, value);
 }
 
 static uint64_t stats_read(const void *base, size_t offset)
@@ -53,59 +46,176 @@ static uint64_t stats_read(const void *base, size_t offset)
     return value;
 }
 
-static void stats_rows(struct stats_out *out, const char *object, const void *base, const struct stats_row *rows, int count)
+static void stats_rows(const struct lli_stats_visitor *to, const void *base, const struct stats_row *rows, int count)
 {
     for (int i = 0; i < count; i++)
-        stats_put(out, object, rows[i].name, stats_read(base, rows[i].offset));
+        stats_put(to, LLM_STATS_COUNTER, rows[i].name, stats_read(base, rows[i].offset));
 }
 
-static void stats_transport(struct stats_out *out, const struct lli_endpoint *endpoint)
+static enum llm_stats_type stats_transport_type(const struct lli_transport *transport, const char *name)
 {
-    const struct lli_transport *transport = endpoint->transport;
-    const void *instance = endpoint->instance;
-
-    stats_rows(out, endpoint->object, &endpoint->counters, ROWS(endpoint_rows));
-    while (transport != NULL) {
-        for (const struct lli_counter *counter = transport->counters; counter->name != NULL; counter++)
-            stats_put(out, endpoint->object, counter->name, stats_read(instance, counter->offset));
-        transport = transport->inner == NULL ? NULL : transport->inner(instance, &instance);
-    }
+    if (strcmp(transport->scheme, "bypass") != 0)
+        return LLM_STATS_COUNTER;
+    for (size_t i = 0; i < sizeof stats_bypass_gauges / sizeof stats_bypass_gauges[0]; i++)
+        if (strcmp(name, stats_bypass_gauges[i]) == 0)
+            return LLM_STATS_GAUGE;
+    return LLM_STATS_COUNTER;
 }
 
-static void stats_transmitter(struct stats_out *out, const struct llm_transmitter *transmitter)
+/* The counters of an instance, and of those below it. */
+static void stats_instance(const struct lli_stats_visitor *to, const struct lli_transport *transport, const void *instance)
+{
+    const struct lli_transport *inner;
+    const void *inner_instance = NULL;
+
+    for (const struct lli_counter *counter = transport->counters; counter->name != NULL; counter++)
+        stats_put(to, stats_transport_type(transport, counter->name), counter->name, stats_read(instance, counter->offset));
+    for (int i = 0; transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
+        stats_instance(to, inner, inner_instance);
+}
+
+static void stats_transport(const struct lli_stats_visitor *to, const struct lli_endpoint *endpoint)
+{
+    to->object(to->arg, LLM_STATS_TRANSPORT, 0, endpoint->object);
+    stats_rows(to, &endpoint->counters, ROWS(endpoint_rows));
+    stats_instance(to, endpoint->transport, endpoint->instance);
+    if (to->histogram != NULL)
+        lli_latency_visit_endpoint(endpoint->latency, to->histogram, to->arg);
+}
+
+static void stats_member(const struct lli_stats_visitor *to, const struct lli_member *member)
+{
+    to->object(to->arg, LLM_STATS_MEMBER, member->id, "");
+    stats_put(to, LLM_STATS_GAUGE, "lag_packets", member->lag);
+    stats_put(to, LLM_STATS_GAUGE, "member_rtt_ns", member->rtt);
+    stats_put(to, LLM_STATS_GAUGE, "member_window_packets", member->window);
+    stats_put(to, LLM_STATS_GAUGE, "member_heard_at", member->heard_at);
+    stats_put(to, LLM_STATS_GAUGE, "member_standing", member->standing);
+    stats_put(to, LLM_STATS_COUNTER, "member_naks", member->naks);
+    stats_put(to, LLM_STATS_COUNTER, "member_packets_lost", member->lost);
+}
+
+static void stats_transmitter(const struct lli_stats_visitor *to, const struct llm_transmitter *transmitter)
 {
     const struct lli_tx *tx = &transmitter->tx;
 
-    stats_rows(out, transmitter->object, &tx->counters, ROWS(tx_rows));
-    stats_put(out, transmitter->object, "messages_sent", tx->pack.number);
-    stats_put(out, transmitter->object, "receivers", tx->members.count);
-    stats_put(out, transmitter->object, "rtt_ns", tx->rtt);
-    stats_put(out, transmitter->object, "history_packets", tx->history.next - tx->history.trail);
+    to->object(to->arg, LLM_STATS_TRANSMITTER, tx->config.session, transmitter->object);
+    stats_rows(to, &tx->counters, ROWS(tx_rows));
+    stats_put(to, LLM_STATS_COUNTER, "messages_sent", tx->pack.number);
+    stats_put(to, LLM_STATS_GAUGE, "messages_unacknowledged", tx->assure.waiting);
+    stats_put(to, LLM_STATS_GAUGE, "receivers", tx->members.count);
+    stats_put(to, LLM_STATS_GAUGE, "rtt_ns", tx->rtt);
+    stats_put(to, LLM_STATS_GAUGE, "history_packets", tx->history.next - tx->history.trail);
+    stats_put(to, LLM_STATS_GAUGE, "unsent_packets", tx->history.next - tx->sent);
+    stats_put(to, LLM_STATS_GAUGE, "topics", tx->topics_count);
+    if (to->histogram != NULL)
+        lli_latency_visit_tx(transmitter->latency, to->histogram, to->arg);
+    if (!to->detail)
+        return;
+    for (uint32_t i = 0, seen = 0; i < tx->members.limit && seen < tx->members.count; i++) {
+        if (tx->members.table[i].id == 0)
+            continue;
+        stats_member(to, &tx->members.table[i]);
+        seen++;
+    }
 }
 
-static void stats_receiver(struct stats_out *out, const struct llm_receiver *receiver)
+static void stats_session(const struct lli_stats_visitor *to, const struct lli_rx *rx)
+{
+    const lli_seq known = lli_max(rx->gap.end, rx->heartbeat_at == 0 ? 0 : rx->heartbeat.lead);
+
+    to->object(to->arg, LLM_STATS_SESSION, rx->session, "");
+    stats_put(to, LLM_STATS_GAUGE, "lag_packets", known - rx->gap.next);
+    stats_put(to, LLM_STATS_GAUGE, "packets_missing", rx->gap.missing);
+    stats_put(to, LLM_STATS_GAUGE, "session_repair_rtt_ns", rx->repair_rtt);
+    stats_put(to, LLM_STATS_GAUGE, "session_silent", rx->silent);
+    stats_put(to, LLM_STATS_GAUGE, "session_heard_at", rx->heard_at);
+    stats_put(to, LLM_STATS_GAUGE, "topics", rx->topics.known);
+    stats_put(to, LLM_STATS_COUNTER, "session_messages", rx->unpack.number - rx->first);
+    stats_put(to, LLM_STATS_COUNTER, "session_naks", rx->naks);
+    stats_put(to, LLM_STATS_COUNTER, "session_packets_lost", rx->lost);
+}
+
+static void stats_receiver(const struct lli_stats_visitor *to, const struct llm_receiver *receiver)
 {
     uint64_t live = 0;
 
+    to->object(to->arg, LLM_STATS_RECEIVER, receiver->config.receiver, receiver->object);
     for (uint32_t i = 0; i < receiver->sessions_used; i++)
         live += receiver->sessions[i].state == LLI_RX_LIVE;
-    stats_rows(out, receiver->object, &receiver->counters, ROWS(rx_rows));
-    stats_put(out, receiver->object, "sessions", live);
-    stats_put(out, receiver->object, "reorder_packets", receiver->reorder.used);
+    stats_rows(to, &receiver->counters, ROWS(rx_rows));
+    stats_put(to, LLM_STATS_GAUGE, "sessions", live);
+    stats_put(to, LLM_STATS_GAUGE, "reorder_packets", receiver->reorder.used);
+    if (to->histogram != NULL)
+        lli_latency_visit_rx(receiver->latency, to->histogram, to->arg);
+    for (uint32_t i = 0; i < receiver->sessions_used && to->detail; i++)
+        if (receiver->sessions[i].state == LLI_RX_LIVE)
+            stats_session(to, &receiver->sessions[i]);
 }
 
-static void stats_walk(struct stats_out *out, const struct llm_context *context)
+static void stats_context(const struct lli_stats_visitor *to, const struct llm_context *context)
 {
+    to->object(to->arg, LLM_STATS_CONTEXT, 0, "");
+    stats_put(to, LLM_STATS_COUNTER, "stats_writes", context->stats.writes);
+    stats_put(to, LLM_STATS_COUNTER, "stats_write_ns", context->stats.write_ns);
+    if (to->histogram != NULL)
+        lli_latency_visit_context(context->latency, to->histogram, to->arg);
+}
+
+void lli_stats_visit(const struct llm_context *context, const struct lli_stats_visitor *to)
+{
+    if (to->detail)
+        stats_context(to, context);
+    for (const struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next) {
+        stats_transport(to, endpoint);
+        for (const struct llm_transmitter *t = endpoint->transmitters; t != NULL; t = t->next)
+            stats_transmitter(to, t);
+        for (const struct llm_receiver *r = endpoint->receivers; r != NULL; r = r->next)
+            stats_receiver(to, r);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- by the caller */
+
+/* Where the counters go, and how many there were; or the sum of those of one name. */
+struct stats_out {
+    struct llm_stat *stats;
+    int max;
+    int count;
+    const char *object;
+    const char *name; /* NULL: all */
+    uint64_t sum;
+};
+
+static void stats_out_object(void *arg, enum llm_stats_kind kind, uint64_t id, const char *object)
+{
+    struct stats_out *out = arg;
+
+    (void)kind;
+    (void)id;
+    out->object = object;
+}
+
+static void stats_out_row(void *arg, enum llm_stats_type type, const char *name, uint64_t value)
+{
+    struct stats_out *out = arg;
+
+    (void)type;
+    if (out->name != NULL && strcmp(out->name, name) != 0)
+        return;
+    if (out->count < out->max)
+        out->stats[out->count] = (struct llm_stat){out->object, name, value};
+    out->count++;
+    out->sum += value;
+}
+
+static void stats_collect(struct stats_out *out, const struct llm_context *context)
+{
+    const struct lli_stats_visitor visitor = {.arg = out, .object = stats_out_object, .row = stats_out_row};
     struct llm_context *locked = (struct llm_context *)(uintptr_t)context;
 
     lli_context_enter(locked);
-    for (const struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next) {
-        stats_transport(out, endpoint);
-        for (const struct llm_transmitter *t = endpoint->transmitters; t != NULL; t = t->next)
-            stats_transmitter(out, t);
-        for (const struct llm_receiver *r = endpoint->receivers; r != NULL; r = r->next)
-            stats_receiver(out, r);
-    }
+    lli_stats_visit(context, &visitor);
     lli_context_leave(locked);
 }
 
@@ -115,7 +225,7 @@ int llm_stats(const struct llm_context *context, struct llm_stat *stats, int max
 
     if (context == NULL || max < 0 || (stats == NULL && max > 0))
         return LLM_EINVAL;
-    stats_walk(&out, context);
+    stats_collect(&out, context);
     return out.count;
 }
 
@@ -125,7 +235,7 @@ int llm_stat(const struct llm_context *context, const char *name, uint64_t *valu
 
     if (context == NULL || name == NULL || value == NULL)
         return LLM_EINVAL;
-    stats_walk(&out, context);
+    stats_collect(&out, context);
     if (out.count == 0)
         return LLM_ENOTFOUND;
     *value = out.sum;

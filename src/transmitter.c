@@ -38,6 +38,8 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
         .repair_percent = options->repair_percent,
         .repair_bytes_per_s = options->repair_bytes_per_s,
         .repair_linger = options->repair_linger_ns,
+        .replay_bytes_per_s = options->replay_bytes_per_s,
+        .history_ns = options->history_ns,
         .heartbeat_min = options->heartbeat_ns_min,
         .heartbeat_max = options->heartbeat_ns_max,
         .heartbeat_busy = options->heartbeat_ns_busy,
@@ -49,6 +51,7 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
             .quorum_percent = options->flow_quorum_percent,
             .bytes_per_s_max = options->flow_bytes_per_s_max,
         },
+        .judge = lli_options_slow(options, history_packets),
         .address = endpoint->address,
     };
 }
@@ -58,18 +61,28 @@ static int transmitter_place(struct llm_transmitter *transmitter, const struct l
 {
     const struct llm_context *context = transmitter->context;
     const struct lli_endpoint *endpoint = transmitter->endpoint;
-    const struct lli_tx_config config = transmitter_config(endpoint, options);
+    const struct lli_transport *transport = endpoint->transport;
+    struct lli_tx_config config = transmitter_config(endpoint, options);
     const struct lli_memory_policy policy = {
         .huge_pages = context->options.huge_pages,
         .populate = true,
         .numa_node = context->options.numa_node >= 0 ? context->options.numa_node : endpoint->caps.numa_node,
     };
     struct lli_arena arena = {.memory = NULL};
+    struct lli_region region = {.base = NULL};
     int error;
 
     if (config.history.bytes < 16u * config.history.packet_max)
         return lli_fail(&context->log, LLM_EOPTION, "option history_bytes: %llu is less than 16 packets of %u bytes",
                         (unsigned long long)config.history.bytes, config.history.packet_max);
+    if (transport->region_map != NULL) {
+        error = transport->region_map(endpoint->instance, transmitter->group, config.history.bytes, &region);
+        if (error != LLM_OK)
+            return error;
+        transmitter->shared = (struct lli_memory){region.base, config.history.bytes};
+        config.history.shared = region.base;
+        config.history.shared_edge = region.edge;
+    }
     lli_tx_init(&transmitter->tx, &config, &arena, 0);
     error = lli_memory_map(&transmitter->memory, arena.used, &policy, &context->log);
     if (error != LLM_OK)
@@ -77,10 +90,78 @@ static int transmitter_place(struct llm_transmitter *transmitter, const struct l
     arena = (struct lli_arena){.memory = transmitter->memory.base};
     lli_tx_init(&transmitter->tx, &config, &arena, lli_clock_ns());
     transmitter->batch = lli_max(TRANSMITTER_BATCH, endpoint->caps.train_max);
+    transmitter->watched = lli_tx_is_paced(&transmitter->tx);
+    error = lli_latency_transmitter(transmitter);
+    if (error != LLM_OK)
+        return error;
     transmitter->message_bytes_max = lli_min(options->message_bytes_max, lli_tx_message_max(&transmitter->tx));
-    if (endpoint->transport->region != NULL)
-        return endpoint->transport->region(endpoint->instance, transmitter->memory.base, transmitter->memory.size);
+    if (transport->region != NULL)
+        return transport->region(endpoint->instance, transmitter->memory.base, transmitter->memory.size);
     return LLM_OK;
+}
+
+/* Gives back what transmitter_place() got, all of it or not. */
+static void transmitter_displace(struct llm_transmitter *transmitter)
+{
+    const struct lli_endpoint *endpoint = transmitter->endpoint;
+
+    if (transmitter->shared.base != NULL)
+        endpoint->transport->region_end(endpoint->instance, transmitter->shared.base, transmitter->shared.size);
+    if (transmitter->memory.base != NULL)
+        endpoint->transport->region_end(endpoint->instance, transmitter->memory.base, transmitter->memory.size);
+    lli_memory_unmap(&transmitter->memory);
+    free(transmitter->latency);
+}
+
+static uint32_t transmitter_destinations(const char *text)
+{
+    uint32_t count = 1;
+
+    for (; *text != '\0'; text++)
+        count += *text == ',';
+    return count;
+}
+
+/* Joins the places of the option destinations; they stand behind the channel's own, which the channel forgets. */
+static int transmitter_join_others(struct llm_transmitter *transmitter, struct lli_channel *channel)
+{
+    const struct lli_endpoint *endpoint = transmitter->endpoint;
+    const char *text = channel->options.destinations;
+    int error = LLM_OK;
+
+    if (*text == '\0')
+        return LLM_OK;
+    if (transmitter->shared.base != NULL)
+        return lli_fail(&transmitter->context->log, LLM_EOPTION, "option destinations: with %s a transmitter's packets lie in "
+                        "the memory of one name, open a transmitter for each", channel->scheme);
+    transmitter->destinations = calloc(1 + transmitter_destinations(text), sizeof *transmitter->destinations);
+    if (transmitter->destinations == NULL)
+        return lli_fail(&transmitter->context->log, LLM_ENOMEM, "no memory for destinations");
+    transmitter->posted_max = 0;
+    transmitter->destinations[transmitter->destinations_count++].to = transmitter->group;
+    while (text != NULL && error == LLM_OK) {
+        struct lli_group group;
+
+        error = lli_channel_destination(channel, &text, &transmitter->context->log);
+        if (error != LLM_OK)
+            break;
+        group = (struct lli_group){channel->host, channel->port, &channel->options};
+        error = endpoint->transport->join(endpoint->instance, &group, LLI_JOIN_SEND,
+                                          &transmitter->destinations[transmitter->destinations_count].to);
+        transmitter->destinations_count += error == LLM_OK;
+    }
+    return error;
+}
+
+/* Leaves the group and the other destinations, as many as were joined. */
+static void transmitter_leave(struct llm_transmitter *transmitter)
+{
+    const struct lli_endpoint *endpoint = transmitter->endpoint;
+
+    for (uint32_t i = 1; i < transmitter->destinations_count; i++)
+        endpoint->transport->leave(endpoint->instance, transmitter->destinations[i].to, LLI_JOIN_SEND);
+    endpoint->transport->leave(endpoint->instance, transmitter->group, LLI_JOIN_SEND);
+    free(transmitter->destinations);
 }
 
 static int transmitter_open(struct llm_context *context, const char *text, const struct llm_options *options,
@@ -98,6 +179,8 @@ static int transmitter_open(struct llm_context *context, const char *text, const
         return lli_fail(&context->log, LLM_ENOMEM, "no memory for a transmitter");
     transmitter->context = context;
     transmitter->linger = channel.options.linger_ns;
+    transmitter->posted_max = LLI_ENDPOINT_POST;
+    llm_transmitter_handlers_init(&transmitter->handlers);
     (void)snprintf(transmitter->object, sizeof transmitter->object, "transmitter %.230s", text);
     error = lli_endpoint_open(context, &channel, &transmitter->endpoint);
     if (error != LLM_OK)
@@ -108,17 +191,19 @@ static int transmitter_open(struct llm_context *context, const char *text, const
     if (error != LLM_OK)
         goto close_endpoint;
     error = transmitter_place(transmitter, &channel.options);
+    if (error == LLM_OK)
+        error = transmitter_join_others(transmitter, &channel);
     if (error != LLM_OK)
-        goto leave_group;
+        goto displace;
     transmitter->next = transmitter->endpoint->transmitters;
     transmitter->endpoint->transmitters = transmitter;
     lli_endpoint_due(transmitter->endpoint, 0);
     *result = transmitter;
     return LLM_OK;
 
-leave_group:
-    transmitter->endpoint->transport->leave(transmitter->endpoint->instance, transmitter->group, LLI_JOIN_SEND);
-    lli_memory_unmap(&transmitter->memory);
+displace:
+    transmitter_displace(transmitter);
+    transmitter_leave(transmitter);
 close_endpoint:
     lli_endpoint_close(transmitter->endpoint);
 free_transmitter:
@@ -156,14 +241,16 @@ static void transmitter_destroy(struct llm_transmitter *transmitter)
     while (*link != transmitter)
         link = &(*link)->next;
     *link = transmitter->next;
-    endpoint->transport->leave(endpoint->instance, transmitter->group, LLI_JOIN_SEND);
-    endpoint->transport->region_end(endpoint->instance, transmitter->memory.base, transmitter->memory.size);
+    transmitter_displace(transmitter);
+    transmitter_leave(transmitter);
     lli_endpoint_close(endpoint);
-    lli_memory_unmap(&transmitter->memory);
     while (transmitter->topics != NULL) {
         struct llm_topic *topic = transmitter->topics;
 
         transmitter->topics = topic->next;
+        if (topic->assured != NULL)
+            free(topic->assured->ring);
+        free(topic->assured);
         free(topic);
     }
     free(transmitter);
@@ -190,7 +277,7 @@ int llm_transmitter_close(struct llm_transmitter **handle)
     lli_endpoint_due(transmitter->endpoint, 0);
     (void)lli_context_poll(context);
     until = lli_clock_ns() + transmitter->linger;
-    while (!lli_tx_drained(&transmitter->tx) && lli_clock_ns() < until) {
+    while (!(lli_tx_drained(&transmitter->tx) && transmitter->tx.assure.waiting == 0) && lli_clock_ns() < until) {
         /* Others, the loop thread above all, get their turn between two polls. */
         lli_context_leave(context);
         lli_context_enter(context);
@@ -235,26 +322,120 @@ size_t llm_claim_max(const struct llm_transmitter *transmitter)
     return (size_t)lli_min(lli_pack_whole_max(&transmitter->tx.pack), transmitter->message_bytes_max);
 }
 
+/* -------------------------------------------------------------------------------------- slow receivers */
+
+void llm_transmitter_handlers_init(struct llm_transmitter_handlers *handlers)
+{
+    *handlers = (struct llm_transmitter_handlers){.size = sizeof *handlers};
+}
+
+int llm_transmitter_handle(struct llm_transmitter *transmitter, const struct llm_transmitter_handlers *handlers)
+{
+    struct llm_transmitter_handlers copy;
+    int error;
+
+    if (transmitter == NULL || handlers == NULL)
+        return LLM_EINVAL;
+    llm_transmitter_handlers_init(&copy);
+    lli_context_enter(transmitter->context);
+    error = lli_options_import(&copy, sizeof copy, handlers, "struct llm_transmitter_handlers", &transmitter->context->log);
+    if (error == LLM_OK)
+        transmitter->handlers = copy;
+    lli_context_leave(transmitter->context);
+    return error;
+}
+
+int llm_transmitter_shed(struct llm_transmitter *transmitter, uint64_t receiver, bool on)
+{
+    bool known;
+
+    if (transmitter == NULL)
+        return LLM_EINVAL;
+    lli_context_enter(transmitter->context);
+    known = lli_tx_shed(&transmitter->tx, receiver, on, lli_clock_ns());
+    lli_endpoint_due(transmitter->endpoint, 0);
+    lli_context_leave(transmitter->context);
+    return known ? LLM_OK : LLM_ENOTFOUND;
+}
+
+static void transmitter_log_verdict(const struct llm_transmitter *transmitter, const struct llm_event *event)
+{
+    const struct llm_verdict *v = event->verdict;
+    const enum llm_level level = event->kind == LLM_EVENT_READMITTED ? LLM_LEVEL_INFO : LLM_LEVEL_WARNING;
+
+    lli_log(&transmitter->context->log, level,
+            "%s: receiver %016llx %s%s: %llu %s, limit %llu (%llu NAKs/s, %llu ppm asked again, %llu packets and %llu ms "
+            "behind, not heard for %llu ms; %u of %u receivers suffer)", transmitter->object, (unsigned long long)v->receiver,
+            llm_event_name(event->kind), v->dry_run ? " (report only)" : "", (unsigned long long)v->value,
+            llm_threshold_name(v->threshold), (unsigned long long)v->limit, (unsigned long long)v->naks_per_s,
+            (unsigned long long)v->asked_ppm, (unsigned long long)v->lag_packets, (unsigned long long)v->lag_ns / 1000000,
+            (unsigned long long)v->silent_ns / 1000000, v->suffering, v->receivers);
+}
+
+static void transmitter_log_event(const struct llm_transmitter *transmitter, const struct llm_event *event)
+{
+    if (event->verdict != NULL)
+        transmitter_log_verdict(transmitter, event);
+    else if (event->kind == LLM_EVENT_UNACKNOWLEDGED)
+        lli_log(&transmitter->context->log, LLM_LEVEL_WARNING, "%s: messages %llu to %llu of topic %s are not acknowledged: %s%s%s",
+                transmitter->object, (unsigned long long)event->first, (unsigned long long)event->last, event->topic,
+                llm_reason_name(event->reason), event->receiver == NULL ? "" : ", ", event->receiver == NULL ? "" : event->receiver);
+}
+
+void lli_transmitter_events(struct llm_transmitter *transmitter)
+{
+    struct llm_context *context = transmitter->context;
+    struct llm_event event;
+
+    context->in_handler = true;
+    while (lli_tx_event(&transmitter->tx, &event)) {
+        context->delivered++;
+        if (transmitter->handlers.event != NULL)
+            transmitter->handlers.event(transmitter->handlers.arg, &event);
+        else
+            transmitter_log_event(transmitter, &event);
+    }
+    context->in_handler = false;
+}
+
 /* ----------------------------------------------------------------------------------------------- flush */
 
-/* What was just packed leaves now if the transport is idle, else with the next flush; what is worth a flush leaves in any case. */
-static void transmitter_packed(struct llm_transmitter *transmitter, unsigned flags)
+/* With a latency monitor every message that waits comes by here. */
+static bool transmitter_is_batch(struct llm_transmitter *transmitter)
 {
-    const struct lli_tx *tx = &transmitter->tx;
-    bool in_handler = transmitter->context->in_handler;
+    if (transmitter->latency == NULL)
+        return true;
+    lli_latency_waits(transmitter);
+    return transmitter->tx.history.next - transmitter->tx.sent >= transmitter->latency->batch;
+}
 
-    if (!(flags & LLM_SEND_NOW) &&
-        /* In a handler the rest of the received packet comes first: it may bring more to send. */
-        (flags & LLM_SEND_MORE || in_handler || lli_transmitter_is_busy(transmitter))) {
-        transmitter->dirty |= in_handler;
-        transmitter->context->dirty |= in_handler;
-        /* The packet that is open goes on being filled. */
-        if (tx->history.next - tx->sent >= transmitter->batch)
-            (void)lli_endpoint_send(transmitter, false);
-        lli_endpoint_due(transmitter->endpoint, 0);
+/* What was just packed goes with what follows; what is worth a flush leaves all the same, but not the packet that is open. */
+static void transmitter_wait(struct llm_transmitter *transmitter)
+{
+    const bool in_handler = transmitter->context->in_handler;
+
+    transmitter->dirty |= in_handler;
+    transmitter->context->dirty |= in_handler;
+    if (transmitter->tx.history.next - transmitter->tx.sent >= transmitter->batch && transmitter_is_batch(transmitter))
+        (void)lli_endpoint_send(transmitter, false, lli_ticks());
+    lli_endpoint_due(transmitter->endpoint, 0);
+}
+
+/* What was just packed leaves now if the transport is idle, else with the next flush. */
+static inline void transmitter_packed(struct llm_transmitter *transmitter, unsigned flags)
+{
+    uint64_t ticks;
+
+    /* In a handler the rest of the received packet comes first: it may bring more to send. */
+    if (!(flags & LLM_SEND_NOW) && (flags & LLM_SEND_MORE || transmitter->context->in_handler)) {
+        transmitter_wait(transmitter);
         return;
     }
-    (void)lli_endpoint_send(transmitter, true);
+    ticks = lli_ticks();
+    if (!(flags & LLM_SEND_NOW) && lli_transmitter_is_busy(transmitter, ticks))
+        transmitter_wait(transmitter);
+    else
+        (void)lli_endpoint_send(transmitter, true, ticks);
 }
 
 int llm_flush(struct llm_transmitter *transmitter)
@@ -264,7 +445,7 @@ int llm_flush(struct llm_transmitter *transmitter)
     if (transmitter == NULL)
         return LLM_EINVAL;
     lli_context_enter(transmitter->context);
-    error = lli_endpoint_send(transmitter, true);
+    error = lli_endpoint_send(transmitter, true, lli_ticks());
     lli_context_leave(transmitter->context);
     return error;
 }
@@ -276,10 +457,19 @@ static bool transmitter_make_room(struct llm_transmitter *transmitter)
 {
     lli_seq busy = lli_tx_busy(&transmitter->tx);
 
-    (void)lli_endpoint_send(transmitter, true);
+    (void)lli_endpoint_send(transmitter, true, lli_ticks());
     if (lli_tx_busy(&transmitter->tx) > busy)
         return true;
     transmitter->tx.counters.send_again++;
+    return false;
+}
+
+/* Whether one more message of an assured topic may be unacknowledged. */
+static bool transmitter_may_wait(const struct llm_topic *topic, size_t size)
+{
+    if (lli_assured_allows(topic->assured, size))
+        return true;
+    topic->transmitter->tx.counters.send_unacknowledged++;
     return false;
 }
 
@@ -288,11 +478,39 @@ static bool transmitter_may_open(struct llm_transmitter *transmitter)
 {
     if (!lli_tx_is_held(&transmitter->tx))
         return true;
-    (void)lli_endpoint_send(transmitter, false);
+    (void)lli_endpoint_send(transmitter, false, lli_ticks());
     if (!lli_tx_is_held(&transmitter->tx))
         return true;
     transmitter->tx.counters.send_again++;
     return false;
+}
+
+/*
+ * What does not take the short way: messages of an assured topic, and those that are too long for any. Apart, so that the others
+ * save no registers for it.
+ */
+static __attribute__((noinline)) int transmitter_send_assured(struct llm_topic *topic, const struct iovec *pieces, size_t size, unsigned flags)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+    struct lli_tx *tx = &transmitter->tx;
+    lli_seq seq;
+
+    if (size > transmitter->message_bytes_max || size > topic->assured->rule.bytes_max)
+        return LLM_EMSGSIZE;
+    if (transmitter->claimed != NULL)
+        return LLM_ESTATE;
+    if (!transmitter_may_wait(topic, size) || !transmitter_may_open(transmitter))
+        return LLM_EAGAIN;
+    for (;;) {
+        seq = tx->history.next;
+        if (lli_pack_message(&tx->pack, &topic->pack, pieces, (uint32_t)size, lli_tx_busy(tx)))
+            break;
+        if (!transmitter_make_room(transmitter))
+            return LLM_EAGAIN;
+    }
+    lli_tx_assured(tx, topic->assured, seq, size);
+    transmitter_packed(transmitter, flags);
+    return LLM_OK;
 }
 
 static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces, int count, size_t size, unsigned flags)
@@ -302,8 +520,8 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
 
     if (flags > TRANSMITTER_FLAGS)
         return LLM_EINVAL;
-    if (size > transmitter->message_bytes_max)
-        return LLM_EMSGSIZE;
+    if (size >= topic->plain_below)
+        return transmitter_send_assured(topic, pieces, size, flags);
     if (transmitter->claimed != NULL)
         return LLM_ESTATE;
     /* One piece is the rule, and most messages follow another in an open packet; where more follow that was tried already. */
@@ -328,7 +546,7 @@ static inline bool transmitter_send_in_place(struct llm_topic *topic, const void
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct llm_context *context = transmitter->context;
 
-    return flags == LLM_SEND_MORE && data != NULL && size <= transmitter->message_bytes_max && transmitter->claimed == NULL &&
+    return flags == LLM_SEND_MORE && data != NULL && size < topic->plain_below && transmitter->claimed == NULL &&
            !lli_context_is_threaded(context) && !context->in_handler &&
            lli_pack_in_place(&transmitter->tx.pack, &topic->pack, data, size);
 }
@@ -366,6 +584,14 @@ int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, un
     return error;
 }
 
+/* Whether a claim may be made that does not take the short way, as messages may not. */
+static __attribute__((noinline)) int transmitter_may_claim(const struct llm_topic *topic, size_t size)
+{
+    if (size > llm_claim_max(topic->transmitter) || size > topic->assured->rule.bytes_max)
+        return LLM_EMSGSIZE;
+    return transmitter_may_wait(topic, size) && transmitter_may_open(topic->transmitter) ? LLM_OK : LLM_EAGAIN;
+}
+
 int llm_claim(struct llm_topic *topic, size_t size, void **data)
 {
     struct llm_transmitter *transmitter;
@@ -378,8 +604,8 @@ int llm_claim(struct llm_topic *topic, size_t size, void **data)
     lli_context_enter(transmitter->context);
     if (transmitter->claimed != NULL)
         error = LLM_ESTATE;
-    else if (size > llm_claim_max(transmitter))
-        error = LLM_EMSGSIZE;
+    else if (size >= topic->claim_below)
+        error = transmitter_may_claim(topic, size);
     else if (!transmitter_may_open(transmitter))
         error = LLM_EAGAIN;
     while (error == LLM_OK && bytes == NULL) {
@@ -388,11 +614,28 @@ int llm_claim(struct llm_topic *topic, size_t size, void **data)
             error = LLM_EAGAIN;
     }
     if (error == LLM_OK) {
-        transmitter->claimed = topic;
+        transmitter->claimed = topic->claims;
         *data = bytes;
     }
     lli_context_leave(transmitter->context);
     return error;
+}
+
+/* A claim that did not take the short way; it lies in the open packet, too. */
+static __attribute__((noinline)) int transmitter_commit_assured(const struct llm_topic *topic, size_t size, unsigned flags)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+    struct lli_tx *tx = &transmitter->tx;
+
+    if (transmitter->claimed == NULL || transmitter->claimed != topic->claims)
+        return LLM_ESTATE;
+    if (flags > TRANSMITTER_FLAGS || size > tx->pack.claim_size)
+        return LLM_EINVAL;
+    lli_pack_commit(&tx->pack, (uint32_t)size);
+    transmitter->claimed = NULL;
+    lli_tx_assured(tx, topic->assured, tx->history.next, size);
+    transmitter_packed(transmitter, flags);
+    return LLM_OK;
 }
 
 int llm_commit(struct llm_topic *topic, size_t size, unsigned flags)
@@ -405,7 +648,7 @@ int llm_commit(struct llm_topic *topic, size_t size, unsigned flags)
     transmitter = topic->transmitter;
     lli_context_enter(transmitter->context);
     if (transmitter->claimed != topic) {
-        error = LLM_ESTATE;
+        error = transmitter_commit_assured(topic, size, flags);
     } else if (flags > TRANSMITTER_FLAGS || size > transmitter->tx.pack.claim_size) {
         error = LLM_EINVAL;
     } else {
@@ -426,7 +669,7 @@ int llm_abort(struct llm_topic *topic)
         return LLM_EINVAL;
     transmitter = topic->transmitter;
     lli_context_enter(transmitter->context);
-    if (transmitter->claimed == topic) {
+    if (transmitter->claimed != NULL && transmitter->claimed == topic->claims) {
         lli_pack_abort(&transmitter->tx.pack);
         transmitter->claimed = NULL;
         /* A poll in the meantime could not send what is packed before the claim. */
@@ -469,6 +712,7 @@ static int transmitter_topic(struct llm_transmitter *transmitter, const char *na
             return lli_fail(log, error, "topic \"%s\": there are topics_max=%u already", name, tx->config.topics_max);
         return error;
     }
+    lli_topic_route(topic);
     topic->next = transmitter->topics;
     transmitter->topics = topic;
     *result = topic;

@@ -15,6 +15,7 @@
 #ifndef LLI_TRANSPORT_H
 #define LLI_TRANSPORT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +30,10 @@ struct lli_address {
     uint8_t bytes[31];
 };
 
-/* A group as the channel names it. */
+/*
+ * A group as the channel names it. Where a transport has it, one instance can stand in its place: the host is the address of a
+ * host then, joined to receive by the one that has the address, and to send by all others.
+ */
 struct lli_group {
     const char *host; /* "239.192.1.1", "ff15::1" (without brackets), or a name; what it means is the transport's affair */
     uint16_t port;
@@ -47,6 +51,7 @@ typedef uint32_t lli_handle;
 enum lli_cap_flags {
     LLI_CAP_TX_COPIES = 1, /* what post() took is reaped by the time flush() returns */
     LLI_CAP_UNICAST = 2,   /* address() and peer() work */
+    LLI_CAP_PARTIAL = 4,   /* receive() may give fewer than there are; it costs little where there is nothing */
 };
 
 /* What an instance can do; filled by open(). */
@@ -82,15 +87,23 @@ struct lli_counter {
     size_t offset; /* of a uint64_t in the instance */
 };
 
+/* Memory that a transport gives for what is sent to a group. */
+struct lli_region {
+    uint8_t *base;
+    _Atomic uint64_t *edge; /* the ring of packets in it is written up to there, see history.h; the sender's to keep */
+};
+
 struct lli_transport_config {
     const char *scheme;                /* as the channel wrote it: the decorator finds its inner transport by it */
     const char *host;                  /* of the channel that needed the instance first: tells the address family */
     const struct llm_options *options; /* of the channel that needed the instance first; valid during open() */
     const struct lli_log *log;         /* valid while the instance is open */
+    const struct lli_address *address; /* of the instance on the network, if it has one: one on the same host derives its own */
 };
 
 struct lli_transport {
     const char *scheme;
+    bool named;  /* groups are names: a port may follow, or not */
     size_t size; /* of an instance; the library allocates it, zeroed and aligned to 64 bytes */
     const struct lli_counter *counters;
 
@@ -102,7 +115,12 @@ struct lli_transport {
     void (*close)(void *instance);
     /* Declares memory from which packets will be posted. May be NULL: any memory will do. */
     int (*region)(void *instance, void *base, size_t size);
-    /* The memory is about to go: packets in it that still wait are lost, those that are being read are waited for. */
+    /*
+     * Memory for a ring of so many bytes of packets, where those who joined the group read it in place; given back by
+     * region_end(). One for each join to send. May be NULL, or leave region->base NULL: any memory will do.
+     */
+    int (*region_map)(void *instance, lli_handle to, size_t size, struct lli_region *region);
+    /* The memory is about to go: packets in it that are still queued are lost, those that are being read are waited for. */
     void (*region_end)(void *instance, void *base, size_t size);
     /*
      * Joins a group to send to it or to receive from it. The same group may be joined for both, and several times for each;
@@ -121,13 +139,16 @@ struct lli_transport {
 
     /* --------------------------------------------------------------------- data */
 
-    /* Queues packets in order; returns how many were taken, from the front. One over payload_max may be taken and lost. */
+    /*
+     * Queues packets in order, or sends them; returns how many were taken, from the front. One over payload_max may be taken
+     * and lost.
+     */
     int (*post)(void *instance, const struct lli_out *packets, int count);
     /* Starts sending all that is queued. 0, or LLM_EAGAIN if some of it could not go yet: it stays queued, flush again. */
     int (*flush)(void *instance);
     /* How many packets, of all taken since open(), are done with: their memory may be reused. Counted in order. */
     uint64_t (*reap)(void *instance);
-    /* Fetches up to max packets. */
+    /* Fetches up to max packets. Fewer: there are no more now; with LLI_CAP_PARTIAL none says so. */
     int (*receive)(void *instance, struct lli_in *packets, int max);
     /* Gives received packets back, in any order. */
     void (*release)(void *instance, const struct lli_in *packets, int count);
@@ -137,12 +158,15 @@ struct lli_transport {
      */
     int (*arm)(void *instance);
 
-    /* A decorator's inner transport and its instance, for statistics. NULL unless it is one. */
-    const struct lli_transport *(*inner)(const void *instance, const void **inner_instance);
+    /* The transports below a decorator and their instances, by index, for statistics; NULL behind the last. NULL unless it is one. */
+    const struct lli_transport *(*inner)(const void *instance, int index, const void **inner_instance);
 };
 
-/* The transport of a scheme, or NULL. "impair+X" is the fault injector over X, if X is known. */
+/* The transport of a scheme, or NULL. "impair+X" is the fault injector over X, "shm+X" shared memory beside X, if X is known. */
 const struct lli_transport *lli_transport_find(const char *scheme);
+
+/* Whether the groups of a scheme need no port; those of an unknown one do. */
+bool lli_transport_is_named(const char *scheme);
 
 /* How a build of this library comes to know the scheme, or NULL if none ever does, or this one does already. */
 const char *lli_transport_missing(const char *scheme);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tx_session.h"
-
-#include <llm/llm.h>
+#include "tx_internal.h"
 
 /* How many heartbeats say the end before it counts as said where nobody is known to listen. */
 enum { TX_ENDS = 5 };
@@ -15,6 +13,9 @@ enum { TX_STATUS_MISSED = 10 };
 /* No report takes longer to come: a clock jumped, or somebody made it up. */
 #define TX_RTT_MAX ((lli_ns)1000000000)
 
+/* Heartbeats take at most one part in so many of the time of whoever sends them (ADR 14). */
+enum { TX_HEARTBEAT_SHARE = 4 };
+
 /* One report that was delayed must not hold up all that wait for the round trip: it counts for at most so many of the others. */
 enum { TX_RTT_OUTLIER = 4 };
 
@@ -23,19 +24,28 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
     *tx = (struct lli_tx){
         .config = *config,
         .sent = config->history.start,
-        .inflight = UINT64_MAX,
-        .inflight_young = UINT64_MAX,
+        .inflight = {UINT64_MAX, UINT64_MAX},
+        .idle = {UINT64_MAX, UINT64_MAX},
         .opened_at = now,
         .rtt = LLI_TX_RTT_UNKNOWN,
         .heartbeat_at = now,
         .heartbeat_last = now,
+        .heartbeat_first = config->heartbeat_min,
         .heartbeat_interval = config->heartbeat_min,
         .expire_at = now + config->status,
+        .look_at = now + config->status,
+        .replay_at = LLI_NEVER,
+        .slow_at = now + config->status,
     };
     lli_history_init(&tx->history, &config->history, arena);
     lli_repair_init(&tx->repair, &tx->history, config->history.packets, arena);
+    lli_replay_init(&tx->replay, config->replay_bytes_per_s, arena, now);
+    lli_marks_init(&tx->marks, config->history.start, arena, now);
     lli_members_init(&tx->members, config->receivers_max, arena);
     lli_flow_init(&tx->flow, &config->flow, config->receivers_max, arena, config->history.start, now);
+    tx->config.judge.status = config->status;
+    lli_judge_init(&tx->judge, &tx->config.judge, config->receivers_max, arena, config->history.start, now);
+    lli_assure_init(&tx->assure, config->receivers_max, arena);
     tx->topics = lli_arena_take(arena, config->topics_max * sizeof *tx->topics, 64);
     tx->answers = lli_arena_take(arena, LLI_TX_ANSWERS * sizeof *tx->answers, 64);
     lli_pack_init(&tx->pack, &tx->history, (uint32_t)config->session);
@@ -60,6 +70,44 @@ int lli_tx_topic_add(struct lli_tx *tx, const char *name, uint32_t *id)
     *id = tx->topics_count;
     tx->topics[tx->topics_count++] = name;
     return LLM_OK;
+}
+
+/* --------------------------------------------------------------------------------------- assured topics */
+
+/* What is kept for acknowledgements has to stay as if the transport read it; what no longer is, until that was asked again. */
+static void tx_keep(struct lli_tx *tx)
+{
+    lli_tx_inflight(tx, tx->assure.kept);
+    tx->idle = (struct lli_tx_inflight){tx->assure.kept, tx->assure.kept};
+}
+
+bool lli_tx_assure(struct lli_tx *tx, struct lli_assured *topic, const struct lli_assure_rule *rule, struct lli_assure_message *ring,
+                   uint64_t places)
+{
+    if (!lli_assure_set(&tx->assure, &tx->members, topic, rule, ring, places))
+        return false;
+    tx_keep(tx);
+    lli_tx_look_now(tx);
+    return true;
+}
+
+void lli_tx_assured(struct lli_tx *tx, struct lli_assured *topic, lli_seq seq, uint64_t size)
+{
+    lli_assure_sent(&tx->assure, topic, tx->pack.number - 1, seq, size);
+    tx->counters.messages_assured++;
+    tx_keep(tx);
+}
+
+static void tx_input_acknowledgement(struct lli_tx *tx, const struct lli_wire_status *status, uint32_t index)
+{
+    if (tx->assure.count == 0 || !(status->flags & LLI_WIRE_STATUS_ACKNOWLEDGES))
+        return;
+    if (index == LLI_MEMBER_NONE || !lli_assure_report(&tx->assure, &tx->members, index, status, lli_tx_lead_number(tx)))
+        tx->counters.acknowledgements_refused++;
+    tx_keep(tx);
+    /* The application is told at once. */
+    if (tx->assure.untold)
+        lli_tx_look_now(tx);
 }
 
 /* --------------------------------------------------------------------------------------------- receivers */
@@ -102,7 +150,8 @@ static void tx_measure(struct lli_tx *tx, struct lli_member *member, const struc
         elapsed = lli_min(elapsed, member->rtt * TX_RTT_OUTLIER);
     member->rtt = member->rtt == 0 ? elapsed : (member->rtt * 7 + elapsed) / 8;
     member->rtt = lli_max(member->rtt, 1);
-    tx->rtt = tx->members.count == 1 ? member->rtt : lli_members_rtt(&tx->members);
+    if (lli_member_counts(member))
+        tx->rtt = tx->members.count == 1 ? member->rtt : lli_members_rtt(&tx->members);
 }
 
 static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *status, lli_ns now)
@@ -114,18 +163,27 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
     if (status->flags & LLI_WIRE_STATUS_LEAVING) {
         uint32_t known = tx->members.count;
 
+        /* What it has it has. */
+        index = status->receiver == 0 ? LLI_MEMBER_NONE : lli_members_get(&tx->members, status->receiver);
+        tx_input_acknowledgement(tx, status, index);
         lli_members_del(&tx->members, status->receiver);
         lli_flow_reported(&tx->flow, &tx->members);
         tx->counters.receivers_left += known - tx->members.count;
         return;
     }
     index = tx_member(tx, status->receiver, &status->address, now);
+    tx_input_acknowledgement(tx, status, index);
     if (index == LLI_MEMBER_NONE)
         return;
     member = &tx->members.table[index];
     member->next = lli_min(status->next, tx->sent);
     member->window = lli_max(status->highest, status->next) - status->next + status->window_free;
+    member->lag = member->next == 0 ? 0 : tx->sent - member->next;
+    member->naks = status->naks;
+    member->lost = status->lost_packets;
+    lli_judge_report(&tx->judge, &tx->members, index, tx->sent, now);
     lli_flow_reported(&tx->flow, &tx->members);
+    lli_tx_look_soon(tx);
     member->done = tx->ended && (status->flags & LLI_WIRE_STATUS_DONE) && status->next >= tx->history.next;
     tx_measure(tx, member, status, now);
 }
@@ -175,9 +233,10 @@ static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, uint32_t
 {
     lli_ns linger = lli_max(tx->config.repair_linger, tx->rtt);
     uint32_t to = member == LLI_MEMBER_NONE ? LLI_REPAIR_TO_GROUP : member;
+    bool alone = member != LLI_MEMBER_NONE && tx->members.table[member].standing == LLI_STANDING_UNICAST;
 
     for (; seq < end; seq++) {
-        switch (lli_repair_request(&tx->repair, seq, to, now, linger, 4 * linger)) {
+        switch (lli_repair_request(&tx->repair, seq, to, now, linger, alone ? 0 : 4 * linger)) {
         case LLI_REPAIR_QUEUED:
             result->queued++;
             break;
@@ -202,7 +261,6 @@ static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range, 
     lli_seq first = lli_seq_extend(tx->sent, range->first);
     lli_seq end = first + count;
 
-    tx->counters.nak_packets += count;
     if (member != LLI_MEMBER_NONE)
         tx->members.table[member].asked += count;
     if (first > tx->sent || end > tx->sent) {
@@ -223,12 +281,32 @@ static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range, 
     tx_nak_packets(tx, first, end, member, now, result);
 }
 
+/* Counts what a NAK asks for. True: it is not answered but by a notice, which waits for its turn so that NAKs cost little. */
+static bool tx_is_shed(struct lli_tx *tx, const struct lli_wire_nak *nak, uint32_t member, lli_ns now)
+{
+    uint64_t packets = 0;
+    bool shed;
+
+    for (uint16_t i = 0; i < nak->count; i++)
+        packets += lli_min(nak->ranges[i].count, tx->history.slots_mask);
+    tx->counters.nak_packets += packets;
+    if (member == LLI_MEMBER_NONE)
+        return tx->judge.shedding;
+    shed = lli_judge_nak(&tx->judge, &tx->members, member, packets, now);
+    lli_tx_look_soon(tx);
+    return shed;
+}
+
 static void tx_input_nak(struct lli_tx *tx, const struct lli_wire_nak *nak, lli_ns now)
 {
     struct tx_nak_result result = {.queued = 0};
     uint32_t member = tx_member(tx, nak->receiver, &nak->address, now);
 
     tx->counters.naks_received++;
+    if (tx_is_shed(tx, nak, member, now)) {
+        tx->counters.naks_shed++;
+        return;
+    }
     for (uint16_t i = 0; i < nak->count; i++)
         tx_nak_range(tx, &nak->ranges[i], member, now, &result);
     if (result.gone_count > 0)
@@ -265,6 +343,7 @@ void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const
         struct lli_wire_nak nak;
         struct lli_wire_status status;
         struct lli_wire_query query;
+        struct lli_wire_join join;
     } packet;
 
     switch (header->type) {
@@ -279,6 +358,10 @@ void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const
     case LLI_WIRE_QUERY:
         if (tx_is_mine(tx, lli_wire_get_query(body, size, header->tag, &packet.query), &packet.query.session))
             tx_input_query(tx, &packet.query);
+        break;
+    case LLI_WIRE_JOIN:
+        if (tx_is_mine(tx, lli_wire_get_join(body, size, header->tag, &packet.join), &packet.join.session))
+            lli_tx_input_join(tx, &packet.join, now);
         break;
     default:
         /* The session's own data and heartbeats, heard back. */
@@ -305,26 +388,13 @@ int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int
     return count;
 }
 
-static void tx_count(struct lli_tx *tx, uint64_t bytes)
-{
-    tx->counters.packets_sent++;
-    tx->counters.bytes_sent += bytes;
-}
-
-/* The transport reads it from now on. */
-static void tx_inflight(struct lli_tx *tx, lli_seq seq)
-{
-    tx->inflight = lli_min(tx->inflight, seq);
-    tx->inflight_young = lli_min(tx->inflight_young, seq);
-}
-
 void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
 {
     uint64_t bytes = 0;
 
     if (count == 0)
         return;
-    tx_inflight(tx, tx->sent);
+    lli_tx_inflight(tx, tx->sent);
     for (int i = 0; i < count; i++)
         bytes += lli_history_slot(&tx->history, tx->sent++)->size;
     tx->counters.packets_sent += (uint64_t)count;
@@ -335,12 +405,31 @@ void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
         lli_flow_sent(&tx->flow, bytes);
         lli_flow_judge(&tx->flow, &tx->members, tx->sent, tx->rtt, now);
     }
-    /* Tail loss: a heartbeat follows soon, unless more data does; while data flows, one every heartbeat_busy. */
     tx->flowing = true;
-    tx->heartbeat_interval = tx->config.heartbeat_min;
-    tx->heartbeat_at = lli_min(now + tx->config.heartbeat_min, lli_max(tx->heartbeat_last + tx->config.heartbeat_busy, now));
+    tx->heartbeat_interval = tx->heartbeat_first;
+    lli_tx_sent_at(tx, now);
+}
+
+void lli_tx_sent_at(struct lli_tx *tx, lli_ns now)
+{
+    /* Tail loss: a heartbeat follows soon, unless more data does; while data flows, one every heartbeat_busy. */
+    tx->heartbeat_at = lli_min(now + tx->heartbeat_first, lli_max(tx->heartbeat_last + tx->config.heartbeat_busy, now));
     if (tx->ended)
         tx->heartbeat_at = now;
+}
+
+/* Drops the repairs at the head that are for nobody, or for nobody who is served. False if none is left. */
+static bool tx_repair_next(struct lli_tx *tx, lli_seq *seq)
+{
+    while (lli_repair_peek(&tx->repair, seq)) {
+        const uint32_t to = lli_history_slot(&tx->history, *seq)->repair_to;
+
+        if (!tx->judge.shedding && (to == LLI_REPAIR_TO_GROUP || tx->members.table[to].standing < LLI_STANDING_SUSPENDED))
+            return true;
+        lli_repair_skip(&tx->repair);
+        tx->counters.repairs_shed++;
+    }
+    return false;
 }
 
 bool lli_tx_repair(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
@@ -348,7 +437,7 @@ bool lli_tx_repair(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
     struct lli_history_slot *slot;
     lli_seq seq;
 
-    if (!lli_repair_peek(&tx->repair, &seq))
+    if (!tx_repair_next(tx, &seq))
         return false;
     lli_pacer_fill(&tx->repair_pacer, now);
     slot = lli_history_slot(&tx->history, seq);
@@ -371,8 +460,26 @@ void lli_tx_repaired(struct lli_tx *tx, lli_ns now)
     (void)lli_pacer_take(&tx->repair_pacer, size);
     tx->counters.repairs_multicast += lli_repair_pop(&tx->repair, now) == LLI_REPAIR_TO_GROUP;
     tx->counters.packets_repaired++;
-    tx_inflight(tx, seq);
-    tx_count(tx, size);
+    lli_tx_inflight(tx, seq);
+    lli_tx_count(tx, size);
+}
+
+/* What receivers have to know of assured topics. Those that join begin with what is not acknowledged. */
+static void tx_heartbeat_assured(const struct lli_tx *tx, struct lli_wire_heartbeat *heartbeat)
+{
+    const struct lli_assure *assure = &tx->assure;
+
+    heartbeat->flags |= LLI_WIRE_HEARTBEAT_ASSURED | (assure->waiting > 0 ? LLI_WIRE_HEARTBEAT_HELD : 0);
+    heartbeat->report_packets = lli_assure_report_packets(assure, heartbeat->report_packets);
+    heartbeat->kept = heartbeat->lead;
+    heartbeat->kept_messages = heartbeat->messages;
+    if (assure->kept < heartbeat->lead) {
+        heartbeat->kept = assure->kept;
+        heartbeat->kept_messages = lli_tx_number_of(tx, assure->kept);
+    }
+    heartbeat->assured = assure->count;
+    for (int i = 0; i < assure->count; i++)
+        heartbeat->assured_topics[i] = assure->topics[i]->id;
 }
 
 /* Heartbeats announce only what the transport took: the rest is not lost yet. */
@@ -384,7 +491,7 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
         .lead = tx->sent,
         .trail = lli_min(tx->history.trail, tx->sent),
         .start = tx->config.history.start,
-        .messages = tx->pack.number,
+        .messages = lli_tx_lead_number(tx),
         .sent_at = now,
         .interval_us = (uint32_t)(lli_max(tx->heartbeat_interval, tx->config.heartbeat_busy) / 1000 + 1),
         .rtt_ns = (uint32_t)lli_min(tx->rtt, UINT32_MAX),
@@ -396,11 +503,8 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
 
     if (!whole && lli_flow_ready_at(&tx->flow, tx->sent) == LLI_NEVER)
         heartbeat.flags |= LLI_WIRE_HEARTBEAT_HELD;
-    /* The number of the first message at lead or later stands in that packet's header, if it is packed already. */
-    if (!whole)
-        heartbeat.messages = lli_seq_extend(tx->pack.number, lli_load_u32(lli_history_packet(&tx->history, tx->sent) + 12));
-    else if (tx->pack.packet != NULL)
-        heartbeat.messages = lli_seq_extend(tx->pack.number, tx->pack.first_number);
+    if (tx->assure.count > 0)
+        tx_heartbeat_assured(tx, &heartbeat);
     if (now < tx->opened_at + LLI_TX_YOUNG && heartbeat.trail == heartbeat.start)
         heartbeat.flags |= LLI_WIRE_HEARTBEAT_YOUNG;
     if (tx->ended && whole) {
@@ -414,9 +518,28 @@ static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
 {
     if (!tx->flowing)
         tx->heartbeat_interval = lli_min(tx->heartbeat_interval * 2, tx->config.heartbeat_max);
+    /* Data flows: those who should hear of it are looked at. */
+    tx->judge.quiet &= !tx->flowing;
+    lli_tx_look_soon(tx);
+    tx->followed = tx->flowing;
     tx->flowing = false;
     tx->heartbeat_last = now;
     tx->heartbeat_at = now + tx->heartbeat_interval;
+    lli_marks_add(&tx->marks, tx->sent, tx->history.trail, now);
+    if (tx->config.history_ns != 0 && now > tx->config.history_ns)
+        lli_history_forget_before(&tx->history, lli_marks_find(&tx->marks, now - tx->config.history_ns), lli_tx_busy(tx));
+}
+
+/*
+ * What counts is the first one behind data: it runs as warm as data that follows soon. It may have been an accident, so the
+ * distance grows to twice what it was at most.
+ */
+void lli_tx_heartbeat_took(struct lli_tx *tx, lli_ns took)
+{
+    const lli_ns share = lli_min(took, tx->config.heartbeat_max) * TX_HEARTBEAT_SHARE;
+
+    if (tx->followed)
+        tx->heartbeat_first = lli_max(tx->config.heartbeat_min, lli_min(lli_min(share, tx->config.heartbeat_max), 2 * tx->heartbeat_first));
 }
 
 static size_t tx_build_topics(struct lli_tx *tx, uint32_t first, uint8_t *buffer, size_t size)
@@ -453,7 +576,7 @@ static bool tx_control_answer(struct lli_tx *tx, uint8_t *buffer, size_t size, s
         tx->counters.rejects_sent++;
     }
     *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = answer->to_group ? NULL : &answer->to};
-    tx_count(tx, used);
+    lli_tx_count(tx, used);
     return true;
 }
 
@@ -475,28 +598,95 @@ static void tx_expire(struct lli_tx *tx, lli_ns now)
         tx->rtt = lli_members_rtt(&tx->members);
 }
 
+/* -------------------------------------------------------------------------------------- slow receivers */
+
+static void tx_judge(struct lli_tx *tx, lli_ns now)
+{
+    const uint64_t *decided = tx->judge.decided;
+
+    if (lli_judge_all(&tx->judge, &tx->members, tx->sent, now)) {
+        lli_flow_reported(&tx->flow, &tx->members);
+        lli_tx_shed_joins(tx, now);
+    }
+    tx->counters.receivers_warned = decided[LLI_STANDING_WARNED];
+    tx->counters.receivers_unicast = decided[LLI_STANDING_UNICAST];
+    tx->counters.receivers_suspended = decided[LLI_STANDING_SUSPENDED];
+    tx->counters.receivers_expelled = decided[LLI_STANDING_EXPELLED];
+    tx->counters.receivers_readmitted = decided[LLI_STANDING_FINE];
+}
+
+static void tx_look(struct lli_tx *tx, lli_ns now)
+{
+    if (now >= tx->expire_at)
+        tx_expire(tx, now);
+    if (now >= lli_judge_at(&tx->judge))
+        tx_judge(tx, now);
+    lli_assure_look(&tx->assure, &tx->members, now);
+    tx->look_at = lli_min(tx->expire_at, lli_judge_at(&tx->judge));
+    tx->slow_at = lli_min(tx->look_at, tx->replay_at);
+}
+
+static bool tx_control_notice(struct lli_tx *tx, uint8_t *buffer, struct lli_packet *packet)
+{
+    struct lli_wire_notice notice;
+    uint32_t member;
+    size_t used;
+
+    if (!lli_judge_notice(&tx->judge, &tx->members, &notice, &member))
+        return false;
+    notice.session = tx->config.session;
+    notice.lead = tx->sent;
+    used = lli_wire_put_notice(buffer, &notice);
+    *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = &tx->members.table[member].address};
+    tx->counters.notices_sent++;
+    lli_tx_count(tx, used);
+    return true;
+}
+
+bool lli_tx_event(struct lli_tx *tx, struct llm_event *event)
+{
+    if (!(tx->judge.untold && lli_judge_event(&tx->judge, event)) && !(tx->assure.untold && lli_assure_event(&tx->assure, event)))
+        return false;
+    event->session = tx->config.session;
+    return true;
+}
+
+bool lli_tx_shed(struct lli_tx *tx, uint64_t receiver, bool on, lli_ns now)
+{
+    const bool known = lli_judge_shed(&tx->judge, &tx->members, receiver, on, now);
+
+    lli_flow_reported(&tx->flow, &tx->members);
+    lli_tx_shed_joins(tx, now);
+    lli_tx_look_soon(tx);
+    return known;
+}
+
+/* ---------------------------------------------------------------------------------------------- control */
+
 bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size, struct lli_packet *packet)
 {
     size_t used;
 
     assert(size >= LLI_WIRE_CONTROL_MAX);
-    if (tx_control_answer(tx, buffer, size, packet))
+    if (tx_control_answer(tx, buffer, size, packet) || lli_tx_control_join(tx, now, buffer, packet))
         return true;
-    if (now >= tx->expire_at)
-        tx_expire(tx, now);
+    if (now >= tx->look_at)
+        tx_look(tx, now);
+    if (tx->judge.unsent && tx_control_notice(tx, buffer, packet))
+        return true;
     if (now < tx->heartbeat_at)
         return false;
     used = tx_build_heartbeat(tx, now, buffer);
     tx_heartbeat_next(tx, now);
     *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used};
     tx->counters.heartbeats_sent++;
-    tx_count(tx, used);
+    lli_tx_count(tx, used);
     return true;
 }
 
 lli_ns lli_tx_deadline(const struct lli_tx *tx)
 {
-    lli_ns at = lli_min(tx->heartbeat_at, tx->expire_at);
+    lli_ns at = lli_min(tx->heartbeat_at, tx->slow_at);
 
     if (tx->sent < tx->history.next)
         at = lli_min(at, lli_flow_ready_at(&tx->flow, tx->sent));
@@ -517,7 +707,7 @@ void lli_tx_end(struct lli_tx *tx, lli_ns now)
     lli_pack_flush(&tx->pack);
     tx->ended = true;
     tx->flowing = true;
-    tx->heartbeat_interval = tx->config.heartbeat_min;
+    tx->heartbeat_interval = tx->heartbeat_first;
     tx->heartbeat_at = now;
 }
 

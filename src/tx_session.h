@@ -6,12 +6,16 @@
 #ifndef LLI_TX_SESSION_H
 #define LLI_TX_SESSION_H
 
+#include "assure.h"
 #include "flow.h"
 #include "history.h"
+#include "judge.h"
+#include "marks.h"
 #include "members.h"
 #include "pacer.h"
 #include "pack.h"
 #include "repair.h"
+#include "replay.h"
 #include "wire.h"
 
 /* X(name, text) */
@@ -21,6 +25,7 @@
     X(packets_data, "data packets sent for the first time")                                                                \
     X(packets_repaired, "data packets sent again")                                                                         \
     X(repairs_multicast, "of these, to the group")                                                                         \
+    X(packets_replayed, "data packets sent to receivers that join late")                                                   \
     X(heartbeats_sent, "heartbeats sent")                                                                                  \
     X(rejects_sent, "rejects and confirmations of NAKs sent")                                                              \
     X(topics_sent, "answers to queries sent")                                                                              \
@@ -29,12 +34,29 @@
     X(nak_packets_ignored, "of these, asked again too soon, or queued already")                                            \
     X(nak_packets_gone, "of these, no longer in the history")                                                              \
     X(nak_packets_beyond, "of these, never sent")                                                                          \
+    X(naks_shed, "NAKs not answered: of suspended receivers, or by the operator's order")                                  \
+    X(repairs_shed, "repairs that waited and were dropped for the same")                                                   \
+    X(notices_sent, "notices sent to slow receivers")                                                                      \
+    X(receivers_warned, "warnings of slow receivers")                                                                      \
+    X(receivers_unicast, "times that a slow receiver was left to unicast repairs")                                         \
+    X(receivers_suspended, "suspensions of slow receivers")                                                                \
+    X(receivers_expelled, "expulsions of slow receivers")                                                                  \
+    X(receivers_readmitted, "slow receivers that were served as all others again")                                         \
     X(status_received, "status reports received")                                                                          \
     X(queries_received, "topic queries received")                                                                          \
+    X(joins_received, "requests of receivers that join late, where to begin")                                              \
+    X(joins_granted, "answers that said where")                                                                            \
+    X(joins_refused, "answers that it cannot be done")                                                                     \
+    X(fetches_received, "requests for packets of the past")                                                                \
+    X(joins_shed, "requests of either kind not answered: of suspended receivers, or by the operator's order")               \
+    X(joins_dropped, "requests of either kind dropped because too many receivers were being served")                       \
     X(receivers_joined, "receivers that became known")                                                                     \
     X(receivers_left, "receivers that said they leave")                                                                    \
     X(receivers_lost, "receivers not heard for long")                                                                      \
     X(receivers_refused, "reports of receivers beyond receivers_max")                                                      \
+    X(messages_assured, "messages sent that are to be acknowledged")                                                        \
+    X(acknowledgements_refused, "acknowledgements of messages that were not sent, or by receivers beyond receivers_max")   \
+    X(send_unacknowledged, "messages refused because too many before them were not acknowledged")                          \
     X(answers_dropped, "rejects and answers not sent because too many were waiting")                                       \
     X(control_malformed, "control packets that contradict themselves")                                                     \
     X(control_foreign, "control packets with another session's identity")                                                  \
@@ -62,11 +84,14 @@ struct lli_tx_config {
     uint32_t repair_percent;
     uint64_t repair_bytes_per_s;
     lli_ns repair_linger;
+    uint64_t replay_bytes_per_s;
+    lli_ns history_ns; /* older packets count as gone, 0: none do */
     lli_ns heartbeat_min;
     lli_ns heartbeat_max;
     lli_ns heartbeat_busy;
     lli_ns status;
     struct lli_flow_config flow;
+    struct lli_judge_policy judge; /* its status is that above */
     struct lli_wire_address address; /* where receivers reach the session */
 };
 
@@ -81,32 +106,48 @@ struct lli_tx_answer {
     struct lli_wire_reject reject;
 };
 
+/* The first packet that the transport may still read, or that is kept for acknowledgements; UINT64_MAX: none. */
+struct lli_tx_inflight {
+    lli_seq first;
+    lli_seq first_young; /* the same of those that it took since the latest lli_tx_reaped() */
+};
+
 struct lli_tx {
     struct lli_tx_config config;
     struct lli_history history;
     struct lli_pack pack;
     struct lli_repair repair;
     struct lli_pacer repair_pacer;
+    struct lli_replay replay;
+    struct lli_wire_address told; /* whom the latest answer of a late join goes to */
+    struct lli_marks marks;
     struct lli_members members;
     struct lli_flow flow;
+    struct lli_judge judge;
     const char **topics; /* names by id, the caller's */
     uint32_t topics_count;
     lli_seq sent;     /* the first packet not yet given to the transport */
-    lli_seq inflight; /* the first packet the transport may still read, UINT64_MAX: none */
-    lli_seq inflight_young; /* the same of those that it took since the latest lli_tx_reaped() */
+    struct lli_tx_inflight inflight;
+    struct lli_tx_inflight idle; /* what that is when the transport is done with every packet */
     lli_ns opened_at;
     lli_ns rtt;       /* the group's */
     lli_ns heartbeat_at;
     lli_ns heartbeat_last;
+    lli_ns heartbeat_first; /* follows the last packet after this */
     lli_ns heartbeat_interval;
     lli_ns expire_at;
+    lli_ns look_at;   /* members are looked at: they may have expired, or are to be judged */
+    lli_ns replay_at; /* when something is due for those who join late */
+    lli_ns slow_at;   /* the sooner of these two */
     bool flowing;     /* data went out since the last heartbeat */
+    bool followed;    /* ... since the one before that */
     bool ended;
     uint32_t ends_sent; /* heartbeats that said so */
     struct lli_tx_answer *answers;
     uint32_t answers_head;
     uint32_t answers_tail;
     struct lli_tx_counters counters;
+    struct lli_assure assure;
 };
 
 /* Round trip assumed before one is measured. */
@@ -126,10 +167,17 @@ uint64_t lli_tx_message_max(const struct lli_tx *tx);
 /* Adds a topic and announces it; its name must outlive the session. LLM_OK, LLM_ELIMIT or LLM_EAGAIN. */
 int lli_tx_topic_add(struct lli_tx *tx, const char *name, uint32_t *id);
 
+/* As lli_assure_set(), adding the topic if that was not done yet. False: there are LLI_WIRE_ASSURED_MAX. */
+bool lli_tx_assure(struct lli_tx *tx, struct lli_assured *topic, const struct lli_assure_rule *rule, struct lli_assure_message *ring,
+                   uint64_t places);
+
+/* The latest message, of an assured topic that allowed it, starts in this packet or later. */
+void lli_tx_assured(struct lli_tx *tx, struct lli_assured *topic, lli_seq seq, uint64_t size);
+
 /* Packets that must stay where they are start here. */
 static inline lli_seq lli_tx_busy(const struct lli_tx *tx)
 {
-    return lli_min(tx->sent, tx->inflight);
+    return lli_min(tx->sent, tx->inflight.first);
 }
 
 /* ------------------------------------------------------------------------------------------ packets in */
@@ -142,6 +190,15 @@ void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const
 /* The sealed packets not sent yet, oldest first, at most max. lli_tx_sent() says how many of them the transport took. */
 int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int max);
 void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now);
+
+/* Says later when they were sent, for those who let no packet wait for a reading of the clock; not with a pace. */
+void lli_tx_sent_at(struct lli_tx *tx, lli_ns now);
+
+/* Whether packets leave at a pace, which takes the time before each is sent. */
+static inline bool lli_tx_is_paced(const struct lli_tx *tx)
+{
+    return tx->config.flow.mode == LLI_FLOW_PACED;
+}
 
 /* Unsent packets, when flow control holds them, beyond which messages are refused. */
 #define LLI_TX_HELD ((uint64_t)256)
@@ -160,16 +217,42 @@ bool lli_tx_repair(struct lli_tx *tx, lli_ns now, struct lli_packet *packet);
 void lli_tx_repaired(struct lli_tx *tx, lli_ns now);
 
 /*
- * Builds the next heartbeat, reject or answer that is due in buffer, which has at least LLI_WIRE_CONTROL_MAX bytes; false if
- * none is. It counts as sent.
+ * The next packet of the past for a receiver that joins late, once no repair waits; false if there is none, or the budget
+ * does not allow it. It counts as sent by lli_tx_replayed().
+ */
+bool lli_tx_replay(struct lli_tx *tx, lli_ns now, struct lli_packet *packet);
+void lli_tx_replayed(struct lli_tx *tx);
+
+/*
+ * Builds the next heartbeat, notice, reject or answer that is due in buffer, which has at least LLI_WIRE_CONTROL_MAX
+ * bytes; false if none is. It counts as sent.
  */
 bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size, struct lli_packet *packet);
+
+/* Whether lli_tx_event() may have something. */
+static inline bool lli_tx_has_events(const struct lli_tx *tx)
+{
+    return tx->judge.untold || tx->assure.untold;
+}
+
+/* What the application has not been told of receivers; false if that is nothing. Its verdict is valid until the next call. */
+bool lli_tx_event(struct lli_tx *tx, struct llm_event *event);
+
+/* The operator's switch, see lli_judge_shed(). */
+bool lli_tx_shed(struct lli_tx *tx, uint64_t receiver, bool on, lli_ns now);
+
+/* Sending the latest heartbeat took so long: the first one behind data that is yet to come keeps its distance (ADR 14). */
+void lli_tx_heartbeat_took(struct lli_tx *tx, lli_ns took);
 
 /* The transport is done with every packet that it took before the latest call, or with all. */
 static inline void lli_tx_reaped(struct lli_tx *tx, bool all)
 {
-    tx->inflight = all ? UINT64_MAX : tx->inflight_young;
-    tx->inflight_young = UINT64_MAX;
+    if (all) {
+        tx->inflight = tx->idle;
+    } else {
+        tx->inflight.first = tx->inflight.first_young;
+        tx->inflight.first_young = tx->idle.first_young;
+    }
 }
 
 /* When something is due; LLI_NEVER if nothing is. */

@@ -59,6 +59,49 @@ void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *h
         unpack_append(unpack, body, header->first);
 }
 
+/* Where the message of this number starts in a packet whose first one has number `first`, and on which topic; NULL: nowhere. */
+static const uint8_t *unpack_find(const uint8_t *at, const uint8_t *end, uint64_t first, uint64_t number, uint32_t *topic)
+{
+    struct lli_frame frame;
+
+    *topic = 0;
+    while (at < end) {
+        const uint8_t *next = lli_frame_get(at, end, &frame);
+
+        if (frame.kind == LLI_FRAME_BAD)
+            return NULL;
+        if (frame.kind == LLI_FRAME_TOPIC)
+            *topic = frame.value;
+        if (frame.kind == LLI_FRAME_MESSAGE) {
+            if (first++ == number)
+                return at;
+            if (frame.value > (size_t)(end - next))
+                return NULL;
+            next += frame.value;
+        }
+        at = next;
+    }
+    return NULL;
+}
+
+bool lli_unpack_enter(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size,
+                      uint64_t number)
+{
+    uint32_t topic;
+    const uint8_t *at = unpack_find(body + header->first, body + size, lli_seq_extend(number, header->number), number, &topic);
+
+    if (at == NULL) {
+        lli_unpack_begin(unpack, header, body, size);
+        return false;
+    }
+    lli_unpack_reset(unpack, number);
+    unpack->at = at;
+    unpack->end = body + size;
+    unpack->topic = topic;
+    unpack->given = false;
+    return true;
+}
+
 bool lli_unpack_lost_before(struct lli_unpack *unpack, uint64_t number, struct lli_unpacked *out)
 {
     if (!unpack->broken)

@@ -61,6 +61,13 @@ void lli_unpack_break(struct lli_unpack *unpack);
 /* The next packet in order. The one before must be exhausted. */
 void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size);
 
+/*
+ * As lli_unpack_begin(), for the packet that a message of this number starts in: passes over all that comes before it there,
+ * so that it is the next message. False if the packet has no such message: it is begun as any other then.
+ */
+bool lli_unpack_enter(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size,
+                      uint64_t number);
+
 /* The part of lli_unpack_peek() for frames of LLI_FRAME_TOPIC_SHORT and above. */
 bool lli_unpack_peek_rare(struct lli_unpack *unpack, uint32_t *topic);
 

@@ -231,7 +231,26 @@ size_t lli_wire_put_heartbeat(uint8_t *packet, const struct lli_wire_heartbeat *
     write_u8(&writer, heartbeat->flags);
     write_u8(&writer, heartbeat->address.size);
     write_address(&writer, &heartbeat->address);
+    if (heartbeat->flags & LLI_WIRE_HEARTBEAT_ASSURED) {
+        write_u64(&writer, heartbeat->kept);
+        write_u64(&writer, heartbeat->kept_messages);
+        write_u8(&writer, heartbeat->assured);
+        for (int i = 0; i < heartbeat->assured; i++)
+            write_u32(&writer, heartbeat->assured_topics[i]);
+    }
     return control_end(packet, &writer);
+}
+
+/* What assured topics add: false if it contradicts the rest. */
+static bool read_assured(struct lli_reader *reader, struct lli_wire_heartbeat *heartbeat)
+{
+    heartbeat->kept = lli_read_u64(reader);
+    heartbeat->kept_messages = lli_read_u64(reader);
+    heartbeat->assured = lli_read_u8(reader);
+    for (int i = 0; i < heartbeat->assured && i < LLI_WIRE_ASSURED_MAX; i++)
+        heartbeat->assured_topics[i] = lli_read_u32(reader);
+    return heartbeat->assured <= LLI_WIRE_ASSURED_MAX && heartbeat->kept >= heartbeat->trail &&
+           heartbeat->kept <= heartbeat->lead && heartbeat->kept_messages <= heartbeat->messages;
 }
 
 bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_heartbeat *heartbeat)
@@ -253,6 +272,8 @@ bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag, stru
     heartbeat->flags = lli_read_u8(&reader);
     address_size = lli_read_u8(&reader);
     read_address(&reader, address_size, &heartbeat->address);
+    if (heartbeat->flags & LLI_WIRE_HEARTBEAT_ASSURED && !read_assured(&reader, heartbeat))
+        return false;
     /* No session lives long enough for numbers beyond 2^63, and arithmetic on numbers below cannot overflow. */
     return reader.ok && heartbeat->start <= heartbeat->trail && heartbeat->trail <= heartbeat->lead &&
            heartbeat->lead <= INT64_MAX && heartbeat->messages <= INT64_MAX;
@@ -334,7 +355,31 @@ size_t lli_wire_put_status(uint8_t *packet, const struct lli_wire_status *status
     write_u8(&writer, status->flags);
     write_u8(&writer, status->address.size);
     write_address(&writer, &status->address);
+    if (status->flags & LLI_WIRE_STATUS_ACKNOWLEDGES) {
+        write_u64(&writer, status->held_from);
+        write_u64(&writer, status->held_next);
+        write_u16(&writer, status->accepts);
+        write_u8(&writer, status->name_size);
+        memcpy(writer.at, status->name, status->name_size);
+        writer.at += status->name_size;
+    }
     return control_end(packet, &writer);
+}
+
+/* What a receiver acknowledges: false if it contradicts itself. */
+static bool read_acknowledgement(struct lli_reader *reader, struct lli_wire_status *status)
+{
+    const uint8_t *name;
+
+    status->held_from = lli_read_u64(reader);
+    status->held_next = lli_read_u64(reader);
+    status->accepts = lli_read_u16(reader);
+    status->name_size = lli_read_u8(reader);
+    if (status->name_size > LLI_WIRE_RECEIVER_NAME_MAX || (name = lli_read_bytes(reader, status->name_size)) == NULL)
+        return false;
+    memset(status->name, 0, sizeof status->name);
+    memcpy(status->name, name, status->name_size);
+    return status->held_from <= status->held_next && strlen(status->name) == status->name_size;
 }
 
 bool lli_wire_get_status(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_status *status)
@@ -355,7 +400,58 @@ bool lli_wire_get_status(const uint8_t *body, size_t size, uint32_t tag, struct 
     status->flags = lli_read_u8(&reader);
     address_size = lli_read_u8(&reader);
     read_address(&reader, address_size, &status->address);
+    if (status->flags & LLI_WIRE_STATUS_ACKNOWLEDGES && !read_acknowledgement(&reader, status))
+        return false;
     return reader.ok && status->next <= status->highest;
+}
+
+/* -------------------------------------------------------------------------------------------- notice */
+
+size_t lli_wire_put_notice(uint8_t *packet, const struct lli_wire_notice *notice)
+{
+    struct writer writer;
+
+    control_begin(packet, &writer, LLI_WIRE_NOTICE, notice->session);
+    write_u64(&writer, notice->receiver);
+    write_u64(&writer, notice->decided_at);
+    write_u64(&writer, notice->lead);
+    write_u64(&writer, notice->value);
+    write_u64(&writer, notice->limit);
+    write_u64(&writer, notice->lag_ns);
+    write_u64(&writer, notice->silent_ns);
+    write_u32(&writer, notice->naks_per_s);
+    write_u32(&writer, notice->asked_ppm);
+    write_u32(&writer, notice->lag_packets);
+    write_u32(&writer, notice->receivers);
+    write_u32(&writer, notice->suffering);
+    write_u32(&writer, notice->rejoin_ms);
+    write_u8(&writer, notice->standing);
+    write_u8(&writer, notice->threshold);
+    return control_end(packet, &writer);
+}
+
+bool lli_wire_get_notice(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_notice *notice)
+{
+    struct lli_reader reader = lli_reader_of(body, size);
+
+    notice->session = read_session(&reader, tag);
+    notice->receiver = lli_read_u64(&reader);
+    notice->decided_at = lli_read_u64(&reader);
+    notice->lead = lli_read_u64(&reader);
+    notice->value = lli_read_u64(&reader);
+    notice->limit = lli_read_u64(&reader);
+    notice->lag_ns = lli_read_u64(&reader);
+    notice->silent_ns = lli_read_u64(&reader);
+    notice->naks_per_s = lli_read_u32(&reader);
+    notice->asked_ppm = lli_read_u32(&reader);
+    notice->lag_packets = lli_read_u32(&reader);
+    notice->receivers = lli_read_u32(&reader);
+    notice->suffering = lli_read_u32(&reader);
+    notice->rejoin_ms = lli_read_u32(&reader);
+    notice->standing = lli_read_u8(&reader);
+    notice->threshold = lli_read_u8(&reader);
+    return reader.ok && notice->lead <= INT64_MAX && notice->standing <= LLI_STANDING_EXPELLED &&
+           notice->threshold <= LLI_WIRE_THRESHOLD_MAX;
 }
 
 /* -------------------------------------------------------------------------------------------- topics */
@@ -416,4 +512,53 @@ bool lli_wire_get_topics(const uint8_t *body, size_t size, uint32_t tag, struct 
     topics->count = lli_read_u16(&reader);
     *names = reader;
     return reader.ok && topics->count <= topics->total && topics->first <= topics->total - topics->count;
+}
+
+/* ---------------------------------------------------------------------------------------------- join */
+
+size_t lli_wire_put_join(uint8_t *packet, const struct lli_wire_join *join)
+{
+    struct writer writer;
+
+    control_begin(packet, &writer, LLI_WIRE_JOIN, join->session);
+    write_u64(&writer, join->receiver);
+    write_u8(&writer, join->kind);
+    write_u8(&writer, join->from);
+    write_u8(&writer, join->reason);
+    write_u8(&writer, join->address.size);
+    write_u16(&writer, join->count);
+    write_u32(&writer, join->topics);
+    write_u64(&writer, join->value);
+    write_u64(&writer, join->packet);
+    write_u64(&writer, join->number);
+    write_u64(&writer, join->wanted);
+    write_u64(&writer, join->lead);
+    write_address(&writer, &join->address);
+    write_ranges(&writer, join->ranges, join->count);
+    return control_end(packet, &writer);
+}
+
+bool lli_wire_get_join(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_join *join)
+{
+    struct lli_reader reader = lli_reader_of(body, size);
+    uint8_t address_size;
+
+    join->session = read_session(&reader, tag);
+    join->receiver = lli_read_u64(&reader);
+    join->kind = lli_read_u8(&reader);
+    join->from = lli_read_u8(&reader);
+    join->reason = lli_read_u8(&reader);
+    address_size = lli_read_u8(&reader);
+    join->count = lli_read_u16(&reader);
+    join->topics = lli_read_u32(&reader);
+    join->value = lli_read_u64(&reader);
+    join->packet = lli_read_u64(&reader);
+    join->number = lli_read_u64(&reader);
+    join->wanted = lli_read_u64(&reader);
+    join->lead = lli_read_u64(&reader);
+    read_address(&reader, address_size, &join->address);
+    if (join->count > LLI_WIRE_FETCH_MAX)
+        return false;
+    read_ranges(&reader, join->count, join->ranges);
+    return reader.ok && join->packet <= join->lead && join->lead <= INT64_MAX && join->number <= INT64_MAX;
 }

@@ -15,9 +15,12 @@ enum {
     LLI_WIRE_HEADER = 16,       /* bytes of the base header, section 2 */
     LLI_WIRE_ADDRESS_MAX = 31,  /* bytes of a transport's address */
     LLI_WIRE_RANGES_MAX = 64,   /* ranges in a NAK or reject */
+    LLI_WIRE_FETCH_MAX = 16,    /* ranges in a join */
     LLI_WIRE_NAME_MAX = 255,    /* bytes of a topic's name */
     LLI_WIRE_CONTROL_MAX = 640, /* bytes of the largest control packet but TOPICS, which fills what it is given */
     LLI_WIRE_FRAME_MAX = 5,     /* bytes of the longest frame header before a message */
+    LLI_WIRE_ASSURED_MAX = 16,  /* assured topics in a session */
+    LLI_WIRE_RECEIVER_NAME_MAX = 31, /* bytes of the name that a receiver gives itself */
 };
 
 enum lli_wire_type {
@@ -28,6 +31,8 @@ enum lli_wire_type {
     LLI_WIRE_STATUS = 5,
     LLI_WIRE_TOPICS = 6,
     LLI_WIRE_QUERY = 7,
+    LLI_WIRE_JOIN = 8,
+    LLI_WIRE_NOTICE = 9,
 };
 
 enum { LLI_WIRE_FLAG_EXTENDED = 0x80 };
@@ -78,12 +83,18 @@ struct lli_wire_heartbeat {
     uint32_t report_packets; /* receivers report after so many packets, too; 0: by time only */
     uint8_t flags;
     struct lli_wire_address address; /* where NAKs, status and queries go */
+    /* With LLI_WIRE_HEARTBEAT_ASSURED. */
+    uint64_t kept;          /* what is not acknowledged starts in this packet or later, lead if there is nothing */
+    uint64_t kept_messages; /* the number of the first message that starts there or later */
+    uint8_t assured;        /* topics that are, or were */
+    uint32_t assured_topics[LLI_WIRE_ASSURED_MAX]; /* their ids, each in its place for good */
 };
 
 enum {
     LLI_WIRE_HEARTBEAT_END = 1,   /* no packet at lead or later will come */
     LLI_WIRE_HEARTBEAT_YOUNG = 2, /* receivers that hear of the session now begin at start */
-    LLI_WIRE_HEARTBEAT_HELD = 4,  /* the transmitter waits for reports before it sends more */
+    LLI_WIRE_HEARTBEAT_HELD = 4,  /* the transmitter waits for reports before it sends more, or for acknowledgements */
+    LLI_WIRE_HEARTBEAT_ASSURED = 8, /* it has assured topics */
 };
 
 /* Section 5. */
@@ -123,9 +134,15 @@ struct lli_wire_status {
     uint32_t window_free; /* packets */
     uint8_t flags;
     struct lli_wire_address address;
+    /* With LLI_WIRE_STATUS_ACKNOWLEDGES: section 7.3. */
+    uint64_t held_from; /* every message from this one ... */
+    uint64_t held_next; /* ... to the one before this was delivered, and acknowledged by whoever has to */
+    uint16_t accepts;   /* a bit for each assured topic, by its place in the heartbeat, that is not refused */
+    uint8_t name_size;
+    char name[LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* that the receiver gives itself; zero behind it */
 };
 
-enum { LLI_WIRE_STATUS_LEAVING = 1, LLI_WIRE_STATUS_DONE = 2 };
+enum { LLI_WIRE_STATUS_LEAVING = 1, LLI_WIRE_STATUS_DONE = 2, LLI_WIRE_STATUS_ACKNOWLEDGES = 4 };
 
 /* Section 8. */
 struct lli_wire_query {
@@ -142,6 +159,67 @@ struct lli_wire_topics {
     uint32_t first;
     uint16_t count;
 };
+
+enum lli_wire_join_kind {
+    LLI_WIRE_JOIN_ASK = 1,    /* a receiver asks where to begin */
+    LLI_WIRE_JOIN_GRANT = 2,  /* the transmitter says where */
+    LLI_WIRE_JOIN_REFUSE = 3, /* ... or that it cannot be done */
+    LLI_WIRE_JOIN_FETCH = 4,  /* a receiver asks for packets of the past */
+};
+
+enum lli_wire_join_reason {
+    LLI_WIRE_JOIN_HISTORY = 1, /* the history does not reach back so far */
+    LLI_WIRE_JOIN_AHEAD = 2,   /* no such message was sent yet */
+};
+
+/* Section 12. */
+struct lli_wire_join {
+    uint64_t session;
+    uint64_t receiver; /* who asks, or whom the answer is for */
+    uint8_t kind;
+    uint8_t from;      /* of enum llm_join_mode; in an answer, as asked */
+    uint8_t reason;
+    uint32_t topics;   /* GRANT: announced so far */
+    uint64_t value;    /* messages, nanoseconds or a message number; in an answer, as asked */
+    uint64_t packet;   /* GRANT: the first to fetch; REFUSE: the oldest kept */
+    uint64_t number;   /* GRANT: of the first message to deliver; REFUSE: of the first that starts in the oldest packet or later */
+    uint64_t wanted;   /* REFUSE: of the message asked for, if that is known */
+    uint64_t lead;     /* GRANT, REFUSE: the packet that will be sent next */
+    struct lli_wire_address address; /* ASK, FETCH: where answers and packets go */
+    uint16_t count;
+    struct lli_wire_range ranges[LLI_WIRE_FETCH_MAX]; /* FETCH */
+};
+
+/* How a transmitter serves a receiver, section 7.2: each step takes away more. */
+enum lli_standing {
+    LLI_STANDING_FINE = 0,
+    LLI_STANDING_WARNED,
+    LLI_STANDING_UNICAST,   /* no repair goes to the group for its sake */
+    LLI_STANDING_SUSPENDED, /* its NAKs are not answered, and nobody waits for it */
+    LLI_STANDING_EXPELLED,  /* it has to leave */
+};
+
+/* Section 7.2. */
+struct lli_wire_notice {
+    uint64_t session;
+    uint64_t receiver;   /* whom it concerns */
+    uint64_t decided_at; /* by the transmitter's clock */
+    uint64_t lead;       /* of a suspended receiver: what it misses before is not repaired */
+    uint64_t value;      /* the figure that decided, in the unit of its threshold */
+    uint64_t limit;      /* what it reached */
+    uint64_t lag_ns;
+    uint64_t silent_ns;
+    uint32_t naks_per_s;
+    uint32_t asked_ppm;
+    uint32_t lag_packets;
+    uint32_t receivers;
+    uint32_t suffering;  /* of these */
+    uint32_t rejoin_ms;  /* of an expelled one: it may come back after this, 0: never */
+    uint8_t standing;    /* enum lli_standing */
+    uint8_t threshold;   /* enum llm_threshold */
+};
+
+enum { LLI_WIRE_THRESHOLD_MAX = 7 };
 
 /* -------------------------------------------------------------------------------------------- cursor */
 
@@ -210,7 +288,7 @@ static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, siz
     header->tag = lli_load_u32(packet + 4);
     header->seq = lli_load_u32(packet + 8);
     header->number = lli_load_u32(packet + 12);
-    if (header->type < LLI_WIRE_DATA || header->type > LLI_WIRE_QUERY)
+    if (header->type < LLI_WIRE_DATA || header->type > LLI_WIRE_NOTICE)
         return LLI_WIRE_TYPE_BAD;
     *body = packet + LLI_WIRE_HEADER;
     *body_size = size - LLI_WIRE_HEADER;
@@ -329,6 +407,8 @@ size_t lli_wire_put_nak(uint8_t *packet, const struct lli_wire_nak *nak);
 size_t lli_wire_put_reject(uint8_t *packet, const struct lli_wire_reject *reject);
 size_t lli_wire_put_status(uint8_t *packet, const struct lli_wire_status *status);
 size_t lli_wire_put_query(uint8_t *packet, const struct lli_wire_query *query);
+size_t lli_wire_put_join(uint8_t *packet, const struct lli_wire_join *join);
+size_t lli_wire_put_notice(uint8_t *packet, const struct lli_wire_notice *notice);
 
 /*
  * A TOPICS packet: names are added behind its head of LLI_WIRE_TOPICS_HEAD bytes while they fit into size, each addition
@@ -344,6 +424,8 @@ bool lli_wire_get_nak(const uint8_t *body, size_t size, uint32_t tag, struct lli
 bool lli_wire_get_reject(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_reject *reject);
 bool lli_wire_get_status(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_status *status);
 bool lli_wire_get_query(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_query *query);
+bool lli_wire_get_join(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_join *join);
+bool lli_wire_get_notice(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_notice *notice);
 /* *names is left behind the head; read count length-prefixed names from it with lli_read_u8 and lli_read_bytes. */
 bool lli_wire_get_topics(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_topics *topics,
                          struct lli_reader *names);

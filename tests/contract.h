@@ -26,20 +26,38 @@ extern const char *host;
 extern uint16_t port;
 extern struct llm_options common;
 
+/* only=faults: of a decorated transport that was tested bare, the faults alone. */
+extern bool only_faults;
+
+/* Takes OPTION=VALUE into common; or only=faults; or hosts=MTU, which gives each instance a host of its own, with cables of that MTU. */
+void option_set(char *argument);
+
+/* A directory of this process's own for what lies in shared memory; whether nothing was left there in the end. */
+void shared_memory_own(void);
+bool shared_memory_is_empty(void);
+
+/* Makes the network that the options ask for; false if that cannot be done here. */
+bool network_made(void);
+
 /* What was logged since the last open or join. */
 extern char log_text[4096];
 
 /* An instance that joined the group both ways. */
 struct station {
     void *instance;
+    int host; /* of those of hosts.h, if there are any */
     struct lli_caps caps;
     struct llm_options options;
     lli_handle send;
     lli_handle receive;
+    uint64_t *once;      /* over shm+X, which brings packets twice: those that came once */
+    uint32_t once_count;
 };
 
 /* Opens without joining anything; nothing is left behind on failure. */
 int instance_open(struct station *station, const char *at, const struct llm_options *options);
+/* Opens at the host where the thread is, in station->instance, with station->options. */
+int station_open_here(struct station *station, const char *at);
 int station_join(struct station *station, const char *at, uint16_t number, enum lli_join_mode mode, lli_handle *handle);
 void station_open_with(struct station *station, const struct llm_options *options);
 void station_open(struct station *station);

@@ -4,10 +4,14 @@
 #include "contract.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
+#include "hosts.h"
+#include "network.h"
 
 /* From the command line. */
 const struct lli_transport *transport;
@@ -28,22 +32,80 @@ static void log_keep(void *arg, enum llm_level level, const char *text)
 
 static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_WARNING};
 
+/* ------------------------------------------------------------------------------------------------ command line */
+
+bool only_faults;
+
+static int hosts_mtu; /* of the cables between hosts; 0: there is one host */
+
+void option_set(char *argument)
+{
+    char *value = strchr(argument, '=');
+
+    if (value == NULL) {
+        fprintf(stderr, "not OPTION=VALUE: %s\n", argument);
+        exit(2);
+    }
+    *value++ = '\0';
+    if (strcmp(argument, "only") == 0)
+        only_faults = strcmp(value, "faults") == 0;
+    if (strcmp(argument, "hosts") == 0)
+        hosts_mtu = (int)strtol(value, NULL, 10);
+#define OPTION_SET_u32(name) common.name = (uint32_t)strtoul(value, NULL, 10)
+#define OPTION_SET_u64(name) common.name = strtoull(value, NULL, 10)
+#define OPTION_SET_str(name) snprintf(common.name, sizeof common.name, "%s", value)
+#define OPTION_SET(type, name, initial, min, max, text) \
+    if (strcmp(argument, #name) == 0) \
+        OPTION_SET_##type(name);
+    LLM_OPTIONS(OPTION_SET)
+}
+
+void shared_memory_own(void)
+{
+    strcpy(common.shm_directory, "/dev/shm/llm-contract.XXXXXX");
+    assert_non_null(mkdtemp(common.shm_directory));
+}
+
+bool shared_memory_is_empty(void)
+{
+    return rmdir(common.shm_directory) == 0;
+}
+
+bool network_made(void)
+{
+    if (hosts_mtu > 0)
+        return hosts_make(HOSTS_MAX, hosts_mtu);
+    return strcmp(common.interface, NETWORK_INTERFACE) != 0 || network_own();
+}
+
 /* --------------------------------------------------------------------------------------------------- stations */
+
+int station_open_here(struct station *station, const char *at)
+{
+    const struct lli_transport_config config = {.scheme = scheme, .host = at, .options = &station->options, .log = &keeper};
+
+    memset(station->instance, 0, transport->size);
+    log_text[0] = '\0';
+    return transport->open(station->instance, &config, &station->caps);
+}
 
 int instance_open(struct station *station, const char *at, const struct llm_options *options)
 {
-    const struct lli_transport_config config = {.scheme = scheme, .host = at, .options = options, .log = &keeper};
     int status;
 
     memset(station, 0, sizeof *station);
     station->options = *options;
     station->instance = aligned_alloc(64, (transport->size + 63) / 64 * 64);
     assert_non_null(station->instance);
-    memset(station->instance, 0, transport->size);
-    log_text[0] = '\0';
-    status = transport->open(station->instance, &config, &station->caps);
-    if (status != 0)
+    station->host = hosts_enter();
+    status = station_open_here(station, at);
+    hosts_leave();
+    if (status != 0) {
         free(station->instance);
+        hosts_free(station->host);
+    } else if (strncmp(scheme, "shm+", strlen("shm+")) == 0) {
+        station->once = calloc(PACKETS_MAX, sizeof *station->once);
+    }
     return status;
 }
 
@@ -51,9 +113,13 @@ int station_join(struct station *station, const char *at, uint16_t number, enum 
                  lli_handle *handle)
 {
     const struct lli_group group = {.host = at, .port = number, .options = &station->options};
+    int status;
 
     log_text[0] = '\0';
-    return transport->join(station->instance, &group, mode, handle);
+    hosts_enter_again(station->host);
+    status = transport->join(station->instance, &group, mode, handle);
+    hosts_leave();
+    return status;
 }
 
 static void expect_opened(int status)
@@ -78,6 +144,8 @@ void station_close(struct station *station)
 {
     transport->close(station->instance);
     free(station->instance);
+    free(station->once);
+    hosts_free(station->host);
 }
 
 uint64_t station_counter(const struct station *station, const char *name)
@@ -128,15 +196,46 @@ void station_send(struct station *station, lli_handle to, const void *data, size
     station_flush(station);
 }
 
+/* Over shm+X a packet to a group comes both ways, and a session drops the second: so does this, by what is in it. */
+static bool second(struct station *station, const struct lli_in *packet)
+{
+    uint64_t hash = (0xcbf29ce484222325u ^ packet->from) * 0x100000001b3u;
+
+    for (uint32_t i = 0; i < packet->size; i++)
+        hash = (hash ^ packet->data[i]) * 0x100000001b3u;
+    for (uint32_t i = 0; i < station->once_count; i++)
+        if (station->once[i] == hash) {
+            station->once[i] = station->once[--station->once_count];
+            return true;
+        }
+    assert_true(station->once_count < PACKETS_MAX);
+    station->once[station->once_count++] = hash;
+    return false;
+}
+
+static int drop_seconds(struct station *station, struct lli_in *packets, int count)
+{
+    int kept = 0;
+
+    for (int i = 0; i < count; i++)
+        if (packets[i].from != LLI_HANDLE_UNICAST && second(station, &packets[i]))
+            transport->release(station->instance, &packets[i], 1);
+        else
+            packets[kept++] = packets[i];
+    return kept;
+}
+
 /* Fetches until there is a packet, up to a time. */
 int station_await(struct station *station, struct lli_in *packets, int max, uint64_t wait_ns)
 {
     const uint64_t give_up_at = lli_clock_ns() + wait_ns;
     int count;
 
-    do
+    do {
         count = transport->receive(station->instance, packets, max);
-    while (count == 0 && lli_clock_ns() < give_up_at);
+        if (station->once != NULL)
+            count = drop_seconds(station, packets, count);
+    } while (count == 0 && lli_clock_ns() < give_up_at);
     return count;
 }
 

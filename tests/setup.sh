@@ -11,7 +11,7 @@
 #                               progress, unless it fails: then prints what failed and returns 1.
 #   setup_hosts [KIND]          Makes two hosts joined by a cable and sets the variables below. Returns 1 only if KIND was asked
 #                               for and cannot be had. KIND: netns, userns, loopback; without it the first of these that works;
-#                               or roce: the two devices that roce_up of tests/roce/in_guest.sh made.
+#                               or memory: two processes of this host; or roce: the two devices that roce_up of tests/roce/in_guest.sh made.
 #   setup_run COMMAND...        Runs a command and returns its status. Unlike a plain command it does not hold signals back:
 #                               use it for everything that takes long.
 #   setup_at_exit COMMAND       Runs COMMAND (one string) when the script ends, however it ends; the last one given runs first.
@@ -22,7 +22,7 @@
 #   IF_A, IF_B         the interface that each has to the other
 #   ADDRESS_A, ADDRESS_B  their IPv4 addresses; between namespaces also fd77::1 and fd77::2
 #   HOSTS_KIND         netns (root), userns (unprivileged namespaces), loopback (no namespaces allowed: both are this host),
-#                      roce (one namespace with two RDMA devices and a cable between them)
+#                      memory (no network at all), roce (one namespace with two RDMA devices, joined by a cable or a switch)
 #
 # Set on sourcing:
 #   SETUP_ROOT         the top directory of the source
@@ -130,7 +130,8 @@ setup_meson() {
     if [ ! -e "$dir/build.ninja" ]; then
         meson setup "$@" "$dir" "$SETUP_ROOT" || return 1
     elif [ $# -gt 0 ]; then
-        meson configure "$@" "$dir" || return 1
+        # Options that have come since are known only to a directory that was configured since.
+        ninja -C "$dir" build.ninja 9<&- && meson configure "$@" "$dir" || return 1
     fi
     ninja -C "$dir" 9<&-
 }
@@ -201,12 +202,13 @@ setup_try_hosts() {
     netns) [ "$(id -u)" = 0 ] && setup_join nsenter "" ;;
     userns) setup_join "nsenter -U --preserve-credentials" -Ur ;;
     loopback) HOST_A="" HOST_B="" IF_A=lo IF_B=lo ADDRESS_A=127.0.0.1 ADDRESS_B=127.0.0.1 ;;
+    memory) HOST_A="" HOST_B="" IF_A="" IF_B="" ADDRESS_A="" ADDRESS_B="" ;;
     roce)
         HOST_A="" HOST_B="" IF_A=${ROCE_IF_A:-} IF_B=${ROCE_IF_B:-}
         ADDRESS_A=${ROCE_ADDRESS_A:-} ADDRESS_B=${ROCE_ADDRESS_B:-}
         [ -n "$IF_A" ] && [ -d "/sys/class/net/$IF_A" ]
         ;;
-    *) say "no such kind of hosts: $1 (netns, userns, loopback or roce)" && return 1 ;;
+    *) say "no such kind of hosts: $1 (netns, userns, loopback, memory or roce)" && return 1 ;;
     esac
 }
 
@@ -229,7 +231,8 @@ setup_hosts() {
     netns) say "hosts: two network namespaces joined by veth" ;;
     userns) say "hosts: two unprivileged network namespaces joined by veth (not root)" ;;
     loopback) say "hosts: this one, over loopback: network namespaces need root, or unprivileged user namespaces and the package iproute2" ;;
-    roce) say "hosts: two RDMA devices of this one, joined by a cable" ;;
+    memory) say "hosts: two processes of this one share memory" ;;
+    roce) say "hosts: two RDMA devices of this one" ;;
     *)
         [ ! -s "$SETUP_SCRATCH/hosts.log" ] || tail -n 5 "$SETUP_SCRATCH/hosts.log" >&2
         say "cannot make the hosts asked for: $1"

@@ -132,22 +132,31 @@ static void expect_open_refused(const char *at, const struct llm_options *option
     expect_logged(text);
 }
 
-static void hosts_that_are_not_multicast_are_refused(void **state)
+static void what_is_neither_a_group_nor_a_host_is_refused(void **state)
 {
     const struct llm_options options = options_on(NETWORK_INTERFACE);
+    struct llm_options source = options;
     struct station station;
     lli_handle handle;
 
     (void)state;
-    expect_open_refused("10.77.0.1", &options, LLM_EGROUP, "10.77.0.1");
-    expect_open_refused("fd77::1", &options, LLM_EGROUP, "fd77::1");
     expect_open_refused("255.255.255.255", &options, LLM_EGROUP, "255.255.255.255");
+    expect_open_refused("0.0.0.0", &options, LLM_EGROUP, "0.0.0.0");
+    expect_open_refused("127.0.0.1", &options, LLM_EGROUP, "127.0.0.1");
     must_open(&station, GROUP, &options);
-    assert_int_equal(try_join(&station, "10.77.0.2", LLI_JOIN_SEND, &handle), LLM_EGROUP);
-    expect_logged("10.77.0.2");
+    assert_int_equal(try_join(&station, "10.77.0.255", LLI_JOIN_SEND, &handle), LLM_EGROUP);
+    expect_logged("10.77.0.255");
     /* An instance is of one family, that of the host it was opened for. */
     assert_int_equal(try_join(&station, GROUP_IPV6, LLI_JOIN_RECEIVE, &handle), LLM_EGROUP);
     expect_logged(GROUP_IPV6);
+    /* Whoever is at an address has it. */
+    assert_int_equal(try_join(&station, "10.77.0.99", LLI_JOIN_RECEIVE, &handle), LLM_EINTERFACE);
+    expect_logged("10.77.0.99");
+    station_close(&station);
+    snprintf(source.source, sizeof source.source, "10.77.0.2");
+    must_open(&station, "10.77.0.1", &source);
+    assert_int_equal(try_join(&station, "10.77.0.1", LLI_JOIN_RECEIVE, &handle), LLM_EOPTION);
+    expect_logged("source=10.77.0.2");
     station_close(&station);
 }
 
@@ -509,6 +518,52 @@ static void time_stamps_are_those_of_arrival(void **state)
     station_close(&station);
 }
 
+/* --------------------------------------------------------------------------------------- one host for a group */
+
+static void one_host_stands_in_for_a_group(void **state)
+{
+    static const struct {
+        const char *interface;
+        const char *at;
+    } places[] = {{NETWORK_INTERFACE, NETWORK_IPV4}, {"", NETWORK_IPV6}, {"", "127.0.0.1"}, {"deaf0", "10.79.0.1"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        const struct llm_options options = options_on(places[i].interface);
+        struct station here, there;
+        lli_handle to, from;
+
+        must_open(&here, places[i].at, &options);
+        must_open(&there, places[i].at, &options);
+        from = must_join(&here, places[i].at, LLI_JOIN_RECEIVE);
+        to = must_join(&there, places[i].at, LLI_JOIN_SEND);
+        station_send(&there, to, "to one", 6);
+        station_expect(&here, from, "to one", 6);
+        assert_false(station_hears(&there, QUIET_NS));
+        station_close(&here);
+        station_close(&there);
+    }
+}
+
+static void an_address_has_one_owner(void **state)
+{
+    const struct llm_options options = options_on(NETWORK_INTERFACE);
+    struct station a, b;
+    lli_handle first, second;
+
+    (void)state;
+    must_open(&a, GROUP, &options);
+    must_open(&b, GROUP, &options);
+    first = must_join(&a, NETWORK_IPV4, LLI_JOIN_RECEIVE);
+    second = must_join(&a, NETWORK_IPV4, LLI_JOIN_RECEIVE);
+    assert_int_equal(first, second);
+    assert_int_equal(try_join(&b, NETWORK_IPV4, LLI_JOIN_RECEIVE, &second), LLM_EADDRINUSE);
+    expect_logged(NETWORK_IPV4);
+    station_close(&a);
+    must_join(&b, NETWORK_IPV4, LLI_JOIN_RECEIVE);
+    station_close(&b);
+}
+
 /* ------------------------------------------------------------------------------------------- sending that fails */
 
 static void packets_that_cannot_be_sent_are_lost_and_hold_nothing_up(void **state)
@@ -615,7 +670,7 @@ static bool interfaces_add(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hosts_that_are_not_multicast_are_refused),
+        cmocka_unit_test(what_is_neither_a_group_nor_a_host_is_refused),
         cmocka_unit_test(interfaces_that_cannot_be_used_are_refused),
         cmocka_unit_test(an_interface_without_an_address_of_the_family_is_refused),
         cmocka_unit_test(an_mtu_beyond_the_interface_is_refused),
@@ -633,6 +688,8 @@ int main(void)
         cmocka_unit_test(packets_that_find_the_buffer_full_are_counted),
         cmocka_unit_test(packets_larger_than_the_interface_carries_are_dropped_and_counted),
         cmocka_unit_test(time_stamps_are_those_of_arrival),
+        cmocka_unit_test(one_host_stands_in_for_a_group),
+        cmocka_unit_test(an_address_has_one_owner),
         cmocka_unit_test(packets_that_cannot_be_sent_are_lost_and_hold_nothing_up),
         cmocka_unit_test(a_peer_that_is_gone_disturbs_nobody),
         cmocka_unit_test(a_full_send_buffer_keeps_the_rest_queued_and_wakes_when_there_is_room),

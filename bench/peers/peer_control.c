@@ -7,8 +7,11 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define CONTROL_PORT 7100
@@ -46,9 +49,39 @@ static int control_close_failed(int fd)
     return -1;
 }
 
-static int control_accept(const struct sockaddr_in *address, uint64_t patience_ns)
+/* Where the far end listens. */
+struct control_place {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in ip;
+        struct sockaddr_un local;
+    } address;
+    socklen_t size;
+};
+
+static int control_find(const struct harness_link *link, struct control_place *place)
 {
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    memset(place, 0, sizeof *place);
+    if (*link->common) {
+        place->address.local.sun_family = AF_UNIX;
+        place->size = sizeof place->address.local;
+        return (size_t)snprintf(place->address.local.sun_path, sizeof place->address.local.sun_path, "%s/control", link->common) <
+               sizeof place->address.local.sun_path ? 0 : -1;
+    }
+    place->address.ip.sin_family = AF_INET;
+    place->address.ip.sin_port = htons(CONTROL_PORT);
+    place->size = sizeof place->address.ip;
+    return inet_pton(AF_INET, link->near ? link->peer_address : link->address, &place->address.ip.sin_addr) == 1 ? 0 : -1;
+}
+
+static int control_socket(const struct control_place *place)
+{
+    return socket(place->address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+}
+
+static int control_accept(const struct control_place *place, uint64_t patience_ns)
+{
+    int listener = control_socket(place);
     struct pollfd wait = {.fd = listener, .events = POLLIN};
     int one = 1;
     int fd = -1;
@@ -56,7 +89,7 @@ static int control_accept(const struct sockaddr_in *address, uint64_t patience_n
     if (listener < 0)
         return -1;
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(listener, (const struct sockaddr *)address, sizeof *address) != 0 || listen(listener, 1) != 0)
+    if (bind(listener, &place->address.any, place->size) != 0 || listen(listener, 1) != 0)
         return control_close_failed(listener);
     errno = ETIMEDOUT;
     if (poll(&wait, 1, (int)(patience_ns / 1000000)) > 0)
@@ -65,14 +98,14 @@ static int control_accept(const struct sockaddr_in *address, uint64_t patience_n
     return fd;
 }
 
-static int control_connect(const struct sockaddr_in *address, uint64_t patience_ns)
+static int control_connect(const struct control_place *place, uint64_t patience_ns)
 {
     uint64_t give_up_at = llm_clock() + patience_ns;
     int fd;
 
     do {
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
+        fd = control_socket(place);
+        if (fd < 0 || connect(fd, &place->address.any, place->size) == 0)
             return fd;
         control_close_failed(fd);
         usleep(CONTROL_RETRY_US);
@@ -83,16 +116,16 @@ static int control_connect(const struct sockaddr_in *address, uint64_t patience_
 
 int control_open(const struct harness_link *link, uint64_t patience_ns)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(CONTROL_PORT)};
+    struct control_place place;
     int one = 1;
     int fd;
 
-    if (inet_pton(AF_INET, link->near ? link->peer_address : link->address, &address.sin_addr) != 1) {
+    if (control_find(link, &place) != 0) {
         errno = EINVAL;
         return -1;
     }
-    fd = link->near ? control_connect(&address, patience_ns) : control_accept(&address, patience_ns);
-    if (fd >= 0)
+    fd = link->near ? control_connect(&place, patience_ns) : control_accept(&place, patience_ns);
+    if (fd >= 0 && place.address.any.sa_family == AF_INET)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     return fd;
 }

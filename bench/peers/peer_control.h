@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection by which the ends of a measurement direct each other: fixed records over TCP, beside what is measured. */
+/* The connection by which the ends of a measurement direct each other: fixed records beside what is measured, over TCP, or over a
+ * local socket if they share memory. */
 #ifndef BENCH_PEER_CONTROL_H
 #define BENCH_PEER_CONTROL_H
 

@@ -98,6 +98,7 @@ static struct harness_link harness_link = {
     .address = "",
     .peer_address = "",
     .directory = "",
+    .common = "",
 };
 
 static struct harness_options harness_options = {
@@ -129,6 +130,8 @@ static const struct option_spec harness_specs[] = {
     {.name = "peer-address", .kind = OPTION_TEXT, .value = &harness_link.peer_address, .argument = "IP", .help = "of the other"},
     {.name = "directory", .kind = OPTION_TEXT, .value = &harness_link.directory, .argument = "DIR",
      .help = "for files of the library, this end's alone"},
+    {.name = "common", .kind = OPTION_TEXT, .value = &harness_link.common, .argument = "DIR",
+     .help = "of both ends: they share memory; without interface and addresses"},
     {.name = "cpu", .kind = OPTION_NUMBER, .value = &harness_options.cpu, .argument = "N", .min = 0, .max = 4095,
      .help = "run on this CPU and no other, with all threads of the library"},
     {.name = "batch", .kind = OPTION_NUMBER, .value = &harness_options.batch, .argument = "N", .min = 0, .max = 65536,
@@ -140,7 +143,8 @@ static const struct option_spec harness_specs[] = {
 };
 
 static struct option_program harness_program = {
-    .summary = "usage: PEER --role near|far --work reflector|throughput --interface NAME --address IP --peer-address IP\n\n"
+    .summary = "usage: PEER --role near|far --work reflector|throughput --interface NAME --address IP --peer-address IP\n"
+               "       PEER --role near|far --work reflector|throughput --common DIR\n\n"
                "One end of one measurement of a peer of libllm. bench/run peers runs both ends of all.",
     .examples = "",
     .specs = harness_specs,
@@ -184,6 +188,12 @@ static void harness_idle(uint64_t until)
             harness_sleep(NULL, 0, until);
         break;
     }
+}
+
+void harness_prefer_idle(enum harness_idle idle)
+{
+    if (*harness_options.idle == '\0')
+        harness.idle = idle;
 }
 
 /* Polls, and leaves the core to others for a while if nothing came. */
@@ -630,7 +640,9 @@ static int harness_far(void)
 
 static void harness_set_link(void)
 {
-    static const char *const groups[] = {"239.192.7.1", "239.192.7.3"}; /* Aeron wants odd ones and takes the even ones too */
+    static const char *const multicast[] = {"239.192.7.1", "239.192.7.3"}; /* Aeron wants odd ones and takes the even ones too */
+    static const char *const names[] = {"there", "back"};
+    const char *const *groups = *harness_link.common ? names : multicast;
 
     harness_link.near = strcmp(harness_options.role, "near") == 0;
     harness_link.throughput = strcmp(harness_options.work, "throughput") == 0;
@@ -646,8 +658,9 @@ static void harness_check_options(void)
 {
     if (*harness_options.role == '\0' || *harness_options.work == '\0')
         options_refuse(&harness_program, "--role and --work are missing");
-    if (*harness_link.interface == '\0' || *harness_link.address == '\0' || *harness_link.peer_address == '\0')
-        options_refuse(&harness_program, "--interface, --address and --peer-address are missing");
+    if (*harness_link.common == '\0' &&
+        (*harness_link.interface == '\0' || *harness_link.address == '\0' || *harness_link.peer_address == '\0'))
+        options_refuse(&harness_program, "--interface, --address and --peer-address are missing, or --common");
     if (strcmp(harness_options.work, "reflector") == 0 && harness_options.size < sizeof(struct peer_stamped))
         options_refuse(&harness_program, "--size %" PRIu64 ": the reflector's messages have at least %zu bytes",
                        harness_options.size, sizeof(struct peer_stamped));

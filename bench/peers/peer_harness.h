@@ -4,7 +4,7 @@
  * and a library comes in as five functions. A program is one end (near: sends and reports; far: receives, sends back) of one
  * measurement: one work, one size, one rate.
  *
- * The ends direct each other over a TCP connection that is silent while something is measured. Messages begin with
+ * The ends direct each other over a connection of their own that is silent while something is measured. Messages begin with
  * struct peer_header, in the reflector with struct peer_stamped, as in the benchmarks of libllm itself.
  */
 #ifndef BENCH_PEER_HARNESS_H
@@ -30,7 +30,8 @@ struct harness_link {
     const char *address;       /* of this end, IPv4 */
     const char *peer_address;  /* of the other */
     const char *directory;     /* for files of the library; empty, this end's alone */
-    const char *send_group;    /* multicast groups of the two directions, IPv4 */
+    const char *common;        /* the same of both ends, which share memory then; "": there is a network between them */
+    const char *send_group;    /* multicast groups of the two directions, IPv4; in memory, names */
     const char *receive_group;
     unsigned send_port;
     unsigned receive_port;
@@ -77,6 +78,9 @@ void harness_sleep(struct pollfd *fds, unsigned count, uint64_t until);
 
 /* Whether something was not taken by send() since it was last taken: wait() has to look for room too. */
 bool harness_is_refused(void);
+
+/* For open(): another way to idle than the peer's own. What the command line says stands. */
+void harness_prefer_idle(enum harness_idle idle);
 
 /* Says on stderr which peer failed, in what, and why. Returns -1. */
 int harness_fail(const char *what, const char *why);

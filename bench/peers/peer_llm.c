@@ -24,7 +24,12 @@ static void ends_event(void *arg, const struct llm_event *event)
 /* Flat out, libllm finds by itself the rate that the receiver keeps up with, as the others do. */
 static void ends_channel(char *text, size_t size, const struct harness_link *link, const char *group, unsigned port)
 {
-    snprintf(text, size, "udp://%s:%u?interface=%s%s", group, port, link->interface, link->throughput ? "&flow=window" : "");
+    const char *flow = link->throughput ? "&flow=window" : "";
+
+    if (*link->common)
+        snprintf(text, size, "shm://%s?shm_directory=%s%s", group, link->common, flow);
+    else
+        snprintf(text, size, "udp://%s:%u?interface=%s%s", group, port, link->interface, flow);
 }
 
 static int ends_open(const struct harness_link *link)

@@ -11,7 +11,7 @@ import platform
 import statistics
 
 BASE = "libllm"
-ALONE = {"raw", "packed", "libllm", "aeron"}  # have one thread an end
+ALONE = {"raw", "packed", "libllm", "aeron", "iceoryx2"}  # have one thread an end
 WAIT_SHARE = 0.2  # of the duration
 WORKS = {
     "reflector": ("median_us", "a hop in µs, median / p99, or the rate reached* where that is not the one asked for;\n"

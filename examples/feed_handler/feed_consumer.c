@@ -183,6 +183,15 @@ static void on_event(void *arg, const struct llm_event *event)
         return;
     case LLM_EVENT_SESSION_NEW:
     case LLM_EVENT_RESUMED:
+    case LLM_EVENT_JOIN_REFUSED:
+    case LLM_EVENT_LIVE:
+    case LLM_EVENT_WARNED:
+    case LLM_EVENT_UNICAST_ONLY:
+    case LLM_EVENT_SUSPENDED:
+    case LLM_EVENT_EXPELLED:
+    case LLM_EVENT_READMITTED:
+    case LLM_EVENT_ACKNOWLEDGED:
+    case LLM_EVENT_UNACKNOWLEDGED:
         break;
     }
     if (!consumer->terminal)

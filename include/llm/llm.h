@@ -99,6 +99,14 @@ enum llm_wait_mode {
                                50 us if busy_poll_us does not say otherwise */
 };
 
+/* What the latency monitor measures, into histograms of the counters file. Each level has those before it. */
+enum llm_latency_level {
+    LLM_LATENCY_OFF = 0,    /* nothing, at no cost */
+    LLM_LATENCY_QUEUES = 1, /* how long queues are: packets of a flush, of a burst, held behind gaps */
+    LLM_LATENCY_WIRE = 2,   /* from a send to the wire, and from the wire to the handler */
+    LLM_LATENCY_STAGES = 3, /* each part of these, the time in handlers and between polls */
+};
+
 struct llm_context_options {
     size_t size;         /* sizeof(struct llm_context_options), set by llm_context_options_init() */
     llm_log_fn *log;     /* NULL (default): lines of log_level and more severe go to stderr */
@@ -107,6 +115,18 @@ struct llm_context_options {
     enum llm_wait_mode wait;  /* default LLM_WAIT_SPIN */
     int numa_node;       /* node for the big memory; -1 (default): that of the channel's device, else the caller's */
     bool huge_pages;     /* ask for huge pages for the big memory, plain pages if there are none; default true */
+
+    /*
+     * The counters file, for llm-stat and others (llm/stats.h): where it lies, made if there is no such directory, 160 bytes at
+     * most. NULL (default): what the environment variable LLM_STATS_DIRECTORY says, no file without it, and if that cannot be had
+     * the context opens all the same. "": no file. "/dev/shm/llm-stat" is where llm-stat looks. llm_poll() writes the file,
+     * once in stats_ns; llm_context_close() removes it.
+     */
+    const char *stats_directory;
+    const char *stats_name; /* of this context, for people; NULL (default): none; at most 63 bytes */
+    uint64_t stats_ns;      /* default 100 ms; 1 ms to 60 s */
+    unsigned stats_mode;    /* who may read the file, as its mode; default 0640 */
+    enum llm_latency_level latency; /* default LLM_LATENCY_OFF */
 };
 
 /* Fills *options with the defaults. */
@@ -115,7 +135,7 @@ LLM_API void llm_context_options_init(struct llm_context_options *options);
 /*
  * Opens a context. options may be NULL for the defaults; nothing in it is kept after the call but log and log_arg.
  * On success *context is the caller's, to be given to llm_context_close(). Allocates.
- * LLM_EINVAL, LLM_EVERSION, LLM_ENOMEM, LLM_ESYSTEM.
+ * LLM_EINVAL, LLM_EVERSION, LLM_ENOMEM (or no room for a counters file), LLM_EACCESS (to its directory), LLM_ESYSTEM.
  */
 LLM_API int llm_context_open(const struct llm_context_options *options, struct llm_context **context);
 
@@ -129,16 +149,22 @@ LLM_API int llm_context_close(struct llm_context **context);
 /* ------------------------------------------------------------------------------------------ channel options */
 
 /*
- * A channel says where: "udp://239.192.1.1:5001?interface=eth0&ttl=2", or "udp://[ff15::1]:5001". The scheme names the transport:
- * udp; roce, where the library was built with it; loop; a prefix "impair+" puts a seeded fault injector in front. Then a group and a
- * port, then options.
+ * A channel says where: "udp://239.192.1.1:5001?interface=eth0&ttl=2", or "udp://[ff15::1]:5001". The scheme names the
+ * transport: udp; bypass, the same sockets over a stack that was loaded before the program; roce, where the library was built
+ * with it; loop; a prefix "impair+" puts a seeded fault injector in front. Then a group and a port, then options.
+ *
+ * Over udp and bypass the group may be one host, "udp://10.0.0.2:5001": a receiver there is at that address, which must be its
+ * own, and a transmitter sends to it. With more of them in the option destinations the same stream goes to a list of hosts,
+ * each packet to each of them, where the network has no multicast.
  *
  * Every option of struct llm_options can be given as key=value with the name of its field; what the channel says wins over
  * the structure. Integers are decimal, with an optional suffix K, M or G (powers of 1024, of nanoseconds too). One set of
  * options serves both sides: a transmitter ignores what concerns receivers, and the reverse. Beyond the bounds below,
  * heartbeat_ns_min <= heartbeat_ns_max <= silence_ns <= session_timeout_ns, nak_retry_ns_min <= nak_retry_ns_max,
+ * slow_warn_percent <= slow_unicast_percent, and more that llm_options(7) has of slow_...;
  * history_bytes is at least 16 packets, and impair_* need the scheme impair+. Channels of a context that agree in scheme,
- * interface, address family, mtu, buffer sizes, busy_poll_us, timestamps and impair_* share one instance of the transport.
+ * interface, address family, mtu, buffer sizes, busy_poll_us, timestamps, the options of bypass and impair_* share one instance
+ * of the transport.
  *
  * X(type, name, default, min, max, text): type is u32, u64 or str (max is the array's size, with the terminating zero).
  */
@@ -146,6 +172,7 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(str, interface, "", 0, 64, "interface by name or address; empty: that of the route to the group, else the first fit")  \
     X(str, source, "", 0, 64, "receive only what this source address sends (source-specific join); empty: any")            \
     X(u32, ttl, 1, 0, 255, "hops that multicast packets may take")                                                         \
+    X(str, destinations, "", 0, 768, "a transmitter sends to these groups or hosts, host:port with commas between, as well") \
     X(u32, loop, 1, 0, 1, "deliver multicast packets to receivers on this host too")                                       \
     X(u32, mtu, 0, 0, 65535, "largest IP packet to send, in bytes; 0: the interface's, at most 9000")                      \
     X(u32, rcvbuf_bytes, 16777216, 4096, 1073741824, "socket receive buffer to ask for; roce: of the receive queue")        \
@@ -154,6 +181,14 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u32, gro, 1, 0, 1, "receive packets that came as one as one (UDP_GRO)")                                              \
     X(u32, busy_poll_us, 0, 0, 1000000, "microseconds that the kernel polls the device before it sleeps (SO_BUSY_POLL)")   \
     X(u32, timestamps, 0, 0, 1, "have the kernel stamp received packets (struct llm_message, received_at)")                \
+    X(u32, bypass_required, 1, 0, 1, "bypass: refuse a socket that no stack accelerates; 0: the kernel may have it")        \
+    X(u32, zero_copy, 1, 0, 1, "bypass: lend received packets from the stack's own memory")                                \
+    X(u64, warm_ns, 0, 0, 10000000000, "bypass: a warm send after so long without a packet, where there are; 0: never") \
+    X(str, stack_name, "", 0, 17, "bypass: the Onload stack to be in; empty: as the environment says")                     \
+    X(u32, stack_spin, 2, 0, 2, "bypass: Onload spins in blocking calls of the polling thread; 2: as the environment says") \
+    X(str, xdp_mode, "auto", 0, 8, "xdp: native (in the driver), generic (for every driver), or auto, native if it can")   \
+    X(str, xdp_zero_copy, "auto", 0, 8, "xdp: off, on (only with it), or auto, where the driver has it")                   \
+    X(str, xdp_queue, "all", 0, 16, "xdp: queues of the interface that frames are taken from: all, or the number of one")  \
     X(u64, history_bytes, 25165824, 65536, 68719476736, "memory of packets kept for repair, headers included")             \
     X(u32, history_packets, 65536, 64, 16777216, "packets kept for repair; a power of two")                                \
     X(u32, message_bytes_max, 16777216, 1, 16777216, "longest message sent or received")                                   \
@@ -162,7 +197,7 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u32, sessions_max, 16, 1, 4096, "sessions that a receiver follows at a time")                                        \
     X(u32, window_packets, 16384, 64, 1048576, "packets ahead of a gap that a receiver can hold; a power of two")          \
     X(u64, reorder_bytes, 12582912, 65536, 68719476736, "memory of packets held behind gaps, all sessions together")       \
-    X(u64, heartbeat_ns_min, 30000, 1000, 10000000000, "the first heartbeat follows the last packet after this")           \
+    X(u64, heartbeat_ns_min, 30000, 1000, 10000000000, "the first heartbeat follows the last packet after this, at least") \
     X(u64, heartbeat_ns_max, 100000000, 1000, 10000000000, "idle heartbeats double their distance up to this")             \
     X(u64, heartbeat_ns_busy, 10000000, 1000, 10000000000, "distance of heartbeats while messages flow")                   \
     X(u64, status_ns, 100000000, 1000000, 60000000000, "distance of a receiver's status reports, times receivers / 10")    \
@@ -175,13 +210,36 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u64, nak_retry_ns_max, 10000000, 1000, 10000000000, "greatest distance of NAKs for the same packet")                 \
     X(u64, nak_giveup_ns, 10000000000, 1000000, 3600000000000, "a packet not repaired in this time is reported lost")      \
     X(str, flow, "open", 0, 8, "open, paced (a rate that receivers keep up with) or window (none falls behind further)")   \
+    X(str, join, "live", 0, 10, "where sessions begin: live, oldest, messages, time (join_messages, join_ns back)")         \
+    X(u64, join_messages, 0, 0, UINT64_MAX, "join=messages: so many back")                                                  \
+    X(u64, join_ns, 0, 0, UINT64_MAX, "join=time: so long back")                                                            \
+    X(str, join_else, "oldest", 0, 8, "if that is no longer kept: oldest, live, or refuse, and the session is not followed") \
     X(u32, flow_window_packets, 4096, 16, 1048576, "paced, window: packets that receivers may be behind")                  \
     X(u32, flow_quorum_percent, 50, 1, 100, "paced, window: share of the receivers that have to keep up")                  \
     X(u64, flow_bytes_per_s_max, 0, 0, 68719476736, "paced: rate that is never exceeded; 0: none")                         \
     X(u32, repair_percent, 50, 1, 1000, "repairs may take this share of the bytes of new data")                            \
     X(u64, repair_bytes_per_s, 33554432, 65536, 68719476736, "repairs may always take this many bytes a second")           \
     X(u64, repair_linger_ns, 20000, 0, 10000000000, "a packet just repaired is not repaired again for this, or one rtt")   \
+    X(u64, replay_bytes_per_s, 33554432, 65536, 68719476736, "bytes a second for receivers that join late, all together")  \
+    X(u64, history_ns, 0, 0, 86400000000000, "older packets count as gone; 0: kept as long as there is room")              \
+    X(str, slow, "suspend", 0, 8, "how far slow receivers are dealt with: off, report, warn, unicast, suspend or expel")     \
+    X(u32, slow_naks_per_s, 10000, 1, 1000000000, "a receiver is suspended that sends so many NAKs a second")              \
+    X(u32, slow_asked_ppm, 150000, 1, 1000000000, "... that asks for this share of the packets again")                     \
+    X(u64, slow_lag_packets, 0, 0, 16777216, "... that is so many packets behind; 0: three quarters of the history")       \
+    X(u64, slow_lag_ns, 0, 0, 3600000000000, "... that is behind by this; 0: nobody is for any time")                      \
+    X(u64, slow_silence_ns, 0, 0, 3600000000000, "... not heard for this, times receivers / 10; 0: 9/5 of status_ns")      \
+    X(u32, slow_warn_percent, 50, 1, 100, "of these thresholds: a receiver that is over it is warned")                     \
+    X(u32, slow_unicast_percent, 75, 1, 100, "of these thresholds: its repairs no longer go to the group")                 \
+    X(u64, slow_patience_ns, 2000000000, 0, 3600000000000, "NAKs are too many for so long before they suspend")            \
+    X(u64, slow_recover_ns, 1000000000, 0, 3600000000000, "a receiver is readmitted that was well for so long")            \
+    X(u64, slow_expel_ns, 30000000000, 0, 3600000000000, "a receiver is expelled that was suspended for so long")          \
+    X(u64, slow_rejoin_ns, 10000000000, 0, 3600000000000, "an expelled receiver may come back after this; 0: never")       \
+    X(str, receiver_name, "", 0, 32, "name of a receiver, by which transmitters wait for it to acknowledge; empty: none")    \
+    X(str, acknowledge, "library", 0, 16, "who acknowledges messages: library (when delivered) or application (llm_acknowledge)") \
     X(u64, linger_ns, 1000000000, 0, 3600000000000, "llm_transmitter_close waits this long for receivers to get all")      \
+    X(str, shm_directory, "/dev/shm", 0, 64, "shm: directory, of a file system in memory, under which channels have theirs")        \
+    X(str, shm_mode, "0600", 0, 8, "shm: who may read a channel and answer on it, as a file's mode, in octal")             \
+    X(u32, shm_exclusive, 1, 0, 1, "shm: a second transmitter on the same name is refused")                                \
     X(u64, impair_seed, 1, 0, UINT64_MAX, "impair+: seed of every decision")                                               \
     X(u32, impair_loss_ppm, 0, 0, 1000000, "impair+: packets lost, in parts per million")                                  \
     X(u32, impair_burst_packets, 1, 1, 1000000, "impair+: mean length of a run of losses")                                 \
@@ -229,7 +287,7 @@ LLM_API int llm_transmitter_open(struct llm_context *context, const char *channe
 
 /*
  * Ends the session and closes the transmitter with its topics. Blocks, polling the context, until every known receiver has
- * all messages or linger_ns has passed (at once, if linger_ns is 0); receivers of the same context may deliver meanwhile.
+ * all messages and those of assured topics are acknowledged, or linger_ns has passed (at once, if linger_ns is 0); receivers of the same context may deliver meanwhile.
  * Returns how many known receivers had not reported that they have everything. *transmitter becomes NULL; NULL in it is
  * allowed. LLM_ESTATE inside a handler: nothing is closed then.
  */
@@ -255,6 +313,35 @@ enum llm_topic_flags {
  */
 LLM_API int llm_topic_open(struct llm_transmitter *transmitter, const char *name, unsigned flags, struct llm_topic **topic);
 
+/*
+ * Who has to acknowledge the messages of a topic before more than so much may be unacknowledged. A receiver acknowledges a message
+ * when it was delivered to the handler, or with acknowledge=application by llm_acknowledge(); and never one that was lost, or
+ * of a topic that its accept predicate refused.
+ */
+struct llm_assurance {
+    size_t size;           /* sizeof(struct llm_assurance), set by llm_assurance_init() */
+    uint32_t receivers;    /* this many receivers, 0: by name only; default 1 */
+    const char *names;     /* and each of these, by their option receiver_name, separated by commas, at most 16; NULL: none */
+    uint64_t messages_max; /* messages that may be unacknowledged, 1 to 1048576; default 1024 */
+    uint64_t bytes_max;    /* bytes of them, at most half of history_bytes; 0 (default): a quarter of history_bytes */
+    uint64_t patience_ns;  /* after this without progress LLM_EVENT_UNACKNOWLEDGED says why; default 1 s */
+};
+
+/* Fills *assurance with the defaults. */
+LLM_API void llm_assurance_init(struct llm_assurance *assurance);
+
+/*
+ * Assures a topic: from now on a message that would exceed what may be unacknowledged is refused with LLM_EAGAIN, and the
+ * transmitter's event handler is told what was acknowledged. Again, with another assurance: from now on that counts, also for
+ * what is not acknowledged yet. NULL: no longer; what is not acknowledged then is never told. *assurance is copied.
+ * Packets with messages that are not acknowledged stay in the history, so that receivers which join get them: when it is full of
+ * them and what was sent since, every topic of the transmitter is refused with LLM_EAGAIN. Put what must not wait on another.
+ * Allocates. Allowed in handlers.
+ * LLM_EINVAL: nobody to acknowledge, or a bound or a name out of its range; LLM_ELIMIT: more receivers than receivers_max, or
+ * a 17th topic of this transmitter; LLM_ESTATE: a claim is open; LLM_EVERSION, LLM_ENOMEM.
+ */
+LLM_API int llm_topic_assure(struct llm_topic *topic, const struct llm_assurance *assurance);
+
 enum llm_send_flags {
     LLM_SEND_MORE = 1, /* another message follows at once: only pack this one, the next send, flush or poll sends it */
     LLM_SEND_NOW = 2,  /* send now, even if the transport is busy */
@@ -266,7 +353,8 @@ enum llm_send_flags {
  * long after a flush as that flush took; messages sent meanwhile fill packets, and all leave in one flush with the next
  * send that finds it idle, with llm_flush(), or with llm_poll(), whichever comes first. There is no timer to wait for.
  * LLM_EMSGSIZE: longer than message_bytes_max, or than the history can hold; LLM_EAGAIN: the transport does not take packets
- * and the history is full of unsent ones, or flow control holds them back: poll and try again; LLM_ESTATE: a claim is open; LLM_EINVAL: unknown flags.
+ * and the history is full of unsent ones, flow control holds them back, or too much of an assured topic is not acknowledged: poll
+ * and try again; LLM_ESTATE: a claim is open; LLM_EINVAL: unknown flags.
  */
 LLM_API int llm_send(struct llm_topic *topic, const void *data, size_t size, unsigned flags);
 
@@ -321,6 +409,22 @@ enum llm_event_kind {
     LLM_EVENT_HEARTBEAT_LOST = 4, /* nothing heard from the session for silence_ns */
     LLM_EVENT_RESUMED = 5,        /* heard again */
     LLM_EVENT_TOPIC_NEW = 6,      /* a topic was announced, and accepted: topic, topic_id */
+    LLM_EVENT_JOIN_REFUSED = 7,   /* a session cannot begin where it was asked for, for reason; first: number of the first
+                                     message asked for, 0 if that is not known; last: of the first that is there (AHEAD: of
+                                     the first that is kept). What follows is as join_else says. */
+    LLM_EVENT_LIVE = 8,           /* the past that was asked for was delivered, or named in gaps; first: number of the next
+                                     message */
+    /*
+     * Of transmitters and receivers; verdict says why, and of whom. A receiver is told of itself.
+     */
+    LLM_EVENT_WARNED = 10,        /* it nears a threshold */
+    LLM_EVENT_UNICAST_ONLY = 11,  /* what it asks for again no longer goes to the group */
+    LLM_EVENT_SUSPENDED = 12,     /* it gets no repairs, and nobody waits for it */
+    LLM_EVENT_EXPELLED = 13,      /* it has to leave: at the receiver the end of the session follows */
+    LLM_EVENT_READMITTED = 14,    /* it is served as all others are, or may come back */
+    /* Of transmitters, for assured topics: topic, topic_id. */
+    LLM_EVENT_ACKNOWLEDGED = 20,   /* its messages from first to last were, by all who have to */
+    LLM_EVENT_UNACKNOWLEDGED = 21, /* those from first to last have not been for patience_ns, for reason; receiver: waited for */
 };
 
 enum llm_reason {
@@ -331,6 +435,44 @@ enum llm_reason {
     LLM_REASON_OVERRUN = 4, /* this receiver fell behind further than can be repaired, and went on with live messages */
     LLM_REASON_TOO_LONG = 5, /* the message is longer than message_bytes_max of this receiver */
     LLM_REASON_REPLACED = 6, /* forgotten in favour of a newer session: sessions_max */
+    LLM_REASON_HISTORY = 7, /* the transmitter's history does not reach back so far */
+    LLM_REASON_UNANSWERED = 8, /* the transmitter did not answer in nak_giveup_ns, or fell silent */
+    LLM_REASON_AHEAD = 9,   /* the message asked for was not sent yet */
+    LLM_REASON_SUSPENDED = 10, /* the transmitter does not repair packets for this receiver: LLM_EVENT_SUSPENDED */
+    LLM_REASON_EXPELLED = 11,  /* the transmitter has this receiver leave: LLM_EVENT_EXPELLED */
+    LLM_REASON_RECEIVERS_FEW = 20,   /* fewer that accept the topic are known, and not suspended, than have to acknowledge */
+    LLM_REASON_RECEIVER_ABSENT = 21, /* of those that have to by name, this one is not known, or suspended */
+    LLM_REASON_GIVEN_UP = 22,        /* those that are known lost a message, or came after it, and will never acknowledge it */
+    LLM_REASON_AWAITED = 23,         /* they are all there, and have not acknowledged yet */
+};
+
+/* What a slow receiver reached; options slow_..., docs/protocol.md section 7.2. */
+enum llm_threshold {
+    LLM_THRESHOLD_NONE = 0,
+    LLM_THRESHOLD_NAKS = 1,        /* NAKs a second: slow_naks_per_s */
+    LLM_THRESHOLD_ASKED = 2,       /* share of the packets sent that it asked for again, ppm: slow_asked_ppm */
+    LLM_THRESHOLD_LAG_PACKETS = 3, /* packets behind: slow_lag_packets */
+    LLM_THRESHOLD_LAG_TIME = 4,    /* ns behind: slow_lag_ns */
+    LLM_THRESHOLD_SILENCE = 5,     /* ns in which it was not heard: slow_silence_ns */
+    LLM_THRESHOLD_GROUP = 6,       /* no receiver, but receivers: more than half of them suffer, so the fault is upstream */
+    LLM_THRESHOLD_OPERATOR = 7,    /* llm_transmitter_shed() */
+};
+
+/* A judgement of a receiver, and the figures behind it: those by time are means over a second. */
+struct llm_verdict {
+    uint64_t receiver;    /* its identity, random; 0: all, see LLM_THRESHOLD_GROUP */
+    enum llm_threshold threshold; /* that decided */
+    uint64_t value;       /* of its figure, in the unit of the threshold */
+    uint64_t limit;       /* that it reached */
+    uint64_t naks_per_s;
+    uint64_t asked_ppm;
+    uint64_t lag_packets;
+    uint64_t lag_ns;
+    uint64_t silent_ns;
+    uint64_t rejoin_ns;   /* expelled: it may come back after this, 0: never */
+    uint32_t receivers;   /* that have reported */
+    uint32_t suffering;   /* of these */
+    bool dry_run;         /* slow=report: nothing was done */
 };
 
 struct llm_event {
@@ -342,15 +484,59 @@ struct llm_event {
     uint64_t packets;
     uint32_t topic_id;
     const char *topic;    /* NULL unless the kind has one */
+    const struct llm_verdict *verdict; /* NULL unless the kind has one; valid until the handler returns */
+    const char *receiver; /* its name; NULL unless the reason has one */
 };
 
-/* The names of kinds and reasons, for people. Static strings; never NULL. */
+/* The names of kinds, reasons and thresholds, for people. Static strings; never NULL. */
 LLM_API const char *llm_event_name(enum llm_event_kind kind);
 LLM_API const char *llm_reason_name(enum llm_reason reason);
+LLM_API const char *llm_threshold_name(enum llm_threshold threshold);
+
+/* What a transmitter tells its application; as struct llm_handlers. */
+struct llm_transmitter_handlers {
+    size_t size; /* sizeof(struct llm_transmitter_handlers) */
+    void *arg;   /* passed to each */
+    void (*event)(void *arg, const struct llm_event *event); /* of its receivers; NULL: events are logged as warnings */
+};
+
+/* Fills *handlers with NULL and its size. */
+LLM_API void llm_transmitter_handlers_init(struct llm_transmitter_handlers *handlers);
+
+/* Sets the handlers of a transmitter, which are copied, in the place of those before. LLM_EINVAL, LLM_EVERSION. */
+LLM_API int llm_transmitter_handle(struct llm_transmitter *transmitter, const struct llm_transmitter_handlers *handlers);
+
+/*
+ * The operator's switch: with on, NAKs of a receiver (its identity in struct llm_verdict), or of all with 0, are not answered
+ * from now on, and the receiver is told so, whatever the option slow says; of repairs that wait, all that are for it are
+ * dropped. A receiver so named is suspended, too. Without on they are answered again. Allowed in handlers.
+ * LLM_ENOTFOUND: no such receiver is known.
+ */
+LLM_API int llm_transmitter_shed(struct llm_transmitter *transmitter, uint64_t receiver, bool on);
+
+/*
+ * Writes what happened, and why, as one sentence for people, without a newline; cut to size bytes with the zero, none if size is 0.
+ * Returns how long it is uncut. Any thread, while the event is valid. A kind that this library does not know is told by its number.
+ */
+LLM_API size_t llm_event_text(const struct llm_event *event, char *text, size_t size);
 
 struct llm_source {
     uint64_t session;
     const char *topic; /* NULL: asked for the session as a whole; else for this topic of it, once, when it is announced */
+};
+
+/* Where a receiver begins with a session. */
+enum llm_join_mode {
+    LLM_JOIN_LIVE = 0,     /* with what is sent now */
+    LLM_JOIN_OLDEST = 1,   /* with the oldest message that the transmitter keeps; if it forgets some already, a little later */
+    LLM_JOIN_MESSAGES = 2, /* value messages back; with the first if there were not so many yet */
+    LLM_JOIN_TIME = 3,     /* value nanoseconds back, or a little earlier; with the first if the session is younger */
+    LLM_JOIN_NUMBER = 4,   /* with message number value, which an earlier run may have been about to get */
+};
+
+struct llm_join {
+    enum llm_join_mode mode;
+    uint64_t value;
 };
 
 /*
@@ -365,6 +551,14 @@ struct llm_handlers {
     bool (*accept)(void *arg, const struct llm_source *source);    /* NULL: everything is accepted */
     /* Takes count messages, one or more, that came together and are next in order, in the place of message. */
     void (*messages)(void *arg, const struct llm_message *messages, int count);
+    /*
+     * Asked once for each session that was accepted, before LLM_EVENT_SESSION_NEW: where to begin. *join is what the options
+     * say, and may be changed. What lies in the past comes by unicast from the transmitter's history, then LLM_EVENT_LIVE,
+     * then what is sent now, with no message twice and none left out that is not named in a gap. A session less than a
+     * second old begins with its message 0 in any case but LLM_JOIN_NUMBER, and none begins behind what of its assured topics is
+     * not acknowledged. NULL: as the options say.
+     */
+    void (*join)(void *arg, uint64_t session, struct llm_join *join);
 };
 
 /* Fills *handlers with NULL and its size. */
@@ -376,6 +570,13 @@ LLM_API void llm_handlers_init(struct llm_handlers *handlers);
  */
 LLM_API int llm_receiver_open(struct llm_context *context, const char *channel, const struct llm_options *options,
                               const struct llm_handlers *handlers, struct llm_receiver **receiver);
+
+/*
+ * With acknowledge=application: the application is done with every message of the session up to this number, over all topics, lost
+ * ones aside. Allowed in handlers, for the message that is being delivered too. LLM_ENOTFOUND: no such session is followed;
+ * LLM_EINVAL: the message was not delivered yet; LLM_ESTATE: the library acknowledges.
+ */
+LLM_API int llm_acknowledge(struct llm_receiver *receiver, uint64_t session, uint64_t number);
 
 /* Leaves the channel. Sessions get no end event. *receiver becomes NULL; NULL in it is allowed. LLM_ESTATE inside a handler. */
 LLM_API int llm_receiver_close(struct llm_receiver **receiver);
@@ -424,6 +625,11 @@ struct llm_stat {
     const char *name;   /* "naks_received"; static; docs/statistics.md lists all */
     uint64_t value;
 };
+
+/*
+ * For those who look from outside, while the process runs or after it died, there is the counters file: stats_directory of
+ * struct llm_context_options, and llm/stats.h. It has the sessions of each receiver and the receivers of each session as well.
+ */
 
 /*
  * Writes up to max counters of the context and of all that is open in it to stats, and returns how many there are, which may

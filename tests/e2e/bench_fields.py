@@ -21,7 +21,7 @@ ROWS = {
     "throughput": {
         "transport": None, "size_bytes": None, "sent": None, "received": None, "lost": None, "repaired_packets": None,
         "msgs_per_s": None, "payload_gbit_per_s": None, "wire_share": None, "raw_gbit_per_s": None, "ratio_to_raw": None,
-        "rss_mib": {"transmitter", "receiver"},
+        "rss_mib": {"transmitter", "receiver"}, "kernel_share": {"transmitter", "receiver"},
     },
     "groups": {
         **SWEEP, "groups": None, "ratio_to_first": None,
@@ -51,10 +51,23 @@ def same(what, there, promised):
         sys.exit(f"{what}: missing {sorted(set(promised) - set(there))}, beyond {sorted(set(there) - set(promised))}")
 
 
+def check_peers(report):
+    """Every peer has done both works, and lost nothing."""
+    if {row["work"] for row in report["rows"]} != {"reflector", "throughput"} or report["skipped"]:
+        sys.exit(f"{len(report['rows'])} rows, skipped {report['skipped']}")
+    for row in report["rows"]:
+        for name, result in row["peers"].items():
+            if result["failed"] or result.get("lost") or not result["ratio_to_libllm"]:
+                sys.exit(f"{row['work']}: {name} has {result}")
+
+
 def main():
     kind, path = sys.argv[1:]
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
+    if kind == "peers":
+        check_peers(report)
+        return
     same("report", report, {"benchmark", "machine", "rows"})
     same("machine", report["machine"], MACHINE)
     if report["benchmark"] != kind or not report["rows"]:

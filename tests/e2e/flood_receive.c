@@ -29,7 +29,7 @@ struct flood {
     struct llm_context *context;
     struct flow flows[SESSIONS_MAX];
     uint32_t flows_count;
-    uint64_t messages, lost, gaps, gap_end, errors, sessions_new, ended, timeouts, silences, resumed;
+    uint64_t messages, lost, gaps, gap_end, errors, sessions_new, ended, timeouts, silences, resumed, suspended, readmitted, expelled;
     uint64_t stop_at; /* a line on stderr tells when so many have come */
     uint64_t pause_us;
     const char *sent; /* NULL when the file has been seen, or is of no interest */
@@ -154,7 +154,22 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_RESUMED:
         flood->resumed++;
         break;
+    case LLM_EVENT_SUSPENDED:
+        flood->suspended++;
+        break;
+    case LLM_EVENT_READMITTED:
+        flood->readmitted++;
+        break;
+    case LLM_EVENT_EXPELLED:
+        flood->expelled++;
+        break;
     case LLM_EVENT_TOPIC_NEW:
+    case LLM_EVENT_JOIN_REFUSED:
+    case LLM_EVENT_LIVE:
+    case LLM_EVENT_WARNED:
+    case LLM_EVENT_UNICAST_ONLY:
+    case LLM_EVENT_ACKNOWLEDGED:
+    case LLM_EVENT_UNACKNOWLEDGED:
         break;
     }
 }
@@ -184,6 +199,7 @@ static void flood_print(struct flood *flood)
         {"gap_end", flood->gap_end},           {"errors", flood->errors},     {"sessions_new", flood->sessions_new},
         {"sessions_ended", flood->ended},      {"timeouts", flood->timeouts}, {"silences", flood->silences},
         {"resumed", flood->resumed},           {"meanwhile", flood->meanwhile},
+        {"suspended", flood->suspended},       {"readmitted", flood->readmitted}, {"expelled", flood->expelled},
     };
 
     printf("{");

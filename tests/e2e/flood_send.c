@@ -2,11 +2,13 @@
 /*
  * Sends numbered messages of many sizes on several topics.
  *
- *   flood_send CHANNEL [--messages N] [--rate PER_SECOND] [--receivers N] [--after-ms MS] [--sent FILE]
+ *   flood_send CHANNEL [--messages N] [--rate PER_SECOND] [--step N] [--receivers N] [--after-ms MS] [--wait MODE] [--sent FILE]
  *
  * Waits for --receivers (1), sends, makes the file --sent, goes on with repairs for --after-ms (500), prints its counters as
- * JSON, and closes.
+ * JSON, and closes. After every --step messages but the last it says on stderr how many it has sent, and sends no more until it
+ * gets SIGUSR1, once for each. It says too when it is held in a step for the first time, because the library takes no more.
  */
+#define _GNU_SOURCE
 #include "flood.h"
 
 struct flood {
@@ -15,7 +17,17 @@ struct flood {
     struct llm_topic *topics[FLOOD_TOPICS];
     uint64_t messages;
     uint64_t rate;
+    uint64_t step;
+    bool held; /* in this step */
 };
+
+static volatile sig_atomic_t flood_steps_allowed = 1;
+
+static void flood_step_allow(int number)
+{
+    (void)number;
+    flood_steps_allowed++;
+}
 
 static void flood_topics(struct flood *flood)
 {
@@ -33,29 +45,46 @@ static void flood_wait(const struct flood *flood, uint64_t receivers)
         flood_ok(llm_wait(flood->context, 1000000), "llm_wait");
 }
 
-static void flood_one(const struct flood *flood, uint64_t number)
+static void flood_one(struct flood *flood, uint64_t number)
 {
     static uint8_t data[FLOOD_SIZE_MAX];
     uint32_t size = flood_write(data, number, llm_clock());
     int result;
 
-    while ((result = llm_send(flood->topics[flood_topic(number)], data, size, 0)) == LLM_EAGAIN && !flood_stopped)
+    while ((result = llm_send(flood->topics[flood_topic(number)], data, size, 0)) == LLM_EAGAIN && !flood_stopped) {
+        if (!flood->held)
+            fprintf(stderr, "held in step %" PRIu64 "\n", number / flood->step + 1);
+        flood->held = true;
         flood_ok(llm_poll(flood->context), "llm_poll");
+    }
     flood_ok(result, "llm_send");
 }
 
-static void flood_all(const struct flood *flood)
+static void flood_step(struct flood *flood, uint64_t first, uint64_t end)
 {
     const uint64_t begin = llm_clock();
     uint64_t due, now;
 
-    for (uint64_t number = 0; number < flood->messages && !flood_stopped; number++) {
-        due = begin + (uint64_t)((double)number * 1e9 / (double)flood->rate);
+    flood->held = false;
+    for (uint64_t number = first; number < end && !flood_stopped; number++) {
+        due = begin + (uint64_t)((double)(number - first) * 1e9 / (double)flood->rate);
         while ((now = llm_clock()) < due && !flood_stopped)
             flood_ok(flood->rate < 10000 ? llm_wait(flood->context, due - now) : llm_poll(flood->context), "poll");
         flood_one(flood, number);
         if (number % 16 == 0)
             flood_ok(llm_poll(flood->context), "llm_poll");
+    }
+}
+
+static void flood_all(struct flood *flood)
+{
+    for (uint64_t first = 0, end; first < flood->messages && !flood_stopped; first = end) {
+        end = flood->messages - first < flood->step ? flood->messages : first + flood->step;
+        while ((uint64_t)flood_steps_allowed <= first / flood->step && !flood_stopped)
+            flood_ok(llm_wait(flood->context, 1000000), "llm_wait");
+        flood_step(flood, first, end);
+        if (end < flood->messages)
+            fprintf(stderr, "sent %" PRIu64 "\n", end);
     }
 }
 
@@ -74,13 +103,18 @@ int main(int argc, char **argv)
     };
     const char *channel = argc > 1 ? argv[1] : "";
     const char *sent_file = flood_text(argc, argv, "--sent");
+    struct llm_context_options context_options;
     struct llm_options options;
     uint64_t sent;
 
     flood_signals();
+    (void)sigaction(SIGUSR1, &(const struct sigaction){.sa_handler = flood_step_allow, .sa_flags = SA_RESTART}, NULL);
+    flood.step = flood_option(argc, argv, "--step", flood.messages);
     llm_options_init(&options);
     options.linger_ns = 30000000000;
-    flood_ok(llm_context_open(NULL, &flood.context), "llm_context_open");
+    llm_context_options_init(&context_options);
+    context_options.wait = (enum llm_wait_mode)flood_option(argc, argv, "--wait", LLM_WAIT_SPIN);
+    flood_ok(llm_context_open(&context_options, &flood.context), "llm_context_open");
     flood_ok(llm_transmitter_open(flood.context, channel, &options, &flood.transmitter), channel);
     flood_topics(&flood);
     flood_wait(&flood, flood_option(argc, argv, "--receivers", 1));

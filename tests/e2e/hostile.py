@@ -4,7 +4,7 @@
 
 hostile.py GROUP PORT ADDRESS SECONDS
 
-Listens on the interface with ADDRESS for a heartbeat, to learn what the network shows to everybody: the session, its packets
+Says "listening" on stderr, and listens on the interface with ADDRESS for a heartbeat, to learn what the network shows to everybody: the session, its packets
 and its control address. Then sends, round after round: truncated, random, wrong-version and unknown packets, foreign tags,
 packets replayed as they were and with one field changed, and forged heartbeats, NAKs, rejects and status reports whose low
 32 bits of the identity are right but the rest is not. Prints how many packets it sent.
@@ -15,8 +15,9 @@ import struct
 import sys
 import time
 
+ROUNDS_MIN = 100  # so that there are some of each kind, however slow this host is
 HEADER = struct.Struct("<BBHIII")
-DATA, HEARTBEAT, NAK, REJECT, STATUS, TOPICS, QUERY = range(1, 8)
+DATA, HEARTBEAT, NAK, REJECT, STATUS, TOPICS, QUERY, JOIN = range(1, 9)
 
 
 def packet(kind, tag, body, version=1, flags=0, first=0, seq=0, number=0):
@@ -103,6 +104,9 @@ class Attacker:
             yield packet(NAK, tag, struct.pack("<QQBBH", session, 99, 0, self.address[0], 64) + self.address[1:] + ranges)
             yield packet(STATUS, tag, struct.pack("<QQQQQIIIIIB", session, 99, 1, 2, 3, 4, 5, 6, 7, 8, 1) + self.address)
             yield packet(QUERY, tag, struct.pack("<QQI", session, 99, 0) + self.address)
+            for kind in (1, 4):
+                yield packet(JOIN, tag, struct.pack("<QQBBBBHIQQQQQ", session, rng.getrandbits(64), kind, 1, 0,
+                                                    self.address[0], 16, 0, 0, 0, 0, 0, 0) + self.address[1:] + ranges[:128])
         yield packet(NAK, self.tag, struct.pack("<QQBBH", self.session, 99, 0, 200, 64))
 
 
@@ -110,10 +114,12 @@ def main():
     group, port, address, seconds = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
     rng = random.Random(1)
     out, ears = open_sockets(group, port, address)
+    print("listening", file=sys.stderr, flush=True)
     attacker = Attacker(*overhear(ears), rng)
     until = time.monotonic() + seconds
-    sent = 0
-    while time.monotonic() < until:
+    sent = rounds = 0
+    while rounds < ROUNDS_MIN or time.monotonic() < until:
+        rounds += 1
         for data in (*attacker.malformed(), *attacker.replayed(), *attacker.forgeries()):
             out.sendto(data, (group, port))
             sent += 1

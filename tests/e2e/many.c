@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several transmitters and several receivers in one context, on two groups of one interface: every receiver gets everything
+ * Several transmitters and several receivers in one context, on two groups: every receiver gets everything
  * that is sent on its group, each session in order.
  *
- *   e2e_many SCHEME INTERFACE MESSAGES
+ *   e2e_many SCHEME OPTIONS MESSAGES, OPTIONS as in a channel: interface=eth0
  */
 #include "flood.h"
 
@@ -81,12 +81,12 @@ int main(int argc, char **argv)
         handlers.arg = &places[i];
         handlers.message = on_message;
         handlers.event = on_event;
-        (void)snprintf(channel, sizeof channel, "%s://239.192.2.%u:5001?interface=%s", argv[1], places[i].group + 1,
+        (void)snprintf(channel, sizeof channel, "%s://239.192.2.%u:5001?%s", argv[1], places[i].group + 1,
                        argv[2]);
         flood_ok(llm_receiver_open(context, channel, NULL, &handlers, &receiver), channel);
     }
     for (unsigned i = 0; i < SESSIONS; i++) {
-        (void)snprintf(channel, sizeof channel, "%s://239.192.2.%u:5001?interface=%s&linger_ns=20000000000", argv[1],
+        (void)snprintf(channel, sizeof channel, "%s://239.192.2.%u:5001?%s&linger_ns=20000000000", argv[1],
                        i / TRANSMITTERS + 1, argv[2]);
         flood_ok(llm_transmitter_open(context, channel, NULL, &transmitters[i]), channel);
         sessions[i] = llm_transmitter_session(transmitters[i]);

@@ -5,15 +5,16 @@
 # and stopped processes, interfaces that go down, hostile packets and wrong input.
 #
 #   tests/e2e/run.sh BUILD_DIR [--messages N] [--rate PER_SECOND] [--blast N] [--loss PERCENT,...] [--hosts KIND]
-#                    [--transport SCHEME] [TEST...]
+#                    [--transport udp|bypass|xdp|roce|shm] [--preload SHIM] [TEST...]
 #
+# --preload has the programs run with a stand-in for a stack, onload or vma of tests/shim, in the kernel's place.
 # One line a test: `ok NAME (N ms)`, `FAIL NAME ...` or `skip NAME: why`. Exits with 1 if any failed. Without TEST all of
 # them run; `soak` is flood_with_loss with ten million messages at each rate, the acceptance figure, and runs only if named.
 set -euo pipefail
 
 build=$(cd "${1:?usage: run.sh BUILD_DIR [--messages N] [--rate PER_SECOND] [--loss PERCENT,...] [TEST...]}" && pwd)
 shift
-messages=300000 rate=100000 blast=3000000 losses=0,1,5,20 hosts='' transport=udp
+messages=300000 rate=100000 blast=3000000 losses=0,1,5,20 hosts='' transport=udp preload=''
 while [ $# -gt 0 ]; do
     case $1 in
     --messages) messages=$2 && shift 2 ;;
@@ -22,6 +23,7 @@ while [ $# -gt 0 ]; do
     --loss) losses=$2 && shift 2 ;;
     --hosts) hosts=$2 && shift 2 ;;
     --transport) transport=$2 && shift 2 ;;
+    --preload) preload=$2 && shift 2 ;;
     -*) echo "run.sh: $1: no such option" >&2 && exit 2 ;;
     *) break ;;
     esac
@@ -35,6 +37,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 programs=$build/tests/e2e
 work=$SETUP_SCRATCH/e2e
+idle="" # option of programs that do not say how they wait
+label=e2e # before the name of a test
 limit=${LLM_E2E_LIMIT:-120} # seconds that any program may take: far more than it does
 bind="setpriv --pdeathsig KILL --"
 mkdir -p "$work"
@@ -48,16 +52,19 @@ run_on() {
     local prefix=$1 name=$2
     shift 2
     # shellcheck disable=SC2086
-    $prefix $bind "$@" >"$work/$name.out" 2>"$work/$name.err" &
+    $prefix $bind ${preload:+env "LD_PRELOAD=$build/tests/shim/shim_$preload.so"} "$@" >"$work/$name.out" 2>"$work/$name.err" &
     last=$!
     started+=("$last")
 }
 
-# Waits until a program's stderr has a line like this.
+# Where the tests run in a guest, to start a program takes a tenth of a second: what the shell can do by itself it does.
+
+# Waits until a program has this on its stderr.
 says() {
-    local name=$1 text=$2 tenths
+    local name=$1 text=$2 said tenths
     for ((tenths = 0; tenths < limit * 10; tenths++)); do
-        grep -qs -- "$text" "$work/$name.err" && return 0
+        [ ! -e "$work/$name.err" ] || IFS= read -r -d '' said <"$work/$name.err" || true
+        [[ ${said:-} != *"$text"* ]] || return 0
         sleep 0.1
     done
     why="$name did not say: $text"
@@ -81,26 +88,37 @@ ends() {
 
 # receive PREFIX NAME CHANNEL [OPTION...], send likewise. The receiver listens when this returns.
 receive() {
-    run_on "$1" "$2" "$programs/e2e_flood_receive" "${@:3}"
+    # shellcheck disable=SC2086
+    run_on "$1" "$2" "$programs/e2e_flood_receive" "${@:3}" $idle
     says "$2" listening
 }
 
 send() {
-    run_on "$1" "$2" "$programs/e2e_flood_send" "${@:3}"
+    # shellcheck disable=SC2086
+    run_on "$1" "$2" "$programs/e2e_flood_send" "${@:3}" $idle
+}
+
+# goes_on PID: a sender that waits between two steps, or soon will.
+goes_on() {
+    kill -USR1 "$1" || { why="the sender has ended" && return 1; }
 }
 
 # A number out of a program's JSON; counters that are zero are not in it.
 number() {
-    local value
-    value=$(sed -n "s/.*\"$2\": \([0-9.]*\).*/\1/p" "$work/$1.out" | tail -n 1)
-    echo "${value:-0}"
+    local text
+    IFS= read -r -d '' text <"$work/$1.out" || true
+    [[ $text =~ .*\"$2\":\ ([0-9.]+) ]] && echo "${BASH_REMATCH[1]}" || echo 0
 }
 
 # is NAME KEY OPERATOR NUMBER: a promise about a program's figures.
 is() {
     local value
     value=$(number "$1" "$2")
-    awk "BEGIN { exit !($value $3 $4) }" && return 0
+    if [[ $value$4 == *[!0-9]* ]]; then
+        awk "BEGIN { exit !($value $3 $4) }" && return 0
+    elif (("$value $3 $4")); then
+        return 0
+    fi
     why="$1: $2 is $value, not $3 $4"
     return 1
 }
@@ -112,15 +130,20 @@ complete() {
 
 # Every message came or was named in a gap.
 accounted() {
-    awk "BEGIN { exit !($(number "$1" messages) + $(number "$1" lost) == $2) }" || {
+    [ $(($(number "$1" messages) + $(number "$1" lost))) = "$2" ] || {
         why="$1: $(number "$1" messages) came and $(number "$1" lost) were lost of $2"
         return 1
     }
     is "$1" errors == 0
 }
 
+# channel INTERFACE GROUP [OPTIONS]. What shares memory has no interface.
 channel() {
-    echo "$transport://239.192.3.$2:5003?interface=$1${3:+&$3}"
+    echo "$transport://239.192.3.$2:5003?$(common "$1")${3:+&$3}"
+}
+
+common() {
+    [ "${transport#impair+}" = shm ] && echo "shm_directory=$memory" || echo "interface=$1"
 }
 
 # --------------------------------------------------------------------------------------------------------------- tests
@@ -172,7 +195,7 @@ flood() {
 
 # All of it is kept, so that nothing depends on how fast this machine is: whatever is lost can be repaired at any time later.
 keep="history_bytes=256M&history_packets=524288"
-# Too little of it is kept for a receiver that stops for a second.
+# Of as many messages as a sender sends in a second only a small part is kept.
 short="history_bytes=$((rate * 40))"
 
 flood_without_loss() {
@@ -211,17 +234,17 @@ lost_packets_are_repaired_soon() {
     done
 }
 
-# A second receiver on the same host notices nothing; the stopped one is told what it lost.
+# A second receiver on the same host notices nothing: the window is its own. The stopped one stands still while far more is sent
+# than is kept and than its buffer holds, and is told what it lost. Who loses so much may get no repairs for a while: not here.
 stopped_receiver_is_told_what_it_lost() {
-    local stopped steady sender count=$((2 * rate + rate / 2))
-    receive "$HOST_B" stopped "$(channel "$IF_B" 3 rcvbuf_bytes=1M)" --stop-at $((rate / 4)) && stopped=$last || return
+    local stopped steady sender count=$((3 * rate))
+    receive "$HOST_B" stopped "$(channel "$IF_B" 3 "rcvbuf_bytes=64K&flow_window_packets=256")" --stop-at $((rate / 4)) && stopped=$last || return
     receive "$HOST_B" steady "$(channel "$IF_B" 3)" && steady=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 3 "$short")" --messages "$count" --rate "$rate" --receivers 2
+    send "$HOST_A" sender "$(channel "$IF_A" 3 "$short&$window&slow=off")" --messages "$count" --rate "$rate" --step "$rate" --receivers 2
     sender=$last
-    says stopped reached && kill -STOP "$stopped" || return
-    sleep 1.5
-    kill -CONT "$stopped"
-    ends "$sender" && ends "$steady" && ends "$stopped" || return
+    says stopped reached && says sender "sent $rate" && kill -STOP "$stopped" && goes_on "$sender" &&
+        says sender "sent $((2 * rate))" && kill -CONT "$stopped" && says stopped "event: gap" && goes_on "$sender" &&
+        ends "$sender" && ends "$steady" && ends "$stopped" || return
     complete steady "$count" && accounted stopped "$count" && is stopped lost ">" 0 &&
         is stopped gap_end "<" "$count" || return
     note "lost $(number stopped lost) of $count in $(number stopped gaps) gaps, the last before message $(number stopped gap_end)"
@@ -231,20 +254,21 @@ killed_receiver_disturbs_nobody() {
     local killed steady sender
     receive "$HOST_B" killed "$(channel "$IF_B" 4)" --stop-at $((rate / 4)) && killed=$last || return
     receive "$HOST_B" steady "$(channel "$IF_B" 4)" && steady=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 4 "$keep")" --messages "$rate" --rate "$rate" --receivers 2
+    send "$HOST_A" sender "$(channel "$IF_A" 4 "$keep")" --messages "$rate" --rate "$rate" --step $((rate / 2)) --receivers 2
     sender=$last
-    says killed reached && kill -KILL "$killed" || return
+    says killed reached && kill -KILL "$killed" && goes_on "$sender" || return
     ends "$sender" && ends "$steady" && complete steady "$rate"
 }
 
+# The first one waits between two steps if it was not killed before.
 killed_transmitter_is_noticed_and_its_successor_followed() {
     local receiver sender
-    receive "$HOST_B" receiver "$(channel "$IF_B" 5 "silence_ns=200000000&session_timeout_ns=1000000000")" --sessions 2 \
+    receive "$HOST_B" receiver "$(channel "$IF_B" 5 "silence_ns=200000000&session_timeout_ns=2000000000")" --sessions 2 \
         --stop-at $((rate / 4)) && receiver=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 5)" --messages $((rate * 10)) --rate "$rate"
+    send "$HOST_A" sender "$(channel "$IF_A" 5)" --messages "$rate" --rate "$rate" --step $((rate / 2))
     sender=$last
     says receiver reached && kill -KILL "$sender" || return
-    says receiver "LLM_EVENT_HEARTBEAT_LOST\|heartbeat" && says receiver "timeout" || return
+    says receiver "event: heartbeat lost" && says receiver "timeout" || return
     send "$HOST_A" sender "$(channel "$IF_A" 5)" --messages $((some * 2 / 5)) --rate "$rate"
     sender=$last
     ends "$sender" && ends "$receiver" || return
@@ -252,15 +276,16 @@ killed_transmitter_is_noticed_and_its_successor_followed() {
         is receiver sessions_ended == 2
 }
 
-# interface_of PREFIX INTERFACE GROUP: is down for a second.
+# interface_of PREFIX INTERFACE GROUP: is down until the receiver has noticed, while messages are sent.
 interface_of() {
     local prefix=$1 interface=$2 group=$3 receiver sender
     receive "$HOST_B" receiver "$(channel "$IF_B" "$group" "silence_ns=300000000")" --stop-at 3000 && receiver=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" "$group")" --messages 30000 --rate 9000
+    send "$HOST_A" sender "$(channel "$IF_A" "$group")" --messages 30000 --rate 9000 --step 10000
     sender=$last
-    says receiver reached || return
+    says receiver reached && says sender "sent 10000" || return
     # shellcheck disable=SC2086
-    $prefix ip link set "$interface" down && sleep 1 && $prefix ip link set "$interface" up || return
+    $prefix ip link set "$interface" down && goes_on "$sender" && says receiver "event: heartbeat lost" &&
+        $prefix ip link set "$interface" up && says receiver "event: resumed" && goes_on "$sender" || return
     ends "$sender" && ends "$receiver" || return
     accounted receiver 30000 && is receiver silences ">=" 1 && is receiver resumed ">=" 1 && is receiver sessions_new == 1 &&
         note "silent $(number receiver silences) times, lost $(number receiver lost) messages"
@@ -293,6 +318,29 @@ processes_of_one_host() {
     ends "$sender" && ends "$receiver" && complete receiver "$some"
 }
 
+# One transmitter for the network and its own host; receivers who have one of them, or both. Of the network's packets 5 % are lost.
+network_and_own_host_at_once() {
+    need_nft || return
+    local names=(both own network) receivers=() sender i
+    local group="://239.192.3.30:5003?" own="shm_directory=$work/shm"
+    mkdir -p "$work/shm"
+    lose 5 || return
+    receive "$HOST_A" both "shm+$transport${group}interface=$IF_A&$own" && receivers+=("$last") || return
+    receive "$HOST_A" own "shm${group}$own" --wait 1 && receivers+=("$last") || return
+    receive "$HOST_B" network "$transport${group}interface=$IF_B" && receivers+=("$last") || return
+    send "$HOST_A" sender "shm+$transport${group}interface=$IF_A&$own&$keep" --messages "$some" --rate "$rate" --receivers 3
+    sender=$last
+    ends "$sender" || return
+    for i in 0 1 2; do
+        ends "${receivers[i]}" && complete "${names[i]}" "$some" || return
+    done
+    # Who shares memory lost nothing; who has both got most of it twice.
+    is own packets_recovered == 0 && is both packets_recovered == 0 && is network packets_recovered ">" 0 &&
+        is both packets_duplicate ">" 0 && is own packets_duplicate == 0 || return
+    rmdir "$work/shm" 2>/dev/null || { why="left in shared memory: $(find "$work/shm")" && return 1; }
+    note "recovered over the network: $(number network packets_recovered) packets; twice on the own host: $(number both packets_duplicate)"
+}
+
 sleeping_receivers() {
     local block poll sender
     receive "$HOST_B" block "$(channel "$IF_B" 10)" --wait 1 && block=$last || return
@@ -303,8 +351,33 @@ sleeping_receivers() {
 }
 
 many_in_one_context() {
-    run_on "$HOST_A" many "$programs/e2e_many" "$transport" "$IF_A" $((messages / 60))
+    run_on "$HOST_A" many "$programs/e2e_many" "$transport" "$(common "$IF_A")&shm_exclusive=0" $((messages / 60))
     ends "$last" || { why=$(cat "$work/many.out" "$work/many.err") && return 1; }
+}
+
+# late CHANNEL RECEIVERS: so many join one after the other while messages flow, from everywhere in the past.
+late() {
+    run_on "$HOST_A" late "$programs/e2e_late" "$1" "$2"
+    ends "$last" || { why=$(tail -n 20 "$work/late.out" "$work/late.err") && return 1; }
+    is late granted ">" 0 && is late refused ">" 0 && is late replayed ">" 0 || return
+    note "$(head -n 1 "$work/late.out")"
+}
+
+many_join_late() {
+    late "$(channel "$IF_A" 31)" 100
+}
+
+many_join_late_over_network_and_memory() {
+    local status=0
+    mkdir -p "$work/shm"
+    late "shm+$(channel "$IF_A" 32)&shm_directory=$work/shm" 50 || status=$?
+    rmdir "$work/shm" 2>/dev/null || true
+    return "$status"
+}
+
+many_join_late_in_spite_of_losses() {
+    need_nft || return
+    lose 5 && late "$(channel "$IF_A" 33)" 50
 }
 
 bad_input() {
@@ -330,16 +403,19 @@ clamped_buffer() {
     ends "$last" || { why=$(cat "$work/clamped.out" "$work/clamped.err") && return 1; }
 }
 
-# Every counter of a kind of bad packet has counted, the stream is whole, and the transmitter sent no more than it had to.
+# Every counter of a kind of bad packet has counted, the stream is whole, and the transmitter sent no more than it had to. Its last
+# messages follow the last bad packet.
 hostile_packets() {
     need_namespaces || return
     local receiver sender hostile counter count=$((rate * 4))
     receive "$HOST_B" receiver "$(channel "$IF_B" 11)" && receiver=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 11)" --messages "$count" --rate "$rate"
-    sender=$last
     run_on "$HOST_B" hostile python3 "$here/hostile.py" 239.192.3.11 5003 "$ADDRESS_B" 2
     hostile=$last
+    says hostile listening || return
+    send "$HOST_A" sender "$(channel "$IF_A" 11)" --messages "$count" --rate "$rate" --step $((rate * 3))
+    sender=$last
     ends "$hostile" || { why=$(tail -n 3 "$work/hostile.err") && return 1; }
+    goes_on "$sender" || return
     ends "$sender" && ends "$receiver" && complete receiver "$count" || return
     for counter in packets_short packets_version packets_type packets_malformed packets_foreign control_foreign \
         control_malformed packets_duplicate window_overflow; do
@@ -379,10 +455,10 @@ bridge_test() {
     $HOST_B sh -c "ip addr add 10.79.0.2/24 dev llm-b0 && ip link set llm-b0 up && ip link set llm-c0 up" ||
         { why="cannot make the ports" && return 1; }
     sleep 1 # until the querier has asked and the ports forward
-    receive "$HOST_B" receiver "$(channel llm-b0 12)" && receiver=$last || return
-    sleep 1
+    receive "$HOST_B" receiver "$(channel llm-b0 12)" && receiver=$last && bridge_learned 239.192.3.12 || return
     member=$(received llm-b0) other=$(received llm-c0)
-    send "$HOST_A" sender "$(channel llm-br 12)" --messages 100000 --rate "$rate"
+    # The bridge is asked about packets of the kernel only, and floods frames that are put into it.
+    send "$HOST_A" sender "$(transport=udp channel llm-br 12)" --messages 100000 --rate "$rate"
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver 100000 || return
     member=$(($(received llm-b0) - member)) other=$(($(received llm-c0) - other))
@@ -390,48 +466,21 @@ bridge_test() {
     note "the member got $member packets, the other port $other"
 }
 
+# Waits until the bridge knows a member of a group.
+bridge_learned() {
+    local tenths
+    for ((tenths = 0; tenths < limit * 10; tenths++)); do
+        # shellcheck disable=SC2086
+        $HOST_A bridge mdb show dev llm-br | grep -qF "grp $1 " && return 0
+        sleep 0.1
+    done
+    why="the bridge has not learned of a member of $1"
+    return 1
+}
+
 received() {
     # shellcheck disable=SC2086
     $HOST_B ip -s link show dev "$1" | awk '/RX:/ { getline; print $2 }'
-}
-
-# The JSON has exactly the promised fields.
-benchmark_reflector() {
-    benchmark reflector --size 45 --rate 10000
-}
-
-benchmark_throughput() {
-    benchmark throughput --size 45,1000
-}
-
-benchmark_sweep() {
-    local plot
-    benchmark throughput --sweep --size 1,1024 --messages 100000 --runs 2 --duration 0.1 --plot "$work/sweep.svg" || return
-    command -v gnuplot >/dev/null || return 0
-    for plot in messages mbit; do
-        [ -s "$work/sweep-$plot.svg" ] || { why="there is no plot sweep-$plot.svg" && return 1; }
-    done
-}
-
-benchmark_groups() {
-    benchmark groups --groups 0,20,300 --duration 0.3
-}
-
-benchmark_topics() {
-    benchmark topics --topics 1,1000 --duration 0.3
-}
-
-benchmark_batching() {
-    benchmark batching --rate 100,100000,0 --duration 0.3 --options "$window"
-}
-
-benchmark() {
-    local kind=$1
-    run_on "" bench "$SETUP_ROOT/bench/run" "$kind" --duration 1 "${@:2}" --json "$work/$kind.json" --results "$work" \
-        --hosts "$HOSTS_KIND"
-    ends "$last" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
-    python3 "$here/bench_fields.py" "$kind" "$work/$kind.json" 2>"$work/fields.err" ||
-        { why=$(cat "$work/fields.err") && return 1; }
 }
 
 # ------------------------------------------------------------------------------------------- segmentation offload, windows
@@ -505,38 +554,41 @@ cables_of_any_mtu() {
     mtu 1500 && return "$status"
 }
 
-# stopped GROUP COUNT OPTIONS: the only receiver stops for a second while messages flow as fast as they can.
+# stopped GROUP COUNT OPTIONS EVENT: messages flow as fast as they can; before the second third of them the only receiver stops,
+# until the sender says that it was held in that step, or has sent it. It does not forget the receiver meanwhile.
 stopped() {
-    local receiver sender
+    local receiver sender step=$((($2 + 2) / 3))
     receive "$HOST_B" receiver "$(channel "$IF_B" "$1" "$3")" --stop-at 10000 && receiver=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" "$1" "$3")" --messages "$2" --rate $unpaced
+    send "$HOST_A" sender "$(channel "$IF_A" "$1" "$3&status_ns=60000000000")" --messages "$2" --rate $unpaced --step "$step"
     sender=$last
-    says receiver reached && kill -STOP "$receiver" && sleep 1 || return
-    kill -0 "$sender" 2>/dev/null || { why="all was sent before the receiver went on" && return 1; }
-    kill -CONT "$receiver"
-    ends "$sender" && ends "$receiver"
+    says receiver reached && says sender "sent $step" && kill -STOP "$receiver" && goes_on "$sender" || return
+    case $4 in
+    held) says sender "held in step 2" || return ;;
+    sent) says sender "sent $((2 * step))" || return ;;
+    esac
+    kill -CONT "$receiver" && goes_on "$sender" && ends "$sender" && ends "$receiver"
 }
 
 stopped_receiver_holds_the_window() {
-    stopped 25 1000000 "$window" && complete receiver 1000000
+    stopped 25 1000000 "$window" held && complete receiver 1000000
 }
 
 # What the window lets go while the receiver stands still is far more than the buffer holds.
 small_receive_buffer() {
     burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 24 100000 "$window&rcvbuf_bytes=64K" || return
-    stopped 24 500000 "$window&rcvbuf_bytes=64K" && complete receiver 500000 && is receiver udp_kernel_drops ">" 0 || return
+    stopped 24 500000 "$window&rcvbuf_bytes=64K" held && complete receiver 500000 && is receiver udp_kernel_drops ">" 0 || return
     note "the kernel dropped $(number receiver udp_kernel_drops) packets, or runs of them; repaired" \
         "$(number receiver packets_recovered)"
 }
 
 stopped_receiver_in_full_blast_is_told_what_it_lost() {
-    stopped 26 "$blast" "flow=open&rcvbuf_bytes=1M" && accounted receiver "$blast" && is receiver lost ">" 0 || return
+    stopped 26 "$blast" "flow=open&rcvbuf_bytes=1M" sent && accounted receiver "$blast" && is receiver lost ">" 0 || return
     note "lost $(number receiver lost) of $blast in $(number receiver gaps) gaps"
 }
 
 # A device without a buffer drops without a word: what is missing has to be found out all the same, and all of it is kept here.
 empty_receive_queue_loses_nothing() {
-    stopped 29 "$blast" "flow=open&rcvbuf_bytes=64K&flow_window_packets=256&$keep" && complete receiver "$blast" &&
+    stopped 29 "$blast" "flow=open&rcvbuf_bytes=64K&flow_window_packets=256&$keep" sent && complete receiver "$blast" &&
         is receiver packets_recovered ">" 0 && is receiver roce_receive_dry ">" 0 || return
     note "repaired $(number receiver packets_recovered) packets"
 }
@@ -592,6 +644,63 @@ slow_receiver_does_not_decide_for_the_others() {
     done
 }
 
+# ------------------------------------------------------------------------------------------------------ slow receivers
+
+# slow_and_steady GROUP PREFIX INTERFACE MESSAGES OPTIONS: beside the slow receiver, which is started, a steady one there, and a
+# sender with these options that sends so many. Sets steady and sender.
+slow_and_steady() {
+    receive "$2" steady "$(channel "$3" "$1")" --wait 1 && steady=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" "$1" "$keep&$5")" --messages "$4" --rate "$rate" --receivers 2
+    sender=$last
+}
+
+# What is promised of the sender, the steady one and the slow one, when all is over.
+slow_is_suspended() {
+    complete steady "$1" && accounted slow "$1" && is sender receivers_suspended ">" 0 && is slow suspended ">" 0 || return
+    note "suspended $(number sender receivers_suspended) times; NAKs of it not answered: $(number sender naks_shed);" \
+        "it lost $(number slow lost) of $1"
+}
+
+stopped_receiver_is_suspended() {
+    local slow steady sender count=$((3 * rate))
+    receive "$HOST_B" slow "$(channel "$IF_B" 33 "rcvbuf_bytes=256K")" --wait 1 --stop-at $((rate / 2)) && slow=$last || return
+    slow_and_steady 33 "$HOST_B" "$IF_B" "$count" "" || return
+    says slow reached && kill -STOP "$slow" && says sender " ns not heard, limit" && kill -CONT "$slow" || return
+    ends "$sender" && ends "$steady" && ends "$slow" || return
+    complete steady "$count" && is sender receivers_suspended ">" 0 && is sender receivers_readmitted ">" 0 && complete slow "$count"
+}
+
+# It rests for ten milliseconds after what is sent in one.
+receiver_at_a_tenth_of_the_rate_is_suspended() {
+    local slow steady sender
+    receive "$HOST_B" slow "$(channel "$IF_B" 34 "rcvbuf_bytes=256K&window_packets=512")" --wait 1 --pause-us $((1000000000 / rate)) && slow=$last || return
+    slow_and_steady 34 "$HOST_B" "$IF_B" $((rate / 2)) "slow_lag_ns=200000000" || return
+    ends "$sender" && ends "$steady" && ends "$slow" && slow_is_suspended $((rate / 2))
+}
+
+# The steady one is where nothing is lost.
+receiver_that_loses_a_fifth_is_suspended() {
+    local slow steady sender
+    if [ "$transport" = shm ]; then
+        transport=impair+shm
+        receive "$HOST_B" slow "$(channel "$IF_B" 35 "impair_loss_ppm=200000")" --wait 1 && slow=$last || { transport=shm && return 1; }
+        transport=shm
+    else
+        need_nft && lose 20 && $HOST_A nft delete table inet llm_e2e || return
+        receive "$HOST_B" slow "$(channel "$IF_B" 35)" --wait 1 && slow=$last || return
+    fi
+    slow_and_steady 35 "$HOST_A" "$IF_A" $((3 * rate)) "slow_patience_ns=200000000" || return
+    ends "$sender" && ends "$steady" && ends "$slow" && slow_is_suspended $((3 * rate)) && is sender nak_packets ">" 1000
+}
+
+slow_receiver_is_expelled_if_asked() {
+    local slow steady sender
+    receive "$HOST_B" slow "$(channel "$IF_B" 36 "rcvbuf_bytes=256K")" --wait 1 --pause-us $((1000000000 / rate)) && slow=$last || return
+    slow_and_steady 36 "$HOST_B" "$IF_B" $((2 * rate)) "slow=expel&slow_lag_ns=200000000&slow_patience_ns=0&slow_recover_ns=100000000&slow_expel_ns=100000000" || return
+    says slow "event: expelled" && says slow "event: session end expelled" && ends "$slow" && ends "$sender" && ends "$steady" || return
+    complete steady $((2 * rate)) && is slow expelled == 1 && is slow errors == 0 && is sender receivers_expelled ">" 0
+}
+
 # lose_run PACKETS OF: of so many packets that arrive at B, a run from the middle.
 lose_run() {
     # shellcheck disable=SC2086
@@ -618,6 +727,50 @@ runs_of_lost_packets_are_repaired() {
     note "in trains: $(number receiver packets_recovered) packets repaired"
 }
 
+# ------------------------------------------------------------------------------------------------- stacks in the kernel's place
+
+# Neither stack cuts trains into packets, though one takes the option.
+packets_leave_one_by_one() {
+    burst "$HOST_A" "$IF_A" "$HOST_B" "$IF_B" 30 50000 && is sender udp_trains == 0 && is sender udp_trains_refused == 0 &&
+        is sender udp_send_errors == 0 && is receiver udp_superframes == 0
+}
+
+packets_are_lent_from_the_stacks_memory() {
+    flood "$some" "$rate" "$keep" && is receiver bypass_lent ">" 1000 && is receiver bypass_in_kernel == 0 &&
+        is sender bypass_in_kernel == 0 && is sender bypass_accelerated ">=" 2 && is receiver bypass_fetch_errors == 0 &&
+        is receiver bypass_release_errors == 0 || return
+    note "lent $(number receiver bypass_lent) packets, copied $(number receiver bypass_copied)"
+}
+
+# The answers to what is lost go through sockets that spin, and nothing of the warm sends shows.
+warm_sends_disturb_nobody() {
+    run_on "$HOST_B env SHIM_WARM=1" receiver "$programs/e2e_flood_receive" "$(channel "$IF_B" 31 warm_ns=1000)"
+    local receiver=$last sender
+    says receiver listening || return
+    run_on "$HOST_A env SHIM_WARM=1" sender "$programs/e2e_flood_send" "$(channel "$IF_A" 31 warm_ns=1000)" \
+        --messages "$some" --rate "$((rate / 4))"
+    sender=$last
+    ends "$sender" && ends "$receiver" && complete receiver "$some" && is receiver packets_version == 0 || return
+    is sender bypass_warm_errors == 0 && is sender bypass_warm_sends ">" 0 || return
+    note "$(number sender bypass_warm_sends) warm sends"
+}
+
+without_a_stack_bypass_is_refused() {
+    local preload='' sender
+    send "$HOST_A" sender "$(channel "$IF_A" 32)" --messages 1
+    sender=$last
+    ! ends "$sender" || { why="it was opened" && return 1; }
+    says sender "no stack that accelerates sockets is loaded"
+}
+
+sockets_left_to_the_kernel_are_refused() {
+    local sender
+    send "$HOST_A env SHIM_KERNEL=senders" sender "$(channel "$IF_A" 32)" --messages 1
+    sender=$last
+    ! ends "$sender" || { why="it was opened" && return 1; }
+    says sender "does not accelerate the socket that sends to 239.192.3.32 on interface $IF_A"
+}
+
 # -------------------------------------------------------------------------------------------------------------- driver
 
 notes=()
@@ -637,6 +790,8 @@ end_started() {
 }
 
 failures=0
+label=e2e
+[ "$transport" = udp ] || label="e2e, $transport"
 
 run_test() {
     local name=$1 begin status=0
@@ -646,11 +801,11 @@ run_test() {
     { "$name" || status=$?; end_started; } 2>"$work/shell.err"
     lose_nothing
     case $status in
-    0) printf 'ok e2e: %s (%s ms)\n' "${name//_/ }" $((($(date +%s%N) - begin) / 1000000)) ;;
-    77) printf 'skip e2e: %s: %s\n' "${name//_/ }" "$why" ;;
+    0) printf 'ok %s: %s (%s ms)\n' "$label" "${name//_/ }" $((($(date +%s%N) - begin) / 1000000)) ;;
+    77) printf 'skip %s: %s: %s\n' "$label" "${name//_/ }" "$why" ;;
     *)
         failures=$((failures + 1))
-        printf 'FAIL e2e: %s: %s\n' "${name//_/ }" "${why:-status $status}"
+        printf 'FAIL %s: %s: %s\n' "$label" "${name//_/ }" "${why:-status $status}"
         for file in "$work"/*.out "$work"/*.err; do
             [ -s "$file" ] && printf '    --- %s\n' "${file##*/}" && tail -n 8 "$file" | sed 's/^/    /'
         done
@@ -662,30 +817,77 @@ run_test() {
     rm -f "$work"/*.out "$work"/*.err
 }
 
+slow_tests=(stopped_receiver_is_suspended receiver_at_a_tenth_of_the_rate_is_suspended receiver_that_loses_a_fifth_is_suspended
+    slow_receiver_is_expelled_if_asked)
+
 # Those whose faults an RDMA device has as well; hosts are two devices of one namespace then.
 roce_tests=(flood_with_loss packets_lost_doubled_and_reordered_on_the_cable stopped_receiver_is_told_what_it_lost
     killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
     receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers
     many_in_one_context empty_receive_queue_loses_nothing)
 
+# shellcheck source=benchmarks.sh
+. "$here/benchmarks.sh"
+# shellcheck source=stat.sh
+. "$here/stat.sh"
+# shellcheck source=unicast.sh
+. "$here/unicast.sh"
+# shellcheck source=assured.sh
+. "$here/assured.sh"
+
 all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_receiver_is_told_what_it_lost
     killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
     receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up ipv6 processes_of_one_host
-    sleeping_receivers many_in_one_context bad_input clamped_buffer hostile_packets snooping_bridge
+    network_and_own_host_at_once sleeping_receivers many_in_one_context many_join_late many_join_late_over_network_and_memory
+    many_join_late_in_spite_of_losses bad_input clamped_buffer hostile_packets snooping_bridge
     ignored_segmentation_is_noticed refused_options_and_segmentation_are_done_without
     segmentation_that_fails_later_loses_nothing cables_of_any_mtu stopped_receiver_holds_the_window small_receive_buffer
     stopped_receiver_in_full_blast_is_told_what_it_lost slow_receiver_decides_for_all_if_asked
     slow_receiver_does_not_decide_for_the_others runs_of_lost_packets_are_repaired
-    benchmark_reflector benchmark_throughput benchmark_sweep
-    benchmark_groups benchmark_topics benchmark_batching)
+    "${slow_tests[@]}" "${unicast_tests[@]}" "${assured_tests[@]}" assured_messages_survive_loss "${stat_tests[@]}"
+    "${benchmark_tests[@]}")
 
+# With a stand-in for a stack, which the transports that know of none run over as well.
+preload_tests=(flood_without_loss flood_with_loss packets_leave_one_by_one)
+bypass_tests=("${preload_tests[@]}" packets_are_lent_from_the_stacks_memory warm_sends_disturb_nobody
+    without_a_stack_bypass_is_refused sockets_left_to_the_kernel_are_refused)
+# Once is enough: a stack has no part in these.
+bypass_fault_tests=(stopped_receiver_is_told_what_it_lost killed_receiver_disturbs_nobody one_stream_to_a_list_of_hosts
+    killed_transmitter_is_noticed_and_its_successor_followed receivers_interface_goes_down_and_up
+    transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers many_in_one_context)
+
+if [ -n "$preload" ]; then
+    need_shims || { echo "skip e2e over a stand-in for $preload: $why" && exit 0; }
+    label="e2e, $transport over $preload"
+    all=("${preload_tests[@]}")
+    [ "$transport" != bypass ] || all=("${bypass_tests[@]}")
+    [ "$transport $preload" != "bypass onload" ] || all+=("${bypass_fault_tests[@]}")
+fi
 if [ "$transport" = roce ]; then
     # shellcheck source=../roce/in_guest.sh
     . "$here/../roce/in_guest.sh"
     all=("${roce_tests[@]}")
+    # Two that poll without a pause would leave nothing of the guest's processors.
+    idle="--wait 1"
+fi
+if [ "$transport" = xdp ]; then
+    # shellcheck source=xdp.sh
+    . "$here/xdp.sh"
+    all=("${xdp_tests[@]}")
+fi
+if [ "$transport" = shm ]; then
+    memory=$(mktemp -d /dev/shm/llm-e2e-XXXXXX)
+    setup_at_exit "rm -rf $memory"
+    # shellcheck source=shm.sh
+    . "$here/shm.sh"
+    all=("${shm_tests[@]}")
 fi
 # shellcheck disable=SC2086
 setup_hosts $hosts
+if [ "$transport" = xdp ] && ! xdp_possible; then
+    echo "skip $label: $why"
+    exit 0
+fi
 for test in "${@:-${all[@]}}"; do
     run_test "$test"
 done

@@ -29,6 +29,7 @@ struct world {
     lli_ns now;
     lli_ns sent_at;
     bool known;       /* LLM_EVENT_SESSION_NEW came */
+    struct llm_join join; /* where it wants to begin */
     bool refusing;    /* topics were refused: their messages leave no trace */
     uint64_t expected; /* number of the next message */
 };
@@ -99,6 +100,22 @@ static void take_event(struct world *world, const struct llm_event *event)
         if (event->reason == LLM_REASON_TIMEOUT)
             lli_rx_stop(&world->rx);
         break;
+    case LLM_EVENT_JOIN_REFUSED:
+        FUZZ_CHECK(!world->known && event->reason != LLM_REASON_NONE);
+        break;
+    case LLM_EVENT_WARNED:
+    case LLM_EVENT_UNICAST_ONLY:
+    case LLM_EVENT_SUSPENDED:
+    case LLM_EVENT_EXPELLED:
+    case LLM_EVENT_READMITTED:
+        FUZZ_CHECK(event->verdict != NULL && event->verdict->receiver == world->config.receiver);
+        FUZZ_CHECK(world->known);
+        break;
+    case LLM_EVENT_ACKNOWLEDGED:
+    case LLM_EVENT_UNACKNOWLEDGED:
+        FUZZ_CHECK(false);
+        break;
+    case LLM_EVENT_LIVE:
     case LLM_EVENT_HEARTBEAT_LOST:
     case LLM_EVENT_RESUMED:
     case LLM_EVENT_TOPIC_NEW:
@@ -113,6 +130,10 @@ static void take_items(struct world *world)
 
     for (unsigned items = 0; lli_rx_next(&world->rx, world->now, &item); items++) {
         FUZZ_CHECK(items < ITEMS_MAX);
+        if (item.kind == LLI_ITEM_JOIN) {
+            lli_rx_begin(&world->rx, &world->join, world->now);
+            continue;
+        }
         if (item.kind != LLI_ITEM_MESSAGES) {
             if (item.kind == LLI_ITEM_TOPIC)
                 fuzz_touch(item.event.topic, strlen(item.event.topic));
@@ -154,7 +175,8 @@ static void check_control(const struct lli_packet *packet)
     FUZZ_CHECK(packet->size <= LLI_WIRE_CONTROL_MAX);
     FUZZ_CHECK(packet->to != NULL);
     FUZZ_CHECK(lli_wire_get_header(packet->data, packet->size, &header, &body, &size) == LLI_WIRE_OK);
-    FUZZ_CHECK(header.type == LLI_WIRE_NAK || header.type == LLI_WIRE_STATUS || header.type == LLI_WIRE_QUERY);
+    FUZZ_CHECK(header.type == LLI_WIRE_NAK || header.type == LLI_WIRE_STATUS || header.type == LLI_WIRE_QUERY ||
+               header.type == LLI_WIRE_JOIN);
 }
 
 /* As the endpoint services a receiver; after that nothing may be due now. */
@@ -164,6 +186,8 @@ static void service(struct world *world)
     struct lli_packet packet;
     unsigned packets;
 
+    if (lli_rx_may_return(&world->rx, world->now))
+        lli_rx_stop(&world->rx);
     for (int round = 0; round < 3 && world->now >= lli_rx_deadline(&world->rx); round++) {
         for (packets = 0; lli_rx_control(&world->rx, world->now, buffer, &packet); packets++) {
             FUZZ_CHECK(packets < WINDOW + 4);
@@ -255,6 +279,20 @@ static void step_reject(struct world *world, struct fuzz_input *in)
     input(world, packet, lli_wire_put_reject(packet, &reject));
 }
 
+static void step_notice(struct world *world, struct fuzz_input *in)
+{
+    struct lli_wire_notice notice = {.session = SESSION};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+
+    notice.receiver = world->config.receiver + fuzz_u8(in) % 4 / 3;
+    notice.standing = fuzz_u8(in) % (LLI_STANDING_EXPELLED + 1);
+    notice.threshold = fuzz_u8(in) % (LLI_WIRE_THRESHOLD_MAX + 1);
+    notice.decided_at = fuzz_u8(in) & 1 ? world->now : fuzz_u32(in);
+    notice.lead = START + fuzz_u16(in);
+    notice.rejoin_ms = fuzz_u16(in);
+    input(world, packet, lli_wire_put_notice(packet, &notice));
+}
+
 static void step_topics(struct world *world, struct fuzz_input *in)
 {
     struct lli_wire_topics topics = {.session = SESSION};
@@ -275,6 +313,22 @@ static void step_topics(struct world *world, struct fuzz_input *in)
     input(world, packet, used);
 }
 
+/* What the transmitter answers, or somebody else. */
+static void step_join(struct world *world, struct fuzz_input *in)
+{
+    struct lli_wire_join join = {.session = SESSION, .receiver = 77};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+
+    join.kind = fuzz_u8(in) % 6;
+    join.from = (uint8_t)world->join.mode;
+    join.value = world->join.value;
+    join.reason = fuzz_u8(in) % 4;
+    join.packet = START + fuzz_u8(in);
+    join.number = fuzz_u8(in);
+    join.lead = join.packet + fuzz_u16(in);
+    input(world, packet, lli_wire_put_join(packet, &join));
+}
+
 static void step_time(struct world *world, struct fuzz_input *in)
 {
     uint8_t scale = fuzz_u8(in) % 36;
@@ -288,8 +342,14 @@ static void step_application(struct world *world, struct fuzz_input *in)
     uint8_t buffer[1024];
     struct lli_packet packet;
 
+    if (what >= 248 && what < 255 && world->rx.state != LLI_RX_ASKING) {
+        /* From the next session on. */
+        world->config.chooses = what > 248;
+        world->config.otherwise = (enum lli_rx_otherwise)(what % 3);
+        world->join = (struct llm_join){.mode = (enum llm_join_mode)(what - 249) % 5, .value = fuzz_u8(in)};
+    }
     if (what == 255) {
-        if (world->rx.state == LLI_RX_LIVE && !world->rx.tell_new)
+        if (world->rx.state == LLI_RX_LIVE && !(world->rx.news & LLI_RX_NEW))
             FUZZ_CHECK(lli_rx_leave(&world->rx, buffer, &packet));
         lli_rx_stop(&world->rx);
         world->known = world->refusing = false;
@@ -303,6 +363,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const steps[])(struct world *, struct fuzz_input *) = {
         step_data, step_heartbeat, step_time, step_raw, step_reject, step_topics, step_data, step_application,
+        step_join, step_notice,
     };
     struct fuzz_input in = fuzz_input_of(data, size);
     struct world world;
@@ -343,12 +404,30 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         4, 1, 11, 0, 1, 9, 0, 2, 0, 0, 0,
         7, 1, 2, 30, 2, 31, 2, 32, 2, 33,
     };
+    /* Suspended while a packet is missing, then expelled, and back. */
+    static const uint8_t slow[] = {
+        1, 0, 0, 0, 0, 0, 2, 1, 1, 0, 0, 0, 0, 100, 0, 1,
+        0, 0, 0, 0, 14, 0xf0, 6, 0, 0, 0, 0, 0, 'a', 'b', 3, 'x', 'y', 'z',
+        0, 2, 2, 0, 3, 2, 'p', 'q', 2, 17, 2, 20,
+        9, 0, 3, 2, 1, 3, 0, 100, 0, 0, 3, 3, 0, 2, 1, 'm', 2, 20,
+        9, 0, 4, 2, 1, 3, 0, 100, 0, 2, 33, 1, 9, 0, 2, 9, 0, 0, 2, 20, 0, 1, 0, 0, 100, 0, 1,
+    };
     static const uint8_t raw[] = {
         3, 24, 0x10, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0xff, 0xff, 0xff, 0, 0, 0, 0, 3, 'a', 'b', 'c', 0xe0, 0xf1, 0, 0,
         3, 40, 0x20, 0x80, 4, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 2, 35, 7, 255,
     };
 
+    /* Asked for the last five, granted, fetched, one of them lost for good; live again. */
+    static const uint8_t past[] = {
+        7, 251, 3, 1, 9, 0, 2, 9, 0, 0, 0, 20, 0, 1, 0, 0, 100, 0, 1, 2, 17,
+        8, 2, 0, 4, 4, 5, 0, 2, 17,
+        0, 4, 4, 0, 2, 1, 'a', 2, 20, 0, 6, 6, 0, 2, 1, 'b', 4, 1, 6, 0, 0, 2, 20, 0, 7, 7, 0, 2, 1, 'c', 0, 8, 8, 0, 2, 1, 'd',
+        0, 9, 9, 0, 2, 1, 'e', 2, 30, 2, 33, 7, 255,
+    };
+
+    emit(arg, past, sizeof past);
     emit(arg, whole, sizeof whole);
     emit(arg, late, sizeof late);
+    emit(arg, slow, sizeof slow);
     emit(arg, raw, sizeof raw);
 }

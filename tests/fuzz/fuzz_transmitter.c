@@ -19,6 +19,7 @@ enum {
     STEPS_MAX = 300,
     REPAIR_PERCENT = 50,
     REPAIR_BYTES_PER_S = 1000000,
+    REPLAY_BYTES_PER_S = 500000,
     REPAIR_BURST = 1024, /* less than the library's: a few packets have to exhaust it */
 };
 
@@ -32,6 +33,7 @@ struct world {
     uint64_t data_bytes;
     uint64_t repair_bytes;
     uint64_t repairs;
+    uint64_t replay_bytes;
     struct lli_unpack unpack; /* of the stream, as a receiver that loses nothing sees it */
     uint64_t number;
     uint32_t claimed;
@@ -48,6 +50,7 @@ static void world_init(struct world *world)
         .history = {.bytes = HISTORY_BYTES, .packets = HISTORY_PACKETS, .packet_max = PACKET_MAX, .align = 64, .start = START},
         .receivers_max = RECEIVERS, .topics_max = TOPICS, .nak_receivers_immediate = 2,
         .repair_percent = REPAIR_PERCENT, .repair_bytes_per_s = REPAIR_BYTES_PER_S, .repair_linger = 20000,
+        .replay_bytes_per_s = REPLAY_BYTES_PER_S, .history_ns = 10000000000,
         .heartbeat_min = 50000, .heartbeat_max = 100000000, .heartbeat_busy = 10000000, .status = 100000000,
         .address = {.size = 7, .bytes = {4, 127, 0, 0, 1, 1, 1}},
     };
@@ -65,6 +68,7 @@ static void world_init(struct world *world)
     arena = (struct lli_arena){.memory = arena_memory};
     lli_tx_init(&world->tx, &config, &arena, world->now);
     lli_pacer_init(&world->tx.repair_pacer, REPAIR_BYTES_PER_S, REPAIR_BURST, world->now);
+    lli_pacer_init(&world->tx.replay.pacer, REPLAY_BYTES_PER_S, REPAIR_BURST, world->now);
     lli_unpack_init(&world->unpack, assembled, sizeof assembled);
     lli_unpack_reset(&world->unpack, 0);
 }
@@ -135,6 +139,25 @@ static void take_repairs(struct world *world)
     check_budget(world);
 }
 
+/* Only to those who asked, on a budget of their own. */
+static void take_replays(struct world *world)
+{
+    const uint64_t by_time = (world->now - OPENED_AT) / 1000 * (REPLAY_BYTES_PER_S / 1000) / 1000;
+    struct lli_packet packet;
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t size;
+
+    while (lli_tx_replay(&world->tx, world->now, &packet)) {
+        FUZZ_CHECK(packet.to != NULL);
+        FUZZ_CHECK(lli_wire_get_header(packet.data, packet.size, &header, &body, &size) == LLI_WIRE_OK);
+        FUZZ_CHECK(header.type == LLI_WIRE_DATA && header.tag == (uint32_t)SESSION);
+        world->replay_bytes += packet.size;
+        lli_tx_replayed(&world->tx);
+    }
+    FUZZ_CHECK(world->replay_bytes <= REPAIR_BURST + by_time + 2 * PACKET_MAX);
+}
+
 static void take_control(struct world *world)
 {
     uint8_t buffer[1024];
@@ -144,10 +167,11 @@ static void take_control(struct world *world)
     size_t size;
 
     for (unsigned packets = 0; lli_tx_control(&world->tx, world->now, buffer, sizeof buffer, &packet); packets++) {
-        FUZZ_CHECK(packets <= LLI_TX_ANSWERS + 1);
+        FUZZ_CHECK(packets <= LLI_TX_ANSWERS + 2 * LLI_REPLAY_PLACES + 1);
         FUZZ_CHECK(packet.size <= sizeof buffer);
         FUZZ_CHECK(lli_wire_get_header(packet.data, packet.size, &header, &body, &size) == LLI_WIRE_OK);
-        FUZZ_CHECK(header.type == LLI_WIRE_HEARTBEAT || header.type == LLI_WIRE_REJECT || header.type == LLI_WIRE_TOPICS);
+        FUZZ_CHECK(header.type == LLI_WIRE_HEARTBEAT || header.type == LLI_WIRE_REJECT || header.type == LLI_WIRE_TOPICS ||
+                   header.type == LLI_WIRE_JOIN);
     }
 }
 
@@ -269,6 +293,24 @@ static void step_query(struct world *world, struct fuzz_input *in)
     input(world, packet, lli_wire_put_query(packet, &query));
 }
 
+static void step_join(struct world *world, struct fuzz_input *in)
+{
+    struct lli_wire_join join = {.session = SESSION, .address = {.size = 1, .bytes = {1}}};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+    uint8_t spread = fuzz_u8(in);
+
+    join.receiver = fuzz_u8(in);
+    join.kind = spread >> 2 & 1 ? LLI_WIRE_JOIN_FETCH : fuzz_u8(in);
+    join.from = fuzz_u8(in) % 6;
+    join.value = spread & 8 ? fuzz_u32(in) : fuzz_u8(in);
+    join.count = fuzz_u8(in) % (LLI_WIRE_FETCH_MAX + 1);
+    for (uint16_t i = 0; i < join.count; i++) {
+        join.ranges[i].first = spread & 1 ? (uint32_t)START + fuzz_u8(in) : fuzz_u32(in);
+        join.ranges[i].count = spread & 2 ? fuzz_u8(in) : fuzz_u32(in);
+    }
+    input(world, packet, lli_wire_put_join(packet, &join));
+}
+
 static void step_raw(struct world *world, struct fuzz_input *in)
 {
     size_t size;
@@ -299,7 +341,7 @@ static void step_end(struct world *world, struct fuzz_input *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const steps[])(struct world *, struct fuzz_input *) = {
-        step_send, step_flush, step_nak, step_time, step_status, step_claim, step_topic, step_query, step_raw, step_end,
+        step_send, step_flush, step_nak, step_time, step_status, step_claim, step_topic, step_query, step_raw, step_end, step_join,
     };
     struct fuzz_input in = fuzz_input_of(data, size);
     struct world world;
@@ -309,9 +351,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         steps[fuzz_u8(&in) % (sizeof steps / sizeof steps[0])](&world, &in);
         if (world.now >= lli_tx_deadline(&world.tx)) {
             take_repairs(&world);
+            take_replays(&world);
             take_control(&world);
         }
         FUZZ_CHECK(world.tx.members.count <= RECEIVERS);
+        FUZZ_CHECK(world.tx.replay.count <= LLI_REPLAY_PLACES);
         FUZZ_CHECK(world.tx.history.trail <= lli_tx_busy(&world.tx));
     }
     return 0;
@@ -351,6 +395,13 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 1, 0, 0xf0, 0xff, 0xff, 0xff, 1, 0, 0, 0,
     };
 
+    static const uint8_t late[] = {
+        0, 0, 0, 200, 0, 1, 0x88, 0, 0, 0, 200, 0, 1, 0x88, 3, 20, 3, 22, /* messages */
+        10, 0, 7, 1, 1, 0, 0, 10, 0, 8, 1, 2, 1, 0, 10, 0, 9, 1, 3, 9, 0, 10, 0, 9, 1, 4, 1, 0, /* where to begin */
+        3, 17, 10, 7, 7, 0, 0, 2, 0, 1, 1, 1, 3, 20, 10, 7, 8, 0, 0, 1, 0, 255, 3, 22, 3, 25,    /* packets */
+    };
+
+    emit(arg, late, sizeof late);
     emit(arg, lossy, sizeof lossy);
     emit(arg, crowd, sizeof crowd);
     emit(arg, raw, sizeof raw);

@@ -37,12 +37,16 @@ static void fuzz_control(const struct lli_wire_header *header, const uint8_t *bo
     struct lli_wire_reject reject;
     struct lli_wire_status status;
     struct lli_wire_query query;
+    struct lli_wire_join join;
+    struct lli_wire_notice notice;
 
     memset(&heartbeat, 0, sizeof heartbeat);
     memset(&nak, 0, sizeof nak);
     memset(&reject, 0, sizeof reject);
     memset(&status, 0, sizeof status);
     memset(&query, 0, sizeof query);
+    memset(&join, 0, sizeof join);
+    memset(&notice, 0, sizeof notice);
     if (lli_wire_get_heartbeat(body, size, header->tag, &heartbeat))
         AGAIN(heartbeat, heartbeat);
     if (lli_wire_get_nak(body, size, header->tag, &nak))
@@ -53,6 +57,10 @@ static void fuzz_control(const struct lli_wire_header *header, const uint8_t *bo
         AGAIN(status, status);
     if (lli_wire_get_query(body, size, header->tag, &query))
         AGAIN(query, query);
+    if (lli_wire_get_join(body, size, header->tag, &join))
+        AGAIN(join, join);
+    if (lli_wire_get_notice(body, size, header->tag, &notice))
+        AGAIN(notice, notice);
 }
 
 static void fuzz_topics(const struct lli_wire_header *header, const uint8_t *body, size_t size)
@@ -211,7 +219,15 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
     const struct lli_wire_nak nak = {.session = 7, .receiver = 5, .address = address, .count = 2, .ranges = {{1, 2}, {7, 1}}};
     const struct lli_wire_reject reject = {.session = 7, .trail = 4, .reason = LLI_WIRE_GONE, .count = 1, .ranges = {{1, 3}}};
     const struct lli_wire_status status = {.session = 7, .receiver = 5, .next = 3, .highest = 9, .echo = 1, .address = address};
+    const struct lli_wire_heartbeat assured = {.session = 7, .lead = 9, .trail = 3, .start = 1, .messages = 40, .address = address,
+                                               .flags = LLI_WIRE_HEARTBEAT_ASSURED, .kept = 5, .kept_messages = 30, .assured = 1};
+    const struct lli_wire_status acknowledging = {.session = 7, .receiver = 5, .next = 3, .highest = 9, .address = address,
+                                                  .flags = LLI_WIRE_STATUS_ACKNOWLEDGES, .held_from = 1, .held_next = 20,
+                                                  .accepts = 1, .name_size = 1, .name = "a"};
     const struct lli_wire_query query = {.session = 7, .receiver = 5, .first = 1, .address = address};
+    const struct lli_wire_join join = {.session = 7, .receiver = 5, .kind = LLI_WIRE_JOIN_FETCH, .packet = 3, .number = 4,
+                                       .lead = 9, .address = address, .count = 2, .ranges = {{1, 2}, {7, 1}}};
+    const struct lli_wire_notice notice = {.session = 7, .receiver = 5, .lead = 9, .standing = LLI_STANDING_SUSPENDED};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     seed_data(emit, arg);
@@ -220,5 +236,9 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
     emit(arg, packet, lli_wire_put_nak(packet, &nak));
     emit(arg, packet, lli_wire_put_reject(packet, &reject));
     emit(arg, packet, lli_wire_put_status(packet, &status));
+    emit(arg, packet, lli_wire_put_heartbeat(packet, &assured));
+    emit(arg, packet, lli_wire_put_status(packet, &acknowledging));
     emit(arg, packet, lli_wire_put_query(packet, &query));
+    emit(arg, packet, lli_wire_put_join(packet, &join));
+    emit(arg, packet, lli_wire_put_notice(packet, &notice));
 }

@@ -54,6 +54,30 @@ static inline bool shim_segmented(const struct msghdr *header)
     return false;
 }
 
+/* Has the kernel make fragments of what is sent, or no longer. Only one of the two fits the socket's family. */
+static inline void shim_fragments(int fd, bool on)
+{
+    const int v4 = on ? IP_PMTUDISC_DONT : IP_PMTUDISC_DO;
+    const int v6 = on ? IPV6_PMTUDISC_DONT : IPV6_PMTUDISC_DO;
+
+    (void)shim_next_setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &v4, sizeof v4);
+    (void)shim_next_setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &v6, sizeof v6);
+}
+
+/* Sends a message that is to be cut into packets as one datagram, in fragments if need be. */
+static inline ssize_t shim_send_whole(int fd, const struct msghdr *header, int flags)
+{
+    struct msghdr whole = *header;
+    ssize_t sent;
+
+    whole.msg_control = NULL;
+    whole.msg_controllen = 0;
+    shim_fragments(fd, true);
+    sent = shim_next_sendmsg(fd, &whole, flags);
+    shim_fragments(fd, false);
+    return sent;
+}
+
 /* sendmmsg() by sendmsg(): how many were sent before the first that failed, or -1. */
 static inline int shim_send_each(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {

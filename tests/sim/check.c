@@ -4,6 +4,9 @@
 /* NAKs for a packet that all receivers lost, in the mean. */
 enum { CHECK_NAKS_SHARED = 10 };
 
+/* A message in a crowd, lost a few times in a row: what one packet in a hundred that is lost explains. */
+#define CHECK_CROWD_LATE (50 * SIM_MS)
+
 static struct sim_session *check_session(const struct sim_world *world, uint64_t id)
 {
     for (uint32_t i = 0; i < world->sessions_count; i++)
@@ -19,6 +22,8 @@ static struct sim_follow *check_follow(const struct sim_world *world, struct sim
 
         follower->follows = sim_memory_grow(follower->follows, count * sizeof *follower->follows);
         memset(follower->follows + follower->follows_count, 0, (count - follower->follows_count) * sizeof *follower->follows);
+        follower->marks = sim_memory_grow(follower->marks, count * sizeof *follower->marks);
+        memset(follower->marks + follower->follows_count, 0, (count - follower->follows_count) * sizeof *follower->marks);
         follower->follows_count = count;
     }
     return &follower->follows[index];
@@ -52,7 +57,7 @@ static bool check_is_unexcused(const struct sim_world *world, const struct sim_s
 
 /* --------------------------------------------------------------------------------------------- messages */
 
-static void check_message(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
+static void check_message(struct sim_world *world, struct sim_node *node, struct sim_session *session,
                           struct sim_follow *follow, const struct llm_message *message)
 {
     const struct sim_message *sent;
@@ -80,11 +85,21 @@ static void check_message(struct sim_world *world, const struct sim_node *node, 
         sim_fail(world, "node %u session %u: message %llu before its topic \"%s\"", node->index, session->index,
                  (unsigned long long)message->number, message->topic);
     follow->expected = message->number + 1;
+    if (world->scenario.crowd && node->index <= SIM_CROWD_LIVE && world->now > sent->at + CHECK_CROWD_LATE)
+        sim_fail(world, "node %u: message %llu is %llu us late because others join", node->index,
+                 (unsigned long long)message->number, (unsigned long long)((world->now - sent->at) / SIM_US));
+    sim_check_given(world, node, session, message->number);
     world->delivered++;
     sim_digest(world, message->number);
 }
 
 /* ------------------------------------------------------------------------------------------------- gaps */
+
+/* Whether the policy goes so far, in earnest. */
+static bool check_may_be(const struct sim_scenario *s, enum lli_standing standing)
+{
+    return s->judge.most >= standing && !s->judge.dry;
+}
 
 static void check_gap_reason(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
                              const struct llm_event *event)
@@ -110,9 +125,22 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
     case LLM_REASON_TOO_LONG:
         allowed = event->first == event->last && check_message_of(session, event->first)->size > s->message_bytes_max;
         break;
+    case LLM_REASON_SUSPENDED:
+        allowed = check_may_be(s, LLI_STANDING_SUSPENDED) && (tx == NULL || tx->judge.decided[LLI_STANDING_SUSPENDED] > 0);
+        break;
+    case LLM_REASON_EXPELLED:
+        allowed = check_may_be(s, LLI_STANDING_EXPELLED) && (tx == NULL || tx->judge.decided[LLI_STANDING_EXPELLED] > 0);
+        break;
     case LLM_REASON_NONE:
     case LLM_REASON_CLOSED:
     case LLM_REASON_REPLACED:
+    case LLM_REASON_HISTORY:
+    case LLM_REASON_UNANSWERED:
+    case LLM_REASON_AHEAD:
+    case LLM_REASON_RECEIVERS_FEW:
+    case LLM_REASON_RECEIVER_ABSENT:
+    case LLM_REASON_GIVEN_UP:
+    case LLM_REASON_AWAITED:
         allowed = false;
         break;
     }
@@ -134,17 +162,168 @@ static void check_gap(struct sim_world *world, const struct sim_node *node, cons
         return;
     }
     check_gap_reason(world, node, session, event);
+    if (world->scenario.crowd && node->index <= SIM_CROWD_LIVE)
+        sim_fail(world, "node %u: messages %llu to %llu are lost because others join", node->index,
+                 (unsigned long long)event->first, (unsigned long long)event->last);
     follow->expected = lli_max(event->last + 1, follow->expected);
     follow->gapped = true;
 }
 
+/* ------------------------------------------------------------------------------------------ late join */
+
+static const char *const check_joins[] = {"live", "oldest", "messages", "time", "number"};
+
+/* The number of the first message that was not sent yet. */
+static uint64_t check_unsent(const struct sim_world *world, const struct sim_session *session)
+{
+    const struct lli_tx *tx = check_tx(world, session);
+    uint64_t number = session->end;
+
+    while (tx != NULL && number > session->first && check_message_of(session, number - 1)->seq >= tx->sent)
+        number--;
+    return number;
+}
+
+static struct llm_join check_draw(uint64_t *random, const struct sim_session *session, uint64_t seen)
+{
+    struct llm_join join = {.mode = (enum llm_join_mode)lli_random_below(random, LLM_JOIN_NUMBER + 1)};
+
+    if (seen != 0 && lli_random_below(random, 4) != 0)
+        return (struct llm_join){LLM_JOIN_NUMBER, seen};
+    if (join.mode == LLM_JOIN_MESSAGES)
+        join.value = lli_random_below(random, 300);
+    if (join.mode == LLM_JOIN_TIME)
+        join.value = lli_random_below(random, 300) * SIM_MS;
+    if (join.mode == LLM_JOIN_NUMBER)
+        join.value = session->first + lli_random_below(random, session->end - session->first + 2);
+    return join;
+}
+
+struct llm_join sim_check_choose(struct sim_world *world, struct sim_node *node, uint64_t id)
+{
+    struct sim_session *session = check_session(world, id);
+    struct sim_follow *follow;
+
+    /* Made up by somebody: nobody answers. */
+    if (session == NULL)
+        return (struct llm_join){.mode = LLM_JOIN_LIVE};
+    follow = check_follow(world, node->follower, session->index);
+    follow->join = check_draw(&world->random_join, session, session->index < node->seen_count ? node->seen[session->index] : 0);
+    if (world->scenario.crowd && node->index <= SIM_CROWD_LIVE)
+        follow->join = (struct llm_join){.mode = LLM_JOIN_LIVE};
+    follow->asked = check_unsent(world, session);
+    follow->late = follow->denied = false;
+    sim_trace(world, "node %u session %u: join %s %llu", node->index, session->index, check_joins[follow->join.mode],
+              (unsigned long long)follow->join.value);
+    return follow->join;
+}
+
+static void check_refused(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
+                          struct sim_follow *follow, const struct llm_event *event)
+{
+    const struct lli_tx *tx = check_tx(world, session);
+    const lli_seq trail = tx != NULL ? tx->history.trail : session->trail;
+    const struct llm_join *join = &follow->join;
+    bool allowed;
+
+    if (event->reason == LLM_REASON_HISTORY)
+        allowed = join->mode != LLM_JOIN_OLDEST && trail > session->start &&
+                  (join->mode != LLM_JOIN_NUMBER || (event->first == join->value && join->value < event->last &&
+                                                     check_message_of(session, join->value)->seq < trail));
+    else if (event->reason == LLM_REASON_AHEAD)
+        allowed = join->mode == LLM_JOIN_NUMBER && event->first == join->value && join->value > follow->asked;
+    else
+        allowed = !check_is_unexcused(world, session, lli_min(world->scenario.nak_giveup, world->scenario.timeout));
+    if (follow->open || join->mode == LLM_JOIN_LIVE || !allowed)
+        sim_fail(world, "node %u session %u: join %s %llu was refused for reason %d: %llu, %llu", node->index, session->index,
+                 check_joins[join->mode], (unsigned long long)join->value, (int)event->reason,
+                 (unsigned long long)event->first, (unsigned long long)event->last);
+    follow->denied = true;
+}
+
+/* Whether a session that begins late begins where that was asked for. */
+static bool check_is_asked(const struct sim_world *world, const struct sim_session *session, const struct sim_follow *follow,
+                           uint64_t first)
+{
+    const uint64_t back = follow->join.value;
+    const uint64_t sent = check_unsent(world, session);
+    /* What is not acknowledged may have lain before. */
+    const bool assured = world->scenario.assured > 0;
+
+    switch (follow->join.mode) {
+    case LLM_JOIN_NUMBER:
+        return first == back || (assured && first < back);
+    case LLM_JOIN_MESSAGES:
+        return (assured || first >= (follow->asked > session->first + back ? follow->asked - back : session->first)) &&
+               first <= (sent > session->first + back ? sent - back : session->first);
+    case LLM_JOIN_TIME:
+        /* A clock that jumped was another one then. */
+        for (uint32_t i = 0; i < world->scenario.faults_count; i++)
+            if (world->scenario.faults[i].kind == SIM_FAULT_STEP)
+                return true;
+        return first == session->first || check_message_of(session, first - 1)->at + back < world->now;
+    case LLM_JOIN_OLDEST:
+        return first == session->first || session->trail > session->start ||
+               (check_tx(world, session) != NULL && check_tx(world, session)->history.trail > session->start);
+    case LLM_JOIN_LIVE:
+        break;
+    }
+    return false;
+}
+
+static void check_late(struct sim_world *world, struct sim_node *node, const struct sim_session *session,
+                       const struct sim_follow *follow, uint64_t first)
+{
+    if (follow->late && !follow->denied && !check_is_asked(world, session, follow, first))
+        sim_fail(world, "node %u session %u: begins with message %llu, join %s %llu was asked for", node->index,
+                 session->index, (unsigned long long)first, check_joins[follow->join.mode],
+                 (unsigned long long)follow->join.value);
+}
+
+static void check_live(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
+                       struct sim_follow *follow, const struct llm_event *event)
+{
+    if (!follow->late || event->first < follow->expected || event->first > check_next(session, follow))
+        sim_fail(world, "node %u session %u: live from message %llu on, %llu is next", node->index, session->index,
+                 (unsigned long long)event->first, (unsigned long long)follow->expected);
+    follow->late = false;
+}
+
+void sim_check_replay(struct sim_world *world, const struct sim_node *node, const struct lli_wire_address *to, uint64_t burst)
+{
+    const struct sim_sender *sender = node->sender;
+    const struct sim_scenario *s = &world->scenario;
+    double elapsed = (double)(sim_node_now(world, node) - sender->opened_at) / 1e9;
+    double budget = (double)burst + s->packet_max + (double)s->replay_bytes_per_s * elapsed;
+
+    if (to == NULL || (double)sender->replay_bytes > budget)
+        sim_fail(world, "node %u: %llu bytes of the past to %s, %.0f are the budget", node->index,
+                 (unsigned long long)sender->replay_bytes, to == NULL ? "the group" : "receivers", budget);
+}
+
+void sim_check_crowd(struct sim_world *world)
+{
+    const struct sim_sender *sender = world->nodes[0].sender;
+    const struct lli_tx_counters *counters = &sender->tx.counters;
+
+    sim_trace(world, "%llu joins granted, %llu packets replayed in %llu requests, %llu dropped; %llu messages",
+              (unsigned long long)counters->joins_granted, (unsigned long long)counters->packets_replayed,
+              (unsigned long long)counters->fetches_received, (unsigned long long)counters->joins_dropped,
+              (unsigned long long)sender->session->end);
+    if (counters->joins_granted < SIM_CROWD / 2 || counters->packets_replayed < 50 * SIM_CROWD || sender->session->end < SIM_CROWD || counters->send_again > 0)
+        sim_fail(world, "%llu joins, %llu packets of the past, %llu messages: not what a crowd should be",
+                 (unsigned long long)counters->joins_granted, (unsigned long long)counters->packets_replayed,
+                 (unsigned long long)sender->session->end);
+}
+
 /* --------------------------------------------------------------------------------------- begin and end */
 
-static void check_new(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
+static void check_new(struct sim_world *world, struct sim_node *node, const struct sim_session *session,
                       struct sim_follow *follow, const struct llm_event *event)
 {
     const struct lli_tx *tx = check_tx(world, session);
-    const uint32_t ends = follow->ends;
+    const struct lli_rx *rx = sim_follower_find(node->follower, session);
+    const struct sim_follow before = *follow;
 
     if (follow->open || follow->ended)
         sim_fail(world, "node %u: session %u is new again", node->index, session->index);
@@ -152,11 +331,15 @@ static void check_new(struct sim_world *world, const struct sim_node *node, cons
         sim_fail(world, "node %u: session %u begins with message %llu, %llu were sent", node->index, session->index,
                  (unsigned long long)event->first, (unsigned long long)session->end);
     /* Whatever heartbeat made it known, it said that the session is young. */
-    if (tx != NULL && event->first != 0 && tx->history.trail == session->start &&
+    if (tx != NULL && event->first != 0 && follow->join.mode != LLM_JOIN_NUMBER && tx->history.trail == session->start &&
         sim_node_now(world, &world->nodes[session->node]) < tx->opened_at + LLI_TX_YOUNG)
         sim_fail(world, "node %u: session %u is young and complete, but followed from message %llu only", node->index,
                  session->index, (unsigned long long)event->first);
-    *follow = (struct sim_follow){.open = true, .expected = event->first, .ends = ends};
+    sim_check_begins(world, node, session, event->first);
+    *follow = (struct sim_follow){.open = true, .expected = event->first, .ends = before.ends, .join = before.join,
+                                  .asked = before.asked, .denied = before.denied};
+    follow->late = rx != NULL && rx->behind & LLI_RX_REPLAYING;
+    check_late(world, node, session, follow, event->first);
     /* Half a message that began before is passed over in silence, and so are names told long ago, until they are learnt; a cut may hide one. */
     follow->gapped = event->first != 0 || session->first != 0 || world->scenario.truncate_data;
 }
@@ -174,7 +357,9 @@ static void check_end(struct sim_world *world, const struct sim_node *node, cons
     if (closed && check_next(session, follow) != session->end)
         sim_fail(world, "node %u session %u: it is over after message %llu of %llu", node->index, session->index,
                  (unsigned long long)event->first, (unsigned long long)session->end);
-    if (!closed && check_is_unexcused(world, session, world->scenario.timeout))
+    if (event->reason == LLM_REASON_EXPELLED && !check_may_be(&world->scenario, LLI_STANDING_EXPELLED))
+        sim_fail(world, "node %u session %u: expelled, which the policy does not allow", node->index, session->index);
+    if (!closed && event->reason != LLM_REASON_EXPELLED && check_is_unexcused(world, session, world->scenario.timeout))
         sim_fail(world, "node %u: session %u timed out without a reason", node->index, session->index);
     follow->open = false;
     follow->ended = closed;
@@ -207,10 +392,10 @@ static void check_topic(struct sim_world *world, const struct sim_node *node, co
         follow->refused |= bit;
 }
 
-static void check_event(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
+static void check_event(struct sim_world *world, struct sim_node *node, const struct sim_session *session,
                         struct sim_follow *follow, const struct llm_event *event)
 {
-    if (event->kind != LLM_EVENT_SESSION_NEW && !follow->open) {
+    if (event->kind != LLM_EVENT_SESSION_NEW && event->kind != LLM_EVENT_JOIN_REFUSED && !follow->open) {
         sim_fail(world, "node %u: event %d of session %u outside of it", node->index, (int)event->kind, session->index);
         return;
     }
@@ -226,6 +411,25 @@ static void check_event(struct sim_world *world, const struct sim_node *node, co
         break;
     case LLM_EVENT_TOPIC_NEW:
         check_topic(world, node, session, follow, event);
+        break;
+    case LLM_EVENT_JOIN_REFUSED:
+        check_refused(world, node, session, follow, event);
+        break;
+    case LLM_EVENT_LIVE:
+        check_live(world, node, session, follow, event);
+        break;
+    case LLM_EVENT_WARNED:
+    case LLM_EVENT_UNICAST_ONLY:
+    case LLM_EVENT_SUSPENDED:
+    case LLM_EVENT_EXPELLED:
+    case LLM_EVENT_READMITTED:
+        sim_check_verdict(world, event);
+        if (event->verdict->receiver != node->follower->config.receiver || world->scenario.judge.dry)
+            sim_fail(world, "node %u session %u: a verdict on another receiver, or none in earnest", node->index, session->index);
+        break;
+    case LLM_EVENT_ACKNOWLEDGED:
+    case LLM_EVENT_UNACKNOWLEDGED:
+        sim_fail(world, "node %u session %u: a receiver is told of acknowledgements", node->index, session->index);
         break;
     case LLM_EVENT_HEARTBEAT_LOST:
     case LLM_EVENT_RESUMED:
@@ -286,6 +490,99 @@ void sim_check_suppression(struct sim_world *world)
                  (unsigned long long)asked);
 }
 
+/* --------------------------------------------------------------------------------------- slow receivers */
+
+void sim_check_repair_to(struct sim_world *world, const struct sim_node *node, const struct lli_wire_address *to)
+{
+    const struct lli_members *members = &node->sender->tx.members;
+    bool served = false, known = false;
+
+    /* A receiver that died has left its address to the next. */
+    for (uint32_t i = 0; i < members->limit; i++) {
+        const struct lli_member *member = &members->table[i];
+
+        if (member->id == 0 || member->address.size != to->size || memcmp(member->address.bytes, to->bytes, to->size) != 0)
+            continue;
+        known = true;
+        served |= member->standing < LLI_STANDING_SUSPENDED;
+    }
+    if (known && !served)
+        sim_fail(world, "node %u: a repair goes to a receiver that is suspended", node->index);
+}
+
+void sim_check_notice(struct sim_world *world, struct sim_node *node, const struct lli_packet *packet)
+{
+    const lli_ns now = sim_node_now(world, node), interval = lli_judge_interval(&node->sender->tx.judge);
+    struct lli_wire_header header;
+    struct lli_wire_notice notice;
+    const uint8_t *body;
+    uint32_t to;
+    size_t size;
+
+    if (lli_wire_get_header(packet->data, packet->size, &header, &body, &size) != LLI_WIRE_OK || header.type != LLI_WIRE_NOTICE)
+        return;
+    if (!lli_wire_get_notice(body, size, header.tag, &notice) || packet->to == NULL ||
+        !sim_address_node(&world->network, packet->to, &to)) {
+        sim_fail(world, "node %u: a notice that cannot be read, or to nobody", node->index);
+        return;
+    }
+    if (node->sender->notices[to].receiver == notice.receiver && now < node->sender->notices[to].at + interval)
+        sim_fail(world, "node %u: two notices to node %u within %llu ns", node->index, to,
+                 (unsigned long long)(now - node->sender->notices[to].at));
+    node->sender->notices[to].receiver = notice.receiver;
+    node->sender->notices[to].at = now;
+}
+
+/* Whether a receiver has been silent for too long, and is waited for all the same. */
+static bool check_is_waited_for(const struct sim_scenario *s, const struct lli_tx *tx, uint32_t index, lli_ns now)
+{
+    const struct lli_member *member = &tx->members.table[index];
+    const struct lli_judged *record = &tx->judge.table[index];
+    const lli_ns limit = s->judge.limits[LLM_THRESHOLD_SILENCE] * lli_max(1, tx->members.count / 10);
+
+    return member->standing < LLI_STANDING_SUSPENDED && record->id == member->id && record->next != 0 &&
+           record->next < tx->judge.counted &&
+           now > record->heard_at + limit + 2 * (lli_judge_interval(&tx->judge) + s->heartbeat_busy) + s->heartbeat_min;
+}
+
+void sim_check_judge(struct sim_world *world, const struct sim_node *node)
+{
+    const struct sim_scenario *s = &world->scenario;
+    const struct lli_tx *tx = &node->sender->tx;
+    const lli_ns now = sim_node_now(world, node);
+    lli_seq limit = 0;
+    bool excluded = false;
+
+    for (uint32_t i = 0, seen = 0; seen < tx->members.count; i++) {
+        const struct lli_member *member = &tx->members.table[i];
+
+        if (member->id == 0)
+            continue;
+        seen++;
+        excluded |= member->standing >= LLI_STANDING_SUSPENDED;
+        if (lli_member_counts(member) && member->next != 0)
+            limit = lli_max(limit, member->next + 2 * (uint64_t)s->flow.window_packets);
+        if (check_may_be(s, LLI_STANDING_SUSPENDED) && tx->judge.suffering <= tx->judge.receivers / 2 &&
+            check_is_waited_for(s, tx, i, now))
+            sim_fail(world, "node %u: a receiver is not suspended, though not heard for %llu ns", node->index,
+                     (unsigned long long)(now - tx->judge.table[i].heard_at));
+        if (member->standing > s->judge.most || (s->judge.dry && member->standing != LLI_STANDING_FINE))
+            sim_fail(world, "node %u: a receiver is served worse than the policy allows", node->index);
+    }
+    if (excluded && limit == 0 && tx->flow.limit != UINT64_MAX)
+        sim_fail(world, "node %u: it waits for receivers that are suspended", node->index);
+}
+
+void sim_check_verdict(struct sim_world *world, const struct llm_event *event)
+{
+    const struct llm_verdict *v = event->verdict;
+
+    if (event->kind == LLM_EVENT_READMITTED)
+        return;
+    if (v->threshold == LLM_THRESHOLD_NONE || v->threshold > LLM_THRESHOLD_GROUP || v->value < v->limit)
+        sim_fail(world, "a verdict without a reason: %llu is not %llu", (unsigned long long)v->value, (unsigned long long)v->limit);
+}
+
 /* ----------------------------------------------------------------------------------------------- memory */
 
 /* More NAKs for a packet in this time than doubling the distance, spread downwards by a quarter, allows. */
@@ -317,6 +614,8 @@ static uint32_t check_window(struct sim_world *world, const struct sim_node *nod
             continue;
         }
         missing++;
+        if (seq < rx->replay_end && rx->behind & LLI_RX_REPLAYING)
+            continue;
         if (slot->nak_at < gap->due_at && !gap->held_back)
             sim_fail(world, "node %u: packet %llu is to be asked for before anything is due", node->index,
                      (unsigned long long)seq);
@@ -354,9 +653,11 @@ bool sim_check_caught_up(struct sim_world *world, const struct sim_node *node, c
     const struct lli_rx *rx = sim_follower_find(node->follower, session);
     const struct sim_follow *follow = check_follow(world, node->follower, session->index);
 
+    if (rx != NULL && rx->state == LLI_RX_REFUSED)
+        return follow->denied;
     if (rx == NULL || rx->state != LLI_RX_LIVE)
         return false;
-    return follow->open && rx->gap.missing == 0 && rx->gap.next == tx->sent && tx->sent == tx->history.next &&
+    return follow->open && !follow->late && rx->gap.missing == 0 && rx->gap.next == tx->sent && tx->sent == tx->history.next &&
            (check_next(session, follow) == session->end || world->scenario.truncate_data);
 }
 
@@ -365,5 +666,5 @@ bool sim_check_is_over(struct sim_world *world, const struct sim_node *node, con
     const struct lli_rx *rx = sim_follower_find(node->follower, session);
 
     return !check_follow(world, node->follower, session->index)->open &&
-           (rx == NULL || rx->state == LLI_RX_ENDED || rx->state == LLI_RX_JOINING);
+           (rx == NULL || rx->state == LLI_RX_ENDED || rx->state == LLI_RX_JOINING || rx->state == LLI_RX_REFUSED);
 }

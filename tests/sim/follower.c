@@ -21,6 +21,8 @@ static void follower_configure(struct sim_follower *follower, const struct sim_s
 {
     follower->config = (struct lli_rx_config){
         .receiver = lli_random(&follower->random) | 1,
+        .chooses = s->joining,
+        .otherwise = (enum lli_rx_otherwise)s->join_else,
         .window_packets = s->window_packets,
         .topics_max = SIM_TOPICS_MAX,
         .message_bytes_max = s->message_bytes_max,
@@ -34,7 +36,12 @@ static void follower_configure(struct sim_follower *follower, const struct sim_s
         .silence = s->silence,
         .timeout = s->timeout,
         .address = sim_address(node),
+        .application_acknowledges = lli_random_below(&follower->random, 100) < s->application_percent,
     };
+    if (node == s->named) {
+        follower->config.name_size = 5;
+        memcpy(follower->config.name, "named", 5);
+    }
 }
 
 void sim_follower_start(struct sim_world *world, struct sim_node *node)
@@ -58,11 +65,27 @@ void sim_follower_start(struct sim_world *world, struct sim_node *node)
     sim_trace(world, "node %u: a receiver starts%s", node->index, follower->refuses ? ", it refuses topics" : "");
 }
 
+/* What an application would have written down. */
+static void follower_remember(struct sim_node *node)
+{
+    const struct sim_follower *follower = node->follower;
+
+    if (follower->follows_count > node->seen_count) {
+        node->seen = sim_memory_grow(node->seen, follower->follows_count * sizeof *node->seen);
+        memset(node->seen + node->seen_count, 0, (follower->follows_count - node->seen_count) * sizeof *node->seen);
+        node->seen_count = follower->follows_count;
+    }
+    for (uint32_t i = 0; i < follower->follows_count; i++)
+        if (follower->follows[i].open)
+            node->seen[i] = follower->follows[i].expected;
+}
+
 void sim_follower_stop(struct sim_world *world, struct sim_node *node)
 {
     struct sim_follower *follower = node->follower;
 
     sim_check_memory(world, node);
+    follower_remember(node);
     for (uint32_t i = 0; i < follower->used; i++)
         lli_rx_stop(&follower->sessions[i]);
     if (follower->reorder.used != 0)
@@ -70,6 +93,9 @@ void sim_follower_stop(struct sim_world *world, struct sim_node *node)
     while (follower->inbox_count > 0)
         sim_packet_drop(follower->inbox[--follower->inbox_count].packet);
     free(follower->inbox);
+    for (uint32_t i = 0; i < follower->follows_count; i++)
+        free(follower->marks[i].bytes);
+    free(follower->marks);
     free(follower->follows);
     free(follower->sessions);
     free(follower->memory);
@@ -113,7 +139,7 @@ const struct lli_rx *sim_follower_find(const struct sim_follower *follower, cons
 
 static bool follower_is_staler(const struct lli_rx *a, const struct lli_rx *b)
 {
-    bool over_a = a->state != LLI_RX_LIVE, over_b = b->state != LLI_RX_LIVE;
+    bool over_a = !lli_rx_is_followed(a), over_b = !lli_rx_is_followed(b);
 
     return over_a != over_b ? over_a : a->heard_at < b->heard_at;
 }
@@ -134,11 +160,29 @@ static struct lli_rx *follower_place(struct sim_world *world, struct sim_node *n
     }
     if (follower->used < follower->max)
         return &follower->sessions[follower->used++];
-    if (stalest->state == LLI_RX_LIVE && !stalest->silent)
+    if (lli_rx_is_followed(stalest) && !stalest->silent)
         return NULL;
     sim_check_replaced(world, node, stalest);
     lli_rx_stop(stalest);
     return stalest;
+}
+
+/* An application is done with some of what it was given, sooner or later with all. */
+static void follower_acknowledge(struct sim_world *world, struct sim_node *node, struct lli_rx *rx)
+{
+    struct sim_session *session = NULL;
+    uint64_t given;
+
+    for (uint32_t i = 0; i < world->sessions_count; i++)
+        if (world->sessions[i]->id == rx->session)
+            session = world->sessions[i];
+    if (session == NULL || session->index >= node->follower->follows_count || rx->state != LLI_RX_LIVE)
+        return;
+    given = node->follower->follows[session->index].expected;
+    if (lli_random_below(&node->follower->random, 2) == 0 && given > session->first)
+        given -= lli_random_below(&node->follower->random, lli_min(given - session->first, 10));
+    if (given > session->first && lli_rx_acknowledge(rx, given - 1, sim_node_now(world, node)))
+        sim_check_done(world, node, session, given - 1);
 }
 
 static void follower_deliver(struct sim_world *world, struct sim_node *node, struct lli_rx *rx)
@@ -146,6 +190,12 @@ static void follower_deliver(struct sim_world *world, struct sim_node *node, str
     struct lli_item item;
 
     while (!world->failed && lli_rx_next(rx, sim_node_now(world, node), &item)) {
+        if (item.kind == LLI_ITEM_JOIN) {
+            const struct llm_join join = sim_check_choose(world, node, item.event.session);
+
+            lli_rx_begin(rx, &join, sim_node_now(world, node));
+            continue;
+        }
         sim_check_item(world, node, &item);
         if (item.kind == LLI_ITEM_TOPIC && node->follower->refuses && item.event.topic_id % 3 == 1)
             lli_rx_topic_refuse(rx, item.event.topic_id);
@@ -208,8 +258,10 @@ void sim_follower_service(struct sim_world *world, struct sim_node *node)
     for (uint32_t i = 0; i < follower->used; i++) {
         struct lli_rx *rx = &follower->sessions[i];
 
-        if (rx->state == LLI_RX_JOINING && now >= rx->heard_at + follower->config.timeout)
+        if ((rx->state == LLI_RX_JOINING && now >= rx->heard_at + follower->config.timeout) || lli_rx_may_return(rx, now))
             lli_rx_stop(rx);
+        if (follower->config.application_acknowledges && lli_random_below(&follower->random, 4) == 0)
+            follower_acknowledge(world, node, rx);
         if (now < lli_rx_deadline(rx))
             continue;
         while (lli_rx_control(rx, now, buffer, &packet)) {

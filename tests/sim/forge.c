@@ -45,10 +45,39 @@ static size_t forge_status(struct sim_world *world, uint64_t session, uint8_t *p
         .receiver = lli_random(&world->random),
         .next = world->scenario.start,
         .highest = world->scenario.start + lli_random_below(&world->random, 1000),
-        .flags = (uint8_t)lli_random_below(&world->random, 4),
+        .flags = (uint8_t)lli_random_below(&world->random, 8),
+        .held_next = lli_random(&world->random),
+        .accepts = 0xffff,
     };
 
     return lli_wire_put_status(packet, &status);
+}
+
+static size_t forge_join(struct sim_world *world, uint64_t session, uint8_t *packet)
+{
+    struct lli_wire_join join = {.session = session, .receiver = 1, .count = 4};
+
+    join.kind = (uint8_t)lli_random_below(&world->random, 6);
+    join.from = (uint8_t)lli_random_below(&world->random, 6);
+    join.packet = world->scenario.start;
+    join.lead = join.packet + lli_random_below(&world->random, 1000);
+    forge_ranges(world, join.ranges, join.count);
+    return lli_wire_put_join(packet, &join);
+}
+
+/* Of a session that he knows, to a receiver that he does not. */
+static size_t forge_notice(struct sim_world *world, uint8_t *packet)
+{
+    const struct lli_wire_notice notice = {
+        .session = world->sessions[lli_random_below(&world->random, world->sessions_count)]->id,
+        .receiver = lli_random(&world->random),
+        .decided_at = lli_random(&world->random),
+        .lead = world->scenario.start + lli_random_below(&world->random, 1000),
+        .standing = (uint8_t)lli_random_below(&world->random, LLI_STANDING_EXPELLED + 1),
+        .threshold = 1,
+    };
+
+    return lli_wire_put_notice(packet, &notice);
 }
 
 /* Something of a given type. */
@@ -80,6 +109,10 @@ static size_t forge_packet(struct sim_world *world, enum lli_wire_type type, uin
         return size;
     case LLI_WIRE_QUERY:
         return lli_wire_put_query(packet, &query);
+    case LLI_WIRE_JOIN:
+        return forge_join(world, session, packet);
+    case LLI_WIRE_NOTICE:
+        return forge_notice(world, packet);
     case LLI_WIRE_DATA:
         break;
     }
@@ -93,7 +126,7 @@ static size_t forge_packet(struct sim_world *world, enum lli_wire_type type, uin
 static void forge_one(struct sim_world *world, const struct sim_fault *fault, bool heartbeat)
 {
     uint32_t tag = (uint32_t)world->sessions[lli_random_below(&world->random, world->sessions_count)]->id;
-    enum lli_wire_type type = (enum lli_wire_type)(1 + lli_random_below(&world->random, LLI_WIRE_QUERY));
+    enum lli_wire_type type = (enum lli_wire_type)(1 + lli_random_below(&world->random, LLI_WIRE_NOTICE));
     struct sim_node *node = &world->nodes[fault->node];
     uint8_t packet[FORGE_SIZE_MAX];
     bool foreign = type == LLI_WIRE_DATA || heartbeat;
@@ -101,6 +134,8 @@ static void forge_one(struct sim_world *world, const struct sim_fault *fault, bo
 
     if (heartbeat)
         type = LLI_WIRE_HEARTBEAT;
+    if (type > LLI_WIRE_QUERY)
+        type = LLI_WIRE_NOTICE;
     size = forge_packet(world, type, forge_session(world, tag, foreign), packet);
     /* A session that a receiver does not know yet is believed by its tag: nobody can tell who comes first. */
     if (!foreign && type == LLI_WIRE_HEARTBEAT) {

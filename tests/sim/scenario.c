@@ -137,6 +137,69 @@ static void draw_flow(struct sim_scenario *s)
     s->flow.bytes_per_s_max = chance(&random, 80) ? 0 : draw(&random, 1u << 20, 1u << 27);
 }
 
+/* Likewise. */
+static void draw_join(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x6a6f696e);
+
+    (void)lli_random(&random);
+    s->joining = !s->suppression && chance(&random, 50);
+    s->join_else = (uint32_t)draw(&random, 0, 2);
+    s->replay_bytes_per_s = chance(&random, 60) ? 33554432 : draw(&random, 1u << 18, 1u << 22);
+    s->history_ns = s->joining && chance(&random, 15) ? draw(&random, 10, 300) * SIM_MS : 0;
+}
+
+/* From numbers of its own, too, and of times as short as the rest. */
+static void draw_judge(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x736c6f77);
+
+    (void)lli_random(&random);
+    if (s->suppression || chance(&random, 40))
+        return;
+    s->judge = (struct lli_judge_policy){
+        .most = (enum lli_standing)draw(&random, LLI_STANDING_WARNED, LLI_STANDING_EXPELLED),
+        .dry = chance(&random, 15),
+        .limits = {
+            [LLM_THRESHOLD_NAKS] = draw(&random, 5, chance(&random, 50) ? 100 : 5000),
+            [LLM_THRESHOLD_ASKED] = draw(&random, 20000, 400000),
+            [LLM_THRESHOLD_LAG_PACKETS] = draw(&random, 30, 3000),
+            [LLM_THRESHOLD_LAG_TIME] = draw(&random, 20, 500) * SIM_MS,
+            [LLM_THRESHOLD_SILENCE] = s->status * 9 / 5,
+        },
+        .warn_percent = (uint32_t)draw(&random, 10, 50),
+        .unicast_percent = (uint32_t)draw(&random, 50, 100),
+        .patience = chance(&random, 50) ? 0 : draw(&random, 0, 300) * SIM_MS,
+        .recover = draw(&random, 10, 300) * SIM_MS,
+        .expel = chance(&random, 50) ? 0 : draw(&random, 20, 500) * SIM_MS,
+        .rejoin = draw(&random, 20, 1000) * SIM_MS,
+    };
+}
+
+/* From numbers of its own, too. Sometimes nobody can ever acknowledge. */
+static void draw_assured(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x61737375726564);
+
+    (void)lli_random(&random);
+    if (s->suppression || chance(&random, 55))
+        return;
+    s->assured = (uint32_t)draw(&random, 1, lli_min(s->topics, SIM_ASSURED_MAX));
+    s->application_percent = chance(&random, 50) ? 0 : (uint32_t)draw(&random, 10, 100);
+    s->assurance = (struct lli_assure_rule){
+        .receivers = (uint32_t)(chance(&random, 8) ? s->receivers + 1 : draw(&random, 1, lli_min(s->receivers, 3))),
+        .messages_max = chance(&random, 50) ? draw(&random, 1, 20) : draw(&random, 20, 300),
+        .bytes_max = s->history_bytes / 2,
+        .patience = draw(&random, 1, 500) * SIM_MS,
+    };
+    if (chance(&random, 75))
+        return;
+    s->named = s->transmitters + (uint32_t)lli_random_below(&random, s->receivers);
+    s->assurance.receivers = chance(&random, 50) ? 0 : s->assurance.receivers;
+    s->assurance.names = 1;
+    (void)snprintf(s->assurance.name[0], sizeof s->assurance.name[0], "%s", chance(&random, 90) ? "named" : "nobody");
+}
+
 static void draw_fault(struct sim_scenario *s, uint64_t *random)
 {
     struct sim_fault fault = {.at = lli_random_below(random, s->traffic)};
@@ -188,9 +251,32 @@ void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
     draw_flow(s);
     draw_timers(s, &random);
     draw_network(s, &random);
+    draw_judge(s);
+    draw_assured(s);
     faults = s->suppression || chance(&random, 40) ? 0 : draw(&random, 1, 12);
     while (s->faults_count < faults)
         draw_fault(s, &random);
+    draw_join(s);
+}
+
+/* Nothing goes wrong but what goes wrong because so many join. */
+void sim_scenario_draw_crowd(struct sim_scenario *s, uint64_t seed)
+{
+    uint64_t random = seed;
+
+    *s = (struct sim_scenario){
+        .seed = seed, .crowd = true, .joining = true, .transmitters = 1, .receivers = SIM_CROWD + SIM_CROWD_LIVE,
+        .late = SIM_CROWD, .topics = 2, .messages = 1000000, .burst = 2, .pause_mean = 8 * SIM_MS, .traffic = 10 * SIM_S,
+        .sizes = SIM_SIZES_SMALL, .size_max = 400, .start = (lli_seq)1 << 32, .packet_max = 1472,
+        .history_bytes = (uint64_t)8 << 20, .history_packets = 4096, .receivers_max = 2000, .window_packets = 128,
+        .reorder_bytes = 64 * 1472, .message_bytes_max = 1u << 20, .nak_receivers_immediate = 8, .repair_percent = 50,
+        .repair_bytes_per_s = 33554432, .heartbeat_min = 30 * SIM_US, .heartbeat_max = 100 * SIM_MS,
+        .heartbeat_busy = 10 * SIM_MS, .status = 100 * SIM_MS, .silence = 500 * SIM_MS, .timeout = 10 * SIM_S,
+        .nak_backoff_min = 50 * SIM_US, .nak_retry_min = 50 * SIM_US, .nak_retry_max = 10 * SIM_MS, .nak_giveup = 60 * SIM_S,
+        .repair_linger = 20 * SIM_US, .delay_min = 10 * SIM_US, .delay_mean = 5 * SIM_US, .loss = 10000, .loss_burst = 1, .inbox_packets = 16,
+        .lossy_to_the_end = true,
+    };
+    s->replay_bytes_per_s = draw(&random, 1u << 23, 1u << 25);
 }
 
 static void print_fault(const struct sim_fault *fault, FILE *file)
@@ -219,6 +305,19 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
         (void)fprintf(file, "  flow %s, window %u, quorum %u %%, at most %llu B/s\n",
                       s->flow.mode == LLI_FLOW_PACED ? "paced" : "window", s->flow.window_packets, s->flow.quorum_percent,
                       (unsigned long long)s->flow.bytes_per_s_max);
+    if (s->judge.most != LLI_STANDING_FINE)
+        (void)fprintf(file, "  slow receivers: at most %u%s, %llu NAKs/s, %llu ppm, %llu packets, %llu us behind, patience %llu, "
+                      "recover %llu, expel %llu, rejoin %llu us\n", s->judge.most, s->judge.dry ? " (dry)" : "",
+                      (unsigned long long)s->judge.limits[LLM_THRESHOLD_NAKS],
+                      (unsigned long long)s->judge.limits[LLM_THRESHOLD_ASKED],
+                      (unsigned long long)s->judge.limits[LLM_THRESHOLD_LAG_PACKETS],
+                      (unsigned long long)(s->judge.limits[LLM_THRESHOLD_LAG_TIME] / SIM_US),
+                      (unsigned long long)(s->judge.patience / SIM_US), (unsigned long long)(s->judge.recover / SIM_US),
+                      (unsigned long long)(s->judge.expel / SIM_US), (unsigned long long)(s->judge.rejoin / SIM_US));
+    if (s->assured > 0)
+        (void)fprintf(file, "  %u topics acknowledged by %u receivers%s%s, %u %% by applications, %llu messages before, patience %llu us\n",
+                      s->assured, s->assurance.receivers, s->named != 0 ? " and " : "", s->assurance.name[0], s->application_percent,
+                      (unsigned long long)s->assurance.messages_max, (unsigned long long)(s->assurance.patience / SIM_US));
     (void)fprintf(file, "  us: heartbeat %llu..%llu busy %llu, status %llu, silence %llu, timeout %llu, giveup %llu\n",
                   (unsigned long long)(s->heartbeat_min / SIM_US), (unsigned long long)(s->heartbeat_max / SIM_US),
                   (unsigned long long)(s->heartbeat_busy / SIM_US), (unsigned long long)(s->status / SIM_US),
@@ -232,6 +331,9 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
                   "truncate %u%s\n", (double)s->delay_min / 1e3, (double)s->delay_mean / 1e3, s->loss, s->loss_source,
                   s->loss_burst, s->lossy_to_the_end ? " to the end" : "", s->reorder, s->duplicate, s->truncate,
                   s->truncate_data ? " data too" : "");
+    if (s->joining)
+        (void)fprintf(file, "  receivers join late, else %u; replays %llu B/s, history %llu us\n", s->join_else,
+                      (unsigned long long)s->replay_bytes_per_s, (unsigned long long)(s->history_ns / SIM_US));
     for (uint32_t i = 0; i < s->faults_count; i++)
         print_fault(&s->faults[i], file);
 }

@@ -5,7 +5,9 @@
 
 #include <stdio.h>
 
+#include "assure.h"
 #include "flow.h"
+#include "judge.h"
 #include "types.h"
 
 #define SIM_US ((lli_ns)1000)
@@ -15,7 +17,11 @@
 enum {
     SIM_TRANSMITTERS_MAX = 4,
     SIM_RECEIVERS_MAX = 200,
+    SIM_CROWD = 1000,      /* receivers that join late, where that is what matters */
+    SIM_CROWD_LIVE = 8,    /* ... beside so many others */
+    SIM_NODES_MAX = SIM_TRANSMITTERS_MAX + SIM_CROWD + SIM_CROWD_LIVE,
     SIM_TOPICS_MAX = 48,
+    SIM_ASSURED_MAX = 3,
     SIM_FAULTS_MAX = 64,
 };
 
@@ -49,6 +55,8 @@ struct sim_scenario {
     uint32_t receivers;
     uint32_t late;    /* so many of them start while messages flow */
     bool refusing;    /* some receivers refuse some topics */
+    bool joining;     /* receivers choose where they begin */
+    bool crowd;       /* very many of them do so in a short time: those that were there before must not notice */
 
     /* What is sent, by each transmitter. */
     uint32_t topics;
@@ -78,7 +86,16 @@ struct sim_scenario {
     lli_ns status, silence, timeout;
     lli_ns nak_delay, nak_backoff_min, nak_retry_min, nak_retry_max, nak_giveup;
     lli_ns repair_linger;
+    uint64_t replay_bytes_per_s;
+    lli_ns history_ns;
+    uint32_t join_else;   /* of enum lli_rx_otherwise */
     struct lli_flow_config flow;
+    struct lli_judge_policy judge;
+
+    uint32_t assured;            /* so many topics, the first ones, are to be acknowledged */
+    uint32_t named;              /* this node, a receiver, has to; 0: nobody by name */
+    uint32_t application_percent; /* of the receivers, whose applications acknowledge */
+    struct lli_assure_rule assurance;
 
     /* The network; probabilities in parts per million. */
     lli_ns delay_min;
@@ -100,6 +117,7 @@ struct sim_scenario {
 };
 
 void sim_scenario_draw(struct sim_scenario *scenario, uint64_t seed);
+void sim_scenario_draw_crowd(struct sim_scenario *scenario, uint64_t seed);
 void sim_scenario_print(const struct sim_scenario *scenario, FILE *file);
 
 #endif

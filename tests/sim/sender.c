@@ -78,11 +78,14 @@ static struct lli_tx_config sender_config(struct sim_world *world, const struct 
         .repair_percent = s->repair_percent,
         .repair_bytes_per_s = s->repair_bytes_per_s,
         .repair_linger = s->repair_linger,
+        .replay_bytes_per_s = s->replay_bytes_per_s,
+        .history_ns = s->history_ns,
         .heartbeat_min = s->heartbeat_min,
         .heartbeat_max = s->heartbeat_max,
         .heartbeat_busy = s->heartbeat_busy,
         .status = s->status,
         .flow = s->flow,
+        .judge = s->judge,
         .address = sim_address(session->node),
     };
 }
@@ -129,6 +132,8 @@ void sim_sender_stop(struct sim_world *world, struct sim_node *node)
     (void)world;
     session->trail = node->sender->tx.history.trail;
     session->alive = false;
+    for (int i = 0; i < SIM_ASSURED_MAX; i++)
+        free(node->sender->assured[i].ring);
     free(node->sender->memory);
     free(node->sender);
     node->sender = NULL;
@@ -157,7 +162,7 @@ static uint32_t sender_size(struct sim_world *world, const struct lli_tx *tx)
     }
 }
 
-static void sender_note(struct sim_session *session, lli_seq seq, uint32_t topic, uint32_t size)
+static void sender_note(const struct sim_world *world, struct sim_session *session, lli_seq seq, uint32_t topic, uint32_t size)
 {
     size_t index = (size_t)(session->end++ - session->first);
 
@@ -165,7 +170,19 @@ static void sender_note(struct sim_session *session, lli_seq seq, uint32_t topic
         session->room = session->room == 0 ? 256 : session->room * 2;
         session->messages = sim_memory_grow(session->messages, session->room * sizeof *session->messages);
     }
-    session->messages[index] = (struct sim_message){seq, topic, size};
+    session->messages[index] = (struct sim_message){.seq = seq, .topic = topic, .size = size, .at = world->now};
+}
+
+static void sender_assure(struct sim_world *world, struct sim_sender *sender, uint32_t id)
+{
+    const struct lli_assure_rule *rule = &world->scenario.assurance;
+    uint64_t places = 1;
+
+    while (places < rule->messages_max)
+        places *= 2;
+    lli_assured_init(&sender->assured[id], id, sender->session->names[id]);
+    if (!lli_tx_assure(&sender->tx, &sender->assured[id], rule, sim_memory(places * sizeof(struct lli_assure_message)), places))
+        sim_fail(world, "node %u: topic %u is not assured", sender->session->node, id);
 }
 
 /* Opens the topics one by one, as an application would; the first at once. */
@@ -178,6 +195,8 @@ static bool sender_topic(struct sim_world *world, struct sim_sender *sender)
     if (lli_tx_topic_add(&sender->tx, sender->session->names[count], &id) != LLM_OK)
         return count > 0;
     sender->topics[id] = (struct lli_pack_topic){.id = id, .whole = lli_random_below(&world->random, 3) == 0};
+    if (id < world->scenario.assured)
+        sender_assure(world, sender, id);
     return true;
 }
 
@@ -196,7 +215,9 @@ static bool sender_claim(struct sim_world *world, struct sim_sender *sender, con
     }
     sim_message_fill(bytes, used, sender->session->id, tx->pack.number);
     lli_pack_commit(&tx->pack, used);
-    sender_note(sender->session, seq, topic->id, used);
+    sender_note(world, sender->session, seq, topic->id, used);
+    if (topic->id < world->scenario.assured)
+        lli_tx_assured(tx, &sender->assured[topic->id], seq, used);
     return true;
 }
 
@@ -208,9 +229,9 @@ static bool sender_message(struct sim_world *world, struct sim_sender *sender)
     uint32_t size = sender_size(world, tx), cut = (uint32_t)lli_random_below(&world->random, (uint64_t)size + 1);
     const struct iovec pieces[] = {{world->scratch, cut}, {world->scratch + cut, size - cut}};
     lli_seq seq = tx->history.next;
-    bool idle = tx->sent == tx->history.next && tx->inflight == UINT64_MAX;
+    bool idle = tx->sent == tx->history.next && tx->inflight.first == UINT64_MAX;
 
-    if (lli_tx_is_held(tx))
+    if (lli_tx_is_held(tx) || (topic->id < world->scenario.assured && !lli_assured_allows(&sender->assured[topic->id], size)))
         return false;
     if (world->scenario.claims && size <= lli_pack_whole_max(&tx->pack) && lli_random_below(&world->random, 2) == 0)
         return sender_claim(world, sender, topic, size);
@@ -220,7 +241,9 @@ static bool sender_message(struct sim_world *world, struct sim_sender *sender)
             sim_fail(world, "node %u: a message of %u bytes is refused though nothing waits", sender->session->node, size);
         return false;
     }
-    sender_note(sender->session, seq, topic->id, size);
+    sender_note(world, sender->session, seq, topic->id, size);
+    if (topic->id < world->scenario.assured)
+        lli_tx_assured(tx, &sender->assured[topic->id], seq, size);
     return true;
 }
 
@@ -302,9 +325,48 @@ static void sender_repair(struct sim_world *world, struct sim_node *node)
         sender->repair_bytes += packet.size;
         if (packet.to == NULL || sim_address_node(&world->network, packet.to, &to))
             sim_network_send(&world->network, world->now, node->index, to, packet.data, packet.size);
+        if (packet.to != NULL)
+            sim_check_repair_to(world, node, packet.to);
         to = SIM_GROUP;
         lli_tx_repaired(&sender->tx, now);
         sim_check_repairs(world, node, SENDER_BURST);
+    }
+}
+
+static void sender_replay(struct sim_world *world, struct sim_node *node)
+{
+    struct sim_sender *sender = node->sender;
+    struct lli_packet packet;
+    lli_ns now = sim_node_now(world, node);
+    uint32_t to;
+
+    while (!world->failed && lli_tx_replay(&sender->tx, now, &packet)) {
+        sender->replay_bytes += packet.size;
+        sim_check_replay(world, node, packet.to, sender->tx.replay.pacer.burst);
+        if (!world->failed && sim_address_node(&world->network, packet.to, &to))
+            sim_network_send(&world->network, world->now, node->index, to, packet.data, packet.size);
+        lli_tx_replayed(&sender->tx);
+    }
+}
+
+static void sender_events(struct sim_world *world, struct sim_node *node)
+{
+    struct llm_event event;
+
+    while (lli_tx_event(&node->sender->tx, &event)) {
+        if (event.verdict == NULL) {
+            sim_check_acknowledged(world, node, &event);
+            continue;
+        }
+        sim_trace(world, "node %u: receiver %016llx: %s, %llu %s of %llu, %u of %u suffer", node->index,
+                  (unsigned long long)event.verdict->receiver, llm_event_name(event.kind),
+                  (unsigned long long)event.verdict->value, llm_threshold_name(event.verdict->threshold),
+                  (unsigned long long)event.verdict->limit, event.verdict->suffering, event.verdict->receivers);
+        sim_digest(world, event.verdict->receiver ^ (uint64_t)event.kind);
+        sim_check_verdict(world, &event);
+        /* What a notice tells of the others is as of when it was sent. */
+        if (event.kind == LLM_EVENT_EXPELLED && event.verdict->suffering > event.verdict->receivers / 2)
+            sim_fail(world, "a receiver is expelled while %u of %u suffer", event.verdict->suffering, event.verdict->receivers);
     }
 }
 
@@ -321,13 +383,17 @@ void sim_sender_service(struct sim_world *world, struct sim_node *node)
         return;
     sender_post(world, node);
     sender_repair(world, node);
+    sender_replay(world, node);
     while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet)) {
         to = SIM_GROUP;
         if (packet.to == NULL || sim_address_node(&world->network, packet.to, &to))
             sim_network_send(&world->network, world->now, node->index, to, packet.data, packet.size);
+        sim_check_notice(world, node, &packet);
         if (++count > 1000) {
             sim_fail(world, "node %u: the transmitter's control packets do not end", node->index);
             return;
         }
     }
+    sim_check_judge(world, node);
+    sender_events(world, node);
 }

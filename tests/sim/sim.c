@@ -4,6 +4,7 @@
  *
  *     sim [--first N] [--seeds N]   runs that many seeds, the first one first
  *     sim --seed N -v               runs one again, and tells what happens
+ *     sim --crowd ...               a thousand receivers that join late, in each
  *
  * One of the seeds is run twice, to see that a seed reproduces a run exactly. Exits with 1 at the first violation.
  */
@@ -18,6 +19,7 @@ struct arguments {
     uint64_t first;
     uint64_t seeds;
     bool verbose;
+    bool crowd;
 };
 
 static bool arguments_parse(struct arguments *arguments, int argc, char **argv)
@@ -30,6 +32,10 @@ static bool arguments_parse(struct arguments *arguments, int argc, char **argv)
 
         if (strcmp(name, "-v") == 0) {
             arguments->verbose = true;
+            continue;
+        }
+        if (strcmp(name, "--crowd") == 0) {
+            arguments->crowd = true;
             continue;
         }
         if (++i == argc)
@@ -51,11 +57,11 @@ static bool arguments_parse(struct arguments *arguments, int argc, char **argv)
     return true;
 }
 
-static bool sim_is_reproducible(uint64_t seed, uint64_t digest)
+static bool sim_is_reproducible(uint64_t seed, bool crowd, uint64_t digest)
 {
     uint64_t again = 0, delivered;
 
-    if (sim_world_run(seed, false, &again, &delivered) && again == digest)
+    if (sim_world_run(seed, crowd, false, &again, &delivered) && again == digest)
         return true;
     (void)printf("FAILED: seed %llu: two runs differ\n", (unsigned long long)seed);
     return false;
@@ -69,15 +75,15 @@ int main(int argc, char **argv)
 
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (!arguments_parse(&arguments, argc, argv)) {
-        (void)fprintf(stderr, "usage: sim [--first N] [--seeds N] [--seed N] [-v]\n");
+        (void)fprintf(stderr, "usage: sim [--first N] [--seeds N] [--seed N] [--crowd] [-v]\n");
         return 2;
     }
     for (uint64_t i = 0; i < arguments.seeds; i++) {
         uint64_t seed = arguments.first + i, digest, delivered;
 
-        if (!sim_world_run(seed, arguments.verbose, &digest, &delivered))
+        if (!sim_world_run(seed, arguments.crowd, arguments.verbose, &digest, &delivered))
             return 1;
-        if (i % 64 == 0 && !sim_is_reproducible(seed, digest))
+        if (i % 64 == 0 && !sim_is_reproducible(seed, arguments.crowd, digest))
             return 1;
         total += delivered;
         if (arguments.verbose)

@@ -386,9 +386,14 @@ static lli_ns world_patience(const struct sim_world *world)
     /* What a dead session holds in a receiver's memory is free again when it times out. */
     for (uint32_t i = 0; i < world->sessions_count; i++)
         patience = lli_max(patience, world->sessions[i]->crashed ? 2 * s->timeout : 0);
+    /* Who was expelled comes back, and may be slow again. */
+    patience += 3 * (s->judge.rejoin + s->judge.expel + s->judge.patience + s->judge.recover + LLI_JUDGE_PERIOD) *
+                (s->judge.most != LLI_STANDING_FINE);
     if (s->lossy_to_the_end)
         patience *= 8;
     /* At worst each receiver has to be sent everything. */
+    if (s->joining)
+        patience += (lli_ns)((double)bytes * s->receivers / (double)s->replay_bytes_per_s * 2e9);
     return patience + (lli_ns)((double)bytes * s->receivers / (double)s->repair_bytes_per_s * 2e9);
 }
 
@@ -430,8 +435,12 @@ static void world_play(struct sim_world *world)
         world_heal(world);
     if (!world->failed)
         world_wait(world, sim_check_caught_up, true, world->now + world_patience(world));
+    if (!world->failed && s->assured > 0)
+        world_wait(world, sim_check_answered, true, world->now + world_patience(world));
     if (!world->failed && s->suppression)
         sim_check_suppression(world);
+    if (!world->failed && s->crowd)
+        sim_check_crowd(world);
     if (!world->failed)
         world_close(world);
     if (!world->failed)
@@ -445,6 +454,8 @@ static void world_fini(struct sim_world *world)
     for (uint32_t i = 0; i < world->network.nodes; i++)
         if (world->nodes[i].alive)
             node_stop(world, &world->nodes[i]);
+    for (uint32_t i = 0; i < world->network.nodes; i++)
+        free(world->nodes[i].seen);
     for (uint32_t i = 0; i < world->sessions_count; i++) {
         free(world->sessions[i]->messages);
         free(world->sessions[i]);
@@ -456,14 +467,18 @@ static void world_fini(struct sim_world *world)
     sim_network_fini(&world->network);
 }
 
-bool sim_world_run(uint64_t seed, bool verbose, uint64_t *digest, uint64_t *delivered)
+bool sim_world_run(uint64_t seed, bool crowd, bool verbose, uint64_t *digest, uint64_t *delivered)
 {
     struct sim_world *world = sim_memory(sizeof *world);
     bool passed;
 
-    sim_scenario_draw(&world->scenario, seed);
+    if (crowd)
+        sim_scenario_draw_crowd(&world->scenario, seed);
+    else
+        sim_scenario_draw(&world->scenario, seed);
     sim_network_init(&world->network, &world->scenario, &world->events);
     world->random = seed ^ 0x776f726c64;
+    world->random_join = seed ^ 0x6c617465;
     world->verbose = verbose;
     world->scratch = sim_memory(WORLD_SCRATCH);
     if (verbose)

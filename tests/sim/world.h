@@ -15,6 +15,9 @@ struct sim_message {
     lli_seq seq; /* it starts in this packet or a later one */
     uint32_t topic;
     uint32_t size;
+    lli_ns at;   /* packed, by the world's time */
+    uint32_t held; /* by so many receivers: delivered, and acknowledged by the application that has to */
+    bool held_by_named;
 };
 
 /* What a session sent; outlives it. */
@@ -41,10 +44,17 @@ struct sim_sender {
     void *memory;
     struct sim_session *session;
     struct lli_pack_topic topics[SIM_TOPICS_MAX];
+    struct lli_assured assured[SIM_ASSURED_MAX];
+    uint64_t acknowledged[SIM_ASSURED_MAX]; /* messages before this one, the application was told */
     uint32_t left;        /* messages to send */
     uint64_t repair_bytes;
+    uint64_t replay_bytes;
     uint64_t data_bytes;
     lli_ns opened_at;     /* by the node's clock */
+    struct {
+        uint64_t receiver;
+        lli_ns at;
+    } notices[SIM_TRANSMITTERS_MAX + SIM_RECEIVERS_MAX]; /* the latest, by the node it went to */
 };
 
 /* What the oracle expects of a session at a receiver. */
@@ -56,6 +66,18 @@ struct sim_follow {
     uint64_t topics;     /* a bit for each topic told */
     uint64_t refused;    /* a bit for each topic refused */
     uint32_t ends;
+    struct llm_join join; /* as it was asked for */
+    uint64_t asked;       /* number of the first message not sent when it was */
+    bool late;            /* in the past, which is being fetched */
+    bool denied;          /* that was refused */
+};
+
+/* What a receiver did with a session's messages. */
+enum sim_mark { SIM_MARK_GIVEN = 1, SIM_MARK_HELD = 2 };
+
+struct sim_marks {
+    uint8_t *bytes; /* by the message's place in the session */
+    size_t room;
 };
 
 struct sim_follower {
@@ -69,6 +91,7 @@ struct sim_follower {
     void *memory;
     bool refuses;
     struct sim_follow *follows; /* by the session's index */
+    struct sim_marks *marks;    /* the same */
     uint32_t follows_count;
     struct sim_event *inbox;    /* while the node is paused */
     uint32_t inbox_count;
@@ -86,6 +109,8 @@ struct sim_node {
     uint32_t idle_wakes; /* one after the other that did nothing and left the deadline in the past */
     struct sim_sender *sender;
     struct sim_follower *follower;
+    uint64_t *seen;      /* of an earlier life, by the session's index: the message that was next, 0: not known */
+    uint32_t seen_count;
 };
 
 struct sim_world {
@@ -93,8 +118,9 @@ struct sim_world {
     struct sim_events events;
     struct sim_network network;
     uint64_t random;
+    uint64_t random_join;
     lli_ns now;
-    struct sim_node nodes[SIM_TRANSMITTERS_MAX + SIM_RECEIVERS_MAX];
+    struct sim_node nodes[SIM_NODES_MAX];
     struct sim_session **sessions;
     uint32_t sessions_count;
     struct sim_fault *faults;
@@ -107,7 +133,7 @@ struct sim_world {
 };
 
 /* Runs a scenario to its end. False if something was violated; that was printed then. */
-bool sim_world_run(uint64_t seed, bool verbose, uint64_t *digest, uint64_t *delivered);
+bool sim_world_run(uint64_t seed, bool crowd, bool verbose, uint64_t *digest, uint64_t *delivered);
 
 /* The time by a node's clock. */
 static inline lli_ns sim_node_now(const struct sim_world *world, const struct sim_node *node)

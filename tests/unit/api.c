@@ -31,6 +31,7 @@ struct heard {
     char texts[MESSAGES_MAX][TEXT_MAX];
     char topics[MESSAGES_MAX][TEXT_MAX];
     struct llm_event event[EVENTS_MAX];
+    struct llm_verdict verdict; /* the latest */
     const char *refuse; /* a topic, or "" for every session */
     struct llm_context *context;
     struct llm_topic *reply; /* to send to from the handler */
@@ -55,6 +56,8 @@ static void on_event(void *arg, const struct llm_event *event)
     struct heard *to = arg;
 
     to->event[to->events++ % EVENTS_MAX] = *event;
+    if (event->verdict != NULL)
+        to->verdict = *event->verdict;
 }
 
 static bool on_accept(void *arg, const struct llm_source *source)
@@ -168,6 +171,8 @@ static void null_arguments_are_refused(void **state)
     assert_int_equal(llm_commit(NULL, 1, 0), LLM_EINVAL);
     assert_int_equal(llm_abort(NULL), LLM_EINVAL);
     assert_int_equal(llm_flush(NULL), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_handle(NULL, NULL), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_shed(NULL, 0, true), LLM_EINVAL);
     assert_int_equal(llm_poll(NULL), LLM_EINVAL);
     assert_int_equal(llm_wait(NULL, 0), LLM_EINVAL);
     assert_int_equal(llm_fd(NULL), LLM_EINVAL);
@@ -402,6 +407,49 @@ static void what_was_packed_before_a_claim_that_is_given_up_is_due(void **state)
     assert_int_equal(llm_abort(topic), LLM_OK);
     assert_true(llm_deadline(context) <= llm_clock());
     poll_until(1);
+}
+
+static void poll_until_event(enum llm_event_kind kind)
+{
+    const uint64_t until = llm_clock() + UINT64_C(5000000000);
+
+    heard.events = 0;
+    while (find_event(kind) == NULL && llm_clock() < until)
+        assert_true(llm_poll(context) >= 0);
+    assert_non_null(find_event(kind));
+}
+
+static void the_operator_sheds_naks_and_both_sides_are_told(void **state)
+{
+    const uint64_t until = llm_clock() + UINT64_C(5000000000);
+    struct llm_transmitter_handlers handlers;
+    uint64_t id;
+
+    (void)state;
+    while (llm_transmitter_receivers(transmitter) == 0 && llm_clock() < until)
+        assert_true(llm_poll(context) >= 0);
+    assert_int_equal(llm_transmitter_shed(transmitter, 12345, true), LLM_ENOTFOUND);
+    assert_int_equal(llm_transmitter_shed(transmitter, 0, true), LLM_OK);
+    poll_until_event(LLM_EVENT_SUSPENDED);
+    assert_int_equal(heard.verdict.threshold, LLM_THRESHOLD_OPERATOR);
+    id = heard.verdict.receiver;
+    assert_int_not_equal(id, 0);
+    assert_int_equal(llm_transmitter_shed(transmitter, 0, false), LLM_OK);
+    poll_until_event(LLM_EVENT_READMITTED);
+    /* The same of this one, told by the transmitter: first as a warning in the log, then to its handler. */
+    logged[0] = '\0';
+    assert_int_equal(llm_transmitter_shed(transmitter, id, true), LLM_OK);
+    poll_until_event(LLM_EVENT_SUSPENDED);
+    assert_non_null(strstr(logged, "suspended"));
+    llm_transmitter_handlers_init(&handlers);
+    handlers.arg = &heard;
+    handlers.event = on_event;
+    assert_int_equal(llm_transmitter_handle(transmitter, NULL), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_handle(transmitter, &handlers), LLM_OK);
+    assert_int_equal(llm_transmitter_shed(transmitter, id, false), LLM_OK);
+    poll_until_event(LLM_EVENT_READMITTED);
+    assert_int_equal(heard.verdict.receiver, id);
+    poll_until_event(LLM_EVENT_READMITTED);
 }
 
 static void a_window_is_at_most_half_of_the_history(void **state)
@@ -668,6 +716,47 @@ static void waiting_ends_with_a_delivery_or_the_time(void **state)
     assert_true(llm_wait(context, UINT64_MAX) > 0);
 }
 
+/* ------------------------------------------------------------------------------------------ destinations */
+
+static void each_destination_gets_all_of_it(void **state)
+{
+    static const char *const channels[] = {"loop://a:1?mtu=1500" SMALL, "loop://b:2?mtu=1500" SMALL, "loop://c:3?mtu=1500" SMALL};
+    struct heard each[3] = {{0}};
+    struct llm_receiver *receivers[3];
+    const uint64_t until = llm_clock() + UINT64_C(5000000000);
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct llm_handlers handlers = all_handlers();
+
+        handlers.arg = &each[i];
+        assert_int_equal(llm_receiver_open(context, channels[i], NULL, &handlers, &receivers[i]), LLM_OK);
+    }
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?mtu=1500&destinations=b:2,c:3" SMALL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "prices", 0, &topic), LLM_OK);
+    for (int i = 0; i < 1000; i++)
+        while (llm_send(topic, "to each of them", 15, LLM_SEND_MORE) == LLM_EAGAIN)
+            assert_true(llm_poll(context) >= 0);
+    while ((each[0].messages < 1000 || each[1].messages < 1000 || each[2].messages < 1000 ||
+            llm_transmitter_receivers(transmitter) < 3) && llm_clock() < until)
+        assert_true(llm_poll(context) >= 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(each[i].messages, 1000);
+    assert_int_equal(llm_transmitter_receivers(transmitter), 3);
+    assert_int_equal(llm_transmitter_close(&transmitter), 0);
+}
+
+static void wrong_destinations_leave_nothing_behind(void **state)
+{
+    (void)state;
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b", NULL, &transmitter), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b:2,", NULL, &transmitter), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b:2,c:0", NULL, &transmitter), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_open(context, "shm://a?destinations=b", NULL, &transmitter), LLM_EOPTION);
+    assert_non_null(strstr(logged, "destinations"));
+    assert_null(transmitter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -688,11 +777,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(topics_have_names_of_their_own_within_limits, all_up, all_down),
         cmocka_unit_test_setup_teardown(a_refused_topic_is_not_delivered, all_up, all_down),
         cmocka_unit_test_setup_teardown(a_refused_session_is_silent, all_up, all_down),
+        cmocka_unit_test_setup_teardown(the_operator_sheds_naks_and_both_sides_are_told, all_up, all_down),
         cmocka_unit_test_setup_teardown(handlers_may_not_poll_open_or_close, context_up, all_down),
         cmocka_unit_test_setup_teardown(handlers_may_send_flush_open_topics_and_read_statistics, context_up, all_down),
         cmocka_unit_test_setup_teardown(without_handlers_events_are_logged_and_messages_dropped, context_up, all_down),
         cmocka_unit_test_setup_teardown(a_sleeper_is_woken_by_its_descriptor_and_its_deadline, all_up, all_down),
         cmocka_unit_test_setup_teardown(waiting_ends_with_a_delivery_or_the_time, all_up, all_down),
+        cmocka_unit_test_setup_teardown(each_destination_gets_all_of_it, context_up, all_down),
+        cmocka_unit_test_setup_teardown(wrong_destinations_leave_nothing_behind, context_up, all_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

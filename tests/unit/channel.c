@@ -150,6 +150,41 @@ static void mangled_channels_are_read_within_their_bounds(void **state)
     }
 }
 
+static void destinations_are_taken_one_by_one(void **state)
+{
+    struct lli_channel channel;
+    const char *text;
+
+    (void)state;
+    assert_int_equal(parse(&channel, "udp://a:1?destinations=10.0.0.2:5001,[fd77::2]:5002&ttl=2"), LLM_OK);
+    text = channel.options.destinations;
+    assert_int_equal(lli_channel_destination(&channel, &text, &keeper), LLM_OK);
+    assert_string_equal(channel.host, "10.0.0.2");
+    assert_int_equal(channel.port, 5001);
+    assert_non_null(text);
+    assert_int_equal(lli_channel_destination(&channel, &text, &keeper), LLM_OK);
+    assert_string_equal(channel.host, "fd77::2");
+    assert_int_equal(channel.port, 5002);
+    assert_null(text);
+}
+
+static void wrong_destinations_are_refused_and_quoted(void **state)
+{
+    static const char *const texts[] = {",b:1", "b", "b:", "b:0", "b:1x", "[::1", ":1"};
+    struct lli_channel channel;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const char *text;
+
+        assert_int_equal(parse(&channel, "udp://a:1"), LLM_OK);
+        strcpy(channel.options.destinations, texts[i]);
+        text = channel.options.destinations;
+        assert_int_equal(lli_channel_destination(&channel, &text, &keeper), LLM_EINVAL);
+        assert_non_null(strstr(logged, texts[i]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +196,8 @@ int main(void)
         cmocka_unit_test(a_channel_longer_than_the_bound_is_refused),
         cmocka_unit_test(the_channel_wins_over_the_structure),
         cmocka_unit_test(options_of_the_structure_are_checked_too),
+        cmocka_unit_test(destinations_are_taken_one_by_one),
+        cmocka_unit_test(wrong_destinations_are_refused_and_quoted),
         cmocka_unit_test(mangled_channels_are_read_within_their_bounds),
     };
 

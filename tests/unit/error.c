@@ -24,17 +24,109 @@ static void counts_are_success_and_other_numbers_are_unknown(void **state)
     assert_string_equal(llm_error_text(INT32_MIN), "unknown error");
 }
 
+static void expect_names(const char *a, const char *b, bool same, const char *unknown)
+{
+    if (same || strcmp(a, unknown) != 0)
+        assert_int_equal(strcmp(a, b) == 0, same);
+}
+
 static void every_event_and_reason_has_a_name_of_its_own(void **state)
 {
     (void)state;
-    for (int i = LLM_EVENT_SESSION_NEW; i <= LLM_EVENT_TOPIC_NEW; i++)
-        for (int j = LLM_EVENT_SESSION_NEW; j <= LLM_EVENT_TOPIC_NEW + 1; j++)
-            assert_int_equal(strcmp(llm_event_name((enum llm_event_kind)i), llm_event_name((enum llm_event_kind)j)) == 0, i == j);
-    for (int i = LLM_REASON_NONE; i <= LLM_REASON_REPLACED; i++)
-        for (int j = LLM_REASON_NONE; j <= LLM_REASON_REPLACED + 1; j++)
-            assert_int_equal(strcmp(llm_reason_name((enum llm_reason)i), llm_reason_name((enum llm_reason)j)) == 0, i == j);
+    /* Numbers between those of a kind are nobody's: all of these have one name. */
+    for (int i = 1; i <= LLM_EVENT_UNACKNOWLEDGED; i++)
+        for (int j = 1; j <= LLM_EVENT_UNACKNOWLEDGED + 1; j++)
+            expect_names(llm_event_name((enum llm_event_kind)i), llm_event_name((enum llm_event_kind)j), i == j, "unknown event");
+    for (int i = 0; i <= LLM_REASON_AWAITED; i++)
+        for (int j = 0; j <= LLM_REASON_AWAITED + 1; j++)
+            expect_names(llm_reason_name((enum llm_reason)i), llm_reason_name((enum llm_reason)j), i == j, "unknown reason");
+    for (int i = 0; i <= LLM_THRESHOLD_OPERATOR; i++)
+        for (int j = 0; j <= LLM_THRESHOLD_OPERATOR + 1; j++)
+            expect_names(llm_threshold_name((enum llm_threshold)i), llm_threshold_name((enum llm_threshold)j), i == j,
+                         "unknown threshold");
+    assert_string_equal(llm_event_name(LLM_EVENT_EXPELLED), "expelled");
+    assert_string_equal(llm_reason_name(LLM_REASON_SUSPENDED), "suspended");
+    assert_string_equal(llm_event_name(LLM_EVENT_ACKNOWLEDGED), "acknowledged");
+    assert_string_equal(llm_threshold_name(LLM_THRESHOLD_LAG_PACKETS), "packets behind");
+    assert_string_equal(llm_threshold_name(99), "unknown threshold");
     assert_string_equal(llm_event_name(0), "unknown event");
     assert_string_equal(llm_reason_name(99), "unknown reason");
+}
+
+static void text_is(const struct llm_event *event, const char *expected)
+{
+    char text[200], cut[12], untouched = 'u';
+
+    assert_int_equal(llm_event_text(event, text, sizeof text), strlen(expected));
+    assert_string_equal(text, expected);
+    assert_int_equal(llm_event_text(event, cut, sizeof cut), strlen(expected));
+    assert_int_equal(strlen(cut), sizeof cut - 1);
+    assert_memory_equal(cut, expected, sizeof cut - 1);
+    assert_int_equal(llm_event_text(event, &untouched, 0), strlen(expected));
+    assert_int_equal(untouched, 'u');
+}
+
+static void every_event_has_a_sentence(void **state)
+{
+    struct llm_event event = {.kind = LLM_EVENT_GAP, .reason = LLM_REASON_GONE, .session = 0xabc, .first = 5, .last = 9, .packets = 2};
+
+    (void)state;
+    text_is(&event, "session 0000000000000abc: 5 messages are lost, 5 to 9, with 2 packets: gone from the history");
+    event.last = 4;
+    text_is(&event, "session 0000000000000abc: no message before 5 is lost, but 2 packets: gone from the history");
+    event.kind = LLM_EVENT_SESSION_NEW;
+    text_is(&event, "session 0000000000000abc is followed from message 5");
+    event.kind = LLM_EVENT_SESSION_END;
+    event.reason = LLM_REASON_CLOSED;
+    text_is(&event, "session 0000000000000abc has ended before message 5: closed");
+    event.kind = LLM_EVENT_HEARTBEAT_LOST;
+    text_is(&event, "session 0000000000000abc is no longer heard");
+    event.kind = LLM_EVENT_RESUMED;
+    text_is(&event, "session 0000000000000abc is heard again");
+    event.kind = LLM_EVENT_TOPIC_NEW;
+    event.topic_id = 7;
+    event.topic = "quotes";
+    text_is(&event, "session 0000000000000abc: topic 7 is \"quotes\"");
+    event.topic = NULL;
+    text_is(&event, "session 0000000000000abc: topic 7 is \"\"");
+    event.topic = "orders";
+    event.first = 3;
+    event.kind = LLM_EVENT_ACKNOWLEDGED;
+    text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are acknowledged");
+    event.kind = LLM_EVENT_UNACKNOWLEDGED;
+    event.reason = LLM_REASON_RECEIVERS_FEW;
+    text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: too few receivers");
+    event.reason = LLM_REASON_RECEIVER_ABSENT;
+    event.receiver = "book";
+    text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: a receiver is not there: book");
+    event.kind = (enum llm_event_kind)99;
+    event.reason = LLM_REASON_CLOSED;
+    text_is(&event, "session 0000000000000abc: unknown event 99, reason 1 (closed)");
+}
+
+static void every_verdict_has_a_sentence(void **state)
+{
+    struct llm_verdict verdict = {.receiver = 0xdef, .threshold = LLM_THRESHOLD_LAG_PACKETS, .value = 9, .limit = 5,
+                                  .receivers = 4, .suffering = 3};
+    struct llm_event event = {.kind = LLM_EVENT_WARNED, .session = 0xabc, .verdict = &verdict};
+
+    (void)state;
+    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is warned: 9 packets behind, limit 5");
+    event.kind = LLM_EVENT_UNICAST_ONLY;
+    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is repaired by unicast only: 9 packets behind, limit 5");
+    event.kind = LLM_EVENT_EXPELLED;
+    verdict.dry_run = true;
+    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is expelled (report only): 9 packets behind, limit 5");
+    event.kind = LLM_EVENT_SUSPENDED;
+    verdict.dry_run = false;
+    verdict.threshold = LLM_THRESHOLD_OPERATOR;
+    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is suspended by the operator's order");
+    event.kind = LLM_EVENT_READMITTED;
+    verdict.threshold = LLM_THRESHOLD_NONE;
+    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is readmitted");
+    event.kind = LLM_EVENT_WARNED;
+    verdict.threshold = LLM_THRESHOLD_GROUP;
+    text_is(&event, "session 0000000000000abc: receivers are warned: 3 of 4 suffer");
 }
 
 static void the_version_is_that_of_the_header(void **state)
@@ -52,6 +144,8 @@ int main(void)
         cmocka_unit_test(every_code_has_its_name_and_text),
         cmocka_unit_test(counts_are_success_and_other_numbers_are_unknown),
         cmocka_unit_test(every_event_and_reason_has_a_name_of_its_own),
+        cmocka_unit_test(every_event_has_a_sentence),
+        cmocka_unit_test(every_verdict_has_a_sentence),
         cmocka_unit_test(the_version_is_that_of_the_header),
     };
 

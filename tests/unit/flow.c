@@ -107,6 +107,23 @@ static void those_that_have_not_reported_do_not_count(void **state)
     assert_int_equal(flow.limit, 1000 + WINDOW);
 }
 
+static void those_that_are_suspended_do_not_count(void **state)
+{
+    struct lli_member *slow;
+
+    (void)state;
+    flow_make(LLI_FLOW_WINDOW, 100);
+    slow = report(1, 1000, 4096);
+    report(2, 5000, 4096);
+    assert_int_equal(flow.limit, 1000 + WINDOW);
+    slow->standing = LLI_STANDING_SUSPENDED;
+    lli_flow_reported(&flow, &members);
+    assert_int_equal(flow.limit, 5000 + WINDOW);
+    members.table[lli_members_get(&members, 2)].standing = LLI_STANDING_EXPELLED;
+    lli_flow_reported(&flow, &members);
+    assert_int_equal(flow.limit, UINT64_MAX);
+}
+
 /* Sends at the rate allowed for a time, in steps of a millisecond, to one receiver that follows at its own. */
 static uint64_t paced_rate(uint64_t receiver_bytes_per_s, lli_ns from, lli_ns to, double *position)
 {
@@ -222,6 +239,7 @@ int main(void)
         cmocka_unit_test_teardown(a_window_ends_where_the_report_and_the_receivers_memory_say, down),
         cmocka_unit_test_teardown(a_quorum_decides_not_the_slowest, down),
         cmocka_unit_test_teardown(those_that_have_not_reported_do_not_count, down),
+        cmocka_unit_test_teardown(those_that_are_suspended_do_not_count, down),
         cmocka_unit_test_teardown(a_rate_that_the_receiver_keeps_up_with_is_found_and_held, down),
         cmocka_unit_test_teardown(a_paced_transmitter_is_stopped_two_windows_beyond_a_report, down),
         cmocka_unit_test_teardown(the_first_packets_are_judged_by_their_own_number, down),

@@ -94,6 +94,27 @@ static void the_round_trip_is_the_greatest_and_waiting_are_those_not_done(void *
     free(memory);
 }
 
+static void who_is_suspended_does_not_count_and_who_is_expelled_is_remembered(void **state)
+{
+    struct lli_members members;
+    uint8_t *memory = members_make(&members, LIMIT);
+    uint32_t near = lli_members_add(&members, 1), far = lli_members_add(&members, 2);
+
+    (void)state;
+    assert_int_equal(lli_members_get(&members, 2), far);
+    assert_int_equal(lli_members_get(&members, 3), LLI_MEMBER_NONE);
+    members.table[near].rtt = 500;
+    members.table[far].rtt = 900;
+    members.table[far].standing = LLI_STANDING_SUSPENDED;
+    assert_int_equal(lli_members_rtt(&members), 500);
+    assert_int_equal(lli_members_waiting(&members), 2);
+    members.table[far].standing = LLI_STANDING_EXPELLED;
+    assert_int_equal(lli_members_waiting(&members), 1);
+    assert_int_equal(lli_members_expire(&members, 1), 1);
+    assert_int_equal(lli_members_get(&members, 2), far);
+    free(memory);
+}
+
 /* ------------------------------------------------------------------------- against a plain array of identities */
 
 struct model {
@@ -194,6 +215,7 @@ int main(void)
         cmocka_unit_test(removing_a_stranger_changes_nothing),
         cmocka_unit_test(those_not_heard_expire),
         cmocka_unit_test(the_round_trip_is_the_greatest_and_waiting_are_those_not_done),
+        cmocka_unit_test(who_is_suspended_does_not_count_and_who_is_expelled_is_remembered),
         cmocka_unit_test(random_operations_agree_with_a_plain_array),
     };
 

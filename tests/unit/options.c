@@ -152,6 +152,78 @@ static void options_that_contradict_each_other_are_refused(void **state)
     expect_refused("heartbeat_ns_max", "600000000", "heartbeat_ns_max");
 }
 
+/* Two options that contradict each other: both are named, with their values. */
+static void expect_both(const char *key, const char *value, const char *other, const char *other_value)
+{
+    struct llm_options options;
+
+    llm_options_init(&options);
+    assert_int_equal(lli_options_set(&options, key, value, &keeper), LLM_OK);
+    assert_int_equal(lli_options_set(&options, other, other_value, &keeper), LLM_OK);
+    assert_int_equal(lli_options_check(&options, &keeper), LLM_EOPTION);
+    if (strstr(logged, key) == NULL || strstr(logged, value) == NULL || strstr(logged, other) == NULL ||
+        strstr(logged, other_value) == NULL)
+        fail_msg("%s=%s and %s=%s: %s", key, value, other, other_value, logged);
+}
+
+static void contradictory_policies_on_slow_receivers_are_refused(void **state)
+{
+    struct llm_options options;
+
+    (void)state;
+    expect_refused("slow", "harsh", "harsh");
+    expect_refused("acknowledge", "nobody", "library or application");
+    expect_refused("receiver_name", "a,b", "comma");
+    expect_both("slow_warn_percent", "80", "slow_unicast_percent", "60");
+    expect_both("slow_recover_ns", "5000", "slow_expel_ns", "4000");
+    expect_both("slow_patience_ns", "2000000001", "slow_expel_ns", "2000000000");
+    expect_both("status_ns", "200000000", "slow_silence_ns", "199999999");
+    llm_options_init(&options);
+    options.slow_lag_packets = 4000;
+    assert_int_equal(lli_options_check(&options, &keeper), LLM_OK);
+    memcpy(options.flow, "window", sizeof "window");
+    assert_int_equal(lli_options_check(&options, &keeper), LLM_EOPTION);
+    assert_non_null(strstr(logged, "4096"));
+    options.slow_lag_packets = 65537;
+    assert_int_equal(lli_options_check(&options, &keeper), LLM_EOPTION);
+    assert_non_null(strstr(logged, "history_packets"));
+    expect_both("slow_lag_packets", "8192", "history_packets", "4096");
+    expect_both("slow_silence_ns", "2000000000", "status_ns", "100000000");
+}
+
+static void the_policy_on_slow_receivers_is_what_the_options_say(void **state)
+{
+    struct llm_options options;
+    struct lli_judge_policy policy;
+
+    (void)state;
+    llm_options_init(&options);
+    policy = lli_options_slow(&options, 16000);
+    assert_int_equal(policy.most, LLI_STANDING_SUSPENDED);
+    assert_false(policy.dry);
+    assert_int_equal(policy.limits[LLM_THRESHOLD_LAG_PACKETS], 12000);
+    assert_int_equal(policy.limits[LLM_THRESHOLD_SILENCE], 180000000);
+    memcpy(options.slow, "report", sizeof "report");
+    options.slow_silence_ns = 150000000;
+    options.slow_lag_packets = 5;
+    policy = lli_options_slow(&options, 16000);
+    assert_int_equal(policy.most, LLI_STANDING_EXPELLED);
+    assert_true(policy.dry);
+    assert_int_equal(policy.limits[LLM_THRESHOLD_LAG_PACKETS], 5);
+    assert_int_equal(policy.limits[LLM_THRESHOLD_SILENCE], 150000000);
+    memcpy(options.slow, "off", sizeof "off");
+    assert_int_equal(lli_options_slow(&options, 16000).most, LLI_STANDING_FINE);
+    /* Where the slowest decides it may take its time. */
+    assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_TIME], 0);
+    options.slow_lag_ns = 1000000000;
+    assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_TIME], 1000000000);
+    memcpy(options.flow, "window", sizeof "window");
+    options.flow_quorum_percent = 100;
+    options.slow_lag_packets = 0;
+    assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_TIME], 0);
+    assert_int_equal(lli_options_slow(&options, 9000).limits[LLM_THRESHOLD_LAG_PACKETS], 8193);
+}
+
 static void the_structure_is_checked_as_its_text_is(void **state)
 {
     struct llm_options options;
@@ -223,6 +295,8 @@ int main(void)
         cmocka_unit_test(an_unknown_option_is_named),
         cmocka_unit_test(strings_fit_or_are_refused),
         cmocka_unit_test(options_that_contradict_each_other_are_refused),
+        cmocka_unit_test(contradictory_policies_on_slow_receivers_are_refused),
+        cmocka_unit_test(the_policy_on_slow_receivers_is_what_the_options_say),
         cmocka_unit_test(the_structure_is_checked_as_its_text_is),
         cmocka_unit_test(a_smaller_structure_of_an_older_caller_keeps_the_later_defaults),
         cmocka_unit_test(a_larger_structure_is_taken_if_it_asks_for_nothing_unknown),

@@ -39,13 +39,14 @@ static void a_scheme_that_this_build_lacks_says_how_to_get_it(void **state)
     (void)state;
     expect_refused("roce://239.192.1.1:5001", "-Droce=enabled", "not known");
     expect_refused("roce://239.192.1.1:5001", "librdmacm-dev", "not known");
+    expect_refused("xdp://239.192.1.1:5001", "-Dxdp=enabled", "not known");
     expect_refused("impair+roce://239.192.1.1:5001?impair_loss_ppm=1", "-Droce=enabled", "not known");
 }
 
 static void a_scheme_of_no_build_is_not_known(void **state)
 {
     (void)state;
-    expect_refused("rdma://239.192.1.1:5001", "not known; this library has udp, loop, and impair+", "roce");
+    expect_refused("rdma://239.192.1.1:5001", "not known; this library has udp, bypass, shm, loop, and impair+", "roce");
     assert_null(lli_transport_missing("rdma"));
     assert_null(lli_transport_missing("udp"));
     assert_null(lli_transport_missing("impair+"));

@@ -252,6 +252,41 @@ static void random_requests_agree_with_a_plain_list(void **state)
     }
 }
 
+static void who_is_left_to_unicast_repairs_brings_none_to_the_group(void **state)
+{
+    struct bench bench;
+    lli_seq seq;
+
+    (void)state;
+    bench_make(&bench, 1000);
+    bench_send(&bench, 10);
+    assert_int_equal(request(&bench, 1003, 7, 50), LLI_REPAIR_QUEUED);
+    assert_int_equal(lli_repair_request(&bench.repair, 1003, 8, 51, LINGER, 0), LLI_REPAIR_IGNORED);
+    assert_true(lli_repair_peek(&bench.repair, &seq));
+    assert_int_equal(lli_repair_pop(&bench.repair, 60), 7);
+    /* Soon after, and still by unicast. */
+    assert_int_equal(lli_repair_request(&bench.repair, 1003, 8, 61, LINGER, 0), LLI_REPAIR_QUEUED);
+    assert_true(lli_repair_peek(&bench.repair, &seq));
+    assert_int_equal(lli_repair_pop(&bench.repair, 70), 8);
+    free(bench.memory);
+}
+
+static void what_is_skipped_can_be_asked_for_again(void **state)
+{
+    struct bench bench;
+    lli_seq seq;
+
+    (void)state;
+    bench_make(&bench, 1000);
+    bench_send(&bench, 10);
+    assert_int_equal(request(&bench, 1003, 7, 50), LLI_REPAIR_QUEUED);
+    assert_true(lli_repair_peek(&bench.repair, &seq));
+    lli_repair_skip(&bench.repair);
+    assert_false(lli_repair_peek(&bench.repair, &seq));
+    assert_int_equal(request(&bench, 1003, 7, 51), LLI_REPAIR_QUEUED);
+    free(bench.memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +297,8 @@ int main(void)
         cmocka_unit_test(what_was_forgotten_while_it_waited_is_passed_over),
         cmocka_unit_test(the_queue_holds_however_much_is_sent_before_the_next_look),
         cmocka_unit_test(random_requests_agree_with_a_plain_list),
+        cmocka_unit_test(who_is_left_to_unicast_repairs_brings_none_to_the_group),
+        cmocka_unit_test(what_is_skipped_can_be_asked_for_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -311,6 +311,125 @@ static void what_is_gone_becomes_a_gap_with_its_messages(void **state)
     assert_int_equal(counters.messages_lost, 3);
 }
 
+static void notice(uint64_t receiver, enum lli_standing standing, lli_seq lead, uint32_t rejoin_ms)
+{
+    const struct lli_wire_notice packet = {.session = SESSION, .receiver = receiver, .decided_at = now, .lead = lead, .value = 7,
+                                           .limit = 6, .lag_packets = 7, .rejoin_ms = rejoin_ms,
+                                           .standing = (uint8_t)standing, .threshold = LLM_THRESHOLD_LAG_PACKETS};
+
+    rx_take(buffer, lli_wire_put_notice(buffer, &packet));
+}
+
+static void what_a_suspended_receiver_asks_for_becomes_a_gap(void **state)
+{
+    struct lli_wire_nak nak;
+    const struct llm_event *event;
+
+    (void)state;
+    heartbeat_due();
+    send_many(8);
+    carry(START);
+    carry(START + 4);
+    /* Of somebody else, or before anything was asked for. */
+    notice(RECEIVER + 1, LLI_STANDING_SUSPENDED, START + 6, 0);
+    assert_null(event_of(LLM_EVENT_SUSPENDED));
+    assert_int_equal(counters.control_foreign, 1);
+    notice(RECEIVER, LLI_STANDING_SUSPENDED, START + 6, 0);
+    event = event_of(LLM_EVENT_SUSPENDED);
+    assert_non_null(event);
+    assert_int_equal(event->verdict->threshold, LLM_THRESHOLD_LAG_PACKETS);
+    assert_int_equal(event->verdict->lag_packets, 7);
+    assert_int_equal(event->verdict->limit, 6);
+    assert_null(event_of(LLM_EVENT_GAP));
+    assert_int_equal(control(&nak), 1);
+    /* As far as is known, whatever it says. */
+    notice(RECEIVER, LLI_STANDING_SUSPENDED, START + 1000000, 0);
+    event = event_of(LLM_EVENT_GAP);
+    assert_int_equal(event->reason, LLM_REASON_SUSPENDED);
+    assert_int_equal(event->first, 1);
+    assert_int_equal(event->last, 3);
+    assert_int_equal(got.messages[1], 4);
+    /* The next loss is asked for later, and is a loss only if another notice answers. */
+    now += MS;
+    carry(START + 6);
+    assert_int_equal(control(&nak), 0);
+    now += config.nak_retry_max;
+    assert_int_equal(control(&nak), 1);
+    carry(START + 5);
+    assert_int_equal(got.messages[3], 6);
+    notice(RECEIVER, LLI_STANDING_FINE, 0, 0);
+    assert_non_null(event_of(LLM_EVENT_READMITTED));
+    assert_int_equal(counters.gaps, 1);
+}
+
+/* It waited in the socket while nobody listened; what was asked for since will come. */
+static void who_was_suspended_for_silence_gives_nothing_up(void **state)
+{
+    struct lli_wire_notice silence = {.session = SESSION, .receiver = RECEIVER, .lead = START + 6,
+                                      .standing = LLI_STANDING_SUSPENDED, .threshold = LLM_THRESHOLD_SILENCE};
+    struct lli_wire_nak nak;
+
+    (void)state;
+    heartbeat_due();
+    send_many(8);
+    carry(START);
+    carry(START + 4);
+    assert_int_equal(control(&nak), 1);
+    silence.decided_at = now;
+    rx_take(buffer, lli_wire_put_notice(buffer, &silence));
+    assert_non_null(event_of(LLM_EVENT_SUSPENDED));
+    assert_null(event_of(LLM_EVENT_GAP));
+    for (lli_seq seq = START + 1; seq < START + 4; seq++)
+        carry(seq);
+    assert_int_equal(got.messages[4], 4);
+    assert_int_equal(counters.gaps, 0);
+}
+
+static void a_notice_is_answered_with_a_report_and_told_once(void **state)
+{
+    struct lli_wire_nak nak;
+    uint64_t reports;
+
+    (void)state;
+    heartbeat_due();
+    (void)control(&nak);
+    reports = counters.status_sent;
+    for (int i = 0; i < 3; i++) {
+        notice(RECEIVER, LLI_STANDING_WARNED, 0, 0);
+        (void)control(&nak);
+    }
+    assert_int_equal(counters.status_sent, reports + 3);
+    assert_int_equal(counters.notices_received, 3);
+    assert_int_equal(got.event_count, 2);
+    assert_int_equal(got.events[1].kind, LLM_EVENT_WARNED);
+}
+
+static void an_expelled_receiver_ends_the_session_and_may_return(void **state)
+{
+    struct lli_wire_nak nak;
+    const struct llm_event *event;
+
+    (void)state;
+    heartbeat_due();
+    send_many(8);
+    carry(START);
+    carry(START + 4);
+    notice(RECEIVER, LLI_STANDING_EXPELLED, 0, 300);
+    assert_non_null(event_of(LLM_EVENT_EXPELLED));
+    assert_int_equal(event_of(LLM_EVENT_EXPELLED)->verdict->rejoin_ns, 300 * MS);
+    assert_int_equal(event_of(LLM_EVENT_GAP)->reason, LLM_REASON_EXPELLED);
+    event = event_of(LLM_EVENT_SESSION_END);
+    assert_int_equal(event->reason, LLM_REASON_EXPELLED);
+    assert_int_equal(event->first, 5);
+    (void)control(&nak);
+    assert_int_equal(lli_rx_deadline(&rx), now + 300 * MS);
+    assert_false(lli_rx_may_return(&rx, now + 299 * MS));
+    carry(START + 5);
+    assert_int_equal(counters.packets_stale, 1);
+    now += 300 * MS;
+    assert_true(lli_rx_may_return(&rx, now));
+}
+
 static void what_is_not_repaired_in_time_is_given_up(void **state)
 {
     const struct llm_event *gap;
@@ -513,6 +632,10 @@ int main(void)
         T(in_a_crowd_the_first_request_is_put_off_at_random),
         T(a_confirmed_request_is_held_back),
         T(what_is_gone_becomes_a_gap_with_its_messages),
+        T(what_a_suspended_receiver_asks_for_becomes_a_gap),
+        T(who_was_suspended_for_silence_gives_nothing_up),
+        T(a_notice_is_answered_with_a_report_and_told_once),
+        T(an_expelled_receiver_ends_the_session_and_may_return),
         T(what_is_not_repaired_in_time_is_given_up),
         T(a_forged_heartbeat_makes_nothing_be_skipped),
         T(packets_beyond_the_window_and_without_memory_are_counted),

@@ -32,6 +32,7 @@ static inline struct lli_tx_config tx_config(void)
         .repair_percent = 50,
         .repair_bytes_per_s = 1 << 20,
         .repair_linger = 20 * US,
+        .replay_bytes_per_s = 1 << 20,
         .heartbeat_min = 50 * US,
         .heartbeat_max = 100 * MS,
         .heartbeat_busy = 10 * MS,

@@ -29,7 +29,7 @@ static void on_event(void *arg, const struct llm_event *event)
     (void)event;
 }
 
-static void receiver_make(const char *group)
+static void receiver_make_with(const char *group, const char *options)
 {
     struct llm_receiver *receiver = NULL;
     struct llm_handlers handlers;
@@ -37,8 +37,13 @@ static void receiver_make(const char *group)
 
     llm_handlers_init(&handlers);
     handlers.event = on_event;
-    snprintf(channel, sizeof channel, "loop://%s:1" SMALL, group);
+    snprintf(channel, sizeof channel, "loop://%s:1" SMALL "%s", group, options);
     assert_int_equal(llm_receiver_open(context, channel, NULL, &handlers, &receiver), LLM_OK);
+}
+
+static void receiver_make(const char *group)
+{
+    receiver_make_with(group, "");
 }
 
 static void traffic(void)
@@ -113,6 +118,38 @@ static void sums_are_over_all_objects_however_many(void **state)
     assert_int_equal(llm_stat(context, "no_such_counter", &value), LLM_ENOTFOUND);
 }
 
+/* One row for each instance of the transport. */
+static int instances(void)
+{
+    static struct llm_stat stats[STATS_MAX];
+    const int count = llm_stats(context, stats, STATS_MAX);
+    int found = 0;
+
+    for (int i = 0; i < count; i++)
+        found += strcmp(stats[i].name, "loop_inbox_drops") == 0;
+    return found;
+}
+
+static void channels_share_an_instance_if_they_agree_in_what_concerns_it(void **state)
+{
+    static const char *const own[] = {"&gro=0", "&timestamps=1", "&bypass_required=0", "&zero_copy=0", "&warm_ns=1000",
+                                      "&stack_name=feed", "&stack_name=other", "&stack_spin=0",
+                                      "&shm_directory=/tmp", "&shm_mode=0640", "&xdp_mode=native", "&xdp_zero_copy=off",
+                                      "&xdp_queue=0"};
+    const int count = sizeof own / sizeof own[0];
+
+    (void)state;
+    receiver_make_with("share", "");
+    receiver_make_with("share", "&nak_delay_ns=1000");
+    assert_int_equal(instances(), 1);
+    for (int i = 0; i < count; i++) {
+        receiver_make_with("share", own[i]);
+        assert_int_equal(instances(), 2 + i);
+        receiver_make_with("else", own[i]);
+        assert_int_equal(instances(), 2 + i);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -120,6 +157,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(counters_are_found_by_name_and_object, context_up, context_down),
         cmocka_unit_test_setup_teardown(no_more_are_written_than_there_is_room_for, context_up, context_down),
         cmocka_unit_test_setup_teardown(sums_are_over_all_objects_however_many, context_up, context_down),
+        cmocka_unit_test_setup_teardown(channels_share_an_instance_if_they_agree_in_what_concerns_it, context_up, context_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

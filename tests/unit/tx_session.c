@@ -125,6 +125,45 @@ static void a_heartbeat_follows_the_last_packet_soon(void **state)
     assert_int_equal(heartbeat.messages, 1);
 }
 
+/* The first heartbeat behind a message comes after so long, and sending it takes a time. */
+static void expect_distance(lli_ns *now, lli_ns distance, lli_ns took)
+{
+    struct lli_wire_heartbeat heartbeat;
+
+    send_one(tx, "a", *now += 200 * MS);
+    expect_no_control(*now + distance - 1);
+    (void)expect_control(*now += distance, LLI_WIRE_HEARTBEAT, &heartbeat);
+    lli_tx_heartbeat_took(tx, took);
+}
+
+static void heartbeats_leave_three_quarters_of_the_time_to_others(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+    lli_ns now = 500 * MS;
+
+    (void)state;
+    tx->config.heartbeat_busy = 10000 * MS;
+    (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
+    lli_tx_heartbeat_took(tx, 60 * US); /* not behind data */
+    expect_distance(&now, 50 * US, 12 * US);
+    expect_distance(&now, 50 * US, 60 * US);
+    expect_distance(&now, 100 * US, 60 * US); /* twice as much at a time */
+    expect_distance(&now, 200 * US, 60 * US);
+    expect_distance(&now, 240 * US, 60 * US);
+    /* From there they double, and tell nothing. */
+    for (lli_ns distance = 240 * US; distance < 5 * MS; distance *= 2) {
+        expect_no_control(now + distance - 1);
+        (void)expect_control(now += distance, LLI_WIRE_HEARTBEAT, &heartbeat);
+        lli_tx_heartbeat_took(tx, 1 * US);
+    }
+    expect_distance(&now, 240 * US, 1 * US);
+    for (lli_ns distance = 50 * US; distance < 100 * MS; distance *= 2)
+        expect_distance(&now, distance, UINT64_MAX);
+    expect_distance(&now, 100 * MS, UINT64_MAX);
+    expect_distance(&now, 100 * MS, 0);
+    expect_distance(&now, 50 * US, 0);
+}
+
 static void while_data_flows_heartbeats_are_few(void **state)
 {
     struct lli_packet packet;
@@ -296,7 +335,7 @@ static void a_report_that_was_held_up_hardly_moves_the_round_trip(void **state)
     status(1, START, 1501 * MS, 0, 0, 1901 * MS);
     assert_int_equal(tx->rtt, (1 * MS * 7 + 4 * MS) / 8);
     /* A path that became longer is believed in time. */
-    for (lli_ns now = 2000 * MS; now < 2040 * MS; now++)
+    for (lli_ns now = 2000 * MS; now < 2040 * MS; now += US)
         status(1, START, now, 0, 0, now + 20 * MS);
     assert_in_range(tx->rtt, 19 * MS, 20 * MS);
 }
@@ -409,6 +448,71 @@ static void it_is_drained_when_all_known_receivers_have_everything(void **state)
     assert_true(lli_tx_drained(tx));
 }
 
+/* Everything due; the latest notice. */
+static int notices(lli_ns now, struct lli_wire_notice *notice)
+{
+    struct lli_wire_header header = {0};
+    struct lli_packet packet;
+    const uint8_t *body;
+    size_t size;
+    int count = 0;
+
+    while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet)) {
+        assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
+        if (header.type != LLI_WIRE_NOTICE)
+            continue;
+        assert_true(lli_wire_get_notice(body, size, header.tag, notice));
+        assert_int_equal(packet.to->bytes[0], 'a');
+        count++;
+    }
+    return count;
+}
+
+static void naks_that_the_operator_sheds_get_a_notice_and_no_repair(void **state)
+{
+    struct lli_wire_notice notice;
+    struct llm_event event;
+
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        send_one(tx, "abc", 11 * MS);
+    status(1, START, 0, 0, 0, 11 * MS);
+    status(2, START, 0, 0, 0, 11 * MS);
+    nak(1, (uint32_t)START, 2, 12 * MS);
+    /* What waits for it goes no more. */
+    assert_true(lli_tx_shed(tx, 1, true, 12 * MS));
+    assert_int_equal(repairs(12 * MS, false), 0);
+    assert_int_equal(tx->counters.repairs_shed, 2);
+    nak(1, (uint32_t)START, 2, 12 * MS);
+    nak(2, (uint32_t)START + 3, 1, 12 * MS);
+    assert_int_equal(repairs(12 * MS, false), 1);
+    assert_int_equal(tx->counters.naks_shed, 1);
+    assert_true(lli_tx_event(tx, &event));
+    assert_int_equal(event.kind, LLM_EVENT_SUSPENDED);
+    assert_int_equal(event.session, SESSION);
+    assert_int_equal(event.verdict->receiver, 1);
+    assert_int_equal(event.verdict->threshold, LLM_THRESHOLD_OPERATOR);
+    assert_false(lli_tx_event(tx, &event));
+    assert_true(lli_tx_deadline(tx) <= 22 * MS);
+    assert_int_equal(notices(22 * MS, &notice), 1);
+    assert_int_equal(notice.receiver, 1);
+    assert_int_equal(notice.standing, LLI_STANDING_SUSPENDED);
+    assert_int_equal(notice.lead, START + 5);
+    assert_int_equal(tx->counters.notices_sent, 1);
+    assert_int_equal(tx->counters.receivers_suspended, 1);
+    assert_true(lli_tx_shed(tx, 1, false, 22 * MS));
+    (void)notices(40 * MS, &notice);
+    nak(1, (uint32_t)START, 2, 41 * MS);
+    assert_int_equal(repairs(41 * MS, false), 2);
+    /* All, those that are not known too. */
+    nak(1, (uint32_t)START + 1, 1, 42 * MS);
+    assert_true(lli_tx_shed(tx, 0, true, 42 * MS));
+    nak(0, (uint32_t)START + 2, 1, 42 * MS);
+    nak(2, (uint32_t)START + 2, 1, 42 * MS);
+    assert_int_equal(repairs(42 * MS, false), 0);
+    assert_false(lli_tx_shed(tx, 77, true, 42 * MS));
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)
 
 int main(void)
@@ -417,6 +521,7 @@ int main(void)
         T(the_first_heartbeat_is_due_at_once_and_tells_a_young_session),
         T(idle_heartbeats_double_their_distance),
         T(a_heartbeat_follows_the_last_packet_soon),
+        T(heartbeats_leave_three_quarters_of_the_time_to_others),
         T(while_data_flows_heartbeats_are_few),
         T(a_heartbeat_tells_only_of_what_the_transport_took),
         T(what_the_transport_may_still_read_stays_until_it_said_so),
@@ -433,6 +538,7 @@ int main(void)
         T(control_of_another_session_is_counted_and_dropped),
         T(more_answers_than_can_wait_are_dropped_and_counted),
         T(the_end_is_told_right_behind_the_last_packet),
+        T(naks_that_the_operator_sheds_get_a_notice_and_no_repair),
         T(it_is_drained_when_all_known_receivers_have_everything),
     };
 

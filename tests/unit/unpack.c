@@ -8,21 +8,15 @@ enum { BUFFER = 4096 };
 
 static uint8_t buffer[BUFFER];
 
-/* A data packet built by hand, its bytes in a block of exactly their size. */
-struct made {
-    struct lli_wire_header header;
-    uint8_t *body;
-    size_t size;
-};
-
-static struct made made(uint32_t number, uint16_t first, const void *body, size_t size)
+/* Begins a data packet built by hand, whose body is in a block of exactly its size until the next one begins. */
+static void begin(struct lli_unpack *unpack, uint32_t number, uint16_t first, const void *body, size_t size)
 {
-    return (struct made){{.type = LLI_WIRE_DATA, .first = first, .number = number}, exact_copy(body, size), size};
-}
+    const struct lli_wire_header header = {.type = LLI_WIRE_DATA, .first = first, .number = number};
+    static uint8_t *copy;
 
-static void begin(struct lli_unpack *unpack, const struct made *packet)
-{
-    lli_unpack_begin(unpack, &packet->header, packet->body, packet->size);
+    free(copy);
+    copy = exact_copy(body, size);
+    lli_unpack_begin(unpack, &header, copy, size);
 }
 
 static int next_messages(struct lli_unpack *unpack, struct llm_message *messages, int max)
@@ -83,89 +77,73 @@ static void unpack_make(struct lli_unpack *unpack, uint64_t number)
 
 static void a_packet_that_does_not_go_on_where_the_last_ended_is_counted(void **state)
 {
-    struct made one = made(7, 0, "\1a", 2), other = made(9, 0, "\1b", 2);
     struct lli_unpack unpack;
 
     (void)state;
     unpack_make(&unpack, 7);
-    begin(&unpack, &one);
+    begin(&unpack, 7, 0, "\1a", 2);
     expect_message(&unpack, 7, "a");
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
-    begin(&unpack, &other);
+    begin(&unpack, 9, 0, "\1b", 2);
     assert_int_equal(unpack.malformed, 1);
     expect_lost(&unpack, 8, 8);
     expect_message(&unpack, 9, "b");
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
-    free(one.body);
-    free(other.body);
 }
 
 static void a_bad_frame_loses_what_is_behind_it_and_no_more(void **state)
 {
-    struct made one = made(7, 0, "\1a\xe3\1b", 5), other = made(8, 0, "\1c", 2);
     struct lli_unpack unpack;
 
     (void)state;
     unpack_make(&unpack, 7);
-    begin(&unpack, &one);
+    begin(&unpack, 7, 0, "\1a\xe3\1b", 5);
     expect_message(&unpack, 7, "a");
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
     assert_int_equal(unpack.malformed, 1);
-    begin(&unpack, &other);
+    begin(&unpack, 8, 0, "\1c", 2);
     expect_lost(&unpack, 8, 7);
     expect_message(&unpack, 8, "c");
-    free(one.body);
-    free(other.body);
 }
 
 static void a_message_that_ends_elsewhere_than_announced_is_lost(void **state)
 {
-    struct made one = made(0, 0, "\5ab", 3), other = made(1, 2, "cd\1e", 4);
     struct lli_unpack unpack;
 
     (void)state;
     unpack_make(&unpack, 0);
-    begin(&unpack, &one);
+    begin(&unpack, 0, 0, "\5ab", 3);
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
-    begin(&unpack, &other);
+    begin(&unpack, 1, 2, "cd\1e", 4);
     expect_lost(&unpack, 0, 0);
     expect_message(&unpack, 1, "e");
-    free(one.body);
-    free(other.body);
 }
 
 static void a_message_longer_than_the_buffer_is_reported_when_it_ends(void **state)
 {
-    struct made one = made(0, 0, "\xe1\x01\x10\0\0" "a", 6), end = made(1, 1, "z\1b", 3), middle;
     static uint8_t bytes[BUFFER - 1];
     struct lli_unpack unpack;
 
     (void)state;
-    middle = made(1, sizeof bytes, bytes, sizeof bytes);
     unpack_make(&unpack, 0);
-    begin(&unpack, &one);
+    begin(&unpack, 0, 0, "\xe1\x01\x10\0\0" "a", 6);
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
-    begin(&unpack, &middle);
+    begin(&unpack, 1, sizeof bytes, bytes, sizeof bytes);
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
-    begin(&unpack, &end);
+    begin(&unpack, 1, 1, "z\1b", 3);
     expect(&unpack, LLI_UNPACK_TOO_LONG, 0, NULL);
     expect_message(&unpack, 1, "b");
-    free(one.body);
-    free(middle.body);
-    free(end.body);
 }
 
 static void padding_and_unknown_frames_are_skipped(void **state)
 {
-    struct made one = made(0, 0, "\xe0\xf5\2\0xy\1a\xe0\xe0", 10);
     struct lli_unpack unpack;
 
     (void)state;
     unpack_make(&unpack, 0);
-    begin(&unpack, &one);
+    begin(&unpack, 0, 0, "\xe0\xf5\2\0xy\1a\xe0\xe0", 10);
     expect_message(&unpack, 0, "a");
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
-    free(one.body);
 }
 
 static void a_loss_at_the_end_is_told_on_request_and_once(void **state)
@@ -186,34 +164,30 @@ static void a_loss_at_the_end_is_told_on_request_and_once(void **state)
 
 static void a_packet_that_was_exhausted_tells_nothing_of_what_is_lost_behind_it(void **state)
 {
-    struct made one = made(7, 0, "\1a", 2), other = made(9, 0, "\1b", 2);
     struct llm_message messages[4];
     struct lli_unpack unpack;
 
     (void)state;
     unpack_make(&unpack, 7);
-    begin(&unpack, &one);
+    begin(&unpack, 7, 0, "\1a", 2);
     assert_int_equal(next_messages(&unpack, messages, 4), 1);
     assert_true(lli_unpack_is_done(&unpack));
     lli_unpack_break(&unpack);
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
     assert_int_equal(unpack.malformed, 0);
-    begin(&unpack, &other);
+    begin(&unpack, 9, 0, "\1b", 2);
     expect_lost(&unpack, 8, 8);
     expect_message(&unpack, 9, "b");
-    free(one.body);
-    free(other.body);
 }
 
 static void the_topic_holds_to_the_end_of_its_packet(void **state)
 {
-    struct made one = made(0, 0, "\1a\xc0\5\1b\1c", 8), other = made(3, 0, "\1d", 2);
     struct llm_message messages[4];
     struct lli_unpack unpack;
 
     (void)state;
     unpack_make(&unpack, 0);
-    begin(&unpack, &one);
+    begin(&unpack, 0, 0, "\1a\xc0\5\1b\1c", 8);
     assert_int_equal(next_messages(&unpack, messages, 4), 1);
     assert_int_equal(messages[0].topic_id, 0);
     assert_int_equal(next_messages(&unpack, messages, 4), 2);
@@ -221,25 +195,22 @@ static void the_topic_holds_to_the_end_of_its_packet(void **state)
     assert_int_equal(messages[1].topic_id, 5);
     assert_int_equal(messages[1].number, 2);
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
-    begin(&unpack, &other);
+    begin(&unpack, 3, 0, "\1d", 2);
     assert_int_equal(next_messages(&unpack, messages, 4), 1);
     assert_int_equal(messages[0].topic_id, 0);
-    free(one.body);
-    free(other.body);
 }
 
 static void one_call_ends_a_message_and_begins_the_next_beside_it(void **state)
 {
-    struct made one = made(0, 0, "\5ab", 3), two = made(1, 3, "cde\1x\4yz", 8), three = made(3, 2, "wv\1q", 4);
     struct llm_message messages[4];
     struct lli_unpack unpack;
 
     (void)state;
     unpack_make(&unpack, 0);
-    begin(&unpack, &one);
+    begin(&unpack, 0, 0, "\5ab", 3);
     assert_int_equal(next_messages(&unpack, messages, 4), 0);
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
-    begin(&unpack, &two);
+    begin(&unpack, 1, 3, "cde\1x\4yz", 8);
     assert_int_equal(next_messages(&unpack, messages, 4), 2);
     assert_int_equal(messages[0].number, 0);
     assert_int_equal(messages[1].number, 1);
@@ -249,13 +220,10 @@ static void one_call_ends_a_message_and_begins_the_next_beside_it(void **state)
     assert_memory_equal(messages[0].data, "abcde", 5);
     assert_memory_equal(messages[1].data, "x", 1);
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
-    begin(&unpack, &three);
+    begin(&unpack, 3, 2, "wv\1q", 4);
     expect_message(&unpack, 2, "yzwv");
     expect_message(&unpack, 3, "q");
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
-    free(one.body);
-    free(two.body);
-    free(three.body);
 }
 
 static void messages_that_do_not_fit_into_the_buffer_together_take_turns(void **state)
@@ -263,21 +231,18 @@ static void messages_that_do_not_fit_into_the_buffer_together_take_turns(void **
     enum { SIZE = BUFFER - 10 };
     static const uint8_t head[] = {LLI_FRAME_MEDIUM | SIZE >> 8, SIZE & 0xff, 'a'};
     static uint8_t bytes[SIZE - 1 + sizeof head];
-    struct made one = made(0, 0, head, sizeof head), two, end;
     struct llm_message messages[4];
     struct lli_unpack unpack;
 
     (void)state;
     memset(bytes, 'a', SIZE - 1);
     memcpy(bytes + SIZE - 1, head, sizeof head);
-    two = made(1, SIZE - 1, bytes, sizeof bytes);
-    end = made(2, SIZE - 1, bytes, SIZE - 1);
     unpack_make(&unpack, 0);
-    begin(&unpack, &one);
+    begin(&unpack, 0, 0, head, sizeof head);
     assert_int_equal(next_messages(&unpack, messages, 4), 0);
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
     for (uint64_t number = 0; number < 2; number++) {
-        begin(&unpack, number == 0 ? &two : &end);
+        begin(&unpack, (uint32_t)number + 1, SIZE - 1, bytes, number == 0 ? sizeof bytes : SIZE - 1);
         assert_int_equal(next_messages(&unpack, messages, 4), 1);
         assert_int_equal(messages[0].number, number);
         assert_int_equal(messages[0].size, SIZE);
@@ -287,23 +252,19 @@ static void messages_that_do_not_fit_into_the_buffer_together_take_turns(void **
         expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
         assert_int_equal(unpack.assembling, number == 0);
     }
-    free(one.body);
-    free(two.body);
-    free(end.body);
 }
 
 static void a_message_of_another_topic_than_those_behind_it_is_given_alone(void **state)
 {
-    struct made one = made(0, 0, "\xc0\5\3a", 4), two = made(1, 2, "bc\1x\xc0\5\2y", 8), three = made(3, 1, "z", 1);
     struct llm_message messages[4];
     struct lli_unpack unpack;
 
     (void)state;
     unpack_make(&unpack, 0);
-    begin(&unpack, &one);
+    begin(&unpack, 0, 0, "\xc0\5\3a", 4);
     assert_int_equal(next_messages(&unpack, messages, 4), 0);
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
-    begin(&unpack, &two);
+    begin(&unpack, 1, 2, "bc\1x\xc0\5\2y", 8);
     assert_int_equal(next_messages(&unpack, messages, 4), 1);
     assert_int_equal(messages[0].topic_id, 5);
     assert_int_equal(next_messages(&unpack, messages + 1, 3), 1);
@@ -311,13 +272,10 @@ static void a_message_of_another_topic_than_those_behind_it_is_given_alone(void 
     assert_int_equal(next_messages(&unpack, messages + 2, 2), 0);
     assert_memory_equal(messages[0].data, "abc", 3);
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
-    begin(&unpack, &three);
+    begin(&unpack, 3, 1, "z", 1);
     assert_int_equal(next_messages(&unpack, messages, 4), 1);
     assert_int_equal(messages[0].topic_id, 5);
     assert_memory_equal(messages[0].data, "yz", 2);
-    free(one.body);
-    free(two.body);
-    free(three.body);
 }
 
 /* ------------------------------------------------------- what was packed, against a list of what was sent */

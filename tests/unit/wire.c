@@ -110,8 +110,89 @@ static const struct lli_wire_status status_value = {
     .address = ADDRESS_VALUE,
 };
 
+static const struct lli_wire_heartbeat assured_value = {
+    .session = SESSION,
+    .lead = LEAD,
+    .trail = LEAD - 4,
+    .start = LEAD - 20,
+    .messages = NUMBER,
+    .sent_at = 123456789,
+    .interval_us = 10000,
+    .rtt_ns = 50000,
+    .receivers = 3,
+    .topics = 2,
+    .report_packets = 128,
+    .flags = LLI_WIRE_HEARTBEAT_HELD | LLI_WIRE_HEARTBEAT_ASSURED,
+    .address = ADDRESS_VALUE,
+    .kept = LEAD - 2,
+    .kept_messages = NUMBER - 12,
+    .assured = 2,
+    .assured_topics = {1, 256},
+};
+
+static const struct lli_wire_status acknowledging_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .next = LEAD - 2,
+    .highest = LEAD,
+    .echo = 123456789,
+    .hold_ns = 1000,
+    .lost_packets = 5,
+    .naks = 6,
+    .dropped = 7,
+    .window_free = 16384,
+    .flags = LLI_WIRE_STATUS_ACKNOWLEDGES,
+    .address = ADDRESS_VALUE,
+    .held_from = NUMBER - 12,
+    .held_next = NUMBER - 4,
+    .accepts = 2,
+    .name_size = 4,
+    .name = "book",
+};
+
 static const struct lli_wire_topics topics_value = {.session = SESSION, .total = 3, .first = 1, .count = 2};
 static const struct lli_wire_query query_value = {.session = SESSION, .receiver = RECEIVER, .first = 1, .address = ADDRESS_VALUE};
+
+static const struct lli_wire_join join_ask_value = {
+    .session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_ASK, .from = 2, .value = 1000, .address = ADDRESS_VALUE};
+static const struct lli_wire_join join_grant_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .kind = LLI_WIRE_JOIN_GRANT,
+    .from = 2,
+    .topics = 3,
+    .value = 1000,
+    .packet = 0x100000010,
+    .number = 9,
+    .lead = 0x100000020,
+};
+static const struct lli_wire_join join_fetch_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .kind = LLI_WIRE_JOIN_FETCH,
+    .address = ADDRESS_VALUE,
+    .count = 1,
+    .ranges = {{16, 16}},
+};
+
+static const struct lli_wire_notice notice_value = {
+    .session = SESSION,
+    .receiver = RECEIVER,
+    .decided_at = 123456789,
+    .lead = LEAD,
+    .value = 181034,
+    .limit = 150000,
+    .lag_ns = 5000000,
+    .silent_ns = 10000000,
+    .naks_per_s = 1000,
+    .asked_ppm = 181034,
+    .lag_packets = 300,
+    .receivers = 3,
+    .suffering = 1,
+    .rejoin_ms = 10000,
+    .standing = LLI_STANDING_SUSPENDED,
+    .threshold = 2,
+};
 
 /* A packetizer over a history of its own. */
 struct packer {
@@ -153,7 +234,13 @@ static void control_packets_are_written_as_specified(void **state)
     expect_vector(&nak_vector, packet, lli_wire_put_nak(packet, &nak_value));
     expect_vector(&reject_vector, packet, lli_wire_put_reject(packet, &reject_value));
     expect_vector(&status_vector, packet, lli_wire_put_status(packet, &status_value));
+    expect_vector(&assured_vector, packet, lli_wire_put_heartbeat(packet, &assured_value));
+    expect_vector(&acknowledging_vector, packet, lli_wire_put_status(packet, &acknowledging_value));
     expect_vector(&query_vector, packet, lli_wire_put_query(packet, &query_value));
+    expect_vector(&join_ask_vector, packet, lli_wire_put_join(packet, &join_ask_value));
+    expect_vector(&join_grant_vector, packet, lli_wire_put_join(packet, &join_grant_value));
+    expect_vector(&join_fetch_vector, packet, lli_wire_put_join(packet, &join_fetch_value));
+    expect_vector(&notice_vector, packet, lli_wire_put_notice(packet, &notice_value));
     used = lli_wire_add_topic(packet, used, sizeof packet, "px", 2);
     used = lli_wire_add_topic(packet, used, sizeof packet, "qty", 3);
     assert_int_equal(lli_wire_put_topics(packet, &topics_value), LLI_WIRE_TOPICS_HEAD);
@@ -227,7 +314,9 @@ struct decoded {
         struct lli_wire_reject reject;
         struct lli_wire_status status;
         struct lli_wire_query query;
+        struct lli_wire_notice notice;
         struct lli_wire_topics topics;
+        struct lli_wire_join join;
     };
 };
 
@@ -259,6 +348,10 @@ static bool decode(const uint8_t *packet, size_t size, struct decoded *out)
         return lli_wire_get_status(out->body, out->body_size, tag, &out->status);
     case LLI_WIRE_QUERY:
         return lli_wire_get_query(out->body, out->body_size, tag, &out->query);
+    case LLI_WIRE_JOIN:
+        return lli_wire_get_join(out->body, out->body_size, tag, &out->join);
+    case LLI_WIRE_NOTICE:
+        return lli_wire_get_notice(out->body, out->body_size, tag, &out->notice);
     case LLI_WIRE_TOPICS:
         return lli_wire_get_topics(out->body, out->body_size, tag, &out->topics, &names) && decode_names(&out->topics, names);
     default:
@@ -308,8 +401,20 @@ static void control_packets_are_read_as_specified(void **state)
     assert_memory_equal(&out.reject, &reject_value, sizeof reject_value);
     decode_vector(&status_vector, &out);
     assert_memory_equal(&out.status, &status_value, sizeof status_value);
+    decode_vector(&assured_vector, &out);
+    assert_memory_equal(&out.heartbeat, &assured_value, sizeof assured_value);
+    decode_vector(&acknowledging_vector, &out);
+    assert_memory_equal(&out.status, &acknowledging_value, sizeof acknowledging_value);
     decode_vector(&query_vector, &out);
     assert_memory_equal(&out.query, &query_value, sizeof query_value);
+    decode_vector(&join_ask_vector, &out);
+    assert_memory_equal(&out.join, &join_ask_value, sizeof join_ask_value);
+    decode_vector(&join_grant_vector, &out);
+    assert_memory_equal(&out.join, &join_grant_value, sizeof join_grant_value);
+    decode_vector(&join_fetch_vector, &out);
+    assert_memory_equal(&out.join, &join_fetch_value, sizeof join_fetch_value);
+    decode_vector(&notice_vector, &out);
+    assert_memory_equal(&out.notice, &notice_value, sizeof notice_value);
     decode_vector(&topics_vector, &out);
     assert_memory_equal(&out.topics, &topics_value, sizeof topics_value);
 }
@@ -351,7 +456,7 @@ static void what_is_no_packet_of_this_version_is_told_why(void **state)
     assert_int_equal(lli_wire_get_header(bytes, LLI_WIRE_HEADER, &header, &body, &body_size), LLI_WIRE_OK);
     for (unsigned first = 0; first < 256; first++) {
         enum lli_wire_fault expected = first >> 4 != 1                  ? LLI_WIRE_VERSION_BAD
-                                       : (first & 15) < 1 || (first & 15) > 7 ? LLI_WIRE_TYPE_BAD
+                                       : (first & 15) < 1 || (first & 15) > LLI_WIRE_NOTICE ? LLI_WIRE_TYPE_BAD
                                                                          : LLI_WIRE_OK;
 
         bytes[0] = (uint8_t)first;
@@ -412,6 +517,22 @@ static void packets_that_contradict_themselves_are_refused(void **state)
     assert_false(decode_changed(&reject_vector, 34, 65));
     /* next beyond highest */
     assert_false(decode_changed(&status_vector, 32, 0x05));
+    /* kept before trail, or beyond lead; its number beyond that of lead; more assured topics than any, or than follow */
+    assert_false(decode_changed(&assured_vector, 94, 0x02));
+    assert_false(decode_changed(&assured_vector, 93, 0x05));
+    assert_false(decode_changed(&assured_vector, 101, 0x0d));
+    assert_false(decode_changed(&assured_vector, 109, 17));
+    assert_false(decode_changed(&assured_vector, 109, 3));
+    assert_true(decode_changed(&assured_vector, 109, 1));
+    /* held to before it begins; a name longer than any, or than what follows, or with a zero in it */
+    assert_false(decode_changed(&acknowledging_vector, 94, 0x0a));
+    assert_false(decode_changed(&acknowledging_vector, 103, 32));
+    assert_false(decode_changed(&acknowledging_vector, 103, 5));
+    assert_false(decode_changed(&acknowledging_vector, 105, 0));
+    /* lead beyond 2^63; a standing and a threshold that there are not */
+    assert_false(decode_changed(&notice_vector, 47, 0x80));
+    assert_false(decode_changed(&notice_vector, 104, 5));
+    assert_false(decode_changed(&notice_vector, 105, 8));
     /* topics first + count beyond total */
     assert_false(decode_changed(&topics_vector, 24, 2));
     assert_false(decode_changed(&topics_vector, 28, 2));

@@ -152,6 +152,12 @@ static const struct ifaddrs *interface_by_name(const struct ifaddrs *list, const
     return found;
 }
 
+/* What an interface must be, beside up, to carry packets to a group. */
+static unsigned interface_needs(const union lli_ip_address *group)
+{
+    return lli_ip_multicast(group) ? IFF_MULTICAST : 0;
+}
+
 static bool interface_fits(const struct ifaddrs *entry)
 {
     const unsigned needed = IFF_UP | IFF_MULTICAST;
@@ -183,7 +189,8 @@ static const struct ifaddrs *interface_default(const struct ifaddrs *list, const
     const struct ifaddrs *found = interface_route_source(group, &source) ? interface_by_address(list, &source) : NULL;
     const struct ifaddrs *loopback = NULL;
 
-    if (found != NULL && interface_fits(found))
+    /* To one host there is no other way than its route's. */
+    if (found != NULL && (interface_fits(found) || !lli_ip_multicast(group)))
         return found;
     for (const struct ifaddrs *entry = list; entry != NULL; entry = entry->ifa_next) {
         if (!interface_has_family(entry, family))
@@ -274,13 +281,14 @@ static void interface_broadcast(const struct ifaddrs *entry, struct lli_ip_inter
 }
 
 /* An interface may come from the option, so it may be one that cannot be used. */
-static int interface_take(const struct lli_log *log, const char *scheme, const struct ifaddrs *entry, struct lli_ip_interface *interface)
+static int interface_take(const struct lli_log *log, const char *scheme, const struct ifaddrs *entry, unsigned needs,
+                          struct lli_ip_interface *interface)
 {
     const char *name = entry->ifa_name;
 
     if ((entry->ifa_flags & IFF_UP) == 0)
         return lli_fail(log, LLM_EINTERFACE, "%s: interface %s is down; 'ip link set %s up' brings it up", scheme, name, name);
-    if ((entry->ifa_flags & (IFF_MULTICAST | IFF_LOOPBACK)) == 0)
+    if (needs != 0 && (entry->ifa_flags & (needs | IFF_LOOPBACK)) == 0)
         return lli_fail(log, LLM_EINTERFACE,
                         "%s: interface %s does no multicast; 'ip link set %s multicast on', or take another", scheme, name, name);
     memset(interface, 0, sizeof *interface);
@@ -312,7 +320,7 @@ int lli_ip_interface_find(const struct lli_log *log, const char *scheme, const c
         status = lli_fail(log, LLM_EINTERFACE, "%s: no interface is up with an %s address; 'ip address' lists them", scheme,
                           group->any.sa_family == AF_INET ? "IPv4" : "IPv6");
     if (status == 0)
-        status = interface_take(log, scheme, found, interface);
+        status = interface_take(log, scheme, found, interface_needs(group), interface);
     freeifaddrs(list);
     return status;
 }

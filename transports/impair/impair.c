@@ -64,6 +64,7 @@ struct impair_held {
 struct impair {
     const struct lli_transport *inner;
     void *inner_instance;
+    bool partial; /* LLI_CAP_PARTIAL of the inner one */
 
     struct impair_loss loss;
     struct impair_dice duplicate;
@@ -208,6 +209,7 @@ static int inner_open(struct impair *impair, const struct lli_transport_config *
         return lli_fail(config->log, LLM_ENOMEM, "impair: no memory for an instance of '%s'", inner.scheme);
     memset(impair->inner_instance, 0, impair->inner->size);
     status = impair->inner->open(impair->inner_instance, &inner, caps);
+    impair->partial = status == 0 && caps->flags & LLI_CAP_PARTIAL;
     if (status != 0) {
         free(impair->inner_instance);
         impair->inner_instance = NULL;
@@ -252,6 +254,14 @@ static int impair_region(void *instance, void *base, size_t size)
     struct impair *impair = instance;
 
     return impair->inner->region == NULL ? 0 : impair->inner->region(impair->inner_instance, base, size);
+}
+
+static int impair_region_map(void *instance, lli_handle to, size_t size, struct lli_region *region)
+{
+    struct impair *impair = instance;
+
+    *region = (struct lli_region){.base = NULL};
+    return impair->inner->region_map == NULL ? 0 : impair->inner->region_map(impair->inner_instance, to, size, region);
 }
 
 static void impair_region_end(void *instance, void *base, size_t size)
@@ -471,22 +481,26 @@ static void timer_set(const struct impair *impair)
 
 /* -------------------------------------------------------------------------------------------------- receiving */
 
-/* Takes what the inner transport has. A packet may need two slots; without them it stays where it is. */
-static int impair_fetch(struct impair *impair)
+/* Takes what the inner transport has; true if that is anything. A packet may need two slots; without them it stays where it is. */
+static bool impair_fetch(struct impair *impair)
 {
     struct lli_in packets[IMPAIR_BURST];
-    const uint32_t room = impair->free_count / 2;
-    const int max = room < IMPAIR_BURST ? (int)room : IMPAIR_BURST;
-    const int count = max == 0 ? 0 : impair->inner->receive(impair->inner_instance, packets, max);
-    uint64_t now;
+    bool any = false;
+    int count;
 
-    if (count == 0)
-        return 0;
-    now = lli_clock_ns();
-    for (int i = 0; i < count; i++)
-        packet_admit(impair, &packets[i], now);
-    impair->inner->release(impair->inner_instance, packets, count);
-    return count;
+    do {
+        const uint32_t room = impair->free_count / 2;
+        const int max = room < IMPAIR_BURST ? (int)room : IMPAIR_BURST;
+        const uint64_t now = lli_clock_ns();
+
+        count = max == 0 ? 0 : impair->inner->receive(impair->inner_instance, packets, max);
+        for (int i = 0; i < count; i++)
+            packet_admit(impair, &packets[i], now);
+        if (count > 0)
+            impair->inner->release(impair->inner_instance, packets, count);
+        any |= count > 0;
+    } while (count > 0 && impair->partial);
+    return any;
 }
 
 static int impair_receive(void *instance, struct lli_in *packets, int max)
@@ -495,7 +509,7 @@ static int impair_receive(void *instance, struct lli_in *packets, int max)
     uint64_t now;
     int count = 0;
 
-    if (impair_fetch(impair) == 0 && impair->heap_count == 0 && impair->held_count == 0)
+    if (!impair_fetch(impair) && impair->heap_count == 0 && impair->held_count == 0)
         return 0;
     now = lli_clock_ns();
     held_release(impair, now);
@@ -583,10 +597,12 @@ static const struct lli_counter impair_counters[] = {
     {NULL, 0},
 };
 
-static const struct lli_transport *impair_inner(const void *instance, const void **inner_instance)
+static const struct lli_transport *impair_inner(const void *instance, int index, const void **inner_instance)
 {
     const struct impair *impair = instance;
 
+    if (index > 0)
+        return NULL;
     *inner_instance = impair->inner_instance;
     return impair->inner;
 }
@@ -598,6 +614,7 @@ const struct lli_transport lli_transport_impair = {
     .open = impair_open,
     .close = impair_close,
     .region = impair_region,
+    .region_map = impair_region_map,
     .region_end = impair_region_end,
     .join = impair_join,
     .leave = impair_leave,

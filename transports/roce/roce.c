@@ -170,7 +170,7 @@ static void send_mark(struct lli_roce *roce, uint64_t first, uint64_t end)
     }
 }
 
-/* Hands packets, none of them lost, to the device with one doorbell. False: it took no more of them for now. */
+/* Hands packets, none of them lost, to the device with one doorbell. False: it takes no more of them until some are done with. */
 static bool send_run(struct lli_roce *roce, uint64_t end)
 {
     struct ibv_send_wr *const last = &roce->sends[(end - 1) & roce->send_mask];
@@ -267,22 +267,17 @@ static struct lli_roce_gid grh_destination(const uint8_t *grh, bool v4)
     return grh_address(grh, v4, 36, 24);
 }
 
-static bool gid_is(const struct lli_roce_gid *a, const struct lli_roce_gid *b)
-{
-    return a->high == b->high && a->low == b->low;
-}
-
 /* The group and port that a packet was sent to, or NULL. Mostly it is that of the packet before. */
 static const struct lli_roce_receiver *receiver_find(struct lli_roce *roce, const struct lli_roce_gid *group, uint16_t port)
 {
     const struct lli_roce_receiver *receiver = &roce->receivers[roce->receiver_latest];
     uint32_t at;
 
-    if (receiver->port == port && gid_is(&receiver->group, group))
+    if (receiver->port == port && lli_roce_gid_same(&receiver->group, group))
         return receiver;
     for (at = lli_roce_bucket(group, port); roce->buckets[at] != 0; at = (at + 1) % LLI_ROCE_BUCKETS) {
         receiver = &roce->receivers[roce->buckets[at] - 1];
-        if (receiver->port != port || !gid_is(&receiver->group, group))
+        if (receiver->port != port || !lli_roce_gid_same(&receiver->group, group))
             continue;
         roce->receiver_latest = (uint16_t)(roce->buckets[at] - 1);
         return receiver;
@@ -304,10 +299,10 @@ static bool arrival_accept(struct lli_roce *roce, const struct roce_arrival *arr
         return true;
     group = grh_destination(grh, roce->v4);
     source = grh_source(grh, roce->v4);
-    if ((arrival->note & LLI_ROCE_NO_LOOP) != 0 && gid_is(&source, &roce->own))
+    if ((arrival->note & LLI_ROCE_NO_LOOP) != 0 && lli_roce_gid_same(&source, &roce->own))
         return false;
     receiver = receiver_find(roce, &group, port);
-    if (receiver == NULL || ((receiver->source.high | receiver->source.low) != 0 && !gid_is(&receiver->source, &source)))
+    if (receiver == NULL || ((receiver->source.high | receiver->source.low) != 0 && !lli_roce_gid_same(&receiver->source, &source)))
         return false;
     *from = (lli_handle)(receiver - roce->receivers);
     return true;
@@ -426,7 +421,7 @@ static int roce_receive(void *instance, struct lli_in *packets, int max)
 
     if (max <= 0 || lli_roce_is_gone(roce))
         return 0;
-    count = roce->extended ? receive_walk(roce, packets, max) : receive_fetch(roce, packets, max);
+    count = roce->receive_cq_ex != NULL ? receive_walk(roce, packets, max) : receive_fetch(roce, packets, max);
     receive_watch(roce, count == max);
     if (roce->returned_count >= LLI_ROCE_REPOST || roce->receive_posted == 0)
         lli_roce_repost(roce);

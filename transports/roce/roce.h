@@ -88,6 +88,11 @@ struct lli_roce_gid {
     uint64_t low;
 };
 
+static inline bool lli_roce_gid_same(const struct lli_roce_gid *a, const struct lli_roce_gid *b)
+{
+    return a->high == b->high && a->low == b->low;
+}
+
 /* A group and port joined to receive. */
 struct lli_roce_receiver {
     struct lli_roce_member *member; /* NULL: unused */
@@ -124,11 +129,10 @@ struct lli_roce {
     atomic_bool gone;          /* the device is, or a queue is beyond repair */
     atomic_bool parked;        /* the caller's thread knows it and uses no queue any more */
     atomic_int send_fault;     /* of enum lli_roce_fault: BROKEN is the caller's word, FINE the control thread's */
-    bool extended;             /* completions are walked in place */
-    bool stepwise;             /* ... but each walk ends after one */
+    bool stepwise;             /* a walk over completions ends after one */
     bool stamped;              /* they carry the time */
     bool v4;
-    struct ibv_cq_ex *receive_cq_ex;
+    struct ibv_cq_ex *receive_cq_ex; /* the same as receive_cq where completions are walked in place, else NULL */
     struct ibv_cq *receive_cq;
     struct ibv_cq *send_cq;
     struct ibv_qp *receive_qp;
@@ -226,6 +230,9 @@ static inline bool lli_roce_is_gone(struct lli_roce *roce)
 
 /* Fails with errno: what was tried, and what can be done about it. */
 int lli_roce_fail(const struct lli_roce *roce, const char *what);
+
+/* Fails because the device is gone. */
+int lli_roce_fail_gone(const struct lli_roce *roce);
 
 /* Finds the port, GID and payload behind the interface, whose identifiers are bound already. LLM_EINTERFACE, LLM_EOPTION. */
 int lli_roce_device_check(struct lli_roce *roce, const struct llm_options *options, struct ibv_device_attr *limits);

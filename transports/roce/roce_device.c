@@ -66,6 +66,12 @@ int lli_roce_fail(const struct lli_roce *roce, const char *what)
     return lli_fail(roce->log, LLM_ESYSTEM, "roce: %s on interface %s: %m", what, roce->interface.name);
 }
 
+int lli_roce_fail_gone(const struct lli_roce *roce)
+{
+    return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s is gone; close the channels on it and open them again",
+                    roce->device);
+}
+
 /* ---------------------------------------------------------------------------------------------- GIDs, MTU */
 
 static void gid_from_ip(const union lli_ip_address *address, union ibv_gid *gid)

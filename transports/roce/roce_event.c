@@ -63,15 +63,27 @@ static void control_lose(struct lli_roce *roce, const char *why)
 
 /* --------------------------------------------------------------------------------------- librdmacm's events */
 
-static void member_joined(struct lli_roce *roce, struct lli_roce_member *member, const struct rdma_ud_param *found)
+/* Whether packets to a group go the way that they went: the address handles of those who send to it are made for that. */
+static bool route_is_kept(const struct lli_roce_member *member, const struct rdma_ud_param *found)
+{
+    return memcmp(&member->route.grh.dgid, &found->ah_attr.grh.dgid, sizeof member->route.grh.dgid) == 0 &&
+           member->route.grh.sgid_index == found->ah_attr.grh.sgid_index && member->qp_number == found->qp_num &&
+           member->qkey == found->qkey;
+}
+
+/* False: it is joined again, but otherwise than before. */
+static bool member_joined(struct lli_roce *roce, struct lli_roce_member *member, const struct rdma_ud_param *found)
 {
     if (member->state != LLI_ROCE_JOINING)
-        return;
+        return true;
+    if (member->retry_at != 0 && !route_is_kept(member, found))
+        return false;
     member->route = found->ah_attr;
     member->qp_number = found->qp_num;
     member->qkey = found->qkey;
     member->state = LLI_ROCE_JOINED;
     pthread_cond_broadcast(&roce->control.changed);
+    return true;
 }
 
 /* Refused, or lost later. Whoever lost it once is joined again; nobody waits for that. */
@@ -97,6 +109,7 @@ static void member_failed(struct lli_roce *roce, struct lli_roce_member *member,
 static void cm_event_take(struct lli_roce *roce, const struct rdma_cm_event *event)
 {
     struct lli_roce_member *member = (void *)(uintptr_t)event->param.ud.private_data;
+    bool kept = true;
 
     switch (event->event) {
     case RDMA_CM_EVENT_MULTICAST_JOIN:
@@ -105,10 +118,12 @@ static void cm_event_take(struct lli_roce *roce, const struct rdma_cm_event *eve
             break;
         pthread_mutex_lock(&roce->control.mutex);
         if (event->event == RDMA_CM_EVENT_MULTICAST_JOIN && event->status == 0)
-            member_joined(roce, member, &event->param.ud);
+            kept = member_joined(roce, member, &event->param.ud);
         else
             member_failed(roce, member, event->status);
         pthread_mutex_unlock(&roce->control.mutex);
+        if (!kept)
+            control_lose(roce, "its addresses changed while a group was joined again");
         break;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
         control_lose(roce, "it is being removed");

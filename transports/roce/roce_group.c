@@ -15,7 +15,6 @@
 #include "clock.h"
 
 #define JOIN_SECONDS 5
-#define REJOIN_NS LLI_ROCE_SECOND
 
 /* ---------------------------------------------------------------------------------------------- memberships */
 
@@ -64,12 +63,6 @@ static enum lli_roce_membership member_state(struct lli_roce *roce, const struct
     return state;
 }
 
-static int device_gone(const struct lli_roce *roce)
-{
-    return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s is gone; close the channels on it and open them again",
-                    roce->device);
-}
-
 /* Why the group was not joined. The event may come yet. */
 static int member_refused(struct lli_roce *roce, const struct lli_roce_member *member)
 {
@@ -77,7 +70,7 @@ static int member_refused(struct lli_roce *roce, const struct lli_roce_member *m
     int number;
 
     if (atomic_load(&roce->gone))
-        return device_gone(roce);
+        return lli_roce_fail_gone(roce);
     pthread_mutex_lock(&roce->control.mutex);
     number = member->state == LLI_ROCE_REFUSED ? member->status : 0;
     pthread_mutex_unlock(&roce->control.mutex);
@@ -185,8 +178,10 @@ static lli_ns member_retry_at(struct lli_roce *roce, const struct lli_roce_membe
 static void member_ask_again(struct lli_roce *roce, struct lli_roce_member *member, bool to_send, lli_ns now)
 {
     rdma_leave_multicast(member->id, &member->address.any);
-    member->retry_at = now + REJOIN_NS;
-    member_state_set(roce, member, LLI_ROCE_JOINING);
+    pthread_mutex_lock(&roce->control.mutex);
+    member->retry_at = now + LLI_ROCE_SECOND;
+    member->state = LLI_ROCE_JOINING;
+    pthread_mutex_unlock(&roce->control.mutex);
     if (member_ask(member, to_send) != 0)
         member_state_set(roce, member, LLI_ROCE_LOST);
 }
@@ -208,10 +203,10 @@ lli_ns lli_roce_rejoin(struct lli_roce *roce, lli_ns now)
             /* Only this thread makes a membership lost, and nobody ends one without the lock. */
             if (member_retry_at(roce, member) <= now)
                 member_ask_again(roce, member, to_send, now);
-            retry_at = now + REJOIN_NS;
+            retry_at = now + LLI_ROCE_SECOND;
             pthread_mutex_unlock(&roce->control.calls);
         }
-        next = lli_min(next, lli_max(retry_at, now + REJOIN_NS / 10));
+        next = lli_min(next, lli_max(retry_at, now + LLI_ROCE_SECOND / 10));
     }
     return next;
 }
@@ -311,11 +306,6 @@ static int source_find(const struct lli_roce *roce, const struct llm_options *op
     return status;
 }
 
-static bool gid_same(const struct lli_roce_gid *a, const struct lli_roce_gid *b)
-{
-    return a->high == b->high && a->low == b->low;
-}
-
 static int join_receive(struct lli_roce *roce, const union lli_ip_address *address, const struct lli_group *group,
                         lli_handle *handle)
 {
@@ -328,8 +318,8 @@ static int join_receive(struct lli_roce *roce, const union lli_ip_address *addre
 
         if (receiver->member == NULL) {
             unused = unused == NULL ? receiver : unused;
-        } else if (receiver->port == wanted.port && gid_same(&receiver->group, &wanted.group)) {
-            if (!gid_same(&receiver->source, &wanted.source))
+        } else if (receiver->port == wanted.port && lli_roce_gid_same(&receiver->group, &wanted.group)) {
+            if (!lli_roce_gid_same(&receiver->source, &wanted.source))
                 return lli_fail(roce->log, LLM_EOPTION, "roce: source=%s: group '%s' port %u is joined with another source "
                                 "already; use a second context", group->options->source, group->host, group->port);
             receiver->users++;
@@ -369,7 +359,7 @@ int lli_roce_join(void *instance, const struct lli_group *group, enum lli_join_m
     int status;
 
     if (lli_roce_is_gone(roce))
-        return device_gone(roce);
+        return lli_roce_fail_gone(roce);
     status = lli_ip_group_resolve(roce->log, "roce", group->host, roce->v4 ? AF_INET : AF_INET6, &address);
     if (status != 0)
         return status;

@@ -23,7 +23,6 @@ enum {
 };
 
 #define QKEY_PRIVILEGED ((uint32_t)1 << 31)
-#define RETRY_NS ((lli_ns)1000000000)
 
 static void pack_u32(uint8_t *to, uint32_t value)
 {
@@ -44,8 +43,7 @@ int lli_roce_address(void *instance, struct lli_address *address)
     const struct lli_roce *roce = instance;
 
     if (atomic_load(&roce->gone))
-        return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s is gone; close the channels on it and open them again",
-                        roce->device);
+        return lli_roce_fail_gone(roce);
     memset(address, 0, sizeof *address);
     address->size = PACKED_BYTES;
     address->bytes[0] = PACKED_TAG;
@@ -128,7 +126,7 @@ void lli_roce_peers_resolve(struct lli_roce *roce)
         if (atomic_load_explicit(&peer->state, memory_order_acquire) != LLI_ROCE_PEER_WANTED)
             continue;
         peer->handle = peer_handle(roce, peer);
-        peer->retry_at = lli_clock_ns() + RETRY_NS;
+        peer->retry_at = lli_clock_ns() + LLI_ROCE_SECOND;
         if (peer->handle == NULL)
             atomic_fetch_add(&roce->peer_errors, 1);
         atomic_store_explicit(&peer->state, peer->handle != NULL ? LLI_ROCE_PEER_READY : LLI_ROCE_PEER_FAILED,

@@ -13,7 +13,6 @@
 enum { CACHE_LINE = 64, PACKET_MAX = 4096 /* of any device */ };
 
 #define SOFT_ROCE_VENDOR 0xffffff
-#define DRAIN_NS ((lli_ns)1000000000)
 
 /* ----------------------------------------------------------------------------------------------- send queue */
 
@@ -126,11 +125,10 @@ static int receive_cq_open(struct lli_roce *roce, uint32_t vendor, bool stamps)
         wanted.comp_mask = wanted.flags = 0; /* some devices know no flags */
         roce->receive_cq_ex = ibv_create_cq_ex(verbs, &wanted);
     }
-    roce->extended = roce->receive_cq_ex != NULL;
     /* Soft-RoCE's library before rdma-core 55 loses count where a walk finds the end of the queue. */
     roce->stepwise = vendor == SOFT_ROCE_VENDOR;
-    roce->receive_cq = roce->extended ? ibv_cq_ex_to_cq(roce->receive_cq_ex)
-                                      : ibv_create_cq(verbs, (int)roce->receive_depth, NULL, roce->channel, 0);
+    roce->receive_cq = roce->receive_cq_ex != NULL ? ibv_cq_ex_to_cq(roce->receive_cq_ex)
+                                                   : ibv_create_cq(verbs, (int)roce->receive_depth, NULL, roce->channel, 0);
     return roce->receive_cq != NULL ? 0 : lli_roce_fail(roce, "a completion queue");
 }
 
@@ -199,8 +197,8 @@ int lli_roce_queues_open(struct lli_roce *roce, const struct llm_options *option
     roce->buffer_offset = CACHE_LINE - LLI_ROCE_GRH;
     lines = (CACHE_LINE + lli_max(roce->payload_max, PACKET_MAX) + CACHE_LINE - 1) / CACHE_LINE | 1;
     roce->buffer_stride = (uint32_t)lines * CACHE_LINE;
-    /* A transmitter that holds itself to a window must not overrun it. */
-    roce->receive_depth = depth_within(lli_max(options->rcvbuf_bytes / roce->buffer_stride, options->flow_window_packets),
+    /* A transmitter that holds itself to a window must not overrun it: that is rounded up. */
+    roce->receive_depth = depth_within(lli_max(options->rcvbuf_bytes / roce->buffer_stride, 2 * (uint64_t)options->flow_window_packets - 1),
                                        LLI_ROCE_RECEIVE_DEPTH_MIN, lli_min(device_max, (uint64_t)LLI_ROCE_RECEIVE_DEPTH_MAX));
     roce->send_mask = depth_within(LLI_ROCE_SEND_DEPTH, 2, device_max) - 1;
     roce->domain = ibv_alloc_pd(roce->send_id->verbs);
@@ -265,7 +263,7 @@ int lli_roce_region_begin(void *instance, void *base, size_t size)
     struct lli_roce *roce = instance;
 
     if (lli_roce_is_gone(roce))
-        return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s is gone; close the channel and open it again", roce->device);
+        return lli_roce_fail_gone(roce);
     for (uint32_t i = 0; i < LLI_ROCE_REGIONS_MAX; i++) {
         struct lli_roce_region *region = &roce->regions[i];
 
@@ -284,7 +282,7 @@ int lli_roce_region_begin(void *instance, void *base, size_t size)
 
 void lli_roce_drain(struct lli_roce *roce)
 {
-    const lli_ns until = lli_clock_ns() + DRAIN_NS;
+    const lli_ns until = lli_clock_ns() + LLI_ROCE_SECOND;
 
     while (!lli_roce_is_gone(roce) && roce->done != roce->posted && lli_clock_ns() < until)
         (void)lli_roce_reap(roce);
@@ -310,7 +308,6 @@ void lli_roce_region_end(void *instance, void *base, size_t size)
         roce->regions[i] = (struct lli_roce_region){0};
         break;
     }
-    roce->region = NULL;
 }
 
 /* ---------------------------------------------------------------------------------------------------- repair */

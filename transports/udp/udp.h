@@ -115,6 +115,7 @@ struct lli_udp {
     const struct lli_log *log;
     sa_family_t family;
     struct lli_ip_interface interface;
+    bool (*bypassed)(const struct lli_udp *udp, int fd); /* whether a stack in the kernel's place has a socket; NULL: none is */
     bool merges; /* the kernel merges packets for sockets that ask for it */
     bool warned_receive_buffer;
     bool warned_send_buffer;
@@ -162,6 +163,19 @@ int lli_udp_sender_set_up(const struct lli_udp *udp, int fd, const struct llm_op
 void lli_udp_offload_probe(struct lli_udp *udp, const struct llm_options *options);
 
 /* ------------------------------------------------------------------------------------------------------ udp.c */
+
+/* The data operations of the table, for transports that send and receive by the same sockets. */
+int lli_udp_post(void *instance, const struct lli_out *packets, int count);
+int lli_udp_flush(void *instance);
+uint64_t lli_udp_reap(void *instance);
+int lli_udp_receive(void *instance, struct lli_in *packets, int max);
+void lli_udp_release(void *instance, const struct lli_in *packets, int count);
+
+/* What receive() is made of: the socket to look at next, or NULL; to have the kernel fill buffers from it, of which one at least
+   is free; and to lend up to max of the packets that were fetched. */
+struct lli_udp_receiver *lli_udp_next(struct lli_udp *udp);
+void lli_udp_fetch(struct lli_udp *udp, struct lli_udp_receiver *receiver);
+int lli_udp_lend(struct lli_udp *udp, struct lli_in *packets, int max);
 
 /* Has the kernel cut a message into packets of so many bytes; note has room for a uint16_t. */
 void lli_udp_segment_note(struct msghdr *header, void *note, uint16_t bytes);

@@ -279,6 +279,16 @@ static void instance_init(struct lli_udp *udp, const struct lli_log *log)
     }
 }
 
+/* A group may be one host: who sends sends to that host, who receives is at that address. */
+static int group_check(const struct lli_udp *udp, const char *host, const union lli_ip_address *address)
+{
+    if (lli_ip_multicast(address) || lli_ip_is_host(&udp->interface, address))
+        return 0;
+    return lli_fail(udp->log, LLM_EGROUP,
+                    "udp: group '%s' is neither multicast (239.0.0.0/8, 232.0.0.0/8, ff00::/8) nor a host that interface %s "
+                    "reaches; interface= takes another", host, udp->interface.name);
+}
+
 static int instance_set_up(struct lli_udp *udp, const struct lli_transport_config *config)
 {
     const struct llm_options *options = config->options;
@@ -286,10 +296,11 @@ static int instance_set_up(struct lli_udp *udp, const struct lli_transport_confi
     uint32_t mtu;
     int status;
 
-    if ((status = lli_ip_group_resolve(udp->log, "udp", config->host, AF_UNSPEC, &group)) != 0)
+    if ((status = lli_ip_resolve(udp->log, "udp", LLM_EGROUP, "group", config->host, AF_UNSPEC, &group)) != 0)
         return status;
     udp->family = group.any.sa_family;
     if ((status = lli_ip_interface_find(udp->log, "udp", options->interface, &group, &udp->interface)) != 0 ||
+        (status = group_check(udp, config->host, &group)) != 0 ||
         (status = lli_ip_mtu_choose(udp->log, "udp", &udp->interface, options->mtu, &mtu)) != 0)
         return status;
     udp->payload_max = mtu - headers_size(udp);
@@ -429,18 +440,25 @@ static int receiver_only_own(const struct lli_udp *udp, int fd)
     return 0;
 }
 
+/* A group is shared with others of this host; an address is not: of two sockets bound to it one would get everything. */
+static int receiver_share(const struct lli_udp *udp, int fd)
+{
+    const int status = socket_set(udp, fd, SOL_SOCKET, SO_REUSEADDR, 1, "socket option SO_REUSEADDR");
+
+    return status != 0 ? status : receiver_only_own(udp, fd);
+}
+
 static int receiver_set_up(struct lli_udp *udp, struct lli_udp_receiver *receiver, const struct llm_options *options)
 {
-    int status;
+    const bool multicast = lli_ip_multicast(&receiver->group);
+    int status = multicast ? receiver_share(udp, receiver->fd) : 0;
 
-    if ((status = socket_set(udp, receiver->fd, SOL_SOCKET, SO_REUSEADDR, 1, "socket option SO_REUSEADDR")) != 0 ||
-        (status = receiver_only_own(udp, receiver->fd)) != 0 ||
-        (status = socket_bind(udp, receiver->fd, &receiver->group)) != 0 ||
+    if (status != 0 || (status = socket_bind(udp, receiver->fd, &receiver->group)) != 0 ||
         (status = socket_merges(udp, receiver)) != 0 || (status = socket_stamps(udp, receiver, options)) != 0)
         return status;
     socket_receive_buffer(udp, receiver->fd, options);
     socket_busy_poll(udp, receiver->fd, options);
-    if (membership_add(udp, receiver) < 0)
+    if (multicast && membership_add(udp, receiver) < 0)
         return socket_fail_at(udp, "join of", &receiver->group);
     return socket_epoll(udp, receiver);
 }
@@ -465,6 +483,8 @@ static int join_receive(struct lli_udp *udp, const union lli_ip_address *group, 
     union lli_ip_address source = {0};
     int status = 0;
 
+    if (options->source[0] != '\0' && !lli_ip_multicast(group))
+        return lli_fail(udp->log, LLM_EOPTION, "udp: source=%s: only groups are joined by source, leave it out", options->source);
     if (options->source[0] != '\0')
         status = lli_ip_resolve(udp->log, "udp", LLM_EOPTION, "source", options->source, udp->family, &source);
     for (uint32_t i = 0; i < LLI_UDP_GROUPS_MAX && status == 0; i++) {
@@ -495,11 +515,18 @@ static int join_receive(struct lli_udp *udp, const union lli_ip_address *group, 
     return 0;
 }
 
+static int group_resolve(const struct lli_udp *udp, const char *host, union lli_ip_address *address)
+{
+    const int status = lli_ip_resolve(udp->log, "udp", LLM_EGROUP, "group", host, udp->family, address);
+
+    return status != 0 ? status : group_check(udp, host, address);
+}
+
 int lli_udp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
 {
     struct lli_udp *udp = instance;
     union lli_ip_address address;
-    int status = lli_ip_group_resolve(udp->log, "udp", group->host, udp->family, &address);
+    int status = group_resolve(udp, group->host, &address);
 
     if (status != 0)
         return status;

@@ -31,6 +31,7 @@ enum { FAKE_SENT_MAX = 1 << 14, FAKE_GROUP_QPN = 0xffffff, FAKE_VENDOR_SOFT_ROCE
 /* Set before an instance is opened. fake_reset() gives them the values of a device that does all. */
 struct fake_device {
     bool v6;                    /* the interface's addresses are of IPv6 */
+    const char *address;        /* of the interface; NULL: 192.0.2.1, or 2001:db8::1 */
     uint32_t mtu;               /* of the interface */
     uint32_t inline_most;       /* more inline bytes than that are refused with EINVAL */
     uint32_t inline_granted;    /* of those asked for */
@@ -41,7 +42,6 @@ struct fake_device {
     enum ibv_mtu active_mtu;
     bool gid_v1, gid_v2;        /* how the interface's address is in the table of GIDs */
     int gids_error;             /* the table cannot be read */
-    bool route_v1;              /* groups are resolved to RoCE v1 */
     bool no_device;             /* the interface has none */
     bool no_walk;               /* completions cannot be walked in place */
     bool no_cq_flags;           /* ... or if flags are given */
@@ -76,6 +76,7 @@ struct fake {
     unsigned doorbells;
     int send_refuse_after;      /* so many packets are taken, then one is refused, once; -1: none */
     int send_refuse_error;
+    bool flush_later;           /* behind a packet that failed those in flight stay, until fake_flush_rest() */
     bool complete_when_polled;  /* a poll finds all completed that was posted before */
     int receive_refuse_after;   /* the same of buffers */
     uint32_t receive_batch;     /* buffers posted by the latest call */
@@ -83,6 +84,7 @@ struct fake {
     unsigned next_polls;
     atomic_int join;            /* of enum fake_join */
     atomic_int join_error;
+    atomic_int route_gid;       /* the place in the table of GIDs that groups are resolved to; 2 is RoCE v1, 3 is v2 */
     atomic_bool hold_events;    /* those taken from librdmacm are held back for as long */
     atomic_int held_events;
     atomic_int joins;           /* calls */
@@ -131,6 +133,8 @@ uint32_t fake_in_flight(void);
 /* The oldest fails. What is behind it is flushed, and the queue pair is in state: SQE or ERR. */
 void fake_complete_failed(enum ibv_wc_status status, enum ibv_qp_state state);
 
+void fake_flush_rest(void);
+
 /* A notice out of thin air. */
 void fake_notice(uint64_t wr_id, enum ibv_wc_status status);
 
@@ -140,14 +144,21 @@ struct fake_packet {
     uint32_t note;      /* immediate data, in host order */
     bool bare;          /* without immediate data */
     uint32_t size;
-    uint64_t which;     /* of the pattern that it is filled with */
+    const uint8_t *data; /* NULL: it is filled with a pattern */
+    uint64_t which;     /* of the pattern */
     uint64_t stamp_ns;
-    bool stub;          /* shorter than a GRH */
+    bool truncated;     /* shorter than a GRH */
     enum ibv_wc_status status;
 };
 
 /* A packet comes in. False: there was no buffer for it. */
 bool fake_arrive(const struct fake_packet *packet);
+
+/* A packet that was sent comes in here: to a group that this instance is in, or to its own address. */
+bool fake_arrive_sent(const struct fake_send *sent);
+
+/* Whether memory is registered for the device to write to, as the buffers of packets are and nothing else is. */
+bool fake_is_writable(const void *data, size_t size);
 
 /* Buffers that the device has. */
 uint32_t fake_buffers(void);
@@ -200,6 +211,7 @@ __attribute__((format(printf, 1, 2), noreturn)) void fake_wrong(const char *form
 
 struct fake_mr {
     struct ibv_mr mr;
+    int access;
     struct fake_mr *next;
 };
 
@@ -246,6 +258,9 @@ struct fake_qp {
     uint64_t buffers_head, buffers_tail;
     atomic_int groups;        /* attached to */
 };
+
+/* The interface's address, in words. */
+const char *fake_address(void);
 
 /* The fake's context, and what it does for a completion queue that completions can be walked in. */
 struct ibv_context *fake_context(void);

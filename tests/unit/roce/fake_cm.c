@@ -148,7 +148,7 @@ static void event_send(struct rdma_cm_id *id, struct membership *membership, enu
     if (type == RDMA_CM_EVENT_MULTICAST_JOIN && status == 0) {
         struct ibv_ah_attr *route = &event->event.param.ud.ah_attr;
 
-        *route = (struct ibv_ah_attr){.is_global = 1, .port_num = 1, .grh = {.sgid_index = fake.device.route_v1 ? 2 : 3}};
+        *route = (struct ibv_ah_attr){.is_global = 1, .port_num = 1, .grh = {.sgid_index = (uint8_t)atomic_load(&fake.route_gid)}};
         route->grh.dgid.raw[10] = route->grh.dgid.raw[11] = 0xff;
         memcpy(route->grh.dgid.raw + (fake.device.v6 ? 0 : 12), lli_ip_bytes(&membership->address), fake.device.v6 ? 16 : 4);
         event->event.param.ud.qp_num = FAKE_GROUP_QPN;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "fake.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -244,6 +245,7 @@ void fake_reset(void)
         .gid_v2 = true,
     };
     fake.send_refuse_after = fake.receive_refuse_after = -1;
+    fake.route_gid = 3;
 }
 
 const char *ibv_get_device_name(struct ibv_device *device)
@@ -274,12 +276,21 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_num, struct _compat
     fake_wrong("port %d is asked for in the old way", port_num);
 }
 
+const char *fake_address(void)
+{
+    if (fake.device.address != NULL)
+        return fake.device.address;
+    return fake.device.v6 ? "2001:db8::1" : "192.0.2.1";
+}
+
 static void own_gid(union ibv_gid *gid)
 {
-    static const uint8_t v4[16] = {[10] = 0xff, 0xff, 192, 0, 2, 1};
-    static const uint8_t v6[16] = {0x20, 0x01, 0x0d, 0xb8, [15] = 1};
+    const bool v6 = fake.device.v6;
 
-    memcpy(gid->raw, fake.device.v6 ? v6 : v4, sizeof gid->raw);
+    if (!v6)
+        gid->raw[10] = gid->raw[11] = 0xff;
+    if (inet_pton(v6 ? AF_INET6 : AF_INET, fake_address(), gid->raw + (v6 ? 0 : 12)) != 1)
+        fake_wrong("the interface has the address %s", fake_address());
 }
 
 ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max_entries, uint32_t flags,
@@ -349,11 +360,11 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
 {
     struct fake_mr *region = object(FAKE_CALL_MR, FAKE_MR, sizeof *region);
 
-    (void)access;
     if (region == NULL)
         return NULL;
     atomic_fetch_add(pd_users(pd), 1);
     region->mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = addr, .length = length};
+    region->access = access;
     pthread_mutex_lock(&host.regions_mutex);
     region->mr.lkey = 0x1000 + 0x100 * host.keys++;
     region->next = host.regions;
@@ -376,6 +387,15 @@ struct fake_mr *fake_mr_find(uint32_t lkey)
         if (region->mr.lkey == lkey)
             return region;
     return NULL;
+}
+
+bool fake_is_writable(const void *data, size_t size)
+{
+    for (const struct fake_mr *region = host.regions; region != NULL; region = region->next)
+        if ((region->access & IBV_ACCESS_LOCAL_WRITE) != 0 && (uintptr_t)data >= (uintptr_t)region->mr.addr &&
+            (uintptr_t)data + size <= (uintptr_t)region->mr.addr + region->mr.length)
+            return true;
+    return false;
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)

@@ -315,6 +315,14 @@ void fake_complete_failed(enum ibv_wc_status status, enum ibv_qp_state state)
 
     qp->qp.state = state;
     send_finish(qp, status);
+    if (!fake.flush_later)
+        fake_flush_rest();
+}
+
+void fake_flush_rest(void)
+{
+    struct fake_qp *qp = qp_of(fake.send_qp);
+
     while (qp->completed != qp->posted)
         send_finish(qp, IBV_WC_WR_FLUSH_ERR);
 }
@@ -463,13 +471,25 @@ bool fake_arrive(const struct fake_packet *packet)
         fake_wrong("the test sends %u bytes to a buffer of %u", packet->size, piece->length);
     qp->buffers_head++;
     grh_fill(buffer, packet);
-    for (uint32_t i = 0; i < packet->size; i++)
-        buffer[GRH + i] = (uint8_t)(packet->which * 31 + i * 7 + (i >> 8)); /* pattern() of unit.h */
-    notice.byte_len = packet->stub ? GRH - 1 : GRH + packet->size;
+    for (uint32_t i = 0; i < packet->size; i++) /* pattern() of unit.h */
+        buffer[GRH + i] = packet->data != NULL ? packet->data[i] : (uint8_t)(packet->which * 31 + i * 7 + (i >> 8));
+    notice.byte_len = packet->truncated ? GRH - 1 : GRH + packet->size;
     notice.wc_flags = IBV_WC_GRH | (packet->bare ? 0 : IBV_WC_WITH_IMM);
     notice.imm_data = htonl(packet->note);
     if (packet->status != IBV_WC_SUCCESS)
         notice.byte_len = notice.wc_flags = 0xdead; /* nobody may read them */
     cq_push(cq_of(qp->qp.recv_cq), &notice, packet->stamp_ns);
     return true;
+}
+
+bool fake_arrive_sent(const struct fake_send *sent)
+{
+    const bool v6 = fake.device.v6;
+    const union ibv_gid *to = &sent->route.grh.dgid;
+    char text[INET6_ADDRSTRLEN];
+
+    if (inet_ntop(v6 ? AF_INET6 : AF_INET, to->raw + (v6 ? 0 : 12), text, sizeof text) == NULL)
+        fake_wrong("a packet is sent to nowhere");
+    return fake_arrive(&(const struct fake_packet){
+        .source = fake_address(), .to = text, .note = sent->note, .size = sent->size, .data = sent->data});
 }

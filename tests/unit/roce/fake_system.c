@@ -104,10 +104,10 @@ int __wrap_lli_ip_interface_find(const struct lli_log *log, const char *scheme, 
     if (group->any.sa_family != interface->address.any.sa_family)
         fake_wrong("the test's group is of another family than its device");
     if (fake.device.v6) {
-        inet_pton(AF_INET6, "2001:db8::1", &interface->address.v6.sin6_addr);
+        inet_pton(AF_INET6, fake_address(), &interface->address.v6.sin6_addr);
         return 0;
     }
-    inet_pton(AF_INET, "192.0.2.1", &interface->address.v4.sin_addr);
+    inet_pton(AF_INET, fake_address(), &interface->address.v4.sin_addr);
     interface->broadcast = interface->address;
     inet_pton(AF_INET, "192.0.2.255", &interface->broadcast.v4.sin_addr);
     return 0;

@@ -64,6 +64,26 @@ static void what_is_posted_to_a_stopped_queue_before_that_is_known_is_lost_and_c
     assert_int_equal(fake_in_flight(), 1);
 }
 
+/* The device ends a test in which a queue is reset that has something in it. */
+static void a_send_queue_is_repaired_when_all_of_it_was_given_back(void **state)
+{
+    (void)state;
+    rig_up();
+    fake.flush_later = true;
+    send_some(10);
+    fake_complete_failed(IBV_WC_LOC_PROT_ERR, IBV_QPS_ERR);
+    assert_int_equal(rig_reap(), 1);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(rig_flush(), LLM_EAGAIN);
+        usleep(1000);
+    }
+    assert_int_equal(atomic_load(&fake.modifies), 0);
+    fake_flush_rest();
+    rig_flush_all();
+    assert_int_equal(atomic_load(&fake.modifies), 4);
+    assert_int_equal(rig_reap(), 10);
+}
+
 static void a_single_failure_that_stopped_nothing_needs_no_move(void **state)
 {
     (void)state;
@@ -94,12 +114,14 @@ static void expect_gone(void)
     struct lli_address address = rig_address(OTHER, 17, RDMA_UDP_QKEY);
     struct lli_in packet;
     lli_handle handle;
-    uint64_t taken;
+    uint64_t taken, errors;
 
     AWAIT(atomic_load(&rig.roce->gone));
     rig_expect_log("close the channels on interface fake0 and open them again");
     taken = rig_reap();
+    errors = rig_counter("roce_send_errors");
     assert_int_equal(rig_post_many(rig.send, LARGE, 1000), 1000);
+    assert_int_equal(rig_counter("roce_send_errors"), errors + 1000);
     assert_int_equal(rig_flush(), 0);
     assert_int_equal(rig_reap(), taken + 1000);
     assert_int_equal(rig_receive(&packet, 1), 0);
@@ -352,6 +374,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_send_queue_that_stopped_is_repaired_and_sending_goes_on),
         TEST(what_is_posted_to_a_stopped_queue_before_that_is_known_is_lost_and_counted),
+        TEST(a_send_queue_is_repaired_when_all_of_it_was_given_back),
         TEST(a_single_failure_that_stopped_nothing_needs_no_move),
         TEST(a_send_queue_that_cannot_be_repaired_is_the_end),
         TEST(events_before_a_join),

@@ -67,7 +67,7 @@ static void groups_of_roce_v1_are_refused_with_the_remedy(void **state)
     lli_handle handle;
 
     (void)state;
-    fake.device.route_v1 = true;
+    atomic_store(&fake.route_gid, 2);
     assert_int_equal(rig_open(), 0);
     assert_int_equal(rig_join(GROUP, PORT, LLI_JOIN_SEND, &handle), LLM_EINTERFACE);
     rig_expect_log("'mkdir /sys/kernel/config/rdma_cm/fake_0', and 'RoCE v2' written to");
@@ -115,6 +115,29 @@ static void a_group_that_is_lost_is_joined_again_and_counted(void **state)
     assert_int_equal(fake_group_flags(GROUP, false), RDMA_MC_JOIN_FLAG_FULLMEMBER);
 }
 
+/* The address handles of those who send stay as they are. */
+static void a_group_that_is_joined_again_otherwise_than_before_is_the_end(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rig_up();
+        for (int round = 1; round <= 2; round++) {
+            fake_clock_advance(SECOND);
+            fake_group_event(GROUP, i == 0, RDMA_CM_EVENT_MULTICAST_ERROR, ENETDOWN);
+            AWAIT(atomic_load(&fake.joins) == 2 + round && fake_async_events() == 0);
+            assert_false(atomic_load(&rig.roce->gone));
+        }
+        atomic_store(&fake.route_gid, 4);
+        fake_clock_advance(SECOND);
+        fake_group_event(GROUP, i == 0, RDMA_CM_EVENT_MULTICAST_ERROR, ENETDOWN);
+        AWAIT(atomic_load(&rig.roce->gone));
+        rig_expect_log("its addresses changed while a group was joined again; close the channels on interface fake0");
+        rig_close(&rig);
+        atomic_store(&fake.route_gid, 3);
+        atomic_store(&fake.joins, 0);
+    }
+}
+
 static void a_group_is_asked_for_once_a_second_until_it_is_joined(void **state)
 {
     uint64_t lost_at;
@@ -141,6 +164,40 @@ static void a_group_is_asked_for_once_a_second_until_it_is_joined(void **state)
     usleep(20000);
     assert_int_equal(atomic_load(&fake.joins), 6);
     assert_int_equal(rig_counter("roce_groups_lost"), 1);
+}
+
+static void a_group_for_which_no_word_comes_is_asked_for_again_after_a_time(void **state)
+{
+    (void)state;
+    rig_up();
+    atomic_store(&fake.join, FAKE_JOIN_SILENT);
+    fake_group_event(GROUP, false, RDMA_CM_EVENT_MULTICAST_ERROR, ENETDOWN);
+    AWAIT(atomic_load(&fake.joins) == 3);
+    fake_clock_advance(2 * SECOND);
+    usleep(20000);
+    assert_int_equal(atomic_load(&fake.joins), 3);
+    atomic_store(&fake.join, FAKE_JOIN_YES);
+    fake_clock_advance(5 * SECOND);
+    AWAIT(atomic_load(&fake.joins) == 4);
+    /* It is counted before it is done. */
+    AWAIT(fake_group_flags(GROUP, false) == RDMA_MC_JOIN_FLAG_FULLMEMBER);
+}
+
+static void word_of_a_join_that_nobody_asked_for_changes_nothing(void **state)
+{
+    lli_handle second;
+
+    (void)state;
+    rig_up();
+    atomic_store(&fake.route_gid, 4);
+    fake_group_event(GROUP, true, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+    fake_clock_advance(1);
+    AWAIT(fake_async_events() == 0);
+    assert_int_equal(rig_join(GROUP, PORT + 1, LLI_JOIN_SEND, &second), 0);
+    rig_post(second, 0, 10);
+    assert_int_equal(rig_flush(), 0);
+    assert_int_equal(fake.sent[0].route.grh.sgid_index, 3);
+    fake_complete_all();
 }
 
 static void *release_events(void *arg)
@@ -201,7 +258,10 @@ int main(void)
         TEST(what_is_no_group_is_refused),
         TEST(one_membership_serves_all_ports_until_the_last_is_left),
         TEST(a_group_that_is_lost_is_joined_again_and_counted),
+        TEST(a_group_that_is_joined_again_otherwise_than_before_is_the_end),
         TEST(a_group_is_asked_for_once_a_second_until_it_is_joined),
+        TEST(a_group_for_which_no_word_comes_is_asked_for_again_after_a_time),
+        TEST(word_of_a_join_that_nobody_asked_for_changes_nothing),
         TEST(a_group_can_be_left_while_an_event_of_it_is_under_way),
         TEST(groups_are_joined_and_left_while_others_are_lost_and_joined_again),
     };

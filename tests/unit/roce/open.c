@@ -4,6 +4,7 @@
 #include "rig.h"
 
 #include <errno.h>
+#include <signal.h>
 
 static int log_lines(void)
 {
@@ -20,13 +21,13 @@ static void expect_nothing_left(int descriptors)
 
     if (fake_live(text, sizeof text) != 0)
         fail_msg("left alive: %s after: %s", text, rig_log());
-    assert_int_equal(rig_descriptors(), descriptors);
+    assert_int_equal(descriptors_open(), descriptors);
 }
 
 static void whatever_fails_while_it_opens_is_told_and_nothing_is_left(void **state)
 {
     static const int errors[] = {ENOMEM, EPERM, EMFILE, EINVAL, EIO, ENODEV};
-    const int descriptors = rig_descriptors();
+    const int descriptors = descriptors_open();
     bool seen[FAKE_CALLS] = {false};
 
     (void)state;
@@ -151,6 +152,25 @@ static void payload_is_what_interface_and_device_carry(void **state)
     assert_int_equal(rig.caps.payload_max, 1500 - 40 - 36);
 }
 
+/* Whatever thread of the process may take one takes it. */
+static void signals_are_left_to_the_application(void **state)
+{
+    sigset_t one, pending;
+    int number;
+
+    (void)state;
+    rig_up();
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, &one, NULL), 0);
+    assert_int_equal(kill(getpid(), SIGUSR1), 0);
+    usleep(20000);
+    assert_int_equal(sigpending(&pending), 0);
+    assert_int_equal(sigismember(&pending, SIGUSR1), 1);
+    assert_int_equal(sigwait(&one, &number), 0);
+    assert_int_equal(pthread_sigmask(SIG_UNBLOCK, &one, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +179,7 @@ int main(void)
         TEST(each_failure_has_its_remedy),
         TEST(a_device_that_will_not_do_is_refused),
         TEST(payload_is_what_interface_and_device_carry),
+        TEST(signals_are_left_to_the_application),
     };
 
     alarm(100);

@@ -5,7 +5,7 @@
 
 #include <poll.h>
 
-enum { BUFFERS = 256, MODEL_STEPS = 100000 };
+enum { BUFFERS = 256, PORTS = LLI_ROCE_GROUPS_MAX, MODEL_STEPS = 100000 };
 
 static struct fake_packet to_group(const char *group, uint16_t port)
 {
@@ -65,10 +65,9 @@ static void packets_are_given_in_order_without_their_grh(void **state)
             packet.size = (uint32_t)i * 40;
             assert_true(fake_arrive(&packet));
         }
-        for (int at = 0, count; at < 100; at += count) {
-            count = rig_receive(got + at, at < 10 ? 3 : BUFFERS);
-            assert_in_range(count, 1, BUFFERS);
-        }
+        for (int at = 0; at < 12; at += 3)
+            assert_int_equal(rig_receive(got + at, 3), 3);
+        assert_int_equal(rig_receive(got + 12, BUFFERS), 88);
         for (uint64_t i = 0; i < 100; i++) {
             assert_int_equal(got[i].size, i * 40);
             assert_int_equal(got[i].from, rig.receive);
@@ -167,6 +166,34 @@ static void groups_are_told_apart_by_address_and_by_port(void **state)
     }
 }
 
+/* So many that some of them meet in the hash table. */
+static void all_ports_of_a_group_are_told_apart(void **state)
+{
+    lli_handle handles[PORTS];
+
+    (void)state;
+    rig_up();
+    handles[0] = rig.receive;
+    for (uint16_t i = 1; i < PORTS; i++)
+        assert_int_equal(rig_join(GROUP, (uint16_t)(PORT + i), LLI_JOIN_RECEIVE, &handles[i]), 0);
+    for (uint16_t i = 0; i < PORTS; i++) {
+        const struct fake_packet packet = to_group(GROUP, (uint16_t)(PORT + i));
+
+        expect_packet(&packet, handles[i]);
+    }
+    for (uint16_t i = 0; i < PORTS; i += 2)
+        rig_leave(handles[i], LLI_JOIN_RECEIVE);
+    for (uint16_t i = 0; i < PORTS; i++) {
+        const struct fake_packet packet = to_group(GROUP, (uint16_t)(PORT + i));
+        struct lli_in got;
+
+        if (i % 2 == 1)
+            expect_packet(&packet, handles[i]);
+        else
+            assert_int_equal((fake_arrive(&packet), rig_receive(&got, 1)), 0);
+    }
+}
+
 static void packets_to_this_instance_are_unicasts(void **state)
 {
     struct fake_packet packet = to_group(OWN, 0);
@@ -178,20 +205,20 @@ static void packets_to_this_instance_are_unicasts(void **state)
 
 static void packets_of_others_are_dropped_and_counted(void **state)
 {
-    struct fake_packet bare = to_group(GROUP, PORT), marked = bare, port = to_group(GROUP, PORT + 1), stub = bare;
+    struct fake_packet bare = to_group(GROUP, PORT), marked = bare, port = to_group(GROUP, PORT + 1), truncated = bare;
     const struct fake_packet group = to_group("239.9.9.9", PORT);
 
     (void)state;
     bare.bare = true;
     marked.note ^= 1u << 30;
-    stub.stub = true;
+    truncated.truncated = true;
     for (int device = 0; device < DEVICES; device++) {
         device_is(device);
         rig_up();
         expect_foreign(&bare);
         expect_foreign(&marked);
         expect_foreign(&port);
-        expect_foreign(&stub);
+        expect_foreign(&truncated);
         expect_foreign(&group);
         rig_close(&rig);
     }
@@ -338,6 +365,56 @@ static void a_queue_run_dry_by_packets_of_others_is_counted_too(void **state)
     assert_int_equal(fake_buffers(), BUFFERS);
 }
 
+static void buffers_that_come_back_while_nothing_waits_are_not_missed(void **state)
+{
+    const struct fake_packet packet = to_group(GROUP, PORT);
+    struct lli_in got[BUFFERS];
+
+    (void)state;
+    rig_up();
+    for (int i = 0; i < 200; i++)
+        fake_arrive(&packet);
+    assert_int_equal(rig_receive(got, BUFFERS), 200);
+    assert_int_equal(rig_receive(got + 200, 1), 0);
+    rig_release(got, 200);
+    assert_int_equal(fake_buffers(), BUFFERS);
+    for (int i = 0; i < 100; i++)
+        fake_arrive(&packet);
+    assert_int_equal(rig_receive(got, 100), 100);
+    assert_int_equal(rig_counter("roce_receive_dry"), 0);
+    rig_release(got, 100);
+}
+
+static void the_queue_holds_the_window_of_a_transmitter(void **state)
+{
+    static const struct {
+        uint32_t window, rcvbuf_bytes, buffers;
+    } cases[] = {{1, 1, 256}, {256, 1, 256}, {257, 1, 512}, {3000, 1, 4096}, {4096, 1, 4096}, {100000, 1, 8192},
+                 {1, 600 * 4160, 512}, {600, 600 * 4160, 1024}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rig.options.flow_window_packets = cases[i].window;
+        rig.options.rcvbuf_bytes = cases[i].rcvbuf_bytes;
+        rig_up();
+        assert_int_equal(fake_buffers(), cases[i].buffers);
+        rig_close(&rig);
+    }
+}
+
+/* Others may have a larger MTU than this host's. */
+static void packets_may_be_larger_than_those_that_can_be_sent(void **state)
+{
+    struct fake_packet packet = to_group(GROUP, PORT);
+
+    (void)state;
+    fake.device.active_mtu = IBV_MTU_1024;
+    rig_up();
+    assert_int_equal(rig.caps.payload_max, 1024);
+    packet.size = 4096;
+    expect_packet(&packet, rig.receive);
+}
+
 /* ------------------------------------------------------------------------------------------------------- model */
 
 struct model {
@@ -459,6 +536,7 @@ static void the_descriptor_tells_of_packets_and_of_room_once(void **state)
 /* Whoever sleeps has to come to learn of it: only the caller's thread can let the device go. */
 static void the_descriptor_tells_that_the_device_is_gone_once(void **state)
 {
+    const struct fake_packet packet = to_group(GROUP, PORT);
     int fd;
 
     (void)state;
@@ -467,8 +545,26 @@ static void the_descriptor_tells_that_the_device_is_gone_once(void **state)
     assert_false(readable(fd));
     fake_id_event(RDMA_CM_EVENT_DEVICE_REMOVAL);
     AWAIT(readable(fd));
+    fake_arrive(&packet); /* nobody will fetch it */
     assert_int_equal(roce_transport->arm(rig.roce), fd);
     assert_false(readable(fd));
+}
+
+static void the_descriptor_tells_that_the_send_queue_works_again(void **state)
+{
+    int fd;
+
+    (void)state;
+    rig_up();
+    fd = roce_transport->arm(rig.roce);
+    rig_post(rig.send, 0, 2000);
+    assert_int_equal(rig_flush(), 0);
+    fake_complete_failed(IBV_WC_LOC_PROT_ERR, IBV_QPS_ERR);
+    assert_int_equal(rig_reap(), 1);
+    assert_false(readable(fd));
+    assert_int_equal(rig_flush(), LLM_EAGAIN);
+    AWAIT(readable(fd));
+    assert_int_equal(rig_flush(), 0);
 }
 
 int main(void)
@@ -479,6 +575,7 @@ int main(void)
         TEST(a_device_that_knows_no_flags_is_walked_all_the_same),
         TEST(packets_are_stamped_where_it_was_asked_for_and_the_device_can),
         TEST(groups_are_told_apart_by_address_and_by_port),
+        TEST(all_ports_of_a_group_are_told_apart),
         TEST(packets_to_this_instance_are_unicasts),
         TEST(packets_of_others_are_dropped_and_counted),
         TEST(packets_of_the_own_host_are_dropped_if_their_sender_says_so),
@@ -488,9 +585,13 @@ int main(void)
         TEST(buffers_that_the_device_refuses_are_given_again),
         TEST(a_queue_run_dry_is_counted_once_and_filled_as_soon_as_it_can_be),
         TEST(a_queue_run_dry_by_packets_of_others_is_counted_too),
+        TEST(buffers_that_come_back_while_nothing_waits_are_not_missed),
+        TEST(the_queue_holds_the_window_of_a_transmitter),
+        TEST(packets_may_be_larger_than_those_that_can_be_sent),
         TEST(no_buffer_is_lost_or_given_twice),
         TEST(the_descriptor_tells_of_packets_and_of_room_once),
         TEST(the_descriptor_tells_that_the_device_is_gone_once),
+        TEST(the_descriptor_tells_that_the_send_queue_works_again),
     };
 
     alarm(100);

@@ -3,7 +3,6 @@
 #include "rig.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -58,18 +57,6 @@ void rig_expect_log(const char *part)
 
 /* --------------------------------------------------------------------------------------------- open and close */
 
-int rig_descriptors(void)
-{
-    DIR *directory = opendir("/proc/self/fd");
-    int count = 0;
-
-    assert_non_null(directory);
-    while (readdir(directory) != NULL)
-        count++;
-    closedir(directory);
-    return count;
-}
-
 int rig_setup(void **state)
 {
     (void)state;
@@ -87,7 +74,7 @@ int rig_setup(void **state)
     assert_non_null(rig.memory);
     for (size_t i = 0; i < ARENA_BYTES; i++)
         rig.memory[i] = (uint8_t)i;
-    descriptors_before = rig_descriptors();
+    descriptors_before = descriptors_open();
     return 0;
 }
 
@@ -101,7 +88,7 @@ int rig_teardown(void **state)
     free(rig.memory);
     if (fake_live(text, sizeof text) != 0)
         fail_msg("left alive: %s", text);
-    assert_int_equal(rig_descriptors(), descriptors_before);
+    assert_int_equal(descriptors_open(), descriptors_before);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #ifndef TESTS_ROCE_RIG_H
 #define TESTS_ROCE_RIG_H
 
+#include "../../descriptors.h"
 #include "../unit.h"
 
 #include <unistd.h>
@@ -68,9 +69,6 @@ struct lli_address rig_address(const char *host, uint32_t qp_number, uint32_t qk
 lli_handle rig_peer(const char *host, uint32_t qp_number);
 
 uint32_t rig_note(uint16_t port);
-
-/* Descriptors that are open. */
-int rig_descriptors(void);
 
 /* Fails the test unless something becomes true soon. */
 #define AWAIT(condition)                                               \

@@ -110,6 +110,22 @@ static void each_packet_has_the_key_of_its_memory(void **state)
     assert_int_equal(rig_counter("roce_send_errors"), 1);
 }
 
+static void memory_that_lies_side_by_side_has_a_key_each(void **state)
+{
+    static uint8_t halves[2][4096];
+    const struct lli_out packets[] = {{halves[0], LARGE, 0}, {halves[1], LARGE, 0}, {halves[0], LARGE, 0}};
+
+    (void)state;
+    up_without_inline();
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(roce_transport->region(rig.roce, halves[i], sizeof halves[i]), 0);
+    assert_int_equal(roce_transport->post(rig.roce, packets, 3), 3);
+    assert_int_equal(rig_flush(), 0); /* the device looks whether each key is for its memory */
+    assert_int_equal(fake.sent_count, 3);
+    assert_int_not_equal(fake.sent[0].lkey, fake.sent[1].lkey);
+    fake_complete_all();
+}
+
 static void a_packet_that_is_too_large_is_lost_and_counted(void **state)
 {
     (void)state;
@@ -206,6 +222,7 @@ static void packets_to_a_peer_have_its_address_and_no_port(void **state)
     assert_int_equal(rig_flush(), 0);
     assert_memory_equal(fake.sent[0].route.grh.dgid.raw, host, 16);
     assert_int_equal(fake.sent[0].route.grh.sgid_index, 3);
+    assert_int_equal(fake.sent[0].route.grh.hop_limit, 64);
     assert_int_equal(fake.sent[0].qp_number, 0x1234);
     assert_int_equal(fake.sent[0].qkey, RDMA_UDP_QKEY);
     assert_int_equal(fake.sent[0].note, LLI_ROCE_MARK);
@@ -305,6 +322,8 @@ static void notices_may_come_twice_or_late_or_in_another_order(void **state)
     rig_post_many(rig.send, LARGE, 10);
     assert_int_equal(rig_flush(), 0);
     fake_notice(third, IBV_WC_SUCCESS);
+    assert_int_equal(rig_reap(), 192);
+    fake_notice(third + 11, IBV_WC_SUCCESS); /* of a packet that was never posted */
     assert_int_equal(rig_reap(), 192);
 }
 
@@ -466,6 +485,7 @@ int main(void)
         TEST(packets_travel_inline_up_to_what_was_granted),
         TEST(a_device_that_refuses_so_much_inline_is_asked_for_less),
         TEST(each_packet_has_the_key_of_its_memory),
+        TEST(memory_that_lies_side_by_side_has_a_key_each),
         TEST(a_packet_that_is_too_large_is_lost_and_counted),
         TEST(a_packet_in_unknown_memory_is_lost_and_counted),
         TEST(one_packet_in_64_gives_notice_and_the_last_of_a_flush),

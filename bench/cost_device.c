@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An RDMA device that is none, which takes the place of libibverbs and librdmacm: the one of the unit tests. Its instructions are
+ * this program's, so cost.py does not count them.
+ */
+#include "cost.h"
+
+#include <stddef.h>
+
+#include "fake.h"
+
+static struct {
+    struct ibv_qp *send, *receive;
+} device_ends[2];
+
+static void device_open(void)
+{
+    fake_reset();
+    fake.device.address = "127.0.0.1";
+    fake.device.active_mtu = IBV_MTU_1024;
+    fake.complete_when_polled = true;
+}
+
+static void device_opened(enum cost_end end)
+{
+    device_ends[end].send = fake.send_qp;
+    device_ends[end].receive = fake.receive_qp;
+}
+
+static void device_turn(enum cost_end end)
+{
+    fake.send_qp = device_ends[end].send;
+    fake.receive_qp = device_ends[end].receive;
+    for (uint32_t i = 0; i < fake.sent_count; i++)
+        if (!fake_arrive_sent(&fake.sent[i]))
+            fake_wrong("it has no buffer for packet %u", i);
+    fake_sent_forget();
+}
+
+/* As few buffers as there may be: the device looks through all of them whenever it gets one. */
+const struct cost_network cost_networks[] = {
+    {.name = "roce",
+     .channel = "roce://239.195.1.1:%u?interface=lo&rcvbuf_bytes=1M&flow_window_packets=256&" COST_OPTIONS,
+     .turn_max = 4000,
+     .open = device_open,
+     .opened = device_opened,
+     .turn = device_turn},
+    {.name = NULL},
+};

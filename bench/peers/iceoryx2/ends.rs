@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The two directions of one end over iceoryx2, for C: its own C interface is not among the published crates.
+//! As its benchmark of publish and subscribe has them: services of one process each way, slices of bytes, and no events.
+use core::ffi::{c_char, c_int, c_void, CStr};
+use core::mem::MaybeUninit;
+use core::slice;
+use iceoryx2::port::publisher::Publisher;
+use iceoryx2::port::subscriber::Subscriber;
+use iceoryx2::prelude::*;
+use std::error::Error;
+use std::ffi::CString;
+
+const BURST: c_int = 256; // messages taken in one poll
+
+extern "C" {
+    fn harness_deliver(data: *const c_void, size: usize);
+    fn harness_fail(what: *const c_char, why: *const c_char) -> c_int;
+}
+
+pub struct Ends {
+    sender: Publisher<ipc::Service, [u8], ()>,
+    receiver: Subscriber<ipc::Service, [u8], ()>,
+    _node: Node<ipc::Service>,
+}
+
+/// What an end needs to know; texts end with a zero byte.
+#[repr(C)]
+pub struct Place {
+    common: *const c_char,  // directory of both ends; its name is unlike that of other measurements
+    send: *const c_char,    // names of the two directions
+    receive: *const c_char,
+    size: usize,            // of every message
+    queue: usize,           // messages that a direction holds
+}
+
+unsafe fn text<'a>(pointer: *const c_char) -> Result<&'a str, Box<dyn Error>> {
+    Ok(CStr::from_ptr(pointer).to_str()?)
+}
+
+/// Files and shared memory lie apart from those of other programs.
+unsafe fn config(place: &Place) -> Result<Config, Box<dyn Error>> {
+    let common = text(place.common)?;
+    let mut config = Config::default();
+
+    config.global.set_root_path(&Path::new(common.as_bytes())?);
+    config.global.prefix = FileName::new(common.trim_start_matches('/').replace('/', "-").as_bytes())?;
+    // Every look for a message goes past all of these; it is 128, and then it takes most of a hop.
+    config.defaults.publish_subscribe.subscriber_expired_connection_buffer = 1;
+    Ok(config)
+}
+
+type Service = iceoryx2::service::port_factory::publish_subscribe::PortFactory<ipc::Service, [u8], ()>;
+
+fn service(node: &Node<ipc::Service>, name: &str, queue: usize) -> Result<Service, Box<dyn Error>> {
+    Ok(node
+        .service_builder(&name.try_into()?)
+        .publish_subscribe::<[u8]>()
+        .max_publishers(1)
+        .max_subscribers(1)
+        .history_size(0)
+        .subscriber_max_buffer_size(queue)
+        .enable_safe_overflow(false)
+        .open_or_create()?)
+}
+
+unsafe fn open(place: &Place) -> Result<Ends, Box<dyn Error>> {
+    let node = NodeBuilder::new()
+        .config(&config(place)?)
+        .signal_handling_mode(SignalHandlingMode::Disabled)
+        .create::<ipc::Service>()?;
+    let sender = service(&node, text(place.send)?, place.queue)?
+        .publisher_builder()
+        .initial_max_slice_len(place.size)
+        .backpressure_strategy(BackpressureStrategy::DiscardData)
+        .create()?;
+    let receiver = service(&node, text(place.receive)?, place.queue)?.subscriber_builder().create()?;
+    Ok(Ends { sender, receiver, _node: node })
+}
+
+/// NULL if that failed; it has been said then why.
+///
+/// # Safety
+/// `place` is valid.
+#[no_mangle]
+pub unsafe extern "C" fn iceoryx2_open(place: *const Place) -> *mut Ends {
+    set_log_level(LogLevel::Error);
+    match open(&*place) {
+        Ok(ends) => Box::into_raw(Box::new(ends)),
+        Err(error) => {
+            let why = CString::new(format!("{error:?}")).unwrap_or_default();
+            harness_fail(c"cannot open a service".as_ptr(), why.as_ptr());
+            core::ptr::null_mut()
+        }
+    }
+}
+
+/// 1, or 0 if it was not taken. The message is made where the receiver reads it.
+///
+/// # Safety
+/// `ends` is open, and `size` bytes are at `data`.
+#[no_mangle]
+pub unsafe extern "C" fn iceoryx2_send(ends: *mut Ends, data: *const c_void, size: usize) -> c_int {
+    let Ok(mut sample) = (*ends).sender.loan_slice_uninit(size) else {
+        return 0;
+    };
+    let bytes = slice::from_raw_parts(data.cast::<MaybeUninit<u8>>(), size);
+    sample.payload_mut().copy_from_slice(bytes);
+    // Whom it reached: where there is no room, nobody.
+    matches!(sample.assume_init().send(), Ok(1)) as c_int
+}
+
+/// How many messages came. They may be sent back from within.
+///
+/// # Safety
+/// `ends` is open.
+#[no_mangle]
+pub unsafe extern "C" fn iceoryx2_poll(ends: *mut Ends) -> c_int {
+    let mut count = 0;
+
+    while count < BURST {
+        let Ok(Some(sample)) = (*ends).receiver.receive() else {
+            break;
+        };
+        let payload = sample.payload();
+        harness_deliver(payload.as_ptr().cast(), payload.len());
+        count += 1;
+    }
+    count
+}
+
+/// # Safety
+/// `ends` was opened, and is gone after this.
+#[no_mangle]
+pub unsafe extern "C" fn iceoryx2_close(ends: *mut Ends) {
+    drop(Box::from_raw(ends));
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * As lean as shared memory allows: a ring of slots, each with the number of its datagram, from one writer to one reader. The
+ * writer never passes the reader, which says now and then how far it is.
+ */
+#define _GNU_SOURCE
+#include "raw.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define RAW_SHM_SLOTS 256 /* powers of two */
+#define RAW_SHM_SAY 32
+#define RAW_SHM_LINE 64
+
+struct raw_slot {
+    _Atomic uint64_t number; /* datagrams before it, plus 1, once it is whole */
+    uint32_t size;
+    char data[];
+};
+
+struct raw_ring {
+    _Alignas(RAW_SHM_LINE) _Atomic uint64_t taken;
+    _Alignas(RAW_SHM_LINE) char slots[];
+};
+
+struct raw_shm_end {
+    struct raw_end end;
+    struct raw_ring *ring;
+    size_t stride;
+    size_t bytes;
+    uint64_t next;
+    uint64_t taken; /* the ring's, as the writer knows it, or as the reader said it */
+    char path[PATH_MAX];
+    char *batch;    /* a datagram to blast */
+};
+
+static struct raw_shm_end *raw_shm_of(struct raw_end *end)
+{
+    return (struct raw_shm_end *)end;
+}
+
+static struct raw_slot *raw_shm_slot(const struct raw_shm_end *shm)
+{
+    return (struct raw_slot *)(void *)(shm->ring->slots + (shm->next & (RAW_SHM_SLOTS - 1)) * shm->stride);
+}
+
+static void raw_shm_close(struct raw_end *end)
+{
+    struct raw_shm_end *shm = raw_shm_of(end);
+
+    if (shm->ring)
+        munmap(shm->ring, shm->bytes);
+    unlink(shm->path);
+    free(shm->batch);
+    free(shm);
+}
+
+static struct raw_end *raw_shm_open(const struct raw_group *group, bool to_send)
+{
+    struct raw_shm_end *shm = calloc(1, sizeof *shm);
+    void *base = MAP_FAILED;
+    int error;
+    int fd;
+
+    (void)to_send;
+    if (!shm)
+        return NULL;
+    shm->end.datagram_bytes = group->mtu;
+    shm->stride = (sizeof(struct raw_slot) + group->mtu + RAW_SHM_LINE - 1) / RAW_SHM_LINE * RAW_SHM_LINE;
+    shm->bytes = sizeof(struct raw_ring) + RAW_SHM_SLOTS * shm->stride;
+    shm->batch = calloc(1, group->mtu);
+    snprintf(shm->path, sizeof shm->path, "%s/llm-raw-%s", group->directory, group->name);
+    /* Whoever comes first makes it. */
+    fd = open(shm->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0 && shm->batch && ftruncate(fd, (off_t)shm->bytes) == 0)
+        base = mmap(NULL, shm->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    error = errno;
+    if (fd >= 0)
+        close(fd);
+    if (base != MAP_FAILED) {
+        shm->ring = base;
+        return &shm->end;
+    }
+    raw_shm_close(&shm->end);
+    errno = error;
+    return NULL;
+}
+
+static bool raw_shm_has_room(struct raw_shm_end *shm)
+{
+    if (shm->next - shm->taken < RAW_SHM_SLOTS)
+        return true;
+    shm->taken = atomic_load_explicit(&shm->ring->taken, memory_order_acquire);
+    return shm->next - shm->taken < RAW_SHM_SLOTS;
+}
+
+static int raw_shm_send(struct raw_end *end, const void *data, size_t size)
+{
+    struct raw_shm_end *shm = raw_shm_of(end);
+    struct raw_slot *slot = raw_shm_slot(shm);
+
+    if (size > end->datagram_bytes) {
+        errno = EMSGSIZE;
+        return -1;
+    }
+    if (!raw_shm_has_room(shm))
+        return 1;
+    slot->size = (uint32_t)size;
+    memcpy(slot->data, data, size);
+    atomic_store_explicit(&slot->number, ++shm->next, memory_order_release);
+    return 0;
+}
+
+static bool raw_shm_is_readable(struct raw_end *end)
+{
+    struct raw_shm_end *shm = raw_shm_of(end);
+
+    return atomic_load_explicit(&raw_shm_slot(shm)->number, memory_order_acquire) == shm->next + 1;
+}
+
+/* What was given before can be written anew from now on. */
+static const void *raw_shm_receive(struct raw_end *end, size_t *size)
+{
+    struct raw_shm_end *shm = raw_shm_of(end);
+    const struct raw_slot *slot = raw_shm_slot(shm);
+
+    if (shm->next - shm->taken >= RAW_SHM_SAY) {
+        shm->taken = shm->next;
+        atomic_store_explicit(&shm->ring->taken, shm->next, memory_order_release);
+    }
+    if (!raw_shm_is_readable(end))
+        return NULL;
+    shm->next++;
+    *size = slot->size;
+    return slot->data;
+}
+
+static int raw_shm_blast_next(struct raw_end *end, const struct raw_load *load)
+{
+    struct raw_shm_end *shm = raw_shm_of(end);
+
+    (void)load;
+    for (int i = 0; i < RAW_SHM_SAY; i++)
+        if (raw_shm_send(end, shm->batch, end->datagram_bytes) < 0)
+            return -1;
+    return 0;
+}
+
+/* Reads what it takes: a line that nobody reads would not cross from core to core. */
+static int raw_shm_blast_take(struct raw_end *end, struct raw_blast_result *result, bool *over)
+{
+    struct raw_shm_end *shm = raw_shm_of(end);
+    const void *data;
+    size_t size;
+    int count = 0;
+
+    while (count < RAW_SHM_SAY && (data = raw_shm_receive(end, &size)) != NULL) {
+        memcpy(shm->batch, data, size);
+        count++;
+        if (size == 1)
+            *over = true;
+        else
+            result->bytes += size;
+    }
+    return count;
+}
+
+const struct raw_scheme raw_shm = {
+    .prefix = "shm://",
+    .named = true,
+    .ways = 1u << RAW_BATCHES,
+    .open = raw_shm_open,
+    .close = raw_shm_close,
+    .send = raw_shm_send,
+    .receive = raw_shm_receive,
+    .is_readable = raw_shm_is_readable,
+    .blast_next = raw_shm_blast_next,
+    .blast_take = raw_shm_blast_take,
+};

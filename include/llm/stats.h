@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The counters file: what a context with the option stats_directory writes for others to read, while it runs and when it is
+ * dead. llm-stat(1) reads it; any program may, with no more than this header and pread().
+ *
+ * A file is DIRECTORY/PROGRAM.PID.N: one for each context, N counts them from 0. Its writer holds a write lock on it (fcntl,
+ * F_OFD_SETLK) for as long as it lives, and removes it when the context is closed. A file without a lock is what a process
+ * that died has left, and holds the last table that it wrote.
+ *
+ * A file has a header and two tables, which are written in turns. To read one:
+ *
+ *   1. Read the header. Go on only if magic and version are those below.
+ *   2. Read the table at table_at[sequence & 1], table_bytes long.
+ *   3. Read sequence again. If it is another one, the table may have been written over meanwhile: begin again.
+ *
+ * So a table is never torn, not even when the writer was killed in the middle of the next one. No byte of a file is to be
+ * trusted: compare counts with their bounds, and texts may lack their zero.
+ *
+ * A table is struct llm_stats_table, then objects_max of struct llm_stats_object, rows_max of struct llm_stats_row,
+ * rows_max values (uint64_t, in the order of the rows) and histograms_max of struct llm_stats_histogram; of each only as many
+ * mean something as the table says. All numbers have the byte order of the host; everything is aligned to 8 bytes.
+ */
+#ifndef LLM_STATS_H
+#define LLM_STATS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LLM_STATS_MAGIC "llmstats"
+#define LLM_STATS_VERSION 1u
+
+/* Where files are by convention: what llm-stat looks into if it is told nothing else. */
+#define LLM_STATS_DIRECTORY "/dev/shm/llm-stat"
+
+struct llm_stats_file {
+    char magic[8];            /* LLM_STATS_MAGIC, without its zero */
+    uint32_t version;         /* LLM_STATS_VERSION */
+    uint32_t pid;             /* of the writer, in its own namespace */
+    uint64_t started_at;      /* when the context was opened: CLOCK_REALTIME, ns */
+    uint64_t interval_ns;     /* between two tables */
+    uint64_t table_at[2];     /* where the tables are in the file */
+    uint64_t table_bytes;
+    uint32_t objects_max;
+    uint32_t rows_max;
+    uint32_t histograms_max;
+    uint32_t unused;          /* 0 */
+    char program[64];
+    char name[64];            /* of the context: its stats_name, or empty */
+    uint64_t sequence;        /* tables completed; table sequence & 1 is the latest. 0: none yet */
+};
+
+struct llm_stats_table {
+    uint64_t written_at;      /* CLOCK_REALTIME, ns */
+    uint64_t clock_at;        /* the same on CLOCK_MONOTONIC: for rates, take differences of this one */
+    uint64_t dropped;         /* rows and histograms for which there was no room */
+    uint32_t objects;
+    uint32_t rows;
+    uint32_t histograms;
+    uint32_t unused;          /* 0 */
+};
+
+/* X(name, number, text): the numbers are stable. */
+#define LLM_STATS_KINDS(X)                                                                                                 \
+    X(CONTEXT, 0, "context")                                                                                               \
+    X(TRANSPORT, 1, "transport")                                                                                           \
+    X(TRANSMITTER, 2, "transmitter")                                                                                       \
+    X(MEMBER, 3, "member")                                                                                                 \
+    X(RECEIVER, 4, "receiver")                                                                                             \
+    X(SESSION, 5, "session")
+
+/* MEMBER: a receiver that a transmitter knows; SESSION: one that a receiver follows. Each comes behind its parent. */
+enum llm_stats_kind {
+#define LLM_STATS_KIND_ENUM(name, number, text) LLM_STATS_##name = number,
+    LLM_STATS_KINDS(LLM_STATS_KIND_ENUM)
+#undef LLM_STATS_KIND_ENUM
+};
+
+struct llm_stats_object {
+    uint32_t kind;            /* of enum llm_stats_kind; skip one that you do not know */
+    uint32_t parent;          /* index of an object before it; its own index: none */
+    uint64_t id;              /* transmitter, session: the session; receiver, member: the receiver; else 0 */
+    char label[240];          /* its channel, or the scheme of a transport; empty for members and sessions */
+};
+
+enum llm_stats_type {
+    LLM_STATS_COUNTER = 0,    /* only grows */
+    LLM_STATS_GAUGE = 1,
+};
+
+struct llm_stats_row {
+    uint32_t object;          /* index of its object */
+    uint32_t type;            /* of enum llm_stats_type */
+    char name[40];            /* docs/statistics.md lists all */
+};
+
+/*
+ * Values below 64 have a bucket each. From there on each doubling has 32, so that a bucket is at most 1/32 of its value wide.
+ * Values of 2^36 (69 s) and more lie in the last one.
+ */
+#define LLM_STATS_BUCKETS 1024
+
+struct llm_stats_histogram {
+    uint32_t object;          /* index of its object */
+    uint32_t unused;          /* 0 */
+    char name[40];            /* ends in its unit: "submit_wire_ns", "burst_packets" */
+    uint64_t count;           /* of samples */
+    uint64_t sum;             /* of their values */
+    uint64_t max;
+    uint64_t buckets[LLM_STATS_BUCKETS];
+};
+
+/* The bucket of a value. */
+static inline uint32_t llm_stats_bucket(uint64_t value)
+{
+    uint32_t shift = 0;
+
+    if (value >> 36 != 0)
+        return LLM_STATS_BUCKETS - 1;
+    if (value >= 64)
+        shift = 58 - (uint32_t)__builtin_clzll(value);
+    return shift * 32 + (uint32_t)(value >> shift);
+}
+
+/* The greatest value of a bucket. */
+static inline uint64_t llm_stats_bucket_last(uint32_t bucket)
+{
+    const uint32_t shift = bucket < 64 ? 0 : bucket / 32 - 1;
+
+    return (((uint64_t)bucket - shift * 32 + 1) << shift) - 1;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

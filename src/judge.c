@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "judge.h"
+
+enum {
+    JUDGE_PACKETS_MIN = 1000, /* sent in a period: a share of fewer hurts nobody */
+    JUDGE_NOTICES = 5,        /* of each decision, as some may be lost */
+    JUDGE_PROBES = 8,         /* notices to a silent receiver, which answers them with a report */
+};
+
+void lli_judge_init(struct lli_judge *judge, const struct lli_judge_policy *policy, uint32_t members_max,
+                    struct lli_arena *arena, lli_seq start, lli_ns now)
+{
+    *judge = (struct lli_judge){.policy = *policy,
+                                .limit = members_max,
+                                .counted = start,
+                                .bucket_at = now + LLI_JUDGE_PERIOD / LLI_JUDGE_BUCKETS,
+                                .judged_at = now,
+                                .quiet = true};
+    judge->table = lli_arena_take(arena, members_max * sizeof *judge->table, 64);
+}
+
+/* The record of a member; a new one where it is not that member's. */
+static struct lli_judged *judge_record(const struct lli_judge *judge, const struct lli_members *members, uint32_t index, lli_ns now)
+{
+    struct lli_judged *record = &judge->table[index];
+
+    if (record->id != members->table[index].id)
+        *record = (struct lli_judged){
+            .id = members->table[index].id, .heard_at = now, .back_at = now, .goal_at = now, .beyond_at = {LLI_NEVER, LLI_NEVER}};
+    return record;
+}
+
+static bool judge_is_of(const struct lli_members *members, uint32_t index, const struct lli_judged *record)
+{
+    return record->id != 0 && members->table[index].id == record->id;
+}
+
+/* --------------------------------------------------------------------------------------------- figures */
+
+static uint64_t judge_sum(const uint32_t *buckets)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < LLI_JUDGE_BUCKETS; i++)
+        sum += buckets[i];
+    return sum;
+}
+
+/* Empties the buckets whose turn comes, of those whom there are: records of others begin empty. */
+static void judge_turn(struct lli_judge *judge, const struct lli_members *members, lli_ns now)
+{
+    const lli_ns piece = LLI_JUDGE_PERIOD / LLI_JUDGE_BUCKETS;
+    uint32_t seen;
+
+    for (int turns = 0; now >= judge->bucket_at && turns < LLI_JUDGE_BUCKETS; turns++) {
+        judge->bucket = (judge->bucket + 1) % LLI_JUDGE_BUCKETS;
+        judge->bucket_at += piece;
+        judge->sent[judge->bucket] = 0;
+        seen = 0;
+        for (uint32_t i = 0; seen < members->count; i++) {
+            seen += members->table[i].id != 0;
+            judge->table[i].naks[judge->bucket] = judge->table[i].asked[judge->bucket] = 0;
+        }
+    }
+    if (now >= judge->bucket_at)
+        judge->bucket_at = now + piece;
+}
+
+static lli_ns judge_report_interval(const struct lli_judge *judge, const struct lli_members *members)
+{
+    return judge->policy.status * lli_max(1, members->count / 10);
+}
+
+/* Reports come less often where there are more receivers (section 7), and so is nobody silent sooner. */
+static uint64_t judge_limit(const struct lli_judge *judge, const struct lli_members *members, enum llm_threshold threshold)
+{
+    const uint64_t limit = judge->policy.limits[threshold];
+
+    return threshold == LLM_THRESHOLD_SILENCE ? limit * lli_max(1, members->count / 10) : limit;
+}
+
+/* Nobody is expected to be heard as long as there is nothing to say. */
+static lli_ns judge_silence(const struct lli_judge *judge, const struct lli_judged *record, lli_ns now)
+{
+    return record->next == 0 || record->next >= judge->counted || now < record->heard_at ? 0 : now - record->heard_at;
+}
+
+static uint64_t judge_figure(const struct lli_judge *judge, const struct lli_judged *record, enum llm_threshold threshold,
+                             lli_ns now)
+{
+    const uint64_t sent = judge_sum(judge->sent);
+
+    switch (threshold) {
+    case LLM_THRESHOLD_NAKS:
+        return judge_sum(record->naks) * 1000000000 / LLI_JUDGE_PERIOD;
+    case LLM_THRESHOLD_ASKED:
+        return sent < JUDGE_PACKETS_MIN ? 0 : judge_sum(record->asked) * 1000000 / sent;
+    case LLM_THRESHOLD_LAG_PACKETS:
+        return record->lag_packets;
+    case LLM_THRESHOLD_LAG_TIME:
+        return record->lag_ns;
+    case LLM_THRESHOLD_SILENCE:
+        return judge_silence(judge, record, now);
+    case LLM_THRESHOLD_NONE:
+    case LLM_THRESHOLD_GROUP:
+    case LLM_THRESHOLD_OPERATOR:
+        break;
+    }
+    return 0;
+}
+
+/* How a receiver would have to be served by one of its figures. */
+static struct lli_judge_level judge_level(const struct lli_judge *judge, const struct lli_members *members,
+                                          struct lli_judged *record, enum llm_threshold threshold, lli_ns now)
+{
+    const struct lli_judge_policy *policy = &judge->policy;
+    const uint64_t limit = judge_limit(judge, members, threshold);
+    const bool patient = threshold == LLM_THRESHOLD_NAKS || threshold == LLM_THRESHOLD_ASKED;
+    struct lli_judge_level level = {.threshold = threshold, .value = judge_figure(judge, record, threshold, now), .limit = limit};
+    /* Who is new, or comes back from a silence, has some time to catch up. */
+    const bool spared = threshold == LLM_THRESHOLD_LAG_PACKETS && now - record->back_at < policy->recover;
+    lli_ns *beyond_at = &record->beyond_at[threshold == LLM_THRESHOLD_ASKED];
+
+    if (limit == 0)
+        return level;
+    if (patient)
+        *beyond_at = level.value < limit ? LLI_NEVER : lli_min(*beyond_at, now);
+    if (level.value >= limit && !spared && (!patient || now - *beyond_at >= policy->patience)) {
+        level.standing = LLI_STANDING_SUSPENDED;
+    } else if (threshold != LLM_THRESHOLD_SILENCE && level.value * 100 >= limit * policy->unicast_percent) {
+        level.standing = LLI_STANDING_UNICAST;
+        level.limit = limit * policy->unicast_percent / 100;
+    } else if (threshold != LLM_THRESHOLD_SILENCE && level.value * 100 >= limit * policy->warn_percent) {
+        level.standing = LLI_STANDING_WARNED;
+        level.limit = limit * policy->warn_percent / 100;
+    }
+    return level;
+}
+
+/* By the worst of its figures. */
+static void judge_weigh(const struct lli_judge *judge, const struct lli_members *members, struct lli_judged *record, lli_ns now)
+{
+    record->wanted = (struct lli_judge_level){.standing = LLI_STANDING_FINE};
+    for (int threshold = LLM_THRESHOLD_NAKS; threshold <= LLM_THRESHOLD_SILENCE; threshold++) {
+        const struct lli_judge_level level = judge_level(judge, members, record, (enum llm_threshold)threshold, now);
+
+        if (level.standing > record->wanted.standing)
+            record->wanted = level;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------ what is heard */
+
+static void judge_set(struct lli_judge *judge, struct lli_member *member, struct lli_judged *record,
+                      struct lli_judge_level level, lli_ns now)
+{
+    /* An order is one whatever the policy, and so is its end. */
+    const bool earnest = !judge->policy.dry || record->ordered || record->stands.threshold == LLM_THRESHOLD_OPERATOR;
+
+    record->stands = level;
+    record->decided_at = now;
+    record->tell = judge->untold = true;
+    record->notices = earnest ? JUDGE_NOTICES : 0;
+    member->standing = judge->policy.dry && !record->ordered ? LLI_STANDING_FINE : level.standing;
+    judge->decided[level.standing]++;
+}
+
+/*
+ * Whoever is heard is not silent: it is served again at once, as the NAK may be the first that is heard of it, and the time in
+ * which it was silent is none by which it is behind. Who is not served for another reason is told so whenever it is heard.
+ */
+static struct lli_judged *judge_heard(struct lli_judge *judge, struct lli_members *members, uint32_t index, lli_ns now)
+{
+    struct lli_judged *record = judge_record(judge, members, index, now);
+    const uint64_t limit = judge_limit(judge, members, LLM_THRESHOLD_SILENCE);
+
+    if (limit != 0 && judge_silence(judge, record, now) >= limit) {
+        record->goal = record->goal_ns = record->before_ns = 0;
+        record->back_at = now;
+    }
+    record->heard_at = now;
+    record->probes = 0;
+    if (record->stands.standing == LLI_STANDING_SUSPENDED && record->stands.threshold == LLM_THRESHOLD_SILENCE && !record->ordered)
+        judge_set(judge, &members->table[index], record, (struct lli_judge_level){.standing = LLI_STANDING_FINE}, now);
+    if (!lli_member_counts(&members->table[index]))
+        record->answer = true;
+    return record;
+}
+
+bool lli_judge_heard(struct lli_judge *judge, struct lli_members *members, uint32_t index, lli_ns now)
+{
+    judge_heard(judge, members, index, now)->answer |= judge->shedding;
+    judge->quiet = false;
+    return judge->shedding || !lli_member_counts(&members->table[index]);
+}
+
+bool lli_judge_nak(struct lli_judge *judge, struct lli_members *members, uint32_t index, uint64_t packets, lli_ns now)
+{
+    struct lli_judged *record = judge_record(judge, members, index, now);
+
+    record->naks[judge->bucket]++;
+    record->asked[judge->bucket] = (uint32_t)lli_min(record->asked[judge->bucket] + packets, UINT32_MAX);
+    return lli_judge_heard(judge, members, index, now);
+}
+
+/*
+ * Behind by the time since more was sent than the receiver has, as far as its reports tell: it is given what was sent at one
+ * of them as its goal, and the next one when it has reached that. It lags by no less than either took.
+ */
+void lli_judge_report(struct lli_judge *judge, struct lli_members *members, uint32_t index, lli_seq sent, lli_ns now)
+{
+    struct lli_judged *record = judge_heard(judge, members, index, now);
+
+    record->next = members->table[index].next;
+    /* Who fetches the past says nothing of what it has, and is behind from the report on that does. */
+    if (record->next == 0) {
+        record->lag_packets = record->lag_ns = record->goal = record->goal_ns = record->before_ns = 0;
+        return;
+    }
+    record->lag_packets = sent - lli_min(record->next, sent);
+    if (record->next < record->goal) {
+        record->goal_ns = now - record->goal_at;
+    } else {
+        record->before_ns = record->goal_ns;
+        record->goal_ns = 0;
+        record->goal = sent;
+        record->goal_at = now;
+    }
+    record->lag_ns = lli_max(record->goal_ns, record->before_ns);
+    judge->quiet &= record->lag_packets == 0 && !record->answer;
+}
+
+/* -------------------------------------------------------------------------------------------- decisions */
+
+/* What the figures ask for, as far as the policy goes; where most suffer nobody is served worse than before. */
+static struct lli_judge_level judge_allowed(const struct lli_judge *judge, const struct lli_judged *record, bool most_suffer)
+{
+    struct lli_judge_level level = record->wanted;
+    enum lli_standing most = judge->policy.most;
+
+    if (most_suffer)
+        most = (enum lli_standing)lli_min(most, lli_max(record->stands.standing, LLI_STANDING_WARNED));
+    if (record->ordered)
+        return (struct lli_judge_level){.standing = LLI_STANDING_SUSPENDED, .threshold = LLM_THRESHOLD_OPERATOR};
+    if (level.standing > most)
+        level.standing = most;
+    return level;
+}
+
+/* Whether it is over with what a receiver was suspended for, at once: silence, or an order. */
+static bool judge_is_lifted(const struct lli_judged *record, struct lli_judge_level level)
+{
+    const struct lli_judge_level *stands = &record->stands;
+
+    return stands->standing == LLI_STANDING_SUSPENDED && level.standing < LLI_STANDING_SUSPENDED &&
+           (stands->threshold == LLM_THRESHOLD_SILENCE || stands->threshold == LLM_THRESHOLD_OPERATOR);
+}
+
+static void judge_one(struct lli_judge *judge, struct lli_member *member, struct lli_judged *record, bool most_suffer, lli_ns now)
+{
+    const struct lli_judge_policy *policy = &judge->policy;
+    const struct lli_judge_level *stands = &record->stands;
+    struct lli_judge_level level = judge_allowed(judge, record, most_suffer);
+
+    if (record->wanted.standing != LLI_STANDING_FINE)
+        record->bad_at = now;
+    if (stands->standing == LLI_STANDING_SUSPENDED && policy->most == LLI_STANDING_EXPELLED && !most_suffer && !record->ordered &&
+        record->bad_at == now && now - record->decided_at >= policy->expel) {
+        level = *stands;
+        level.standing = LLI_STANDING_EXPELLED;
+    }
+    if (level.standing > stands->standing || judge_is_lifted(record, level))
+        judge_set(judge, member, record, level, now);
+    else if (level.standing == LLI_STANDING_SUSPENDED && stands->threshold == LLM_THRESHOLD_SILENCE &&
+             level.threshold != LLM_THRESHOLD_SILENCE)
+        judge_set(judge, member, record, level, now);
+    else if (stands->standing != LLI_STANDING_FINE && level.standing == LLI_STANDING_FINE && now - record->bad_at >= policy->recover)
+        judge_set(judge, member, record, level, now);
+}
+
+/* An expelled receiver may come back when its time is over: nothing of it is remembered then. True if it is. */
+static bool judge_is_over(struct lli_judge *judge, struct lli_members *members, uint32_t index, lli_ns now)
+{
+    struct lli_judged *record = &judge->table[index];
+
+    if (record->stands.standing != LLI_STANDING_EXPELLED)
+        return false;
+    if (judge->policy.rejoin == 0 || now - record->decided_at < judge->policy.rejoin)
+        return true;
+    judge_set(judge, &members->table[index], record, (struct lli_judge_level){.standing = LLI_STANDING_FINE}, now);
+    record->notices = 0;
+    record->bad_at = now;
+    if (!judge->policy.dry)
+        lli_members_del(members, record->id);
+    return true;
+}
+
+/* Of whom the latest report is overdue is asked for one: it may have been lost. */
+static bool judge_is_probed(const struct lli_judge *judge, const struct lli_members *members, struct lli_judged *record, lli_ns now)
+{
+    const lli_ns interval = judge_report_interval(judge, members);
+
+    return judge->policy.most >= LLI_STANDING_SUSPENDED && record->stands.standing < LLI_STANDING_SUSPENDED &&
+           judge_silence(judge, record, now) > interval + interval / 5 && record->probes < JUDGE_PROBES && ++record->probes > 0;
+}
+
+static void judge_notify(struct lli_judge *judge, const struct lli_members *members, struct lli_judged *record, lli_ns now)
+{
+    if (record->notices > 0) {
+        record->notices--;
+        record->answer = true;
+    }
+    record->notify |= record->answer || judge_is_probed(judge, members, record, now);
+    record->answer = false;
+    judge->unsent |= record->notify;
+}
+
+/* More than half of those that reported: it is told when it begins, and when it has been over for a while. */
+static bool judge_group(struct lli_judge *judge, lli_ns now)
+{
+    const bool most_suffer = judge->suffering > judge->receivers / 2;
+
+    if (most_suffer)
+        judge->group_at = now;
+    /* Of a single receiver all is said by its own verdict. */
+    if (most_suffer ? !judge->group && judge->receivers > 1 : judge->group && now - judge->group_at >= judge->policy.recover) {
+        judge->group = most_suffer;
+        judge->group_tell = judge->untold = judge->policy.most != LLI_STANDING_FINE;
+    }
+    return most_suffer;
+}
+
+/* Weighs all; returns how many members there are. */
+static uint32_t judge_weigh_all(struct lli_judge *judge, struct lli_members *members, lli_ns away, lli_ns now)
+{
+    uint32_t seen = 0;
+
+    judge->receivers = judge->suffering = 0;
+    for (uint32_t i = 0; seen < members->count; i++) {
+        struct lli_judged *record;
+
+        if (members->table[i].id == 0)
+            continue;
+        seen++;
+        record = judge_record(judge, members, i, now);
+        record->heard_at = lli_min(record->heard_at + away, now);
+        judge_weigh(judge, members, record, now);
+        /* Who has not reported counts if it suffers: the only receiver is the only one before its first report, too. */
+        if ((record->next == 0 && record->wanted.standing == LLI_STANDING_FINE) || record->stands.standing == LLI_STANDING_EXPELLED)
+            continue;
+        judge->receivers++;
+        judge->suffering += record->wanted.standing != LLI_STANDING_FINE ||
+                            (record->stands.standing == LLI_STANDING_SUSPENDED && !record->ordered);
+    }
+    return seen;
+}
+
+bool lli_judge_all(struct lli_judge *judge, struct lli_members *members, lli_seq sent, lli_ns now)
+{
+    /* Who did not listen cannot tell who was silent. */
+    const lli_ns away = now - judge->judged_at > judge->policy.status ? now - judge->judged_at : 0;
+    bool quiet = true, changed = false, most_suffer;
+    uint32_t members_left;
+
+    judge_turn(judge, members, now);
+    judge->sent[judge->bucket] += (uint32_t)lli_min(sent - judge->counted, UINT32_MAX / 2);
+    judge->counted = sent;
+    judge->judged_at = now;
+    members_left = judge_weigh_all(judge, members, away, now);
+    most_suffer = judge_group(judge, now);
+    for (uint32_t i = 0; members_left > 0; i++) {
+        struct lli_member *member = &members->table[i];
+        struct lli_judged *record = &judge->table[i];
+        const enum lli_standing before = member->standing;
+
+        if (member->id == 0)
+            continue;
+        members_left--;
+        if (!judge_is_over(judge, members, i, now))
+            judge_one(judge, member, record, most_suffer, now);
+        changed |= member->standing != before;
+        judge_notify(judge, members, record, now);
+        quiet &= record->stands.standing == LLI_STANDING_FINE && record->notices == 0 && (record->next == 0 || record->next >= sent);
+    }
+    judge->quiet = quiet && !judge->group && judge_sum(judge->sent) == 0;
+    return changed;
+}
+
+/* ---------------------------------------------------------------------------------------------- results */
+
+bool lli_judge_notice(struct lli_judge *judge, const struct lli_members *members, struct lli_wire_notice *notice,
+                      uint32_t *index)
+{
+    for (; judge->unsent && judge->cursor < judge->limit; judge->cursor++) {
+        struct lli_judged *record = &judge->table[judge->cursor];
+        const lli_ns now = judge->judged_at;
+        struct lli_judge_level level = record->stands;
+
+        if (!record->notify)
+            continue;
+        record->notify = false;
+        if (!judge_is_of(members, judge->cursor, record))
+            continue;
+        if (judge->shedding && level.standing < LLI_STANDING_SUSPENDED)
+            level = (struct lli_judge_level){.standing = LLI_STANDING_SUSPENDED, .threshold = LLM_THRESHOLD_OPERATOR};
+        else if (judge->policy.dry && !record->ordered)
+            level = (struct lli_judge_level){.standing = LLI_STANDING_FINE};
+        *notice = (struct lli_wire_notice){
+            .receiver = record->id,
+            .decided_at = record->decided_at,
+            .value = level.value,
+            .limit = level.limit,
+            .lag_ns = record->lag_ns,
+            .silent_ns = judge_silence(judge, record, now),
+            .naks_per_s = (uint32_t)lli_min(judge_figure(judge, record, LLM_THRESHOLD_NAKS, now), UINT32_MAX),
+            .asked_ppm = (uint32_t)lli_min(judge_figure(judge, record, LLM_THRESHOLD_ASKED, now), UINT32_MAX),
+            .lag_packets = (uint32_t)lli_min(record->lag_packets, UINT32_MAX),
+            .receivers = judge->receivers,
+            .suffering = judge->suffering,
+            .rejoin_ms = (uint32_t)lli_min((judge->policy.rejoin + 999999) / 1000000, UINT32_MAX),
+            .standing = (uint8_t)level.standing,
+            .threshold = (uint8_t)level.threshold,
+        };
+        *index = judge->cursor++;
+        return true;
+    }
+    judge->unsent = false;
+    judge->cursor = 0;
+    return false;
+}
+
+static void judge_event(struct lli_judge *judge, struct lli_judge_level level, struct llm_event *event)
+{
+    static const enum llm_event_kind kinds[] = {LLM_EVENT_READMITTED, LLM_EVENT_WARNED, LLM_EVENT_UNICAST_ONLY,
+                                                LLM_EVENT_SUSPENDED, LLM_EVENT_EXPELLED};
+
+    judge->verdict = (struct llm_verdict){.threshold = level.threshold,
+                                          .value = level.value,
+                                          .limit = level.limit,
+                                          .receivers = judge->receivers,
+                                          .suffering = judge->suffering,
+                                          .rejoin_ns = level.standing == LLI_STANDING_EXPELLED ? judge->policy.rejoin : 0,
+                                          .dry_run = judge->policy.dry && level.threshold != LLM_THRESHOLD_OPERATOR};
+    *event = (struct llm_event){.kind = kinds[level.standing], .verdict = &judge->verdict};
+}
+
+bool lli_judge_event(struct lli_judge *judge, struct llm_event *event)
+{
+    const lli_ns now = judge->judged_at;
+
+    if (judge->group_tell) {
+        judge->group_tell = false;
+        judge_event(judge,
+                    (struct lli_judge_level){.standing = judge->group ? LLI_STANDING_WARNED : LLI_STANDING_FINE,
+                                             .threshold = LLM_THRESHOLD_GROUP,
+                                             .value = judge->suffering,
+                                             .limit = judge->receivers / 2 + 1},
+                    event);
+        return true;
+    }
+    for (uint32_t i = 0; judge->untold && i < judge->limit; i++) {
+        struct lli_judged *record = &judge->table[i];
+
+        if (!record->tell)
+            continue;
+        record->tell = false;
+        judge_event(judge, record->stands, event);
+        judge->verdict.receiver = record->id;
+        judge->verdict.naks_per_s = judge_figure(judge, record, LLM_THRESHOLD_NAKS, now);
+        judge->verdict.asked_ppm = judge_figure(judge, record, LLM_THRESHOLD_ASKED, now);
+        judge->verdict.lag_packets = record->lag_packets;
+        judge->verdict.lag_ns = record->lag_ns;
+        judge->verdict.silent_ns = judge_silence(judge, record, now);
+        return true;
+    }
+    judge->untold = false;
+    return false;
+}
+
+bool lli_judge_shed(struct lli_judge *judge, struct lli_members *members, uint64_t receiver, bool on, lli_ns now)
+{
+    const uint32_t index = receiver == 0 ? LLI_MEMBER_NONE : lli_members_get(members, receiver);
+    struct lli_judged *record;
+
+    judge->quiet = false;
+    if (receiver == 0) {
+        judge->shedding = on;
+        for (uint32_t i = 0; i < judge->limit; i++)
+            judge->table[i].notices = JUDGE_NOTICES;
+        return true;
+    }
+    if (index == LLI_MEMBER_NONE)
+        return false;
+    record = judge_record(judge, members, index, now);
+    record->ordered = on;
+    if (on && record->stands.standing < LLI_STANDING_SUSPENDED)
+        judge_set(judge, &members->table[index], record,
+                  (struct lli_judge_level){.standing = LLI_STANDING_SUSPENDED, .threshold = LLM_THRESHOLD_OPERATOR}, now);
+    return true;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a receiver joins a session: with what is sent now (docs/protocol.md section 4.2), or late, in the past that the
+ * transmitter keeps (section 12). The window is put back to where the transmitter says; what is missing from there on is
+ * fetched a piece at a time, and what is sent meanwhile is held where there is room, else fetched later.
+ */
+#include "rx_internal.h"
+
+/* Packets asked for at a time: the next piece is asked for when the one before is there. */
+enum { JOIN_PIECE = 256 };
+
+/* Requests repeat at doubling distances up to this: the transmitter may have many to serve. */
+#define JOIN_RETRY_MAX ((lli_ns)100000000)
+
+/* A packet of the past that is late by so many of the distances between two is asked for again. */
+enum { JOIN_PATIENCE = 4 };
+
+/* ------------------------------------------------------------------------------------------------ now */
+
+/*
+ * Moves the held packets, numbered by their low halves only so far, to where the heartbeat says they are. False if there are
+ * none, or they cannot be of this session.
+ */
+static bool rx_rebase(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
+{
+    struct lli_gap *gap = &rx->gap;
+    lli_seq next = lli_seq_extend(heartbeat->lead, (uint32_t)gap->next);
+    lli_seq moved = next - gap->next;
+
+    if (gap->end == gap->next)
+        return false;
+    if (next < heartbeat->start || next > heartbeat->lead + lli_gap_window(gap)) {
+        lli_rx_drop_packets(rx);
+        return false;
+    }
+    /* A multiple of 2^32: no packet changes its place in the window. */
+    gap->next += moved;
+    gap->end += moved;
+    gap->received += moved;
+    return true;
+}
+
+/* The number of the first message that starts in a held packet or later. */
+static uint64_t rx_held_number(const struct lli_rx *rx, uint64_t near)
+{
+    uint32_t size;
+    const uint8_t *packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, rx->gap.next), &size);
+
+    (void)size;
+    return lli_seq_extend(near, lli_load_u32(packet + 12));
+}
+
+/* The session is followed from the packet that is next in its window on; its first message has this number. */
+static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
+{
+    /* What was missing before the session was known could not be asked for. */
+    lli_gap_ask(&rx->gap, now);
+    rx->state = LLI_RX_LIVE;
+    rx->reported = rx->gap.next;
+    rx->news |= LLI_RX_NEW;
+    rx->first = rx->held_from = rx->acknowledged = number;
+    rx->counters->sessions_new++;
+    lli_unpack_reset(&rx->unpack, number);
+    /* A session that is not followed from its start may go on in the middle of a message. */
+    if (rx->gap.next != rx->heartbeat.start || rx->enters) {
+        lli_unpack_break(&rx->unpack);
+        lli_rx_learn(rx, now, true);
+    }
+    lli_rx_status_soon(rx, now);
+}
+
+/* Begins at the start of a session that is young, with what is not acknowledged, as whoever comes for another, or with what is sent now. */
+static void rx_join_live(struct lli_rx *rx, lli_ns now)
+{
+    const struct lli_wire_heartbeat *heartbeat = &rx->heartbeat;
+    const bool young = heartbeat->flags & LLI_WIRE_HEARTBEAT_YOUNG, assured = heartbeat->flags & LLI_WIRE_HEARTBEAT_ASSURED;
+    /* Begins here or before. */
+    const lli_seq latest = young ? heartbeat->start : assured ? heartbeat->kept : heartbeat->lead;
+    const bool held = rx_rebase(rx, heartbeat);
+    uint64_t number = young ? 0 : assured ? heartbeat->kept_messages : heartbeat->messages;
+
+    if (held && !young && rx->gap.next <= latest) {
+        number = rx_held_number(rx, heartbeat->messages);
+    } else if (!held || !lli_gap_rewind(&rx->gap, latest, now, now)) {
+        lli_rx_drop_packets(rx);
+        lli_gap_reset(&rx->gap, latest);
+    }
+    rx_follow(rx, number, now);
+}
+
+void lli_rx_found(struct lli_rx *rx, lli_ns now)
+{
+    const uint8_t flags = rx->heartbeat.flags;
+
+    rx->session = rx->heartbeat.session;
+    if (flags & LLI_WIRE_HEARTBEAT_END && !(flags & LLI_WIRE_HEARTBEAT_YOUNG)) {
+        /* Over before it was heard of. */
+        lli_rx_drop_packets(rx);
+        rx->state = LLI_RX_ENDED;
+    } else if (!rx->config->chooses) {
+        rx_join_live(rx, now);
+    } else {
+        rx->state = LLI_RX_ASKING;
+        rx->ask_at = rx->ask_until = LLI_NEVER;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- asking */
+
+static void rx_ask(struct lli_rx *rx, enum llm_join_mode mode, uint64_t value, lli_ns now)
+{
+    rx->join = (struct llm_join){.mode = mode, .value = value};
+    rx->tries = 0;
+    rx->ask_at = now;
+    rx->ask_until = now + rx->config->nak_giveup;
+}
+
+void lli_rx_begin(struct lli_rx *rx, const struct llm_join *join, lli_ns now)
+{
+    assert(rx->state == LLI_RX_ASKING && !rx->chosen);
+    rx->chosen = true;
+    /* Whoever hears of a session from its first second on misses nothing; only a number says that some of it is known. */
+    if (join->mode == LLM_JOIN_LIVE || (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_YOUNG && join->mode != LLM_JOIN_NUMBER))
+        rx_join_live(rx, now);
+    else
+        rx_ask(rx, join->mode, join->value, now);
+}
+
+/* When a request is repeated that was sent so often already. */
+static lli_ns rx_retry_after(const struct lli_rx *rx, lli_ns least)
+{
+    return lli_min(least << lli_min(rx->tries, 16), lli_max(least, lli_max(rx->config->nak_retry_max, JOIN_RETRY_MAX)));
+}
+
+static lli_ns rx_request_time(const struct lli_rx *rx)
+{
+    return lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx));
+}
+
+static void rx_refused(struct lli_rx *rx, enum llm_reason reason, uint64_t wanted, uint64_t there)
+{
+    rx->refused = reason;
+    rx->refused_wanted = wanted;
+    rx->refused_there = there;
+    rx->ask_at = rx->ask_until = LLI_NEVER;
+    rx->counters->joins_refused++;
+}
+
+bool lli_rx_control_join(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    const struct lli_wire_join join = {
+        .session = rx->session,
+        .receiver = rx->config->receiver,
+        .kind = LLI_WIRE_JOIN_ASK,
+        .from = (uint8_t)rx->join.mode,
+        .value = rx->join.value,
+        .address = rx->config->address,
+    };
+
+    if (now >= rx->ask_until || (rx->ask_until != LLI_NEVER && now >= rx->heard_at + rx->config->timeout)) {
+        rx_refused(rx, LLM_REASON_UNANSWERED, rx->join.mode == LLM_JOIN_NUMBER ? rx->join.value : 0, 0);
+        return false;
+    }
+    if (now < rx->ask_at)
+        return false;
+    rx->ask_at = now + rx_retry_after(rx, rx_request_time(rx));
+    rx->tries++;
+    rx->counters->joins_sent++;
+    return lli_rx_packet(rx, buffer, lli_wire_put_join(buffer, &join), packet);
+}
+
+/* What follows when it cannot be had: as the options say. */
+static void rx_join_otherwise(struct lli_rx *rx, enum llm_reason reason, lli_ns now)
+{
+    if (rx->config->otherwise == LLI_RX_ELSE_REFUSE) {
+        lli_rx_drop_packets(rx);
+        rx->state = LLI_RX_REFUSED;
+    } else if (rx->config->otherwise == LLI_RX_ELSE_OLDEST && reason == LLM_REASON_HISTORY) {
+        rx_ask(rx, LLM_JOIN_OLDEST, 0, now);
+    } else {
+        rx_join_live(rx, now);
+    }
+}
+
+bool lli_rx_next_join(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+{
+    const enum llm_reason reason = rx->refused;
+
+    item->kind = rx->chosen ? LLI_ITEM_EVENT : LLI_ITEM_JOIN;
+    item->event = (struct llm_event){.kind = LLM_EVENT_JOIN_REFUSED, .session = rx->session, .reason = reason};
+    if (!rx->chosen)
+        return true;
+    if (reason == LLM_REASON_NONE)
+        return false;
+    item->event.first = rx->refused_wanted;
+    item->event.last = rx->refused_there;
+    rx->refused = LLM_REASON_NONE;
+    rx_join_otherwise(rx, reason, now);
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------- the answer */
+
+/* Puts the window to the packet to begin with, and keeps of what is held what fits into it from there on. */
+static void rx_place(struct lli_rx *rx, lli_seq begin, lli_ns now)
+{
+    struct lli_gap *gap = &rx->gap;
+
+    if (rx_rebase(rx, &rx->heartbeat) && begin < gap->end) {
+        for (; gap->next < begin; lli_gap_advance(gap))
+            if (lli_gap_is_present(gap, gap->next))
+                lli_reorder_free(rx->reorder, *lli_rx_cell(rx, gap->next));
+        if (lli_gap_rewind(gap, begin, now, now))
+            return;
+    }
+    lli_rx_drop_packets(rx);
+    lli_gap_reset(gap, begin);
+}
+
+static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_ns now)
+{
+    rx_place(rx, join->packet, now);
+    rx->counters->joins_granted++;
+    /* Their names may lie in what is passed over, and before. */
+    rx->heartbeat.topics = (uint32_t)lli_max(rx->heartbeat.topics, join->topics);
+    rx->begin = rx->fetched = join->packet;
+    rx->enters = join->from == LLM_JOIN_MESSAGES || join->from == LLM_JOIN_NUMBER;
+    rx->replay_end = join->lead;
+    rx->behind = LLI_RX_REPLAYING;
+    rx->tries = 0;
+    rx->fetching = 0;
+    rx->fetch_at = rx->replayed_at = now;
+    rx->replay_distance = 0;
+    rx_follow(rx, join->number, now);
+    lli_rx_extend(rx, lli_max(rx->heartbeat.lead, join->lead), now);
+}
+
+void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_ns now)
+{
+    /* Answers to others on the same address, to an earlier request, and to one that was answered already. */
+    if (join->receiver != rx->config->receiver || rx->state != LLI_RX_ASKING || !rx->chosen ||
+        rx->refused != LLM_REASON_NONE || join->from != rx->join.mode || join->value != rx->join.value)
+        return;
+    if (join->kind == LLI_WIRE_JOIN_GRANT && join->packet >= rx->heartbeat.start)
+        rx_granted(rx, join, now);
+    else if (join->kind == LLI_WIRE_JOIN_REFUSE)
+        rx_refused(rx, join->reason == LLI_WIRE_JOIN_AHEAD ? LLM_REASON_AHEAD : LLM_REASON_HISTORY, join->wanted, join->number);
+}
+
+/* ------------------------------------------------------------------------------------------- the past */
+
+void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now)
+{
+    const lli_ns distance = lli_min(now - rx->replayed_at, JOIN_RETRY_MAX);
+
+    rx->counters->packets_replayed++;
+    rx->replay_distance = rx->replay_distance == 0 ? distance : (rx->replay_distance * 7 + distance) / 8;
+    rx->replayed_at = now;
+    rx->tries = 0;
+    if (seq >= rx->fetched)
+        return;
+    if (rx->fetching > 0 && --rx->fetching == 0)
+        rx->fetch_at = now;
+    else if (seq + 1 == rx->fetched)
+        /* The last one: what is missing of the others may just have been overtaken by it. */
+        rx->fetch_at = now + rx->config->nak_retry_min;
+    else
+        rx->fetch_at = now + rx_request_time(rx) + JOIN_PATIENCE * rx->replay_distance;
+}
+
+bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    /* What comes behind a loss has to be held: the other sessions need room too. */
+    const uint64_t most = lli_min(JOIN_PIECE, rx->reorder->count / 2 + rx->ask_ahead);
+    struct lli_wire_join join = {
+        .session = rx->session,
+        .receiver = rx->config->receiver,
+        .kind = LLI_WIRE_JOIN_FETCH,
+        .address = rx->config->address,
+    };
+
+    if (now < rx->fetch_at)
+        return false;
+    if (now >= rx->replayed_at + rx->config->nak_giveup) {
+        /* Nothing came for so long: the rest of the past is given up. */
+        rx->gone_below = lli_max(rx->gone_below, rx->replay_end);
+        rx->gone_reason = LLM_REASON_TIMEOUT;
+    }
+    rx->fetch_at = now + rx->config->nak_retry_min;
+    join.count = (uint16_t)lli_gap_list(&rx->gap, rx->replay_end, most, join.ranges, LLI_WIRE_FETCH_MAX, &rx->fetched);
+    if (join.count == 0 || rx->gap.next < rx->gone_below)
+        return false;
+    rx->fetching = 0;
+    for (uint16_t i = 0; i < join.count; i++)
+        rx->fetching += join.ranges[i].count;
+    rx->fetch_at = now + rx_retry_after(rx, rx_request_time(rx) + JOIN_PATIENCE * rx->replay_distance);
+    rx->tries++;
+    rx->counters->fetches_sent++;
+    return lli_rx_packet(rx, buffer, lli_wire_put_join(buffer, &join), packet);
+}

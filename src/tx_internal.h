@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What tx_session.c and tx_join.c share. */
+#ifndef LLI_TX_INTERNAL_H
+#define LLI_TX_INTERNAL_H
+
+#include <llm/llm.h>
+
+#include "tx_session.h"
+
+static inline void lli_tx_count(struct lli_tx *tx, uint64_t bytes)
+{
+    tx->counters.packets_sent++;
+    tx->counters.bytes_sent += bytes;
+}
+
+/* The transport reads it from now on. */
+static inline void lli_tx_inflight(struct lli_tx *tx, lli_seq seq)
+{
+    tx->inflight.first = lli_min(tx->inflight.first, seq);
+    tx->inflight.first_young = lli_min(tx->inflight.first_young, seq);
+}
+
+/* Members may have to be judged before it was thought. */
+static inline void lli_tx_look_soon(struct lli_tx *tx)
+{
+    tx->look_at = lli_min(tx->look_at, lli_judge_at(&tx->judge));
+    tx->slow_at = lli_min(tx->look_at, tx->replay_at);
+}
+
+/* Members are looked at, and the application told, at the next call. */
+static inline void lli_tx_look_now(struct lli_tx *tx)
+{
+    tx->look_at = tx->slow_at = 0;
+}
+
+/* The number of the first message that starts in the packet that is sent next, or later. */
+uint64_t lli_tx_lead_number(const struct lli_tx *tx);
+
+/* The same of a packet that is kept, or sent next. */
+uint64_t lli_tx_number_of(const struct lli_tx *tx, lli_seq seq);
+
+/* A receiver joins late: asks where to begin, or for packets of the past. */
+void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now);
+
+/* Drops what waits for receivers that are not served any more. */
+void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now);
+
+/* Builds the next answer to one, or the word that what it asked for is gone. */
+bool lli_tx_control_join(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+#endif

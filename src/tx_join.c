@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a transmitter serves receivers that join late: finds where they begin, and sends them the past (section 12). */
+#include "tx_internal.h"
+
+/* So many packets hold less than 2^31 messages, however short: numbers extend from one to the other. */
+enum { JOIN_STRIDE = 16384 };
+
+/* Of a history that forgets, the oldest part of so many is left out: it would be gone when it is asked for. */
+enum { JOIN_MARGIN = 16 };
+
+/* ---------------------------------------------------------------------------------- messages to packets */
+
+static uint64_t tx_number_near(const struct lli_tx *tx, lli_seq seq, uint64_t near)
+{
+    return lli_seq_extend(near, lli_load_u32(lli_history_packet(&tx->history, seq) + 12));
+}
+
+uint64_t lli_tx_lead_number(const struct lli_tx *tx)
+{
+    if (tx->sent < tx->history.next)
+        return tx_number_near(tx, tx->sent, tx->pack.number);
+    return tx->pack.packet != NULL ? lli_seq_extend(tx->pack.number, tx->pack.first_number) : tx->pack.number;
+}
+
+uint64_t lli_tx_number_of(const struct lli_tx *tx, lli_seq seq)
+{
+    uint64_t number = lli_tx_lead_number(tx);
+    lli_seq at = tx->sent;
+
+    while (at > seq) {
+        at -= lli_min(JOIN_STRIDE, at - seq);
+        number = tx_number_near(tx, at, number);
+    }
+    return number;
+}
+
+/* The last packet of [low, high) whose number, near that of low, is not beyond. That of low is not. */
+static lli_seq tx_search(const struct lli_tx *tx, lli_seq low, lli_seq high, uint64_t near, uint64_t number)
+{
+    while (high - low > 1) {
+        lli_seq middle = low + (high - low) / 2;
+
+        if (tx_number_near(tx, middle, near) <= number)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The packet that a message starts in; it was sent. False if that is no longer kept. */
+static bool tx_packet_of(const struct lli_tx *tx, uint64_t number, lli_seq *seq)
+{
+    uint64_t above = lli_tx_lead_number(tx);
+    lli_seq high = tx->sent;
+
+    while (high > tx->history.trail) {
+        lli_seq low = high - lli_min(JOIN_STRIDE, high - tx->history.trail);
+        uint64_t below = tx_number_near(tx, low, above);
+
+        if (below <= number) {
+            *seq = tx_search(tx, low, high, below, number);
+            return true;
+        }
+        high = low;
+        above = below;
+    }
+    return false;
+}
+
+/* -------------------------------------------------------------------------------------- where to begin */
+
+/* Whoever joins begins no later than with what is not acknowledged: it may come for another. */
+static void tx_grant(const struct lli_tx *tx, struct lli_wire_join *answer, lli_seq packet, uint64_t number)
+{
+    if (tx->assure.kept <= packet) {
+        packet = tx->assure.kept;
+        number = lli_min(number, lli_tx_number_of(tx, packet));
+    }
+    answer->kind = LLI_WIRE_JOIN_GRANT;
+    answer->topics = tx->topics_count;
+    answer->packet = packet;
+    answer->number = number;
+    answer->lead = tx->sent;
+}
+
+static void tx_refuse(const struct lli_tx *tx, struct lli_wire_join *answer, enum lli_wire_join_reason reason, uint64_t wanted)
+{
+    answer->kind = LLI_WIRE_JOIN_REFUSE;
+    answer->reason = (uint8_t)reason;
+    answer->packet = lli_min(tx->history.trail, tx->sent);
+    answer->number = lli_tx_number_of(tx, answer->packet);
+    answer->wanted = wanted;
+    answer->lead = tx->sent;
+}
+
+static bool tx_is_complete(const struct lli_tx *tx)
+{
+    return tx->history.trail == tx->config.history.start;
+}
+
+static void tx_join_oldest(const struct lli_tx *tx, struct lli_wire_join *answer)
+{
+    lli_seq packet = lli_min(tx->history.trail, tx->sent);
+
+    if (!tx_is_complete(tx))
+        packet += (tx->sent - packet) / JOIN_MARGIN;
+    tx_grant(tx, answer, packet, lli_tx_number_of(tx, packet));
+}
+
+static void tx_join_number(const struct lli_tx *tx, struct lli_wire_join *answer, uint64_t number)
+{
+    const uint64_t lead = lli_tx_lead_number(tx);
+    lli_seq packet = tx->sent;
+
+    if (number > lead)
+        tx_refuse(tx, answer, LLI_WIRE_JOIN_AHEAD, number);
+    else if (number == lead || tx_packet_of(tx, number, &packet))
+        tx_grant(tx, answer, packet, number);
+    else
+        tx_refuse(tx, answer, LLI_WIRE_JOIN_HISTORY, number);
+}
+
+/* More messages than were ever sent are all of them. */
+static void tx_join_messages(const struct lli_tx *tx, struct lli_wire_join *answer, uint64_t messages)
+{
+    const uint64_t lead = lli_tx_lead_number(tx);
+    uint64_t number = messages < lead ? lead - messages : 0;
+
+    if (tx_is_complete(tx))
+        number = lli_max(number, lli_tx_number_of(tx, tx->config.history.start));
+    tx_join_number(tx, answer, number);
+}
+
+static void tx_join_time(const struct lli_tx *tx, struct lli_wire_join *answer, lli_ns back, lli_ns now)
+{
+    const lli_seq packet = lli_marks_find(&tx->marks, now > back ? now - back : 0);
+
+    if (packet < tx->history.trail)
+        tx_refuse(tx, answer, LLI_WIRE_JOIN_HISTORY, 0);
+    else
+        tx_grant(tx, answer, packet, lli_tx_number_of(tx, packet));
+}
+
+static void tx_join(const struct lli_tx *tx, struct lli_wire_join *answer, lli_ns now)
+{
+    switch (answer->from) {
+    case LLM_JOIN_MESSAGES:
+        tx_join_messages(tx, answer, answer->value);
+        break;
+    case LLM_JOIN_TIME:
+        tx_join_time(tx, answer, answer->value, now);
+        break;
+    case LLM_JOIN_NUMBER:
+        tx_join_number(tx, answer, answer->value);
+        break;
+    default:
+        tx_join_oldest(tx, answer);
+        break;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------ packets in */
+
+static void tx_replay_due(struct lli_tx *tx, lli_ns at)
+{
+    tx->replay_at = tx->replay.telling > 0 ? 0 : at;
+    tx->slow_at = lli_min(tx->look_at, tx->replay_at);
+}
+
+/* Whether a request is not answered: by NAKs and reports its receiver may be known, and be suspended or expelled. */
+static bool tx_is_join_shed(struct lli_tx *tx, uint64_t receiver, lli_ns now)
+{
+    const uint32_t member = lli_members_get(&tx->members, receiver);
+    bool shed;
+
+    if (member == LLI_MEMBER_NONE)
+        return tx->judge.shedding;
+    tx->members.table[member].heard_at = now;
+    shed = lli_judge_heard(&tx->judge, &tx->members, member, now);
+    lli_tx_look_soon(tx);
+    return shed;
+}
+
+void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now)
+{
+    struct lli_replay *replay = &tx->replay;
+
+    /* Another one takes the place of one that is dropped, from behind. */
+    for (uint32_t i = replay->count; i-- > 0;) {
+        const uint32_t member = lli_members_get(&tx->members, replay->receivers[i]);
+
+        if (tx->judge.shedding || (member != LLI_MEMBER_NONE && !lli_member_counts(&tx->members.table[member]))) {
+            lli_replay_drop(replay, i);
+            tx->counters.joins_shed++;
+        }
+    }
+    tx_replay_due(tx, replay->fetching > 0 ? now : LLI_NEVER);
+}
+
+void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now)
+{
+    bool placed = true;
+
+    if (join->receiver == 0) {
+        tx->counters.control_malformed++;
+        return;
+    }
+    if (tx_is_join_shed(tx, join->receiver, now)) {
+        tx->counters.joins_shed++;
+        return;
+    }
+    if (join->kind == LLI_WIRE_JOIN_ASK && join->from >= LLM_JOIN_OLDEST && join->from <= LLM_JOIN_NUMBER) {
+        tx->counters.joins_received++;
+        placed = lli_replay_ask(&tx->replay, join->receiver, join);
+    } else if (join->kind == LLI_WIRE_JOIN_FETCH) {
+        tx->counters.fetches_received++;
+        placed = lli_replay_fetch(&tx->replay, join->receiver, join, tx->sent);
+    } else {
+        /* Of a kind of later releases, or an answer. */
+        return;
+    }
+    tx->counters.joins_dropped += !placed;
+    tx_replay_due(tx, now);
+}
+
+/* ----------------------------------------------------------------------------------------- packets out */
+
+bool lli_tx_replay(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
+{
+    struct lli_replay *replay = &tx->replay;
+    lli_seq seq;
+
+    /* Mostly: this is asked whenever repairs are. */
+    if (replay->fetching == 0)
+        return false;
+    if (lli_repair_peek(&tx->repair, &seq)) {
+        tx_replay_due(tx, lli_pacer_ready_at(&tx->repair_pacer));
+        return false;
+    }
+    lli_pacer_fill(&replay->pacer, now);
+    if (replay->pacer.tokens == 0 || !lli_replay_peek(replay, tx->history.trail, &seq, &packet->to)) {
+        tx_replay_due(tx, replay->fetching > 0 ? lli_pacer_ready_at(&replay->pacer) : LLI_NEVER);
+        return false;
+    }
+    packet->data = lli_history_packet(&tx->history, seq);
+    packet->size = lli_history_slot(&tx->history, seq)->size;
+    return true;
+}
+
+void lli_tx_replayed(struct lli_tx *tx)
+{
+    const struct lli_wire_address *address;
+    lli_seq seq = 0;
+    uint32_t size;
+    bool found = lli_replay_peek(&tx->replay, tx->history.trail, &seq, &address);
+
+    (void)found;
+    assert(found);
+    size = lli_history_slot(&tx->history, seq)->size;
+    (void)lli_pacer_take(&tx->replay.pacer, size);
+    lli_replay_pop(&tx->replay);
+    if (tx->replay.fetching == 0)
+        tx_replay_due(tx, LLI_NEVER);
+    tx->counters.packets_replayed++;
+    lli_tx_inflight(tx, seq);
+    lli_tx_count(tx, size);
+}
+
+static size_t tx_build_gone(struct lli_tx *tx, uint8_t *buffer)
+{
+    const struct lli_wire_reject reject = {
+        .session = tx->config.session, .trail = tx->history.trail, .reason = LLI_WIRE_GONE};
+
+    tx->counters.rejects_sent++;
+    return lli_wire_put_reject(buffer, &reject);
+}
+
+static size_t tx_build_answer(struct lli_tx *tx, const struct lli_replay_place *place, uint64_t receiver, lli_ns now,
+                              uint8_t *buffer)
+{
+    struct lli_wire_join answer = {
+        .session = tx->config.session, .receiver = receiver, .from = place->from, .value = place->value};
+
+    tx_join(tx, &answer, now);
+    tx->counters.joins_granted += answer.kind == LLI_WIRE_JOIN_GRANT;
+    tx->counters.joins_refused += answer.kind == LLI_WIRE_JOIN_REFUSE;
+    return lli_wire_put_join(buffer, &answer);
+}
+
+bool lli_tx_control_join(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    struct lli_replay_place place;
+    uint64_t receiver;
+    size_t used;
+
+    if (!lli_replay_tell(&tx->replay, &receiver, &place))
+        return false;
+    used = place.asked ? tx_build_answer(tx, &place, receiver, now, buffer) : tx_build_gone(tx, buffer);
+    tx->told = place.address;
+    *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = &tx->told};
+    tx_replay_due(tx, tx->replay.fetching > 0 ? now : LLI_NEVER);
+    lli_tx_count(tx, used);
+    return true;
+}

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# End-to-end tests of acknowledged messages, which run.sh sources.
+
+# shellcheck disable=SC2034
+assured_tests=(assured_window_stops_with_a_killed_receiver_and_moves_with_another
+    assured_window_waits_for_a_receiver_by_name_that_comes_back more_receivers_than_there_are_are_waited_for_and_told
+    applications_acknowledge)
+
+# assure PREFIX NAME CHANNEL [OPTION...]: a receiver.
+assure() {
+    run_on "$1" "$2" "$programs/e2e_assured" receive "${@:3}"
+    says "$2" listening
+}
+
+assured_send() {
+    run_on "$HOST_A" sender "$programs/e2e_assured" send "$@"
+}
+
+# Nothing is missing, and nothing was told too early.
+is_assured() {
+    is sender acknowledged == "$1" && is sender errors == 0 && is sender messages_unacknowledged == 0
+}
+
+assured_window_stops_with_a_killed_receiver_and_moves_with_another() {
+    local killed steady other sender
+    assure "$HOST_B" killed "$(channel "$IF_B" 91)" --stop-at 5000 && killed=$last || return
+    assure "$HOST_B" steady "$(channel "$IF_B" 91)" && steady=$last || return
+    assured_send "$(channel "$IF_A" 91)" --receivers 2 --messages 20000
+    sender=$last
+    says killed "reached 5000" && kill -KILL "$killed" && says sender "waits: too few receivers" || return
+    # Whoever comes in the first second of a session begins with its start, and silence has the killed one suspended sooner.
+    sleep 1.1
+    assure "$HOST_B" other "$(channel "$IF_B" 91)" && other=$last || return
+    ends "$sender" && ends "$steady" && ends "$other" || return
+    # The other one began with what was not acknowledged, so that it could.
+    is_assured 20000 && is sender refused ">" 0 && is steady next == 20000 && is steady errors == 0 && is other errors == 0 &&
+        is other first ">" 0 && is other first "<" 20000 && is other next == 20000 || return
+    note "the other one began with message $(number other first)"
+}
+
+assured_window_waits_for_a_receiver_by_name_that_comes_back() {
+    local steady named sender
+    assure "$HOST_B" steady "$(channel "$IF_B" 92)" && steady=$last || return
+    assured_send "$(channel "$IF_A" 92)" --receivers 0 --names book,ledger --messages 10000
+    sender=$last
+    says sender "waits: a receiver is not there book from 0" || return
+    assure "$HOST_B" ledger "$(channel "$IF_B" 92 receiver_name=ledger)" || return
+    assure "$HOST_B" before "$(channel "$IF_B" 92 receiver_name=book)" --stop-at 1000 && named=$last && says before "reached 1000" &&
+        kill -KILL "$named" || return
+    assure "$HOST_B" named "$(channel "$IF_B" 92 receiver_name=book)" && named=$last || return
+    ends "$sender" && ends "$steady" && ends "$named" || return
+    is_assured 10000 && is named errors == 0 && is named next == 10000 && is steady next == 10000
+}
+
+more_receivers_than_there_are_are_waited_for_and_told() {
+    local receiver sender
+    assure "$HOST_B" receiver "$(channel "$IF_B" 93)" && receiver=$last || return
+    assured_send "$(channel "$IF_A" 93)" --receivers 3 --messages 5000 --max 1 --then-receivers 1
+    sender=$last
+    ends "$sender" && ends "$receiver" || return
+    grep -q "waits: too few receivers  from 0" "$work/sender.err" || { why=$(cat "$work/sender.err") && return 1; }
+    is_assured 5000 && is sender waits ">" 0 && is receiver next == 5000 && is receiver errors == 0
+}
+
+# One that is slow to, or forgets to, is waited for.
+applications_acknowledge() {
+    local receiver sender
+    assure "$HOST_B" receiver "$(channel "$IF_B" 94 acknowledge=application)" --hold-at 2000 && receiver=$last || return
+    assured_send "$(channel "$IF_A" 94)" --messages 5000
+    sender=$last
+    says sender "waits: no answer yet" && kill -USR1 "$receiver" || return
+    ends "$sender" && ends "$receiver" && is_assured 5000 && is receiver errors == 0
+}
+
+assured_messages_survive_loss() {
+    need_nft || return
+    local one two sender
+    assure "$HOST_B" one "$(channel "$IF_B" 95)" && one=$last || return
+    assure "$HOST_B" two "$(channel "$IF_B" 95)" && two=$last || return
+    lose 5 || return
+    assured_send "$(channel "$IF_A" 95)" --receivers 2 --messages 20000
+    sender=$last
+    ends "$sender" && ends "$one" && ends "$two" || return
+    is_assured 20000 && is one next == 20000 && is one errors == 0 && is two next == 20000 && is two errors == 0 &&
+        is one packets_recovered ">" 0
+}

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# The benchmarks as they are run by a user, shortly: run.sh sources this. What they measure here says nothing.
+
+# shellcheck disable=SC2034
+benchmark_tests=(benchmark_reflector benchmark_throughput benchmark_sweep benchmark_groups benchmark_topics benchmark_batching
+    benchmark_peers_that_share_memory benchmark_transports)
+
+# The JSON has exactly the promised fields.
+benchmark_reflector() {
+    benchmark reflector --size 45 --rate 10000
+}
+
+benchmark_throughput() {
+    benchmark throughput --size 45,1000
+}
+
+benchmark_sweep() {
+    local plot
+    benchmark throughput --sweep --size 1,1024 --messages 100000 --runs 2 --duration 0.1 --plot "$work/sweep.svg" || return
+    command -v gnuplot >/dev/null || return 0
+    for plot in messages mbit; do
+        [ -s "$work/sweep-$plot.svg" ] || { why="there is no plot sweep-$plot.svg" && return 1; }
+    done
+}
+
+benchmark_groups() {
+    benchmark groups --groups 0,20,300 --duration 0.3
+}
+
+benchmark_topics() {
+    benchmark topics --topics 1,1000 --duration 0.3
+}
+
+benchmark_batching() {
+    benchmark batching --rate 100,100000,0 --duration 0.3 --options "$window"
+}
+
+benchmark_peers_that_share_memory() {
+    benchmark_on peers --transport shm --peers raw,packed,libllm --size 45 --rate 10000 --duration 0.3 --runs 1
+}
+
+benchmark() {
+    benchmark_on "$1" --duration 1 "${@:2}" --hosts "$HOSTS_KIND" --transport "$transport"
+}
+
+benchmark_on() {
+    local kind=$1
+    run_on "" bench "$SETUP_ROOT/bench/run" "$kind" "${@:2}" --json "$work/$kind.json" --results "$work"
+    ends "$last" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
+    python3 "$here/bench_fields.py" "$kind" "$work/$kind.json" 2>"$work/fields.err" ||
+        { why=$(cat "$work/fields.err") && return 1; }
+}
+
+benchmark_transports() {
+    run_on "" bench "$SETUP_ROOT/bench/run" transports --transport shm --duration 0.2 --runs 1 --results "$work"
+    ends "$last" && grep -q '^shm ' "$work/transports.txt" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
+}

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# End-to-end tests of shared memory, which run.sh sources with --transport shm.
+
+# Those whose faults memory has: receivers that are slow, stop or die, transmitters that die.
+# shellcheck disable=SC2034
+shm_tests=(flood_without_loss flood_with_faults stopped_receiver_is_told_what_it_lost killed_receiver_disturbs_nobody
+    killed_transmitter_is_noticed_and_its_successor_followed processes_of_one_host sleeping_receivers many_in_one_context
+    many_join_late
+    stopped_receiver_holds_the_window stopped_receiver_in_full_blast_is_told_what_it_lost
+    slow_receiver_decides_for_all_if_asked "${slow_tests[@]}" "${assured_tests[@]}" memory_is_given_back
+    channels_are_listed_and_what_the_dead_left_is_removed)
+
+
+# What impairs is on the receiver's side.
+flood_with_faults() {
+    transport=impair+shm
+    flood "$messages" "$rate" "$keep&impair_loss_ppm=50000&impair_burst_packets=5&impair_duplicate_ppm=20000&impair_reorder_ppm=20000" ||
+        { transport=shm && return 1; }
+    transport=shm
+    is receiver packets_recovered ">" 0 && is receiver packets_duplicate ">" 0 || return
+    note "repaired $(number receiver packets_recovered), twice $(number receiver packets_duplicate)"
+}
+
+# Whatever was killed before.
+memory_is_given_back() {
+    flood "$some" "$rate" "$keep" || return
+    [ -z "$(ls -A "$memory")" ] || { why="still there: $(find "$memory" -mindepth 1 | head -n 5)" && return 1; }
+}
+
+# lists FIELD...: the one line that llm-shm prints below its heading begins with the name of the channel and these fields.
+lists() {
+    local line
+    line=$("$build/tools/llm-shm" "$memory" | sed -n 2p) && [[ $(tr -s ' ' <<<"$line") == "239.192.3.90:5003 $* "* ]] && return 0
+    why="llm-shm says: $line"
+    return 1
+}
+
+# refuses STATUS TEXT ARGUMENT...
+refuses() {
+    local status=0
+    "$build/tools/llm-shm" "${@:3}" >"$work/tool.out" 2>"$work/tool.err" || status=$?
+    [ "$status" = "$1" ] && grep -q -- "$2" "$work/tool.err" || { why="llm-shm ${*:3} ended with $status: $(cat "$work/tool.err")" && return 1; }
+}
+
+channels_are_listed_and_what_the_dead_left_is_removed() {
+    local receiver sender user nothing="no channels in shared memory"
+    user=$(id -un)
+    [ "$("$build/tools/llm-shm" "$memory")" = "$nothing" ] || { why="there is something before there is" && return 1; }
+    send "$HOST_A" sender "$(channel "" 90 shm_mode=0640)" --messages 20 --step 10 --receivers 0
+    sender=$last
+    says sender "sent 10" && lists "$sender" "$user" 0640 0 || return
+    receive "$HOST_B" receiver "$(channel "" 90)" && receiver=$last && lists "$sender" "$user" 0640 1 || return
+    # The living stay.
+    "$build/tools/llm-shm" --clean "$memory" >/dev/null && lists "$sender" "$user" 0640 1 || return
+    kill -KILL "$receiver" "$sender"
+    ends "$receiver" || ends "$sender" || true
+    lists dead "$user" 0640 1 || return
+    [ "$("$build/tools/llm-shm" --clean "$memory")" = "$nothing" ] && [ -z "$(find "$memory" -mindepth 1)" ] ||
+        { why="left behind: $(find "$memory" -mindepth 1 | head -n 3)" && return 1; }
+    refuses 2 "--sweep: no such option; try" --sweep && refuses 1 "/nowhere: No such file" /nowhere &&
+        refuses 1 "name too long" "/$(printf './%.0s' {1..200})"
+}

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2154,SC2034,SC2015
+# llm-stat and the counters files it reads; sourced by run.sh.
+
+stat_tests=(counters_of_living_stopped_and_killed_processes counters_files_that_are_none_are_told_apart
+    counters_without_room_do_not_keep_anybody_from_sending counters_for_prometheus counters_in_a_terminal)
+
+llm_stat=$build/tools/llm-stat
+
+# Where the counters files of a test are. Sets counters.
+counters_at() {
+    counters=$(mktemp -d /dev/shm/llm-e2e-stat-XXXXXX)
+    setup_at_exit "rm -rf $counters"
+}
+
+# counted EXPRESSION: becomes true of what llm-stat says of all, in Python; c has the contexts by program.
+counted() {
+    local tries
+    for tries in {1..50}; do
+        ! counts "$1" || return 0
+        sleep 0.1
+    done
+    why="not so: $1; $(tr -d '\n' <"$work/counters.json" | cut -c 1-300)"
+    return 1
+}
+
+counts() {
+    "$llm_stat" --json "$counters" >"$work/counters.json" || true
+    python3 - "$work/counters.json" "$1" 2>/dev/null <<'END'
+import json, sys
+contexts = json.load(open(sys.argv[1]))["contexts"]
+c = {context.get("program", context["file"]): context for context in contexts}
+def of(program, kind, name):
+    found = [o for o in c[program]["objects"] if o["kind"] == kind]
+    return [{**o["counters"], **o["gauges"]}[name] for o in found]
+sys.exit(not eval(sys.argv[2]))
+END
+}
+
+# counters_flow COUNT: a receiver and a sender that waits when it has sent half of them. Sets receiver and sender.
+counters_flow() {
+    local with="env LLM_STATS_DIRECTORY=$counters"
+    receive "$HOST_B $with" receiver "$(channel "$IF_B" 40)" && receiver=$last || return
+    send "$HOST_A $with" sender "$(channel "$IF_A" 40)" --messages "$1" --rate "$rate" --step $(($1 / 2))
+    sender=$last
+    says sender "sent $(($1 / 2))" && sleep 0.3 # three times as long as a table is the latest
+}
+
+counters_of_living_stopped_and_killed_processes() {
+    local receiver sender half=$((some / 2))
+    counters_at && counters_flow "$some" || return
+    counted "len(c) == 2 and all(x['alive'] for x in c.values())" &&
+        counted "of('e2e_flood_send', 'transmitter', 'messages_sent') == [$half]" &&
+        counted "of('e2e_flood_receive', 'receiver', 'messages_delivered') == [$half]" &&
+        counted "of('e2e_flood_receive', 'session', 'session_messages') == [$half]" &&
+        counted "of('e2e_flood_send', 'member', 'lag_packets') == [0]" || return
+    "$llm_stat" --once "$counters" >"$work/once.out" && grep -q "messages_sent *$half" "$work/once.out" &&
+        grep -q "^e2e_flood_receive.*alive" "$work/once.out" || { why="--once does not say so" && return 1; }
+    kill -STOP "$receiver"
+    local tries
+    for tries in {1..50}; do
+        ! "$llm_stat" --once "$counters" | grep -q "^e2e_flood_receive.*alive.*NOT POLLING" || break
+        sleep 0.1
+    done
+    [ "$tries" -lt 50 ] || { why="who stands still is not named" && return 1; }
+    kill -KILL "$receiver" && wait "$receiver"
+    counted "not c['e2e_flood_receive']['alive'] and c['e2e_flood_send']['alive']" &&
+        counted "of('e2e_flood_receive', 'receiver', 'messages_delivered') == [$half]" || return
+    # Of those who live nothing is removed.
+    "$llm_stat" --clean "$counters" | grep -q "removed 1 files" && counted "list(c) == ['e2e_flood_send']" || return
+    kill -KILL "$sender" && wait "$sender"
+    counted "of('e2e_flood_send', 'transmitter', 'messages_sent') == [$half]"
+}
+
+counters_files_that_are_none_are_told_apart() {
+    local receiver sender good
+    counters_at && counters_flow "$some" || return
+    kill -KILL "$sender" "$receiver" && wait "$sender" "$receiver"
+    good=$(echo "$counters"/e2e_flood_send.*)
+    head -c 100000 "$good" >"$counters/cut"
+    head -c 10 "$good" >"$counters/head"
+    : >"$counters/empty"
+    { head -c 8 "$good" && printf '\002' && tail -c +10 "$good"; } >"$counters/newer"
+    { head -c 5000 "$good" && head -c 300000 /dev/urandom && tail -c +305001 "$good"; } >"$counters/damaged"
+    head -c 100000 /dev/urandom >"$counters/noise"
+    echo "a text for people" >"$counters/text"
+    ln -s /dev/zero "$counters/device"
+    mkfifo "$counters/fifo"
+    local status=0
+    timeout 10 "$llm_stat" --once "$counters" >"$work/once.out" 2>&1 || status=$?
+    [ "$status" = 1 ] || { why="--once ended with $status" && return 1; }
+    local line
+    for line in "^cut: cut short" "^head: cut short" "^empty: cut short" "^newer: a counters file of version 2, this program reads version 1" \
+        "^noise: not a counters file" "^text: not a counters file" "^device: " "^fifo: not a counters file" "^e2e_flood_send.*dead"; do
+        grep -q "$line" "$work/once.out" || { why="--once does not say: $line" && return 1; }
+    done
+    { "$llm_stat" --json "$counters" || true; } | python3 -m json.tool >/dev/null || { why="that is no JSON" && return 1; }
+    { "$llm_stat" --once "$counters/text" 2>&1 || true; } | grep -q "Not a directory" || { why="a file is no directory" && return 1; }
+    "$llm_stat" --once "$counters/none" | grep -q "no counters files" || { why="no directory is no fault" && return 1; }
+}
+
+counters_without_room_do_not_keep_anybody_from_sending() {
+    [ "$(id -u)" = 0 ] || { why="needs root" && return 77; }
+    local receiver sender
+    counters_at
+    receive "$HOST_B" receiver "$(channel "$IF_B" 41)" && receiver=$last || return
+    run_on "$HOST_A" sender unshare -m sh -c "mount -t tmpfs -o size=64k none $counters && LLM_STATS_DIRECTORY=$counters exec \"\$@\"" sh \
+        "$programs/e2e_flood_send" "$(channel "$IF_A" 41)" --messages "$some" --rate "$rate"
+    sender=$last
+    ends "$sender" && ends "$receiver" && complete receiver "$some" || return
+    says sender "counters file: $counters: No space left on device; see 'df -h'"
+}
+
+counters_for_prometheus() {
+    local receiver sender
+    counters_at && counters_flow "$some" || return
+    run_on "$HOST_A" server "$llm_stat" --prometheus 127.0.0.1:19464 "$counters"
+    says server "http://127.0.0.1:19464/metrics" || return
+    # shellcheck disable=SC2086
+    if $HOST_A "$llm_stat" --prometheus 127.0.0.1:19464 "$counters" 2>"$work/second.err"; then
+        why="two of them listen" && return 1
+    fi
+    grep -q "another process listens there already" "$work/second.err" || { why=$(cat "$work/second.err") && return 1; }
+    # shellcheck disable=SC2086
+    $HOST_A python3 "$here/stat.py" prometheus 19464 $((some / 2)) 2>"$work/prometheus.err" || { why=$(tail -n 1 "$work/prometheus.err") && return 1; }
+}
+
+counters_in_a_terminal() {
+    local receiver sender
+    counters_at && counters_flow "$some" || return
+    python3 "$here/stat.py" terminal "$llm_stat" "$counters" 2>"$work/terminal.err" || { why=$(tail -n 1 "$work/terminal.err") && return 1; }
+}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# End-to-end tests of streams to hosts rather than groups, which run.sh sources.
+
+# shellcheck disable=SC2034
+unicast_tests=(one_stream_to_a_list_of_hosts killed_host_of_a_list_disturbs_nobody full_send_buffers_double_nothing_of_a_list
+    unicast_over_ipv6)
+
+# at NAME HOST PORT: the same transport, to one host.
+at() {
+    echo "$transport://$1:$2?$3"
+}
+
+# listeners: two at B, one at A itself; the channel of the sender to all of them is in `list`.
+listeners() {
+    receive "$HOST_B" first "$(at "$ADDRESS_B" 5011 "interface=$IF_B")" "${@:2}" && first=$last || return
+    receive "$HOST_B" second "$(at "$ADDRESS_B" 5012 "interface=$IF_B")" && second=$last || return
+    receive "$HOST_A" own "$(at "$ADDRESS_A" 5013 "interface=$IF_A")" && own=$last || return
+    list=$(at "$ADDRESS_B" 5011 "interface=$IF_A&destinations=$ADDRESS_B:5012,$ADDRESS_A:5013&$1")
+}
+
+one_stream_to_a_list_of_hosts() {
+    need_nft || return
+    local first second own list sender name
+    lose 5 && listeners "$keep" || return
+    send "$HOST_A" sender "$list" --messages "$some" --rate "$rate" --receivers 3
+    sender=$last
+    ends "$sender" && ends "$first" && ends "$second" && ends "$own" || return
+    for name in first second own; do
+        complete "$name" "$some" && is "$name" packets_recovered ">" 0 || return
+    done
+    note "repaired $(number first packets_recovered), $(number second packets_recovered) and $(number own packets_recovered) packets"
+}
+
+killed_host_of_a_list_disturbs_nobody() {
+    need_namespaces || return
+    local first second own list sender
+    listeners "$keep" --stop-at $((rate / 8)) || return
+    send "$HOST_A" sender "$list" --messages $((rate / 2)) --rate "$rate" --step $((rate / 4)) --receivers 3
+    sender=$last
+    says first reached && kill -KILL "$first" && goes_on "$sender" || return
+    ends "$sender" && ends "$second" && ends "$own" && complete second $((rate / 2)) && complete own $((rate / 2))
+}
+
+# What leaves late fills the sockets' buffers, each in its own time: nobody gets a packet twice for it, and nobody misses one.
+full_send_buffers_double_nothing_of_a_list() {
+    need_namespaces || return
+    local first second own list sender status=0 name count=$((some * 2 / 5))
+    # shellcheck disable=SC2086
+    $HOST_A tc qdisc add dev "$IF_A" root tbf rate 100mbit burst 20000 limit 100000000 2>>"$work/tc.log" ||
+        { why="this kernel cannot slow an interface down" && return 77; }
+    listeners "sndbuf_bytes=16K&$keep" && send "$HOST_A" sender "$list" --messages "$count" --rate "$rate" --receivers 3 &&
+        sender=$last && ends "$sender" && ends "$first" && ends "$second" && ends "$own" && is sender udp_send_waits ">" 0 || status=$?
+    # shellcheck disable=SC2086
+    $HOST_A tc qdisc del dev "$IF_A" root
+    for name in first second own; do
+        [ "$status" = 0 ] && complete "$name" "$count" && is "$name" packets_duplicate == 0 && is "$name" packets_missed == 0 || return 1
+    done
+    note "no room in a buffer $(number sender udp_send_waits) times"
+}
+
+unicast_over_ipv6() {
+    need_namespaces || return
+    local receiver sender
+    # shellcheck disable=SC2086
+    $HOST_B ip -6 addr replace fd77::2/64 dev "$IF_B" nodad && $HOST_A ip -6 addr replace fd77::1/64 dev "$IF_A" nodad ||
+        { why="no IPv6 here" && return 77; } # it goes when an interface goes down
+    receive "$HOST_B" receiver "$(at "[fd77::2]" 5014 "")" && receiver=$last || return
+    send "$HOST_A" sender "$(at "[fd77::2]" 5014 "")" --messages "$some" --rate "$rate"
+    sender=$last
+    ends "$sender" && ends "$receiver" && complete receiver "$some"
+}

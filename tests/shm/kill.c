@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writers and readers that are killed: at moments of which no two are alike, and at every instruction of what they do. Those
+ * who stay go on, get no torn packet, and all that was sent; the name is taken at once, and nothing is left at the end.
+ *
+ *   shm_kill [ROUNDS [SEED]]   kills at random (150), and as many at instructions
+ */
+#define _GNU_SOURCE
+#include "shm_test.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+enum { MOMENT_NS_MAX = 2000000 };
+
+static uint64_t rounds = 150;
+
+/* Of a round, for its processes. */
+struct round {
+    struct llm_options options;
+    uint64_t writer;          /* its number */
+    _Atomic uint64_t flushed; /* packets that it has sent */
+    _Atomic uint64_t read;    /* that the second reader has taken */
+    _Atomic uint64_t faults;  /* that it found */
+    int action;               /* under the debugger, of enum action */
+    bool large;               /* it filled the rings before */
+};
+
+static struct round *round_shared(void)
+{
+    struct round *round = shared_memory(sizeof *round);
+
+    round->options = small_options();
+    round->options.history_bytes = 16 * 2000;
+    return round;
+}
+
+static void put_some(struct feed *feed)
+{
+    const uint64_t number = feed->sent;
+
+    if (number % 3 == 0)
+        feed_plain(feed, PACKET_MIN + (uint32_t)(number % (LLI_SHM_INLINE - PACKET_MIN + 1)));
+    else if (number % 3 == 1)
+        feed_plain(feed, 105 + (uint32_t)(number * 7919 % 1890));
+    else
+        feed_history(feed, 105 + (uint32_t)(number * 7919 % 1890));
+}
+
+static int write_on(void *arg)
+{
+    static struct feed feed;
+    struct round *round = arg;
+
+    feed_open(&feed, &round->options, round->writer);
+    for (;;) {
+        put_some(&feed);
+        atomic_store_explicit(&round->flushed, feed.sent, memory_order_release);
+    }
+    return 0;
+}
+
+static int read_on(void *arg)
+{
+    struct round *round = arg;
+    struct audit audit = {.writer = 0};
+    struct station reader;
+
+    open_reader(&reader, &round->options);
+    for (uint64_t turn = 0;; turn++) {
+        (void)audit_take(&audit, &reader);
+        if (turn % 64 == 0)
+            (void)transport->arm(reader.instance);
+        atomic_store(&round->faults, audit.torn + audit.disordered);
+        atomic_store(&round->read, audit.got);
+    }
+    return 0;
+}
+
+/* Reads while others do something, until it is time. */
+static void read_until(struct audit *audit, struct station *reader, uint64_t at)
+{
+    while (lli_clock_ns() < at)
+        (void)audit_take(audit, reader);
+}
+
+static void read_as_far_as(struct audit *audit, struct station *reader, uint64_t writer, uint64_t packets)
+{
+    const uint64_t give_up_at = lli_clock_ns() + 10 * (uint64_t)ARRIVAL_NS;
+
+    while (audit->writer < writer || (audit->writer == writer && audit->next < packets)) {
+        (void)audit_take(audit, reader);
+        if (lli_clock_ns() > give_up_at)
+            fail_msg("only %llu packets of writer %llu, not %llu of %llu", (unsigned long long)audit->next,
+                     (unsigned long long)audit->writer, (unsigned long long)packets, (unsigned long long)writer);
+    }
+}
+
+/* The witness reads the dead writer's segment to its end and lets go of it. */
+static void bury(struct audit *audit, struct station *witness, struct round *round)
+{
+    await_unlocked(NAME);
+    if (round->flushed > 0 && shm_of(witness)->sources_count > 0)
+        read_as_far_as(audit, witness, round->writer, round->flushed);
+    for (int i = 0; i < 3 && shm_of(witness)->sources_count > 0; i++) {
+        audit_all(audit, witness);
+        station_look(witness);
+    }
+    audit_fine(audit);
+    assert_int_equal(shm_of(witness)->sources_count, 0);
+    assert_int_equal(round->faults, 0);
+}
+
+/* Each writer takes the name that the one before was killed under. */
+static void those_who_stay_go_on_when_one_is_killed_at_any_moment(void **state)
+{
+    struct round *round = round_shared();
+    struct audit audit = {.writer = 0};
+    struct station witness;
+    uint64_t readers_killed = 0;
+    pid_t reader;
+
+    (void)state;
+    open_reader(&witness, &round->options);
+    reader = process_start(read_on, round);
+    for (round->writer = 1; round->writer <= rounds; round->writer++) {
+        pid_t writer;
+
+        round->flushed = 0;
+        writer = process_start(write_on, round);
+        /* Every other one has begun. */
+        if (round->writer % 2 == 0)
+            await_value(&round->flushed, 1);
+        read_until(&audit, &witness, lli_clock_ns() + random_below(MOMENT_NS_MAX));
+        if (round->writer % 3 == 0) {
+            const uint64_t before = round->flushed;
+
+            process_kill(reader);
+            readers_killed++;
+            /* The writer and the other reader go on, and the next one finds its place. */
+            await_value(&round->flushed, before + 200);
+            read_as_far_as(&audit, &witness, round->writer, before + 200);
+            round->read = 0;
+            reader = process_start(read_on, round);
+            if (round->writer % 2 == 0)
+                await_value(&round->read, 1);
+            read_until(&audit, &witness, lli_clock_ns() + random_below(MOMENT_NS_MAX));
+        }
+        process_kill(writer);
+        station_look(&witness);
+        bury(&audit, &witness, round);
+        assert_in_range(files_of(NAME, ".data"), 0, 1);
+    }
+    process_kill(reader);
+    station_close(&witness);
+    next_writer(&round->options);
+    print_message("%llu writers and %llu readers killed; %llu packets read\n", (unsigned long long)rounds,
+                  (unsigned long long)readers_killed, (unsigned long long)audit.got);
+    shared_free(round, sizeof *round);
+}
+
+/* ---------------------------------------------------------------------------------------------- at an instruction */
+
+enum action { PUT_HERE, PUT_COPIED, PUT_HISTORY, TAKE, ARM, WAKE, JOIN_SEND, MAP, LEAVE_SEND, JOIN_RECEIVE, LEAVE_RECEIVE, OPEN, CLOSE,
+    ACTIONS };
+
+/* What an instance does to no memory that others have, its system calls alone tell apart. */
+static const struct {
+    const char *name;
+    bool calls; /* goes from system call to system call */
+} actions[ACTIONS] = {
+    {"put here", false}, {"put copied", false}, {"put in the history", false}, {"take", false}, {"arm", false}, {"wake", false},
+    {"join to send", false}, {"map a history", false}, {"leave as writer", false}, {"join to receive", false},
+    {"leave as reader", false}, {"open", true}, {"close", true},
+};
+
+/* A process with a writer, a reader, or neither. */
+struct actor {
+    struct feed feed;
+    struct station reader;
+    struct lli_region region;
+};
+
+static void actor_prepare(struct actor *actor, struct round *round)
+{
+    const int action = round->action;
+
+    if (action <= WAKE || action == LEAVE_SEND || action == CLOSE) {
+        feed_open(&actor->feed, &round->options, round->writer);
+        for (int i = 0; i < 100; i++)
+            put_some(&actor->feed);
+        for (int i = 0; i < 200 && round->large; i++) {
+            feed_plain(&actor->feed, 1990);
+            feed_history(&actor->feed, 1990);
+        }
+    } else if (action == MAP) {
+        open_writer(&actor->feed.station, &round->options);
+    } else if (action == JOIN_SEND) {
+        (void)instance_open(&actor->feed.station, NAME, &round->options);
+    }
+    if (action == TAKE || action == ARM || action == WAKE || action == LEAVE_RECEIVE)
+        open_reader(&actor->reader, &round->options);
+    else if (action == JOIN_RECEIVE)
+        (void)instance_open(&actor->reader, NAME, &round->options);
+    if (action == TAKE) {
+        feed_plain(&actor->feed, 40);
+        feed_plain(&actor->feed, 110);
+        feed_history(&actor->feed, 110);
+    }
+    if (action == WAKE)
+        (void)transport->arm(actor->reader.instance);
+    round->flushed = actor->feed.sent;
+}
+
+static void actor_act(struct actor *actor, struct round *round)
+{
+    struct feed *feed = &actor->feed;
+    struct audit audit = {.writer = round->writer};
+
+    switch ((enum action)round->action) {
+    case PUT_HERE:
+    case WAKE:
+        feed_plain(feed, 40);
+        break;
+    case PUT_COPIED:
+        feed_plain(feed, 110);
+        break;
+    case PUT_HISTORY:
+        feed_history(feed, 110);
+        break;
+    case TAKE:
+        (void)audit_take(&audit, &actor->reader);
+        break;
+    case ARM:
+        (void)transport->arm(actor->reader.instance);
+        break;
+    case JOIN_SEND:
+        (void)station_join(&feed->station, NAME, 0, LLI_JOIN_SEND, &feed->station.send);
+        break;
+    case MAP:
+        (void)transport->region_map(feed->station.instance, feed->station.send, HISTORY_BYTES, &actor->region);
+        break;
+    case LEAVE_SEND:
+        transport->leave(feed->station.instance, feed->station.send, LLI_JOIN_SEND);
+        break;
+    case JOIN_RECEIVE:
+        (void)station_join(&actor->reader, NAME, 0, LLI_JOIN_RECEIVE, &actor->reader.receive);
+        break;
+    case LEAVE_RECEIVE:
+        transport->leave(actor->reader.instance, actor->reader.receive, LLI_JOIN_RECEIVE);
+        break;
+    case OPEN:
+        (void)instance_open(&actor->reader, NAME, &round->options);
+        break;
+    case CLOSE:
+        station_close(&feed->station);
+        break;
+    case ACTIONS:
+        break;
+    }
+}
+
+/* Acts between two stops. */
+static int act(void *arg)
+{
+    static struct actor actor;
+
+    if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+        return 77;
+    actor_prepare(&actor, arg);
+    raise(SIGSTOP);
+    actor_act(&actor, arg);
+    raise(SIGSTOP);
+    return 0;
+}
+
+/* Lets a process act for so many steps, and kills it. How many it went; fewer: it was done. UINT64_MAX: it cannot be stopped. */
+static uint64_t kill_after(struct round *round, uint64_t steps)
+{
+    const pid_t pid = process_start(act, round);
+    uint64_t done = 0;
+    int status;
+
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (!WIFSTOPPED(status))
+        return UINT64_MAX;
+    for (; done < steps; done++) {
+        assert_int_equal(ptrace(actions[round->action].calls ? PTRACE_SYSCALL : PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP)
+            break;
+    }
+    kill(pid, SIGKILL);
+    while (WIFSTOPPED(status) && waitpid(pid, &status, 0) == pid)
+        continue;
+    return done;
+}
+
+static void those_who_stay_go_on_when_one_is_killed_at_any_instruction(void **state)
+{
+    struct round *round = round_shared();
+    struct audit audit = {.writer = 0};
+    struct station witness;
+    uint64_t lengths[ACTIONS];
+
+    (void)state;
+    for (int i = 0; i < ACTIONS; i++) {
+        round->action = i;
+        lengths[i] = kill_after(round, UINT64_MAX - 1);
+        if (lengths[i] == UINT64_MAX) {
+            shared_free(round, sizeof *round);
+            skip(); /* no debuggers here */
+        }
+        assert_true(lengths[i] > 5);
+    }
+    open_reader(&witness, &round->options);
+    for (round->writer = 1; round->writer <= rounds; round->writer++) {
+        static struct feed next;
+        uint64_t got;
+
+        round->action = (int)(round->writer % ACTIONS);
+        round->flushed = 0;
+        (void)kill_after(round, random_below(lengths[round->action] + 1));
+        station_look(&witness);
+        bury(&audit, &witness, round);
+        /* The name is free, and whoever comes next is heard by whoever was there. */
+        got = audit.got;
+        feed_open(&next, &round->options, round->writer);
+        assert_int_equal(files_of(NAME, ".data"), 1);
+        assert_int_equal(files_of(NAME, ".bell"), 1);
+        station_look(&witness);
+        audit.next = 0;
+        for (int i = 0; i < 5; i++)
+            feed_plain(&next, 50);
+        audit_all(&audit, &witness);
+        assert_int_equal(audit.got, got + 5);
+        feed_close(&next);
+        station_look(&witness);
+    }
+    station_close(&witness);
+    for (int i = 0; i < ACTIONS; i++)
+        print_message("%s: %llu %s\n", actions[i].name, (unsigned long long)lengths[i],
+                      actions[i].calls ? "stops at system calls" : "instructions");
+    shared_free(round, sizeof *round);
+}
+
+/* A reader that is a lap behind looks at all that there is with each instruction of a writer that writes over the oldest. */
+static void what_is_written_over_is_whole_or_not_there(void **state)
+{
+    struct round *round = round_shared();
+    struct station witness;
+    int status;
+
+    (void)state;
+    round->options.history_packets = 256;
+    round->writer = 1;
+    for (int i = 0; i < 6; i++) {
+        pid_t pid;
+
+        round->action = i % 3;
+        round->large = i >= 3;
+        open_reader(&witness, &round->options);
+        pid = process_start(act, round);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (!WIFSTOPPED(status)) {
+            station_close(&witness);
+            shared_free(round, sizeof *round);
+            skip(); /* no debuggers here */
+        }
+        station_look(&witness);
+        assert_int_equal(shm_of(&witness)->sources_count, 1);
+        do {
+            struct audit audit = {.writer = 1};
+
+            shm_of(&witness)->sources[0].next = round->flushed < 256 ? 0 : round->flushed - 256;
+            audit_all(&audit, &witness);
+            audit_fine(&audit);
+            assert_int_equal(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
+            assert_int_equal(waitpid(pid, &status, 0), pid);
+        } while (WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+        process_kill(pid);
+        station_close(&witness);
+    }
+    next_writer(&round->options);
+    shared_free(round, sizeof *round);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        shm_test(those_who_stay_go_on_when_one_is_killed_at_any_moment),
+        shm_test(those_who_stay_go_on_when_one_is_killed_at_any_instruction),
+        shm_test(what_is_written_over_is_whole_or_not_there),
+    };
+
+    rounds_arguments(argc, argv, &rounds);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

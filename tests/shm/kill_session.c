@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The same by the public API: of a transmitter that is killed, receivers get all that it sent, or a gap event in its place,
+ * then the end; a receiver that is killed costs nobody a message.
+ *
+ *   shm_kill_session [ROUNDS [SEED]]   (4)
+ */
+#define _GNU_SOURCE
+#include "shm_test.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MESSAGE_MAX = 5000, LAST = 60000 };
+
+static uint64_t rounds = 4;
+
+/* Of a round, for its processes. */
+struct round {
+    char channel[256];
+    _Atomic uint64_t session; /* of the transmitter */
+    _Atomic uint64_t sent;    /* messages that left */
+    _Atomic uint64_t heard;   /* by the receiver that is killed */
+    _Atomic uint64_t allowed; /* that it may send */
+    uint64_t receivers;       /* that the transmitter waits for */
+    uint64_t last;            /* messages that it sends */
+};
+
+/* What came of one session. */
+struct record {
+    uint64_t session;
+    uint64_t next;     /* message that is not accounted for */
+    uint64_t messages, lost, wrong;
+    uint64_t silences, ends;
+    enum llm_reason reason;
+};
+
+static void on_message(void *arg, const struct llm_message *message)
+{
+    struct record *record = arg;
+    uint64_t session, number;
+
+    if (message->session != record->session)
+        return;
+    record->wrong += message->number != record->next || !packet_read(message->data, message->size, &session, &number) ||
+                     session != message->session || number != message->number;
+    record->next = message->number + 1;
+    record->messages++;
+}
+
+static void on_event(void *arg, const struct llm_event *event)
+{
+    struct record *record = arg;
+
+    if (event->kind == LLM_EVENT_SESSION_NEW) {
+        record->session = event->session;
+        record->next = event->first;
+    }
+    if (event->session != record->session)
+        return;
+    if (event->kind == LLM_EVENT_GAP) {
+        record->wrong += event->first != record->next;
+        record->lost += event->last + 1 - event->first;
+        record->next = event->last + 1;
+    }
+    record->silences += event->kind == LLM_EVENT_HEARTBEAT_LOST;
+    if (event->kind == LLM_EVENT_SESSION_END) {
+        record->wrong += event->first != record->next;
+        record->reason = event->reason;
+        record->ends++;
+    }
+}
+
+static struct llm_context *context_make(void)
+{
+    struct llm_context *context = NULL;
+
+    assert_int_equal(llm_context_open(NULL, &context), 0);
+    return context;
+}
+
+static struct llm_context *receive(const char *channel, struct record *record)
+{
+    struct llm_context *context = context_make();
+    struct llm_receiver *receiver;
+    struct llm_handlers handlers;
+
+    llm_handlers_init(&handlers);
+    handlers.arg = record;
+    handlers.message = on_message;
+    handlers.event = on_event;
+    assert_int_equal(llm_receiver_open(context, channel, NULL, &handlers, &receiver), 0);
+    return context;
+}
+
+static int transmit(void *arg)
+{
+    static uint8_t data[MESSAGE_MAX];
+    struct round *round = arg;
+    struct llm_context *context = context_make();
+    struct llm_transmitter *transmitter = NULL;
+    struct llm_topic *topic = NULL;
+    uint64_t session;
+    int status;
+
+    if (llm_transmitter_open(context, round->channel, NULL, &transmitter) != 0 ||
+        llm_topic_open(transmitter, "topic", 0, &topic) != 0)
+        return 1;
+    session = llm_transmitter_session(transmitter);
+    atomic_store(&round->session, session);
+    while (llm_transmitter_receivers(transmitter) < round->receivers)
+        (void)llm_wait(context, 1000000);
+    for (uint64_t number = 0; number < round->last; number++) {
+        const uint32_t size = number % 50 == 0 ? MESSAGE_MAX : PACKET_MIN + (uint32_t)(number * 7919 % 500);
+
+        while (number >= atomic_load(&round->allowed))
+            (void)llm_poll(context);
+        packet_write(data, size, session, number);
+        while ((status = llm_send(topic, data, size, LLM_SEND_NOW)) == LLM_EAGAIN)
+            (void)llm_poll(context);
+        if (status != 0)
+            return 2;
+        (void)llm_poll(context);
+        if (llm_flush(transmitter) == 0)
+            atomic_store(&round->sent, number + 1);
+    }
+    return llm_context_close(&context);
+}
+
+static int receive_on(void *arg)
+{
+    struct round *round = arg;
+    struct record record = {.session = 0};
+    struct llm_context *context = receive(round->channel, &record);
+
+    for (;;) {
+        (void)llm_wait(context, 1000000);
+        atomic_store(&round->heard, record.messages);
+    }
+    return 0;
+}
+
+static struct round *round_make(const char *options)
+{
+    struct round *round = shared_memory(sizeof *round);
+
+    snprintf(round->channel, sizeof round->channel, "shm://" NAME "?shm_directory=%s&mtu=2000&silence_ns=200000000"
+             "&session_timeout_ns=1000000000&nak_giveup_ns=500000000&%s", directory, options);
+    round->receivers = 1;
+    round->allowed = UINT64_MAX;
+    round->last = UINT64_MAX;
+    return round;
+}
+
+static void record_expect_all(const struct record *record)
+{
+    assert_int_equal(record->wrong, 0);
+    assert_int_equal(record->messages + record->lost, record->next);
+}
+
+/* No receiver is behind by more than the window, so all that left is there to be read. */
+static void what_a_killed_transmitter_sent_is_delivered_before_the_end(void **state)
+{
+    struct round *round = round_make("flow=window&flow_quorum_percent=100&history_packets=4096&history_bytes=4M");
+    const struct llm_options options = small_options();
+
+    (void)state;
+    for (uint64_t i = 0; i < rounds; i++) {
+        struct record record = {.session = 0};
+        struct llm_context *context = receive(round->channel, &record);
+        const uint64_t until = 1 + random_below(20000);
+        pid_t pid;
+
+        round->sent = 0;
+        pid = process_start(transmit, round);
+        while (round->sent < until)
+            (void)llm_poll(context);
+        process_kill(pid);
+        while (record.ends == 0)
+            (void)llm_wait(context, 10000000);
+        record_expect_all(&record);
+        /* One of several packets may have been cut off. */
+        assert_in_range(record.lost, 0, 1);
+        assert_true(record.messages >= round->sent);
+        assert_int_equal(record.reason, LLM_REASON_TIMEOUT);
+        assert_true(record.silences >= 1);
+        assert_int_equal(llm_context_close(&context), 0);
+    }
+    shared_free(round, sizeof *round);
+    next_writer(&options);
+}
+
+/*
+ * The receiver is lapped again and again: what it did not get has a gap in its place. It is never behind by more than the packets
+ * that it can hold behind a gap.
+ */
+static void what_a_killed_transmitter_wrote_over_has_a_gap_in_its_place(void **state)
+{
+    enum { STEP = 1000, STEPS = 10 };
+    struct round *round = round_make("history_packets=64&history_bytes=64K");
+    const struct llm_options options = small_options();
+    uint64_t lost = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < rounds; i++) {
+        struct record record = {.session = 0};
+        struct llm_context *context = receive(round->channel, &record);
+        pid_t pid;
+
+        round->sent = 0;
+        round->allowed = 1;
+        pid = process_start(transmit, round);
+        while (record.messages < 1)
+            (void)llm_poll(context);
+        for (int step = 0; step < STEPS; step++) {
+            atomic_fetch_add(&round->allowed, STEP);
+            await_value(&round->sent, round->allowed);
+            (void)llm_poll(context);
+        }
+        atomic_fetch_add(&round->allowed, STEP);
+        await_value(&round->sent, round->allowed - random_below(STEP));
+        process_kill(pid);
+        while (record.ends == 0)
+            (void)llm_wait(context, 10000000);
+        record_expect_all(&record);
+        /* The newest packet cannot have been written over. */
+        assert_true(record.next >= round->sent);
+        lost += record.lost;
+        assert_int_equal(llm_context_close(&context), 0);
+    }
+    assert_true(lost > 0);
+    shared_free(round, sizeof *round);
+    next_writer(&options);
+}
+
+static void a_killed_receiver_costs_nobody_a_message(void **state)
+{
+    struct round *round = round_make("flow=window&flow_quorum_percent=100&linger_ns=5000000000");
+    const struct llm_options options = small_options();
+
+    (void)state;
+    round->receivers = 2;
+    round->last = LAST;
+    for (uint64_t i = 0; i < rounds; i++) {
+        struct record record = {.session = 0};
+        struct llm_context *context = receive(round->channel, &record);
+        const uint64_t until = 1 + random_below(LAST / 2);
+        pid_t victim, pid;
+
+        round->heard = round->sent = 0;
+        victim = process_start(receive_on, round);
+        pid = process_start(transmit, round);
+        while (round->heard < until)
+            (void)llm_poll(context);
+        process_kill(victim);
+        while (record.ends == 0)
+            (void)llm_wait(context, 10000000);
+        record_expect_all(&record);
+        assert_int_equal(record.messages, LAST);
+        assert_int_equal(record.reason, LLM_REASON_CLOSED);
+        assert_int_equal(process_end(pid), 0);
+        assert_int_equal(llm_context_close(&context), 0);
+    }
+    shared_free(round, sizeof *round);
+    next_writer(&options);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        shm_test(what_a_killed_transmitter_sent_is_delivered_before_the_end),
+        shm_test(what_a_killed_transmitter_wrote_over_has_a_gap_in_its_place),
+        shm_test(a_killed_receiver_costs_nobody_a_message),
+    };
+
+    rounds_arguments(argc, argv, &rounds);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who may write under a name and who may read, what files there are, and what is said when they cannot be made. */
+#define _GNU_SOURCE
+#include "shm_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { OTHER_USER = 65534, SKIPPED = 77 };
+
+/* What a process that tests something else shares with its test. */
+struct shared {
+    struct llm_options options;
+    _Atomic uint64_t step; /* of the process, */
+    _Atomic uint64_t go;   /* and of the test */
+    char text[sizeof log_text]; /* what it was told */
+    uint64_t number;
+};
+
+static struct shared *shared_open(void)
+{
+    struct shared *shared = shared_memory(sizeof *shared);
+
+    shared->options = small_options();
+    return shared;
+}
+
+static void shared_close(struct shared *shared)
+{
+    shared_free(shared, sizeof *shared);
+}
+
+/* ------------------------------------------------------------------------------------------------- who may write */
+
+static int write_until_killed(void *arg)
+{
+    struct shared *shared = arg;
+    struct station writer;
+
+    open_writer(&writer, &shared->options);
+    atomic_store(&shared->step, 1);
+    pause();
+    return 0;
+}
+
+static void expect_taken(const struct llm_options *options, const char *text, pid_t pid)
+{
+    struct station station;
+    char process[64];
+
+    snprintf(process, sizeof process, "prices: process %d transmits there%s", (int)pid, text);
+    assert_int_equal(try_writer(&station, options), LLM_EADDRINUSE);
+    expect_logged(process);
+    expect_logged("shm_exclusive=0");
+    expect_logged("take another name");
+}
+
+static void a_second_writer_is_refused_unless_both_share(void **state)
+{
+    struct llm_options alone = small_options(), sharing = small_options();
+    struct station first, second;
+    lli_handle handle;
+
+    (void)state;
+    sharing.shm_exclusive = 0;
+    open_writer(&first, &alone);
+    expect_taken(&alone, " already", getpid());
+    expect_taken(&sharing, " with shm_exclusive=1", getpid());
+    /* On the same instance, too. */
+    assert_int_equal(station_join(&first, NAME, 0, LLI_JOIN_SEND, &handle), LLM_EADDRINUSE);
+    expect_logged("already");
+    assert_int_equal(station_join(&first, NAME, 1, LLI_JOIN_SEND, &handle), 0);
+    station_close(&first);
+
+    open_writer(&first, &sharing);
+    expect_taken(&alone, " already", getpid());
+    open_writer(&second, &sharing);
+    assert_int_equal(station_join(&second, NAME, 0, LLI_JOIN_SEND, &handle), 0);
+    assert_int_equal(files_of(NAME, ".data"), 3);
+    assert_int_equal(files_of(NAME, ".bell"), 3);
+    station_close(&first);
+    /* The last one counts. */
+    expect_taken(&alone, " already", getpid());
+    transport->leave(second.instance, second.send, LLI_JOIN_SEND);
+    expect_taken(&alone, " already", getpid());
+    transport->leave(second.instance, handle, LLI_JOIN_SEND);
+    open_writer(&first, &alone);
+    station_close(&first);
+    station_close(&second);
+}
+
+static void the_process_that_writes_is_named(void **state)
+{
+    struct shared *shared = shared_open();
+    pid_t pid;
+
+    (void)state;
+    pid = process_start(write_until_killed, shared);
+    await_value(&shared->step, 1);
+    expect_taken(&shared->options, " already", pid);
+    process_kill(pid);
+    next_writer(&shared->options);
+    shared_close(shared);
+}
+
+/* What it left goes with that. */
+static void a_name_is_free_when_its_writer_left_or_was_killed(void **state)
+{
+    struct shared *shared = shared_open();
+    struct station writer;
+
+    (void)state;
+    for (int round = 0; round < 10; round++) {
+        const pid_t pid = process_start(write_until_killed, shared);
+
+        await_value(&shared->step, 1);
+        process_kill(pid);
+        atomic_store(&shared->step, 0);
+        assert_int_equal(files_of(NAME, ".data"), 1);
+        shared->options.shm_exclusive = round % 2 == 0;
+        open_writer(&writer, &shared->options);
+        assert_int_equal(files_of(NAME, ".data"), 1);
+        assert_int_equal(files_of(NAME, ".bell"), 1);
+        assert_int_equal(files_of("@", ""), 1);
+        station_close(&writer);
+        assert_int_equal(files_of(NAME, ""), 0);
+    }
+    shared_close(shared);
+}
+
+/* The last one who leaves takes with him what others left. */
+static void what_one_left_who_was_killed_goes_with_the_last_who_shared_it(void **state)
+{
+    struct shared *shared = shared_open();
+    struct station writer;
+    pid_t pid;
+
+    (void)state;
+    shared->options.shm_exclusive = 0;
+    pid = process_start(write_until_killed, shared);
+    await_value(&shared->step, 1);
+    open_writer(&writer, &shared->options);
+    process_kill(pid);
+    assert_int_equal(files_of(NAME, ".data"), 2);
+    transport->leave(writer.instance, writer.send, LLI_JOIN_SEND);
+    assert_int_equal(files_of("", NAME), 0);
+    station_close(&writer);
+    next_writer(&shared->options);
+    shared_close(shared);
+}
+
+/* Those who share a name come and go; none is in the way of another. */
+static int come_and_go(void *arg)
+{
+    struct shared *shared = arg;
+
+    for (int i = 0; i < 1500; i++) {
+        struct station writer;
+
+        if (try_writer(&writer, &shared->options) != 0) {
+            snprintf(shared->text, sizeof shared->text, "%s", log_text);
+            return 1;
+        }
+        station_close(&writer);
+    }
+    return 0;
+}
+
+static void writers_that_share_a_name_never_refuse_each_other(void **state)
+{
+    struct shared *shared = shared_open();
+    pid_t pids[3];
+    int failed = 0;
+
+    (void)state;
+    shared->options.shm_exclusive = 0;
+    for (int i = 0; i < 3; i++)
+        pids[i] = process_start(come_and_go, shared);
+    for (int i = 0; i < 3; i++)
+        failed += process_end(pids[i]) != 0;
+    if (failed > 0)
+        fail_msg("%s", shared->text);
+    shared_close(shared);
+}
+
+static void what_another_left_half_made_does_not_matter(void **state)
+{
+    const struct llm_options options = small_options();
+    struct station writer;
+    char path[256];
+    struct stat file;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/llm", directory);
+    assert_int_equal(mkdir(path, 0700), 0);
+    strcat(path, "/" NAME);
+    assert_int_equal(mkdir(path, 0700), 0);
+    strcat(path, "/0123456789abcdef.bell");
+    assert_int_equal(close(open(path, O_CREAT | O_RDWR, 0600)), 0);
+    open_writer(&writer, &options);
+    assert_int_equal(files_of(NAME, ""), 3);
+    snprintf(path, sizeof path, "%s/llm", directory);
+    assert_int_equal(stat(path, &file), 0);
+    assert_int_equal(file.st_mode & 07777, 01777);
+    station_close(&writer);
+}
+
+/* -------------------------------------------------------------------------------------------------------- modes */
+
+static mode_t mode_of(const char *name, const char *ending)
+{
+    char command[256], path[256] = "";
+    struct stat file;
+    FILE *found;
+
+    snprintf(command, sizeof command, "ls -d %s/llm/%s%s", directory, name, ending);
+    found = popen(command, "r");
+    assert_non_null(found);
+    assert_int_equal(fscanf(found, "%255s", path), 1);
+    pclose(found);
+    assert_int_equal(stat(path, &file), 0);
+    return file.st_mode & 07777;
+}
+
+static void files_have_the_mode_asked_for(void **state)
+{
+    static const struct {
+        const char *text;
+        mode_t directory, data, other;
+    } modes[] = {{"0600", 0700, 0600, 0600}, {"0640", 0750, 0640, 0660}, {"644", 0755, 0644, 0666}, {"0604", 0705, 0604, 0606}};
+    const mode_t mask = umask(077);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        struct llm_options options = small_options();
+        struct station writer;
+
+        strcpy(options.shm_mode, modes[i].text);
+        open_writer(&writer, &options);
+        assert_int_equal(mode_of("", ""), 01777);
+        assert_int_equal(mode_of("@", ""), 01777);
+        assert_int_equal(mode_of(NAME, ""), modes[i].directory);
+        assert_int_equal(mode_of(NAME, "/*.data"), modes[i].data);
+        assert_int_equal(mode_of(NAME, "/*.bell"), modes[i].other);
+        assert_int_equal(mode_of(NAME, "/lock"), 0600);
+        assert_int_equal(mode_of("@", "/*"), modes[i].other);
+        station_close(&writer);
+    }
+    umask(mask);
+}
+
+static void modes_that_make_no_sense_are_refused(void **state)
+{
+    static const char *const wrong[] = {"", "0666", "0700", "0200", "0400", "1600", "600x", "rw", "-600", " 600"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct llm_options options = small_options();
+        struct station station;
+        char text[32];
+
+        strcpy(options.shm_mode, wrong[i]);
+        snprintf(text, sizeof text, "shm_mode=%s:", wrong[i]);
+        assert_int_equal(instance_open(&station, NAME, &options), LLM_EOPTION);
+        expect_logged(text);
+        expect_logged("0600, 0640 or 0644");
+    }
+}
+
+static void names_that_could_be_anything_else_are_refused(void **state)
+{
+    static const char *const wrong[] = {"", ".", "..", ".hidden", "@", "-x", "a/b", "../x", "a b", "a\n", "\xc3\xa4"};
+    const struct llm_options options = small_options();
+    struct station station;
+    lli_handle handle;
+    char longest[66] = "";
+
+    (void)state;
+    assert_int_equal(instance_open(&station, NAME, &options), 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(station_join(&station, wrong[i], 0, LLI_JOIN_SEND, &handle), LLM_EGROUP);
+        expect_logged(wrong[i]);
+        expect_logged("1 to 64 letters");
+    }
+    memset(longest, 'x', 65);
+    assert_int_equal(station_join(&station, longest, 0, LLI_JOIN_SEND, &handle), LLM_EGROUP);
+    longest[64] = '\0';
+    assert_int_equal(station_join(&station, longest, 65535, LLI_JOIN_SEND, &handle), 0);
+    assert_int_equal(files_of(longest, ""), 0);
+    assert_int_equal(station_join(&station, "A.b_c:d-9", 0, LLI_JOIN_SEND, &handle), 0);
+    assert_int_equal(files_of("A.b_c:d-9", ".data"), 1);
+    station_close(&station);
+}
+
+/* -------------------------------------------------------------------------------------------------- other users */
+
+/* Joins as somebody else, and says how it went; then gets one packet. */
+static int read_as_another(void *arg)
+{
+    struct shared *shared = arg;
+    struct station reader;
+    int status;
+
+    if (setresgid(OTHER_USER, OTHER_USER, OTHER_USER) != 0 || setresuid(OTHER_USER, OTHER_USER, OTHER_USER) != 0)
+        return SKIPPED;
+    status = try_reader(&reader, &shared->options);
+    strcpy(shared->text, log_text);
+    atomic_store(&shared->step, 1);
+    if (status != 0)
+        return -status;
+    while (atomic_load(&shared->go) == 0)
+        sched_yield();
+    station_look(&reader);
+    shared->number = station_counter(&reader, "shm_attach_errors");
+    if (shared->number == 0)
+        station_expect(&reader, reader.receive, "for all", 7);
+    station_close(&reader);
+    return 0;
+}
+
+static void readers_of_other_users_are_let_in_or_told_what_to_do(void **state)
+{
+    struct shared *shared = shared_open();
+    struct llm_options mine = small_options();
+    struct station writer;
+    char text[128];
+    pid_t pid;
+    int status;
+
+    (void)state;
+    strcpy(shared->options.shm_mode, "0644");
+    open_writer(&writer, &mine);
+    status = process_end(process_start(read_as_another, shared));
+    if (status == SKIPPED) {
+        station_close(&writer);
+        shared_close(shared);
+        skip(); /* only root can be somebody else */
+    }
+    assert_int_equal(status, -LLM_EACCESS);
+    snprintf(text, sizeof text, "%s/llm/%s: is of user %u, with mode 0700", directory, NAME, (unsigned)geteuid());
+    strcpy(log_text, shared->text);
+    expect_logged(text);
+    expect_logged("shm_mode=0640 or 0644");
+    station_close(&writer);
+
+    strcpy(mine.shm_mode, "0644");
+    open_writer(&writer, &mine);
+    atomic_store(&shared->step, 0);
+    pid = process_start(read_as_another, shared);
+    await_value(&shared->step, 1);
+    station_send(&writer, writer.send, "for all", 7);
+    atomic_store(&shared->go, 1);
+    assert_int_equal(process_end(pid), 0);
+    station_close(&writer);
+    shared_close(shared);
+}
+
+static void a_reader_that_came_first_counts_what_it_may_not_read(void **state)
+{
+    struct shared *shared = shared_open();
+    const struct llm_options mine = small_options();
+    struct station writer;
+    pid_t pid;
+
+    (void)state;
+    if (geteuid() != 0) {
+        shared_close(shared);
+        skip(); /* only root can be somebody else */
+    }
+    pid = process_start(read_as_another, shared);
+    await_value(&shared->step, 1);
+    open_writer(&writer, &mine);
+    atomic_store(&shared->go, 1);
+    assert_int_equal(process_end(pid), 0);
+    assert_true(shared->number > 0);
+    station_close(&writer);
+    shared_close(shared);
+}
+
+/* The mode is that of the writer who is there, not of one that was killed; of writers who share, what any of them asks for. */
+static void a_name_left_behind_opens_to_those_the_next_writer_lets_in(void **state)
+{
+    struct shared *shared = shared_open();
+    struct llm_options open_to_all = small_options(), closed = small_options();
+    struct station first, second;
+
+    (void)state;
+    process_kill(process_start(write_until_killed, shared));
+    strcpy(open_to_all.shm_mode, "0644");
+    open_writer(&first, &open_to_all);
+    assert_int_equal(mode_of(NAME, ""), 0755);
+    station_close(&first);
+    open_to_all.shm_exclusive = closed.shm_exclusive = 0;
+    open_writer(&first, &closed);
+    open_writer(&second, &open_to_all);
+    assert_int_equal(mode_of(NAME, ""), 0755);
+    station_close(&second);
+    open_writer(&second, &closed);
+    assert_int_equal(mode_of(NAME, ""), 0755);
+    station_close(&second);
+    station_close(&first);
+    shared_close(shared);
+}
+
+static int write_as_another(void *arg)
+{
+    struct shared *shared = arg;
+    struct station writer;
+    int status;
+
+    if (setresgid(OTHER_USER, OTHER_USER, OTHER_USER) != 0 || setresuid(OTHER_USER, OTHER_USER, OTHER_USER) != 0)
+        return SKIPPED;
+    status = try_writer(&writer, &shared->options);
+    strcpy(shared->text, log_text);
+    return -status;
+}
+
+static void names_of_other_users_are_refused_to_writers(void **state)
+{
+    struct shared *shared = shared_open();
+    struct llm_options mine = small_options();
+    struct station writer;
+    int status;
+
+    (void)state;
+    strcpy(mine.shm_mode, "0644");
+    open_writer(&writer, &mine);
+    status = process_end(process_start(write_as_another, shared));
+    station_close(&writer);
+    strcpy(log_text, shared->text);
+    shared_close(shared);
+    if (status == SKIPPED)
+        skip(); /* only root can be somebody else */
+    assert_int_equal(status, -LLM_EACCESS);
+    expect_logged("the name is another user's");
+    expect_logged("llm-shm --clean");
+}
+
+/* --------------------------------------------------------------------------------------------------- directories */
+
+static void directories_that_will_not_do_are_named(void **state)
+{
+    struct shared *shared = shared_open();
+    struct llm_options options = small_options();
+    struct station station;
+    char path[128];
+    int status;
+
+    (void)state;
+    strcat(options.shm_directory, "/absent");
+    assert_int_equal(instance_open(&station, NAME, &options), LLM_ESYSTEM);
+    expect_logged(options.shm_directory);
+    expect_logged("No such file or directory; shm_directory must be");
+    snprintf(path, sizeof path, "%s/file", directory);
+    assert_int_equal(close(open(path, O_CREAT | O_RDWR, 0600)), 0);
+    strcpy(options.shm_directory, path);
+    assert_int_equal(instance_open(&station, NAME, &options), LLM_ESYSTEM);
+    expect_logged("Not a directory; shm_directory must be");
+    unlink(path);
+    assert_int_equal(chmod(directory, 0755), 0);
+    status = process_end(process_start(write_as_another, shared));
+    strcpy(log_text, shared->text);
+    shared_close(shared);
+    if (status != SKIPPED) {
+        assert_int_equal(status, -LLM_EACCESS);
+        expect_logged(directory);
+        expect_logged("Permission denied; shm_directory must be a directory that may be written");
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------- full memory */
+
+/* A file system in memory of its own in place of the directory; false if that cannot be had. */
+static bool mount_own(const char *options)
+{
+    const unsigned user = geteuid();
+    char map[32];
+    int fd;
+
+    if (unshare(user == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0)
+        return false;
+    if (user != 0) {
+        snprintf(map, sizeof map, "0 %u 1", user);
+        fd = open("/proc/self/uid_map", O_WRONLY);
+        if (fd < 0 || write(fd, map, strlen(map)) < 0)
+            return false;
+        close(fd);
+    }
+    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("tmpfs", directory, "tmpfs", 0, options) == 0;
+}
+
+static int expect(bool fine, int line)
+{
+    if (!fine)
+        fprintf(stderr, "line %d: %s\n", line, log_text);
+    return fine ? 0 : 1;
+}
+
+#define EXPECT(fine) \
+    if (expect(fine, __LINE__) != 0) \
+        return 1
+
+static bool is_logged(const char *text)
+{
+    return strstr(log_text, text) != NULL;
+}
+
+/* With so little room, a writer fails at its segment, or at its history, and leaves nothing. */
+static int write_into_little_room(void *arg)
+{
+    struct llm_options options = small_options();
+    struct lli_region region;
+    struct station writer;
+
+    (void)arg;
+    if (!mount_own("size=3m"))
+        return SKIPPED;
+    options.history_packets = 65536;
+    EXPECT(try_writer(&writer, &options) == LLM_ENOMEM);
+    EXPECT(is_logged("prices: a segment of 8523776 bytes: No space left on device"));
+    EXPECT(is_logged("has room for 3145728 bytes") && is_logged("mount -o remount,size=") && is_logged("history_bytes"));
+    EXPECT(files_of("", "") == 0);
+    options.history_packets = 64;
+    EXPECT(try_writer(&writer, &options) == 0);
+    log_text[0] = '\0';
+    EXPECT(transport->region_map(writer.instance, writer.send, 4000000, &region) == LLM_ENOMEM);
+    EXPECT(is_logged("prices: a history of 4000000 bytes: No space left on device"));
+    EXPECT(is_logged("has room for 2985984 bytes"));
+    /* A smaller one may follow. */
+    EXPECT(transport->region_map(writer.instance, writer.send, 2800000, &region) == 0);
+    memset(region.base, 1, 2800000);
+    station_close(&writer);
+    EXPECT(files_of("", "") == 0);
+    return 0;
+}
+
+/* One file more each time. */
+static int write_with_few_files(void *arg)
+{
+    const struct llm_options options = small_options();
+    struct station writer;
+    char limit[32];
+    int files, status = LLM_ENOMEM;
+
+    (void)arg;
+    for (files = 1; status == LLM_ENOMEM && files < 20; files++) {
+        snprintf(limit, sizeof limit, "nr_inodes=%d", files);
+        if (!mount_own(limit))
+            return SKIPPED;
+        status = try_writer(&writer, &options);
+        EXPECT(status == 0 || (status == LLM_ENOMEM && is_logged("No space left on device") && is_logged("llm-shm --clean")));
+        if (status != 0)
+            EXPECT(files_of("", "") == 0);
+    }
+    /* The top, llm, @, the socket, the name, lock, two files. */
+    EXPECT(status == 0 && files >= 8);
+    station_close(&writer);
+    EXPECT(files_of("", "") == 0);
+    return 0;
+}
+
+static void expect_in_process(int (*function)(void *arg))
+{
+    const int status = process_end(process_start(function, NULL));
+
+    if (status == SKIPPED)
+        skip(); /* no mounts here */
+    assert_int_equal(status, 0);
+}
+
+static void without_room_the_sizes_are_named_and_nothing_is_left(void **state)
+{
+    (void)state;
+    expect_in_process(write_into_little_room);
+}
+
+static void without_files_that_is_named_and_nothing_is_left(void **state)
+{
+    (void)state;
+    expect_in_process(write_with_few_files);
+}
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+}
+
+/* They interrupt what takes longer than there is between two of them. */
+static void signals_do_not_keep_a_writer_from_its_memory(void **state)
+{
+    const struct itimerval often = {{.tv_usec = 2000}, {.tv_usec = 2000}}, never = {{0, 0}, {0, 0}};
+    const struct sigaction action = {.sa_handler = on_alarm};
+    const struct llm_options options = small_options();
+    struct lli_region region;
+    struct station writer;
+    int status;
+
+    (void)state;
+    assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+    open_writer(&writer, &options);
+    status = transport->region_map(writer.instance, writer.send, 256 << 20, &region);
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    if (status != 0)
+        fail_msg("%s", log_text);
+    station_close(&writer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        shm_test(a_second_writer_is_refused_unless_both_share),
+        shm_test(the_process_that_writes_is_named),
+        shm_test(a_name_is_free_when_its_writer_left_or_was_killed),
+        shm_test(what_one_left_who_was_killed_goes_with_the_last_who_shared_it),
+        shm_test(writers_that_share_a_name_never_refuse_each_other),
+        shm_test(what_another_left_half_made_does_not_matter),
+        shm_test(files_have_the_mode_asked_for),
+        shm_test(modes_that_make_no_sense_are_refused),
+        shm_test(names_that_could_be_anything_else_are_refused),
+        shm_test(readers_of_other_users_are_let_in_or_told_what_to_do),
+        shm_test(a_reader_that_came_first_counts_what_it_may_not_read),
+        shm_test(a_name_left_behind_opens_to_those_the_next_writer_lets_in),
+        shm_test(names_of_other_users_are_refused_to_writers),
+        shm_test(directories_that_will_not_do_are_named),
+        shm_test(without_room_the_sizes_are_named_and_nothing_is_left),
+        shm_test(without_files_that_is_named_and_nothing_is_left),
+        shm_test(signals_do_not_keep_a_writer_from_its_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Assured topics through the public API, over the loop transport. */
+#include "unit.h"
+
+#include <llm/llm.h>
+#include <stdio.h>
+
+#define CHANNEL "loop://assurance:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2" \
+                "&message_bytes_max=512K&topics_max=32&window_packets=64&receivers_max=4&rcvbuf_bytes=4M"
+
+static struct llm_context *context;
+static struct llm_transmitter *transmitter;
+static struct llm_receiver *receiver;
+static struct llm_topic *topic;
+static struct llm_assurance assurance;
+static char logged[512];
+static struct llm_event acknowledged, waits; /* the latest */
+static int messages;
+
+static void log_keep(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    snprintf(logged, sizeof logged, "%s", text);
+}
+
+static void on_transmitter_event(void *arg, const struct llm_event *event)
+{
+    (void)arg;
+    *(event->kind == LLM_EVENT_ACKNOWLEDGED ? &acknowledged : &waits) = *event;
+}
+
+static void on_message(void *arg, const struct llm_message *message)
+{
+    (void)arg;
+    assert_int_equal(message->number, messages);
+    messages++;
+}
+
+static void on_event(void *arg, const struct llm_event *event)
+{
+    (void)arg;
+    assert_int_not_equal(event->kind, LLM_EVENT_GAP);
+}
+
+static void receiver_up(const char *channel)
+{
+    struct llm_handlers handlers;
+
+    llm_handlers_init(&handlers);
+    handlers.message = on_message;
+    handlers.event = on_event;
+    assert_int_equal(llm_receiver_open(context, channel, NULL, &handlers, &receiver), LLM_OK);
+}
+
+static void transmitter_up(const char *channel)
+{
+    struct llm_transmitter_handlers handlers;
+
+    assert_int_equal(llm_transmitter_open(context, channel, NULL, &transmitter), LLM_OK);
+    llm_transmitter_handlers_init(&handlers);
+    handlers.event = on_transmitter_event;
+    assert_int_equal(llm_transmitter_handle(transmitter, &handlers), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "orders", 0, &topic), LLM_OK);
+}
+
+static int up(void **state)
+{
+    struct llm_context_options options;
+
+    (void)state;
+    llm_context_options_init(&options);
+    options.log = log_keep;
+    assert_int_equal(llm_context_open(&options, &context), LLM_OK);
+    transmitter_up(CHANNEL);
+    llm_assurance_init(&assurance);
+    acknowledged = waits = (struct llm_event){0};
+    messages = 0;
+    receiver = NULL;
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    assert_int_equal(llm_context_close(&context), LLM_OK);
+    return 0;
+}
+
+static uint64_t counter(const char *name)
+{
+    uint64_t value = 0;
+
+    assert_int_equal(llm_stat(context, name, &value), LLM_OK);
+    return value;
+}
+
+/* Polls until nothing waits any more. */
+static void until_acknowledged(void)
+{
+    const uint64_t began = llm_clock();
+
+    while (counter("messages_unacknowledged") > 0) {
+        assert_true(llm_clock() < began + UINT64_C(20000000000));
+        assert_true(llm_poll(context) >= 0);
+    }
+    assert_true(llm_poll(context) >= 0);
+}
+
+static void expect_refused(int error, const char *text)
+{
+    logged[0] = '\0';
+    assert_int_equal(llm_topic_assure(topic, &assurance), error);
+    if (strstr(logged, text) == NULL)
+        fail_msg("the log says \"%s\", not %s", logged, text);
+    llm_assurance_init(&assurance);
+}
+
+static void assurances_that_cannot_be_are_refused_with_the_reason(void **state)
+{
+    char names[256] = "a";
+
+    (void)state;
+    assert_int_equal(llm_topic_assure(NULL, &assurance), LLM_EINVAL);
+    assert_int_equal(llm_topic_assure(topic, NULL), LLM_OK);
+    assurance.receivers = 0;
+    expect_refused(LLM_EINVAL, "nobody");
+    assurance.receivers = 0, assurance.names = "";
+    expect_refused(LLM_EINVAL, "nobody");
+    assurance.receivers = 5;
+    expect_refused(LLM_ELIMIT, "receivers_max is 4");
+    assurance.messages_max = 0;
+    expect_refused(LLM_EINVAL, "messages_max");
+    assurance.messages_max = (1 << 20) + 1;
+    expect_refused(LLM_EINVAL, "messages_max");
+    assurance.bytes_max = (1 << 19) + 1;
+    expect_refused(LLM_EINVAL, "bytes_max");
+    assurance.names = "a,,b";
+    expect_refused(LLM_EINVAL, "names");
+    assurance.names = "a,";
+    expect_refused(LLM_EINVAL, "names");
+    assurance.names = ",";
+    expect_refused(LLM_EINVAL, "names");
+    assurance.names = "a-name-that-has-thirty-two-bytes";
+    expect_refused(LLM_EINVAL, "31 bytes");
+    for (int i = 0; i < 16; i++)
+        strcat(names, ",a");
+    assurance.names = names;
+    expect_refused(LLM_EINVAL, "more than 16");
+    assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
+    assert_int_equal(llm_acknowledge(NULL, 0, 0), LLM_EINVAL);
+}
+
+static void the_seventeenth_topic_is_refused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 16; i++) {
+        char name[8];
+
+        snprintf(name, sizeof name, "t%d", i);
+        assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
+        assert_int_equal(llm_topic_open(transmitter, name, 0, &topic), LLM_OK);
+    }
+    expect_refused(LLM_ELIMIT, "16 topics");
+    /* It is as it was. */
+    assert_int_equal(llm_send(topic, "x", 1, 0), LLM_OK);
+    assert_int_equal(counter("messages_unacknowledged"), 0);
+}
+
+static void messages_of_every_kind_wait_until_they_are_acknowledged(void **state)
+{
+    static const char data[300 << 10];
+    struct llm_topic *plain;
+    void *claim;
+
+    (void)state;
+    assurance.messages_max = 3;
+    assert_int_equal(llm_topic_open(transmitter, "plain", 0, &plain), LLM_OK);
+    assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
+    assert_int_equal(llm_send(topic, "one", 3, LLM_SEND_MORE), LLM_OK);
+    assert_int_equal(llm_claim(topic, 8, &claim), LLM_OK);
+    assert_int_equal(llm_topic_assure(topic, &assurance), LLM_ESTATE);
+    assert_int_equal(llm_send(topic, "two", 3, 0), LLM_ESTATE);
+    assert_int_equal(llm_commit(plain, 3, 0), LLM_ESTATE);
+    assert_int_equal(llm_commit(topic, 9, 0), LLM_EINVAL);
+    assert_int_equal(llm_commit(topic, 8, 0), LLM_OK);
+    assert_int_equal(llm_commit(topic, 8, 0), LLM_ESTATE);
+    assert_int_equal(llm_claim(topic, 8, &claim), LLM_OK);
+    assert_int_equal(llm_abort(topic), LLM_OK);
+    assert_int_equal(llm_abort(topic), LLM_ESTATE);
+    assert_int_equal(llm_send(topic, "three", 5, LLM_SEND_NOW), LLM_OK);
+    assert_int_equal(counter("messages_unacknowledged"), 3);
+    assert_int_equal(llm_send(topic, "four", 4, LLM_SEND_MORE), LLM_EAGAIN);
+    assert_int_equal(llm_claim(topic, 4, &claim), LLM_EAGAIN);
+    assert_int_equal(counter("send_unacknowledged"), 2);
+    /* Longer than may ever be unacknowledged; others do not wait. */
+    assert_int_equal(llm_send(topic, data, sizeof data, 0), LLM_EMSGSIZE);
+    assert_int_equal(llm_send(plain, "p", 1, 0), LLM_OK);
+    receiver_up(CHANNEL);
+    until_acknowledged();
+    assert_int_equal(messages, 4);
+    assert_int_equal(acknowledged.first, 0);
+    assert_int_equal(acknowledged.last, 2);
+    assert_string_equal(acknowledged.topic, "orders");
+    assert_int_equal(acknowledged.session, llm_transmitter_session(transmitter));
+    assert_int_equal(llm_send(topic, "five", 4, 0), LLM_OK);
+    until_acknowledged();
+    assert_int_equal(acknowledged.first, 4);
+    /* No longer. */
+    assert_int_equal(llm_topic_assure(topic, NULL), LLM_OK);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(llm_send(topic, "x", 1, LLM_SEND_MORE), LLM_OK);
+    assert_int_equal(llm_claim(topic, 1, &claim), LLM_OK);
+    assert_int_equal(llm_commit(topic, 1, 0), LLM_OK);
+    assert_int_equal(counter("messages_unacknowledged"), 0);
+    assert_int_equal(counter("messages_assured"), 4);
+}
+
+static void what_applications_acknowledge_counts_by_name(void **state)
+{
+    const uint64_t session = llm_transmitter_session(transmitter), began = llm_clock();
+
+    (void)state;
+    assurance.receivers = 0;
+    assurance.names = "ledger,book";
+    assurance.patience_ns = 1000000;
+    assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
+    receiver_up(CHANNEL "&receiver_name=book&acknowledge=application");
+    assert_int_equal(llm_send(topic, "one", 3, 0), LLM_OK);
+    assert_int_equal(llm_send(topic, "two", 3, 0), LLM_OK);
+    while (messages < 2 || waits.reason != LLM_REASON_RECEIVER_ABSENT)
+        assert_true(llm_poll(context) >= 0 && llm_clock() < began + UINT64_C(20000000000));
+    assert_string_equal(waits.receiver, "ledger");
+    assert_int_equal(waits.last, 1);
+    assurance.names = "book";
+    assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
+    while (waits.reason != LLM_REASON_AWAITED)
+        assert_true(llm_poll(context) >= 0 && llm_clock() < began + UINT64_C(20000000000));
+    assert_int_equal(counter("messages_unacknowledged"), 2);
+    assert_int_equal(llm_acknowledge(receiver, session, 2), LLM_EINVAL);
+    assert_int_equal(llm_acknowledge(receiver, session + 1, 1), LLM_ENOTFOUND);
+    assert_int_equal(llm_acknowledge(receiver, session, 1), LLM_OK);
+    until_acknowledged();
+    assert_int_equal(acknowledged.last, 1);
+}
+
+/* So many that the history goes round: what was acknowledged need not stay. */
+static void a_list_of_destinations_acknowledges_as_a_group_does(void **state)
+{
+    static const char bytes[1000];
+    const char *apart = strchr(CHANNEL, '?');
+    char channel[sizeof CHANNEL + 64];
+
+    (void)state;
+    assert_int_equal(llm_transmitter_close(&transmitter), LLM_OK);
+    snprintf(channel, sizeof channel, "loop://elsewhere:1%s&destinations=assurance:1", apart);
+    transmitter_up(channel);
+    assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
+    receiver_up(CHANNEL);
+    for (int i = 0; i < 2000; i++) {
+        assert_int_equal(llm_send(topic, bytes, sizeof bytes, 0), LLM_OK);
+        if (i % 50 == 49)
+            until_acknowledged();
+    }
+    assert_int_equal(messages, 2000);
+    assert_int_equal(acknowledged.last, 1999);
+}
+
+static void without_a_handler_what_is_waited_for_is_logged(void **state)
+{
+    const uint64_t began = llm_clock();
+    struct llm_transmitter_handlers handlers;
+
+    (void)state;
+    llm_transmitter_handlers_init(&handlers);
+    assert_int_equal(llm_transmitter_handle(transmitter, &handlers), LLM_OK);
+    assurance.patience_ns = 0;
+    assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
+    assert_int_equal(llm_send(topic, "one", 3, 0), LLM_OK);
+    while (strstr(logged, "0 to 0 of topic orders are not acknowledged: too few receivers") == NULL)
+        assert_true(llm_poll(context) >= 0 && llm_clock() < began + UINT64_C(20000000000));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(assurances_that_cannot_be_are_refused_with_the_reason, up, down),
+        cmocka_unit_test_setup_teardown(the_seventeenth_topic_is_refused, up, down),
+        cmocka_unit_test_setup_teardown(messages_of_every_kind_wait_until_they_are_acknowledged, up, down),
+        cmocka_unit_test_setup_teardown(what_applications_acknowledge_counts_by_name, up, down),
+        cmocka_unit_test_setup_teardown(a_list_of_destinations_acknowledges_as_a_group_does, up, down),
+        cmocka_unit_test_setup_teardown(without_a_handler_what_is_waited_for_is_logged, up, down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

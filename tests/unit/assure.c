@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session.h"
+
+#include <llm/llm.h>
+
+#include "assure.h"
+
+enum { MEMBERS = 12, PLACES = 64 };
+
+static struct lli_assure assure;
+static struct lli_members members;
+static struct lli_assured topic;
+static struct lli_assure_message ring[PLACES], ring_more[PLACES];
+static struct lli_arena arena;
+static uint64_t sent; /* messages of the session */
+
+static struct lli_assure_rule rule_of(uint32_t receivers, const char *name)
+{
+    struct lli_assure_rule rule = {.receivers = receivers, .messages_max = PLACES, .bytes_max = 1000, .patience = 100 * MS};
+
+    if (name != NULL)
+        strcpy(rule.name[rule.names++], name);
+    return rule;
+}
+
+static void assure_by(uint32_t receivers, const char *name)
+{
+    const struct lli_assure_rule rule = rule_of(receivers, name);
+
+    assert_true(lli_assure_set(&assure, &members, &topic, &rule, ring, PLACES));
+}
+
+static int up(void **state)
+{
+    (void)state;
+    arena = (struct lli_arena){.memory = NULL};
+    lli_members_init(&members, MEMBERS, &arena);
+    lli_assure_init(&assure, MEMBERS, &arena);
+    arena_fill(&arena);
+    lli_members_init(&members, MEMBERS, &arena);
+    lli_assure_init(&assure, MEMBERS, &arena);
+    lli_assured_init(&topic, 7, "orders");
+    sent = 0;
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    free(arena.memory);
+    return 0;
+}
+
+/* The next message of the session, in a packet of its own number. */
+static void send_message(uint64_t size)
+{
+    lli_assure_sent(&assure, &topic, sent, sent + 1000, size);
+    sent++;
+}
+
+static bool report(uint64_t receiver, uint64_t from, uint64_t next, uint16_t accepts, const char *name)
+{
+    struct lli_wire_status status = {
+        .receiver = receiver, .held_from = from, .held_next = next, .accepts = accepts, .name_size = (uint8_t)strlen(name)};
+
+    memcpy(status.name, name, strlen(name));
+    return lli_assure_report(&assure, &members, lli_members_add(&members, receiver), &status, sent);
+}
+
+static void expect_acknowledged(uint64_t first, uint64_t last)
+{
+    struct llm_event event;
+
+    assert_true(assure.untold);
+    assert_true(lli_assure_event(&assure, &event));
+    assert_int_equal(event.kind, LLM_EVENT_ACKNOWLEDGED);
+    assert_int_equal(event.topic_id, 7);
+    assert_string_equal(event.topic, "orders");
+    assert_int_equal(event.first, first);
+    assert_int_equal(event.last, last);
+}
+
+static void expect_waits(enum llm_reason reason, const char *receiver)
+{
+    struct llm_event event;
+
+    assert_true(lli_assure_event(&assure, &event));
+    assert_int_equal(event.kind, LLM_EVENT_UNACKNOWLEDGED);
+    assert_int_equal(event.reason, reason);
+    assert_int_equal(event.receiver != NULL, receiver != NULL);
+    if (receiver != NULL)
+        assert_string_equal(event.receiver, receiver);
+}
+
+static void expect_nothing(void)
+{
+    struct llm_event event;
+
+    assert_false(lli_assure_event(&assure, &event));
+    assert_false(assure.untold);
+}
+
+static void a_message_is_acknowledged_when_enough_receivers_hold_it(void **state)
+{
+    (void)state;
+    assure_by(2, NULL);
+    for (int i = 0; i < 5; i++)
+        send_message(10);
+    assert_int_equal(assure.kept, 1000);
+    assert_true(report(1, 0, 4, 1, ""));
+    expect_nothing();
+    assert_true(report(2, 0, 3, 1, ""));
+    expect_acknowledged(0, 2);
+    expect_nothing();
+    assert_int_equal(assure.waiting, 2);
+    assert_int_equal(assure.kept, 1003);
+    assert_true(report(3, 0, 5, 1, ""));
+    expect_acknowledged(3, 3);
+    assert_true(report(1, 0, 5, 1, ""));
+    expect_acknowledged(4, 4);
+    assert_int_equal(assure.kept, UINT64_MAX);
+}
+
+static void the_same_receiver_counts_once_and_one_that_is_forgotten_not_at_all(void **state)
+{
+    (void)state;
+    assure_by(2, NULL);
+    send_message(10);
+    assert_true(report(1, 0, 1, 1, ""));
+    assert_true(report(1, 0, 1, 1, ""));
+    expect_nothing();
+    lli_members_del(&members, 1);
+    assert_true(report(2, 0, 1, 1, ""));
+    expect_nothing();
+    assert_true(report(3, 0, 1, 1, ""));
+    expect_acknowledged(0, 0);
+}
+
+static void a_receiver_by_name_has_to_beside_those_that_are_counted(void **state)
+{
+    (void)state;
+    assure_by(1, "book");
+    send_message(10);
+    assert_true(report(1, 0, 1, 1, "book-2"));
+    expect_nothing();
+    assert_true(report(2, 0, 1, 1, "book"));
+    expect_acknowledged(0, 0);
+    /* By name only. */
+    assure_by(0, "book");
+    send_message(10);
+    assert_true(report(1, 0, 2, 1, "book-2"));
+    expect_nothing();
+    assert_true(report(2, 0, 2, 1, "book"));
+    expect_acknowledged(1, 1);
+}
+
+static void what_was_lost_or_refused_is_not_acknowledged(void **state)
+{
+    (void)state;
+    assure_by(1, NULL);
+    for (int i = 0; i < 4; i++)
+        send_message(10);
+    /* Refuses the topic; begins behind the first message. */
+    assert_true(report(1, 0, 4, 0, ""));
+    assert_true(report(2, 1, 4, 1, ""));
+    expect_nothing();
+    /* Others have only the first: the rest is held by the second. */
+    assert_true(report(3, 0, 1, 1, ""));
+    expect_acknowledged(0, 3);
+}
+
+static void reports_that_were_overtaken_or_speak_of_what_was_not_sent_change_nothing(void **state)
+{
+    (void)state;
+    assure_by(1, NULL);
+    send_message(10);
+    assert_false(report(1, 0, 2, 1, ""));
+    expect_nothing();
+    assert_true(report(1, 0, 1, 1, ""));
+    expect_acknowledged(0, 0);
+    send_message(10);
+    assert_true(report(1, 0, 2, 1, ""));
+    assert_true(report(1, 0, 0, 0, ""));
+    send_message(10);
+    assert_true(report(1, 0, 3, 1, ""));
+    expect_acknowledged(1, 2);
+}
+
+static void what_may_be_unacknowledged_is_bounded_by_messages_and_by_bytes(void **state)
+{
+    struct lli_assure_rule rule = rule_of(1, NULL);
+
+    (void)state;
+    rule.messages_max = 3;
+    assert_true(lli_assure_set(&assure, &members, &topic, &rule, ring, 4));
+    send_message(500);
+    assert_false(lli_assured_allows(&topic, 501));
+    assert_true(lli_assured_allows(&topic, 500));
+    send_message(0);
+    send_message(0);
+    assert_false(lli_assured_allows(&topic, 0));
+    assert_true(report(1, 0, 1, 1, ""));
+    assert_true(lli_assured_allows(&topic, 1000));
+    assert_false(lli_assured_allows(&topic, 1001));
+}
+
+static void what_is_waited_for_is_told_once_and_again_when_it_is_something_else(void **state)
+{
+    (void)state;
+    assure_by(2, "book");
+    send_message(10);
+    send_message(10);
+    lli_assure_look(&assure, &members, 0);
+    lli_assure_look(&assure, &members, 99 * MS);
+    expect_nothing();
+    lli_assure_look(&assure, &members, 100 * MS);
+    expect_waits(LLM_REASON_RECEIVER_ABSENT, "book");
+    lli_assure_look(&assure, &members, 200 * MS);
+    expect_nothing();
+    /* It is there, but has lost it; it is another, and has not answered; it has, but is alone. */
+    assert_true(report(1, 1, 2, 1, "book"));
+    lli_assure_look(&assure, &members, 300 * MS);
+    expect_waits(LLM_REASON_GIVEN_UP, "book");
+    assert_true(report(2, 0, 0, 1, "book"));
+    lli_assure_look(&assure, &members, 400 * MS);
+    expect_waits(LLM_REASON_AWAITED, "book");
+    assert_true(report(2, 0, 1, 1, "book"));
+    lli_assure_look(&assure, &members, 500 * MS);
+    expect_waits(LLM_REASON_GIVEN_UP, NULL);
+    lli_members_del(&members, 1);
+    lli_assure_look(&assure, &members, 600 * MS);
+    expect_waits(LLM_REASON_RECEIVERS_FEW, NULL);
+    assert_true(report(3, 0, 0, 1, ""));
+    lli_assure_look(&assure, &members, 700 * MS);
+    expect_waits(LLM_REASON_AWAITED, NULL);
+    /* It moves, and has time again. */
+    assert_true(report(3, 0, 1, 1, ""));
+    expect_acknowledged(0, 0);
+    lli_assure_look(&assure, &members, 800 * MS);
+    expect_nothing();
+    lli_assure_look(&assure, &members, 900 * MS);
+    expect_waits(LLM_REASON_AWAITED, "book");
+}
+
+static void one_that_is_suspended_counts_neither_by_number_nor_by_name(void **state)
+{
+    struct lli_member *book;
+
+    (void)state;
+    assure_by(1, "book");
+    send_message(10);
+    book = &members.table[lli_members_add(&members, 1)];
+    book->standing = LLI_STANDING_SUSPENDED;
+    assert_true(report(1, 0, 1, 1, "book"));
+    expect_nothing();
+    lli_assure_look(&assure, &members, 0);
+    lli_assure_look(&assure, &members, 100 * MS);
+    expect_waits(LLM_REASON_RECEIVER_ABSENT, "book");
+    book->standing = LLI_STANDING_EXPELLED;
+    assure_by(1, NULL);
+    expect_nothing();
+    lli_assure_look(&assure, &members, 200 * MS);
+    lli_assure_look(&assure, &members, 300 * MS);
+    expect_waits(LLM_REASON_RECEIVERS_FEW, NULL);
+    /* What it has counts again with its first report when it is served again. */
+    book->standing = LLI_STANDING_FINE;
+    assert_true(report(1, 0, 1, 1, "book"));
+    expect_acknowledged(0, 0);
+}
+
+static void another_rule_counts_for_what_waits_already(void **state)
+{
+    struct lli_assure_rule rule = rule_of(1, NULL);
+
+    (void)state;
+    assure_by(1, "book");
+    send_message(10);
+    send_message(10);
+    assert_true(report(1, 0, 1, 1, ""));
+    expect_nothing();
+    assert_true(lli_assure_set(&assure, &members, &topic, &rule, ring_more, PLACES));
+    expect_acknowledged(0, 0);
+    assert_int_equal(assure.waiting, 1);
+    /* Nobody's any more. */
+    rule.receivers = 0;
+    assert_true(lli_assure_set(&assure, &members, &topic, &rule, ring, PLACES));
+    assert_int_equal(assure.waiting, 0);
+    assert_int_equal(assure.kept, UINT64_MAX);
+    expect_nothing();
+}
+
+static void more_topics_than_there_are_places_for_are_refused(void **state)
+{
+    static struct lli_assured more[LLI_WIRE_ASSURED_MAX];
+    static struct lli_assure_message places[LLI_WIRE_ASSURED_MAX];
+    struct lli_assure_rule rule = rule_of(1, NULL);
+
+    (void)state;
+    rule.messages_max = 1;
+    for (uint32_t i = 0; i < LLI_WIRE_ASSURED_MAX; i++) {
+        lli_assured_init(&more[i], i, "x");
+        assert_true(lli_assure_set(&assure, &members, &more[i], &rule, &places[i], 1));
+    }
+    assert_false(lli_assure_set(&assure, &members, &topic, &rule, ring, 1));
+    assert_true(lli_assure_set(&assure, &members, &more[3], &rule, &places[3], 1));
+}
+
+/* ---------------------------------------------------------------------------------------- against a model */
+
+struct model {
+    uint64_t id, from, next;
+    bool accepts, named, known;
+};
+
+static bool model_holds(const struct model *m, uint64_t number)
+{
+    return m->known && m->accepts && m->from <= number && number < m->next;
+}
+
+/* The messages before the result are acknowledged, one by one. */
+static uint64_t model_acknowledged(const struct model *models, uint64_t head, const struct lli_assure_rule *rule)
+{
+    for (; head < sent; head++) {
+        uint32_t holders = 0, named = 0;
+
+        for (int i = 0; i < MEMBERS; i++) {
+            holders += model_holds(&models[i], head);
+            named += model_holds(&models[i], head) && models[i].named;
+        }
+        if (holders < rule->receivers || (rule->names > 0 && named == 0))
+            break;
+    }
+    return head;
+}
+
+/* Whoever was forgotten comes back as another. */
+static void model_step(uint64_t *random, struct model *models, uint64_t head)
+{
+    static uint64_t id;
+    const uint32_t i = below(random, MEMBERS);
+    struct model *m = &models[i];
+
+    if (m->known && chance(random, 5)) {
+        lli_members_del(&members, m->id);
+        *m = (struct model){.known = false};
+        return;
+    }
+    if (!m->known)
+        *m = (struct model){.id = ++id, .known = true, .accepts = chance(random, 80), .named = i < 3, .from = head, .next = head};
+    if (chance(random, 3) && m->next < sent)
+        m->from = m->next = m->next + 1 + below(random, (uint32_t)(sent - m->next));
+    else
+        m->next += below(random, (uint32_t)(sent - m->next) + 1);
+    assert_true(report(m->id, m->from, m->next, m->accepts, m->named ? "book" : i == 5 ? "other" : ""));
+}
+
+static void random_reports_give_what_a_stupid_model_gives(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct model models[MEMBERS] = {{0}};
+        uint64_t random = seed, head = 0;
+        struct lli_assure_rule rule = rule_of(below(&random, 5), chance(&random, 50) ? "book" : NULL);
+
+        if (rule.receivers + rule.names == 0)
+            rule.receivers = 1;
+        up(NULL);
+        assert_true(lli_assure_set(&assure, &members, &topic, &rule, ring, PLACES));
+        for (int step = 0; step < 400; step++) {
+            while (chance(&random, 70) && lli_assured_allows(&topic, 1))
+                send_message(1);
+            model_step(&random, models, head);
+            /* Only a report acknowledges: not that somebody was forgotten. */
+            head = model_acknowledged(models, head, &rule);
+            if (sent - assure.waiting != head)
+                fail_msg("seed %llu step %d: %llu are acknowledged, not %llu", (unsigned long long)seed, step,
+                         (unsigned long long)(sent - assure.waiting), (unsigned long long)head);
+        }
+        down(NULL);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- a session */
+
+static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
+
+static void expect_heartbeat(struct lli_tx *tx, lli_ns now, struct lli_wire_heartbeat *heartbeat)
+{
+    struct lli_wire_header header = {0};
+    struct lli_packet packet;
+    const uint8_t *body;
+    size_t size;
+
+    assert_true(lli_tx_control(tx, now, buffer, sizeof buffer, &packet));
+    assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
+    assert_true(lli_wire_get_heartbeat(body, size, header.tag, heartbeat));
+}
+
+static void acknowledge(struct lli_tx *tx, uint64_t receiver, uint64_t next, uint8_t flags, lli_ns now)
+{
+    const struct lli_wire_status status = {.session = SESSION, .receiver = receiver, .next = START, .highest = START, .accepts = 1,
+                                           .flags = LLI_WIRE_STATUS_ACKNOWLEDGES | flags, .held_next = next, .address = {1, {'a'}}};
+
+    tx_take(tx, buffer, lli_wire_put_status(buffer, &status), now);
+}
+
+static void what_is_not_acknowledged_stays_in_the_history_and_heartbeats_say_where(void **state)
+{
+    const struct lli_tx_config config = tx_config();
+    struct lli_assure_rule rule = rule_of(1, NULL);
+    static const char text[200] = "x";
+    const struct lli_pack_topic plain = {.id = 0};
+    const struct iovec piece = {(void *)(uintptr_t)text, sizeof text};
+    struct lli_wire_heartbeat heartbeat;
+    struct transmitter t;
+    int more = 0;
+
+    (void)state;
+    transmitter_make(&t, &config, 10 * MS);
+    assert_true(lli_tx_assure(&t.tx, &topic, &rule, ring, PLACES));
+    send_one(&t.tx, "plain", 10 * MS);
+    pack_one(&t.tx, "assured");
+    lli_tx_assured(&t.tx, &topic, START + 1, 7);
+    lli_tx_sent(&t.tx, 1, 10 * MS);
+    lli_tx_reaped(&t.tx, true);
+    expect_heartbeat(&t.tx, 11 * MS, &heartbeat);
+    assert_int_equal(heartbeat.flags & (LLI_WIRE_HEARTBEAT_ASSURED | LLI_WIRE_HEARTBEAT_HELD), 12);
+    assert_int_equal(heartbeat.kept, START + 1);
+    assert_int_equal(heartbeat.kept_messages, 1);
+    assert_int_equal(heartbeat.report_packets, PLACES / 8);
+    assert_int_equal(heartbeat.assured, 1);
+    assert_int_equal(heartbeat.assured_topics[0], 7);
+    /* The history fills behind it, and is full. */
+    while (more < 10 * HISTORY && lli_pack_message(&t.tx.pack, &plain, &piece, sizeof text, lli_tx_busy(&t.tx))) {
+        lli_pack_flush(&t.tx.pack);
+        lli_tx_sent(&t.tx, 1, 12 * MS);
+        lli_tx_reaped(&t.tx, true);
+        more++;
+    }
+    assert_in_range(more, HISTORY / 2, HISTORY);
+    assert_true(t.tx.history.trail <= START + 1);
+    /* From nobody; of what was not sent; by one whose report is the last. */
+    acknowledge(&t.tx, 0, 2, 0, 13 * MS);
+    acknowledge(&t.tx, 9, 1000, 0, 13 * MS);
+    assert_int_equal(t.tx.counters.acknowledgements_refused, 2);
+    assert_int_equal(t.tx.assure.waiting, 1);
+    acknowledge(&t.tx, 9, 2, LLI_WIRE_STATUS_LEAVING, 13 * MS);
+    assert_int_equal(t.tx.assure.waiting, 0);
+    assert_true(lli_tx_deadline(&t.tx) <= 13 * MS);
+    lli_tx_reaped(&t.tx, true);
+    assert_true(lli_pack_message(&t.tx.pack, &plain, &piece, sizeof text, lli_tx_busy(&t.tx)));
+    free(t.memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_message_is_acknowledged_when_enough_receivers_hold_it, up, down),
+        cmocka_unit_test_setup_teardown(the_same_receiver_counts_once_and_one_that_is_forgotten_not_at_all, up, down),
+        cmocka_unit_test_setup_teardown(a_receiver_by_name_has_to_beside_those_that_are_counted, up, down),
+        cmocka_unit_test_setup_teardown(what_was_lost_or_refused_is_not_acknowledged, up, down),
+        cmocka_unit_test_setup_teardown(reports_that_were_overtaken_or_speak_of_what_was_not_sent_change_nothing, up, down),
+        cmocka_unit_test_setup_teardown(what_may_be_unacknowledged_is_bounded_by_messages_and_by_bytes, up, down),
+        cmocka_unit_test_setup_teardown(what_is_waited_for_is_told_once_and_again_when_it_is_something_else, up, down),
+        cmocka_unit_test_setup_teardown(one_that_is_suspended_counts_neither_by_number_nor_by_name, up, down),
+        cmocka_unit_test_setup_teardown(another_rule_counts_for_what_waits_already, up, down),
+        cmocka_unit_test_setup_teardown(more_topics_than_there_are_places_for_are_refused, up, down),
+        cmocka_unit_test(random_reports_give_what_a_stupid_model_gives),
+        cmocka_unit_test_setup_teardown(what_is_not_acknowledged_stays_in_the_history_and_heartbeats_say_where, up, down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

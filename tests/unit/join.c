@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Late join: a transmitter and a receiver that comes late, with packets carried between them by hand. */
+#include "session.h"
+
+enum { MESSAGES_MAX = 1024 };
+
+static struct transmitter t;
+static struct lli_tx *const tx = &t.tx;
+static struct lli_rx rx;
+static struct lli_rx_config config;
+static struct lli_reorder reorder;
+static struct lli_rx_counters counters;
+static uint64_t random_state;
+static uint8_t *memories[2];
+static uint8_t buffer[1024];
+static struct llm_join join;
+static lli_ns now;
+static int losing; /* so many control packets to the transmitter, then as many answers */
+static int losing_answers;
+
+static struct {
+    uint64_t first;
+    uint64_t expected;
+    uint64_t lost_first, lost_last;
+    int news, lives, gaps;
+    enum llm_reason gap_reason;
+    struct llm_event refused;
+} got;
+
+static void rx_layout(struct lli_arena *arena, struct lli_arena *rare)
+{
+    lli_reorder_init(&reorder, 32 * PACKET_MAX, PACKET_MAX, arena);
+    lli_rx_init(&rx, &config, &reorder, &counters, &random_state, arena, rare);
+}
+
+static int up(void **state)
+{
+    const struct lli_tx_config tx_options = tx_config();
+    struct lli_arena arena = {.memory = NULL}, rare = {.memory = NULL};
+
+    (void)state;
+    now = 5000 * MS;
+    random_state = 1;
+    losing = losing_answers = 0;
+    memset(&counters, 0, sizeof counters);
+    memset(&got, 0, sizeof got);
+    config = (struct lli_rx_config){
+        .receiver = RECEIVER, .chooses = true, .otherwise = LLI_RX_ELSE_REFUSE, .window_packets = WINDOW, .topics_max = 8,
+        .message_bytes_max = 4096, .nak_receivers_immediate = 8, .nak_backoff_min = 50 * US, .nak_retry_min = 50 * US,
+        .nak_retry_max = 50 * MS, .nak_giveup = 300 * MS, .status = 100 * MS, .silence = 500 * MS, .timeout = 1000 * MS,
+        .address = {.size = 1, .bytes = {'r'}},
+    };
+    transmitter_make(&t, &tx_options, now);
+    now += 2 * LLI_TX_YOUNG;
+    rx_layout(&arena, &rare);
+    arena_fill(&arena);
+    arena_fill(&rare);
+    memories[0] = arena.memory;
+    memories[1] = rare.memory;
+    rx_layout(&arena, &rare);
+    lli_rx_start(&rx, (uint32_t)SESSION, now);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    lli_rx_stop(&rx);
+    assert_int_equal(reorder.used, 0);
+    free(t.memory);
+    free(memories[0]);
+    free(memories[1]);
+    return 0;
+}
+
+static void take_event(const struct llm_event *event)
+{
+    if (event->kind == LLM_EVENT_SESSION_NEW) {
+        got.news++;
+        got.first = got.expected = event->first;
+    } else if (event->kind == LLM_EVENT_GAP) {
+        assert_int_equal(event->first, got.expected);
+        got.gaps++;
+        got.gap_reason = event->reason;
+        got.lost_first = event->first;
+        got.lost_last = event->last;
+        got.expected = event->last + 1;
+    } else if (event->kind == LLM_EVENT_LIVE) {
+        got.lives++;
+        assert_int_equal(event->first, got.expected);
+    } else if (event->kind == LLM_EVENT_JOIN_REFUSED) {
+        got.refused = *event;
+    }
+}
+
+static void pull(void)
+{
+    struct lli_item item;
+
+    while (lli_rx_next(&rx, now, &item)) {
+        if (item.kind == LLI_ITEM_JOIN)
+            lli_rx_begin(&rx, &join, now);
+        else if (item.kind == LLI_ITEM_MESSAGES)
+            for (int i = 0; i < item.count; i++)
+                assert_int_equal(item.messages[i].number, got.expected++);
+        else
+            take_event(&item.event);
+    }
+}
+
+static void rx_take(const struct lli_packet *sent)
+{
+    uint8_t *copy = exact_copy(sent->data, sent->size);
+    struct lli_rx_packet packet = {.bytes = copy, .size = sent->size};
+
+    assert_int_equal(lli_wire_get_header(copy, sent->size, &packet.header, &packet.body, &packet.body_size), LLI_WIRE_OK);
+    (void)lli_rx_input(&rx, &packet, now);
+    pull();
+    free(copy);
+}
+
+/* Everything that either has to say until then. */
+static void talk(lli_ns until)
+{
+    struct lli_packet packet;
+
+    for (; now < until; now += 20 * US) {
+        while (lli_tx_repair(tx, now, &packet)) {
+            rx_take(&packet);
+            lli_tx_repaired(tx, now);
+        }
+        while (lli_tx_replay(tx, now, &packet)) {
+            assert_non_null(packet.to);
+            assert_int_equal(packet.to->bytes[0], 'r');
+            rx_take(&packet);
+            lli_tx_replayed(tx);
+        }
+        lli_tx_reaped(tx, true);
+        while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
+            if ((packet.data[0] & 15) != LLI_WIRE_JOIN || losing_answers-- <= 0)
+                rx_take(&packet);
+        while (lli_rx_control(&rx, now, buffer, &packet))
+            if (losing-- <= 0)
+                tx_take(tx, packet.data, packet.size, now);
+        pull();
+    }
+}
+
+/* Messages that are sent, of which the receiver hears or not. */
+static void send(int count, bool heard)
+{
+    struct lli_packet packet;
+
+    for (int i = 0; i < count; i++) {
+        pack_one(tx, "a message");
+        if (lli_tx_unsent(tx, now, &packet, 1) == 1 && heard)
+            rx_take(&packet);
+        lli_tx_sent(tx, 1, now);
+        lli_tx_reaped(tx, true);
+    }
+}
+
+/* As many in one packet. */
+static void send_together(int count)
+{
+    const struct lli_pack_topic topic = {.id = 0};
+    const struct iovec piece = {(void *)(uintptr_t)"1234567", 7};
+
+    for (int i = 0; i < count; i++)
+        assert_true(lli_pack_message(&tx->pack, &topic, &piece, 7, lli_tx_busy(tx)));
+    lli_pack_flush(&tx->pack);
+    lli_tx_sent(tx, (int)(tx->history.next - tx->sent), now);
+    lli_tx_reaped(tx, true);
+}
+
+static void expect_joined(uint64_t first)
+{
+    talk(now + 200 * MS);
+    assert_int_equal(got.news, 1);
+    assert_int_equal(got.first, first);
+    assert_int_equal(got.lives, 1);
+    assert_int_equal(got.expected, tx->pack.number);
+    send(3, true);
+    assert_int_equal(got.expected, tx->pack.number);
+    assert_int_equal(tx->counters.repairs_multicast, 0);
+    assert_int_equal(tx->counters.packets_repaired, 0);
+    assert_int_equal(counters.data_malformed, 0);
+}
+
+static void from_the_oldest_everything_comes_then_what_is_live(void **state)
+{
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_OLDEST, 0};
+    send(50, false);
+    expect_joined(0);
+    assert_int_equal(got.gaps, 0);
+    assert_int_equal(tx->counters.packets_replayed, 50);
+    assert_int_equal(counters.packets_missed, 0);
+}
+
+/* The way back is nearly two windows; live packets that find no room on the way are fetched as well. */
+static void a_window_smaller_than_the_way_back_is_enough(void **state)
+{
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_OLDEST, 0};
+    send(90, false);
+    while (got.news == 0)
+        talk(now + 20 * US);
+    assert_true(lli_gap_window(&rx.gap) < 90);
+    send(20, true);
+    expect_joined(0);
+    assert_int_equal(got.gaps, 0);
+    assert_true(counters.window_overflow > 0);
+}
+
+static void from_so_many_messages_back_in_the_middle_of_a_packet(void **state)
+{
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_MESSAGES, 13};
+    send_together(20);
+    send_together(20);
+    send_together(5);
+    expect_joined(32);
+}
+
+static void more_messages_than_were_sent_are_all_of_them(void **state)
+{
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_MESSAGES, 1000};
+    send_together(20);
+    expect_joined(0);
+}
+
+static void from_a_number_that_was_seen_before(void **state)
+{
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_NUMBER, 25};
+    send_together(20);
+    send_together(20);
+    expect_joined(25);
+}
+
+static void a_number_that_begins_a_packet_fetches_no_other(void **state)
+{
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_NUMBER, 20};
+    send_together(20);
+    send_together(5);
+    expect_joined(20);
+    assert_int_equal(tx->counters.packets_replayed, 1);
+}
+
+static void a_number_that_is_next_waits_for_it(void **state)
+{
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_NUMBER, 20};
+    send_together(20);
+    expect_joined(20);
+    assert_int_equal(tx->counters.packets_replayed, 0);
+}
+
+static void a_number_that_was_not_sent_yet_is_refused(void **state)
+{
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_NUMBER, 21};
+    send_together(20);
+    talk(now + 50 * MS);
+    assert_int_equal(got.refused.reason, LLM_REASON_AHEAD);
+    assert_int_equal(got.refused.first, 21);
+    assert_int_equal(got.news, 0);
+    assert_int_equal(rx.state, LLI_RX_REFUSED);
+}
+
+static void what_is_beyond_the_history_is_refused_and_said(void **state)
+{
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_NUMBER, 3};
+    send(200, false);
+    talk(now + 50 * MS);
+    assert_int_equal(got.refused.reason, LLM_REASON_HISTORY);
+    assert_int_equal(got.refused.first, 3);
+    assert_int_equal(got.refused.last, tx->history.trail - START);
+    assert_int_equal(got.news, 0);
+}
+
+static void or_begins_with_the_oldest_if_that_was_asked_for(void **state)
+{
+    (void)state;
+    config.otherwise = LLI_RX_ELSE_OLDEST;
+    join = (struct llm_join){LLM_JOIN_MESSAGES, 190};
+    send(200, false);
+    talk(now + 200 * MS);
+    assert_int_equal(got.refused.first, 10);
+    assert_int_equal(got.refused.last, tx->history.trail - START);
+    assert_int_equal(got.news, 1);
+    assert_true(got.first >= got.refused.last && got.first < got.refused.last + 16);
+    assert_int_equal(got.expected, 200);
+    assert_int_equal(got.gaps, 0);
+}
+
+static void from_a_time_back_with_all_that_was_sent_since(void **state)
+{
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_TIME, 50 * MS};
+    send(30, false);
+    for (int i = 0; i < 20; i++) {
+        struct lli_packet packet;
+
+        now += 10 * MS;
+        send(1, false);
+        now += MS;
+        while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
+            continue;
+    }
+    talk(now + 200 * MS);
+    assert_int_equal(got.news, 1);
+    /* Of twenty, 11 ms apart, those of the last 50 ms, and at most one more. */
+    assert_true(got.first >= 44 && got.first <= 45);
+    assert_int_equal(got.expected, 50);
+}
+
+static void requests_and_answers_that_are_lost_are_repeated(void **state)
+{
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_OLDEST, 0};
+    send(20, false);
+    losing = 2;
+    losing_answers = 2;
+    expect_joined(0);
+    assert_true(counters.joins_sent > 4);
+    assert_int_equal(counters.joins_granted, 1);
+}
+
+static void what_nobody_answers_is_given_up(void **state)
+{
+    (void)state;
+    config.otherwise = LLI_RX_ELSE_OLDEST;
+    join = (struct llm_join){LLM_JOIN_NUMBER, 5};
+    send(20, false);
+    losing = 1 << 30;
+    talk(now + 250 * MS);
+    assert_int_equal(got.refused.kind, 0);
+    talk(now + 100 * MS);
+    assert_int_equal(got.refused.reason, LLM_REASON_UNANSWERED);
+    assert_int_equal(got.refused.first, 5);
+    /* Then from what is sent now. */
+    assert_int_equal(got.first, 20);
+    assert_int_equal(got.lives, 0);
+}
+
+static void what_goes_while_it_is_fetched_is_a_gap_that_names_it(void **state)
+{
+    struct lli_packet packet;
+
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_NUMBER, 0};
+    send(60, false);
+    while (got.news == 0)
+        talk(now + 20 * US);
+    /* None of the past has come but for what was on its way. */
+    lli_pacer_init(&tx->replay.pacer, 1 << 20, 1, now);
+    assert_true(lli_tx_replay(tx, now, &packet) || got.expected > 0);
+    send(120, false);
+    tx->replay.pacer.burst = 1 << 20;
+    talk(now + 300 * MS);
+    assert_int_equal(got.gaps, 1);
+    assert_int_equal(got.gap_reason, LLM_REASON_GONE);
+    assert_int_equal(got.lost_last + 1, tx->history.trail - START);
+    assert_int_equal(got.lives, 1);
+    assert_int_equal(got.expected, 180);
+}
+
+static void what_does_not_come_in_time_is_given_up(void **state)
+{
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_OLDEST, 0};
+    send(20, false);
+    while (got.news == 0)
+        talk(now + 20 * US);
+    losing = 1 << 30;
+    tx->replay.fetching = tx->replay.count = 0;
+    talk(now + 500 * MS);
+    assert_int_equal(got.gap_reason, LLM_REASON_TIMEOUT);
+    assert_int_equal(got.expected, 20);
+    assert_int_equal(got.lives, 1);
+}
+
+static void who_is_suspended_is_sent_no_past(void **state)
+{
+    struct lli_wire_join ask = {.session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_ASK, .from = LLM_JOIN_OLDEST};
+    uint64_t replayed;
+
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_OLDEST, 0};
+    send(60, false);
+    lli_pacer_init(&tx->replay.pacer, 1 << 16, 1, now);
+    while (got.expected < 5)
+        talk(now + 20 * US);
+    assert_int_equal(tx->replay.fetching, 1);
+    assert_true(lli_tx_shed(tx, RECEIVER, true, now));
+    assert_int_equal(tx->replay.count + tx->replay.fetching + tx->replay.telling, 0);
+    assert_int_equal(tx->counters.joins_shed, 1);
+    replayed = tx->counters.packets_replayed;
+    talk(now + 200 * MS);
+    assert_int_equal(tx->counters.packets_replayed, replayed);
+    assert_true(tx->counters.joins_shed > 1);
+    assert_int_equal(got.gaps, 1);
+    assert_int_equal(got.gap_reason, LLM_REASON_SUSPENDED);
+    assert_int_equal(got.expected, 60);
+    assert_int_equal(got.lives, 1);
+    /* Nor is it told where to begin, until it is served again. */
+    tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
+    assert_int_equal(tx->replay.telling, 0);
+    assert_true(lli_tx_shed(tx, RECEIVER, false, now));
+    talk(now + 100 * MS);
+    tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
+    assert_int_equal(tx->replay.telling, 1);
+}
+
+static void the_past_waits_for_repairs_and_holds_nobody_up(void **state)
+{
+    struct lli_wire_nak nak = {.session = SESSION, .receiver = 5, .address = {1, {'a'}}, .count = 1};
+    struct lli_packet packet;
+
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_OLDEST, 0};
+    send(60, false);
+    while (got.news == 0)
+        talk(now + 20 * US);
+    assert_true(rx.behind & LLI_RX_REPLAYING);
+    lli_pacer_init(&tx->repair_pacer, 1 << 20, 1 << 20, now);
+    nak.ranges[0] = (struct lli_wire_range){(uint32_t)START, 1};
+    tx_take(tx, buffer, lli_wire_put_nak(buffer, &nak), now);
+    assert_false(lli_tx_replay(tx, now, &packet));
+    assert_true(lli_tx_repair(tx, now, &packet));
+    lli_tx_repaired(tx, now);
+    /* Its reports do not count for the rate, until it is live. */
+    for (uint32_t i = 0; i < tx->members.limit; i++)
+        assert_true(tx->members.table[i].id != RECEIVER || tx->members.table[i].next == 0);
+    talk(now + 400 * MS);
+    assert_int_equal(got.lives, 1);
+    for (uint32_t i = 0; i < tx->members.limit; i++)
+        assert_true(tx->members.table[i].id != RECEIVER || tx->members.table[i].next == START + 60);
+}
+
+static void a_young_session_begins_at_its_start_but_for_a_number(void **state)
+{
+    (void)state;
+    tx->opened_at = now;
+    join = (struct llm_join){LLM_JOIN_MESSAGES, 1};
+    send(5, false);
+    talk(now + 10 * MS);
+    assert_int_equal(got.first, 0);
+    assert_int_equal(got.expected, 5);
+    (void)down(NULL);
+    (void)up(NULL);
+    tx->opened_at = now;
+    join = (struct llm_join){LLM_JOIN_NUMBER, 3};
+    send(5, false);
+    expect_joined(3);
+}
+
+static void packets_older_than_the_history_is_long_count_as_gone(void **state)
+{
+    struct lli_packet packet;
+
+    (void)state;
+    tx->config.history_ns = 100 * MS;
+    for (int i = 0; i < 20; i++) {
+        now += 10 * MS;
+        send(1, false);
+        now += 10 * MS;
+        while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
+            continue;
+    }
+    /* Of twenty, 20 ms apart. */
+    assert_int_equal(tx->sent - tx->history.trail, 5);
+}
+
+/* -------------------------------------------------------------------------------------- assured topics */
+
+static struct lli_assured orders;
+static struct lli_assure_message ring[128];
+
+/* Messages of a topic that one receiver has to acknowledge, of which nobody hears. */
+static void send_assured(int count)
+{
+    const struct lli_assure_rule rule = {.receivers = 1, .messages_max = 128, .bytes_max = 4096, .patience = 100 * MS};
+
+    lli_assured_init(&orders, 0, "orders");
+    assert_true(lli_tx_assure(tx, &orders, &rule, ring, 128));
+    for (int i = 0; i < count; i++) {
+        const lli_seq seq = tx->history.next;
+
+        pack_one(tx, "an order");
+        lli_tx_assured(tx, &orders, seq, 8);
+        lli_tx_sent(tx, 1, now);
+        lli_tx_reaped(tx, true);
+    }
+}
+
+static void expect_all_acknowledged(uint64_t first)
+{
+    expect_joined(first);
+    talk(now + 200 * MS);
+    assert_int_equal(got.gaps, 0);
+    assert_int_equal(tx->assure.waiting, 0);
+}
+
+/* Whatever a receiver asks for, it begins with the oldest message that is not acknowledged, or before. */
+static void who_joins_late_begins_no_later_than_with_what_is_not_acknowledged(void **state)
+{
+    const struct {
+        struct llm_join join;
+        uint64_t first;
+    } cases[] = {{{LLM_JOIN_NUMBER, 18}, 10}, {{LLM_JOIN_MESSAGES, 1}, 10}, {{LLM_JOIN_TIME, 0}, 10},
+                 {{LLM_JOIN_OLDEST, 0}, 0},   {{LLM_JOIN_NUMBER, 4}, 4},    {{LLM_JOIN_NUMBER, 10}, 10}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        (void)down(NULL);
+        (void)up(NULL);
+        join = cases[i].join;
+        send(10, false);
+        send_assured(5);
+        send(5, false);
+        expect_all_acknowledged(cases[i].first);
+    }
+}
+
+static void who_joins_live_begins_with_what_is_not_acknowledged(void **state)
+{
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_LIVE, 0};
+    send(10, false);
+    send_assured(5);
+    send(5, false);
+    talk(now + 200 * MS);
+    assert_int_equal(got.first, 10);
+    assert_int_equal(got.expected, 20);
+    assert_int_equal(tx->assure.waiting, 0);
+}
+
+/* Its reports say 0 as next, and acknowledge what was delivered: neither what is still to be fetched, nor what is gone. */
+static void who_fetches_the_past_acknowledges_only_what_was_delivered(void **state)
+{
+    const lli_ns end = now + 40000 * MS;
+    bool partly = false;
+
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_OLDEST, 0};
+    lli_pacer_init(&tx->replay.pacer, 2048, 64, now);
+    send_assured(100);
+    while (now < end && got.lives == 0) {
+        talk(now + 10 * MS);
+        assert_true(100 - tx->assure.waiting <= got.expected);
+        partly |= rx.behind & LLI_RX_REPLAYING && tx->assure.waiting > 0 && tx->assure.waiting < 100;
+    }
+    assert_true(partly);
+    talk(now + 200 * MS);
+    assert_int_equal(tx->assure.waiting, 0);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, up, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(from_the_oldest_everything_comes_then_what_is_live),
+        T(a_window_smaller_than_the_way_back_is_enough),
+        T(from_so_many_messages_back_in_the_middle_of_a_packet),
+        T(more_messages_than_were_sent_are_all_of_them),
+        T(from_a_number_that_was_seen_before),
+        T(a_number_that_begins_a_packet_fetches_no_other),
+        T(a_number_that_is_next_waits_for_it),
+        T(a_number_that_was_not_sent_yet_is_refused),
+        T(what_is_beyond_the_history_is_refused_and_said),
+        T(or_begins_with_the_oldest_if_that_was_asked_for),
+        T(from_a_time_back_with_all_that_was_sent_since),
+        T(requests_and_answers_that_are_lost_are_repeated),
+        T(what_nobody_answers_is_given_up),
+        T(what_goes_while_it_is_fetched_is_a_gap_that_names_it),
+        T(what_does_not_come_in_time_is_given_up),
+        T(who_is_suspended_is_sent_no_past),
+        T(the_past_waits_for_repairs_and_holds_nobody_up),
+        T(a_young_session_begins_at_its_start_but_for_a_number),
+        T(packets_older_than_the_history_is_long_count_as_gone),
+        T(who_joins_late_begins_no_later_than_with_what_is_not_acknowledged),
+        T(who_joins_live_begins_with_what_is_not_acknowledged),
+        T(who_fetches_the_past_acknowledges_only_what_was_delivered),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

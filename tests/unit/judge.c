@@ -1,0 +1,640 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "judge.h"
+
+#define MS ((lli_ns)1000000)
+#define SECOND ((lli_ns)1000000000)
+
+enum { MEMBERS = 32, START = 1000 };
+
+static struct lli_members members;
+static struct lli_judge judge;
+static uint8_t *memories[2];
+static lli_seq sent;
+static lli_ns now;
+
+static struct lli_judge_policy policy_make(void)
+{
+    return (struct lli_judge_policy){
+        .most = LLI_STANDING_SUSPENDED,
+        .limits = {[LLM_THRESHOLD_NAKS] = 1000, [LLM_THRESHOLD_ASKED] = 100000, [LLM_THRESHOLD_LAG_PACKETS] = 5000,
+                   [LLM_THRESHOLD_LAG_TIME] = SECOND, [LLM_THRESHOLD_SILENCE] = 180 * MS},
+        .warn_percent = 50,
+        .unicast_percent = 75,
+        .patience = 500 * MS,
+        .recover = 300 * MS,
+        .expel = 2 * SECOND,
+        .rejoin = 3 * SECOND,
+        .status = 100 * MS,
+    };
+}
+
+static void judge_make(const struct lli_judge_policy *policy)
+{
+    struct lli_arena arenas[2] = {{.memory = NULL}, {.memory = NULL}};
+
+    for (int i = 0; i < 2; i++)
+        free(memories[i]);
+    now = SECOND;
+    sent = START;
+    lli_members_init(&members, MEMBERS, &arenas[0]);
+    lli_judge_init(&judge, policy, MEMBERS, &arenas[1], START, now);
+    for (int i = 0; i < 2; i++) {
+        arena_fill(&arenas[i]);
+        memories[i] = arenas[i].memory;
+    }
+    lli_members_init(&members, MEMBERS, &arenas[0]);
+    lli_judge_init(&judge, policy, MEMBERS, &arenas[1], START, now);
+}
+
+static int up(void **state)
+{
+    const struct lli_judge_policy policy = policy_make();
+
+    (void)state;
+    judge_make(&policy);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        free(memories[i]);
+        memories[i] = NULL;
+    }
+    return 0;
+}
+
+static void report(uint64_t id, uint64_t behind)
+{
+    uint32_t index = lli_members_add(&members, id);
+
+    members.table[index].next = sent - behind;
+    lli_judge_report(&judge, &members, index, sent, now);
+}
+
+static bool nak(uint64_t id, uint64_t packets)
+{
+    return lli_judge_nak(&judge, &members, lli_members_add(&members, id), packets, now);
+}
+
+static enum lli_standing standing(uint64_t id)
+{
+    uint32_t index = lli_members_get(&members, id);
+
+    return index == LLI_MEMBER_NONE ? LLI_STANDING_FINE : members.table[index].standing;
+}
+
+/* 100 packets in 10 ms, then judgement. Receivers 1 to healthy report every 100 ms that they have all but one. */
+static void step(uint64_t healthy)
+{
+    sent += 100;
+    now += 10 * MS;
+    if (now / (10 * MS) % 10 == 0)
+        for (uint64_t id = 1; id <= healthy; id++)
+            report(id, 1);
+    (void)lli_judge_all(&judge, &members, sent, now);
+}
+
+static void steps(uint64_t healthy, lli_ns time)
+{
+    for (lli_ns until = now + time; now < until;)
+        step(healthy);
+}
+
+/* The next event, which must be of this kind and about this receiver. */
+static struct llm_verdict expect_event(enum llm_event_kind kind, uint64_t receiver)
+{
+    struct llm_event event;
+
+    assert_true(lli_judge_event(&judge, &event));
+    assert_string_equal(llm_event_name(event.kind), llm_event_name(kind));
+    assert_int_equal(event.verdict->receiver, receiver);
+    return *event.verdict;
+}
+
+static void expect_no_event(void)
+{
+    struct llm_event event;
+
+    if (lli_judge_event(&judge, &event))
+        fail_msg("%s: %llu %s", llm_event_name(event.kind), (unsigned long long)event.verdict->value,
+                 llm_threshold_name(event.verdict->threshold));
+}
+
+/* How many notices there are for this receiver; the latest is kept. */
+static int notices(uint64_t receiver, struct lli_wire_notice *latest)
+{
+    struct lli_wire_notice notice;
+    uint32_t index;
+    int count = 0;
+
+    while (lli_judge_notice(&judge, &members, &notice, &index)) {
+        assert_int_equal(members.table[index].id, notice.receiver);
+        if (notice.receiver == receiver) {
+            *latest = notice;
+            count++;
+        }
+    }
+    return count;
+}
+
+static void who_keeps_up_is_left_alone(void **state)
+{
+    struct lli_wire_notice notice;
+
+    (void)state;
+    for (int i = 0; i < 500; i++) {
+        step(3);
+        if (i % 10 == 0)
+            (void)nak(2, 4);
+    }
+    expect_no_event();
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_int_equal(standing(id), LLI_STANDING_FINE);
+        assert_int_equal(notices(id, &notice), 0);
+    }
+}
+
+static void a_silent_receiver_is_suspended_within_200_ms_and_back_when_it_is_heard(void **state)
+{
+    struct llm_verdict verdict;
+    struct lli_wire_notice notice;
+    lli_ns stopped;
+
+    (void)state;
+    steps(3, SECOND);
+    stopped = now;
+    while (standing(3) == LLI_STANDING_FINE && now < stopped + SECOND)
+        step(2);
+    assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
+    assert_true(now - stopped <= 200 * MS && now - stopped > 100 * MS);
+    verdict = expect_event(LLM_EVENT_SUSPENDED, 3);
+    assert_int_equal(verdict.threshold, LLM_THRESHOLD_SILENCE);
+    assert_int_equal(verdict.limit, 180 * MS);
+    assert_int_equal(verdict.value, verdict.silent_ns);
+    assert_int_equal(verdict.receivers, 3);
+    assert_int_equal(verdict.suffering, 1);
+    assert_true(notices(3, &notice) > 0);
+    /* A nap costs nothing: it is behind, but by less than half a second. */
+    report(3, 400);
+    step(2);
+    assert_int_equal(standing(3), LLI_STANDING_FINE);
+    (void)expect_event(LLM_EVENT_READMITTED, 3);
+    assert_true(notices(3, &notice) > 0);
+    assert_int_equal(notice.standing, LLI_STANDING_FINE);
+    assert_int_equal(standing(1), LLI_STANDING_FINE);
+}
+
+/* It is the others who are spared its repairs meanwhile: those go to it alone. */
+static void whoever_comes_back_far_behind_has_time_to_catch_up(void **state)
+{
+    lli_ns back;
+
+    (void)state;
+    steps(3, SECOND);
+    steps(2, 300 * MS);
+    (void)expect_event(LLM_EVENT_SUSPENDED, 3);
+    report(3, 6000);
+    back = now;
+    step(2);
+    assert_int_equal(standing(3), LLI_STANDING_UNICAST);
+    while (standing(3) == LLI_STANDING_UNICAST && now < back + SECOND) {
+        report(3, 6000);
+        step(2);
+    }
+    assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
+    assert_in_range(now - back, judge.policy.recover, judge.policy.recover + 50 * MS);
+    assert_int_equal(judge.table[2].stands.threshold, LLM_THRESHOLD_LAG_PACKETS);
+    steps(3, 250 * MS);
+    assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
+    steps(3, 200 * MS);
+    assert_int_equal(standing(3), LLI_STANDING_FINE);
+}
+
+static void whoever_comes_back_is_served_at_its_first_word(void **state)
+{
+    struct lli_wire_notice notice;
+
+    (void)state;
+    steps(3, SECOND);
+    judge.policy.limits[LLM_THRESHOLD_LAG_PACKETS] = 1000000;
+    steps(2, 1500 * MS);
+    assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
+    (void)notices(3, &notice);
+    /* Before anybody judges again. */
+    assert_false(nak(3, 64));
+    assert_int_equal(standing(3), LLI_STANDING_FINE);
+    /* What it missed meanwhile it is behind by from now on, not since it fell silent. */
+    report(3, 15000);
+    step(2);
+    assert_int_equal(standing(3), LLI_STANDING_FINE);
+    for (int i = 0; i < 110; i++) {
+        step(2);
+        if (i % 10 == 0)
+            report(3, 16000 + (uint64_t)i * 100);
+    }
+    assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
+    assert_int_equal(judge.table[2].stands.threshold, LLM_THRESHOLD_LAG_TIME);
+}
+
+static void who_fetches_the_past_is_not_behind(void **state)
+{
+    (void)state;
+    steps(2, SECOND);
+    for (int i = 0; i < 300; i++) {
+        step(2);
+        if (i % 10 == 0)
+            report(3, sent);
+    }
+    expect_no_event();
+    assert_int_equal(standing(3), LLI_STANDING_FINE);
+    assert_int_equal(judge.receivers, 2);
+    /* It is judged from its first report on. */
+    report(3, 6000);
+    step(2);
+    assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
+}
+
+static void the_only_receiver_is_not_suspended_while_it_fetches_the_past(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 300; i++) {
+        step(0);
+        report(1, sent);
+        for (int j = 0; j < 30; j++)
+            assert_false(nak(1, 2));
+    }
+    assert_int_equal(standing(1), LLI_STANDING_WARNED);
+}
+
+static void a_late_report_is_asked_for_before_anybody_is_suspended(void **state)
+{
+    struct lli_wire_notice notice;
+    int probes = 0;
+
+    (void)state;
+    steps(2, SECOND);
+    assert_int_equal(notices(2, &notice), 0);
+    for (int i = 0; i < 40; i++) {
+        step(1);
+        probes += notices(2, &notice);
+        if (i < 11)
+            assert_int_equal(probes, 0);
+        if (i == 16) {
+            assert_true(probes > 1);
+            assert_int_equal(notice.standing, LLI_STANDING_FINE);
+            report(2, 1);
+        }
+    }
+    /* Of those who do not answer it is soon known. */
+    assert_true(probes < 25);
+    assert_int_equal(standing(2), LLI_STANDING_SUSPENDED);
+}
+
+static void silence_is_not_held_against_those_who_have_all(void **state)
+{
+    (void)state;
+    steps(2, SECOND);
+    report(1, 0);
+    report(2, 0);
+    for (int i = 0; i < 200; i++) {
+        now += 10 * MS;
+        (void)lli_judge_all(&judge, &members, sent, now);
+    }
+    expect_no_event();
+    assert_true(judge.quiet);
+    assert_int_equal(lli_judge_at(&judge), LLI_NEVER);
+}
+
+static void a_transmitter_that_did_not_listen_blames_nobody(void **state)
+{
+    (void)state;
+    steps(3, SECOND);
+    sent += 5000;
+    now += 700 * MS;
+    (void)lli_judge_all(&judge, &members, sent, now);
+    expect_no_event();
+    steps(3, 100 * MS);
+    expect_no_event();
+}
+
+static void too_many_naks_warn_then_unicast_then_suspend_when_they_last(void **state)
+{
+    struct llm_verdict verdict;
+    lli_ns begun;
+
+    (void)state;
+    steps(3, SECOND);
+    begun = now;
+    /* 2 packets of 100 in every step are 2 %, and 1,200 NAKs a second. */
+    while (standing(3) != LLI_STANDING_SUSPENDED && now < begun + 10 * SECOND) {
+        const enum lli_standing before = standing(3);
+
+        for (int i = 0; i < 12; i++)
+            (void)nak(3, 0);
+        step(3);
+        assert_true(standing(3) == before || standing(3) == before + 1);
+        if (standing(3) == LLI_STANDING_WARNED && before == LLI_STANDING_FINE) {
+            verdict = expect_event(LLM_EVENT_WARNED, 3);
+            assert_int_equal(verdict.threshold, LLM_THRESHOLD_NAKS);
+            assert_int_equal(verdict.limit, 500);
+            assert_true(verdict.value >= 500 && verdict.value < 560);
+            assert_int_equal(verdict.value, verdict.naks_per_s);
+        }
+        if (standing(3) == LLI_STANDING_UNICAST && before == LLI_STANDING_WARNED)
+            assert_int_equal(expect_event(LLM_EVENT_UNICAST_ONLY, 3).limit, 750);
+    }
+    assert_int_equal(expect_event(LLM_EVENT_SUSPENDED, 3).limit, 1000);
+    assert_true(now - begun > 500 * MS && now - begun < 2 * SECOND);
+    assert_true(nak(3, 1));
+    assert_false(nak(2, 1));
+    /* Fine again when the period and the time to recover are over. */
+    begun = now;
+    while (standing(3) != LLI_STANDING_FINE && now < begun + 10 * SECOND)
+        step(3);
+    assert_true(now - begun > 500 * MS && now - begun < 1500 * MS);
+    (void)expect_event(LLM_EVENT_READMITTED, 3);
+    assert_false(nak(3, 1));
+}
+
+static void a_share_of_few_packets_is_no_share(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 300; i++) {
+        sent += 8;
+        now += 10 * MS;
+        for (uint64_t id = 1; id <= 3; id++)
+            report(id, 1);
+        (void)nak(3, 4);
+        (void)lli_judge_all(&judge, &members, sent, now);
+    }
+    expect_no_event();
+    /* The same of more are half of them. */
+    for (int i = 0; i < 300; i++) {
+        (void)nak(3, 50);
+        step(3);
+    }
+    assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
+}
+
+static void lag_in_time_is_that_of_what_the_receiver_has_not_reached(void **state)
+{
+    (void)state;
+    steps(3, 500 * MS);
+    /* Always 700 ms behind, which is more than half of the limit and less than three quarters. */
+    for (int i = 0; i < 400; i++) {
+        step(2);
+        if (i % 10 == 0)
+            report(3, i < 70 ? (uint64_t)i * 100 : 7000);
+        judge.policy.limits[LLM_THRESHOLD_LAG_PACKETS] = 0;
+    }
+    assert_int_equal(standing(3), LLI_STANDING_WARNED);
+    assert_int_equal(judge.table[2].stands.threshold, LLM_THRESHOLD_LAG_TIME);
+    assert_true(judge.table[2].stands.value >= 500 * MS && judge.table[2].stands.value <= 750 * MS);
+}
+
+static void when_most_suffer_nobody_is_suspended(void **state)
+{
+    struct llm_verdict verdict;
+
+    (void)state;
+    steps(4, SECOND);
+    steps(1, 300 * MS);
+    verdict = expect_event(LLM_EVENT_WARNED, 0);
+    assert_int_equal(verdict.threshold, LLM_THRESHOLD_GROUP);
+    assert_int_equal(verdict.value, 3);
+    assert_int_equal(verdict.limit, 3);
+    assert_int_equal(verdict.receivers, 4);
+    for (uint64_t id = 2; id <= 4; id++) {
+        (void)expect_event(LLM_EVENT_WARNED, id);
+        assert_int_equal(standing(id), LLI_STANDING_WARNED);
+    }
+    steps(4, SECOND);
+    (void)expect_event(LLM_EVENT_READMITTED, 0);
+    for (uint64_t id = 2; id <= 4; id++)
+        (void)expect_event(LLM_EVENT_READMITTED, id);
+    expect_no_event();
+}
+
+/* Of two, one is not most. */
+static void the_only_receiver_is_never_suspended_but_one_of_two_is(void **state)
+{
+    (void)state;
+    steps(1, SECOND);
+    steps(0, SECOND);
+    assert_int_equal(standing(1), LLI_STANDING_WARNED);
+    (void)expect_event(LLM_EVENT_WARNED, 1);
+    expect_no_event();
+    steps(2, SECOND);
+    steps(1, 300 * MS);
+    assert_int_equal(standing(2), LLI_STANDING_SUSPENDED);
+}
+
+static void policy_up(enum lli_standing most, bool dry)
+{
+    struct lli_judge_policy policy = policy_make();
+
+    policy.most = most;
+    policy.dry = dry;
+    judge_make(&policy);
+}
+
+static void who_stays_slow_is_expelled_and_may_come_back(void **state)
+{
+    struct lli_wire_notice notice;
+    lli_ns begun;
+
+    (void)state;
+    policy_up(LLI_STANDING_EXPELLED, false);
+    steps(3, SECOND);
+    for (begun = now; standing(3) != LLI_STANDING_EXPELLED && now < begun + 10 * SECOND; step(2))
+        report(3, 6000);
+    assert_true(now - begun > 2 * SECOND && now - begun < 3 * SECOND);
+    (void)expect_event(LLM_EVENT_EXPELLED, 3);
+    assert_int_equal(judge.verdict.rejoin_ns, 3 * SECOND);
+    assert_true(notices(3, &notice) > 0);
+    assert_int_equal(notice.rejoin_ms, 3000);
+    assert_int_equal(lli_members_expire(&members, now + 1), 2);
+    assert_int_equal(lli_members_waiting(&members), 0);
+    for (begun = now; lli_members_get(&members, 3) != LLI_MEMBER_NONE && now < begun + 10 * SECOND;)
+        step(2);
+    assert_true(now - begun > 2900 * MS && now - begun < 3100 * MS);
+    (void)expect_event(LLM_EVENT_READMITTED, 3);
+    report(3, 1);
+    steps(3, 100 * MS);
+    assert_int_equal(standing(3), LLI_STANDING_FINE);
+}
+
+static void a_dry_run_only_reports(void **state)
+{
+    struct lli_wire_notice notice;
+    struct llm_verdict verdict;
+
+    (void)state;
+    policy_up(LLI_STANDING_EXPELLED, true);
+    steps(3, SECOND);
+    for (int i = 0; i < 400; i++) {
+        report(3, 6000);
+        step(2);
+        assert_int_equal(standing(3), LLI_STANDING_FINE);
+        assert_false(nak(3, 1));
+        assert_int_equal(notices(3, &notice), 0);
+    }
+    verdict = expect_event(LLM_EVENT_EXPELLED, 3);
+    assert_true(verdict.dry_run);
+}
+
+static void no_policy_judges_nobody_and_the_operator_still_can(void **state)
+{
+    struct lli_wire_notice notice;
+
+    (void)state;
+    policy_up(LLI_STANDING_FINE, false);
+    steps(2, SECOND);
+    steps(1, SECOND);
+    expect_no_event();
+    assert_false(lli_judge_shed(&judge, &members, 99, true, now));
+    assert_true(lli_judge_shed(&judge, &members, 1, true, now));
+    assert_true(nak(1, 1));
+    assert_false(nak(2, 1));
+    assert_int_equal(expect_event(LLM_EVENT_SUSPENDED, 1).threshold, LLM_THRESHOLD_OPERATOR);
+    step(2);
+    assert_int_equal(notices(1, &notice), 1);
+    assert_int_equal(notice.standing, LLI_STANDING_SUSPENDED);
+    assert_true(lli_judge_shed(&judge, &members, 1, false, now));
+    step(2);
+    assert_false(nak(1, 1));
+    (void)expect_event(LLM_EVENT_READMITTED, 1);
+    /* All of them. */
+    assert_true(lli_judge_shed(&judge, &members, 0, true, now));
+    assert_true(nak(1, 1) && nak(2, 1));
+    step(2);
+    assert_int_equal(notices(2, &notice), 1);
+    assert_int_equal(notice.standing, LLI_STANDING_SUSPENDED);
+    assert_int_equal(notice.threshold, LLM_THRESHOLD_OPERATOR);
+    assert_true(lli_judge_shed(&judge, &members, 0, false, now));
+    assert_false(nak(1, 1) || nak(2, 1));
+    step(2);
+    assert_int_equal(notices(2, &notice), 1);
+    assert_int_equal(notice.standing, LLI_STANDING_FINE);
+}
+
+/* Whatever a suspended receiver sends, it costs a notice for each judgement. */
+static void a_suspended_receiver_costs_a_notice_for_each_judgement(void **state)
+{
+    struct lli_wire_notice notice;
+
+    (void)state;
+    steps(2, SECOND);
+    report(2, 6000);
+    step(1);
+    while (notices(2, &notice) > 0)
+        step(1);
+    for (int i = 0; i < 50; i++) {
+        for (int j = 0; j < 1000; j++)
+            assert_true(nak(2, 64));
+        report(2, 6000);
+        step(1);
+        assert_int_equal(notices(2, &notice), 1);
+        assert_int_equal(notice.standing, LLI_STANDING_SUSPENDED);
+    }
+}
+
+/* -------------------------------------------------------- figures against the whole history of what happened */
+
+enum { HISTORY = 6000, RECEIVERS = 6 };
+
+struct happened {
+    lli_ns at;
+    uint64_t receiver; /* 0: sent */
+    uint64_t packets;
+};
+
+static struct happened history[HISTORY * 4];
+static int happened;
+
+static void happen(uint64_t receiver, uint64_t packets)
+{
+    history[happened++] = (struct happened){now, receiver, packets};
+}
+
+/* Bounds: the buckets may leave out the oldest eighth of the period. */
+static void model_sums(uint64_t receiver, lli_ns back, uint64_t *count, uint64_t *packets)
+{
+    *count = *packets = 0;
+    for (int i = 0; i < happened; i++) {
+        if (history[i].receiver != receiver || history[i].at + back <= now)
+            continue;
+        (*count)++;
+        *packets += history[i].packets;
+    }
+}
+
+static void figures_are_those_of_the_last_second(void **state)
+{
+    uint64_t random = 7;
+
+    (void)state;
+    policy_up(LLI_STANDING_FINE, false);
+    happened = 0;
+    for (int i = 0; i < HISTORY / 10; i++) {
+        uint64_t packets = 50 + below(&random, 100);
+
+        now += 10 * MS;
+        sent += packets;
+        happen(0, packets);
+        for (uint64_t id = 1; id <= RECEIVERS; id++) {
+            report(id, 0);
+            if (!chance(&random, 20 * (uint32_t)(id % 3)))
+                continue;
+            packets = below(&random, 20);
+            /* What comes between two judgements counts to the piece that the first of them began. */
+            happen(id, packets);
+            (void)nak(id, packets);
+        }
+        (void)lli_judge_all(&judge, &members, sent, now);
+        for (uint64_t id = 1; id <= RECEIVERS && i > 110; id++) {
+            const struct lli_judged *record = &judge.table[lli_members_get(&members, id)];
+            uint64_t low_naks, low_asked, high_naks, high_asked, naks = 0, asked = 0;
+
+            for (int b = 0; b < LLI_JUDGE_BUCKETS; b++) {
+                naks += record->naks[b];
+                asked += record->asked[b];
+            }
+            model_sums(id, 860 * MS, &low_naks, &low_asked);
+            model_sums(id, 1015 * MS, &high_naks, &high_asked);
+            assert_in_range(naks, low_naks, high_naks);
+            assert_in_range(asked, low_asked, high_asked);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(who_keeps_up_is_left_alone, up, down),
+        cmocka_unit_test_setup_teardown(a_silent_receiver_is_suspended_within_200_ms_and_back_when_it_is_heard, up, down),
+        cmocka_unit_test_setup_teardown(whoever_comes_back_far_behind_has_time_to_catch_up, up, down),
+        cmocka_unit_test_setup_teardown(whoever_comes_back_is_served_at_its_first_word, up, down),
+        cmocka_unit_test_setup_teardown(who_fetches_the_past_is_not_behind, up, down),
+        cmocka_unit_test_setup_teardown(the_only_receiver_is_not_suspended_while_it_fetches_the_past, up, down),
+        cmocka_unit_test_setup_teardown(a_late_report_is_asked_for_before_anybody_is_suspended, up, down),
+        cmocka_unit_test_setup_teardown(silence_is_not_held_against_those_who_have_all, up, down),
+        cmocka_unit_test_setup_teardown(a_transmitter_that_did_not_listen_blames_nobody, up, down),
+        cmocka_unit_test_setup_teardown(too_many_naks_warn_then_unicast_then_suspend_when_they_last, up, down),
+        cmocka_unit_test_setup_teardown(a_share_of_few_packets_is_no_share, up, down),
+        cmocka_unit_test_setup_teardown(lag_in_time_is_that_of_what_the_receiver_has_not_reached, up, down),
+        cmocka_unit_test_setup_teardown(when_most_suffer_nobody_is_suspended, up, down),
+        cmocka_unit_test_setup_teardown(the_only_receiver_is_never_suspended_but_one_of_two_is, up, down),
+        cmocka_unit_test_setup_teardown(who_stays_slow_is_expelled_and_may_come_back, up, down),
+        cmocka_unit_test_setup_teardown(a_dry_run_only_reports, up, down),
+        cmocka_unit_test_setup_teardown(no_policy_judges_nobody_and_the_operator_still_can, up, down),
+        cmocka_unit_test_setup_teardown(a_suspended_receiver_costs_a_notice_for_each_judgement, up, down),
+        cmocka_unit_test_setup_teardown(figures_are_those_of_the_last_second, up, down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bad days of the AF_XDP transport: what is refused and how, and interfaces that change or go. */
+#define _GNU_SOURCE
+#include "rig.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../hosts.h"
+#include "../network.h"
+
+/* -------------------------------------------------------------------------------------------------------- refused */
+
+static void expect_refused(const struct llm_options *options, int error, const char *text)
+{
+    struct station station;
+
+    assert_int_equal(instance_open(&station, GROUP, options), error);
+    expect_logged(text);
+}
+
+static void an_interface_has_one_instance(void **state)
+{
+    const struct llm_options options = options_on(HOSTS_INTERFACE);
+    struct station first, second = {.host = -1, .options = options};
+
+    (void)state;
+    must_open(&first, &options);
+    second.instance = calloc(1, transport->size);
+    assert_non_null(second.instance);
+    hosts_enter_again(first.host);
+    assert_int_equal(station_open_here(&second, GROUP), LLM_EADDRINUSE);
+    hosts_leave();
+    expect_logged("has an XDP program already");
+    free(second.instance);
+    station_close(&first);
+}
+
+static void wrong_options_are_refused_by_value(void **state)
+{
+    struct llm_options options = options_on(HOSTS_INTERFACE);
+
+    (void)state;
+    strcpy(options.xdp_mode, "driver");
+    expect_refused(&options, LLM_EOPTION, "xdp_mode=driver");
+    options = options_on(HOSTS_INTERFACE);
+    strcpy(options.xdp_zero_copy, "yes");
+    expect_refused(&options, LLM_EOPTION, "xdp_zero_copy=yes");
+    strcpy(options.xdp_zero_copy, "on");
+    expect_refused(&options, LLM_EOPTION, "the driver has no zero copy"); /* veth has none */
+    strcpy(options.xdp_mode, "generic");
+    expect_refused(&options, LLM_EOPTION, "none in generic mode");
+    options = options_on(HOSTS_INTERFACE);
+    strcpy(options.xdp_queue, "first");
+    expect_refused(&options, LLM_EOPTION, "xdp_queue=first");
+    strcpy(options.xdp_queue, "1x");
+    expect_refused(&options, LLM_EOPTION, "xdp_queue=1x");
+    strcpy(options.xdp_queue, "4000");
+    expect_refused(&options, LLM_EOPTION, "has queues 0 to");
+}
+
+static void an_interface_that_is_no_ethernet_is_refused(void **state)
+{
+    const struct llm_options options = options_on("lo");
+
+    (void)state;
+    expect_refused(&options, LLM_EINTERFACE, "lo is no Ethernet");
+}
+
+static void time_stamps_that_frames_have_not_are_warned_of(void **state)
+{
+    struct llm_options options = options_on(HOSTS_INTERFACE);
+    struct station station;
+
+    (void)state;
+    options.timestamps = 1;
+    must_open(&station, &options);
+    expect_logged("timestamps=1");
+    station_close(&station);
+}
+
+/* Opens without some capabilities. */
+static int open_without(uint64_t capabilities, const struct llm_options *options)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct all[2], some[2];
+    struct station station;
+    int status;
+
+    assert_int_equal(syscall(SYS_capget, &header, all), 0);
+    memcpy(some, all, sizeof some);
+    some[0].effective &= ~(uint32_t)capabilities;
+    some[1].effective &= ~(uint32_t)(capabilities >> 32);
+    hosts_enter_again(0);
+    station = (struct station){.host = -1, .options = *options};
+    station.instance = calloc(1, transport->size);
+    assert_non_null(station.instance);
+    assert_int_equal(syscall(SYS_capset, &header, some), 0);
+    status = station_open_here(&station, GROUP);
+    assert_int_equal(syscall(SYS_capset, &header, all), 0);
+    hosts_leave();
+    free(station.instance);
+    return status;
+}
+
+#define CAPABILITY(name) (UINT64_C(1) << (name))
+
+static void missing_privileges_are_named(void **state)
+{
+    const struct llm_options options = options_on(HOSTS_INTERFACE);
+
+    (void)state;
+    assert_int_equal(open_without(CAPABILITY(CAP_NET_RAW), &options), LLM_EACCESS);
+    expect_logged("CAP_NET_RAW");
+    assert_int_equal(open_without(CAPABILITY(CAP_BPF) | CAPABILITY(CAP_SYS_ADMIN), &options), LLM_EACCESS);
+    expect_logged("CAP_BPF");
+    assert_int_equal(open_without(CAPABILITY(CAP_NET_ADMIN) | CAPABILITY(CAP_SYS_ADMIN), &options), LLM_EACCESS);
+    expect_logged("CAP_NET_ADMIN");
+}
+
+static void a_limit_of_locked_memory_is_named(void **state)
+{
+    const struct llm_options options = options_on(HOSTS_INTERFACE);
+    struct rlimit before, little;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+    little = (struct rlimit){.rlim_cur = 65536, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &little), 0);
+    assert_int_equal(open_without(CAPABILITY(CAP_IPC_LOCK), &options), LLM_ELIMIT);
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+    expect_logged("ulimit -l");
+}
+
+/* --------------------------------------------------------------------------------- a cable that may be pulled */
+
+/* From this namespace to a far host, with so many queues: near, 10.81.0.1, and far, 10.81.0.2. */
+static void cable_make(int mtu, int queues)
+{
+    const int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    char text[512];
+
+    assert_true(home >= 0);
+    hosts_enter_again(FAR_HOST);
+    snprintf(text, sizeof text,
+             "ip link add far mtu %d numrxqueues %d numtxqueues %d type veth peer name near mtu %d numrxqueues %d numtxqueues %d &&"
+             " ip address add 10.81.0.2/24 dev far && ip link set far up && ip link set near netns /proc/%d/fd/%d",
+             mtu, queues, queues, mtu, queues, queues, (int)getpid(), home);
+    assert_true(network_command(text));
+    hosts_leave();
+    close(home);
+    assert_true(network_command("ip address add 10.81.0.1/24 dev near && ip link set near up"));
+}
+
+static void cable_pull(void)
+{
+    assert_true(network_command("ip link del near"));
+}
+
+/* An instance at one end of the cable. */
+static void end_open(struct station *station, int place, const struct llm_options *options)
+{
+    memset(station, 0, sizeof *station);
+    station->host = place;
+    station->options = *options;
+    station->instance = calloc(1, transport->size);
+    assert_non_null(station->instance);
+    hosts_enter_again(place);
+    if (station_open_here(station, GROUP) != 0)
+        fail_msg("open: %s", log_text);
+    hosts_leave();
+}
+
+static void ends_open(struct station *near, const struct llm_options *at_near, struct station *far, const char *queue_far)
+{
+    struct llm_options at_far = *at_near;
+
+    strcpy(at_far.interface, "far");
+    snprintf(at_far.xdp_queue, sizeof at_far.xdp_queue, "%s", queue_far);
+    end_open(near, -1, at_near);
+    must_join(near, LLI_JOIN_RECEIVE);
+    end_open(far, FAR_HOST, &at_far);
+}
+
+static void end_close(struct station *station)
+{
+    transport->close(station->instance);
+    free(station->instance);
+}
+
+static void ends_close(struct station *near, struct station *far)
+{
+    end_close(near);
+    end_close(far);
+    cable_pull();
+}
+
+/* A sender sends by its own queue, and veth delivers in the queue of the same number. */
+static void queues_without_a_socket_are_the_kernels(void **state)
+{
+    static const struct {
+        const char *near;
+        const char *far;
+        int frames;
+    } queues[] = {{"0", "0", 1}, {"0", "1", 0}, {"1", "1", 1}, {"1", "0", 0}, {"all", "0", 1}, {"all", "1", 1}};
+    struct llm_options options = options_on("near");
+    struct station near, far;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
+        cable_make(1500, 2);
+        strcpy(options.xdp_queue, queues[i].near);
+        ends_open(&near, &options, &far, queues[i].far);
+        station_send(&far, must_join(&far, LLI_JOIN_SEND), "by a queue", 10);
+        assert_int_equal(heard(&near), 1);
+        assert_int_equal(frames_received(&near), queues[i].frames);
+        ends_close(&near, &far);
+    }
+}
+
+static void an_mtu_beyond_all_pieces_is_refused(void **state)
+{
+    const struct llm_options options = options_on("near");
+    struct station station = {.host = -1, .options = options};
+
+    (void)state;
+    cable_make(65535, 1);
+    station.instance = calloc(1, transport->size);
+    assert_non_null(station.instance);
+    assert_int_equal(station_open_here(&station, GROUP), LLM_EOPTION);
+    expect_logged("an MTU of 65535");
+    expect_logged("mtu 9000");
+    free(station.instance);
+    cable_pull();
+}
+
+/* Packets of several chunks wait in their queue when no memory is left to put them together in. */
+static void large_packets_wait_for_those_that_are_lent(void **state)
+{
+    enum { SENT = 300 };
+    static const uint8_t data[8000];
+    static struct lli_in packets[SENT + 1];
+    const struct llm_options options = options_on("near");
+    struct station near, far;
+    lli_handle to;
+    int lent = 0, count;
+
+    (void)state;
+    cable_make(9000, 1);
+    ends_open(&near, &options, &far, "all");
+    to = must_join(&far, LLI_JOIN_SEND);
+    for (int i = 0; i < SENT; i++)
+        station_send(&far, to, data, sizeof data);
+    while ((count = station_await(&near, packets + lent, SENT + 1 - lent, QUIET_NS)) > 0)
+        lent += count;
+    assert_in_range(lent, BURST, SENT - 1);
+    transport->release(near.instance, packets, lent);
+    assert_int_equal(lent + heard(&near), SENT);
+    assert_int_equal(frames_received(&near), SENT);
+    ends_close(&near, &far);
+}
+
+static void an_interface_that_is_down_loses_packets_until_it_is_up(void **state)
+{
+    enum { SENT = 2000 }; /* more than there are frames to send from */
+    const struct llm_options options = options_on("near");
+    struct lli_out packet = {(const uint8_t *)"down", 4, 0};
+    struct station near, far;
+
+    (void)state;
+    cable_make(1500, 1);
+    ends_open(&near, &options, &far, "all");
+    packet.to = must_join(&far, LLI_JOIN_SEND);
+    hosts_enter_again(FAR_HOST);
+    assert_true(network_command("ip link set far down"));
+    for (int i = 0; i < SENT; i++) {
+        assert_int_equal(transport->post(far.instance, &packet, 1), 1);
+        assert_int_equal(transport->flush(far.instance), 0);
+    }
+    assert_int_equal(transport->reap(far.instance), SENT);
+    assert_true(station_counter(&far, "xdp_send_errors") >= SENT - 1);
+    assert_true(network_command("ip link set far up"));
+    hosts_leave();
+    do
+        station_send(&far, packet.to, "up", 2);
+    while (heard(&near) == 0);
+    ends_close(&near, &far);
+}
+
+static void an_interface_that_is_gone_hangs_nobody(void **state)
+{
+    const struct llm_options options = options_on("near");
+    struct lli_out packet = {(const uint8_t *)"gone", 4, 0};
+    struct lli_in in;
+    struct station near, far;
+
+    (void)state;
+    cable_make(1500, 1);
+    ends_open(&near, &options, &far, "all");
+    packet.to = must_join(&near, LLI_JOIN_SEND);
+    cable_pull();
+    for (int i = 0; i < 2000; i++) {
+        assert_int_equal(transport->post(near.instance, &packet, 1), 1);
+        assert_int_equal(transport->flush(near.instance), 0);
+        assert_in_range(transport->receive(near.instance, &in, 1), 0, 1);
+    }
+    assert_true(station_counter(&near, "xdp_send_errors") >= 1999);
+    transport->arm(near.instance);
+    end_close(&near);
+    end_close(&far);
+    near = (struct station){.host = -1, .options = options};
+    near.instance = calloc(1, transport->size);
+    assert_non_null(near.instance);
+    assert_int_equal(station_open_here(&near, GROUP), LLM_EINTERFACE);
+    expect_logged("near");
+    free(near.instance);
+}
+
+static bool is_attached(void)
+{
+    return network_command("ip -d link show near | grep -q prog/xdp");
+}
+
+/* As another process does that gets no time to tidy up. */
+static void a_process_that_is_killed_leaves_nothing(void **state)
+{
+    const struct llm_options options = options_on("near");
+    struct station near, far;
+    int ready[2];
+    char byte;
+    pid_t child;
+
+    (void)state;
+    cable_make(1500, 1);
+    assert_int_equal(pipe(ready), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        end_open(&near, -1, &options);
+        must_join(&near, LLI_JOIN_RECEIVE);
+        if (write(ready[1], "r", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_true(is_attached());
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_true(network_command("for i in $(seq 200); do ip -d link show near | grep -q prog/xdp || exit 0; sleep 0.01; done;"
+                                " exit 1"));
+    ends_open(&near, &options, &far, "all"); /* which the queue is free for */
+    station_send(&far, must_join(&far, LLI_JOIN_SEND), "again", 5);
+    assert_int_equal(heard(&near), 1);
+    assert_int_equal(frames_received(&near), 1);
+    close(ready[0]);
+    close(ready[1]);
+    end_close(&near);
+    assert_false(is_attached());
+    end_close(&far);
+    cable_pull();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_interface_has_one_instance),
+        cmocka_unit_test(wrong_options_are_refused_by_value),
+        cmocka_unit_test(an_interface_that_is_no_ethernet_is_refused),
+        cmocka_unit_test(time_stamps_that_frames_have_not_are_warned_of),
+        cmocka_unit_test(missing_privileges_are_named),
+        cmocka_unit_test(a_limit_of_locked_memory_is_named),
+        cmocka_unit_test(queues_without_a_socket_are_the_kernels),
+        cmocka_unit_test(an_mtu_beyond_all_pieces_is_refused),
+        cmocka_unit_test(large_packets_wait_for_those_that_are_lent),
+        cmocka_unit_test(an_interface_that_is_down_loses_packets_until_it_is_up),
+        cmocka_unit_test(an_interface_that_is_gone_hangs_nobody),
+        cmocka_unit_test(a_process_that_is_killed_leaves_nothing),
+    };
+
+    return rig_run(tests, sizeof tests / sizeof tests[0]);
+}

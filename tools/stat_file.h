@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads counters files (llm/stats.h), and believes nothing of what is in them. */
+#ifndef STAT_FILE_H
+#define STAT_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <llm/stats.h>
+
+enum stat_fault {
+    STAT_OK = 0,
+    STAT_UNREADABLE, /* errno says why */
+    STAT_SHORT,      /* shorter than it says, or than a header */
+    STAT_FOREIGN,    /* not a counters file */
+    STAT_VERSION,    /* of another version */
+    STAT_DAMAGED,    /* it contradicts itself */
+    STAT_EMPTY,      /* nothing was written yet */
+    STAT_BUSY,       /* written faster than it can be read */
+};
+
+/* A table, checked: counts are within the arrays, indices within the counts, texts are printable and end. */
+struct stat_snapshot {
+    struct llm_stats_file header;
+    struct llm_stats_table table;
+    const struct llm_stats_object *objects;
+    const struct llm_stats_row *rows;
+    const uint64_t *values;
+    const struct llm_stats_histogram *histograms;
+    uint8_t *bytes; /* which these are in; NULL: there is no table */
+    bool alive;     /* the writer lives */
+};
+
+/* Reads a file. Whatever is returned, stat_free() may follow; with STAT_VERSION the version is in the header. */
+enum stat_fault stat_read(int fd, struct stat_snapshot *snapshot);
+
+/* The same of bytes that were read, which become the snapshot's; aligned as by malloc(). */
+enum stat_fault stat_parse(uint8_t *bytes, size_t size, struct stat_snapshot *snapshot);
+
+void stat_free(struct stat_snapshot *snapshot);
+
+/* What is wrong, and what to do, for people; ends in no newline. */
+void stat_explain(enum stat_fault fault, const struct stat_snapshot *snapshot, char *text, size_t size);
+
+/*
+ * The value of a row of `now` in an earlier snapshot of the same file, found by name and object; the value itself if it was not
+ * there, so that the difference is 0.
+ */
+uint64_t stat_before(const struct stat_snapshot *before, const struct stat_snapshot *now, uint32_t row);
+
+/* The same histogram in an earlier snapshot, or NULL. */
+const struct llm_stats_histogram *stat_histogram_before(const struct stat_snapshot *before, const struct stat_snapshot *now,
+                                                        uint32_t histogram);
+
+/*
+ * The smallest value that at least this share (0 to 1) of the samples since `before` (NULL: of all) does not exceed, as the end
+ * of its bucket; 0 without samples.
+ */
+uint64_t stat_percentile(const struct llm_stats_histogram *histogram, const struct llm_stats_histogram *before, double share);
+
+/* The value of a counter of an object, by name; 0 if there is none. */
+uint64_t stat_value(const struct stat_snapshot *snapshot, uint32_t object, const char *name);
+
+const char *stat_kind_name(uint32_t kind);
+
+#endif

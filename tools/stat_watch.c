@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "stat_watch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WATCH_FILES_MAX = 1000 };
+
+static int watch_compare(const void *a, const void *b)
+{
+    return strcmp(((const struct stat_source *)a)->name, ((const struct stat_source *)b)->name);
+}
+
+/* The source of a file, new if need be; NULL: no memory, or too many. */
+static struct stat_source *watch_source(struct stat_watch *watch, const char *name)
+{
+    struct stat_source *sources;
+
+    for (int i = 0; i < watch->count; i++)
+        if (strcmp(watch->sources[i].name, name) == 0)
+            return &watch->sources[i];
+    if (watch->count == WATCH_FILES_MAX)
+        return NULL;
+    sources = realloc(watch->sources, (size_t)(watch->count + 1) * sizeof *sources);
+    if (sources == NULL)
+        return NULL;
+    watch->sources = sources;
+    sources[watch->count] = (struct stat_source){.fault = STAT_EMPTY};
+    (void)snprintf(sources[watch->count].name, sizeof sources->name, "%s", name);
+    return &sources[watch->count++];
+}
+
+static void watch_read(struct stat_source *source, int directory)
+{
+    const int fd = openat(directory, source->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    struct stat_snapshot now = {.bytes = NULL};
+
+    source->fault = fd < 0 ? STAT_UNREADABLE : stat_read(fd, &now);
+    source->error = errno;
+    source->seen = true;
+    if (fd >= 0)
+        close(fd);
+    /* Whoever has the name now may be another process than before. */
+    if (source->fault != STAT_OK || source->now.header.started_at != now.header.started_at)
+        stat_free(&source->before);
+    if (source->fault == STAT_OK && source->now.bytes != NULL && source->now.header.started_at == now.header.started_at &&
+        source->now.header.sequence != now.header.sequence) {
+        stat_free(&source->before);
+        source->before = source->now;
+        source->now.bytes = NULL;
+    }
+    stat_free(&source->now);
+    source->now = now;
+}
+
+/* Forgets the files that are gone. */
+static void watch_forget(struct stat_watch *watch)
+{
+    int kept = 0;
+
+    for (int i = 0; i < watch->count; i++) {
+        if (watch->sources[i].seen) {
+            watch->sources[kept++] = watch->sources[i];
+            continue;
+        }
+        stat_free(&watch->sources[i].now);
+        stat_free(&watch->sources[i].before);
+    }
+    watch->count = kept;
+}
+
+int stat_watch_look(struct stat_watch *watch)
+{
+    DIR *directory = opendir(watch->directory);
+    struct stat_source *source;
+    struct dirent *entry;
+
+    for (int i = 0; i < watch->count; i++)
+        watch->sources[i].seen = false;
+    if (directory == NULL && errno != ENOENT)
+        return -1;
+    while (directory != NULL && (entry = readdir(directory)) != NULL) {
+        if (entry->d_name[0] == '.' || (source = watch_source(watch, entry->d_name)) == NULL)
+            continue;
+        watch_read(source, dirfd(directory));
+        /* Its context was closed between two steps. */
+        if (source->fault == STAT_UNREADABLE && source->error == ENOENT)
+            source->seen = false;
+    }
+    if (directory != NULL)
+        closedir(directory);
+    watch_forget(watch);
+    if (watch->count > 0)
+        qsort(watch->sources, (size_t)watch->count, sizeof *watch->sources, watch_compare);
+    return 0;
+}
+
+void stat_watch_fini(struct stat_watch *watch)
+{
+    for (int i = 0; i < watch->count; i++) {
+        stat_free(&watch->sources[i].now);
+        stat_free(&watch->sources[i].before);
+    }
+    free(watch->sources);
+    *watch = (struct stat_watch){.directory = watch->directory};
+}
+
+int stat_watch_clean(const char *path)
+{
+    struct stat_watch watch = {.directory = path};
+    char file[512];
+    int removed = 0;
+
+    if (stat_watch_look(&watch) != 0)
+        return -1;
+    for (int i = 0; i < watch.count; i++) {
+        const struct stat_source *source = &watch.sources[i];
+
+        /* What is something else stays. */
+        if (source->fault == STAT_UNREADABLE || source->fault == STAT_FOREIGN || source->now.alive)
+            continue;
+        (void)snprintf(file, sizeof file, "%s/%s", path, source->name);
+        removed += unlink(file) == 0;
+    }
+    stat_watch_fini(&watch);
+    return removed;
+}
+
+double stat_watch_seconds(const struct stat_source *source)
+{
+    if (source->before.bytes == NULL || source->now.bytes == NULL ||
+        source->now.table.clock_at <= source->before.table.clock_at)
+        return 0;
+    return (double)(source->now.table.clock_at - source->before.table.clock_at) / 1e9;
+}
+
+double stat_watch_age(const struct stat_source *source)
+{
+    struct timespec now;
+    double age;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    age = (double)now.tv_sec + (double)now.tv_nsec / 1e9 - (double)source->now.table.written_at / 1e9;
+    return age < 0 ? 0 : age;
+}

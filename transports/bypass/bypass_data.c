@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Receiving from the stack's own memory, and warm sends. Everything else on the data path is UDP's. */
+#define _GNU_SOURCE
+#include "bypass.h"
+
+#include <assert.h>
+
+#include "clock.h"
+
+_Static_assert((int)ONLOAD_MSG_WARM == (int)VMA_SND_FLAGS_DUMMY, "one flag does for both stacks");
+
+enum {
+    IDLE_POLLS = 64, /* one of so many polls that get nothing looks at the clock */
+    WARM_BYTES = 64, /* as short packets are */
+};
+
+/* ------------------------------------------------------------------------------------------------------ lending */
+
+bool lli_bypass_room(const struct lli_bypass *bypass)
+{
+    return bypass->free_count > 0 && bypass->udp.free != 0;
+}
+
+void lli_bypass_lend(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, void *id, struct iovec data,
+                     struct lli_in *packet)
+{
+    const uint16_t place = bypass->free[--bypass->free_count];
+
+    bypass->kept[place] = (struct lli_bypass_kept){id, receiver->fd};
+    bypass->lent++;
+    *packet = (struct lli_in){
+        .data = data.iov_base, .size = (uint32_t)data.iov_len, .from = receiver->handle, .buffer = LLI_BYPASS_KEPT | place};
+}
+
+static size_t bypass_buffer_next(const struct lli_bypass *bypass)
+{
+    return (size_t)__builtin_ctzll(bypass->udp.free);
+}
+
+uint8_t *lli_bypass_buffer(const struct lli_bypass *bypass)
+{
+    return bypass->udp.in_piece[bypass_buffer_next(bypass)].iov_base;
+}
+
+void lli_bypass_lend_buffer(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, size_t size,
+                            struct lli_in *packet)
+{
+    struct lli_udp *udp = &bypass->udp;
+    const size_t buffer = bypass_buffer_next(bypass);
+
+    udp->free &= ~(UINT64_C(1) << buffer);
+    udp->held[buffer] = 1;
+    bypass->copied++;
+    *packet = (struct lli_in){
+        .data = udp->in_piece[buffer].iov_base, .size = (uint32_t)size, .from = receiver->handle, .buffer = buffer};
+}
+
+static void bypass_give_back(struct lli_bypass *bypass, int fd, void **ids, int count)
+{
+    if (!bypass->stack->give_back(bypass, fd, ids, count))
+        bypass->release_errors += (uint64_t)count;
+}
+
+/* Takes a place back; the memory is what the caller gives back. */
+static struct lli_bypass_kept bypass_unkeep(struct lli_bypass *bypass, uint64_t buffer)
+{
+    const uint16_t place = (uint16_t)(buffer & ~LLI_BYPASS_KEPT);
+    const struct lli_bypass_kept kept = bypass->kept[place];
+
+    assert(place < LLI_BYPASS_KEPT_MAX && kept.fd >= 0);
+    bypass->kept[place].fd = -1;
+    bypass->free[bypass->free_count++] = place;
+    return kept;
+}
+
+void lli_bypass_release(void *instance, const struct lli_in *packets, int count)
+{
+    struct lli_bypass *bypass = instance;
+    void *ids[LLI_BYPASS_RELEASE_MAX];
+    int fd = -1, used = 0;
+
+    if (bypass->plain && bypass->free_count == LLI_BYPASS_KEPT_MAX) {
+        lli_udp_release(&bypass->udp, packets, count);
+        return;
+    }
+    for (int i = 0; i < count; i++) {
+        struct lli_bypass_kept kept;
+
+        if ((packets[i].buffer & LLI_BYPASS_KEPT) == 0) {
+            lli_udp_release(&bypass->udp, &packets[i], 1);
+            continue;
+        }
+        kept = bypass_unkeep(bypass, packets[i].buffer);
+        if (used > 0 && (kept.fd != fd || used == LLI_BYPASS_RELEASE_MAX)) {
+            bypass_give_back(bypass, fd, ids, used);
+            used = 0;
+        }
+        fd = kept.fd;
+        ids[used++] = kept.id;
+    }
+    if (used > 0)
+        bypass_give_back(bypass, fd, ids, used);
+}
+
+void lli_bypass_recall(struct lli_bypass *bypass)
+{
+    for (uint64_t place = 0; place < LLI_BYPASS_KEPT_MAX; place++)
+        if (bypass->kept[place].fd >= 0)
+            lli_bypass_release(bypass, &(struct lli_in){.buffer = LLI_BYPASS_KEPT | place}, 1);
+}
+
+/* --------------------------------------------------------------------------------------------------- warm sends */
+
+/*
+ * Sends nothing, the way that a packet would go. Should the stack send it in spite of its word, receivers drop it by the
+ * version of its first byte, and count it.
+ */
+static void bypass_warm_send(struct lli_bypass *bypass)
+{
+    static const uint8_t nothing[WARM_BYTES];
+
+    bypass->warm_next = (bypass->warm_next + 1) % bypass->warm_count;
+    if (send(bypass->warm[bypass->warm_next], nothing, sizeof nothing, ONLOAD_MSG_WARM | MSG_DONTWAIT) < 0)
+        bypass->warm_errors++;
+    else
+        bypass->warm_sends++;
+}
+
+/* A path on which something was sent lately is warm. */
+static void bypass_keep_warm(struct lli_bypass *bypass)
+{
+    uint64_t now;
+
+    if (++bypass->idle % IDLE_POLLS != 0)
+        return;
+    now = lli_clock_ns();
+    if (bypass->warm_taken == bypass->udp.taken && now < bypass->warm_at)
+        return;
+    if (bypass->warm_taken == bypass->udp.taken)
+        bypass_warm_send(bypass);
+    bypass->warm_taken = bypass->udp.taken;
+    bypass->warm_at = now + bypass->warm_ns;
+}
+
+/* ---------------------------------------------------------------------------------------------------- receiving */
+
+static int bypass_copy(struct lli_bypass *bypass, struct lli_udp_receiver *receiver, struct lli_in *packets, int max)
+{
+    lli_udp_fetch(&bypass->udp, receiver);
+    return lli_udp_lend(&bypass->udp, packets, max);
+}
+
+static bool bypass_lends(const struct lli_bypass *bypass, const struct lli_udp_receiver *receiver)
+{
+    const uint32_t place = receiver->handle == LLI_HANDLE_UNICAST ? LLI_UDP_GROUPS_MAX : receiver->handle;
+
+    /* Time stamps come with a message that is copied. */
+    return bypass->lends[place] && !receiver->noted;
+}
+
+static int bypass_fetch(struct lli_bypass *bypass, struct lli_in *packets, int max)
+{
+    struct lli_udp_receiver *receiver;
+    int count;
+
+    if (!lli_bypass_room(bypass)) {
+        bypass->exhausted++;
+        return 0;
+    }
+    receiver = lli_udp_next(&bypass->udp);
+    if (receiver == NULL)
+        return 0;
+    if (!bypass_lends(bypass, receiver))
+        return bypass_copy(bypass, receiver, packets, max);
+    count = bypass->stack->fetch(bypass, receiver, packets, max);
+    if (count < 0) {
+        bypass->fetch_errors++;
+        return bypass_copy(bypass, receiver, packets, max);
+    }
+    receiver->bursting = count > 0;
+    /* What came by the kernel may have overflowed its buffer; the count is read where that costs nothing, before sleeping. */
+    receiver->unchecked += (uint32_t)count;
+    return count;
+}
+
+int lli_bypass_receive(void *instance, struct lli_in *packets, int max)
+{
+    struct lli_bypass *bypass = instance;
+    const struct lli_udp *udp = &bypass->udp;
+    int count;
+
+    /* What was copied and is not lent yet comes first. */
+    if (bypass->plain || udp->fetched.next != udp->fetched.end || max <= 0)
+        count = lli_udp_receive(instance, packets, max);
+    else
+        count = bypass_fetch(bypass, packets, max);
+    if (count == 0 && bypass->warm_count > 0)
+        bypass_keep_warm(bypass);
+    return count;
+}

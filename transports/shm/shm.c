@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Data operations of the shared memory transport, and its table. */
+#define _GNU_SOURCE
+#include "shm.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "clock.h"
+
+enum {
+    SHM_TURNS_CLOCK = 64,     /* calls of receive() between two readings of the clock; a power of two */
+    SHM_ARMED_LOOK = 64,      /* looks for segments whose writers died, of those who sleep, in times */
+    SHM_BURST = 32,           /* packets taken from a segment at a time, */
+    SHM_BURST_BYTES = 65536,  /* or so many bytes of them: they stay in the caches until they are delivered */
+};
+
+/* Between two looks into the socket, if no bell rings: each is a system call, and nothing but those who are new needs it. */
+#define SHM_SOCKET_NS ((lli_ns)2000000)
+/* Between two looks for segments whose writers died. */
+#define SHM_LOOK_NS ((lli_ns)100000000)
+
+/* ----------------------------------------------------------------------------------------------------- sending */
+
+/* Puts a packet into the ring of copies. */
+static void put_copy(struct lli_shm_sender *sender, struct lli_shm_entry *entry, const struct lli_out *packet)
+{
+    struct lli_shm_header *header = sender->segment.header;
+
+    if (sender->copies_head + packet->size > sender->segment.copies_bytes) {
+        sender->copies_lap += sender->segment.copies_bytes;
+        sender->copies_head = 0;
+    }
+    entry->place = LLI_SHM_COPIED;
+    entry->ring.offset = sender->copies_head;
+    entry->ring.position = sender->copies_lap + sender->copies_head;
+    atomic_store_explicit(&header->copies_edge, entry->ring.position + packet->size, memory_order_relaxed);
+    /* The edge comes before what it covers is touched. */
+    atomic_thread_fence(memory_order_release);
+    memcpy(sender->segment.copies + sender->copies_head, packet->data, packet->size);
+    sender->copies_head += packet->size;
+}
+
+/* Says where in the history a packet is. Its lap follows from the edge: what lies at or behind it is of the lap before. */
+static void put_history(struct lli_shm_sender *sender, struct lli_shm_entry *entry, uint64_t offset)
+{
+    const uint64_t bytes = sender->segment.history_bytes;
+    const uint64_t edge = atomic_load_explicit(&sender->segment.header->history_edge, memory_order_relaxed);
+
+    while (edge > sender->history_lap + bytes)
+        sender->history_lap += bytes;
+    entry->place = LLI_SHM_HISTORY;
+    entry->ring.offset = offset;
+    entry->ring.position = sender->history_lap + offset - (offset < edge - sender->history_lap ? 0 : bytes);
+}
+
+static void put(struct lli_shm_sender *sender, const struct lli_out *packet, uint64_t to)
+{
+    const struct lli_shm_segment *segment = &sender->segment;
+    struct lli_shm_entry *entry = &segment->entries[sender->next & segment->entries_mask];
+    const uint64_t offset = (uint64_t)((uintptr_t)packet->data - (uintptr_t)segment->history);
+
+    /* Whoever reads what was here finds afterwards that it is going. */
+    atomic_store_explicit(&entry->number, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    entry->to = to;
+    entry->size = packet->size;
+    if (packet->size <= LLI_SHM_INLINE) {
+        entry->place = LLI_SHM_HERE;
+        memcpy(entry->bytes, packet->data, packet->size);
+    } else if (segment->history != NULL && offset < segment->history_bytes) {
+        put_history(sender, entry, offset);
+    } else {
+        put_copy(sender, entry, packet);
+    }
+    sender->next++;
+    atomic_store_explicit(&entry->number, sender->next, memory_order_release);
+}
+
+/* Ends a run of packets in a segment. */
+static void put_end(struct lli_shm *shm, struct lli_shm_sender *sender)
+{
+    const struct lli_shm_segment *segment = &sender->segment;
+
+    atomic_store_explicit(&segment->header->head, sender->next, memory_order_release);
+    /* Either those who fall asleep see the packets, or this sees that they sleep. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&segment->bell->sleepers, memory_order_relaxed) != 0)
+        lli_shm_socket_wake(shm, segment->bell);
+}
+
+/* The sender whose segment a peer reads, NULL if there is none. */
+static struct lli_shm_sender *peer_sender(struct lli_shm *shm, struct lli_shm_peer *peer)
+{
+    struct lli_shm_sender *sender = &shm->senders[peer->sender];
+
+    if (sender->segment.bell != NULL && atomic_load_explicit(&sender->segment.bell->readers[peer->reader].id,
+                                                             memory_order_relaxed) == peer->id)
+        return sender;
+    for (uint32_t i = 0; i < shm->senders_count; i++) {
+        sender = &shm->senders[i];
+        for (uint32_t j = 0; sender->segment.bell != NULL && j < LLI_SHM_READERS_MAX; j++)
+            if (atomic_load_explicit(&sender->segment.bell->readers[j].id, memory_order_relaxed) == peer->id) {
+                peer->sender = i;
+                peer->reader = j;
+                return sender;
+            }
+    }
+    return NULL;
+}
+
+/* The sender in whose segment a packet goes, NULL if it went another way, or is lost. */
+static struct lli_shm_sender *route(struct lli_shm *shm, const struct lli_out *packet, uint64_t *to)
+{
+    struct lli_shm_sender *sender;
+    struct lli_shm_peer *peer;
+
+    *to = 0;
+    if (packet->size > shm->payload_max) {
+        shm->send_errors++;
+        return NULL;
+    }
+    if (!(packet->to & LLI_SHM_PEER))
+        return &shm->senders[packet->to];
+    peer = &shm->peer[packet->to & ~LLI_SHM_PEER];
+    *to = peer->id;
+    sender = peer_sender(shm, peer);
+    if (sender == NULL && !lli_shm_socket_send(shm, peer, packet))
+        shm->send_errors++;
+    return sender;
+}
+
+/* Nothing has to be waited for: who polls has a packet as soon as it is put, who sleeps is woken by the flush. */
+static int shm_post(void *instance, const struct lli_out *packets, int count)
+{
+    struct lli_shm *shm = instance;
+    uint64_t to;
+
+    for (int i = 0; i < count; i++) {
+        struct lli_shm_sender *sender = route(shm, &packets[i], &to);
+
+        if (sender == NULL)
+            continue;
+        if (sender != shm->open)
+            lli_shm_flush(shm);
+        shm->open = sender;
+        put(sender, &packets[i], to);
+    }
+    shm->done += (uint64_t)count;
+    return count;
+}
+
+int lli_shm_flush(void *instance)
+{
+    struct lli_shm *shm = instance;
+
+    if (shm->open != NULL)
+        put_end(shm, shm->open);
+    shm->open = NULL;
+    return LLM_OK;
+}
+
+static uint64_t shm_reap(void *instance)
+{
+    const struct lli_shm *shm = instance;
+
+    return shm->done;
+}
+
+/* --------------------------------------------------------------------------------------------------- receiving */
+
+/*
+ * Goes on where there is something to read, far enough from the writer to stay ahead of it for a while. It has written so many
+ * entries, and more if the head says so, which comes behind in a run of packets and stays behind if the writer dies in one.
+ */
+static void source_skip(struct lli_shm *shm, struct lli_shm_source *source, uint64_t written)
+{
+    const uint64_t half = (source->segment.entries_mask + 1) / 2;
+    const uint64_t head = lli_max(atomic_load_explicit(&source->segment.header->head, memory_order_acquire), written);
+    const uint64_t next = head > half ? head - half : 0;
+
+    if (next > source->next) {
+        shm->lapped += next - source->next;
+        source->next = next;
+    }
+}
+
+/* Where an entry that says so has its packet; NULL if what it says makes no sense. What is checked is read but once. */
+static const uint8_t *source_bytes(struct lli_shm_source *source, const struct lli_shm_entry *entry, uint32_t size)
+{
+    const volatile struct lli_shm_entry *said = entry;
+    struct lli_shm_segment *segment = &source->segment;
+    const uint32_t place = said->place;
+    const uint64_t offset = said->ring.offset;
+    const bool copied = place == LLI_SHM_COPIED;
+    uint64_t bytes;
+
+    if (place == LLI_SHM_HERE)
+        return size <= LLI_SHM_INLINE ? entry->bytes : NULL;
+    if (!copied && !lli_shm_attach_history(segment))
+        return NULL;
+    bytes = copied ? segment->copies_bytes : segment->history_bytes;
+    if (offset > bytes || size > bytes - offset)
+        return NULL;
+    return (copied ? segment->copies : segment->history) + offset;
+}
+
+/* What a burst has to be held against when it is copied. */
+struct copied {
+    uint64_t position;
+    uint32_t place; /* of enum lli_shm_place */
+};
+
+/* Copies the packets of entries that are whole; an entry for others, or without sense, gives none. */
+static int source_copy(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, struct copied *copied, int max)
+{
+    const struct lli_shm_segment *segment = &source->segment;
+    uint32_t bytes = 0;
+    int count = 0;
+
+    while (count < max && bytes < SHM_BURST_BYTES && shm->free_count > 0) {
+        const struct lli_shm_entry *entry = &segment->entries[source->next & segment->entries_mask];
+        const uint64_t number = atomic_load_explicit(&entry->number, memory_order_acquire);
+        const uint32_t size = *(const volatile uint32_t *)&entry->size;
+        const uint16_t slot = shm->free[shm->free_count - 1];
+        uint8_t *data = shm->slots + (size_t)slot * LLI_SHM_SLOT_STRIDE;
+        const uint8_t *from = NULL;
+        bool mine;
+
+        if (number != source->next + 1) {
+            if (number > source->next)
+                source_skip(shm, source, number);
+            /* Both lines leave this core when they are written, and come back at once if both are asked for. */
+            __builtin_prefetch((const uint8_t *)entry + 64);
+            break;
+        }
+        mine = entry->to == 0 || entry->to == shm->id;
+        if (mine && size <= LLI_SHM_SLOT_BYTES)
+            from = source_bytes(source, entry, size);
+        if (from != NULL) {
+            memcpy(data, from, size);
+            packets[count] = (struct lli_in){.data = data, .size = size, .buffer = slot};
+            packets[count].from = entry->to == 0 ? source->group : LLI_HANDLE_UNICAST;
+            copied[count] = (struct copied){entry->ring.position, entry->place};
+        }
+        /* Before the entry is looked at again: it was whole while it was read if it still is. */
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&entry->number, memory_order_relaxed) != number)
+            continue;
+        source->next++;
+        if (from == NULL) {
+            shm->overwritten += mine;
+            continue;
+        }
+        bytes += size;
+        shm->free_count--;
+        count++;
+    }
+    return count;
+}
+
+/* Drops those of a burst whose bytes may have been written anew while they were copied. */
+static int source_check(struct lli_shm *shm, const struct lli_shm_source *source, struct lli_in *packets,
+                        const struct copied *copied, int count)
+{
+    const struct lli_shm_segment *segment = &source->segment;
+    const uint64_t history_edge = atomic_load_explicit(&segment->header->history_edge, memory_order_relaxed);
+    const uint64_t copies_edge = atomic_load_explicit(&segment->header->copies_edge, memory_order_relaxed);
+    int kept = 0;
+
+    for (int i = 0; i < count; i++) {
+        const bool history = copied[i].place == LLI_SHM_HISTORY;
+        const uint64_t behind = (history ? history_edge : copies_edge) - copied[i].position;
+
+        if (copied[i].place != LLI_SHM_HERE && behind > (history ? segment->history_bytes : segment->copies_bytes)) {
+            shm->free[shm->free_count++] = (uint16_t)packets[i].buffer;
+            shm->overwritten++;
+        } else {
+            packets[kept++] = packets[i];
+        }
+    }
+    return kept;
+}
+
+static int source_take(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, int max)
+{
+    struct copied copied[SHM_BURST];
+    const int count = source_copy(shm, source, packets, copied, max < SHM_BURST ? max : SHM_BURST);
+
+    /* What lies in its entry was checked there. */
+    for (int i = 0; i < count; i++)
+        if (copied[i].place != LLI_SHM_HERE)
+            return source_check(shm, source, packets, copied, count);
+    return count;
+}
+
+/* Whether somebody says that there is something in the socket. */
+static bool shm_is_rung(struct lli_shm *shm)
+{
+    bool rung = false;
+
+    for (uint32_t i = 0; i < shm->senders_count; i++) {
+        struct lli_shm_sender *sender = &shm->senders[i];
+        uint32_t now;
+
+        if (sender->segment.bell == NULL)
+            continue;
+        now = atomic_load_explicit(&sender->segment.bell->rung, memory_order_acquire);
+        rung |= now != sender->rung;
+        sender->rung = now;
+    }
+    return rung;
+}
+
+/* Does now and then what nothing tells of. */
+static void shm_look_around(struct lli_shm *shm)
+{
+    const lli_ns now = lli_clock_ns();
+
+    if (now >= shm->drained_at + SHM_SOCKET_NS) {
+        shm->drained_at = now;
+        lli_shm_socket_drain(shm);
+    }
+    if (now >= shm->looked_at + SHM_LOOK_NS) {
+        shm->looked_at = now;
+        shm->changed = true;
+    }
+}
+
+static int shm_receive(void *instance, struct lli_in *packets, int max)
+{
+    struct lli_shm *shm = instance;
+    int count = 0;
+
+    if (shm_is_rung(shm))
+        lli_shm_socket_drain(shm);
+    if (++shm->turn % SHM_TURNS_CLOCK == 0)
+        shm_look_around(shm);
+    if (shm->changed)
+        lli_shm_look(shm);
+    while (count < max && shm->waiting_head != shm->waiting_tail)
+        packets[count++] = shm->waiting[shm->waiting_head++ % LLI_SHM_WAITING];
+    for (uint32_t i = 0; i < shm->sources_count && count < max; i++) {
+        if (++shm->sources_next >= shm->sources_count)
+            shm->sources_next = 0;
+        count += source_take(shm, &shm->sources[shm->sources_next], packets + count, max - count);
+    }
+    return count;
+}
+
+static void shm_release(void *instance, const struct lli_in *packets, int count)
+{
+    struct lli_shm *shm = instance;
+
+    for (int i = 0; i < count; i++) {
+        assert(shm->free_count < LLI_SHM_SLOTS);
+        shm->free[shm->free_count++] = (uint16_t)packets[i].buffer;
+    }
+}
+
+static int shm_arm(void *instance)
+{
+    struct lli_shm *shm = instance;
+
+    if (++shm->armed % SHM_ARMED_LOOK == 0)
+        shm->changed = true;
+    /* Wake-ups of the past must not end the sleep to come. */
+    lli_shm_socket_drain(shm);
+    for (uint32_t i = 0; i < shm->sources_count; i++) {
+        atomic_store_explicit(&shm->sources[i].reader->asleep, 1, memory_order_relaxed);
+        atomic_store_explicit(&shm->sources[i].segment.bell->sleepers, 1, memory_order_relaxed);
+    }
+    /* Either the poll that follows finds what a writer put, or the writer sees that this sleeps. */
+    atomic_thread_fence(memory_order_seq_cst);
+    return shm->socket;
+}
+
+/* ------------------------------------------------------------------------------------------------------- table */
+
+static const struct lli_counter shm_counters[] = {
+    {"shm_segments", offsetof(struct lli_shm, attached)},
+    {"shm_attach_errors", offsetof(struct lli_shm, attach_errors)},
+    {"shm_lapped", offsetof(struct lli_shm, lapped)},
+    {"shm_overwritten", offsetof(struct lli_shm, overwritten)},
+    {"shm_wakes", offsetof(struct lli_shm, wakes)},
+    {"shm_send_errors", offsetof(struct lli_shm, send_errors)},
+    {NULL, 0},
+};
+
+const struct lli_transport lli_transport_shm = {
+    .scheme = "shm",
+    .named = true,
+    .size = sizeof(struct lli_shm),
+    .counters = shm_counters,
+    .open = lli_shm_open,
+    .close = lli_shm_close,
+    .region_map = lli_shm_region_map,
+    .region_end = lli_shm_region_end,
+    .join = lli_shm_join,
+    .leave = lli_shm_leave,
+    .address = lli_shm_address,
+    .peer = lli_shm_peer,
+    .post = shm_post,
+    .flush = lli_shm_flush,
+    .reap = shm_reap,
+    .receive = shm_receive,
+    .release = shm_release,
+    .arm = shm_arm,
+};

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control operations of the shared memory transport. */
+#define _GNU_SOURCE
+#include "shm.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+enum { SHM_MTU = 9000, SHM_MTU_MIN = 576, SHM_SLOTS_WARM = 32 };
+
+/* --------------------------------------------------------------------------------------------- open and close */
+
+static int control_memory(struct lli_shm *shm)
+{
+    const struct lli_memory_policy policy = {.numa_node = -1};
+    int error;
+
+    shm->senders = calloc(LLI_SHM_SENDERS_MAX, sizeof *shm->senders);
+    shm->groups = calloc(LLI_SHM_GROUPS_MAX, sizeof *shm->groups);
+    shm->sources = calloc(LLI_SHM_SOURCES_MAX, sizeof *shm->sources);
+    shm->peer = calloc(LLI_SHM_PEERS_MAX, sizeof *shm->peer);
+    if (shm->senders == NULL || shm->groups == NULL || shm->sources == NULL || shm->peer == NULL ||
+        lli_peers_init(&shm->peers, LLI_SHM_PEERS_MAX) != 0)
+        return lli_fail(shm->log, LLM_ENOMEM, "shm: no memory for an instance");
+    error = lli_memory_map(&shm->memory, (size_t)LLI_SHM_SLOTS * LLI_SHM_SLOT_STRIDE, &policy, shm->log);
+    if (error != LLM_OK)
+        return error;
+    shm->slots = shm->memory.base;
+    shm->free_count = LLI_SHM_SLOTS;
+    for (uint32_t i = 0; i < LLI_SHM_SLOTS; i++)
+        shm->free[i] = (uint16_t)(LLI_SHM_SLOTS - 1 - i);
+    /* The first in use: a stack takes the same ones again and again. */
+    for (uint32_t i = 0; i < SHM_SLOTS_WARM; i++)
+        memset(shm->slots + (size_t)i * LLI_SHM_SLOT_STRIDE, 0, shm->payload_max);
+    return LLM_OK;
+}
+
+int lli_shm_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps)
+{
+    const struct llm_options *options = config->options;
+    struct lli_shm *shm = instance;
+    int error;
+
+    shm->log = config->log;
+    shm->socket = -1;
+    shm->id = config->address == NULL ? lli_entropy() | 1 : lli_shm_id(config->address);
+    if (options->mtu != 0 && options->mtu < SHM_MTU_MIN)
+        return lli_fail(shm->log, LLM_EOPTION, "shm: mtu=%u is less than %d", options->mtu, SHM_MTU_MIN);
+    shm->payload_max = options->mtu != 0 ? options->mtu : SHM_MTU;
+    shm->entries = options->history_packets;
+    error = lli_shm_socket_open(shm, options);
+    if (error == LLM_OK)
+        error = control_memory(shm);
+    if (error != LLM_OK) {
+        lli_shm_close(shm);
+        return error;
+    }
+    *caps = (struct lli_caps){
+        .payload_max = shm->payload_max,
+        .post_max = LLI_SHM_POST_MAX,
+        .train_max = 1,
+        .align = 64,
+        .flags = LLI_CAP_TX_COPIES | LLI_CAP_UNICAST | LLI_CAP_PARTIAL,
+        .numa_node = -1,
+    };
+    return LLM_OK;
+}
+
+static void sender_close(struct lli_shm *shm, struct lli_shm_sender *sender)
+{
+    lli_shm_remove(sender, &shm->root);
+    lli_shm_unlock(&shm->root, sender->name, sender->lock_fd);
+    memset(sender, 0, sizeof *sender);
+}
+
+void lli_shm_close(void *instance)
+{
+    struct lli_shm *shm = instance;
+
+    for (uint32_t i = 0; i < shm->sources_count; i++)
+        lli_shm_detach(&shm->sources[i]);
+    for (uint32_t i = 0; i < shm->senders_count; i++)
+        if (shm->senders[i].segment.header != NULL)
+            sender_close(shm, &shm->senders[i]);
+    lli_shm_socket_close(shm);
+    lli_memory_unmap(&shm->memory);
+    lli_peers_fini(&shm->peers);
+    free(shm->senders);
+    free(shm->groups);
+    free(shm->sources);
+    free(shm->peer);
+}
+
+/* ---------------------------------------------------------------------------------------------------- looking */
+
+struct look {
+    struct lli_shm *shm;
+    lli_handle group;
+    bool joining; /* the group: what was sent before is not for it */
+};
+
+static bool look_has(const struct look *look, uint64_t id)
+{
+    for (uint32_t i = 0; i < look->shm->sources_count; i++)
+        if (look->shm->sources[i].group == look->group && look->shm->sources[i].segment.id == id)
+            return true;
+    return false;
+}
+
+static int look_at(void *arg, uint64_t id)
+{
+    const struct look *look = arg;
+    struct lli_shm *shm = look->shm;
+    const struct lli_shm_group *group = &shm->groups[look->group];
+    struct lli_shm_source *source = &shm->sources[shm->sources_count];
+    int error;
+
+    if (look_has(look, id))
+        return 0;
+    if (shm->sources_count == LLI_SHM_SOURCES_MAX && !look->joining)
+        return LLM_ELIMIT;
+    if (shm->sources_count == LLI_SHM_SOURCES_MAX)
+        return lli_fail(shm->log, LLM_ELIMIT, "shm: more than %d segments to read; use a second context", LLI_SHM_SOURCES_MAX);
+    error = lli_shm_attach(source, &shm->root, group->name, id, shm->id, look->joining ? shm->log : NULL);
+    if (error == LLM_EAGAIN)
+        return 0;
+    if (error != LLM_OK) {
+        shm->attach_errors++;
+        return look->joining ? error : 0;
+    }
+    if (source->segment.header->writer == shm->id && !source->segment.header->loops) {
+        lli_shm_detach(source);
+        return 0;
+    }
+    if (look->joining)
+        source->next = atomic_load_explicit(&source->segment.header->head, memory_order_acquire);
+    source->group = look->group;
+    (void)lli_shm_attach_history(&source->segment);
+    shm->sources_count++;
+    shm->attached++;
+    return 0;
+}
+
+static void source_drop(struct lli_shm *shm, uint32_t place)
+{
+    lli_shm_detach(&shm->sources[place]);
+    shm->sources[place] = shm->sources[--shm->sources_count];
+}
+
+static uint64_t source_number(const struct lli_shm_source *source, uint64_t place)
+{
+    const struct lli_shm_segment *segment = &source->segment;
+
+    return atomic_load_explicit(&segment->entries[place & segment->entries_mask].number, memory_order_acquire);
+}
+
+/* Whether a reader has taken all that there will be; goes past an entry in which the writer died if there is more behind it. */
+static bool source_is_over(struct lli_shm *shm, struct lli_shm_source *source)
+{
+    uint64_t least = UINT64_MAX;
+
+    if (!lli_shm_is_dead(&source->segment))
+        return false;
+    if (source_number(source, source->next) > source->next)
+        return false;
+    for (uint64_t i = 0; i <= source->segment.entries_mask; i++) {
+        const uint64_t number = source_number(source, i);
+
+        if (number > source->next && number < least)
+            least = number;
+    }
+    if (least == UINT64_MAX)
+        return true;
+    shm->lapped += least - 1 - source->next;
+    source->next = least - 1;
+    return false;
+}
+
+void lli_shm_look(struct lli_shm *shm)
+{
+    shm->changed = false;
+    for (uint32_t i = shm->sources_count; i-- > 0;)
+        if (source_is_over(shm, &shm->sources[i]))
+            source_drop(shm, i);
+    for (lli_handle i = 0; i < LLI_SHM_GROUPS_MAX; i++) {
+        struct look look = {.shm = shm, .group = i};
+
+        if (shm->groups[i].users > 0)
+            shm->attach_errors += lli_shm_each(&shm->root, shm->groups[i].name, look_at, &look, NULL) != 0;
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- join and leave */
+
+static int join_send(struct lli_shm *shm, const struct lli_group *group, const char *name, lli_handle *handle)
+{
+    const struct lli_shm_shape shape = {
+        .entries = shm->entries,
+        .payload_max = shm->payload_max,
+        .loops = group->options->loop != 0,
+        .writer = shm->id,
+    };
+    struct lli_shm_sender *sender;
+    uint32_t place = 0;
+    int error;
+
+    while (place < LLI_SHM_SENDERS_MAX && shm->senders[place].segment.header != NULL)
+        place++;
+    if (place == LLI_SHM_SENDERS_MAX)
+        return lli_fail(shm->log, LLM_ELIMIT, "shm: more than %d joins to send; use a second context", LLI_SHM_SENDERS_MAX);
+    sender = &shm->senders[place];
+    *sender = (struct lli_shm_sender){.segment = {.fd = -1}, .bell_fd = -1};
+    strcpy(sender->name, name);
+    sender->lock_fd = lli_shm_lock(&shm->root, name, group->options->shm_exclusive != 0, shm->log);
+    if (sender->lock_fd < 0)
+        return sender->lock_fd;
+    error = lli_shm_create(sender, &shm->root, &shape, shm->log);
+    if (error != LLM_OK) {
+        lli_shm_unlock(&shm->root, name, sender->lock_fd);
+        return error;
+    }
+    if (place >= shm->senders_count)
+        shm->senders_count = place + 1;
+    lli_shm_socket_call(shm);
+    *handle = place;
+    return LLM_OK;
+}
+
+static int join_receive(struct lli_shm *shm, const char *name, lli_handle *handle)
+{
+    struct look look = {.shm = shm, .joining = true};
+    uint32_t place, unused = LLI_SHM_GROUPS_MAX;
+    int error;
+
+    for (place = 0; place < LLI_SHM_GROUPS_MAX; place++) {
+        if (shm->groups[place].users > 0 && strcmp(shm->groups[place].name, name) == 0)
+            break;
+        if (shm->groups[place].users == 0 && unused == LLI_SHM_GROUPS_MAX)
+            unused = place;
+    }
+    if (place == LLI_SHM_GROUPS_MAX)
+        place = unused;
+    if (place == LLI_SHM_GROUPS_MAX)
+        return lli_fail(shm->log, LLM_ELIMIT, "shm: more than %d groups; use a second context", LLI_SHM_GROUPS_MAX);
+    *handle = place;
+    if (shm->groups[place].users++ > 0)
+        return LLM_OK;
+    strcpy(shm->groups[place].name, name);
+    look.group = place;
+    error = lli_shm_each(&shm->root, name, look_at, &look, shm->log);
+    if (error != LLM_OK)
+        lli_shm_leave(shm, place, LLI_JOIN_RECEIVE);
+    return error;
+}
+
+int lli_shm_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
+{
+    struct lli_shm *shm = instance;
+    char name[LLI_SHM_NAME_MAX];
+    int error = lli_shm_name(name, group, shm->log);
+
+    if (error != LLM_OK)
+        return error;
+    return mode == LLI_JOIN_SEND ? join_send(shm, group, name, handle) : join_receive(shm, name, handle);
+}
+
+static void leave_send(struct lli_shm *shm, lli_handle handle)
+{
+    (void)lli_shm_flush(shm);
+    sender_close(shm, &shm->senders[handle]);
+}
+
+static void leave_receive(struct lli_shm *shm, lli_handle handle)
+{
+    if (--shm->groups[handle].users > 0)
+        return;
+    for (uint32_t i = shm->sources_count; i-- > 0;)
+        if (shm->sources[i].group == handle)
+            source_drop(shm, i);
+}
+
+void lli_shm_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
+{
+    if (mode == LLI_JOIN_SEND)
+        leave_send(instance, handle);
+    else
+        leave_receive(instance, handle);
+}
+
+/* ------------------------------------------------------------------------------------------------------ memory */
+
+int lli_shm_region_map(void *instance, lli_handle to, size_t size, struct lli_region *region)
+{
+    struct lli_shm *shm = instance;
+    struct lli_shm_sender *sender = &shm->senders[to];
+    int error = lli_shm_extend(sender, &shm->root, size, shm->log);
+
+    if (error != LLM_OK)
+        return error;
+    *region = (struct lli_region){sender->segment.history, &sender->segment.header->history_edge};
+    return LLM_OK;
+}
+
+/* What was posted is put, and a history stays mapped until its join is left: readers follow its edge. */
+void lli_shm_region_end(void *instance, void *base, size_t size)
+{
+    (void)instance;
+    (void)base;
+    (void)size;
+}

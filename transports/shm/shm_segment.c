@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Segments: made by those who write, attached by those who read, swept away when their writer is dead. */
+#define _GNU_SOURCE
+#include "shm.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "types.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#endif
+
+enum { PATH_BYTES = 256, PAGE = 4096, PIECE = 1 << 20 };
+
+static uint64_t pages(uint64_t bytes)
+{
+    return (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
+
+static void segment_path(char path[PATH_BYTES], const struct lli_shm_root *root, const char *name, uint64_t id,
+                         const char *suffix)
+{
+    (void)snprintf(path, PATH_BYTES, "%s/%s/%016llx%s", root->path, name, (unsigned long long)id, suffix);
+}
+
+static void segment_unmap(struct lli_shm_segment *segment)
+{
+    if (segment->history != NULL)
+        munmap(segment->history, segment->history_bytes);
+    if (segment->header != NULL)
+        munmap(segment->header, segment->mapped);
+    if (segment->bell != NULL)
+        munmap(segment->bell, sizeof *segment->bell);
+    if (segment->fd >= 0)
+        close(segment->fd);
+    *segment = (struct lli_shm_segment){.fd = -1};
+}
+
+/* Where a header says that things are. */
+static void segment_place(struct lli_shm_segment *segment, const struct lli_shm_header *header)
+{
+    segment->entries = (struct lli_shm_entry *)(void *)((uint8_t *)segment->header + header->entries_offset);
+    segment->entries_mask = header->entries - 1;
+    segment->copies = (uint8_t *)segment->header + header->copies_offset;
+    segment->copies_bytes = header->copies_bytes;
+    segment->mapped = header->history_offset;
+}
+
+bool lli_shm_is_dead(const struct lli_shm_segment *segment)
+{
+    return atomic_load_explicit(&segment->header->closed, memory_order_acquire) || !lli_shm_is_locked(segment->fd);
+}
+
+/* ----------------------------------------------------------------------------------------------------- the dead */
+
+static int attach_failed(const char *path, int error, const struct lli_log *log)
+{
+    struct stat file;
+
+    if (error == ENOENT)
+        return LLM_EAGAIN;
+    if (log == NULL)
+        return LLM_ESYSTEM;
+    if (error == EACCES && stat(path, &file) == 0)
+        return lli_fail(log, LLM_EACCESS, "shm: %s: is of user %u, with mode %04o; have its transmitter open it with "
+                        "shm_mode=0640 or 0644", path, (unsigned)file.st_uid, (unsigned)file.st_mode & 0777);
+    return lli_fail(log, error == EACCES ? LLM_EACCESS : LLM_ESYSTEM, "shm: %s: %s", path, strerror(error));
+}
+
+/* The id of a file's name, with what follows it. */
+static bool name_parse(const char *text, uint64_t *id, const char *suffix)
+{
+    char *end;
+
+    *id = strtoull(text, &end, 16);
+    return end == text + 16 && strcmp(end, suffix) == 0;
+}
+
+int lli_shm_each(const struct lli_shm_root *root, const char *name, int (*function)(void *arg, uint64_t id), void *arg,
+                 const struct lli_log *log)
+{
+    char path[PATH_BYTES];
+    struct dirent *entry;
+    DIR *directory;
+    uint64_t id;
+    int status = 0;
+
+    (void)snprintf(path, sizeof path, "%s/%s", root->path, name);
+    directory = opendir(path);
+    if (directory == NULL)
+        return errno == ENOENT ? 0 : attach_failed(path, errno, log);
+    while (status == 0 && (entry = readdir(directory)) != NULL)
+        if (name_parse(entry->d_name, &id, ".data"))
+            status = function(arg, id);
+    closedir(directory);
+    return status;
+}
+
+void lli_shm_sweep(const struct lli_shm_root *root, const char *name)
+{
+    char path[PATH_BYTES];
+    struct dirent *entry;
+    DIR *directory;
+    uint64_t id;
+
+    (void)snprintf(path, sizeof path, "%s/%s", root->path, name);
+    directory = opendir(path);
+    if (directory == NULL)
+        return;
+    while ((entry = readdir(directory)) != NULL) {
+        int fd;
+
+        if (!name_parse(entry->d_name, &id, ".data") && !name_parse(entry->d_name, &id, ".bell"))
+            continue;
+        fd = openat(dirfd(directory), entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        /* Files are locked before they have a name: what is not has no writer. */
+        if (fd >= 0 && lli_shm_take(fd, F_WRLCK))
+            unlinkat(dirfd(directory), entry->d_name, 0);
+        if (fd >= 0)
+            close(fd);
+    }
+    closedir(directory);
+}
+
+/* ------------------------------------------------------------------------------------------------------- making */
+
+static int make_failed(const struct lli_shm_root *root, const char *name, const char *what, uint64_t bytes, int error,
+                       const struct lli_log *log)
+{
+    struct statvfs space = {.f_frsize = 0};
+
+    if (error == ENOSPC || error == ENOMEM || error == EDQUOT) {
+        (void)statvfs(root->path, &space);
+        return lli_fail(log, LLM_ENOMEM, "shm: %s: %s of %llu bytes: %s: %s has room for %llu bytes and %llu files; lower "
+                        "history_bytes, remove stale channels with llm-shm --clean, or enlarge it with mount -o remount,size=",
+                        name, what, (unsigned long long)bytes, strerror(error), root->path,
+                        (unsigned long long)space.f_bavail * space.f_frsize, (unsigned long long)space.f_favail);
+    }
+    return lli_fail(log, error == EACCES || error == EPERM ? LLM_EACCESS : LLM_ESYSTEM, "shm: %s: %s: %s", name, what,
+                    strerror(error));
+}
+
+/* Makes a file longer, piece by piece: a signal has a piece begun anew. 0, or what went wrong. */
+static int make_room(int fd, uint64_t from, uint64_t bytes)
+{
+    const uint64_t end = from + bytes;
+    int error = 0;
+
+    for (uint64_t at = from; at < end && error == 0; at += PIECE)
+        do
+            error = posix_fallocate(fd, (off_t)at, (off_t)lli_min(PIECE, end - at));
+        while (error == EINTR);
+    if (error != 0)
+        (void)!ftruncate(fd, (off_t)from);
+    return error;
+}
+
+/* A file without a name, locked; 0, or what went wrong. */
+static int make_file(const struct lli_shm_root *root, const char *name, uint64_t bytes, mode_t mode, int *fd)
+{
+    char path[PATH_BYTES];
+
+    (void)snprintf(path, sizeof path, "%s/%s", root->path, name);
+    *fd = open(path, O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
+    if (*fd < 0)
+        return errno;
+    if (!lli_shm_take(*fd, F_WRLCK) || fchmod(*fd, mode) != 0)
+        return errno;
+    return make_room(*fd, 0, bytes);
+}
+
+static int make_name(const struct lli_shm_root *root, const char *name, uint64_t id, const char *suffix, int fd)
+{
+    char from[64], to[PATH_BYTES];
+
+    (void)snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
+    segment_path(to, root, name, id, suffix);
+    return linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+}
+
+static void *make_map(int fd, uint64_t offset, uint64_t bytes)
+{
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, (off_t)offset);
+
+    return base == MAP_FAILED ? NULL : base;
+}
+
+static void make_header(struct lli_shm_segment *segment, const struct lli_shm_shape *shape, const struct lli_shm_header *plan)
+{
+    struct lli_shm_header *header = segment->header;
+
+    *header = *plan;
+    header->writer = shape->writer;
+    header->pid = (uint32_t)getpid();
+    header->loops = shape->loops;
+    memcpy(header->magic, LLI_SHM_MAGIC, sizeof header->magic);
+    segment_place(segment, plan);
+}
+
+static struct lli_shm_header make_plan(const struct lli_shm_shape *shape)
+{
+    struct lli_shm_header plan = {
+        .version = LLI_SHM_VERSION,
+        .entries = shape->entries,
+        .payload_max = shape->payload_max,
+        .copies_bytes = (uint32_t)pages((uint64_t)LLI_SHM_COPIES * shape->payload_max),
+        .entries_offset = pages(sizeof plan),
+    };
+
+    plan.copies_offset = plan.entries_offset + pages(shape->entries * sizeof(struct lli_shm_entry));
+    plan.history_offset = plan.copies_offset + plan.copies_bytes;
+    return plan;
+}
+
+int lli_shm_create(struct lli_shm_sender *sender, const struct lli_shm_root *root, const struct lli_shm_shape *shape,
+                   const struct lli_log *log)
+{
+    const struct lli_shm_header plan = make_plan(shape);
+    struct lli_shm_segment *segment = &sender->segment;
+    int error;
+
+    lli_shm_sweep(root, sender->name);
+    *segment = (struct lli_shm_segment){.fd = -1, .mapped = plan.history_offset, .id = lli_entropy()};
+    error = make_file(root, sender->name, sizeof *segment->bell, lli_shm_mode_write(root->mode), &sender->bell_fd);
+    if (error == 0)
+        error = make_file(root, sender->name, segment->mapped, root->mode, &segment->fd);
+    if (error == 0) {
+        segment->bell = make_map(sender->bell_fd, 0, sizeof *segment->bell);
+        segment->header = make_map(segment->fd, 0, segment->mapped);
+        error = segment->bell == NULL || segment->header == NULL ? errno : 0;
+    }
+    if (error == 0) {
+        make_header(segment, shape, &plan);
+        error = make_name(root, sender->name, segment->id, ".bell", sender->bell_fd);
+    }
+    if (error == 0)
+        error = make_name(root, sender->name, segment->id, ".data", segment->fd);
+    if (error == 0)
+        return LLM_OK;
+    lli_shm_remove(sender, root);
+    return make_failed(root, sender->name, "a segment", plan.history_offset, error, log);
+}
+
+int lli_shm_extend(struct lli_shm_sender *sender, const struct lli_shm_root *root, size_t size, const struct lli_log *log)
+{
+    struct lli_shm_segment *segment = &sender->segment;
+    int error;
+
+    assert(segment->history == NULL);
+    error = make_room(segment->fd, segment->mapped, pages(size));
+    if (error == 0) {
+        segment->history = make_map(segment->fd, segment->mapped, pages(size));
+        error = segment->history == NULL ? errno : 0;
+    }
+    if (error != 0)
+        return make_failed(root, sender->name, "a history", size, error, log);
+    segment->history_bytes = size;
+    /* Release: whoever sees the size finds the file as long. */
+    atomic_store_explicit(&segment->header->history_bytes, size, memory_order_release);
+    return LLM_OK;
+}
+
+void lli_shm_remove(struct lli_shm_sender *sender, const struct lli_shm_root *root)
+{
+    struct lli_shm_segment *segment = &sender->segment;
+    char path[PATH_BYTES];
+
+    if (segment->header != NULL)
+        atomic_store_explicit(&segment->header->closed, 1, memory_order_release);
+    /* What has no name yet is not found. */
+    segment_path(path, root, sender->name, segment->id, ".data");
+    unlink(path);
+    segment_path(path, root, sender->name, segment->id, ".bell");
+    unlink(path);
+    segment_unmap(segment);
+    if (sender->bell_fd >= 0)
+        close(sender->bell_fd);
+    sender->bell_fd = -1;
+}
+
+/* ---------------------------------------------------------------------------------------------------- attaching */
+
+/* What a header says must lie within the file, or reading would end the process. */
+static bool header_fits(const struct lli_shm_header *header, uint64_t file_bytes)
+{
+    return header->entries > 0 && (header->entries & (header->entries - 1)) == 0 && header->payload_max > 0 &&
+           header->payload_max <= LLI_SHM_SLOT_BYTES && header->entries_offset >= sizeof *header &&
+           header->entries_offset % PAGE == 0 && header->entries_offset <= header->copies_offset &&
+           (header->copies_offset - header->entries_offset) / sizeof(struct lli_shm_entry) >= header->entries &&
+           header->copies_offset % PAGE == 0 && header->copies_offset <= header->history_offset &&
+           header->history_offset - header->copies_offset >= header->copies_bytes && header->history_offset % PAGE == 0 &&
+           header->history_offset <= file_bytes;
+}
+
+/* A file that is not what its name says. */
+static int attach_refused(const char *path, const char *what, const struct lli_log *log)
+{
+    return log == NULL ? LLM_EVERSION : lli_fail(log, LLM_EVERSION, "shm: %s: is %s; remove the file", path, what);
+}
+
+/* All that is used of a header is taken from it once, and checked: it may say something else at any time. */
+static int attach_map(struct lli_shm_segment *segment, const char *path, const struct lli_log *log)
+{
+    struct lli_shm_header header;
+    struct stat file;
+    ssize_t got;
+
+    if (fstat(segment->fd, &file) != 0 || (got = pread(segment->fd, &header, sizeof header, 0)) < 0)
+        return attach_failed(path, errno, log);
+    if ((size_t)got < sizeof header || memcmp(header.magic, LLI_SHM_MAGIC, sizeof header.magic) != 0)
+        return attach_refused(path, "no segment", log);
+    if (header.version != LLI_SHM_VERSION)
+        return log == NULL ? LLM_EVERSION : lli_fail(log, LLM_EVERSION, "shm: %s: version %u of a segment, this library reads %d; "
+                                                     "use the same libllm on both sides", path, header.version, LLI_SHM_VERSION);
+    if (!header_fits(&header, (uint64_t)file.st_size))
+        return attach_refused(path, "damaged", log);
+    segment->header = mmap(NULL, header.history_offset, PROT_READ, MAP_SHARED, segment->fd, 0);
+    if (segment->header == MAP_FAILED) {
+        segment->header = NULL;
+        return attach_failed(path, errno, log);
+    }
+    /* Not being populated only costs time later. */
+    (void)madvise(segment->header, header.history_offset, MADV_POPULATE_READ);
+    segment_place(segment, &header);
+    return LLM_OK;
+}
+
+static int attach_bell(struct lli_shm_segment *segment, const struct lli_shm_root *root, const char *name,
+                       const struct lli_log *log)
+{
+    char path[PATH_BYTES];
+    struct stat file;
+    int error = LLM_OK;
+    int fd;
+
+    segment_path(path, root, name, segment->id, ".bell");
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return attach_failed(path, errno, log);
+    if (fstat(fd, &file) != 0)
+        error = attach_failed(path, errno, log);
+    else if ((uint64_t)file.st_size < sizeof *segment->bell)
+        error = attach_refused(path, "no bell", log);
+    else if ((segment->bell = make_map(fd, 0, sizeof *segment->bell)) == NULL)
+        error = attach_failed(path, errno, log);
+    close(fd);
+    return error;
+}
+
+/* A place among the readers. Those that were killed leave theirs to whoever comes when there is no other. */
+static struct lli_shm_reader *attach_place(struct lli_shm_bell *bell, const struct lli_shm_root *root, uint64_t self)
+{
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < LLI_SHM_READERS_MAX; i++) {
+            struct lli_shm_reader *reader = &bell->readers[i];
+            uint64_t id = atomic_load_explicit(&reader->id, memory_order_relaxed);
+
+            if (id != 0 && (round == 0 || lli_shm_socket_answers(root, id)))
+                continue;
+            if (atomic_compare_exchange_strong(&reader->id, &id, self)) {
+                atomic_store_explicit(&reader->asleep, 0, memory_order_relaxed);
+                return reader;
+            }
+        }
+    }
+    return NULL;
+}
+
+int lli_shm_attach(struct lli_shm_source *source, const struct lli_shm_root *root, const char *name, uint64_t id, uint64_t self,
+                   const struct lli_log *log)
+{
+    struct lli_shm_segment *segment = &source->segment;
+    char path[PATH_BYTES];
+    int error;
+
+    *source = (struct lli_shm_source){.segment = {.fd = -1, .id = id}};
+    segment_path(path, root, name, id, ".data");
+    segment->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (segment->fd < 0)
+        return attach_failed(path, errno, log);
+    /* A dead writer's is not worth a word, whatever it is. */
+    if (!lli_shm_is_locked(segment->fd))
+        error = LLM_EAGAIN;
+    else
+        error = attach_map(segment, path, log);
+    if (error == LLM_OK && self != 0)
+        error = attach_bell(segment, root, name, log);
+    if (error == LLM_OK && self != 0) {
+        source->reader = attach_place(segment->bell, root, self);
+        if (source->reader == NULL)
+            error = log == NULL ? LLM_ELIMIT : lli_fail(log, LLM_ELIMIT, "shm: %s: has %d readers already", name,
+                                                        LLI_SHM_READERS_MAX);
+    }
+    if (error != LLM_OK) {
+        segment_unmap(segment);
+        return error;
+    }
+    return LLM_OK;
+}
+
+void lli_shm_detach(struct lli_shm_source *source)
+{
+    if (source->reader != NULL)
+        atomic_store_explicit(&source->reader->id, 0, memory_order_release);
+    segment_unmap(&source->segment);
+}
+
+bool lli_shm_attach_history(struct lli_shm_segment *segment)
+{
+    const uint64_t bytes = atomic_load_explicit(&segment->header->history_bytes, memory_order_acquire);
+    struct stat file;
+    void *base;
+
+    if (segment->history != NULL)
+        return true;
+    if (bytes == 0 || fstat(segment->fd, &file) != 0 || (uint64_t)file.st_size < segment->mapped ||
+        bytes > (uint64_t)file.st_size - segment->mapped)
+        return false;
+    base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, segment->fd, (off_t)segment->mapped);
+    if (base == MAP_FAILED)
+        return false;
+    (void)madvise(base, bytes, MADV_POPULATE_READ);
+    segment->history = base;
+    segment->history_bytes = bytes;
+    return true;
+}

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Data operations of the AF_XDP transport, and its table. */
+#define _GNU_SOURCE
+#include "xdp.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+enum {
+    KERNEL_TURNS = 32,       /* a power of two: one of so many calls looks at the sockets of UDP, which is a system call */
+    CHECK_TURNS = 1 << 16,   /* ... and one of so many at what the kernel has dropped */
+};
+
+/* Notes in lli_in.buffer; without one it is UDP's. */
+#define NOTE_CHUNK (UINT64_C(1) << 63) /* a chunk, of the socket in the upper half */
+#define NOTE_WHOLE (UINT64_C(1) << 62) /* a frame put together */
+
+/* ---------------------------------------------------------------------------------------------------- queueing */
+
+static struct lli_xdp_out *xdp_out(struct lli_xdp *xdp, uint64_t number)
+{
+    return &xdp->out[number % LLI_XDP_POST_MAX];
+}
+
+/* The join to send that a packet is for, or NULL: it is for a peer. */
+static const struct lli_xdp_sender *xdp_sender(const struct lli_xdp *xdp, lli_handle to)
+{
+    return to < LLI_XDP_GROUPS_MAX && xdp->senders[to].open ? &xdp->senders[to] : NULL;
+}
+
+/* Up to where packets are done with: sent, lost, or UDP is done with them. */
+static uint64_t xdp_done(const struct lli_xdp *xdp)
+{
+    const uint64_t udp_done = xdp->udp->reap(xdp->udp_instance);
+
+    return udp_done == xdp->udp_taken ? xdp->handed : xdp->origin[udp_done % LLI_XDP_POST_MAX];
+}
+
+static int xdp_post(void *instance, const struct lli_out *packets, int count)
+{
+    struct lli_xdp *xdp = instance;
+    const int room = LLI_XDP_POST_MAX - (int)(xdp->taken - xdp_done(xdp));
+    const int taken = count < room ? count : room;
+
+    for (int i = 0; i < taken; i++) {
+        const bool too_large = packets[i].size > xdp->payload_max;
+
+        xdp->send_errors += too_large;
+        *xdp_out(xdp, xdp->taken++) = (struct lli_xdp_out){packets[i].data, packets[i].size, packets[i].to, too_large};
+    }
+    return taken;
+}
+
+static void queue_lose(struct lli_xdp *xdp, struct lli_xdp_out *out)
+{
+    xdp->send_errors += !out->lost;
+    out->lost = true;
+}
+
+void lli_xdp_queue_lose(struct lli_xdp *xdp, lli_handle to)
+{
+    for (uint64_t i = xdp->handed; i != xdp->taken; i++)
+        if (xdp_out(xdp, i)->to == to)
+            queue_lose(xdp, xdp_out(xdp, i));
+}
+
+static void xdp_region_end(void *instance, void *base, size_t size)
+{
+    struct lli_xdp *xdp = instance;
+
+    for (uint64_t i = xdp->handed; i != xdp->taken; i++)
+        if ((uintptr_t)xdp_out(xdp, i)->data - (uintptr_t)base < size)
+            queue_lose(xdp, xdp_out(xdp, i));
+    xdp->udp->region_end(xdp->udp_instance, base, size);
+}
+
+/* ------------------------------------------------------------------------------------------------------ frames */
+
+/* Takes back the chunks that have been sent. The one sent last is used first: it is in the cache. */
+static void wire_reap(struct lli_xdp_socket *socket)
+{
+    uint32_t ready = lli_xdp_ring_ready(&socket->completion);
+
+    if (ready == 0)
+        return;
+    for (; ready > 0; ready--)
+        socket->free[socket->free_count++] =
+            (uint32_t)(*lli_xdp_address(&socket->completion, socket->completion.got++) / socket->chunk_bytes);
+    lli_xdp_ring_consume(&socket->completion);
+}
+
+/* Copies a part of a frame into a chunk of its own, behind what the chunk has. Returns how many bytes fitted. */
+static uint32_t wire_piece(struct lli_xdp_socket *socket, uint32_t headed, const uint8_t *data, uint32_t size)
+{
+    const uint32_t room = socket->chunk_bytes - headed;
+    const uint32_t copied = size < room ? size : room;
+    const uint32_t chunk = socket->free[--socket->free_count];
+    struct xdp_desc *desc = lli_xdp_desc(&socket->tx, socket->tx.put++);
+
+    memcpy(lli_xdp_chunk(socket, chunk) + headed, data, copied);
+    desc->addr = (uint64_t)chunk * socket->chunk_bytes;
+    desc->len = headed + copied;
+    desc->options = copied < size ? XDP_PKT_CONTD : 0;
+    return copied;
+}
+
+/* Makes a frame of a packet. False: there are not enough chunks. */
+static bool wire_queue(struct lli_xdp *xdp, const struct lli_xdp_sender *sender, const struct lli_xdp_out *out)
+{
+    struct lli_xdp_socket *socket = &xdp->sockets[0];
+    const struct lli_xdp_header *header = &sender->header;
+    const uint32_t pieces = (header->size + out->size + socket->chunk_bytes - 1) / socket->chunk_bytes;
+    uint32_t copied;
+
+    if (socket->free_count < pieces)
+        return false;
+    lli_xdp_header_put(header, lli_xdp_chunk(socket, socket->free[socket->free_count - 1]), out->data, out->size);
+    copied = wire_piece(socket, header->size, out->data, out->size);
+    while (copied < out->size)
+        copied += wire_piece(socket, 0, out->data + copied, out->size - copied);
+    xdp->frames_sent++;
+    return true;
+}
+
+/*
+ * Has the kernel send what is in the ring: where it copies, at most 32 frames a call. False: it takes no more at present, or
+ * refuses, and then wire_failed is set.
+ */
+static bool wire_kick(struct lli_xdp *xdp)
+{
+    struct lli_xdp_socket *socket = &xdp->sockets[0];
+    uint32_t waiting = lli_xdp_ring_waiting(&socket->tx);
+
+    xdp->wire_failed = false;
+    while (waiting > 0 && lli_xdp_ring_sleeps(&socket->tx)) {
+        const uint32_t before = waiting;
+
+        if (sendto(socket->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0) {
+            xdp->send_errors += errno == EBUSY; /* the device dropped a frame */
+            xdp->wire_failed = errno != EBUSY && errno != EAGAIN && errno != ENOBUFS;
+        }
+        if (xdp->wire_failed || socket->zero_copy)
+            break;
+        waiting = lli_xdp_ring_waiting(&socket->tx);
+        if (waiting == before)
+            return false;
+    }
+    return !xdp->wire_failed;
+}
+
+/* What the interface does not take is lost. Frames that lie in the ring already leave when it does, late. */
+static void wire_lose(struct lli_xdp *xdp)
+{
+    for (; xdp->wired != xdp->taken; xdp->wired++) {
+        const struct lli_xdp_out *out = xdp_out(xdp, xdp->wired);
+
+        xdp->send_errors += !out->lost && xdp_sender(xdp, out->to) != NULL;
+    }
+}
+
+/* Makes frames of packets to groups for as long as there are chunks. */
+static void wire_fill(struct lli_xdp *xdp)
+{
+    struct lli_xdp_socket *socket = &xdp->sockets[0];
+
+    wire_reap(socket);
+    for (; xdp->wired != xdp->taken; xdp->wired++) {
+        const struct lli_xdp_out *out = xdp_out(xdp, xdp->wired);
+        const struct lli_xdp_sender *sender = xdp_sender(xdp, out->to);
+
+        if (!out->lost && sender != NULL && sender->wire && !wire_queue(xdp, sender, out))
+            break;
+    }
+    lli_xdp_ring_publish(&socket->tx);
+}
+
+static void wire_flush(struct lli_xdp *xdp)
+{
+    uint64_t before;
+
+    if (xdp->wire_failed && !wire_kick(xdp)) {
+        if (xdp->wire_failed)
+            wire_lose(xdp);
+        xdp->wire_stuck = !xdp->wire_failed;
+        return;
+    }
+    do {
+        before = xdp->wired;
+        wire_fill(xdp);
+        xdp->wire_stuck = !wire_kick(xdp) && !xdp->wire_failed;
+    } while (xdp->wired != xdp->taken && xdp->wired != before);
+    xdp->wire_stuck |= xdp->wired != xdp->taken;
+}
+
+/* ---------------------------------------------------------------------------------------------------- by UDP */
+
+/* Gives UDP a packet. False: it takes no more. */
+static bool kernel_post(struct lli_xdp *xdp, const struct lli_xdp_out *out)
+{
+    const struct lli_out packet = {out->data, out->size, out->to};
+
+    if (xdp->udp_taken - xdp->udp->reap(xdp->udp_instance) == LLI_XDP_POST_MAX)
+        return false;
+    if (xdp->udp->post(xdp->udp_instance, &packet, 1) == 0)
+        return false;
+    xdp->origin[xdp->udp_taken++ % LLI_XDP_POST_MAX] = xdp->handed;
+    return true;
+}
+
+/* What goes to peers, and copies for receivers on this host, once the frames have left. False: UDP takes no more. */
+static bool kernel_flush(struct lli_xdp *xdp)
+{
+    bool waits = xdp->udp->reap(xdp->udp_instance) != xdp->udp_taken;
+
+    for (; xdp->handed != xdp->wired; xdp->handed++) {
+        const struct lli_xdp_out *out = xdp_out(xdp, xdp->handed);
+        const struct lli_xdp_sender *sender = xdp_sender(xdp, out->to);
+
+        if (out->lost || (sender != NULL && !sender->loops))
+            continue;
+        waits = true;
+        if (!kernel_post(xdp, out) && (xdp->udp->flush(xdp->udp_instance) != 0 || !kernel_post(xdp, out)))
+            return false;
+    }
+    return !waits || xdp->udp->flush(xdp->udp_instance) == 0;
+}
+
+static int xdp_flush(void *instance)
+{
+    struct lli_xdp *xdp = instance;
+    bool settled;
+
+    if (xdp->wired != xdp->taken || xdp->wire_stuck)
+        wire_flush(xdp);
+    settled = kernel_flush(xdp);
+    xdp->send_waits += xdp->wire_stuck;
+    return settled && !xdp->wire_stuck ? 0 : LLM_EAGAIN;
+}
+
+static uint64_t xdp_reap(void *instance)
+{
+    return xdp_done(instance);
+}
+
+/* --------------------------------------------------------------------------------------------------- receiving */
+
+/* The group that a frame was sent to, or NULL: nobody here joined it, not from this source. */
+static const struct lli_xdp_group *group_find(const struct lli_xdp *xdp, const struct lli_xdp_frame *frame)
+{
+    const struct lli_xdp_group *group = NULL;
+    uint32_t slot = lli_xdp_group_hash(&frame->group);
+
+    for (; xdp->slots[slot] != 0; slot = (slot + 1) & (LLI_XDP_GROUP_SLOTS - 1)) {
+        group = &xdp->groups[xdp->slots[slot] - 1];
+        if (lli_ip_same(&group->group, &frame->group))
+            break;
+    }
+    if (xdp->slots[slot] == 0)
+        return NULL;
+    if (group->source.any.sa_family != AF_UNSPEC &&
+        memcmp(lli_ip_bytes(&group->source), lli_ip_bytes(&frame->source), xdp->family == AF_INET ? 4 : 16) != 0)
+        return NULL;
+    return group;
+}
+
+/* Lends the payload of a frame. False: it is nobody's. */
+static bool frame_lend(struct lli_xdp *xdp, const uint8_t *bytes, uint32_t size, struct lli_in *packet)
+{
+    const struct lli_xdp_group *group;
+    struct lli_xdp_frame frame;
+
+    if (!lli_xdp_frame_get(&frame, xdp->family, bytes, size)) {
+        xdp->malformed++;
+        return false;
+    }
+    group = group_find(xdp, &frame);
+    if (group == NULL) {
+        xdp->foreign++;
+        return false;
+    }
+    xdp->frames_received++;
+    packet->data = bytes + frame.payload;
+    packet->size = frame.size;
+    packet->from = (lli_handle)(group - xdp->groups);
+    packet->stamp_ns = 0;
+    return true;
+}
+
+static void chunk_give_back(struct lli_xdp_socket *socket, uint64_t address)
+{
+    *lli_xdp_address(&socket->fill, socket->fill.put++) = address & ~(uint64_t)(socket->chunk_bytes - 1);
+}
+
+/* How many chunks the next frame takes, or 0: not all of them are there yet. */
+static uint32_t frame_pieces(const struct lli_xdp_socket *socket, uint32_t ready)
+{
+    uint32_t pieces = 0;
+
+    while (pieces < ready)
+        if ((lli_xdp_desc(&socket->rx, socket->rx.got + pieces++)->options & XDP_PKT_CONTD) == 0)
+            return pieces;
+    return 0;
+}
+
+/* Puts a frame of several chunks together, and gives these back. False: it is nobody's, or larger than any should be. */
+static bool frame_whole(struct lli_xdp *xdp, struct lli_xdp_socket *socket, uint32_t pieces, struct lli_in *packet)
+{
+    const uint16_t place = xdp->whole_free[xdp->whole_count - 1];
+    uint8_t *whole = xdp->wholes + (size_t)place * xdp->whole_bytes;
+    uint32_t size = 0;
+    bool fits = true;
+
+    for (uint32_t i = 0; i < pieces; i++) {
+        const struct xdp_desc *desc = lli_xdp_desc(&socket->rx, socket->rx.got + i);
+
+        fits = fits && desc->len <= xdp->whole_bytes - size;
+        if (fits) {
+            memcpy(whole + size, socket->chunks + desc->addr, desc->len);
+            size += desc->len;
+        }
+        chunk_give_back(socket, desc->addr);
+    }
+    xdp->malformed += !fits;
+    if (!fits || !frame_lend(xdp, whole, size, packet))
+        return false;
+    packet->buffer = NOTE_WHOLE | place;
+    xdp->whole_count--;
+    return true;
+}
+
+static bool frame_plain(struct lli_xdp *xdp, struct lli_xdp_socket *socket, struct lli_in *packet)
+{
+    const struct xdp_desc *desc = lli_xdp_desc(&socket->rx, socket->rx.got);
+    const uint64_t chunk = desc->addr / socket->chunk_bytes;
+
+    if (frame_lend(xdp, socket->chunks + desc->addr, desc->len, packet)) {
+        packet->buffer = NOTE_CHUNK | (uint64_t)(socket - xdp->sockets) << 32 | chunk;
+        return true;
+    }
+    chunk_give_back(socket, desc->addr);
+    return false;
+}
+
+/* Lends what came in one queue. */
+static int socket_receive(struct lli_xdp *xdp, struct lli_xdp_socket *socket, struct lli_in *packets, int max)
+{
+    const uint32_t begin = socket->rx.got;
+    const uint32_t fill = socket->fill.put;
+    uint32_t ready = lli_xdp_ring_ready(&socket->rx);
+    int lent = 0;
+
+    while (lent < max && ready > 0) {
+        const uint32_t pieces = frame_pieces(socket, ready);
+
+        if (pieces == 0 || (pieces > 1 && xdp->whole_count == 0))
+            break;
+        lent += pieces == 1 ? frame_plain(xdp, socket, &packets[lent]) : frame_whole(xdp, socket, pieces, &packets[lent]);
+        socket->rx.got += pieces;
+        ready -= pieces;
+    }
+    if (socket->rx.got != begin)
+        lli_xdp_ring_consume(&socket->rx);
+    if (socket->fill.put != fill)
+        lli_xdp_ring_publish(&socket->fill);
+    /* A driver that ran out of chunks waits to be told that there are some. */
+    if (socket->zero_copy && lent == 0 && lli_xdp_ring_sleeps(&socket->fill))
+        (void)recvfrom(socket->fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
+    return lent;
+}
+
+static int kernel_receive(struct lli_xdp *xdp, struct lli_in *packets, int max)
+{
+    const int lent = xdp->udp->receive(xdp->udp_instance, packets, max);
+
+    for (int i = 0; i < lent; i++)
+        assert((packets[i].buffer & (NOTE_CHUNK | NOTE_WHOLE)) == 0);
+    xdp->kernel_due = lent > 0;
+    return lent;
+}
+
+static void drops_read(struct lli_xdp *xdp)
+{
+    for (uint32_t i = 0; i < xdp->socket_count; i++)
+        xdp->kernel_drops += lli_xdp_socket_drops(&xdp->sockets[i]);
+}
+
+static int xdp_receive(void *instance, struct lli_in *packets, int max)
+{
+    struct lli_xdp *xdp = instance;
+    int lent = 0;
+
+    xdp->turn++;
+    if (xdp->kernel_due || xdp->turn % KERNEL_TURNS == 0) {
+        lent = kernel_receive(xdp, packets, max);
+        if (xdp->turn % CHECK_TURNS == 0)
+            drops_read(xdp);
+    }
+    /* Another queue comes first each time, so that none starves the others. */
+    for (uint32_t i = 0; i < xdp->socket_count && lent < max; i++) {
+        if (xdp->socket_next >= xdp->socket_count)
+            xdp->socket_next = 0;
+        lent += socket_receive(xdp, &xdp->sockets[xdp->socket_next++], packets + lent, max - lent);
+    }
+    return lent;
+}
+
+static void xdp_release(void *instance, const struct lli_in *packets, int count)
+{
+    struct lli_xdp *xdp = instance;
+
+    for (int i = 0; i < count; i++) {
+        const uint64_t note = packets[i].buffer;
+
+        if (note & NOTE_CHUNK) {
+            struct lli_xdp_socket *socket = &xdp->sockets[(note & ~NOTE_CHUNK) >> 32];
+
+            chunk_give_back(socket, (note & UINT32_MAX) * socket->chunk_bytes);
+            lli_xdp_ring_publish(&socket->fill);
+        } else if (note & NOTE_WHOLE) {
+            xdp->whole_free[xdp->whole_count++] = (uint16_t)note;
+        } else {
+            xdp->udp->release(xdp->udp_instance, &packets[i], 1);
+        }
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------- waiting */
+
+static int xdp_arm(void *instance)
+{
+    struct lli_xdp *xdp = instance;
+    struct epoll_event event = {.events = EPOLLIN | (xdp->wire_stuck ? EPOLLOUT : 0), .data.ptr = &xdp->sockets[0]};
+
+    if (xdp->wire_stuck != xdp->watched_for_room)
+        epoll_ctl(xdp->epoll, EPOLL_CTL_MOD, xdp->sockets[0].fd, &event);
+    xdp->watched_for_room = xdp->wire_stuck;
+    (void)xdp->udp->arm(xdp->udp_instance);
+    xdp->kernel_due = true;
+    drops_read(xdp);
+    return xdp->epoll;
+}
+
+/* ------------------------------------------------------------------------------------------------ addresses, table */
+
+static int xdp_address(void *instance, struct lli_address *address)
+{
+    struct lli_xdp *xdp = instance;
+
+    return xdp->udp->address(xdp->udp_instance, address);
+}
+
+static int xdp_peer(void *instance, const struct lli_address *address, lli_handle *handle)
+{
+    struct lli_xdp *xdp = instance;
+
+    return xdp->udp->peer(xdp->udp_instance, address, handle);
+}
+
+static const struct lli_transport *xdp_inner(const void *instance, int index, const void **inner_instance)
+{
+    const struct lli_xdp *xdp = instance;
+
+    if (index > 0)
+        return NULL;
+    *inner_instance = xdp->udp_instance;
+    return xdp->udp;
+}
+
+static const struct lli_counter xdp_counters[] = {
+    {"xdp_frames_sent", offsetof(struct lli_xdp, frames_sent)},         /* packets to groups that left as frames */
+    {"xdp_frames_received", offsetof(struct lli_xdp, frames_received)}, /* packets to groups that did not pass the kernel */
+    {"xdp_send_errors", offsetof(struct lli_xdp, send_errors)},         /* packets that could not be sent: lost */
+    {"xdp_send_waits", offsetof(struct lli_xdp, send_waits)},           /* flushes after which the kernel had not taken all */
+    {"xdp_malformed", offsetof(struct lli_xdp, malformed)},             /* frames whose lengths or checksum are wrong: dropped */
+    {"xdp_foreign", offsetof(struct lli_xdp, foreign)},                 /* frames of another source, or of a group just left */
+    {"xdp_kernel_drops", offsetof(struct lli_xdp, kernel_drops)},       /* frames that found no room, or came as one of many */
+    {NULL, 0},
+};
+
+const struct lli_transport lli_transport_xdp = {
+    .scheme = "xdp",
+    .size = sizeof(struct lli_xdp),
+    .counters = xdp_counters,
+    .open = lli_xdp_open,
+    .close = lli_xdp_close,
+    .region_end = xdp_region_end,
+    .join = lli_xdp_join,
+    .leave = lli_xdp_leave,
+    .address = xdp_address,
+    .peer = xdp_peer,
+    .post = xdp_post,
+    .flush = xdp_flush,
+    .reap = xdp_reap,
+    .receive = xdp_receive,
+    .release = xdp_release,
+    .arm = xdp_arm,
+    .inner = xdp_inner,
+};

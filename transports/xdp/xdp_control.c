@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control operations: what is opened, in which order, and who joined what. */
+#define _GNU_SOURCE
+#include "xdp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if_arp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum {
+    ETHERNET_BYTES = 14,
+    RX_CHUNKS_MIN = 64,
+    RX_CHUNKS_MAX = 65536,
+};
+
+/* ------------------------------------------------------------------------------------------------ the interface */
+
+/* Asks the kernel about the interface. Fails with errno. */
+static int interface_ask(const struct lli_ip_interface *interface, unsigned long what, struct ifreq *request)
+{
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int status = fd;
+
+    memcpy(request->ifr_name, interface->name, sizeof request->ifr_name);
+    if (fd >= 0) {
+        status = ioctl(fd, what, request);
+        close(fd);
+    }
+    return status;
+}
+
+static int interface_mac(struct lli_xdp *xdp)
+{
+    struct ifreq request = {.ifr_flags = 0};
+
+    if (interface_ask(&xdp->interface, SIOCGIFHWADDR, &request) < 0)
+        return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: the MAC address of interface %s cannot be read: %m", xdp->interface.name);
+    if (request.ifr_hwaddr.sa_family != ARPHRD_ETHER)
+        return lli_fail(xdp->log, LLM_EINTERFACE, "xdp: interface %s is no Ethernet; take another, or udp://", xdp->interface.name);
+    memcpy(xdp->mac, request.ifr_hwaddr.sa_data, LLI_XDP_MAC_BYTES);
+    return 0;
+}
+
+/* How many queues frames arrive in; a driver that does not tell has one, as far as is known. */
+static uint32_t interface_queues(const struct lli_xdp *xdp)
+{
+    struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
+    struct ifreq request = {.ifr_data = (void *)&channels};
+    const bool known = interface_ask(&xdp->interface, SIOCETHTOOL, &request) == 0;
+    const uint32_t count = channels.combined_count + channels.rx_count;
+
+    return known && count > 0 ? count : 1;
+}
+
+static int interface_numa_node(const struct lli_xdp *xdp)
+{
+    char path[64 + IF_NAMESIZE];
+    FILE *file;
+    int node;
+
+    snprintf(path, sizeof path, "/sys/class/net/%s/device/numa_node", xdp->interface.name);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return -1;
+    if (fscanf(file, "%d", &node) != 1)
+        node = -1;
+    fclose(file);
+    return node;
+}
+
+/* ------------------------------------------------------------------------------------------------------ options */
+
+static int option_mode(const struct lli_log *log, const char *text, enum lli_xdp_mode *mode)
+{
+    static const char *const names[] = {"auto", "native", "generic"}; /* by enum lli_xdp_mode */
+
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *mode = (enum lli_xdp_mode)i;
+            return 0;
+        }
+    return lli_fail(log, LLM_EOPTION, "xdp: xdp_mode=%s: must be auto, native or generic", text);
+}
+
+/* How a socket is bound. Without a word of the application the kernel takes zero copy where the driver has it. */
+static int option_bind_flags(const struct lli_xdp *xdp, const struct llm_options *options, uint16_t *flags)
+{
+    const char *text = options->xdp_zero_copy;
+
+    *flags = XDP_USE_NEED_WAKEUP;
+    if (strcmp(text, "auto") != 0 && strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
+        return lli_fail(xdp->log, LLM_EOPTION, "xdp: xdp_zero_copy=%s: must be auto, on or off", text);
+    if (strcmp(text, "on") == 0 && xdp->mode == LLI_XDP_GENERIC)
+        return lli_fail(xdp->log, LLM_EOPTION, "xdp: xdp_zero_copy=on: there is none in generic mode; take xdp_zero_copy=auto");
+    if (strcmp(text, "on") == 0)
+        *flags |= XDP_ZEROCOPY;
+    else if (strcmp(text, "off") == 0 || xdp->mode == LLI_XDP_GENERIC)
+        *flags |= XDP_COPY;
+    return 0;
+}
+
+/* The queues that are covered: all, or one. */
+static int option_queues(const struct lli_xdp *xdp, const char *text, uint32_t *first, uint32_t *count)
+{
+    const uint32_t queues = interface_queues(xdp);
+    char *end;
+    unsigned long number;
+
+    *first = 0;
+    *count = queues < LLI_XDP_QUEUES_MAX ? queues : LLI_XDP_QUEUES_MAX;
+    if (strcmp(text, "all") == 0)
+        return 0;
+    number = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0')
+        return lli_fail(xdp->log, LLM_EOPTION, "xdp: xdp_queue=%s: must be all, or the number of a queue", text);
+    if (number >= queues)
+        return lli_fail(xdp->log, LLM_EOPTION, "xdp: xdp_queue=%s: interface %s has queues 0 to %u; 'ethtool -L' makes more", text,
+                        xdp->interface.name, queues - 1);
+    *first = (uint32_t)number;
+    *count = 1;
+    return 0;
+}
+
+/* --------------------------------------------------------------------------------------------------- open, close */
+
+static int udp_open(struct lli_xdp *xdp, const struct lli_transport_config *config, struct lli_caps *caps)
+{
+    struct lli_transport_config inner = *config;
+    int status;
+
+    inner.scheme = "udp";
+    xdp->udp = lli_transport_find(inner.scheme);
+    xdp->udp_instance = aligned_alloc(64, (xdp->udp->size + 63) / 64 * 64);
+    if (xdp->udp_instance == NULL)
+        return lli_fail(config->log, LLM_ENOMEM, "xdp: no memory for the sockets of UDP");
+    memset(xdp->udp_instance, 0, xdp->udp->size);
+    status = xdp->udp->open(xdp->udp_instance, &inner, caps);
+    if (status != 0) {
+        free(xdp->udp_instance);
+        xdp->udp_instance = NULL;
+    }
+    return status;
+}
+
+/* Frames come from the address and port that unicasts reach this host at. */
+static int own_address(struct lli_xdp *xdp)
+{
+    struct lli_address packed;
+    uint16_t port;
+    const int status = xdp->udp->address(xdp->udp_instance, &packed);
+
+    if (status != 0)
+        return status;
+    memcpy(&port, packed.bytes + packed.size - sizeof port, sizeof port);
+    xdp->own = xdp->interface.address;
+    lli_ip_port_set(&xdp->own, ntohs(port));
+    return 0;
+}
+
+static uint32_t frame_bytes_max(const struct lli_xdp *xdp)
+{
+    return xdp->interface.mtu + ETHERNET_BYTES;
+}
+
+static uint32_t chunk_bytes(const struct lli_xdp *xdp)
+{
+    return frame_bytes_max(xdp) <= LLI_XDP_CHUNK_SMALL - LLI_XDP_HEADROOM ? LLI_XDP_CHUNK_SMALL : LLI_XDP_CHUNK_LARGE;
+}
+
+/* Whether frames may not fit into one chunk, or not into one page of the driver. */
+static bool has_wholes(const struct lli_xdp *xdp)
+{
+    return frame_bytes_max(xdp) > LLI_XDP_CHUNK_LARGE - LLI_XDP_HEADROOM - LLI_XDP_TAILROOM;
+}
+
+static int wholes_open(struct lli_xdp *xdp)
+{
+    const struct lli_memory_policy policy = {.huge_pages = true, .populate = true, .numa_node = -1};
+    int status;
+
+    if (!has_wholes(xdp))
+        return 0;
+    if (frame_bytes_max(xdp) > LLI_XDP_PIECES_MAX * (LLI_XDP_CHUNK_LARGE - LLI_XDP_HEADROOM))
+        return lli_fail(xdp->log, LLM_EOPTION, "xdp: interface %s has an MTU of %u, and frames are of %d pieces at most: "
+                        "'ip link set %s mtu 9000'", xdp->interface.name, xdp->interface.mtu, LLI_XDP_PIECES_MAX, xdp->interface.name);
+    xdp->whole_bytes = (frame_bytes_max(xdp) + 63) / 64 * 64;
+    status = lli_memory_map(&xdp->whole_memory, (size_t)xdp->whole_bytes * LLI_XDP_WHOLES, &policy, xdp->log);
+    if (status != 0)
+        return status;
+    xdp->wholes = xdp->whole_memory.base;
+    while (xdp->whole_count < LLI_XDP_WHOLES) {
+        xdp->whole_free[xdp->whole_count] = (uint16_t)xdp->whole_count;
+        xdp->whole_count++;
+    }
+    return 0;
+}
+
+/* A power of two of chunks, so that all sockets together take as much as the option says. */
+static uint32_t rx_chunks(const struct lli_xdp *xdp, const struct llm_options *options, uint32_t sockets)
+{
+    const uint32_t wanted = options->rcvbuf_bytes / sockets / chunk_bytes(xdp);
+    uint32_t chunks = RX_CHUNKS_MIN;
+
+    while (chunks < RX_CHUNKS_MAX && 2 * chunks <= wanted)
+        chunks *= 2;
+    return chunks;
+}
+
+/* Makes an epoll readable when the socket has something. */
+static int epoll_watch(const struct lli_xdp *xdp, int fd, void *what)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
+
+    if (epoll_ctl(xdp->epoll, EPOLL_CTL_ADD, fd, &event) == 0)
+        return 0;
+    return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: epoll of a socket on interface %s: %m", xdp->interface.name);
+}
+
+static int sockets_open(struct lli_xdp *xdp, const struct llm_options *options, uint32_t first, int numa_node)
+{
+    struct lli_xdp_socket_config config = {
+        .log = xdp->log,
+        .interface = &xdp->interface,
+        .chunk_bytes = chunk_bytes(xdp),
+        .rx_chunks = rx_chunks(xdp, options, xdp->socket_count),
+        .tx_chunks = LLI_XDP_TX_CHUNKS,
+        .busy_poll_us = options->busy_poll_us,
+        .numa_node = numa_node,
+    };
+    int status = option_bind_flags(xdp, options, &config.bind_flags);
+
+    if (has_wholes(xdp))
+        config.bind_flags |= XDP_USE_SG;
+    for (uint32_t i = 0; i < xdp->socket_count && status == 0; i++) {
+        struct lli_xdp_socket *socket = &xdp->sockets[i];
+
+        config.queue = first + i;
+        status = lli_xdp_socket_init(socket, &config);
+        if (status == 0)
+            status = lli_xdp_program_queue(&xdp->program, xdp->log, socket->queue, socket->fd);
+        if (status == 0)
+            status = epoll_watch(xdp, socket->fd, socket);
+        config.tx_chunks = 0;
+    }
+    return status;
+}
+
+/* The program comes before the sockets: some drivers give a queue to a socket only if there is one. It passes all until then. */
+static int fast_path_open(struct lli_xdp *xdp, const struct llm_options *options, int numa_node)
+{
+    struct lli_xdp_program_config program = {
+        .log = xdp->log,
+        .family = xdp->family,
+        .groups_max = LLI_XDP_GROUPS_MAX,
+        .frags = has_wholes(xdp),
+    };
+    uint32_t first, count;
+    int status;
+
+    if ((status = option_mode(xdp->log, options->xdp_mode, &xdp->mode)) != 0 ||
+        (status = option_queues(xdp, options->xdp_queue, &first, &count)) != 0)
+        return status;
+    xdp->sockets = calloc(count, sizeof *xdp->sockets);
+    if (xdp->sockets == NULL)
+        return lli_fail(xdp->log, LLM_ENOMEM, "xdp: no memory for %u sockets", count);
+    for (xdp->socket_count = 0; xdp->socket_count < count; xdp->socket_count++)
+        xdp->sockets[xdp->socket_count].fd = -1;
+    program.queues = first + count;
+    if (options->timestamps != 0)
+        lli_log(xdp->log, LLM_LEVEL_WARNING, "xdp: timestamps=1: frames have none; leave it out, or take udp://");
+    if ((status = wholes_open(xdp)) != 0 || (status = lli_xdp_program_init(&xdp->program, &program)) != 0 ||
+        (status = lli_xdp_program_attach(&xdp->program, xdp->log, &xdp->interface, &xdp->mode)) != 0 ||
+        (status = sockets_open(xdp, options, first, numa_node)) != 0)
+        return status;
+    lli_log(xdp->log, LLM_LEVEL_INFO, "xdp: interface %s, %s mode, %s, %u of its queues from %u on", xdp->interface.name,
+            xdp->mode == LLI_XDP_NATIVE ? "native" : "generic", xdp->sockets[0].zero_copy ? "zero copy" : "copies", count, first);
+    return 0;
+}
+
+static int instance_set_up(struct lli_xdp *xdp, const struct lli_transport_config *config, struct lli_caps *caps)
+{
+    const struct llm_options *options = config->options;
+    union lli_ip_address group;
+    int status;
+
+    if ((status = lli_ip_group_resolve(xdp->log, "xdp", config->host, AF_UNSPEC, &group)) != 0)
+        return status;
+    xdp->family = group.any.sa_family;
+    if ((status = lli_ip_interface_find(xdp->log, "xdp", options->interface, &group, &xdp->interface)) != 0 ||
+        (status = interface_mac(xdp)) != 0 || (status = udp_open(xdp, config, caps)) != 0 || (status = own_address(xdp)) != 0)
+        return status;
+    xdp->payload_max = caps->payload_max;
+    xdp->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (xdp->epoll < 0)
+        return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: epoll: %m");
+    caps->numa_node = interface_numa_node(xdp);
+    if ((status = epoll_watch(xdp, xdp->udp->arm(xdp->udp_instance), NULL)) != 0)
+        return status;
+    return fast_path_open(xdp, options, caps->numa_node);
+}
+
+int lli_xdp_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps)
+{
+    struct lli_xdp *xdp = instance;
+    int status;
+
+    xdp->log = config->log;
+    xdp->epoll = -1;
+    xdp->program = (struct lli_xdp_program){-1, -1, -1, -1};
+    status = instance_set_up(xdp, config, caps);
+    if (status != 0) {
+        lli_xdp_close(xdp);
+        return status;
+    }
+    caps->post_max = LLI_XDP_POST_MAX;
+    caps->train_max = 1;
+    return 0;
+}
+
+/* The program goes first: from then on the kernel gets all. */
+void lli_xdp_close(void *instance)
+{
+    struct lli_xdp *xdp = instance;
+
+    lli_xdp_program_fini(&xdp->program);
+    for (uint32_t i = 0; i < xdp->socket_count; i++)
+        lli_xdp_socket_fini(&xdp->sockets[i]);
+    xdp->socket_count = 0;
+    free(xdp->sockets);
+    xdp->sockets = NULL;
+    lli_memory_unmap(&xdp->whole_memory);
+    if (xdp->epoll >= 0)
+        close(xdp->epoll);
+    xdp->epoll = -1;
+    if (xdp->udp_instance != NULL)
+        xdp->udp->close(xdp->udp_instance);
+    free(xdp->udp_instance);
+    xdp->udp_instance = NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------- groups */
+
+uint32_t lli_xdp_group_hash(const union lli_ip_address *group)
+{
+    const uint8_t *bytes = lli_ip_bytes(group);
+    uint32_t tail;
+
+    memcpy(&tail, bytes + (group->any.sa_family == AF_INET ? 0 : 12), sizeof tail);
+    return (tail ^ (uint32_t)lli_ip_port(group) << 7) * 0x9e3779b1u >> 23 & (LLI_XDP_GROUP_SLOTS - 1);
+}
+
+/* How many joins there are of a group, each with a source of its own. */
+static uint32_t group_count(const struct lli_xdp *xdp, const union lli_ip_address *group)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++)
+        count += xdp->groups[i].users > 0 && lli_ip_same(&xdp->groups[i].group, group);
+    return count;
+}
+
+static bool group_hears_own(const struct lli_xdp *xdp, const struct lli_xdp_group *joined)
+{
+    const size_t bytes = xdp->family == AF_INET ? 4 : 16;
+
+    return joined->users > 0 && (joined->source.any.sa_family == AF_UNSPEC ||
+                                 memcmp(lli_ip_bytes(&joined->source), lli_ip_bytes(&xdp->own), bytes) == 0);
+}
+
+/*
+ * Packets to a group go by way of the kernel too if they are to be heard on this host, and if this instance has joined the
+ * group: only then does the kernel keep packets with a TTL of 0 from leaving.
+ */
+static void loops_settle(struct lli_xdp *xdp)
+{
+    for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
+        struct lli_xdp_sender *sender = &xdp->senders[i];
+
+        sender->loops = false;
+        for (uint32_t j = 0; j < LLI_XDP_GROUPS_MAX && sender->open && sender->loop; j++)
+            sender->loops |= group_hears_own(xdp, &xdp->groups[j]) && lli_ip_same(&xdp->groups[j].group, &sender->group);
+    }
+}
+
+/*
+ * Has the program take what one join of it is to get, and leave to the kernel what several are to: it knows whose a packet is,
+ * and makes copies.
+ */
+static int group_settle(struct lli_xdp *xdp, const union lli_ip_address *group)
+{
+    loops_settle(xdp);
+    memset(xdp->slots, 0, sizeof xdp->slots);
+    for (uint16_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
+        const struct lli_xdp_group *one = &xdp->groups[i];
+        uint32_t slot;
+
+        if (one->users == 0 || group_count(xdp, &one->group) > 1)
+            continue;
+        slot = lli_xdp_group_hash(&one->group);
+        while (xdp->slots[slot] != 0)
+            slot = (slot + 1) & (LLI_XDP_GROUP_SLOTS - 1);
+        xdp->slots[slot] = (uint16_t)(i + 1);
+    }
+    return lli_xdp_program_group(&xdp->program, xdp->log, group, group_count(xdp, group) == 1);
+}
+
+static int join_receive(struct lli_xdp *xdp, const struct lli_group *group, const union lli_ip_address *address, lli_handle handle)
+{
+    struct lli_xdp_group *joined = &xdp->groups[handle];
+    const char *source = group->options->source;
+    int status = 0;
+
+    if (joined->users++ > 0)
+        return 0;
+    joined->group = *address;
+    joined->source.any.sa_family = AF_UNSPEC;
+    if (source[0] != '\0')
+        status = lli_ip_resolve(xdp->log, "xdp", LLM_EOPTION, "source", source, xdp->family, &joined->source);
+    if (status == 0)
+        status = group_settle(xdp, address);
+    if (status != 0)
+        lli_xdp_leave(xdp, handle, LLI_JOIN_RECEIVE);
+    return status;
+}
+
+static void join_send(struct lli_xdp *xdp, const struct lli_group *group, const union lli_ip_address *address, lli_handle handle)
+{
+    struct lli_xdp_sender *sender = &xdp->senders[handle];
+    const uint32_t ttl = group->options->ttl;
+
+    lli_xdp_header_init(&sender->header, xdp->mac, &xdp->own, address, (uint8_t)ttl);
+    sender->group = *address;
+    sender->open = true;
+    sender->wire = ttl > 0;
+    sender->loop = group->options->loop != 0;
+    loops_settle(xdp);
+}
+
+int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
+{
+    struct lli_xdp *xdp = instance;
+    struct llm_options options = *group->options;
+    const struct lli_group inner = {group->host, group->port, &options};
+    union lli_ip_address address;
+    lli_handle joined;
+    int status = lli_ip_group_resolve(xdp->log, "xdp", group->host, xdp->family, &address);
+
+    if (status != 0)
+        return status;
+    lli_ip_port_set(&address, group->port);
+    /* By the sockets of UDP packets go to receivers on this host only. */
+    if (mode == LLI_JOIN_SEND)
+        options.ttl = 0;
+    if ((status = xdp->udp->join(xdp->udp_instance, &inner, mode, &joined)) != 0)
+        return status;
+    if (joined >= LLI_XDP_GROUPS_MAX) {
+        xdp->udp->leave(xdp->udp_instance, joined, mode);
+        return lli_fail(xdp->log, LLM_ELIMIT, "xdp: more than %d groups on interface %s; use a second context",
+                        LLI_XDP_GROUPS_MAX, xdp->interface.name);
+    }
+    if (mode == LLI_JOIN_SEND)
+        join_send(xdp, group, &address, joined);
+    else
+        status = join_receive(xdp, group, &address, joined);
+    if (status == 0)
+        *handle = joined;
+    return status;
+}
+
+void lli_xdp_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
+{
+    struct lli_xdp *xdp = instance;
+
+    if (mode == LLI_JOIN_SEND) {
+        lli_xdp_queue_lose(xdp, handle);
+        xdp->senders[handle].open = false;
+    } else if (--xdp->groups[handle].users == 0) {
+        (void)group_settle(xdp, &xdp->groups[handle].group);
+    }
+    xdp->udp->leave(xdp->udp_instance, handle, mode);
+}
