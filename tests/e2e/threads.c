@@ -6,6 +6,7 @@
  *   e2e_threads [CHANNEL]
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "flood.h"
@@ -84,6 +85,9 @@ static void send_from_threads(struct llm_context *context, const char *channel)
     char name[16];
 
     flood_ok(llm_transmitter_open(context, channel, NULL, &transmitter), channel);
+    /* The close waits for whom it knows. */
+    while (llm_transmitter_receivers(transmitter) == 0)
+        (void)sched_yield();
     for (uint32_t i = 0; i < THREADS; i++) {
         senders[i] = (struct sender){.context = context, .transmitter = transmitter, .id = i};
         (void)snprintf(name, sizeof name, "topic %u", (unsigned)i);
