@@ -363,6 +363,22 @@ void feed_plain(struct feed *feed, uint32_t size)
     feed_packet(feed, feed->scratch, size);
 }
 
+static void audit_packet(struct audit *audit, uint64_t writer, uint64_t number)
+{
+    uint64_t *next = &audit->next;
+
+    while (writer > audit->writer) {
+        audit->ended[audit->writer++ % AUDIT_WRITERS] = audit->next;
+        audit->next = 0;
+    }
+    if (writer < audit->writer)
+        next = &audit->ended[writer % AUDIT_WRITERS];
+    audit->disordered += number < *next || audit->writer - writer >= AUDIT_WRITERS;
+    audit->skipped += number - *next;
+    *next = number + 1;
+    audit->got++;
+}
+
 int audit_take(struct audit *audit, struct station *reader)
 {
     struct lli_in packets[BURST];
@@ -371,18 +387,10 @@ int audit_take(struct audit *audit, struct station *reader)
     for (int i = 0; i < count; i++) {
         uint64_t writer, number;
 
-        if (!packet_read(packets[i].data, packets[i].size, &writer, &number)) {
+        if (packet_read(packets[i].data, packets[i].size, &writer, &number))
+            audit_packet(audit, writer, number);
+        else
             audit->torn++;
-            continue;
-        }
-        if (writer > audit->writer) {
-            audit->writer = writer;
-            audit->next = 0;
-        }
-        audit->disordered += writer < audit->writer || number < audit->next;
-        audit->skipped += number - audit->next;
-        audit->next = number + 1;
-        audit->got++;
     }
     transport->release(reader->instance, packets, count);
     return count;

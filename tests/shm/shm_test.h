@@ -87,10 +87,13 @@ void feed_history(struct feed *feed, uint32_t size);
 void feed_plain(struct feed *feed, uint32_t size);
 void feed_packet(struct feed *feed, const uint8_t *data, uint32_t size);
 
-/* What a reader has had of all writers, one after the other. */
+enum { AUDIT_WRITERS = 64 };
+
+/* What a reader has had of all writers, one after the other. Whoever was held up reads the last of a dead one beside the next. */
 struct audit {
     uint64_t writer;
     uint64_t next;    /* number of this writer's packet to come */
+    uint64_t ended[AUDIT_WRITERS]; /* the same of those before, each at its number modulo AUDIT_WRITERS */
     uint64_t got;
     uint64_t skipped;
     uint64_t torn, disordered; /* are defects */
