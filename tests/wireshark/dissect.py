@@ -233,6 +233,13 @@ def story_is_told(tshark, *options):
     expect(train[1]["llm.analysis.repeats"] == ["8"], "a repair in a train is not found")
 
 
+def runs_of_naks_are_taken_apart(tshark):
+    """Whoever asks for more than one NAK can name sends another with it."""
+    naks = nak(S, R, [(N + at, 1) for at in range(0, 128, 2)]) + nak(S, R, [(N + at, 1) for at in range(128, 152, 2)])
+    (found,) = tshark.fields(tshark.capture("naks", [naks]), "-o", f"llm.ports:{PORT}")
+    expect([fields["llm.nak.packets"] for fields in found] == [["64"], ["12"]], "a run of NAKs is taken apart")
+
+
 def documented(source):
     """The names in each row of the table in docs/wireshark.md; `.x` is a sibling or a child of the row's first one."""
     for line in (source / "docs" / "wireshark.md").read_text(encoding="utf-8").splitlines():
@@ -391,6 +398,7 @@ def main(source, build):
         vectors_are_shown_field_by_field(tshark, build)
         story_is_told(tshark)
         story_is_told(tshark, "-2")
+        runs_of_naks_are_taken_apart(tshark)
         fields_are_documented(tshark, source)
         quoted_packets_are_not_counted(tshark)
         filters_select_what_they_say(tshark)

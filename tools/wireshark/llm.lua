@@ -1273,9 +1273,9 @@ end
 -- ---------------------------------------------------------------------------------------------------------- trains
 
 -- Hosts that send or receive with segmentation offload capture runs of packets as one datagram: packets of one size, the last may
--- be shorter. All have the same tag.
+-- be shorter. All have the same tag, and two NAKs are a run as well.
 local function train_fits(raw, tag, step, size)
-    for at = step, size - 1, step do
+    for at = 0, size - 1, step do
         local byte, flags = raw:byte(at + 1, at + 2)
         if size - at < HEADER_BYTES then
             return false
@@ -1291,7 +1291,7 @@ end
 local function train_step(tvb, raw)
     local size = tvb:reported_len()
     local tag = raw:sub(5, 8)
-    local at = #raw > 2 * HEADER_BYTES and raw:byte(1) == 0x11 and raw:find(tag, HEADER_BYTES + 5, true)
+    local at = #raw > 2 * HEADER_BYTES and raw:find(tag, HEADER_BYTES + 5, true)
     while at do
         if train_fits(raw, tag, at - 5, size) then
             return at - 5
