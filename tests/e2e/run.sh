@@ -367,6 +367,18 @@ many_join_late() {
     late "$(channel "$IF_A" 31)" 100
 }
 
+# From the other host, and with all that was sent before it came.
+late_receiver_has_the_past_too() {
+    local receiver sender
+    send "$HOST_A" sender "$(channel "$IF_A" 34 "$keep")" --messages "$some" --rate "$rate" --step $((some / 2)) --receivers 0
+    sender=$last
+    says sender "sent $((some / 2))" || return
+    sleep 1.1 # for a second whoever comes is as one who was there
+    receive "$HOST_B" receiver "$(channel "$IF_B" 34 "join=oldest")" && receiver=$last || return
+    says receiver "event: session new" && goes_on "$sender" && ends "$sender" && ends "$receiver" || return
+    complete receiver "$some" && is receiver packets_replayed ">" 0
+}
+
 many_join_late_over_network_and_memory() {
     local status=0
     mkdir -p "$work/shm"
@@ -824,7 +836,8 @@ slow_tests=(stopped_receiver_is_suspended receiver_at_a_tenth_of_the_rate_is_sus
 roce_tests=(flood_with_loss packets_lost_doubled_and_reordered_on_the_cable stopped_receiver_is_told_what_it_lost
     killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
     receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers
-    many_in_one_context empty_receive_queue_loses_nothing)
+    many_in_one_context empty_receive_queue_loses_nothing late_receiver_has_the_past_too applications_acknowledge
+    stopped_receiver_is_suspended)
 
 # shellcheck source=benchmarks.sh
 . "$here/benchmarks.sh"
@@ -854,7 +867,8 @@ bypass_tests=("${preload_tests[@]}" packets_are_lent_from_the_stacks_memory warm
 # Once is enough: a stack has no part in these.
 bypass_fault_tests=(stopped_receiver_is_told_what_it_lost killed_receiver_disturbs_nobody one_stream_to_a_list_of_hosts
     killed_transmitter_is_noticed_and_its_successor_followed receivers_interface_goes_down_and_up
-    transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers many_in_one_context)
+    transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers many_in_one_context
+    late_receiver_has_the_past_too stopped_receiver_is_suspended assured_window_stops_with_a_killed_receiver_and_moves_with_another)
 
 if [ -n "$preload" ]; then
     need_shims || { echo "skip e2e over a stand-in for $preload: $why" && exit 0; }
