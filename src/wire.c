@@ -140,6 +140,20 @@ bool lli_wire_skip_extensions(const uint8_t **body, size_t *body_size)
     return true;
 }
 
+enum lli_wire_fault lli_wire_get_connection(const uint8_t *packet, size_t size, struct lli_wire_header *header,
+                                            const uint8_t **body, size_t *body_size)
+{
+    assert(size >= LLI_WIRE_HEADER);
+    *header = (struct lli_wire_header){.type = packet[0] & 15, .flags = packet[1], .tag = lli_load_u32(packet + 4)};
+    if (header->type < LLI_WIRE_CONNECT || header->type > LLI_WIRE_CLOSE)
+        return LLI_WIRE_TYPE_BAD;
+    *body = packet + LLI_WIRE_HEADER;
+    *body_size = size - LLI_WIRE_HEADER;
+    if (header->flags & LLI_WIRE_FLAG_EXTENDED && !lli_wire_skip_extensions(body, body_size))
+        return LLI_WIRE_MALFORMED;
+    return LLI_WIRE_OK;
+}
+
 static void control_begin(uint8_t *packet, struct writer *writer, uint8_t type, uint64_t session)
 {
     const struct lli_wire_header header = {.type = type, .tag = (uint32_t)session};
@@ -561,4 +575,104 @@ bool lli_wire_get_join(const uint8_t *body, size_t size, uint32_t tag, struct ll
         return false;
     read_ranges(&reader, join->count, join->ranges);
     return reader.ok && join->packet <= join->lead && join->lead <= INT64_MAX && join->number <= INT64_MAX;
+}
+
+/* ---------------------------------------------------------------------------------------- connections */
+
+size_t lli_wire_put_connect(uint8_t *packet, const struct lli_wire_connect *connect)
+{
+    struct writer writer;
+
+    control_begin(packet, &writer, LLI_WIRE_CONNECT, connect->id);
+    write_u64(&writer, connect->session);
+    write_u32(&writer, connect->message_bytes_max);
+    write_u16(&writer, connect->payload_size);
+    write_u8(&writer, 0);
+    write_u8(&writer, connect->address.size);
+    write_address(&writer, &connect->address);
+    memcpy(writer.at, connect->payload, connect->payload_size);
+    writer.at += connect->payload_size;
+    return control_end(packet, &writer);
+}
+
+bool lli_wire_get_connect(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_connect *connect)
+{
+    struct lli_reader reader = lli_reader_of(body, size);
+    const uint8_t *payload;
+    uint8_t address_size;
+
+    connect->id = read_session(&reader, tag);
+    connect->session = lli_read_u64(&reader);
+    connect->message_bytes_max = lli_read_u32(&reader);
+    connect->payload_size = lli_read_u16(&reader);
+    (void)lli_read_u8(&reader);
+    address_size = lli_read_u8(&reader);
+    read_address(&reader, address_size, &connect->address);
+    if (connect->payload_size > LLI_WIRE_PAYLOAD_MAX || (payload = lli_read_bytes(&reader, connect->payload_size)) == NULL)
+        return false;
+    memcpy(connect->payload, payload, connect->payload_size);
+    return reader.ok;
+}
+
+size_t lli_wire_put_accept(uint8_t *packet, const struct lli_wire_accept *accept)
+{
+    struct writer writer;
+
+    control_begin(packet, &writer, LLI_WIRE_ACCEPT, accept->id);
+    write_u64(&writer, accept->session);
+    write_u32(&writer, accept->message_bytes_max);
+    write_u8(&writer, accept->address.size);
+    write_address(&writer, &accept->address);
+    return control_end(packet, &writer);
+}
+
+bool lli_wire_get_accept(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_accept *accept)
+{
+    struct lli_reader reader = lli_reader_of(body, size);
+    uint8_t address_size;
+
+    accept->id = read_session(&reader, tag);
+    accept->session = lli_read_u64(&reader);
+    accept->message_bytes_max = lli_read_u32(&reader);
+    address_size = lli_read_u8(&reader);
+    read_address(&reader, address_size, &accept->address);
+    return reader.ok;
+}
+
+size_t lli_wire_put_refuse(uint8_t *packet, const struct lli_wire_refuse *refuse)
+{
+    struct writer writer;
+
+    control_begin(packet, &writer, LLI_WIRE_REFUSE, refuse->id);
+    write_u16(&writer, refuse->code);
+    write_u8(&writer, refuse->reason);
+    return control_end(packet, &writer);
+}
+
+bool lli_wire_get_refuse(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_refuse *refuse)
+{
+    struct lli_reader reader = lli_reader_of(body, size);
+
+    refuse->id = read_session(&reader, tag);
+    refuse->code = lli_read_u16(&reader);
+    refuse->reason = lli_read_u8(&reader);
+    return reader.ok;
+}
+
+size_t lli_wire_put_close(uint8_t *packet, const struct lli_wire_close *close)
+{
+    struct writer writer;
+
+    control_begin(packet, &writer, LLI_WIRE_CLOSE, close->id);
+    write_u8(&writer, close->reason);
+    return control_end(packet, &writer);
+}
+
+bool lli_wire_get_close(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_close *close)
+{
+    struct lli_reader reader = lli_reader_of(body, size);
+
+    close->id = read_session(&reader, tag);
+    close->reason = lli_read_u8(&reader);
+    return reader.ok;
 }

@@ -21,6 +21,7 @@ enum {
     LLI_WIRE_FRAME_MAX = 5,     /* bytes of the longest frame header before a message */
     LLI_WIRE_ASSURED_MAX = 16,  /* assured topics in a session */
     LLI_WIRE_RECEIVER_NAME_MAX = 31, /* bytes of the name that a receiver gives itself */
+    LLI_WIRE_PAYLOAD_MAX = 512, /* bytes that whoever connects may show */
 };
 
 enum lli_wire_type {
@@ -33,6 +34,11 @@ enum lli_wire_type {
     LLI_WIRE_QUERY = 7,
     LLI_WIRE_JOIN = 8,
     LLI_WIRE_NOTICE = 9,
+    /* Of connections, which lli_wire_get_connection() takes. */
+    LLI_WIRE_CONNECT = 10,
+    LLI_WIRE_ACCEPT = 11,
+    LLI_WIRE_REFUSE = 12,
+    LLI_WIRE_CLOSE = 13,
 };
 
 enum { LLI_WIRE_FLAG_EXTENDED = 0x80 };
@@ -221,6 +227,47 @@ struct lli_wire_notice {
 
 enum { LLI_WIRE_THRESHOLD_MAX = 7 };
 
+/* Section 13.1. */
+struct lli_wire_connect {
+    uint64_t id;                /* of the connection: random */
+    uint64_t session;           /* of the transmitter of whoever connects */
+    uint32_t message_bytes_max; /* the longest message that it takes */
+    uint16_t payload_size;
+    struct lli_wire_address address; /* where it is reached */
+    uint8_t payload[LLI_WIRE_PAYLOAD_MAX];
+};
+
+/* Section 13.2. */
+struct lli_wire_accept {
+    uint64_t id;
+    uint64_t session;           /* of the transmitter of whoever accepts */
+    uint32_t message_bytes_max;
+    struct lli_wire_address address;
+};
+
+enum lli_wire_refusal {
+    LLI_WIRE_REFUSED = 1, /* by the application, which says why by a code */
+    LLI_WIRE_FULL = 2,    /* there are as many connections as may be */
+};
+
+struct lli_wire_refuse {
+    uint64_t id;
+    uint16_t code;
+    uint8_t reason;
+};
+
+enum lli_wire_closing {
+    LLI_WIRE_ABANDONED = 1, /* closed, perhaps before all was delivered */
+    LLI_WIRE_BROKEN = 2,    /* a message could not be delivered */
+    LLI_WIRE_UNKNOWN = 3,   /* there is no such connection, or no longer */
+};
+
+/* Section 13.4. */
+struct lli_wire_close {
+    uint64_t id;
+    uint8_t reason;
+};
+
 /* -------------------------------------------------------------------------------------------- cursor */
 
 /* A bounds-checked reader; after the first overrun everything reads as zero and ok is false. */
@@ -273,7 +320,7 @@ bool lli_wire_skip_extensions(const uint8_t **body, size_t *body_size);
 
 /*
  * Reads the header of a packet and skips its extensions. On LLI_WIRE_OK *body points behind them and *body_size is what is
- * left, and for DATA header->first is at most *body_size.
+ * left, and for DATA header->first is at most *body_size. LLI_WIRE_TYPE_BAD: unknown, or of a connection.
  */
 static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, size_t size, struct lli_wire_header *header,
                                                       const uint8_t **body, size_t *body_size)
@@ -298,6 +345,10 @@ static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, siz
         return LLI_WIRE_MALFORMED;
     return LLI_WIRE_OK;
 }
+
+/* The same for what lli_wire_get_header() found to be LLI_WIRE_TYPE_BAD: apart, as it is rare. */
+enum lli_wire_fault lli_wire_get_connection(const uint8_t *packet, size_t size, struct lli_wire_header *header,
+                                            const uint8_t **body, size_t *body_size);
 
 /* -------------------------------------------------------------------------------------------- frames */
 
@@ -409,6 +460,10 @@ size_t lli_wire_put_status(uint8_t *packet, const struct lli_wire_status *status
 size_t lli_wire_put_query(uint8_t *packet, const struct lli_wire_query *query);
 size_t lli_wire_put_join(uint8_t *packet, const struct lli_wire_join *join);
 size_t lli_wire_put_notice(uint8_t *packet, const struct lli_wire_notice *notice);
+size_t lli_wire_put_connect(uint8_t *packet, const struct lli_wire_connect *connect);
+size_t lli_wire_put_accept(uint8_t *packet, const struct lli_wire_accept *accept);
+size_t lli_wire_put_refuse(uint8_t *packet, const struct lli_wire_refuse *refuse);
+size_t lli_wire_put_close(uint8_t *packet, const struct lli_wire_close *close);
 
 /*
  * A TOPICS packet: names are added behind its head of LLI_WIRE_TOPICS_HEAD bytes while they fit into size, each addition
@@ -426,6 +481,10 @@ bool lli_wire_get_status(const uint8_t *body, size_t size, uint32_t tag, struct 
 bool lli_wire_get_query(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_query *query);
 bool lli_wire_get_join(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_join *join);
 bool lli_wire_get_notice(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_notice *notice);
+bool lli_wire_get_connect(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_connect *connect);
+bool lli_wire_get_accept(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_accept *accept);
+bool lli_wire_get_refuse(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_refuse *refuse);
+bool lli_wire_get_close(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_close *close);
 /* *names is left behind the head; read count length-prefixed names from it with lli_read_u8 and lli_read_bytes. */
 bool lli_wire_get_topics(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_topics *topics,
                          struct lli_reader *names);

@@ -13,7 +13,8 @@ static struct lli_reader body_of(const uint8_t *packet, size_t size, uint32_t *t
     size_t body_size;
 
     FUZZ_CHECK(size <= LLI_WIRE_CONTROL_MAX);
-    FUZZ_CHECK(lli_wire_get_header(packet, size, &header, &body, &body_size) == LLI_WIRE_OK);
+    FUZZ_CHECK(lli_wire_get_header(packet, size, &header, &body, &body_size) == LLI_WIRE_OK ||
+               lli_wire_get_connection(packet, size, &header, &body, &body_size) == LLI_WIRE_OK);
     *tag = header.tag;
     return lli_reader_of(body, body_size);
 }
@@ -61,6 +62,27 @@ static void fuzz_control(const struct lli_wire_header *header, const uint8_t *bo
         AGAIN(join, join);
     if (lli_wire_get_notice(body, size, header->tag, &notice))
         AGAIN(notice, notice);
+}
+
+static void fuzz_connection(const struct lli_wire_header *header, const uint8_t *body, size_t size)
+{
+    struct lli_wire_connect connect;
+    struct lli_wire_accept accept;
+    struct lli_wire_refuse refuse;
+    struct lli_wire_close close;
+
+    memset(&connect, 0, sizeof connect);
+    memset(&accept, 0, sizeof accept);
+    memset(&refuse, 0, sizeof refuse);
+    memset(&close, 0, sizeof close);
+    if (lli_wire_get_connect(body, size, header->tag, &connect))
+        AGAIN(connect, connect);
+    if (lli_wire_get_accept(body, size, header->tag, &accept))
+        AGAIN(accept, accept);
+    if (lli_wire_get_refuse(body, size, header->tag, &refuse))
+        AGAIN(refuse, refuse);
+    if (lli_wire_get_close(body, size, header->tag, &close))
+        AGAIN(close, close);
 }
 
 static void fuzz_topics(const struct lli_wire_header *header, const uint8_t *body, size_t size)
@@ -160,8 +182,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t *body;
     size_t body_size;
     uint8_t *packet = fuzz_bytes(&input, size, &size);
+    const enum lli_wire_fault fault = lli_wire_get_header(packet, size, &header, &body, &body_size);
 
-    if (lli_wire_get_header(packet, size, &header, &body, &body_size) == LLI_WIRE_OK) {
+    if (fault == LLI_WIRE_TYPE_BAD && lli_wire_get_connection(packet, size, &header, &body, &body_size) == LLI_WIRE_OK) {
+        FUZZ_CHECK(body >= packet + LLI_WIRE_HEADER && body + body_size == packet + size);
+        fuzz_connection(&header, body, body_size);
+    }
+    if (fault == LLI_WIRE_OK) {
         FUZZ_CHECK(body >= packet + LLI_WIRE_HEADER && body + body_size == packet + size);
         fuzz_control(&header, body, body_size);
         fuzz_topics(&header, body, body_size);
@@ -228,6 +255,11 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
     const struct lli_wire_join join = {.session = 7, .receiver = 5, .kind = LLI_WIRE_JOIN_FETCH, .packet = 3, .number = 4,
                                        .lead = 9, .address = address, .count = 2, .ranges = {{1, 2}, {7, 1}}};
     const struct lli_wire_notice notice = {.session = 7, .receiver = 5, .lead = 9, .standing = LLI_STANDING_SUSPENDED};
+    const struct lli_wire_connect connect = {.id = 7, .session = 5, .message_bytes_max = 1000, .payload_size = 3,
+                                             .payload = "key", .address = address};
+    const struct lli_wire_accept accept = {.id = 7, .session = 5, .message_bytes_max = 1000, .address = address};
+    const struct lli_wire_refuse refuse = {.id = 7, .code = 4, .reason = LLI_WIRE_REFUSED};
+    const struct lli_wire_close close = {.id = 7, .reason = LLI_WIRE_UNKNOWN};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     seed_data(emit, arg);
@@ -241,4 +273,8 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
     emit(arg, packet, lli_wire_put_query(packet, &query));
     emit(arg, packet, lli_wire_put_join(packet, &join));
     emit(arg, packet, lli_wire_put_notice(packet, &notice));
+    emit(arg, packet, lli_wire_put_connect(packet, &connect));
+    emit(arg, packet, lli_wire_put_accept(packet, &accept));
+    emit(arg, packet, lli_wire_put_refuse(packet, &refuse));
+    emit(arg, packet, lli_wire_put_close(packet, &close));
 }

@@ -114,6 +114,10 @@ static size_t forge_packet(struct sim_world *world, enum lli_wire_type type, uin
     case LLI_WIRE_NOTICE:
         return forge_notice(world, packet);
     case LLI_WIRE_DATA:
+    case LLI_WIRE_CONNECT:
+    case LLI_WIRE_ACCEPT:
+    case LLI_WIRE_REFUSE:
+    case LLI_WIRE_CLOSE:
         break;
     }
     header.seq = (uint32_t)lli_random(&world->random);

@@ -10,34 +10,10 @@
 #include "pack.h"
 #include "unpack.h"
 #include "wire.h"
-#include "wire_vectors.h"
+#include "wire_decode.h"
 
-#define SESSION UINT64_C(0x1122334455667788)
-#define RECEIVER UINT64_C(0x99aabbccddeeff01)
 #define LEAD UINT64_C(0x0000000201020304)
 #define NUMBER UINT64_C(0x00000000000a0b0c)
-
-static size_t hex_bytes(const char *hex, uint8_t *bytes)
-{
-    size_t size = 0;
-    unsigned value;
-    int used;
-
-    while (sscanf(hex, "%2x%n", &value, &used) == 1) {
-        bytes[size++] = (uint8_t)value;
-        hex += used;
-    }
-    return size;
-}
-
-static size_t vector_bytes(const struct vector *vector, uint8_t bytes[VECTOR_MAX])
-{
-    size_t size = 0;
-
-    for (const struct field *field = vector->fields; field->hex != NULL; field++)
-        size += hex_bytes(field->hex, bytes + size);
-    return size;
-}
 
 static void vectors_print(void)
 {
@@ -52,18 +28,6 @@ static void vectors_print(void)
         }
         printf("\n");
     }
-}
-
-static void expect_vector(const struct vector *vector, const uint8_t *packet, size_t size)
-{
-    uint8_t bytes[VECTOR_MAX];
-    size_t expected = vector_bytes(vector, bytes);
-
-    if (size != expected)
-        fail_msg("%s: %zu bytes, expected %zu", vector->name, size, expected);
-    for (size_t at = 0; at < size; at++)
-        if (packet[at] != bytes[at])
-            fail_msg("%s: byte %zu is %02x, expected %02x", vector->name, at, packet[at], bytes[at]);
 }
 
 /* ------------------------------------------------------------------------------------------- what they mean */
@@ -303,88 +267,6 @@ static void the_largest_control_packets_fit_their_bound(void **state)
 }
 
 /* ------------------------------------------------------------------------------------------------ decoding */
-
-struct decoded {
-    struct lli_wire_header header;
-    const uint8_t *body;
-    size_t body_size;
-    union {
-        struct lli_wire_heartbeat heartbeat;
-        struct lli_wire_nak nak;
-        struct lli_wire_reject reject;
-        struct lli_wire_status status;
-        struct lli_wire_query query;
-        struct lli_wire_notice notice;
-        struct lli_wire_topics topics;
-        struct lli_wire_join join;
-    };
-};
-
-static bool decode_names(const struct lli_wire_topics *topics, struct lli_reader names)
-{
-    for (uint16_t i = 0; i < topics->count; i++)
-        (void)lli_read_bytes(&names, lli_read_u8(&names));
-    return names.ok;
-}
-
-/* Whether all of a packet was taken; the frames of data are read as far as they go. */
-static bool decode(const uint8_t *packet, size_t size, struct decoded *out)
-{
-    struct lli_reader names;
-    uint32_t tag;
-
-    memset(out, 0, sizeof *out);
-    if (lli_wire_get_header(packet, size, &out->header, &out->body, &out->body_size) != LLI_WIRE_OK)
-        return false;
-    tag = out->header.tag;
-    switch (out->header.type) {
-    case LLI_WIRE_HEARTBEAT:
-        return lli_wire_get_heartbeat(out->body, out->body_size, tag, &out->heartbeat);
-    case LLI_WIRE_NAK:
-        return lli_wire_get_nak(out->body, out->body_size, tag, &out->nak);
-    case LLI_WIRE_REJECT:
-        return lli_wire_get_reject(out->body, out->body_size, tag, &out->reject);
-    case LLI_WIRE_STATUS:
-        return lli_wire_get_status(out->body, out->body_size, tag, &out->status);
-    case LLI_WIRE_QUERY:
-        return lli_wire_get_query(out->body, out->body_size, tag, &out->query);
-    case LLI_WIRE_JOIN:
-        return lli_wire_get_join(out->body, out->body_size, tag, &out->join);
-    case LLI_WIRE_NOTICE:
-        return lli_wire_get_notice(out->body, out->body_size, tag, &out->notice);
-    case LLI_WIRE_TOPICS:
-        return lli_wire_get_topics(out->body, out->body_size, tag, &out->topics, &names) && decode_names(&out->topics, names);
-    default:
-        return true;
-    }
-}
-
-/* The packet of a vector, changed at one byte, in a block of exactly its size. */
-static bool decode_changed(const struct vector *vector, size_t at, uint8_t value)
-{
-    uint8_t bytes[VECTOR_MAX];
-    size_t size = vector_bytes(vector, bytes);
-    struct decoded out;
-    uint8_t *copy;
-    bool taken;
-
-    bytes[at] = value;
-    copy = exact_copy(bytes, size);
-    taken = decode(copy, size, &out);
-    free(copy);
-    return taken;
-}
-
-static void decode_vector(const struct vector *vector, struct decoded *out)
-{
-    uint8_t bytes[VECTOR_MAX];
-    size_t size = vector_bytes(vector, bytes);
-    uint8_t *copy = exact_copy(bytes, size);
-
-    assert_true(decode(copy, size, out));
-    assert_int_equal(out->header.tag, (uint32_t)SESSION);
-    free(copy);
-}
 
 static void control_packets_are_read_as_specified(void **state)
 {

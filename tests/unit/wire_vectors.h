@@ -337,11 +337,71 @@ static const struct vector acknowledging_vector = {
     },
 };
 
+#define CONNECTION_FIELD {"88 77 66 55 44 33 22 11", "connection"}
+
+static const struct vector connect_vector = {
+    "CONNECT",
+    {
+        {"1a 00 00 00", "version 1, type 10, flags, not used"},
+        {"88 77 66 55", "tag: low half of the connection's identity"},
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        CONNECTION_FIELD,
+        {"01 ff ee dd cc bb aa 99", "session of the transmitter"},
+        {"00 00 10 00", "takes messages of up to 1 MiB"},
+        {"05 00", "5 bytes of payload"},
+        {"00", "not used"},
+        {"07", "7 bytes of address"},
+        {ADDRESS_HEX, "where whoever connects is reached"},
+        {"74 6f 6b 65 6e", "\"token\""},
+    },
+};
+
+static const struct vector accept_vector = {
+    "ACCEPT",
+    {
+        {"1b 00 00 00", "version 1, type 11, flags, not used"},
+        {"88 77 66 55", "tag: low half of the connection's identity"},
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        CONNECTION_FIELD,
+        {"01 ff ee dd cc bb aa 99", "session of the transmitter"},
+        {"00 00 10 00", "takes messages of up to 1 MiB"},
+        {"07", "7 bytes of address"},
+        {ADDRESS_HEX, "where whoever accepts is reached"},
+    },
+};
+
+static const struct vector refuse_vector = {
+    "REFUSE",
+    {
+        {"1c 00 00 00", "version 1, type 12, flags, not used"},
+        {"88 77 66 55", "tag: low half of the connection's identity"},
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        CONNECTION_FIELD,
+        {"93 01", "code 403"},
+        {"01", "by the application"},
+    },
+};
+
+static const struct vector close_vector = {
+    "CLOSE",
+    {
+        {"1d 00 00 00", "version 1, type 13, flags, not used"},
+        {"88 77 66 55", "tag: low half of the connection's identity"},
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        CONNECTION_FIELD,
+        {"01", "abandoned"},
+    },
+};
+
 static const struct vector *const vectors[] = {
     &data_vector, &continued_vector, &extended_vector, &heartbeat_vector, &nak_vector,
     &reject_vector, &status_vector, &topics_vector, &query_vector, &notice_vector,
     &join_ask_vector, &join_grant_vector, &join_fetch_vector,
-    &assured_vector, &acknowledging_vector,
+    &assured_vector, &acknowledging_vector, &connect_vector, &accept_vector, &refuse_vector, &close_vector,
 };
 
 enum { VECTORS = sizeof vectors / sizeof vectors[0] };
