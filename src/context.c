@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "connection.h"
 #include "objects.h"
 #include "options.h"
 
@@ -44,7 +45,7 @@ static void context_stats(struct llm_context *context, lli_ns now)
 {
     lli_stats_file_write(&context->stats, context);
     context->stats_at = now + context->stats.interval;
-    context->watch_at = context->stats_at;
+    context->watch_at = lli_min(context->stats_at, context->links_at);
 }
 
 /* Apart, so that a poll saves no registers for it. The latency monitor's last level wants to know of every poll. */
@@ -52,8 +53,11 @@ static __attribute__((noinline)) void context_watch_all(struct llm_context *cont
 {
     if (context->latency != NULL && context->latency->level >= LLM_LATENCY_STAGES)
         lli_latency_polled(context->latency, now);
+    if (now >= context->links_at)
+        lli_links_service(context, now);
     if (now >= context->stats_at)
         context_stats(context, now);
+    context->watch_at = lli_min(context->stats_at, context->links_at);
     if (context->latency != NULL && context->latency->level >= LLM_LATENCY_STAGES)
         context->watch_at = 0;
 }
@@ -83,7 +87,7 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
     context->log = log;
     context->options = options;
     context->options.stats_directory = context->options.stats_name = NULL;
-    context->stats_at = context->watch_at = LLI_NEVER;
+    context->stats_at = context->watch_at = context->links_at = LLI_NEVER;
     context->stats.fd = -1;
     context->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     context->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -118,6 +122,7 @@ int llm_context_close(struct llm_context **handle)
         return LLM_ESTATE;
     if (context->in_handler)
         return LLM_ESTATE;
+    lli_links_close(context);
     /* Each closes its endpoint with the last user of it. */
     while (context->endpoints != NULL) {
         struct lli_endpoint *endpoint = context->endpoints;

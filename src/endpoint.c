@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "connection.h"
 #include "destinations.h"
 #include "objects.h"
 
@@ -411,6 +412,13 @@ static void endpoint_count_fault(struct lli_endpoint *endpoint, enum lli_wire_fa
     }
 }
 
+/* What is no packet of a session: of a connection that is being made, or nothing. Rare, so apart. */
+static __attribute__((noinline)) void endpoint_input_other(struct lli_endpoint *endpoint, const struct lli_in *in,
+                                                           enum lli_wire_fault fault, lli_ns now)
+{
+    endpoint_count_fault(endpoint, fault != LLI_WIRE_TYPE_BAD ? fault : lli_links_input(endpoint, in, now));
+}
+
 static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
 {
     struct lli_rx_packet packet = {.bytes = in->data, .size = in->size, .stamp_ns = in->stamp_ns};
@@ -419,7 +427,7 @@ static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *i
     bool known = false;
 
     if (fault != LLI_WIRE_OK) {
-        endpoint_count_fault(endpoint, fault);
+        endpoint_input_other(endpoint, in, fault, now);
         return;
     }
     for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
@@ -516,7 +524,7 @@ void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
 
 lli_ns lli_endpoint_deadline(const struct llm_context *context)
 {
-    lli_ns at = context->stats_at;
+    lli_ns at = lli_min(context->stats_at, context->links_at);
 
     for (const struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
         at = lli_min(at, endpoint->deadline);

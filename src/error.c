@@ -66,6 +66,10 @@ const char *llm_event_name(enum llm_event_kind kind)
         return "expelled";
     case LLM_EVENT_READMITTED:
         return "readmitted";
+    case LLM_EVENT_CONNECTED:
+        return "connected";
+    case LLM_EVENT_DISCONNECTED:
+        return "disconnected";
     case LLM_EVENT_ACKNOWLEDGED:
         return "acknowledged";
     case LLM_EVENT_UNACKNOWLEDGED:
@@ -101,6 +105,14 @@ const char *llm_reason_name(enum llm_reason reason)
         return "suspended";
     case LLM_REASON_EXPELLED:
         return "expelled";
+    case LLM_REASON_REFUSED:
+        return "refused";
+    case LLM_REASON_FULL:
+        return "no more connections";
+    case LLM_REASON_ABANDONED:
+        return "abandoned";
+    case LLM_REASON_BROKEN:
+        return "a message was lost";
     case LLM_REASON_RECEIVERS_FEW:
         return "too few receivers";
     case LLM_REASON_RECEIVER_ABSENT:
@@ -179,6 +191,18 @@ static int event_assured_text(const struct llm_event *event, char *text, size_t 
                     event->receiver == NULL ? "" : event->receiver);
 }
 
+/* One that never was has no session. */
+static int event_disconnected_text(const struct llm_event *event, char *text, size_t size)
+{
+    const char *why = llm_reason_name(event->reason);
+
+    if (event->reason == LLM_REASON_REFUSED)
+        return snprintf(text, size, "not connected: %s, code %" PRIu64, why, event->first);
+    if (event->session == 0)
+        return snprintf(text, size, "not connected: %s", why);
+    return snprintf(text, size, "session %016" PRIx64 " is disconnected: %s", event->session, why);
+}
+
 size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
 {
     int length = 0;
@@ -203,6 +227,12 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
     case LLM_EVENT_TOPIC_NEW:
         length = snprintf(text, size, "session %016" PRIx64 ": topic %" PRIu32 " is \"%s\"", event->session, event->topic_id,
                           event->topic == NULL ? "" : event->topic);
+        break;
+    case LLM_EVENT_CONNECTED:
+        length = snprintf(text, size, "session %016" PRIx64 " is connected", event->session);
+        break;
+    case LLM_EVENT_DISCONNECTED:
+        length = event_disconnected_text(event, text, size);
         break;
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:

@@ -23,7 +23,7 @@ void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, 
                    lli_seq start, lli_ns now)
 {
     *flow = (struct lli_flow){
-        .config = *config, .limit = UINT64_MAX, .doubling = true, .judged_at = now, .judged = start};
+        .config = *config, .limit = config->awaits ? start : UINT64_MAX, .doubling = true, .judged_at = now, .judged = start};
     flow->reached = lli_arena_take(arena, members_max * sizeof *flow->reached, 64);
     lli_pacer_init(&flow->pacer, lli_min(FLOW_RATE_FIRST, flow_rate_max(flow)), FLOW_BURST_BYTES, now);
 }
@@ -71,8 +71,10 @@ void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members)
     uint64_t window = flow->config.window_packets * (flow->config.mode == LLI_FLOW_PACED ? (uint64_t)FLOW_BACKSTOP : 1);
     uint32_t seen = 0, known = 0;
 
-    if (flow->config.mode == LLI_FLOW_OPEN)
+    if (flow->config.mode == LLI_FLOW_OPEN) {
+        flow->limit = members->count > 0 ? UINT64_MAX : flow->limit;
         return;
+    }
     for (uint32_t i = 0; seen < members->count; i++) {
         const struct lli_member *member = &members->table[i];
 
@@ -80,7 +82,10 @@ void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members)
         if (lli_member_counts(member) && member->next != 0)
             flow->reached[known++] = member->next + lli_min(window, member->window);
     }
-    flow->limit = known == 0 ? UINT64_MAX : lli_flow_find(flow->reached, known, flow_quorum(flow, known));
+    if (known > 0)
+        flow->limit = lli_flow_find(flow->reached, known, flow_quorum(flow, known));
+    else if (!flow->config.awaits)
+        flow->limit = UINT64_MAX;
 }
 
 void lli_flow_sent(struct lli_flow *flow, uint64_t bytes)

@@ -39,8 +39,9 @@ struct llm_transmitter {
     struct llm_context *context;
     struct lli_endpoint *endpoint;
     struct llm_transmitter *next; /* of the endpoint */
+    struct llm_connection *connection; /* that it is part of, NULL: none */
     struct llm_topic *topics;
-    const void *claimed;          /* what stands for the claim that is open, NULL: none is */
+    const void *claimed;          /* what stands for the claim that is open, NULL: none is; the transmitter itself: it is over */
     struct lli_memory memory;
     struct lli_memory shared;     /* the history, if the transport has it */
     struct llm_transmitter_handlers handlers;
@@ -103,6 +104,9 @@ struct llm_context {
     lli_ns polled_at; /* when the latest poll began */
     lli_ns watch_at;  /* when a poll has to look after the following; LLI_NEVER: never */
     lli_ns stats_at;  /* when counters are written next, LLI_NEVER without a file */
+    lli_ns links_at;  /* when listeners and connections have something to do */
+    struct llm_listener *listeners;
+    struct llm_connection *connections;
     struct lli_stats_file stats;
     struct lli_latency *latency;
 
@@ -171,6 +175,12 @@ lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now);
 
 /* --------------------------------------------------------------------------------------- transmitter.c */
 
+/* Memory for a session, in a transmitter that has its endpoint and, unless it is a connection's, its group. */
+int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_options *options);
+
+/* Gives its memory and topics back. */
+void lli_transmitter_free(struct llm_transmitter *transmitter);
+
 /* Tells the application of receivers whatever it has not been told yet. */
 void lli_transmitter_events(struct llm_transmitter *transmitter);
 
@@ -181,6 +191,12 @@ void lli_topic_route(struct llm_topic *topic);
 
 /* ------------------------------------------------------------------------------------------ receiver.c */
 
+/* Memory for the sessions of a receiver that has its endpoint and handlers. */
+int lli_receiver_place(struct llm_receiver *receiver, const struct llm_options *options);
+void lli_receiver_free(struct llm_receiver *receiver);
+
+/* Has the transmitters of its sessions know that it leaves. */
+void lli_receiver_leave(struct llm_receiver *receiver);
 void lli_receiver_destroy(struct llm_receiver *receiver);
 
 #endif

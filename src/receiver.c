@@ -51,7 +51,7 @@ static void receiver_layout(struct llm_receiver *receiver, uint64_t reorder_byte
                     arena, rare);
 }
 
-static int receiver_place(struct llm_receiver *receiver, const struct llm_options *options)
+int lli_receiver_place(struct llm_receiver *receiver, const struct llm_options *options)
 {
     const struct llm_context *context = receiver->context;
     struct lli_memory_policy policy = {
@@ -81,7 +81,7 @@ static int receiver_place(struct llm_receiver *receiver, const struct llm_option
     return LLM_OK;
 }
 
-static void receiver_free(struct llm_receiver *receiver)
+void lli_receiver_free(struct llm_receiver *receiver)
 {
     lli_memory_unmap(&receiver->memory);
     lli_memory_unmap(&receiver->rare);
@@ -112,7 +112,7 @@ static int receiver_open(struct llm_context *context, const char *text, const st
     error = lli_endpoint_open(context, &channel, &receiver->endpoint);
     if (error != LLM_OK)
         goto free_receiver;
-    error = receiver_place(receiver, &channel.options);
+    error = lli_receiver_place(receiver, &channel.options);
     if (error == LLM_OK)
         error = lli_latency_receiver(receiver);
     if (error != LLM_OK)
@@ -129,7 +129,7 @@ static int receiver_open(struct llm_context *context, const char *text, const st
 close_endpoint:
     lli_endpoint_close(receiver->endpoint);
 free_receiver:
-    receiver_free(receiver);
+    lli_receiver_free(receiver);
     return error;
 }
 
@@ -180,10 +180,9 @@ int llm_acknowledge(struct llm_receiver *receiver, uint64_t session, uint64_t nu
 
 /* ----------------------------------------------------------------------------------------------- close */
 
-void lli_receiver_destroy(struct llm_receiver *receiver)
+void lli_receiver_leave(struct llm_receiver *receiver)
 {
     struct lli_endpoint *endpoint = receiver->endpoint;
-    struct llm_receiver **link = &endpoint->receivers;
     struct lli_packet packet;
     uint8_t *buffer;
 
@@ -194,12 +193,20 @@ void lli_receiver_destroy(struct llm_receiver *receiver)
             lli_endpoint_post_control(endpoint, &packet, receiver->group);
     }
     lli_endpoint_flush(endpoint);
+}
+
+void lli_receiver_destroy(struct llm_receiver *receiver)
+{
+    struct lli_endpoint *endpoint = receiver->endpoint;
+    struct llm_receiver **link = &endpoint->receivers;
+
+    lli_receiver_leave(receiver);
     while (*link != receiver)
         link = &(*link)->next;
     *link = receiver->next;
     endpoint->transport->leave(endpoint->instance, receiver->group, LLI_JOIN_RECEIVE);
     lli_endpoint_close(endpoint);
-    receiver_free(receiver);
+    lli_receiver_free(receiver);
 }
 
 int llm_receiver_close(struct llm_receiver **handle)

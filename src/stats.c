@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "connection.h"
 #include "objects.h"
 
 struct stats_row {
@@ -24,6 +25,11 @@ static const struct stats_row rx_rows[] = {
 static const struct stats_row endpoint_rows[] = {
 #define ENDPOINT_ROW(name, text) {#name, offsetof(struct lli_endpoint_counters, name)},
     LLI_ENDPOINT_COUNTERS(ENDPOINT_ROW)
+};
+
+static const struct stats_row door_rows[] = {
+#define DOOR_ROW(name, text) {#name, offsetof(struct lli_door_counters, name)},
+    LLI_DOOR_COUNTERS(DOOR_ROW)
 };
 
 #define ROWS(rows) (rows), (int)(sizeof(rows) / sizeof(rows)[0])
@@ -153,6 +159,17 @@ static void stats_receiver(const struct lli_stats_visitor *to, const struct llm_
             stats_session(to, &receiver->sessions[i]);
 }
 
+static void stats_listener(const struct lli_stats_visitor *to, const struct llm_listener *listener)
+{
+    uint64_t connections = 0;
+
+    to->object(to->arg, LLM_STATS_LISTENER, 0, listener->object);
+    stats_rows(to, &listener->door.counters, ROWS(door_rows));
+    for (const struct llm_connection *c = listener->context->connections; c != NULL; c = c->next)
+        connections += c->listener == listener && c->state == LLI_CONNECTION_OPEN;
+    stats_put(to, LLM_STATS_GAUGE, "connections", connections);
+}
+
 static void stats_context(const struct lli_stats_visitor *to, const struct llm_context *context)
 {
     to->object(to->arg, LLM_STATS_CONTEXT, 0, "");
@@ -173,6 +190,8 @@ void lli_stats_visit(const struct llm_context *context, const struct lli_stats_v
         for (const struct llm_receiver *r = endpoint->receivers; r != NULL; r = r->next)
             stats_receiver(to, r);
     }
+    for (const struct llm_listener *listener = context->listeners; listener != NULL; listener = listener->next)
+        stats_listener(to, listener);
 }
 
 /* ---------------------------------------------------------------------------------------------- by the caller */

@@ -56,8 +56,7 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
     };
 }
 
-/* Memory for the session, and the session in it. */
-static int transmitter_place(struct llm_transmitter *transmitter, const struct llm_options *options)
+int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_options *options)
 {
     const struct llm_context *context = transmitter->context;
     const struct lli_endpoint *endpoint = transmitter->endpoint;
@@ -75,7 +74,8 @@ static int transmitter_place(struct llm_transmitter *transmitter, const struct l
     if (config.history.bytes < 16u * config.history.packet_max)
         return lli_fail(&context->log, LLM_EOPTION, "option history_bytes: %llu is less than 16 packets of %u bytes",
                         (unsigned long long)config.history.bytes, config.history.packet_max);
-    if (transport->region_map != NULL) {
+    config.flow.awaits = transmitter->connection != NULL;
+    if (transport->region_map != NULL && transmitter->connection == NULL) {
         error = transport->region_map(endpoint->instance, transmitter->group, config.history.bytes, &region);
         if (error != LLM_OK)
             return error;
@@ -100,7 +100,7 @@ static int transmitter_place(struct llm_transmitter *transmitter, const struct l
     return LLM_OK;
 }
 
-/* Gives back what transmitter_place() got, all of it or not. */
+/* Gives back what lli_transmitter_place() got, all of it or not. */
 static void transmitter_displace(struct llm_transmitter *transmitter)
 {
     const struct lli_endpoint *endpoint = transmitter->endpoint;
@@ -190,7 +190,7 @@ static int transmitter_open(struct llm_context *context, const char *text, const
                                                    &transmitter->group);
     if (error != LLM_OK)
         goto close_endpoint;
-    error = transmitter_place(transmitter, &channel.options);
+    error = lli_transmitter_place(transmitter, &channel.options);
     if (error == LLM_OK)
         error = transmitter_join_others(transmitter, &channel);
     if (error != LLM_OK)
@@ -233,6 +233,20 @@ int llm_transmitter_open(struct llm_context *context, const char *channel, const
 
 /* ----------------------------------------------------------------------------------------------- close */
 
+static void transmitter_forget(struct llm_transmitter *transmitter)
+{
+    while (transmitter->topics != NULL) {
+        struct llm_topic *topic = transmitter->topics;
+
+        transmitter->topics = topic->next;
+        if (topic->assured != NULL)
+            free(topic->assured->ring);
+        free(topic->assured);
+        free(topic);
+    }
+    free(transmitter);
+}
+
 static void transmitter_destroy(struct llm_transmitter *transmitter)
 {
     struct lli_endpoint *endpoint = transmitter->endpoint;
@@ -244,16 +258,13 @@ static void transmitter_destroy(struct llm_transmitter *transmitter)
     transmitter_displace(transmitter);
     transmitter_leave(transmitter);
     lli_endpoint_close(endpoint);
-    while (transmitter->topics != NULL) {
-        struct llm_topic *topic = transmitter->topics;
+    transmitter_forget(transmitter);
+}
 
-        transmitter->topics = topic->next;
-        if (topic->assured != NULL)
-            free(topic->assured->ring);
-        free(topic->assured);
-        free(topic);
-    }
-    free(transmitter);
+void lli_transmitter_free(struct llm_transmitter *transmitter)
+{
+    transmitter_displace(transmitter);
+    transmitter_forget(transmitter);
 }
 
 int llm_transmitter_close(struct llm_transmitter **handle)
@@ -268,7 +279,7 @@ int llm_transmitter_close(struct llm_transmitter **handle)
     transmitter = *handle;
     context = transmitter->context;
     lli_context_enter(context);
-    if (context->in_handler) {
+    if (context->in_handler || transmitter->connection != NULL) {
         lli_context_leave(context);
         return LLM_ESTATE;
     }
@@ -695,6 +706,8 @@ static int transmitter_topic(struct llm_transmitter *transmitter, const char *na
     for (topic = transmitter->topics; topic != NULL; topic = topic->next)
         if (strcmp(topic->name, name) == 0)
             return lli_fail(log, LLM_EINVAL, "topic \"%s\" is open already on this transmitter", name);
+    if (transmitter->claimed == transmitter)
+        return lli_fail(log, LLM_ESTATE, "topic \"%s\": the connection is over, close it", name);
     if (transmitter->claimed != NULL)
         return lli_fail(log, LLM_ESTATE, "topic \"%s\": commit or abort the open claim first", name);
     topic = calloc(1, sizeof *topic);

@@ -166,6 +166,7 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
         /* What it has it has. */
         index = status->receiver == 0 ? LLI_MEMBER_NONE : lli_members_get(&tx->members, status->receiver);
         tx_input_acknowledgement(tx, status, index);
+        tx->taken = lli_min(status->next, tx->sent);
         lli_members_del(&tx->members, status->receiver);
         lli_flow_reported(&tx->flow, &tx->members);
         tx->counters.receivers_left += known - tx->members.count;

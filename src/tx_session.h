@@ -143,6 +143,7 @@ struct lli_tx {
     bool followed;    /* ... since the one before that */
     bool ended;
     uint32_t ends_sent; /* heartbeats that said so */
+    lli_seq taken;    /* packets before this one had the receiver that left last */
     struct lli_tx_answer *answers;
     uint32_t answers_head;
     uint32_t answers_tail;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "endpoint.h"
+#include "handshake.h"
 #include "rx_session.h"
 #include "stat_print.h"
 #include "tx_session.h"
@@ -28,6 +29,8 @@ static const struct {
     LLI_RX_COUNTERS(RX_HELP)
 #define ENDPOINT_HELP(name, text) {LLM_STATS_TRANSPORT, #name, text},
     LLI_ENDPOINT_COUNTERS(ENDPOINT_HELP)
+#define DOOR_HELP(name, text) {LLM_STATS_LISTENER, #name, text},
+    LLI_DOOR_COUNTERS(DOOR_HELP)
 };
 
 /* -------------------------------------------------------------------------------------------------------- families */
@@ -139,6 +142,10 @@ static void labels_object(FILE *to, const struct stat_source *source, uint32_t i
         fputc(',', to);
         label(to, "channel", object->label);
         fprintf(to, ",%s=\"%016" PRIx64 "\"", object->kind == LLM_STATS_RECEIVER ? "receiver" : "session", object->id);
+        break;
+    case LLM_STATS_LISTENER:
+        fputc(',', to);
+        label(to, "channel", object->label);
         break;
     case LLM_STATS_MEMBER:
     case LLM_STATS_SESSION: {

@@ -289,6 +289,7 @@ static void view_source(FILE *to, const struct stat_source *source)
             view_receiver(to, source, i);
             break;
         case LLM_STATS_TRANSPORT:
+        case LLM_STATS_LISTENER:
             view_other(to, source, i);
             break;
         case LLM_STATS_CONTEXT:

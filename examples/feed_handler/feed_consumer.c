@@ -190,6 +190,8 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_SUSPENDED:
     case LLM_EVENT_EXPELLED:
     case LLM_EVENT_READMITTED:
+    case LLM_EVENT_CONNECTED:
+    case LLM_EVENT_DISCONNECTED:
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
         break;

@@ -236,6 +236,8 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u64, slow_rejoin_ns, 10000000000, 0, 3600000000000, "an expelled receiver may come back after this; 0: never")       \
     X(str, receiver_name, "", 0, 32, "name of a receiver, by which transmitters wait for it to acknowledge; empty: none")    \
     X(str, acknowledge, "library", 0, 16, "who acknowledges messages: library (when delivered) or application (llm_acknowledge)") \
+    X(u32, connections_max, 64, 1, 4096, "connections of a listener at a time, with those that wait to be accepted")        \
+    X(u64, connect_timeout_ns, 5000000000, 1000000, 3600000000000, "a connection not there after this is given up")        \
     X(u64, linger_ns, 1000000000, 0, 3600000000000, "llm_transmitter_close waits this long for receivers to get all")      \
     X(str, shm_directory, "/dev/shm", 0, 64, "shm: directory, of a file system in memory, under which channels have theirs")        \
     X(str, shm_mode, "0600", 0, 8, "shm: who may read a channel and answer on it, as a file's mode, in octal")             \
@@ -422,6 +424,9 @@ enum llm_event_kind {
     LLM_EVENT_SUSPENDED = 12,     /* it gets no repairs, and nobody waits for it */
     LLM_EVENT_EXPELLED = 13,      /* it has to leave: at the receiver the end of the session follows */
     LLM_EVENT_READMITTED = 14,    /* it is served as all others are, or may come back */
+    /* Of connections; session: the other side's. */
+    LLM_EVENT_CONNECTED = 15,      /* the other side is there: messages may be sent */
+    LLM_EVENT_DISCONNECTED = 16,   /* it is over, for reason, and has to be closed; first: the code of who refused */
     /* Of transmitters, for assured topics: topic, topic_id. */
     LLM_EVENT_ACKNOWLEDGED = 20,   /* its messages from first to last were, by all who have to */
     LLM_EVENT_UNACKNOWLEDGED = 21, /* those from first to last have not been for patience_ns, for reason; receiver: waited for */
@@ -436,10 +441,15 @@ enum llm_reason {
     LLM_REASON_TOO_LONG = 5, /* the message is longer than message_bytes_max of this receiver */
     LLM_REASON_REPLACED = 6, /* forgotten in favour of a newer session: sessions_max */
     LLM_REASON_HISTORY = 7, /* the transmitter's history does not reach back so far */
-    LLM_REASON_UNANSWERED = 8, /* the transmitter did not answer in nak_giveup_ns, or fell silent */
+    LLM_REASON_UNANSWERED = 8, /* the transmitter did not answer in nak_giveup_ns, or fell silent; nobody accepted the connection in
+                                  connect_timeout_ns */
     LLM_REASON_AHEAD = 9,   /* the message asked for was not sent yet */
     LLM_REASON_SUSPENDED = 10, /* the transmitter does not repair packets for this receiver: LLM_EVENT_SUSPENDED */
     LLM_REASON_EXPELLED = 11,  /* the transmitter has this receiver leave: LLM_EVENT_EXPELLED */
+    LLM_REASON_REFUSED = 12,   /* the application that listens refused the connection, by a code */
+    LLM_REASON_FULL = 13,      /* who listens has connections_max connections */
+    LLM_REASON_ABANDONED = 14, /* the other side is gone, perhaps before it had, or had sent, everything */
+    LLM_REASON_BROKEN = 15,    /* a message could not be delivered: nothing behind it is */
     LLM_REASON_RECEIVERS_FEW = 20,   /* fewer that accept the topic are known, and not suspended, than have to acknowledge */
     LLM_REASON_RECEIVER_ABSENT = 21, /* of those that have to by name, this one is not known, or suspended */
     LLM_REASON_GIVEN_UP = 22,        /* those that are known lost a message, or came after it, and will never acknowledge it */
@@ -580,6 +590,109 @@ LLM_API int llm_acknowledge(struct llm_receiver *receiver, uint64_t session, uin
 
 /* Leaves the channel. Sessions get no end event. *receiver becomes NULL; NULL in it is allowed. LLM_ESTATE inside a handler. */
 LLM_API int llm_receiver_close(struct llm_receiver **receiver);
+
+/* ------------------------------------------------------------------------------------------------- connections */
+
+/*
+ * A connection is reliable unicast: two sessions, one each way, of the same kind as those of channels, with topics, repairs and
+ * flow control. Whoever connects shows a payload to the application that listens, which accepts or refuses. Each side gets every message
+ * of the other once and in order until LLM_EVENT_DISCONNECTED, which says whether that was the end or a loss.
+ *
+ * A channel of a connection is that of whoever listens: over udp and bypass its own address, "udp://10.0.0.2:5001", or, over every
+ * transport, a group, by which only the request goes. All else goes by unicast, so firewalls have to let that pass both ways.
+ */
+struct llm_connection;
+struct llm_listener;
+
+/*
+ * Fills *options with what is used for connections if no options are given: the defaults, but flow=window with a quorum of 100, so that a
+ * sender waits (LLM_EAGAIN) for a receiver that is slow, and memory for one peer: history_bytes=4M, history_packets=4096,
+ * window_packets=2048, flow_window_packets=1024, reorder_bytes=2M, topics_max=64, receivers_max=1, sessions_max=1.
+ */
+LLM_API void llm_connection_options_init(struct llm_options *options);
+
+/* What a connection tells its application. Handlers run as those of receivers do. */
+struct llm_connection_handlers {
+    size_t size; /* sizeof(struct llm_connection_handlers) */
+    void *arg;   /* passed to each */
+    void (*message)(void *arg, struct llm_connection *connection, const struct llm_message *message); /* NULL: dropped */
+    /* LLM_EVENT_CONNECTED, DISCONNECTED, TOPIC_NEW, HEARTBEAT_LOST and RESUMED. NULL: events are logged. */
+    void (*event)(void *arg, struct llm_connection *connection, const struct llm_event *event);
+};
+
+/* Fills *handlers with NULL and its size. */
+LLM_API void llm_connection_handlers_init(struct llm_connection_handlers *handlers);
+
+/* Bytes of the payload that whoever connects may show. */
+#define LLM_CONNECT_PAYLOAD_MAX 512
+
+/*
+ * Asks whoever listens on the channel for a connection, again and again for connect_timeout_ns; LLM_EVENT_CONNECTED or
+ * LLM_EVENT_DISCONNECTED follows. payload: up to LLM_CONNECT_PAYLOAD_MAX bytes, for the application that listens; NULL: none. options: NULL
+ * for llm_connection_options_init(); handlers is copied. Allocates; may block while the transport opens. *connection belongs to the
+ * context and is closed with llm_connection_close(), whatever becomes of it.
+ * Errors as llm_transmitter_open(), and LLM_EMSGSIZE: the payload is too long.
+ */
+LLM_API int llm_connect(struct llm_context *context, const char *channel, const struct llm_options *options, const struct iovec *payload,
+                        const struct llm_connection_handlers *handlers, struct llm_connection **connection);
+
+/*
+ * Ends the connection and frees it. Blocks, polling the context, until the other side has all messages, is gone, or linger_ns has
+ * passed; messages that come meanwhile are delivered, no event is. At once if the connection was never there, or is lost.
+ * Returns 0, or 1 if the other side is not known to have everything. *connection becomes NULL; NULL in it is allowed. Inside a
+ * handler LLM_ESTATE, unless LLM_EVENT_DISCONNECTED was told: then it is allowed.
+ */
+LLM_API int llm_connection_close(struct llm_connection **connection);
+
+/*
+ * The transmitter of this side, for llm_topic_open() and all that follows; NULL before LLM_EVENT_CONNECTED. It belongs to the
+ * connection: llm_transmitter_close() is refused with LLM_ESTATE. After LLM_EVENT_DISCONNECTED sends are, too.
+ */
+LLM_API struct llm_transmitter *llm_connection_transmitter(const struct llm_connection *connection);
+
+/* The identity of the connection, the same on both sides; random, never used again. */
+LLM_API uint64_t llm_connection_id(const struct llm_connection *connection);
+
+/* Who wants to connect. */
+struct llm_caller {
+    uint64_t id;                /* of the connection */
+    const void *payload;        /* as it was given to llm_connect(); valid until the handler returns */
+    size_t payload_size;
+    uint32_t message_bytes_max; /* longer messages cannot be sent to it: LLM_EMSGSIZE */
+};
+
+/* The handler of a listener. */
+struct llm_listener_handlers {
+    size_t size; /* sizeof(struct llm_listener_handlers) */
+    void *arg;   /* passed to it */
+    /*
+     * Somebody wants to connect. LLM_OK: accepted, with *handlers, which the handler fills in. 1 to 65535: refused, with this code.
+     * LLM_EAGAIN: llm_accept() or llm_refuse() will follow, in connect_timeout_ns. What is accepted tells LLM_EVENT_CONNECTED
+     * when whoever connects was heard, and is the application's from then on; without that it comes to nothing, unsaid.
+     */
+    int (*request)(void *arg, struct llm_listener *listener, const struct llm_caller *caller, struct llm_connection_handlers *handlers);
+};
+
+/* Fills *handlers with NULL and its size. */
+LLM_API void llm_listener_handlers_init(struct llm_listener_handlers *handlers);
+
+/*
+ * Listens on a channel for those who connect. options, as for llm_connect(), are those of its connections as well. handlers is
+ * copied; its request must not be NULL. Errors as llm_receiver_open().
+ */
+LLM_API int llm_listen(struct llm_context *context, const char *channel, const struct llm_options *options,
+                       const struct llm_listener_handlers *handlers, struct llm_listener **listener);
+
+/*
+ * Answers a caller for whom the handler returned LLM_EAGAIN. handlers is copied. Accepting allocates. Not in handlers: LLM_ESTATE.
+ * LLM_ENOTFOUND: no such caller waits, or no longer; LLM_EINVAL: a code that is not 1 to 65535; others as llm_connect(): the caller
+ * is refused then.
+ */
+LLM_API int llm_accept(struct llm_listener *listener, uint64_t id, const struct llm_connection_handlers *handlers);
+LLM_API int llm_refuse(struct llm_listener *listener, uint64_t id, int code);
+
+/* Accepts no more. Its connections stay. *listener becomes NULL; NULL in it is allowed. LLM_ESTATE inside a handler. */
+LLM_API int llm_listener_close(struct llm_listener **listener);
 
 /* ---------------------------------------------------------------------------------------------------- loop */
 

@@ -69,7 +69,8 @@ struct llm_stats_table {
     X(TRANSMITTER, 2, "transmitter")                                                                                       \
     X(MEMBER, 3, "member")                                                                                                 \
     X(RECEIVER, 4, "receiver")                                                                                             \
-    X(SESSION, 5, "session")
+    X(SESSION, 5, "session")                                                                                               \
+    X(LISTENER, 6, "listener")
 
 /* MEMBER: a receiver that a transmitter knows; SESSION: one that a receiver follows. Each comes behind its parent. */
 enum llm_stats_kind {

@@ -168,6 +168,8 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_LIVE:
     case LLM_EVENT_WARNED:
     case LLM_EVENT_UNICAST_ONLY:
+    case LLM_EVENT_CONNECTED:
+    case LLM_EVENT_DISCONNECTED:
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
         break;

@@ -96,6 +96,8 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_TOPIC_NEW:
     case LLM_EVENT_HEARTBEAT_LOST:
     case LLM_EVENT_RESUMED:
+    case LLM_EVENT_CONNECTED:
+    case LLM_EVENT_DISCONNECTED:
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
     case LLM_EVENT_WARNED:

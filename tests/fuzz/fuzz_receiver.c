@@ -111,6 +111,8 @@ static void take_event(struct world *world, const struct llm_event *event)
         FUZZ_CHECK(event->verdict != NULL && event->verdict->receiver == world->config.receiver);
         FUZZ_CHECK(world->known);
         break;
+    case LLM_EVENT_CONNECTED:
+    case LLM_EVENT_DISCONNECTED:
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
         FUZZ_CHECK(false);

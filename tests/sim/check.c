@@ -137,6 +137,10 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
     case LLM_REASON_HISTORY:
     case LLM_REASON_UNANSWERED:
     case LLM_REASON_AHEAD:
+    case LLM_REASON_REFUSED:
+    case LLM_REASON_FULL:
+    case LLM_REASON_ABANDONED:
+    case LLM_REASON_BROKEN:
     case LLM_REASON_RECEIVERS_FEW:
     case LLM_REASON_RECEIVER_ABSENT:
     case LLM_REASON_GIVEN_UP:
@@ -430,6 +434,10 @@ static void check_event(struct sim_world *world, struct sim_node *node, const st
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
         sim_fail(world, "node %u session %u: a receiver is told of acknowledgements", node->index, session->index);
+        break;
+    case LLM_EVENT_CONNECTED:
+    case LLM_EVENT_DISCONNECTED:
+        sim_fail(world, "node %u session %u: a receiver is told of a connection", node->index, session->index);
         break;
     case LLM_EVENT_HEARTBEAT_LOST:
     case LLM_EVENT_RESUMED:

@@ -99,6 +99,18 @@ static void every_event_has_a_sentence(void **state)
     event.reason = LLM_REASON_RECEIVER_ABSENT;
     event.receiver = "book";
     text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: a receiver is not there: book");
+    event.kind = LLM_EVENT_CONNECTED;
+    text_is(&event, "session 0000000000000abc is connected");
+    event.kind = LLM_EVENT_DISCONNECTED;
+    event.reason = LLM_REASON_CLOSED;
+    text_is(&event, "session 0000000000000abc is disconnected: closed");
+    event.reason = LLM_REASON_REFUSED;
+    event.first = 403;
+    text_is(&event, "not connected: refused, code 403");
+    event.reason = LLM_REASON_FULL;
+    event.session = 0;
+    text_is(&event, "not connected: no more connections");
+    event.session = 0xabc;
     event.kind = (enum llm_event_kind)99;
     event.reason = LLM_REASON_CLOSED;
     text_is(&event, "session 0000000000000abc: unknown event 99, reason 1 (closed)");

@@ -72,6 +72,29 @@ static void a_window_ends_where_the_report_and_the_receivers_memory_say(void **s
     assert_true(lli_flow_allows(&flow, 1000000, 0));
 }
 
+static void one_that_awaits_a_receiver_never_goes_beyond_its_last_report(void **state)
+{
+    (void)state;
+    flow_make(LLI_FLOW_WINDOW, 100);
+    lli_flow_init(&flow, &(struct lli_flow_config){.mode = LLI_FLOW_WINDOW, .window_packets = WINDOW, .quorum_percent = 100, .awaits = true},
+                  MEMBERS, &(struct lli_arena){.memory = memories[0]}, START, 0);
+    assert_false(lli_flow_allows(&flow, START, 0));
+    assert_int_equal(lli_flow_ready_at(&flow, START), LLI_NEVER);
+    report(1, START, 4096);
+    assert_true(lli_flow_allows(&flow, START + WINDOW - 1, 0));
+    lli_members_del(&members, 1);
+    lli_flow_reported(&flow, &members);
+    assert_true(lli_flow_allows(&flow, START + WINDOW - 1, 0));
+    assert_false(lli_flow_allows(&flow, START + WINDOW, 0));
+    report(2, START + 10, 4096);
+    assert_true(lli_flow_allows(&flow, START + WINDOW + 9, 0));
+    lli_flow_init(&flow, &(struct lli_flow_config){.mode = LLI_FLOW_OPEN, .awaits = true}, MEMBERS,
+                  &(struct lli_arena){.memory = memories[0]}, START, 0);
+    assert_false(lli_flow_allows(&flow, START, 0));
+    report(2, START, 4096);
+    assert_true(lli_flow_allows(&flow, START + 1000000, 0));
+}
+
 static void a_quorum_decides_not_the_slowest(void **state)
 {
     static const struct {
@@ -237,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(an_open_transmitter_is_never_held, down),
         cmocka_unit_test_teardown(a_window_ends_where_the_report_and_the_receivers_memory_say, down),
+        cmocka_unit_test_teardown(one_that_awaits_a_receiver_never_goes_beyond_its_last_report, down),
         cmocka_unit_test_teardown(a_quorum_decides_not_the_slowest, down),
         cmocka_unit_test_teardown(those_that_have_not_reported_do_not_count, down),
         cmocka_unit_test_teardown(those_that_are_suspended_do_not_count, down),

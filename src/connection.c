@@ -1,0 +1,698 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections: how they come about over the sessions that there are, and end. */
+#include "connection.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "options.h"
+
+enum {
+    CONNECTION_HISTORY_BYTES = 4 << 20,
+    CONNECTION_REORDER_BYTES = 2 << 20,
+    CONNECTION_HISTORY_PACKETS = 4096,
+    CONNECTION_WINDOW_PACKETS = 2048,
+    CONNECTION_FLOW_WINDOW_PACKETS = 1024,
+    CONNECTION_TOPICS = 64,
+};
+
+/* A handle that no transport gives: nothing comes to the group of a connection. */
+#define CONNECTION_NO_GROUP (LLI_HANDLE_UNICAST - 1)
+
+/* What is not possible now is tried again after this. */
+#define CONNECTION_RETRY ((lli_ns)1000000)
+/* After the other side closed: whether it still listens is looked at so often. */
+#define CONNECTION_LOOK ((lli_ns)100000000)
+
+/* --------------------------------------------------------------------------------------------- options */
+
+void llm_connection_options_init(struct llm_options *options)
+{
+    llm_options_init(options);
+    strcpy(options->flow, "window");
+    options->flow_quorum_percent = 100;
+    options->flow_window_packets = CONNECTION_FLOW_WINDOW_PACKETS;
+    options->history_bytes = CONNECTION_HISTORY_BYTES;
+    options->history_packets = CONNECTION_HISTORY_PACKETS;
+    options->window_packets = CONNECTION_WINDOW_PACKETS;
+    options->reorder_bytes = CONNECTION_REORDER_BYTES;
+    options->topics_max = CONNECTION_TOPICS;
+    options->receivers_max = options->sessions_max = 1;
+}
+
+void llm_connection_handlers_init(struct llm_connection_handlers *handlers)
+{
+    *handlers = (struct llm_connection_handlers){.size = sizeof *handlers};
+}
+
+int lli_connection_channel(struct llm_context *context, const char *text, const struct llm_options *options,
+                           struct lli_channel *channel)
+{
+    struct llm_options defaults;
+    int error;
+
+    llm_connection_options_init(&defaults);
+    error = lli_context_channel(context, text, options == NULL ? &defaults : options, channel);
+    if (error != LLM_OK)
+        return error;
+    if (channel->options.destinations[0] != '\0')
+        return lli_fail(&context->log, LLM_EOPTION, "option destinations: a connection has one other side, leave it out");
+    /* One receiver, from the first packet on, who is waited for as long as it is heard. */
+    channel->options.receivers_max = channel->options.sessions_max = 1;
+    strcpy(channel->options.join, "live");
+    strcpy(channel->options.slow, "off");
+    strcpy(channel->options.acknowledge, "library");
+    /* Many may ask under one name. */
+    channel->options.shm_exclusive = 0;
+    return LLM_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ send */
+
+bool lli_links_post(struct lli_endpoint *endpoint, const uint8_t *bytes, size_t size, const struct lli_wire_address *to,
+                    lli_handle group)
+{
+    uint8_t *buffer = lli_endpoint_scratch(endpoint);
+    const struct lli_packet packet = {.data = buffer, .size = (uint32_t)size, .to = to};
+
+    if (buffer == NULL)
+        return false;
+    memcpy(buffer, bytes, size);
+    lli_endpoint_post_control(endpoint, &packet, group);
+    return true;
+}
+
+static bool connection_post_close(const struct llm_connection *connection, const struct lli_wire_address *to,
+                                  enum lli_wire_closing reason)
+{
+    const struct lli_wire_close close = {.id = connection->id, .reason = (uint8_t)reason};
+    uint8_t bytes[LLI_WIRE_CONTROL_MAX];
+
+    return lli_links_post(connection->endpoint, bytes, lli_wire_put_close(bytes, &close), to, CONNECTION_NO_GROUP);
+}
+
+/* --------------------------------------------------------------------------------------------- events */
+
+/* Nothing is sent or delivered any more, and the application is told when the endpoints have been polled. */
+static void connection_over(struct llm_connection *connection, enum llm_reason reason, uint16_t code)
+{
+    if (connection->state >= LLI_CONNECTION_OVER)
+        return;
+    connection->state = LLI_CONNECTION_OVER;
+    connection->reason = reason;
+    connection->code = code;
+    connection->transmitter->claimed = connection->transmitter;
+    lli_links_due(connection->context, 0);
+}
+
+static void connection_tell(struct llm_connection *connection, const struct llm_event *event)
+{
+    char text[160];
+
+    if (connection->handlers.event != NULL) {
+        connection->handlers.event(connection->handlers.arg, connection, event);
+        return;
+    }
+    (void)llm_event_text(event, text, sizeof text);
+    lli_log(&connection->context->log, event->reason == LLM_REASON_NONE || event->reason == LLM_REASON_CLOSED
+            ? LLM_LEVEL_INFO : LLM_LEVEL_WARNING, "connection %016llx: %s", (unsigned long long)connection->id, text);
+}
+
+static void connection_connected(struct llm_connection *connection)
+{
+    const struct llm_event event = {.kind = LLM_EVENT_CONNECTED, .session = connection->session};
+
+    if (connection->state != LLI_CONNECTION_OPENING)
+        return;
+    connection->state = LLI_CONNECTION_OPEN;
+    connection_tell(connection, &event);
+}
+
+/* What the receiver's session tells. */
+static void connection_event(void *arg, const struct llm_event *event)
+{
+    struct llm_connection *connection = arg;
+
+    switch (event->kind) {
+    case LLM_EVENT_SESSION_NEW:
+        connection_connected(connection);
+        break;
+    case LLM_EVENT_SESSION_END:
+        connection_over(connection, event->reason, 0);
+        break;
+    case LLM_EVENT_GAP:
+        connection_over(connection, LLM_REASON_BROKEN, 0);
+        break;
+    default:
+        if (connection->state == LLI_CONNECTION_OPEN)
+            connection_tell(connection, event);
+        break;
+    }
+}
+
+static void connection_message(void *arg, const struct llm_message *message)
+{
+    struct llm_connection *connection = arg;
+
+    if (connection->state == LLI_CONNECTION_OPEN && connection->handlers.message != NULL)
+        connection->handlers.message(connection->handlers.arg, connection, message);
+}
+
+/* ------------------------------------------------------------------------------------------------ make */
+
+static int connection_transmitter(struct llm_connection *connection, const struct lli_channel *channel, const char *text)
+{
+    struct llm_transmitter *transmitter = calloc(1, sizeof *transmitter);
+    int error;
+
+    if (transmitter == NULL)
+        return lli_fail(&connection->context->log, LLM_ENOMEM, "no memory for a transmitter");
+    transmitter->context = connection->context;
+    transmitter->endpoint = connection->endpoint;
+    transmitter->connection = connection;
+    transmitter->posted_max = LLI_ENDPOINT_POST;
+    transmitter->group = CONNECTION_NO_GROUP;
+    llm_transmitter_handlers_init(&transmitter->handlers);
+    (void)snprintf(transmitter->object, sizeof transmitter->object, "transmitter %.230s", text);
+    connection->transmitter = transmitter;
+    error = lli_transmitter_place(transmitter, &channel->options);
+    return error;
+}
+
+static int connection_receiver(struct llm_connection *connection, const struct lli_channel *channel, const char *text)
+{
+    struct llm_receiver *receiver = calloc(1, sizeof *receiver);
+    int error;
+
+    if (receiver == NULL)
+        return lli_fail(&connection->context->log, LLM_ENOMEM, "no memory for a receiver");
+    receiver->context = connection->context;
+    receiver->endpoint = connection->endpoint;
+    receiver->group = CONNECTION_NO_GROUP;
+    llm_handlers_init(&receiver->handlers);
+    receiver->handlers.arg = connection;
+    receiver->handlers.message = connection_message;
+    receiver->handlers.event = connection_event;
+    (void)snprintf(receiver->object, sizeof receiver->object, "receiver %.230s", text);
+    connection->receiver = receiver;
+    error = lli_receiver_place(receiver, &channel->options);
+    return error == LLM_OK ? lli_latency_receiver(receiver) : error;
+}
+
+/* Gives back what lli_connection_make() got, all of it or not. */
+static void connection_free(struct llm_connection *connection)
+{
+    if (connection->transmitter != NULL)
+        lli_transmitter_free(connection->transmitter);
+    if (connection->receiver != NULL)
+        lli_receiver_free(connection->receiver);
+    if (connection->joined)
+        connection->endpoint->transport->leave(connection->endpoint->instance, connection->group, LLI_JOIN_SEND);
+    lli_endpoint_close(connection->endpoint);
+    free(connection);
+}
+
+int lli_connection_make(struct llm_context *context, const struct lli_channel *channel, const char *text,
+                        const struct llm_connection_handlers *handlers, struct llm_connection **result)
+{
+    struct llm_connection *connection = calloc(1, sizeof *connection);
+    int error;
+
+    if (connection == NULL)
+        return lli_fail(&context->log, LLM_ENOMEM, "no memory for a connection");
+    connection->context = context;
+    connection->linger = channel->options.linger_ns;
+    llm_connection_handlers_init(&connection->handlers);
+    error = lli_options_import(&connection->handlers, sizeof connection->handlers, handlers, "struct llm_connection_handlers",
+                               &context->log);
+    if (error == LLM_OK)
+        error = lli_endpoint_open(context, channel, &connection->endpoint);
+    if (error != LLM_OK) {
+        free(connection);
+        return error;
+    }
+    if (!(connection->endpoint->caps.flags & LLI_CAP_UNICAST))
+        error = lli_fail(&context->log, LLM_ESCHEME, "channel \"%s\": the transport has no unicast, which connections need", text);
+    if (error == LLM_OK)
+        error = connection_transmitter(connection, channel, text);
+    if (error == LLM_OK)
+        error = connection_receiver(connection, channel, text);
+    if (error != LLM_OK) {
+        connection_free(connection);
+        return error;
+    }
+    connection->next = context->connections;
+    context->connections = connection;
+    *result = connection;
+    return LLM_OK;
+}
+
+/* ------------------------------------------------------------------------------------------ run and stop */
+
+static int connection_resolve(struct llm_connection *connection)
+{
+    const struct lli_endpoint *endpoint = connection->endpoint;
+    struct lli_address address = {.size = connection->peer.size};
+
+    memcpy(address.bytes, connection->peer.bytes, sizeof address.bytes);
+    return endpoint->transport->peer(endpoint->instance, &address, &connection->transmitter->group);
+}
+
+int lli_connection_run(struct llm_connection *connection, const struct lli_wire_accept *other, lli_ns now)
+{
+    struct lli_endpoint *endpoint = connection->endpoint;
+    struct llm_transmitter *transmitter = connection->transmitter;
+    struct llm_receiver *receiver = connection->receiver;
+    int error;
+
+    connection->peer = other->address;
+    error = connection_resolve(connection);
+    if (error != LLM_OK)
+        return error;
+    connection->session = other->session;
+    transmitter->message_bytes_max = lli_min(transmitter->message_bytes_max, other->message_bytes_max);
+    transmitter->next = endpoint->transmitters;
+    endpoint->transmitters = transmitter;
+    lli_rx_start(&receiver->sessions[0], (uint32_t)other->session, now);
+    receiver->sessions[0].session = other->session;
+    receiver->sessions_used = 1;
+    receiver->next = endpoint->receivers;
+    endpoint->receivers = receiver;
+    connection->running = true;
+    connection->state = LLI_CONNECTION_OPENING;
+    lli_endpoint_due(endpoint, 0);
+    return LLM_OK;
+}
+
+static void connection_unlink(struct llm_connection *connection)
+{
+    struct llm_transmitter **transmitter = &connection->endpoint->transmitters;
+    struct llm_receiver **receiver = &connection->endpoint->receivers;
+
+    while (*transmitter != connection->transmitter)
+        transmitter = &(*transmitter)->next;
+    *transmitter = (*transmitter)->next;
+    while (*receiver != connection->receiver)
+        receiver = &(*receiver)->next;
+    *receiver = (*receiver)->next;
+    connection->running = false;
+}
+
+/* Whether the other side has said that it has all, and the end, or that it had all when it left. */
+static bool connection_is_delivered(const struct llm_connection *connection)
+{
+    const struct lli_tx *tx = &connection->transmitter->tx;
+
+    if (tx->members.count > 0)
+        return tx->ended && lli_members_waiting(&tx->members) == 0;
+    return tx->taken == tx->history.next && !lli_pack_pending(&tx->pack);
+}
+
+/* Its sessions run no longer; says so to the other side, with a reason (0: it knows). */
+static void connection_stop(struct llm_connection *connection, unsigned closing)
+{
+    if (!connection->running)
+        return;
+    connection->undelivered = connection->transmitter->tx.pack.number > 0 && !connection_is_delivered(connection);
+    lli_receiver_leave(connection->receiver);
+    if (closing != 0)
+        (void)connection_post_close(connection, &connection->peer, (enum lli_wire_closing)closing);
+    lli_endpoint_flush(connection->endpoint);
+    connection_unlink(connection);
+}
+
+void lli_connection_destroy(struct llm_connection *connection)
+{
+    struct llm_connection **link = &connection->context->connections;
+
+    connection_stop(connection, connection_is_delivered(connection) ? 0 : LLI_WIRE_ABANDONED);
+    while (*link != connection)
+        link = &(*link)->next;
+    *link = connection->next;
+    if (connection->listener != NULL)
+        lli_door_leave(&connection->listener->door, connection->id, lli_clock_ns());
+    connection_free(connection);
+}
+
+/* --------------------------------------------------------------------------------------------- connect */
+
+static int connection_ask(struct llm_connection *connection, const struct lli_channel *channel, const struct iovec *payload)
+{
+    const struct lli_group group = {channel->host, channel->port, &channel->options};
+    const struct lli_endpoint *endpoint = connection->endpoint;
+    struct lli_wire_connect connect = {
+        .id = connection->id,
+        .session = connection->transmitter->tx.config.session,
+        .message_bytes_max = connection->receiver->config.message_bytes_max,
+        .address = endpoint->address,
+    };
+    const lli_ns now = lli_clock_ns();
+    int error = endpoint->transport->join(endpoint->instance, &group, LLI_JOIN_SEND, &connection->group);
+
+    if (error != LLM_OK)
+        return error;
+    connection->joined = true;
+    if (payload != NULL && payload->iov_len > 0) {
+        connect.payload_size = (uint16_t)payload->iov_len;
+        memcpy(connect.payload, payload->iov_base, payload->iov_len);
+    }
+    connection->until = now + channel->options.connect_timeout_ns;
+    lli_dial_init(&connection->dial, &connect, channel->options.connect_timeout_ns, now);
+    lli_links_due(connection->context, 0);
+    return LLM_OK;
+}
+
+static int connection_connect(struct llm_context *context, const char *text, const struct llm_options *options,
+                              const struct iovec *payload, const struct llm_connection_handlers *handlers,
+                              struct llm_connection **result)
+{
+    struct llm_connection *connection;
+    struct lli_channel channel;
+    int error = lli_connection_channel(context, text, options, &channel);
+
+    if (error == LLM_OK && payload != NULL && payload->iov_len > LLM_CONNECT_PAYLOAD_MAX)
+        error = lli_fail(&context->log, LLM_EMSGSIZE, "channel \"%s\": a payload of %zu bytes, at most %d can be shown", text,
+                         payload->iov_len, LLM_CONNECT_PAYLOAD_MAX);
+    if (error == LLM_OK)
+        error = lli_connection_make(context, &channel, text, handlers, &connection);
+    if (error != LLM_OK)
+        return error;
+    do
+        connection->id = lli_entropy();
+    while (connection->id == 0);
+    error = connection_ask(connection, &channel, payload);
+    if (error != LLM_OK) {
+        lli_connection_destroy(connection);
+        return error;
+    }
+    *result = connection;
+    return LLM_OK;
+}
+
+int llm_connect(struct llm_context *context, const char *channel, const struct llm_options *options, const struct iovec *payload,
+                const struct llm_connection_handlers *handlers, struct llm_connection **connection)
+{
+    int error = LLM_ESTATE;
+
+    if (context == NULL || channel == NULL || handlers == NULL || connection == NULL ||
+        (payload != NULL && payload->iov_base == NULL && payload->iov_len > 0))
+        return LLM_EINVAL;
+    lli_context_enter(context);
+    if (!context->in_handler)
+        error = connection_connect(context, channel, options, payload, handlers, connection);
+    /* The request leaves now. */
+    if (error == LLM_OK)
+        (void)lli_context_poll(context);
+    lli_context_leave(context);
+    return error;
+}
+
+struct llm_transmitter *llm_connection_transmitter(const struct llm_connection *connection)
+{
+    return connection == NULL || connection->state < LLI_CONNECTION_OPEN || connection->session == 0 ? NULL : connection->transmitter;
+}
+
+uint64_t llm_connection_id(const struct llm_connection *connection)
+{
+    return connection->id;
+}
+
+/* ----------------------------------------------------------------------------------------------- close */
+
+/* Sends what is left and the end, and waits until the other side has it, is gone, or has been waited for long enough. */
+static void connection_finish(struct llm_connection *connection)
+{
+    struct llm_context *context = connection->context;
+    lli_ns until;
+
+    connection->transmitter->claimed = connection->transmitter;
+    lli_tx_end(&connection->transmitter->tx, lli_clock_ns());
+    lli_endpoint_due(connection->endpoint, 0);
+    (void)lli_context_poll(context);
+    until = lli_clock_ns() + connection->linger;
+    while (connection->running && !connection_is_delivered(connection) && lli_clock_ns() < until) {
+        lli_context_leave(context);
+        lli_context_enter(context);
+        (void)lli_context_poll(context);
+    }
+}
+
+static int connection_close(struct llm_connection *connection)
+{
+    int undelivered;
+
+    if (connection->closing || (connection->context->in_handler && connection->state != LLI_CONNECTION_TOLD))
+        return LLM_ESTATE;
+    if (connection->context->in_handler) {
+        connection->released = true;
+        lli_links_due(connection->context, 0);
+        return LLM_OK;
+    }
+    connection->closing = true;
+    if (connection->running && connection->state >= LLI_CONNECTION_OPEN)
+        connection_finish(connection);
+    connection_stop(connection, connection_is_delivered(connection) ? 0 : LLI_WIRE_ABANDONED);
+    undelivered = connection->undelivered;
+    lli_connection_destroy(connection);
+    return undelivered;
+}
+
+int llm_connection_close(struct llm_connection **handle)
+{
+    struct llm_context *context;
+    int result;
+
+    if (handle == NULL || *handle == NULL)
+        return LLM_OK;
+    context = (*handle)->context;
+    lli_context_enter(context);
+    result = connection_close(*handle);
+    if (result >= 0)
+        *handle = NULL;
+    lli_context_leave(context);
+    return result;
+}
+
+/* ---------------------------------------------------------------------------------------------- service */
+
+static void connection_disconnected(struct llm_connection *connection)
+{
+    const struct llm_event event = {
+        .kind = LLM_EVENT_DISCONNECTED, .reason = connection->reason, .session = connection->session, .first = connection->code};
+
+    connection->state = LLI_CONNECTION_TOLD;
+    if (connection->closing)
+        return;
+    connection->context->in_handler = true;
+    connection_tell(connection, &event);
+    connection->context->in_handler = false;
+    connection->context->delivered++;
+}
+
+static lli_ns connection_service_asking(struct llm_connection *connection, lli_ns now)
+{
+    struct lli_dial *dial = &connection->dial;
+    uint8_t bytes[LLI_WIRE_CONTROL_MAX];
+    const size_t size = lli_dial_control(dial, now, bytes);
+    int error;
+
+    if (size > 0)
+        (void)lli_links_post(connection->endpoint, bytes, size, NULL, connection->group);
+    switch (dial->state) {
+    case LLI_DIAL_ASKING:
+        break;
+    case LLI_DIAL_REFUSED:
+        connection_over(connection, dial->refuse.reason == LLI_WIRE_FULL ? LLM_REASON_FULL : LLM_REASON_REFUSED, dial->refuse.code);
+        break;
+    case LLI_DIAL_UNANSWERED:
+        connection_over(connection, LLM_REASON_UNANSWERED, 0);
+        break;
+    case LLI_DIAL_ACCEPTED:
+        error = lli_connection_run(connection, &dial->accept, now);
+        if (error == LLM_EAGAIN && now < connection->until)
+            return now + CONNECTION_RETRY;
+        if (error != LLM_OK)
+            connection_over(connection, LLM_REASON_UNANSWERED, 0);
+        return connection->until;
+    }
+    return lli_dial_deadline(dial);
+}
+
+/* Whoever asked was not heard of again, or is gone: what was accepted comes to nothing. */
+static void connection_unconfirmed(struct llm_connection *connection)
+{
+    if (connection->listener != NULL)
+        connection->listener->door.counters.connections_unconfirmed++;
+    lli_connection_destroy(connection);
+}
+
+/* It is over: what of it is left to do, before and after the application was told. */
+static lli_ns connection_service_over(struct llm_connection *connection, lli_ns now)
+{
+    /* Who closed still takes what is on its way, until it leaves. */
+    if (connection->running && connection->reason == LLM_REASON_CLOSED) {
+        if (connection->transmitter->tx.members.count > 0)
+            return now + CONNECTION_LOOK;
+        connection_stop(connection, 0);
+    }
+    connection_stop(connection, connection->reason == LLM_REASON_BROKEN ? LLI_WIRE_BROKEN : LLI_WIRE_ABANDONED);
+    return LLI_NEVER;
+}
+
+/* Returns when it has to be called again. The connection may be gone then. */
+static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
+{
+    lli_ns at = LLI_NEVER;
+
+    if (connection->spurns && connection_post_close(connection, &connection->spurned, LLI_WIRE_UNKNOWN))
+        connection->spurns = false;
+    if (connection->state == LLI_CONNECTION_ASKING)
+        at = connection_service_asking(connection, now);
+    if (connection->state == LLI_CONNECTION_OPENING) {
+        if (now < connection->until)
+            return connection->until;
+        connection_over(connection, LLM_REASON_UNANSWERED, 0);
+    }
+    if (connection->state == LLI_CONNECTION_OVER && connection->accepted && connection->receiver->counters.sessions_new == 0) {
+        connection_unconfirmed(connection);
+        return LLI_NEVER;
+    }
+    if (connection->state == LLI_CONNECTION_OVER)
+        connection_disconnected(connection);
+    if (connection->state == LLI_CONNECTION_TOLD) {
+        at = connection_service_over(connection, now);
+        if (connection->released)
+            lli_connection_destroy(connection);
+    }
+    return at;
+}
+
+void lli_links_service(struct llm_context *context, lli_ns now)
+{
+    struct llm_connection *next;
+
+    context->links_at = LLI_NEVER;
+    for (struct llm_listener *listener = context->listeners; listener != NULL; listener = listener->next)
+        context->links_at = lli_min(context->links_at, lli_listener_service(listener, now));
+    for (struct llm_connection *connection = context->connections; connection != NULL; connection = next) {
+        next = connection->next;
+        context->links_at = lli_min(context->links_at, connection_service(connection, now));
+    }
+    for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
+        lli_endpoint_flush(endpoint);
+    if (context->dirty)
+        lli_endpoint_send_dirty(context, true);
+}
+
+void lli_links_close(struct llm_context *context)
+{
+    while (context->connections != NULL) {
+        struct llm_connection *connection = context->connections;
+
+        (void)llm_connection_close(&connection);
+    }
+    while (context->listeners != NULL)
+        lli_listener_destroy(context->listeners);
+}
+
+/* ------------------------------------------------------------------------------------------------ input */
+
+static bool links_connect(struct lli_endpoint *endpoint, lli_handle from, const struct lli_wire_connect *connect, lli_ns now)
+{
+    bool known = false;
+
+    for (struct llm_listener *listener = endpoint->context->listeners; listener != NULL; listener = listener->next)
+        if (listener->endpoint == endpoint && listener->group == from) {
+            lli_door_input(&listener->door, connect, now);
+            known = true;
+        }
+    return known;
+}
+
+static struct llm_connection *links_find(const struct lli_endpoint *endpoint, uint64_t id, bool accepted)
+{
+    struct llm_connection *connection = endpoint->context->connections;
+
+    /* Both sides may be of one context. */
+    while (connection != NULL && (connection->endpoint != endpoint || connection->id != id || connection->accepted != accepted))
+        connection = connection->next;
+    return connection;
+}
+
+static bool links_accept(const struct lli_endpoint *endpoint, const struct lli_wire_accept *accept)
+{
+    struct llm_connection *connection = links_find(endpoint, accept->id, false);
+
+    if (connection == NULL)
+        return false;
+    if (!lli_dial_input_accept(&connection->dial, accept)) {
+        connection->spurned = accept->address;
+        connection->spurns = true;
+    }
+    return true;
+}
+
+static bool links_refuse(const struct lli_endpoint *endpoint, const struct lli_wire_refuse *refuse)
+{
+    struct llm_connection *connection = links_find(endpoint, refuse->id, false);
+
+    if (connection != NULL)
+        lli_dial_input_refuse(&connection->dial, refuse);
+    return connection != NULL;
+}
+
+static bool links_close(const struct lli_endpoint *endpoint, const struct lli_wire_close *close)
+{
+    bool known = false;
+
+    for (int accepted = 0; accepted < 2; accepted++) {
+        struct llm_connection *connection = links_find(endpoint, close->id, accepted != 0);
+
+        if (connection == NULL)
+            continue;
+        known = true;
+        if (connection->running)
+            connection_over(connection, close->reason == LLI_WIRE_BROKEN ? LLM_REASON_BROKEN : LLM_REASON_ABANDONED, 0);
+        /* It was closed by the other side before, and that one has gone now. */
+        if (connection->running && connection->reason == LLM_REASON_CLOSED)
+            connection->reason = LLM_REASON_ABANDONED;
+    }
+    return known;
+}
+
+enum lli_wire_fault lli_links_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+{
+    union {
+        struct lli_wire_connect connect;
+        struct lli_wire_accept accept;
+        struct lli_wire_refuse refuse;
+        struct lli_wire_close close;
+    } packet;
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t size;
+    const enum lli_wire_fault fault = lli_wire_get_connection(in->data, in->size, &header, &body, &size);
+    const bool group = in->from != LLI_HANDLE_UNICAST;
+    bool whole = true, known = false;
+
+    if (fault != LLI_WIRE_OK)
+        return fault;
+    if (header.type == LLI_WIRE_CONNECT)
+        known = (whole = lli_wire_get_connect(body, size, header.tag, &packet.connect)) && group &&
+                links_connect(endpoint, in->from, &packet.connect, now);
+    else if (header.type == LLI_WIRE_ACCEPT)
+        known = (whole = lli_wire_get_accept(body, size, header.tag, &packet.accept)) && !group &&
+                links_accept(endpoint, &packet.accept);
+    else if (header.type == LLI_WIRE_REFUSE)
+        known = (whole = lli_wire_get_refuse(body, size, header.tag, &packet.refuse)) && !group &&
+                links_refuse(endpoint, &packet.refuse);
+    else
+        known = (whole = lli_wire_get_close(body, size, header.tag, &packet.close)) && !group && links_close(endpoint, &packet.close);
+    if (!whole)
+        return LLI_WIRE_MALFORMED;
+    if (known)
+        lli_links_due(endpoint->context, 0);
+    else
+        endpoint->counters.packets_foreign++;
+    return LLI_WIRE_OK;
+}

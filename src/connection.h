@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections and listeners (ADR 21): what they are made of, and how an endpoint and a context drive them. A connection is a
+ * transmitter and a receiver of one session each, which are linked into the endpoint like all others as soon as it is known where
+ * the other side is; only how they come about and end is different.
+ */
+#ifndef LLI_CONNECTION_H
+#define LLI_CONNECTION_H
+
+#include "handshake.h"
+#include "objects.h"
+
+enum lli_connection_state {
+    LLI_CONNECTION_ASKING = 0, /* for it: the dial says how far that is */
+    LLI_CONNECTION_OPENING,    /* its sessions run; the other's was not heard yet */
+    LLI_CONNECTION_OPEN,
+    LLI_CONNECTION_OVER,       /* to be told */
+    LLI_CONNECTION_TOLD,
+};
+
+struct llm_connection {
+    struct llm_context *context;
+    struct llm_connection *next; /* of the context */
+    struct lli_endpoint *endpoint;
+    struct llm_listener *listener; /* whose it is; NULL: it asked, or the listener was closed */
+    struct llm_connection_handlers handlers;
+    struct llm_transmitter *transmitter;
+    struct llm_receiver *receiver;
+    uint64_t id;
+    enum lli_connection_state state;
+    enum llm_reason reason; /* OVER, TOLD */
+    uint16_t code;
+    bool accepted;          /* and did not ask */
+    bool running;           /* its sessions are linked into the endpoint */
+    bool closing;           /* llm_connection_close() runs */
+    bool released;          /* it was called in a handler */
+    bool undelivered;       /* not known to have arrived: something that was sent */
+    bool joined;            /* the group of whoever listens, to ask */
+    bool spurns;            /* owes a CLOSE to another who accepted */
+    lli_handle group;
+    lli_ns until;           /* OPENING: given up then */
+    lli_ns linger;
+    uint64_t session;       /* the other side's, 0: not known */
+    struct lli_wire_address peer;
+    struct lli_wire_address spurned;
+    struct lli_dial dial;
+};
+
+struct llm_listener {
+    struct llm_context *context;
+    struct llm_listener *next; /* of the context */
+    struct lli_endpoint *endpoint;
+    struct llm_listener_handlers handlers;
+    struct lli_channel channel;
+    struct lli_door door;
+    lli_handle group;
+    char text[LLI_CHANNEL_TEXT_MAX]; /* of the channel */
+    char object[LLI_CHANNEL_TEXT_MAX + 16];
+};
+
+/* --------------------------------------------------------------------------------------- connection.c */
+
+/* Takes the channel of a connection or listener apart; options may be NULL. */
+int lli_connection_channel(struct llm_context *context, const char *text, const struct llm_options *options,
+                           struct lli_channel *channel);
+
+/* Makes one, with memory for both sessions, which do not run yet. LLM_E. */
+int lli_connection_make(struct llm_context *context, const struct lli_channel *channel, const char *text,
+                        const struct llm_connection_handlers *handlers, struct llm_connection **connection);
+
+/* The other side is known: its session, address and the longest message that it takes. Both sessions run from now on, or LLM_E. */
+int lli_connection_run(struct llm_connection *connection, const struct lli_wire_accept *other, lli_ns now);
+
+/* Ends it without a word to the application. */
+void lli_connection_destroy(struct llm_connection *connection);
+
+/* What a packet of the types of section 13 is good for; foreign ones are counted here. */
+enum lli_wire_fault lli_links_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now);
+
+/* Does what is due for listeners and connections. Never inside an endpoint's loops: it may change what they go through. */
+void lli_links_service(struct llm_context *context, lli_ns now);
+
+/* Closes all of them. */
+void lli_links_close(struct llm_context *context);
+
+/* Something of them is due. */
+static inline void lli_links_due(struct llm_context *context, lli_ns at)
+{
+    context->links_at = lli_min(context->links_at, at);
+    context->watch_at = lli_min(context->watch_at, at);
+}
+
+/* Sends one packet, to an address or, NULL, to a group. False: there is no buffer now. fill writes it. */
+bool lli_links_post(struct lli_endpoint *endpoint, const uint8_t *bytes, size_t size, const struct lli_wire_address *to,
+                    lli_handle group);
+
+/* ----------------------------------------------------------------------------------------- listener.c */
+
+/* Asks the application, and answers. Returns when it has to be called again. */
+lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now);
+
+void lli_listener_destroy(struct llm_listener *listener);
+
+#endif

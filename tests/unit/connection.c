@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections by the public API: how they come about, what they carry, how they end, and what hostile and dead peers do to them. */
+#include "unit.h"
+
+#include <llm/llm.h>
+#include <stdio.h>
+
+#include "clock.h"
+
+enum { SIDES = 2, LISTENS = 0, CONNECTS = 1 };
+
+#define SMALL "history_bytes=256K&history_packets=256&window_packets=128&flow=window&flow_quorum_percent=100&flow_window_packets=64" \
+              "&reorder_bytes=256K&message_bytes_max=64K&topics_max=8&rcvbuf_bytes=1M&mtu=1500&receivers_max=1&sessions_max=1"
+#define LOOP "loop://calls:1?" SMALL
+#define WAIT_NS UINT64_C(10000000000)
+
+/* One side: its context, its end of a connection, and what it was told. */
+struct side {
+    struct llm_context *context;
+    struct llm_connection *connection;
+    struct llm_topic *topic;
+    uint64_t received;
+    int connected, disconnected;
+    struct llm_event last;
+    int others;
+};
+
+static struct side sides[SIDES];
+static struct llm_listener *listener;
+static int answer;            /* of the request handler */
+static int requests;
+static char shown[LLM_CONNECT_PAYLOAD_MAX + 1];
+static uint64_t caller_id;
+static char logged[1024];
+
+static void log_keep(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    snprintf(logged, sizeof logged, "%s", text);
+}
+
+/* Each message is numbered, and of a length that goes with it. */
+static uint32_t message_size(uint64_t number)
+{
+    return 8 + (uint32_t)(number % 7) * 300;
+}
+
+static void on_message(void *arg, struct llm_connection *connection, const struct llm_message *message)
+{
+    struct side *side = arg;
+    uint64_t number;
+
+    assert_ptr_equal(connection, side->connection);
+    assert_int_equal(message->size, message_size(side->received));
+    memcpy(&number, message->data, sizeof number);
+    assert_int_equal(number, side->received);
+    assert_int_equal(message->number, side->received);
+    pattern_check((const uint8_t *)message->data + 8, message->size - 8, number);
+    side->received++;
+}
+
+static void on_event(void *arg, struct llm_connection *connection, const struct llm_event *event)
+{
+    struct side *side = arg;
+
+    side->last = *event;
+    if (event->kind == LLM_EVENT_CONNECTED) {
+        side->connected++;
+        side->connection = connection;
+        assert_int_equal(llm_topic_open(llm_connection_transmitter(connection), "t", 0, &side->topic), LLM_OK);
+    } else if (event->kind == LLM_EVENT_DISCONNECTED) {
+        side->disconnected++;
+    } else {
+        side->others++;
+    }
+}
+
+static struct llm_connection_handlers handlers_of(struct side *side)
+{
+    struct llm_connection_handlers handlers;
+
+    llm_connection_handlers_init(&handlers);
+    handlers.arg = side;
+    handlers.message = on_message;
+    handlers.event = on_event;
+    return handlers;
+}
+
+static int on_request(void *arg, struct llm_listener *from, const struct llm_caller *caller, struct llm_connection_handlers *handlers)
+{
+    assert_ptr_equal(from, listener);
+    requests++;
+    caller_id = caller->id;
+    snprintf(shown, sizeof shown, "%.*s", (int)caller->payload_size, (const char *)caller->payload);
+    assert_int_equal(llm_accept(from, caller->id, handlers), LLM_ESTATE);
+    *handlers = handlers_of(arg);
+    return answer;
+}
+
+static struct llm_context *context_make(void)
+{
+    struct llm_context_options options;
+    struct llm_context *made = NULL;
+
+    llm_context_options_init(&options);
+    options.log = log_keep;
+    options.huge_pages = false;
+    assert_int_equal(llm_context_open(&options, &made), LLM_OK);
+    return made;
+}
+
+static int sides_up(void **state)
+{
+    (void)state;
+    memset(sides, 0, sizeof sides);
+    logged[0] = shown[0] = '\0';
+    answer = requests = 0;
+    listener = NULL;
+    for (int i = 0; i < SIDES; i++)
+        sides[i].context = context_make();
+    return 0;
+}
+
+static int sides_down(void **state)
+{
+    (void)state;
+    for (int i = SIDES; i-- > 0;)
+        assert_int_equal(llm_context_close(&sides[i].context), LLM_OK);
+    return 0;
+}
+
+static void poll_all(void)
+{
+    for (int i = 0; i < SIDES; i++)
+        assert_true(llm_poll(sides[i].context) >= 0);
+}
+
+#define POLL_UNTIL(condition)                                                                                              \
+    do {                                                                                                                   \
+        const uint64_t until = llm_clock() + WAIT_NS;                                                                      \
+        while (!(condition) && llm_clock() < until)                                                                        \
+            poll_all();                                                                                                    \
+        assert_true(condition);                                                                                            \
+    } while (0)
+
+static void listen_on(const char *channel)
+{
+    struct llm_listener_handlers handlers;
+
+    llm_listener_handlers_init(&handlers);
+    handlers.arg = &sides[LISTENS];
+    handlers.request = on_request;
+    assert_int_equal(llm_listen(sides[LISTENS].context, channel, NULL, &handlers, &listener), LLM_OK);
+}
+
+static void connect_to(const char *channel)
+{
+    const struct llm_connection_handlers handlers = handlers_of(&sides[CONNECTS]);
+    const struct iovec payload = {(void *)(uintptr_t)"open sesame", 11};
+
+    assert_int_equal(llm_connect(sides[CONNECTS].context, channel, NULL, &payload, &handlers, &sides[CONNECTS].connection), LLM_OK);
+}
+
+static void connected_over(const char *channel)
+{
+    listen_on(channel);
+    connect_to(channel);
+    assert_null(llm_connection_transmitter(sides[CONNECTS].connection));
+    POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
+}
+
+static int send_one(struct side *side, uint64_t number)
+{
+    uint8_t bytes[8 + 6 * 300];
+
+    memcpy(bytes, &number, sizeof number);
+    pattern_fill(bytes + 8, message_size(number) - 8, number);
+    return llm_send(side->topic, bytes, message_size(number), 0);
+}
+
+/* Each side sends so many, whatever the other does. */
+static void exchange(uint64_t count)
+{
+    const uint64_t until = llm_clock() + 3 * WAIT_NS;
+    uint64_t sent[SIDES] = {0};
+
+    while ((sides[0].received < count || sides[1].received < count) && llm_clock() < until) {
+        for (int i = 0; i < SIDES; i++)
+            for (int burst = 0; burst < 20 && sent[i] < count; burst++) {
+                const int error = send_one(&sides[i], sent[i]);
+
+                assert_true(error == LLM_OK || error == LLM_EAGAIN);
+                sent[i] += error == LLM_OK;
+            }
+        poll_all();
+    }
+    assert_int_equal(sides[0].received, count);
+    assert_int_equal(sides[1].received, count);
+    assert_int_equal(sides[0].disconnected + sides[1].disconnected, 0);
+}
+
+static uint64_t stat_of(const struct side *side, const char *name)
+{
+    uint64_t value = 0;
+
+    assert_int_equal(llm_stat(side->context, name, &value), LLM_OK);
+    return value;
+}
+
+/* Closes one side while the other runs on a thread. */
+static void close_beside(struct llm_connection **connection, const struct side *other)
+{
+    assert_int_equal(llm_thread_start(other->context, -1), LLM_OK);
+    assert_int_equal(llm_connection_close(connection), 0);
+    assert_null(*connection);
+    assert_int_equal(llm_thread_stop(other->context), LLM_OK);
+}
+
+/* ----------------------------------------------------------------------------------------------- coming about */
+
+static void both_sides_are_told_and_messages_go_both_ways(void **state)
+{
+    (void)state;
+    connected_over(LOOP);
+    assert_string_equal(shown, "open sesame");
+    assert_int_equal(caller_id, llm_connection_id(sides[CONNECTS].connection));
+    assert_int_equal(caller_id, llm_connection_id(sides[LISTENS].connection));
+    exchange(2000);
+    assert_int_equal(requests, 1);
+    assert_int_equal(stat_of(&sides[LISTENS], "requests_accepted"), 1);
+}
+
+static void one_context_may_be_both_sides(void **state)
+{
+    struct side *other = &sides[CONNECTS];
+    const struct llm_connection_handlers handlers = handlers_of(other);
+
+    (void)state;
+    listen_on(LOOP);
+    assert_int_equal(llm_connect(sides[LISTENS].context, LOOP, NULL, NULL, &handlers, &other->connection), LLM_OK);
+    POLL_UNTIL(sides[LISTENS].connected && other->connected);
+    exchange(300);
+    assert_int_equal(llm_connection_close(&other->connection), 0);
+    POLL_UNTIL(sides[LISTENS].disconnected);
+}
+
+static void over_udp_it_is_the_same(void **state)
+{
+    (void)state;
+    connected_over("udp://127.0.0.1:15931?" SMALL);
+    exchange(2000);
+    close_beside(&sides[CONNECTS].connection, &sides[LISTENS]);
+    POLL_UNTIL(sides[LISTENS].disconnected);
+    assert_int_equal(sides[LISTENS].last.reason, LLM_REASON_CLOSED);
+}
+
+static void what_the_application_refuses_is_told_with_its_code(void **state)
+{
+    (void)state;
+    answer = 403;
+    listen_on(LOOP);
+    connect_to(LOOP);
+    POLL_UNTIL(sides[CONNECTS].disconnected);
+    assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_REFUSED);
+    assert_int_equal(sides[CONNECTS].last.first, 403);
+    assert_int_equal(sides[CONNECTS].connected + sides[LISTENS].connected, 0);
+    assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
+    assert_int_equal(stat_of(&sides[LISTENS], "requests_refused"), 1);
+}
+
+static void an_answer_that_is_none_refuses_and_says_what_would_be_one(void **state)
+{
+    (void)state;
+    answer = -99;
+    listen_on(LOOP);
+    connect_to(LOOP);
+    POLL_UNTIL(sides[CONNECTS].disconnected);
+    assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_REFUSED);
+    assert_non_null(strstr(logged, "returned -99"));
+}
+
+static void the_application_may_answer_later(void **state)
+{
+    const struct llm_connection_handlers handlers = handlers_of(&sides[LISTENS]);
+    const uint64_t soon = llm_clock() + 50000000;
+
+    (void)state;
+    answer = LLM_EAGAIN;
+    listen_on(LOOP);
+    connect_to(LOOP);
+    POLL_UNTIL(llm_clock() > soon);
+    assert_int_equal(requests, 1);
+    assert_int_equal(sides[CONNECTS].connected, 0);
+    assert_int_equal(llm_refuse(listener, caller_id, 0), LLM_EINVAL);
+    assert_int_equal(llm_refuse(listener, caller_id + 1, 1), LLM_ENOTFOUND);
+    assert_int_equal(llm_accept(listener, caller_id, &handlers), LLM_OK);
+    assert_int_equal(llm_accept(listener, caller_id, &handlers), LLM_ENOTFOUND);
+    POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
+    exchange(10);
+    connect_to(LOOP);
+    POLL_UNTIL(requests == 2);
+    assert_int_equal(llm_refuse(listener, caller_id, 7), LLM_OK);
+    POLL_UNTIL(sides[CONNECTS].disconnected);
+    assert_int_equal(sides[CONNECTS].last.first, 7);
+}
+
+static void nobody_there_is_told_in_time(void **state)
+{
+    const uint64_t begin = llm_clock();
+
+    (void)state;
+    connect_to(LOOP "&connect_timeout_ns=100000000");
+    POLL_UNTIL(sides[CONNECTS].disconnected);
+    assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
+    assert_true(llm_clock() - begin >= 100000000);
+    assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
+    assert_null(sides[CONNECTS].connection);
+}
+
+static void a_message_longer_than_the_other_side_takes_is_refused(void **state)
+{
+    static uint8_t bytes[4000];
+
+    (void)state;
+    listen_on(LOOP "&message_bytes_max=3000");
+    connect_to(LOOP);
+    POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
+    assert_int_equal(llm_send(sides[CONNECTS].topic, bytes, 3001, 0), LLM_EMSGSIZE);
+    assert_int_equal(llm_send(sides[LISTENS].topic, bytes, 3001, 0), LLM_EMSGSIZE);
+}
+
+/* ------------------------------------------------------------------------------------------------- carrying */
+
+static void loss_duplicates_and_reordering_change_nothing(void **state)
+{
+    (void)state;
+    connected_over("impair+loop://calls:2?impair_loss_ppm=50000&impair_duplicate_ppm=20000&impair_reorder_ppm=20000&" SMALL);
+    exchange(3000);
+    assert_true(stat_of(&sides[LISTENS], "packets_recovered") > 0);
+}
+
+static void a_side_that_does_not_take_holds_the_other_back(void **state)
+{
+    struct side *sender = &sides[CONNECTS];
+    uint64_t sent = 0;
+    int error = LLM_OK;
+
+    (void)state;
+    connected_over(LOOP);
+    while (error == LLM_OK && sent < 100000) {
+        error = send_one(sender, sent);
+        sent += error == LLM_OK;
+        assert_true(llm_poll(sender->context) >= 0);
+    }
+    assert_int_equal(error, LLM_EAGAIN);
+    POLL_UNTIL(sides[LISTENS].received == sent);
+    assert_int_equal(send_one(sender, sent), LLM_OK);
+    POLL_UNTIL(sides[LISTENS].received == sent + 1);
+    assert_int_equal(stat_of(&sides[LISTENS], "messages_lost"), 0);
+}
+
+/* A receiver that is not heard is forgotten by a transmitter, which then sends as if nobody were behind: a connection must not. */
+static void a_pause_longer_than_reports_are_waited_for_loses_nothing(void **state)
+{
+    struct side *sender = &sides[CONNECTS];
+    uint64_t sent = 0;
+
+    (void)state;
+    connected_over(LOOP "&status_ns=1000000");
+    POLL_UNTIL(stat_of(sender, "receivers") == 1);
+    for (const uint64_t until = llm_clock() + 200000000; llm_clock() < until; (void)llm_poll(sender->context))
+        sent += send_one(sender, sent) == LLM_OK;
+    assert_int_equal(stat_of(sender, "receivers"), 0);
+    assert_true(stat_of(sender, "receivers_lost") > 0);
+    POLL_UNTIL(sides[LISTENS].received == sent);
+    assert_int_equal(sides[LISTENS].disconnected + sender->disconnected, 0);
+}
+
+/* --------------------------------------------------------------------------------------------------- ending */
+
+static void what_was_sent_is_delivered_before_the_end(void **state)
+{
+    struct side *sender = &sides[CONNECTS];
+    uint64_t sent = 0;
+
+    (void)state;
+    /* One context: closing polls it, and so the other side. */
+    listen_on(LOOP);
+    {
+        const struct llm_connection_handlers handlers = handlers_of(sender);
+
+        assert_int_equal(llm_connect(sides[LISTENS].context, LOOP, NULL, NULL, &handlers, &sender->connection), LLM_OK);
+    }
+    POLL_UNTIL(sides[LISTENS].connected && sender->connected);
+    while (send_one(sender, sent) == LLM_OK)
+        sent++;
+    assert_int_equal(llm_connection_close(&sender->connection), 0);
+    assert_null(sender->connection);
+    assert_int_equal(sides[LISTENS].received, sent);
+    assert_int_equal(sides[LISTENS].disconnected, 1);
+    assert_int_equal(sides[LISTENS].last.reason, LLM_REASON_CLOSED);
+    assert_int_equal(sender->disconnected, 0);
+    assert_int_equal(send_one(&sides[LISTENS], 0), LLM_ESTATE);
+    assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
+}
+
+static void a_side_that_goes_without_waiting_is_told_so(void **state)
+{
+    struct side *sender = &sides[CONNECTS];
+    uint64_t sent = 0;
+
+    (void)state;
+    connected_over(LOOP "&linger_ns=0");
+    POLL_UNTIL(stat_of(sender, "receivers") == 1);
+    while (send_one(sender, sent) == LLM_OK)
+        sent++;
+    assert_int_equal(llm_connection_close(&sender->connection), 1);
+    POLL_UNTIL(sides[LISTENS].disconnected);
+    assert_int_equal(sides[LISTENS].last.reason, LLM_REASON_ABANDONED);
+    assert_true(sides[LISTENS].received < sent);
+}
+
+static void a_dead_peer_is_noticed_by_its_silence(void **state)
+{
+    struct side *alive = &sides[CONNECTS];
+    const uint64_t begin = llm_clock();
+
+    (void)state;
+    connected_over(LOOP "&heartbeat_ns_max=20000000&silence_ns=50000000&session_timeout_ns=200000000&heartbeat_ns_busy=1000000");
+    while (!alive->disconnected && llm_clock() < begin + WAIT_NS)
+        assert_true(llm_poll(alive->context) >= 0);
+    assert_int_equal(alive->last.kind, LLM_EVENT_DISCONNECTED);
+    assert_int_equal(alive->last.reason, LLM_REASON_TIMEOUT);
+    assert_true(alive->others > 0); /* the silence before */
+    assert_int_equal(send_one(alive, 0), LLM_ESTATE);
+    assert_int_equal(llm_topic_open(llm_connection_transmitter(alive->connection), "u", 0, &alive->topic), LLM_ESTATE);
+    assert_non_null(strstr(logged, "is over"));
+    assert_int_equal(llm_connection_close(&alive->connection), 0);
+}
+
+static void both_may_close_at_once(void **state)
+{
+    (void)state;
+    connected_over(LOOP);
+    exchange(50);
+    assert_int_equal(llm_thread_start(sides[LISTENS].context, -1), LLM_OK);
+    assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
+    assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
+    assert_int_equal(llm_thread_stop(sides[LISTENS].context), LLM_OK);
+}
+
+static void close_in_the_last_handler(void *arg, struct llm_connection *connection, const struct llm_event *event)
+{
+    struct side *side = arg;
+    struct llm_connection *mine = connection;
+
+    if (event->kind != LLM_EVENT_DISCONNECTED) {
+        assert_int_equal(llm_connection_close(&mine), LLM_ESTATE);
+        on_event(arg, connection, event);
+        return;
+    }
+    assert_int_equal(llm_connection_close(&mine), LLM_OK);
+    assert_null(mine);
+    side->disconnected++;
+}
+
+static void a_connection_that_is_over_may_be_closed_in_its_handler(void **state)
+{
+    struct llm_connection_handlers handlers = handlers_of(&sides[CONNECTS]);
+
+    (void)state;
+    handlers.event = close_in_the_last_handler;
+    listen_on(LOOP);
+    assert_int_equal(llm_connect(sides[CONNECTS].context, LOOP, NULL, NULL, &handlers, &sides[CONNECTS].connection), LLM_OK);
+    POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
+    close_beside(&sides[LISTENS].connection, &sides[CONNECTS]);
+    POLL_UNTIL(sides[CONNECTS].disconnected == 1);
+    assert_int_equal(stat_of(&sides[LISTENS], "requests_accepted"), 1);
+}
+
+/* ------------------------------------------------------------------------------------------------- bad days */
+
+static void more_than_connections_max_are_refused_until_one_is_closed(void **state)
+{
+    struct llm_connection *first;
+
+    (void)state;
+    listen_on(LOOP "&connections_max=1");
+    connect_to(LOOP);
+    POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
+    first = sides[CONNECTS].connection;
+    connect_to(LOOP);
+    POLL_UNTIL(sides[CONNECTS].disconnected);
+    assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_FULL);
+    assert_int_equal(stat_of(&sides[LISTENS], "requests_full"), 1);
+    assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
+    close_beside(&first, &sides[LISTENS]);
+    POLL_UNTIL(sides[LISTENS].disconnected);
+    assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
+    connect_to(LOOP);
+    POLL_UNTIL(sides[LISTENS].connected == 2 && sides[CONNECTS].connected == 2);
+}
+
+static void those_who_ask_and_are_never_heard_again_leave_no_trace(void **state)
+{
+    (void)state;
+    listen_on(LOOP "&connections_max=4&connect_timeout_ns=50000000");
+    for (int i = 0; i < 12; i++) {
+        const uint64_t until = llm_clock() + 15000000;
+
+        /* Asks once, as the context is not polled any more. */
+        connect_to(LOOP);
+        while (llm_clock() < until)
+            assert_true(llm_poll(sides[LISTENS].context) >= 0);
+        assert_int_equal(llm_context_close(&sides[CONNECTS].context), LLM_OK);
+        sides[CONNECTS].context = context_make();
+    }
+    for (const uint64_t until = llm_clock() + WAIT_NS; stat_of(&sides[LISTENS], "connections_unconfirmed") <
+         stat_of(&sides[LISTENS], "requests_accepted") && llm_clock() < until;)
+        assert_true(llm_poll(sides[LISTENS].context) >= 0);
+    assert_int_equal(stat_of(&sides[LISTENS], "connections_unconfirmed"), stat_of(&sides[LISTENS], "requests_accepted"));
+    assert_int_equal(sides[LISTENS].connected + sides[LISTENS].disconnected, 0);
+    connect_to(LOOP);
+    POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
+}
+
+static void an_endless_stream_of_connections_is_served(void **state)
+{
+    (void)state;
+    listen_on(LOOP "&connections_max=2");
+    assert_int_equal(llm_context_close(&sides[CONNECTS].context), LLM_OK);
+    for (int i = 1; i <= 300; i++) {
+        sides[CONNECTS] = (struct side){.context = context_make()};
+        connect_to(LOOP);
+        POLL_UNTIL(sides[LISTENS].connected == i && sides[CONNECTS].connected == 1);
+        sides[LISTENS].received = 0;
+        exchange(3);
+        close_beside(&sides[CONNECTS].connection, &sides[LISTENS]);
+        POLL_UNTIL(sides[LISTENS].disconnected == 1);
+        assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
+        sides[LISTENS].disconnected = 0;
+        assert_int_equal(llm_context_close(&sides[CONNECTS].context), LLM_OK);
+    }
+    sides[CONNECTS].context = context_make();
+    assert_int_equal(stat_of(&sides[LISTENS], "requests_accepted"), 300);
+}
+
+/* ----------------------------------------------------------------------------------------------------- misuse */
+
+static void what_makes_no_sense_is_refused(void **state)
+{
+    const struct llm_connection_handlers handlers = handlers_of(&sides[CONNECTS]);
+    struct llm_listener_handlers none;
+    struct llm_context *context = sides[CONNECTS].context;
+    struct llm_transmitter *transmitter;
+    struct llm_connection *connection = NULL;
+    struct llm_listener *other = NULL;
+    const struct iovec long_one = {logged, LLM_CONNECT_PAYLOAD_MAX + 1};
+
+    (void)state;
+    llm_listener_handlers_init(&none);
+    assert_int_equal(llm_connect(NULL, LOOP, NULL, NULL, &handlers, &connection), LLM_EINVAL);
+    assert_int_equal(llm_connect(context, NULL, NULL, NULL, &handlers, &connection), LLM_EINVAL);
+    assert_int_equal(llm_connect(context, LOOP, NULL, NULL, NULL, &connection), LLM_EINVAL);
+    assert_int_equal(llm_connect(context, LOOP, NULL, NULL, &handlers, NULL), LLM_EINVAL);
+    assert_int_equal(llm_connect(context, LOOP, NULL, &long_one, &handlers, &connection), LLM_EMSGSIZE);
+    assert_non_null(strstr(logged, "513 bytes, at most 512"));
+    assert_int_equal(llm_connect(context, "nowhere://a:1", NULL, NULL, &handlers, &connection), LLM_ESCHEME);
+    assert_int_equal(llm_connect(context, LOOP "&destinations=b:1", NULL, NULL, &handlers, &connection), LLM_EOPTION);
+    assert_int_equal(llm_connect(context, LOOP "&history_bytes=64K&mtu=9000", NULL, NULL, &handlers, &connection), LLM_EOPTION);
+    assert_null(connection);
+    assert_int_equal(llm_listen(context, LOOP, NULL, &none, &other), LLM_EINVAL);
+    assert_int_equal(llm_listen(context, LOOP, NULL, NULL, &other), LLM_EINVAL);
+    assert_null(other);
+    assert_int_equal(llm_connection_close(NULL), LLM_OK);
+    assert_int_equal(llm_listener_close(NULL), LLM_OK);
+    connected_over(LOOP);
+    none.request = on_request;
+    assert_int_equal(llm_listen(sides[LISTENS].context, LOOP, NULL, &none, &other), LLM_EADDRINUSE);
+    transmitter = llm_connection_transmitter(sides[CONNECTS].connection);
+    assert_int_equal(llm_transmitter_close(&transmitter), LLM_ESTATE);
+    assert_int_equal(llm_listener_close(&listener), LLM_OK);
+    assert_null(listener);
+    exchange(10); /* what was accepted stays */
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, sides_up, sides_down)
+    const struct CMUnitTest tests[] = {
+        TEST(both_sides_are_told_and_messages_go_both_ways),
+        TEST(one_context_may_be_both_sides),
+        TEST(over_udp_it_is_the_same),
+        TEST(what_the_application_refuses_is_told_with_its_code),
+        TEST(an_answer_that_is_none_refuses_and_says_what_would_be_one),
+        TEST(the_application_may_answer_later),
+        TEST(nobody_there_is_told_in_time),
+        TEST(a_message_longer_than_the_other_side_takes_is_refused),
+        TEST(loss_duplicates_and_reordering_change_nothing),
+        TEST(a_side_that_does_not_take_holds_the_other_back),
+        TEST(a_pause_longer_than_reports_are_waited_for_loses_nothing),
+        TEST(what_was_sent_is_delivered_before_the_end),
+        TEST(a_side_that_goes_without_waiting_is_told_so),
+        TEST(a_dead_peer_is_noticed_by_its_silence),
+        TEST(both_may_close_at_once),
+        TEST(a_connection_that_is_over_may_be_closed_in_its_handler),
+        TEST(more_than_connections_max_are_refused_until_one_is_closed),
+        TEST(those_who_ask_and_are_never_heard_again_leave_no_trace),
+        TEST(an_endless_stream_of_connections_is_served),
+        TEST(what_makes_no_sense_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How connections are asked for and answered, packet by packet. */
+#include "unit.h"
+
+#include "handshake.h"
+
+#define MS ((lli_ns)1000000)
+
+enum { MAX = 4 };
+
+static const struct lli_wire_connect asks = {
+    .id = 77, .session = 5, .message_bytes_max = 1000, .payload_size = 3, .payload = "key", .address = {.size = 1, .bytes = {9}}};
+
+static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
+static struct lli_guest guests[2 * MAX];
+static uint64_t ids[2 * MAX];
+static struct lli_door door;
+
+static int door_up(void **state)
+{
+    (void)state;
+    memset(guests, 0, sizeof guests);
+    memset(ids, 0, sizeof ids);
+    lli_door_init(&door, guests, ids, MAX, 100 * MS);
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------- connecting */
+
+static void a_request_is_repeated_at_doubling_distances_then_given_up(void **state)
+{
+    const lli_ns expected[] = {0, 10, 30, 70, 150, 310, 630, 1270, 2270};
+    struct lli_dial dial;
+
+    (void)state;
+    lli_dial_init(&dial, &asks, 3000 * MS, 5);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        assert_int_equal(lli_dial_deadline(&dial), 5 + expected[i] * MS);
+        assert_true(i == 0 || lli_dial_control(&dial, lli_dial_deadline(&dial) - 1, buffer) == 0);
+        assert_true(lli_dial_control(&dial, lli_dial_deadline(&dial), buffer) > 0);
+    }
+    assert_int_equal(lli_dial_deadline(&dial), 5 + 3000 * MS);
+    assert_int_equal(lli_dial_control(&dial, 5 + 3000 * MS, buffer), 0);
+    assert_int_equal(dial.state, LLI_DIAL_UNANSWERED);
+    assert_int_equal(lli_dial_deadline(&dial), LLI_NEVER);
+}
+
+static void the_first_answer_counts(void **state)
+{
+    const struct lli_wire_accept first = {.id = 77, .session = 1}, second = {.id = 77, .session = 2};
+    const struct lli_wire_refuse refuse = {.id = 77, .reason = LLI_WIRE_REFUSED, .code = 3};
+    struct lli_dial dial;
+
+    (void)state;
+    lli_dial_init(&dial, &asks, 1000 * MS, 0);
+    assert_true(lli_dial_input_accept(&dial, &first));
+    assert_false(lli_dial_input_accept(&dial, &second));
+    assert_true(lli_dial_input_accept(&dial, &first));
+    lli_dial_input_refuse(&dial, &refuse);
+    assert_int_equal(dial.state, LLI_DIAL_ACCEPTED);
+    assert_int_equal(lli_dial_control(&dial, 0, buffer), 0);
+    lli_dial_init(&dial, &asks, 1000 * MS, 0);
+    lli_dial_input_refuse(&dial, &refuse);
+    assert_false(lli_dial_input_accept(&dial, &first));
+    assert_int_equal(dial.state, LLI_DIAL_REFUSED);
+    assert_int_equal(dial.refuse.code, 3);
+}
+
+/* -------------------------------------------------------------------------------------------- listening */
+
+static struct lli_wire_connect connect_of(uint64_t id)
+{
+    struct lli_wire_connect connect = asks;
+
+    connect.id = id;
+    return connect;
+}
+
+static void comes(uint64_t id, lli_ns now)
+{
+    const struct lli_wire_connect connect = connect_of(id);
+
+    lli_door_input(&door, &connect, now);
+}
+
+/* The next answer's type, and whose it is; 0: there is none. */
+static uint8_t answer(uint64_t *id)
+{
+    struct lli_wire_address to;
+    const size_t size = lli_door_control(&door, buffer, &to);
+
+    if (size == 0)
+        return 0;
+    assert_int_equal(to.bytes[0], 9);
+    memcpy(id, buffer + LLI_WIRE_HEADER, sizeof *id);
+    return buffer[0] & 15;
+}
+
+static struct lli_guest *taken(uint64_t id, lli_ns now)
+{
+    const struct lli_wire_accept accept = {.session = id + 1000};
+    struct lli_guest *guest;
+
+    comes(id, now);
+    guest = lli_door_next(&door, now);
+    assert_non_null(guest);
+    lli_door_accept(&door, guest, &accept, now);
+    return guest;
+}
+
+static void a_repeated_request_is_answered_again_and_is_no_second_one(void **state)
+{
+    uint64_t id = 0;
+
+    (void)state;
+    (void)taken(7, 0);
+    assert_int_equal(answer(&id), LLI_WIRE_ACCEPT);
+    assert_int_equal(id, 7);
+    assert_int_equal(answer(&id), 0);
+    comes(7, MS);
+    comes(7, MS);
+    assert_null(lli_door_next(&door, MS));
+    assert_int_equal(answer(&id), LLI_WIRE_ACCEPT);
+    assert_int_equal(answer(&id), 0);
+    assert_int_equal(door.counters.requests_repeated, 2);
+    assert_int_equal(door.count, 1);
+}
+
+static void one_that_waits_gets_no_answer_until_the_application_gives_one(void **state)
+{
+    struct lli_guest *guest;
+    uint64_t id = 0;
+
+    (void)state;
+    comes(7, 0);
+    guest = lli_door_next(&door, 0);
+    assert_null(lli_door_next(&door, 0));
+    comes(7, MS);
+    assert_int_equal(answer(&id), 0);
+    assert_ptr_equal(lli_door_find(&door, 7), guest);
+    lli_door_refuse(&door, guest, LLI_WIRE_REFUSED, 403, MS);
+    assert_int_equal(answer(&id), LLI_WIRE_REFUSE);
+    assert_int_equal(buffer[LLI_WIRE_HEADER + 8] | buffer[LLI_WIRE_HEADER + 9] << 8, 403);
+    assert_null(lli_door_find(&door, 7));
+    /* Its answer was lost. */
+    comes(7, 2 * MS);
+    assert_int_equal(answer(&id), LLI_WIRE_REFUSE);
+    assert_null(lli_door_next(&door, 2 * MS));
+}
+
+static void who_comes_when_it_is_full_is_turned_away(void **state)
+{
+    uint64_t id = 0;
+
+    (void)state;
+    for (uint64_t i = 1; i <= MAX; i++)
+        (void)taken(i, 0);
+    while (answer(&id) != 0)
+        ;
+    for (uint64_t i = 0; i < LLI_DOOR_TURNED + 3; i++)
+        comes(100 + i, 0);
+    assert_int_equal(door.counters.requests_full, LLI_DOOR_TURNED + 3);
+    assert_int_equal(door.counters.refusals_dropped, 3);
+    for (uint64_t i = 0; i < LLI_DOOR_TURNED; i++) {
+        assert_int_equal(answer(&id), LLI_WIRE_REFUSE);
+        assert_int_equal(id, 100 + i);
+        assert_int_equal(buffer[LLI_WIRE_HEADER + 10], LLI_WIRE_FULL);
+    }
+    assert_int_equal(answer(&id), 0);
+    lli_door_leave(&door, 2, MS);
+    (void)taken(200, MS);
+    assert_int_equal(door.count, MAX);
+}
+
+static void what_nobody_answers_is_forgotten_in_time_and_late_repetitions_ignored(void **state)
+{
+    uint64_t id = 0;
+
+    (void)state;
+    comes(7, 0);
+    assert_non_null(lli_door_next(&door, 0));
+    assert_int_equal(lli_door_expire(&door, 99 * MS), 100 * MS);
+    assert_int_equal(door.count, 1);
+    assert_int_equal(lli_door_expire(&door, 100 * MS), LLI_NEVER);
+    assert_int_equal(door.count, 0);
+    assert_int_equal(door.counters.requests_expired, 1);
+    comes(7, 101 * MS);
+    assert_null(lli_door_next(&door, 101 * MS));
+    assert_int_equal(answer(&id), 0);
+}
+
+static void a_late_repetition_does_not_bring_a_closed_connection_back(void **state)
+{
+    uint64_t id = 0;
+
+    (void)state;
+    (void)taken(7, 0);
+    lli_door_leave(&door, 7, MS);
+    comes(7, 2 * MS);
+    assert_null(lli_door_next(&door, 2 * MS));
+    assert_int_equal(answer(&id), 0);
+}
+
+/* Whatever comes, the table stays within its bound and owes at most one answer to each. */
+static void an_endless_stream_of_requests_stays_within_bounds(void **state)
+{
+    uint64_t random = 3, id = 0;
+
+    (void)state;
+    for (lli_ns now = 0; now < 200000; now++) {
+        struct lli_guest *guest;
+        uint32_t counted = 0, owed = 0;
+
+        comes(1 + below(&random, 40), now);
+        guest = chance(&random, 60) ? lli_door_next(&door, now) : NULL;
+        if (guest != NULL && chance(&random, 50))
+            lli_door_accept(&door, guest, &(struct lli_wire_accept){.session = now}, now);
+        else if (guest != NULL && chance(&random, 50))
+            lli_door_refuse(&door, guest, LLI_WIRE_REFUSED, 1, now);
+        if (chance(&random, 30))
+            lli_door_leave(&door, 1 + below(&random, 40), now);
+        if (chance(&random, 50))
+            (void)answer(&id);
+        for (uint32_t i = 0; i < 2 * MAX; i++) {
+            counted += guests[i].state >= LLI_GUEST_ASKS && guests[i].state <= LLI_GUEST_IN;
+            owed += guests[i].owed;
+            for (uint32_t j = 0; j < i; j++)
+                assert_true(ids[i] == 0 || ids[i] != ids[j]);
+        }
+        assert_int_equal(counted, door.count);
+        assert_int_equal(owed, door.owed);
+        assert_true(door.count <= MAX);
+    }
+    assert_true(door.counters.requests_accepted > 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_is_repeated_at_doubling_distances_then_given_up),
+        cmocka_unit_test(the_first_answer_counts),
+        cmocka_unit_test_setup(a_repeated_request_is_answered_again_and_is_no_second_one, door_up),
+        cmocka_unit_test_setup(one_that_waits_gets_no_answer_until_the_application_gives_one, door_up),
+        cmocka_unit_test_setup(who_comes_when_it_is_full_is_turned_away, door_up),
+        cmocka_unit_test_setup(what_nobody_answers_is_forgotten_in_time_and_late_repetitions_ignored, door_up),
+        cmocka_unit_test_setup(a_late_repetition_does_not_bring_a_closed_connection_back, door_up),
+        cmocka_unit_test_setup(an_endless_stream_of_requests_stays_within_bounds, door_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
