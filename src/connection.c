@@ -14,6 +14,7 @@ enum {
     CONNECTION_WINDOW_PACKETS = 2048,
     CONNECTION_FLOW_WINDOW_PACKETS = 1024,
     CONNECTION_TOPICS = 64,
+    CONNECTION_ADDRESSES = 64,
 };
 
 /* A handle that no transport gives: nothing comes to the group of a connection. */
@@ -57,8 +58,9 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
         return error;
     if (channel->options.destinations[0] != '\0')
         return lli_fail(&context->log, LLM_EOPTION, "option destinations: a connection has one other side, leave it out");
-    /* One receiver, from the first packet on, who is waited for as long as it is heard. */
-    channel->options.receivers_max = channel->options.sessions_max = 1;
+    /* The transport has to know as many addresses, and those that are answered meanwhile. */
+    channel->options.receivers_max = channel->options.connections_max + CONNECTION_ADDRESSES;
+    /* From the first packet on; the other side is waited for as long as it is heard. */
     strcpy(channel->options.join, "live");
     strcpy(channel->options.slow, "off");
     strcpy(channel->options.acknowledge, "library");
@@ -89,6 +91,20 @@ static bool connection_post_close(const struct llm_connection *connection, const
     uint8_t bytes[LLI_WIRE_CONTROL_MAX];
 
     return lli_links_post(connection->endpoint, bytes, lli_wire_put_close(bytes, &close), to, CONNECTION_NO_GROUP);
+}
+
+void lli_links_forget(struct lli_endpoint *endpoint, const struct lli_wire_address *wire)
+{
+    struct lli_address address = {.size = wire->size};
+
+    if (endpoint->transport->forget == NULL || wire->size == 0)
+        return;
+    for (const struct llm_connection *c = endpoint->context->connections; c != NULL; c = c->next)
+        if (c->running && c->endpoint == endpoint && c->peer.size == wire->size && memcmp(c->peer.bytes, wire->bytes, wire->size) == 0)
+            return;
+    memcpy(address.bytes, wire->bytes, sizeof address.bytes);
+    lli_endpoint_flush(endpoint);
+    endpoint->transport->forget(endpoint->instance, &address);
 }
 
 /* --------------------------------------------------------------------------------------------- events */
@@ -160,10 +176,9 @@ static void connection_message(void *arg, const struct llm_message *message)
 
 /* ------------------------------------------------------------------------------------------------ make */
 
-static int connection_transmitter(struct llm_connection *connection, const struct lli_channel *channel, const char *text)
+static int connection_transmitter(struct llm_connection *connection, const struct llm_options *options, const char *text)
 {
     struct llm_transmitter *transmitter = calloc(1, sizeof *transmitter);
-    int error;
 
     if (transmitter == NULL)
         return lli_fail(&connection->context->log, LLM_ENOMEM, "no memory for a transmitter");
@@ -175,11 +190,10 @@ static int connection_transmitter(struct llm_connection *connection, const struc
     llm_transmitter_handlers_init(&transmitter->handlers);
     (void)snprintf(transmitter->object, sizeof transmitter->object, "transmitter %.230s", text);
     connection->transmitter = transmitter;
-    error = lli_transmitter_place(transmitter, &channel->options);
-    return error;
+    return lli_transmitter_place(transmitter, options);
 }
 
-static int connection_receiver(struct llm_connection *connection, const struct lli_channel *channel, const char *text)
+static int connection_receiver(struct llm_connection *connection, const struct llm_options *options, const char *text)
 {
     struct llm_receiver *receiver = calloc(1, sizeof *receiver);
     int error;
@@ -195,7 +209,7 @@ static int connection_receiver(struct llm_connection *connection, const struct l
     receiver->handlers.event = connection_event;
     (void)snprintf(receiver->object, sizeof receiver->object, "receiver %.230s", text);
     connection->receiver = receiver;
-    error = lli_receiver_place(receiver, &channel->options);
+    error = lli_receiver_place(receiver, options);
     return error == LLM_OK ? lli_latency_receiver(receiver) : error;
 }
 
@@ -216,10 +230,13 @@ int lli_connection_make(struct llm_context *context, const struct lli_channel *c
                         const struct llm_connection_handlers *handlers, struct llm_connection **result)
 {
     struct llm_connection *connection = calloc(1, sizeof *connection);
+    struct llm_options options = channel->options;
     int error;
 
     if (connection == NULL)
         return lli_fail(&context->log, LLM_ENOMEM, "no memory for a connection");
+    /* One receiver each, and one session. */
+    options.receivers_max = options.sessions_max = 1;
     connection->context = context;
     connection->linger = channel->options.linger_ns;
     llm_connection_handlers_init(&connection->handlers);
@@ -234,9 +251,9 @@ int lli_connection_make(struct llm_context *context, const struct lli_channel *c
     if (!(connection->endpoint->caps.flags & LLI_CAP_UNICAST))
         error = lli_fail(&context->log, LLM_ESCHEME, "channel \"%s\": the transport has no unicast, which connections need", text);
     if (error == LLM_OK)
-        error = connection_transmitter(connection, channel, text);
+        error = connection_transmitter(connection, &options, text);
     if (error == LLM_OK)
-        error = connection_receiver(connection, channel, text);
+        error = connection_receiver(connection, &options, text);
     if (error != LLM_OK) {
         connection_free(connection);
         return error;
@@ -319,6 +336,7 @@ static void connection_stop(struct llm_connection *connection, unsigned closing)
         (void)connection_post_close(connection, &connection->peer, (enum lli_wire_closing)closing);
     lli_endpoint_flush(connection->endpoint);
     connection_unlink(connection);
+    lli_links_forget(connection->endpoint, &connection->peer);
 }
 
 void lli_connection_destroy(struct llm_connection *connection)
@@ -544,8 +562,10 @@ static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
 {
     lli_ns at = LLI_NEVER;
 
-    if (connection->spurns && connection_post_close(connection, &connection->spurned, LLI_WIRE_UNKNOWN))
+    if (connection->spurns && connection_post_close(connection, &connection->spurned, LLI_WIRE_UNKNOWN)) {
         connection->spurns = false;
+        lli_links_forget(connection->endpoint, &connection->spurned);
+    }
     if (connection->state == LLI_CONNECTION_ASKING)
         at = connection_service_asking(connection, now);
     if (connection->state == LLI_CONNECTION_OPENING) {

@@ -94,6 +94,9 @@ static inline void lli_links_due(struct llm_context *context, lli_ns at)
 bool lli_links_post(struct lli_endpoint *endpoint, const uint8_t *bytes, size_t size, const struct lli_wire_address *to,
                     lli_handle group);
 
+/* An address that no connection uses need not be known to the transport, where places for addresses are few. */
+void lli_links_forget(struct lli_endpoint *endpoint, const struct lli_wire_address *address);
+
 /* ----------------------------------------------------------------------------------------- listener.c */
 
 /* Asks the application, and answers. Returns when it has to be called again. */

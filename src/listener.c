@@ -177,10 +177,12 @@ lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now)
 
     while ((guest = lli_door_next(&listener->door, now)) != NULL)
         listener_ask(listener, guest, now);
-    while ((size = lli_door_control(&listener->door, bytes, &to)) > 0)
+    while ((size = lli_door_control(&listener->door, bytes, &to)) > 0) {
         if (!lli_links_post(listener->endpoint, bytes, size, &to, listener->group))
             /* The answer is lost, as it may be on its way: whoever asked asks again. */
             return now + LISTENER_RETRY;
+        lli_links_forget(listener->endpoint, &to);
+    }
     return lli_door_expire(&listener->door, now);
 }
 

@@ -136,6 +136,11 @@ struct lli_transport {
      * later. LLM_ELIMIT: too many. LLM_EINVAL: not an address (it came from the network: nothing is logged).
      */
     int (*peer)(void *instance, const struct lli_address *address, lli_handle *handle);
+    /*
+     * The address is not needed any more, if it was: its handle may be given to another, and what is queued for it be lost. May be
+     * NULL: addresses are kept until close().
+     */
+    void (*forget)(void *instance, const struct lli_address *address);
 
     /* --------------------------------------------------------------------- data */
 

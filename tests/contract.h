@@ -84,4 +84,7 @@ bool readable(int fd, int timeout_ms);
 /* The tests of the faults; how many failed. */
 int contract_faults(void);
 
+/* Those of addresses that are forgotten; how many failed. */
+int contract_peers(void);
+
 #endif

@@ -335,6 +335,18 @@ static int both_peer(void *instance, const struct lli_address *address, lli_hand
     return LLM_OK;
 }
 
+static void both_forget(void *instance, const struct lli_address *address)
+{
+    struct both *both = instance;
+    uint32_t place;
+
+    for (int i = 0; i < PARTS; i++)
+        if (both->part[i].transport->forget != NULL)
+            both->part[i].transport->forget(both->part[i].instance, address);
+    if (lli_peers_remove(&both->peers, address, &place))
+        both->peer[place].known = false;
+}
+
 /* ----------------------------------------------------------------------------------------------------- sending */
 
 static int both_post(void *instance, const struct lli_out *packets, int count)
@@ -524,6 +536,7 @@ const struct lli_transport lli_transport_both = {
     .leave = both_leave,
     .address = both_address,
     .peer = both_peer,
+    .forget = both_forget,
     .post = both_post,
     .flush = both_flush,
     .reap = both_reap,

@@ -16,14 +16,16 @@ int lli_peers_init(struct lli_peers *peers, uint32_t max)
     peers->slot_mask = slots - 1;
     peers->addresses = calloc(max, sizeof *peers->addresses);
     peers->slots = calloc(slots, sizeof *peers->slots);
+    peers->spare = calloc(max, sizeof *peers->spare);
     peers->seed = lli_entropy();
-    return peers->addresses == NULL || peers->slots == NULL ? LLM_ENOMEM : 0;
+    return peers->addresses == NULL || peers->slots == NULL || peers->spare == NULL ? LLM_ENOMEM : 0;
 }
 
 void lli_peers_fini(struct lli_peers *peers)
 {
     free(peers->addresses);
     free(peers->slots);
+    free(peers->spare);
     memset(peers, 0, sizeof *peers);
 }
 
@@ -49,20 +51,47 @@ static bool peers_is(const struct lli_address *a, const struct lli_address *b)
     return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
 }
 
-int lli_peers_place(struct lli_peers *peers, const struct lli_address *address, uint32_t *place)
+/* The slot of an address, or the empty one where it would go: half of the slots stay empty, so the search ends. */
+static uint32_t peers_find(const struct lli_peers *peers, const struct lli_address *address)
 {
     uint32_t slot = peers_hash(peers, address) & peers->slot_mask;
 
-    /* Half of the slots stay empty, so the search ends. */
-    for (; peers->slots[slot] != 0; slot = (slot + 1) & peers->slot_mask) {
+    while (peers->slots[slot] != 0 && !peers_is(&peers->addresses[peers->slots[slot] - 1], address))
+        slot = (slot + 1) & peers->slot_mask;
+    return slot;
+}
+
+int lli_peers_place(struct lli_peers *peers, const struct lli_address *address, uint32_t *place)
+{
+    const uint32_t slot = peers_find(peers, address);
+
+    if (peers->slots[slot] != 0) {
         *place = peers->slots[slot] - 1;
-        if (peers_is(&peers->addresses[*place], address))
-            return 0;
+        return 0;
     }
-    if (peers->count == peers->max)
+    if (peers->spare_count == 0 && peers->count == peers->max)
         return LLM_ELIMIT;
-    *place = peers->count++;
+    *place = peers->spare_count > 0 ? peers->spare[--peers->spare_count] : peers->count++;
     peers->addresses[*place] = *address;
     peers->slots[slot] = *place + 1;
     return 0;
+}
+
+bool lli_peers_remove(struct lli_peers *peers, const struct lli_address *address, uint32_t *place)
+{
+    uint32_t slot = peers_find(peers, address);
+
+    if (peers->slots[slot] == 0)
+        return false;
+    *place = peers->slots[slot] - 1;
+    peers->spare[peers->spare_count++] = *place;
+    peers->slots[slot] = 0;
+    /* Those behind it were perhaps pushed there by it: each goes where a search finds it. */
+    for (slot = (slot + 1) & peers->slot_mask; peers->slots[slot] != 0; slot = (slot + 1) & peers->slot_mask) {
+        const uint32_t moved = peers->slots[slot];
+
+        peers->slots[slot] = 0;
+        peers->slots[peers_find(peers, &peers->addresses[moved - 1])] = moved;
+    }
+    return true;
 }

@@ -292,6 +292,14 @@ static int impair_peer(void *instance, const struct lli_address *address, lli_ha
     return impair->inner->peer(impair->inner_instance, address, handle);
 }
 
+static void impair_peer_forget(void *instance, const struct lli_address *address)
+{
+    struct impair *impair = instance;
+
+    if (impair->inner->forget != NULL)
+        impair->inner->forget(impair->inner_instance, address);
+}
+
 static int impair_post(void *instance, const struct lli_out *packets, int count)
 {
     struct impair *impair = instance;
@@ -620,6 +628,7 @@ const struct lli_transport lli_transport_impair = {
     .leave = impair_leave,
     .address = impair_address,
     .peer = impair_peer,
+    .forget = impair_peer_forget,
     .post = impair_post,
     .flush = impair_flush,
     .reap = impair_reap,

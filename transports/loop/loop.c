@@ -317,6 +317,16 @@ static int loop_address(void *instance, struct lli_address *address)
     return 0;
 }
 
+/* Where an id is, 0: a place that was given back; the number of places used if it is nowhere. */
+static uint32_t peers_find(const struct loop *loop, uint64_t id)
+{
+    uint32_t place = 0;
+
+    while (place < loop->peers_count && loop->peers[place] != id)
+        place++;
+    return place;
+}
+
 static int loop_peer(void *instance, const struct lli_address *address, lli_handle *handle)
 {
     struct loop *loop = instance;
@@ -328,15 +338,27 @@ static int loop_peer(void *instance, const struct lli_address *address, lli_hand
     memcpy(&id, address->bytes, sizeof id);
     if (id == 0)
         return LLM_EINVAL;
-    for (place = 0; place < loop->peers_count; place++)
-        if (loop->peers[place] == id)
-            break;
+    place = peers_find(loop, id);
+    if (place == loop->peers_count)
+        place = peers_find(loop, 0);
     if (place == LOOP_PEERS_MAX)
         return LLM_ELIMIT;
-    if (place == loop->peers_count)
-        loop->peers[loop->peers_count++] = id;
+    loop->peers[place] = id;
+    loop->peers_count += place == loop->peers_count;
     *handle = LOOP_PEER | place;
     return 0;
+}
+
+static void loop_forget(void *instance, const struct lli_address *address)
+{
+    struct loop *loop = instance;
+    uint32_t place;
+    uint64_t id = 0;
+
+    memcpy(&id, address->bytes, sizeof id);
+    place = peers_find(loop, id);
+    if (place < loop->peers_count)
+        loop->peers[place] = 0;
 }
 
 /* ---------------------------------------------------------------------------------------------------- sending */
@@ -481,6 +503,7 @@ const struct lli_transport lli_transport_loop = {
     .leave = loop_leave,
     .address = loop_address,
     .peer = loop_peer,
+    .forget = loop_forget,
     .post = loop_post,
     .flush = loop_flush,
     .reap = loop_reap,

@@ -400,6 +400,7 @@ const struct lli_transport lli_transport_shm = {
     .leave = lli_shm_leave,
     .address = lli_shm_address,
     .peer = lli_shm_peer,
+    .forget = lli_shm_forget,
     .post = shm_post,
     .flush = lli_shm_flush,
     .reap = shm_reap,

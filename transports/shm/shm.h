@@ -298,6 +298,7 @@ bool lli_shm_socket_answers(const struct lli_shm_root *root, uint64_t id);
 void lli_shm_socket_wake(struct lli_shm *shm, struct lli_shm_bell *bell);
 int lli_shm_address(void *instance, struct lli_address *address);
 int lli_shm_peer(void *instance, const struct lli_address *address, lli_handle *handle);
+void lli_shm_forget(void *instance, const struct lli_address *address);
 
 /* ---------------------------------------------------------------------------------------------- shm_control.c */
 

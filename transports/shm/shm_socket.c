@@ -232,7 +232,7 @@ int lli_shm_peer(void *instance, const struct lli_address *address, lli_handle *
 {
     struct lli_shm *shm = instance;
     const bool own = address->size == ADDRESS_BYTES && address->bytes[0] == ADDRESS_KIND;
-    uint32_t place, known = shm->peers.count;
+    uint32_t place;
     uint64_t id;
     int error;
 
@@ -245,10 +245,18 @@ int lli_shm_peer(void *instance, const struct lli_address *address, lli_handle *
     error = !own && !peer_is_here(shm, id) ? LLM_EINVAL : lli_peers_place(&shm->peers, address, &place);
     if (error != LLM_OK)
         return error;
-    if (place == known) {
+    if (shm->peer[place].id != id) {
         shm->peer[place].id = id;
         socket_name(&shm->peer[place].address, &shm->root, id);
     }
     *handle = LLI_SHM_PEER | place;
     return LLM_OK;
+}
+
+void lli_shm_forget(void *instance, const struct lli_address *address)
+{
+    struct lli_shm *shm = instance;
+    uint32_t place;
+
+    (void)lli_peers_remove(&shm->peers, address, &place);
 }

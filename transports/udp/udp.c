@@ -438,6 +438,7 @@ const struct lli_transport lli_transport_udp = {
     .leave = lli_udp_leave,
     .address = lli_udp_address,
     .peer = lli_udp_peer,
+    .forget = lli_udp_forget,
     .post = lli_udp_post,
     .flush = lli_udp_flush,
     .reap = lli_udp_reap,

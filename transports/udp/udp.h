@@ -137,6 +137,7 @@ struct lli_udp {
 /* Addresses as packets carry them: 4 or 6, the address, the port, both in network order. */
 void lli_udp_pack(const union lli_ip_address *address, struct lli_address *packed);
 int lli_udp_peer(void *instance, const struct lli_address *packed, lli_handle *handle);
+void lli_udp_forget(void *instance, const struct lli_address *packed);
 
 /* ----------------------------------------------------------------------------------------------- udp_socket.c */
 

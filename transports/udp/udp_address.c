@@ -56,3 +56,11 @@ int lli_udp_peer(void *instance, const struct lli_address *packed, lli_handle *h
     *handle = LLI_UDP_PEER | place;
     return 0;
 }
+
+void lli_udp_forget(void *instance, const struct lli_address *packed)
+{
+    struct lli_udp *udp = instance;
+    uint32_t place;
+
+    (void)lli_peers_remove(&udp->peers, packed, &place);
+}

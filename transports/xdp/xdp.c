@@ -459,6 +459,13 @@ static int xdp_peer(void *instance, const struct lli_address *address, lli_handl
     return xdp->udp->peer(xdp->udp_instance, address, handle);
 }
 
+static void xdp_forget(void *instance, const struct lli_address *address)
+{
+    struct lli_xdp *xdp = instance;
+
+    xdp->udp->forget(xdp->udp_instance, address);
+}
+
 static const struct lli_transport *xdp_inner(const void *instance, int index, const void **inner_instance)
 {
     const struct lli_xdp *xdp = instance;
@@ -491,6 +498,7 @@ const struct lli_transport lli_transport_xdp = {
     .leave = lli_xdp_leave,
     .address = xdp_address,
     .peer = xdp_peer,
+    .forget = xdp_forget,
     .post = xdp_post,
     .flush = xdp_flush,
     .reap = xdp_reap,
