@@ -847,6 +847,8 @@ roce_tests=(flood_with_loss packets_lost_doubled_and_reordered_on_the_cable stop
 . "$here/unicast.sh"
 # shellcheck source=assured.sh
 . "$here/assured.sh"
+# shellcheck source=calls.sh
+. "$here/calls.sh"
 
 all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_receiver_is_told_what_it_lost
     killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
@@ -857,7 +859,8 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
     segmentation_that_fails_later_loses_nothing cables_of_any_mtu stopped_receiver_holds_the_window small_receive_buffer
     stopped_receiver_in_full_blast_is_told_what_it_lost slow_receiver_decides_for_all_if_asked
     slow_receiver_does_not_decide_for_the_others runs_of_lost_packets_are_repaired
-    "${slow_tests[@]}" "${unicast_tests[@]}" "${assured_tests[@]}" assured_messages_survive_loss "${stat_tests[@]}"
+    "${slow_tests[@]}" "${unicast_tests[@]}" "${assured_tests[@]}" assured_messages_survive_loss "${calls_tests[@]}"
+    calls_in_spite_of_losses "${stat_tests[@]}"
     "${benchmark_tests[@]}")
 
 # With a stand-in for a stack, which the transports that know of none run over as well.
@@ -867,7 +870,7 @@ bypass_tests=("${preload_tests[@]}" packets_are_lent_from_the_stacks_memory warm
 # Once is enough: a stack has no part in these.
 bypass_fault_tests=(stopped_receiver_is_told_what_it_lost killed_receiver_disturbs_nobody one_stream_to_a_list_of_hosts
     killed_transmitter_is_noticed_and_its_successor_followed receivers_interface_goes_down_and_up
-    transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers many_in_one_context
+    transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers many_in_one_context "${calls_tests[@]}"
     late_receiver_has_the_past_too stopped_receiver_is_suspended assured_window_stops_with_a_killed_receiver_and_moves_with_another)
 
 if [ -n "$preload" ]; then

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# End-to-end tests of connections, which run.sh sources.
+
+# shellcheck disable=SC2034
+calls_tests=(calls_carry_both_ways calls_without_the_key_are_refused killed_side_of_a_call_is_noticed endless_calls_are_served
+    calls_nobody_answers_are_given_up)
+
+# call_channel INTERFACE [OPTIONS]: to the host, where the transport has that; else a group.
+call_channel() {
+    case ${transport#impair+} in
+    udp | bypass) echo "$transport://$ADDRESS_B:5021?interface=$1${2:+&$2}" ;;
+    *) channel "$1" 40 "${2:-}" ;;
+    esac
+}
+
+# listens [OPTIONS [ARGUMENT...]], calls likewise.
+listens() {
+    run_on "$HOST_B" listener "$programs/e2e_calls" listen "$(call_channel "$IF_B" "${1:-}")" "${@:2}"
+    listener=$last
+    says listener listening
+}
+
+calls() {
+    run_on "$HOST_A" caller "$programs/e2e_calls" connect "$(call_channel "$IF_A" "${1:-}")" "${@:2}"
+    caller=$last
+}
+
+# What both sides of so many calls say that carried so many messages each way.
+carried() {
+    local name
+    for name in listener caller; do
+        is "$name" connected == "$1" && is "$name" messages == $(($1 * $2)) && is "$name" errors == 0 || return
+    done
+    is listener over_1 == "$1" && is listener undelivered == 0 && is caller undelivered == 0
+}
+
+# both COUNT [OPTIONS]
+both() {
+    local listener caller
+    listens "${2:-}" --messages "$1" && calls "${2:-}" --messages "$1" && ends "$caller" && ends "$listener" && carried 1 "$1"
+}
+
+calls_carry_both_ways() {
+    both "$some" || return
+    note "refused to send $(number caller again) and $(number listener again) times until the other had taken more"
+}
+
+calls_in_spite_of_losses() {
+    need_nft || return
+    lose 5 && both "$((some / 5))"
+}
+
+calls_without_the_key_are_refused() {
+    local listener caller
+    listens "" --messages 10 && calls "" --key simsalabim && ends "$caller" || return
+    is caller over_12 == 1 && is caller code == 403 && is caller connected == 0 || return
+    calls "" --messages 10 && ends "$caller" && ends "$listener" && carried 1 10 && is listener requests_refused == 1
+}
+
+# killed VICTIM: the other one is told by the silence.
+killed() {
+    local listener caller options="silence_ns=200000000&session_timeout_ns=1000000000" other=listener
+    [ "$1" = caller ] || other=caller
+    listens "$options" --messages 100000000 --stop-at 1000 && calls "$options" --messages 100000000 && says listener reached &&
+        kill -KILL "${!1}" && ends "${!other}" || return
+    is "$other" over_2 == 1 && is "$other" silences == 1 && is "$other" errors == 0
+}
+
+killed_side_of_a_call_is_noticed() {
+    killed caller && killed listener
+}
+
+# One after the other, by one process, and by many; there is room for four at a time, and for no connection that was closed.
+endless_calls_are_served() {
+    local listener caller i
+    listens "connections_max=4" --messages 5 --connections 320 && calls "" --messages 5 --connections 300 && ends "$caller" || return
+    is caller connected == 300 && is caller undelivered == 0 || return
+    for ((i = 0; i < 20; i++)); do
+        calls "" --messages 5 && ends "$caller" && is caller connected == 1 || return
+    done
+    ends "$listener" && is listener connected == 320 && is listener errors == 0 && is listener requests_accepted == 320 &&
+        is listener messages == 1600
+}
+
+calls_nobody_answers_are_given_up() {
+    local caller
+    calls "connect_timeout_ns=300000000" && ends "$caller" && is caller over_8 == 1 && is caller connected == 0
+}
