@@ -71,10 +71,8 @@ void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members)
     uint64_t window = flow->config.window_packets * (flow->config.mode == LLI_FLOW_PACED ? (uint64_t)FLOW_BACKSTOP : 1);
     uint32_t seen = 0, known = 0;
 
-    if (flow->config.mode == LLI_FLOW_OPEN) {
-        flow->limit = members->count > 0 ? UINT64_MAX : flow->limit;
+    if (flow->config.mode == LLI_FLOW_OPEN)
         return;
-    }
     for (uint32_t i = 0; seen < members->count; i++) {
         const struct lli_member *member = &members->table[i];
 

@@ -20,7 +20,7 @@ struct lli_flow_config {
     uint32_t window_packets;    /* how far receivers may lie behind */
     uint32_t quorum_percent;    /* so many of those that are not suspended have to keep up */
     uint64_t bytes_per_s_max;   /* paced: never faster */
-    bool awaits;                /* nothing is sent before somebody reports, nor more than was allowed last while nobody does */
+    bool awaits;                /* not open: nothing is sent before somebody reports, nor beyond that while nobody does */
 };
 
 struct lli_flow {

@@ -88,11 +88,6 @@ static void one_that_awaits_a_receiver_never_goes_beyond_its_last_report(void **
     assert_false(lli_flow_allows(&flow, START + WINDOW, 0));
     report(2, START + 10, 4096);
     assert_true(lli_flow_allows(&flow, START + WINDOW + 9, 0));
-    lli_flow_init(&flow, &(struct lli_flow_config){.mode = LLI_FLOW_OPEN, .awaits = true}, MEMBERS,
-                  &(struct lli_arena){.memory = memories[0]}, START, 0);
-    assert_false(lli_flow_allows(&flow, START, 0));
-    report(2, START, 4096);
-    assert_true(lli_flow_allows(&flow, START + 1000000, 0));
 }
 
 static void a_quorum_decides_not_the_slowest(void **state)
