@@ -112,6 +112,24 @@ messages_arrive_in_order() {
     verdict "1,000 messages arrive in order" $good
 }
 
+requests_are_answered() {
+    local channel="udp://127.0.0.1:5005?interface=$interface" good=yes status=0
+
+    [ "$interface" = lo ] || channel="udp://239.192.1.5:5005?interface=$interface"
+    start answerer "$channel" sesame
+    local answerer=$last
+    ready answerer || good=no
+    timeout "$limit" "$programs/asker" "$channel" sesame abc 'able was i' >"$work/asker.out" 2>"$work/asker.err" || good=no
+    grep -q '^cba, after ' "$work/asker.out" || good=no
+    grep -q '^i saw elba, after ' "$work/asker.out" || good=no
+    timeout "$limit" "$programs/asker" "$channel" simsalabim abc >"$work/refused.out" 2>"$work/refused.err" || status=$?
+    [ "$status" = 1 ] && grep -q 'refused, code 403' "$work/refused.out" || good=no
+    grep -q 'disconnected: closed' "$work/answerer.out" || good=no
+    kill "$answerer"
+    wait "$answerer" 2>/dev/null
+    verdict "requests are answered to those who know the word" $good
+}
+
 # run_feed ARGUMENTS: the chain from generator to consumer, with more arguments for the generator. Sets good.
 run_feed() {
     local channel="udp://239.192.1.3:5003?interface=$interface" handler consumer
@@ -145,6 +163,7 @@ loss_in_the_feed_is_told() {
 }
 
 messages_arrive_in_order
+requests_are_answered
 books_agree
 loss_in_the_feed_is_told
 exit $((failures > 0))

@@ -63,6 +63,8 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
     /* From the first packet on; the other side is waited for as long as it is heard. */
     strcpy(channel->options.join, "live");
     strcpy(channel->options.slow, "off");
+    if (strcmp(channel->options.flow, "open") == 0)
+        strcpy(channel->options.flow, "window");
     strcpy(channel->options.acknowledge, "library");
     /* Many may ask under one name. */
     channel->options.shm_exclusive = 0;
@@ -160,7 +162,7 @@ static void connection_event(void *arg, const struct llm_event *event)
         connection_over(connection, LLM_REASON_BROKEN, 0);
         break;
     default:
-        if (connection->state == LLI_CONNECTION_OPEN)
+        if (connection->state == LLI_CONNECTION_OPEN && !lli_requests_topic(connection, event))
             connection_tell(connection, event);
         break;
     }
@@ -170,7 +172,11 @@ static void connection_message(void *arg, const struct llm_message *message)
 {
     struct llm_connection *connection = arg;
 
-    if (connection->state == LLI_CONNECTION_OPEN && connection->handlers.message != NULL)
+    if (connection->state != LLI_CONNECTION_OPEN)
+        return;
+    if (lli_requests_has(connection, message))
+        lli_requests_message(connection, message);
+    else if (connection->handlers.message != NULL)
         connection->handlers.message(connection->handlers.arg, connection, message);
 }
 
@@ -223,6 +229,7 @@ static void connection_free(struct llm_connection *connection)
     if (connection->joined)
         connection->endpoint->transport->leave(connection->endpoint->instance, connection->group, LLI_JOIN_SEND);
     lli_endpoint_close(connection->endpoint);
+    free(connection->requests);
     free(connection);
 }
 
@@ -239,6 +246,8 @@ int lli_connection_make(struct llm_context *context, const struct lli_channel *c
     options.receivers_max = options.sessions_max = 1;
     connection->context = context;
     connection->linger = channel->options.linger_ns;
+    connection->requests_at = LLI_NEVER;
+    connection->asked_topic = connection->replied_topic = UINT32_MAX;
     llm_connection_handlers_init(&connection->handlers);
     error = lli_options_import(&connection->handlers, sizeof connection->handlers, handlers, "struct llm_connection_handlers",
                                &context->log);
@@ -250,6 +259,9 @@ int lli_connection_make(struct llm_context *context, const struct lli_channel *c
     }
     if (!(connection->endpoint->caps.flags & LLI_CAP_UNICAST))
         error = lli_fail(&context->log, LLM_ESCHEME, "channel \"%s\": the transport has no unicast, which connections need", text);
+    connection->requests = calloc(LLM_REQUESTS_MAX, sizeof *connection->requests);
+    if (error == LLM_OK && connection->requests == NULL)
+        error = lli_fail(&context->log, LLM_ENOMEM, "no memory for requests");
     if (error == LLM_OK)
         error = connection_transmitter(connection, &options, text);
     if (error == LLM_OK)
@@ -471,6 +483,7 @@ static int connection_close(struct llm_connection *connection)
         connection_finish(connection);
     connection_stop(connection, connection_is_delivered(connection) ? 0 : LLI_WIRE_ABANDONED);
     undelivered = connection->undelivered;
+    (void)lli_requests_expire(connection, true, LLM_REASON_CLOSED, 0);
     lli_connection_destroy(connection);
     return undelivered;
 }
@@ -499,6 +512,7 @@ static void connection_disconnected(struct llm_connection *connection)
         .kind = LLM_EVENT_DISCONNECTED, .reason = connection->reason, .session = connection->session, .first = connection->code};
 
     connection->state = LLI_CONNECTION_TOLD;
+    (void)lli_requests_expire(connection, true, connection->reason, 0);
     if (connection->closing)
         return;
     connection->context->in_handler = true;
@@ -573,6 +587,8 @@ static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
             return connection->until;
         connection_over(connection, LLM_REASON_UNANSWERED, 0);
     }
+    if (connection->state == LLI_CONNECTION_OPEN)
+        at = lli_requests_expire(connection, false, LLM_REASON_UNANSWERED, now);
     if (connection->state == LLI_CONNECTION_OVER && connection->accepted && connection->receiver->counters.sessions_new == 0) {
         connection_unconfirmed(connection);
         return LLI_NEVER;

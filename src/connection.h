@@ -18,6 +18,14 @@ enum lli_connection_state {
     LLI_CONNECTION_TOLD,
 };
 
+/* A request that waits for its reply. */
+struct lli_request {
+    llm_reply_fn *reply; /* NULL: the place is free */
+    void *arg;
+    uint64_t number;
+    lli_ns until;
+};
+
 struct llm_connection {
     struct llm_context *context;
     struct llm_connection *next; /* of the context */
@@ -44,6 +52,14 @@ struct llm_connection {
     struct lli_wire_address peer;
     struct lli_wire_address spurned;
     struct lli_dial dial;
+    /* Requests and replies. */
+    struct lli_request *requests; /* LLM_REQUESTS_MAX places: request n has place n modulo that */
+    uint64_t requests_next;
+    lli_ns requests_at;           /* none has waited too long before */
+    struct llm_topic *asking;     /* NULL: not opened yet */
+    struct llm_topic *replying;
+    uint32_t asked_topic;         /* of the other side, UINT32_MAX: not known */
+    uint32_t replied_topic;
 };
 
 struct llm_listener {
@@ -96,6 +112,22 @@ bool lli_links_post(struct lli_endpoint *endpoint, const uint8_t *bytes, size_t 
 
 /* An address that no connection uses need not be known to the transport, where places for addresses are few. */
 void lli_links_forget(struct lli_endpoint *endpoint, const struct lli_wire_address *address);
+
+/* ------------------------------------------------------------------------------------------ request.c */
+
+/* Whether a topic of the other side is one of requests or replies, which the application is not told of. */
+bool lli_requests_topic(struct llm_connection *connection, const struct llm_event *event);
+
+/* A message on one of these. */
+void lli_requests_message(struct llm_connection *connection, const struct llm_message *message);
+
+static inline bool lli_requests_has(const struct llm_connection *connection, const struct llm_message *message)
+{
+    return message->topic_id == connection->asked_topic || message->topic_id == connection->replied_topic;
+}
+
+/* Tells those that have waited too long, or all, for this reason; returns when it has to be called again. */
+lli_ns lli_requests_expire(struct llm_connection *connection, bool all, enum llm_reason reason, lli_ns now);
 
 /* ----------------------------------------------------------------------------------------- listener.c */
 

@@ -611,6 +611,13 @@ struct llm_listener;
  */
 LLM_API void llm_connection_options_init(struct llm_options *options);
 
+/* What the other side of a connection asks: llm_request(). */
+struct llm_asked {
+    uint64_t id;      /* for llm_reply() */
+    const void *data; /* valid until the handler returns */
+    size_t size;      /* in bytes */
+};
+
 /* What a connection tells its application. Handlers run as those of receivers do. */
 struct llm_connection_handlers {
     size_t size; /* sizeof(struct llm_connection_handlers) */
@@ -618,6 +625,8 @@ struct llm_connection_handlers {
     void (*message)(void *arg, struct llm_connection *connection, const struct llm_message *message); /* NULL: dropped */
     /* LLM_EVENT_CONNECTED, DISCONNECTED, TOPIC_NEW, HEARTBEAT_LOST and RESUMED. NULL: events are logged. */
     void (*event)(void *arg, struct llm_connection *connection, const struct llm_event *event);
+    /* The other side asks; llm_reply() answers, at once or later, or never. NULL: never. */
+    void (*request)(void *arg, struct llm_connection *connection, const struct llm_asked *asked);
 };
 
 /* Fills *handlers with NULL and its size. */
@@ -652,6 +661,30 @@ LLM_API struct llm_transmitter *llm_connection_transmitter(const struct llm_conn
 
 /* The identity of the connection, the same on both sides; random, never used again. */
 LLM_API uint64_t llm_connection_id(const struct llm_connection *connection);
+
+/* Requests of one side of a connection that may wait for their replies. */
+#define LLM_REQUESTS_MAX 1024
+
+/*
+ * Told once of each request, as a handler. LLM_REASON_NONE: this is the reply, valid until it returns. UNANSWERED: none came in time.
+ * Others: the connection is over, for that reason; CLOSED also if it was closed on this side.
+ */
+typedef void llm_reply_fn(void *arg, enum llm_reason reason, const void *data, size_t size);
+
+/*
+ * Asks the other side: sends a request of size bytes, and has reply called with what it replies in timeout_ns (UINT64_MAX: as
+ * long as the connection lasts). Requests and replies go in order with messages of all topics, on topics "llm.requests" and "llm.replies" of the
+ * connection. Allowed in handlers.
+ * LLM_EAGAIN: LLM_REQUESTS_MAX requests wait, or as llm_send(); LLM_EMSGSIZE: 8 bytes less than a message may have; LLM_ESTATE: not connected, or
+ * over; LLM_EINVAL: no reply function, or no time.
+ */
+LLM_API int llm_request(struct llm_connection *connection, const void *data, size_t size, uint64_t timeout_ns, llm_reply_fn *reply, void *arg);
+
+/*
+ * Replies to the request with this id. One that nobody waits for any more is ignored on the other side. Allowed in handlers.
+ * LLM_EAGAIN, LLM_EMSGSIZE, LLM_ESTATE as llm_request().
+ */
+LLM_API int llm_reply(struct llm_connection *connection, uint64_t id, const void *data, size_t size);
 
 /* Who wants to connect. */
 struct llm_caller {
