@@ -48,9 +48,11 @@ static void context_stats(struct llm_context *context, lli_ns now)
     context->watch_at = lli_min(context->stats_at, context->links_at);
 }
 
-/* Apart, so that a poll saves no registers for it. The latency monitor's last level wants to know of every poll. */
+/* Apart, so that a poll saves no registers for it. The latency monitor's last level and the watch want to know of every poll. */
 static __attribute__((noinline)) void context_watch_all(struct llm_context *context, lli_ns now)
 {
+    if (context->watch.interval != 0)
+        lli_watch_polled(context, now);
     if (context->latency != NULL && context->latency->level >= LLM_LATENCY_STAGES)
         lli_latency_polled(context->latency, now);
     if (now >= context->links_at)
@@ -58,7 +60,7 @@ static __attribute__((noinline)) void context_watch_all(struct llm_context *cont
     if (now >= context->stats_at)
         context_stats(context, now);
     context->watch_at = lli_min(context->stats_at, context->links_at);
-    if (context->latency != NULL && context->latency->level >= LLM_LATENCY_STAGES)
+    if (context->watch.interval != 0 || (context->latency != NULL && context->latency->level >= LLM_LATENCY_STAGES))
         context->watch_at = 0;
 }
 
@@ -99,9 +101,11 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
         error = lli_latency_open(context, options.latency);
     if (error == LLM_OK)
         error = lli_stats_file_open(&context->stats, &options, &context->log);
+    if (error == LLM_OK)
+        error = lli_watch_open(context, &options);
     if (error == LLM_OK && context->stats.memory.base != NULL)
         context_stats(context, lli_clock_ns());
-    if (error == LLM_OK && options.latency == LLM_LATENCY_STAGES)
+    if (error == LLM_OK && (options.latency == LLM_LATENCY_STAGES || context->watch.interval != 0))
         context->watch_at = 0;
     if (error != LLM_OK) {
         (void)llm_context_close(&context);

@@ -74,6 +74,8 @@ const char *llm_event_name(enum llm_event_kind kind)
         return "acknowledged";
     case LLM_EVENT_UNACKNOWLEDGED:
         return "not acknowledged";
+    case LLM_EVENT_LIMITED:
+        return "limited";
     }
     return "unknown event";
 }
@@ -148,6 +150,18 @@ const char *llm_threshold_name(enum llm_threshold threshold)
     return "unknown threshold";
 }
 
+const char *llm_limit_name(enum llm_limit limit)
+{
+    switch (limit) {
+#define LIMIT_NAME(name, number, text) \
+    case LLM_LIMIT_##name:             \
+        return text;
+        LLM_LIMITS(LIMIT_NAME)
+#undef LIMIT_NAME
+    }
+    return "an unknown limit";
+}
+
 /* ------------------------------------------------------------------------------------------------------- events */
 
 static int event_gap_text(const struct llm_event *event, char *text, size_t size)
@@ -203,6 +217,18 @@ static int event_disconnected_text(const struct llm_event *event, char *text, si
     return snprintf(text, size, "session %016" PRIx64 " is disconnected: %s", event->session, why);
 }
 
+/* Of a transmitter by its session, of a receiver, which has many, by none. */
+static int event_limited_text(const struct llm_event *event, char *text, size_t size)
+{
+    const struct llm_bottleneck *b = event->bottleneck;
+
+    if (event->session != 0)
+        return snprintf(text, size, "session %016" PRIx64 ": the transmitter is limited by %s", event->session, llm_limit_name(b->limit));
+    return snprintf(text, size, "the receiver is limited by %s: away for %" PRIu64 " of %" PRIu64 " ms, %" PRIu64 " packets missed, %"
+                    PRIu64 " dropped by this host", llm_limit_name(b->limit), b->away_ns / 1000000, b->time_ns / 1000000,
+                    b->packets_missed, b->packets_dropped);
+}
+
 size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
 {
     int length = 0;
@@ -237,6 +263,9 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
         length = event_assured_text(event, text, size);
+        break;
+    case LLM_EVENT_LIMITED:
+        length = event_limited_text(event, text, size);
         break;
     case LLM_EVENT_WARNED:
     case LLM_EVENT_UNICAST_ONLY:

@@ -100,6 +100,11 @@ lli_ns lli_flow_ready_at(const struct lli_flow *flow, lli_seq seq)
     return seq >= flow->limit ? LLI_NEVER : lli_pacer_ready_at(&flow->pacer);
 }
 
+bool lli_flow_is_at_limit(const struct lli_flow *flow)
+{
+    return flow->pacer.bytes_per_s >= flow_rate_max(flow);
+}
+
 uint32_t lli_flow_report_packets(const struct lli_flow *flow)
 {
     return flow->config.mode == LLI_FLOW_OPEN ? 0 : (uint32_t)lli_max(flow->config.window_packets / FLOW_REPORTS, 1);

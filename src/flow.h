@@ -58,6 +58,9 @@ void lli_flow_sent(struct lli_flow *flow, uint64_t bytes);
 /* When this packet may be sent, 0: now, LLI_NEVER: when a report comes. */
 lli_ns lli_flow_ready_at(const struct lli_flow *flow, lli_seq seq);
 
+/* Whether the rate is as high as the limit allows: receivers would take more. */
+bool lli_flow_is_at_limit(const struct lli_flow *flow);
+
 /* The value that so many of them, at least, reach, 1 or more; sorts them as it likes (Hoare, "Algorithm 65: find", 1961). */
 uint64_t lli_flow_find(uint64_t *values, uint32_t count, uint32_t reached_by);
 

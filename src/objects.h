@@ -15,6 +15,7 @@
 #include "stats_file.h"
 #include "ticks.h"
 #include "tx_session.h"
+#include "watch.h"
 
 enum { LLI_CHANNEL_TEXT_MAX = 256 };
 
@@ -58,6 +59,7 @@ struct llm_transmitter {
     bool dirty;                   /* packed in a handler, not flushed */
     bool watched;                 /* flushes take the longer way: it has a pace, or a latency monitor */
     struct lli_tx_latency *latency; /* NULL without a monitor, as those of the others */
+    struct lli_watched watch;
     char object[LLI_CHANNEL_TEXT_MAX]; /* for statistics */
 };
 
@@ -80,6 +82,7 @@ struct llm_receiver {
     lli_handle group;
     bool warned_full;
     struct lli_rx_latency *latency;
+    struct lli_watched watch;
     char object[LLI_CHANNEL_TEXT_MAX];
 };
 
@@ -109,6 +112,7 @@ struct llm_context {
     struct llm_connection *connections;
     struct lli_stats_file stats;
     struct lli_latency *latency;
+    struct lli_watch watch;
 
     /* The loop thread. */
     struct lli_lock lock;
@@ -173,6 +177,9 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
 /* Sends what the sessions want sent, delivers what time made due; returns when something is due next. */
 lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now);
 
+/* Tells the application of an event, inside a handler. */
+void lli_sessions_tell(struct llm_receiver *receiver, const struct llm_event *event);
+
 /* --------------------------------------------------------------------------------------- transmitter.c */
 
 /* Memory for a session, in a transmitter that has its endpoint and, unless it is a connection's, its group. */
@@ -183,6 +190,9 @@ void lli_transmitter_free(struct llm_transmitter *transmitter);
 
 /* Tells the application of receivers whatever it has not been told yet. */
 void lli_transmitter_events(struct llm_transmitter *transmitter);
+
+/* The same of an event, inside a handler. */
+void lli_transmitter_tell(const struct llm_transmitter *transmitter, const struct llm_event *event);
 
 /* ------------------------------------------------------------------------------------------- assurance.c */
 

@@ -18,12 +18,14 @@ static void sessions_log_event(const struct llm_receiver *receiver, const struct
                 "session %016llx: this receiver is %s: %llu %s, limit %llu", (unsigned long long)event->session,
                 llm_event_name(event->kind), (unsigned long long)event->verdict->value,
                 llm_threshold_name(event->verdict->threshold), (unsigned long long)event->verdict->limit);
+    else if (event->bottleneck != NULL)
+        lli_watch_log(receiver->context, receiver->object, event->bottleneck);
     else
         lli_log(&receiver->context->log, level, "session %016llx: %s %s", (unsigned long long)event->session,
                 llm_event_name(event->kind), event->topic == NULL ? "" : event->topic);
 }
 
-static void sessions_tell(struct llm_receiver *receiver, const struct llm_event *event)
+void lli_sessions_tell(struct llm_receiver *receiver, const struct llm_event *event)
 {
     if (receiver->handlers.event != NULL)
         receiver->handlers.event(receiver->handlers.arg, event);
@@ -47,7 +49,7 @@ static bool sessions_event(struct llm_receiver *receiver, struct lli_rx *rx, con
         lli_rx_refuse(rx);
         return false;
     }
-    sessions_tell(receiver, event);
+    lli_sessions_tell(receiver, event);
     /* Unlike one that was closed, a session that fell silent may be heard again: as a new one. */
     if (event->kind == LLM_EVENT_SESSION_END && event->reason == LLM_REASON_TIMEOUT)
         lli_rx_stop(rx);
@@ -101,7 +103,7 @@ static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, l
                 lli_rx_topic_refuse(rx, item.event.topic_id);
                 break;
             }
-            sessions_tell(receiver, &item.event);
+            lli_sessions_tell(receiver, &item.event);
             context->delivered++;
             break;
         case LLI_ITEM_EVENT:
@@ -148,7 +150,7 @@ static void sessions_replace(struct llm_receiver *receiver, struct lli_rx *rx)
         };
 
         receiver->context->in_handler = true;
-        sessions_tell(receiver, &event);
+        lli_sessions_tell(receiver, &event);
         receiver->context->in_handler = false;
         receiver->context->delivered++;
         receiver->counters.sessions_ended++;

@@ -101,6 +101,32 @@ static void stats_member(const struct lli_stats_visitor *to, const struct lli_me
     stats_put(to, LLM_STATS_COUNTER, "member_packets_lost", member->lost);
 }
 
+/* What the watch found out, where it runs. */
+static void stats_watched_transmitter(const struct lli_stats_visitor *to, const struct llm_transmitter *transmitter)
+{
+    const struct lli_watched *watched = &transmitter->watch;
+
+    if (transmitter->context->watch.interval == 0)
+        return;
+    stats_put(to, LLM_STATS_GAUGE, "limited_by", watched->latest.limit);
+    stats_put(to, LLM_STATS_COUNTER, "held_window_ns", watched->ever.window_ns);
+    stats_put(to, LLM_STATS_COUNTER, "held_rate_ns", watched->ever.rate_ns);
+    stats_put(to, LLM_STATS_COUNTER, "held_history_ns", watched->ever.history_ns);
+    stats_put(to, LLM_STATS_COUNTER, "held_transport_ns", watched->ever.transport_ns);
+}
+
+static void stats_watched_receiver(const struct lli_stats_visitor *to, const struct llm_receiver *receiver)
+{
+    const struct llm_bottleneck *latest = &receiver->watch.latest;
+
+    if (receiver->context->watch.interval == 0)
+        return;
+    stats_put(to, LLM_STATS_GAUGE, "limited_by", latest->limit);
+    stats_put(to, LLM_STATS_COUNTER, "away_ns", receiver->context->watch.away_ever);
+    stats_put(to, LLM_STATS_GAUGE, "away_ns_max", latest->away_ns_max);
+    stats_put(to, LLM_STATS_GAUGE, "dropped_packets", latest->packets_dropped);
+}
+
 static void stats_transmitter(const struct lli_stats_visitor *to, const struct llm_transmitter *transmitter)
 {
     const struct lli_tx *tx = &transmitter->tx;
@@ -114,6 +140,7 @@ static void stats_transmitter(const struct lli_stats_visitor *to, const struct l
     stats_put(to, LLM_STATS_GAUGE, "history_packets", tx->history.next - tx->history.trail);
     stats_put(to, LLM_STATS_GAUGE, "unsent_packets", tx->history.next - tx->sent);
     stats_put(to, LLM_STATS_GAUGE, "topics", tx->topics_count);
+    stats_watched_transmitter(to, transmitter);
     if (to->histogram != NULL)
         lli_latency_visit_tx(transmitter->latency, to->histogram, to->arg);
     if (!to->detail)
@@ -152,6 +179,7 @@ static void stats_receiver(const struct lli_stats_visitor *to, const struct llm_
     stats_rows(to, &receiver->counters, ROWS(rx_rows));
     stats_put(to, LLM_STATS_GAUGE, "sessions", live);
     stats_put(to, LLM_STATS_GAUGE, "reorder_packets", receiver->reorder.used);
+    stats_watched_receiver(to, receiver);
     if (to->histogram != NULL)
         lli_latency_visit_rx(receiver->latency, to->histogram, to->arg);
     for (uint32_t i = 0; i < receiver->sessions_used && to->detail; i++)

@@ -387,10 +387,20 @@ static void transmitter_log_event(const struct llm_transmitter *transmitter, con
 {
     if (event->verdict != NULL)
         transmitter_log_verdict(transmitter, event);
+    else if (event->bottleneck != NULL)
+        lli_watch_log(transmitter->context, transmitter->object, event->bottleneck);
     else if (event->kind == LLM_EVENT_UNACKNOWLEDGED)
         lli_log(&transmitter->context->log, LLM_LEVEL_WARNING, "%s: messages %llu to %llu of topic %s are not acknowledged: %s%s%s",
                 transmitter->object, (unsigned long long)event->first, (unsigned long long)event->last, event->topic,
                 llm_reason_name(event->reason), event->receiver == NULL ? "" : ", ", event->receiver == NULL ? "" : event->receiver);
+}
+
+void lli_transmitter_tell(const struct llm_transmitter *transmitter, const struct llm_event *event)
+{
+    if (transmitter->handlers.event != NULL)
+        transmitter->handlers.event(transmitter->handlers.arg, event);
+    else
+        transmitter_log_event(transmitter, event);
 }
 
 void lli_transmitter_events(struct llm_transmitter *transmitter)
@@ -401,10 +411,7 @@ void lli_transmitter_events(struct llm_transmitter *transmitter)
     context->in_handler = true;
     while (lli_tx_event(&transmitter->tx, &event)) {
         context->delivered++;
-        if (transmitter->handlers.event != NULL)
-            transmitter->handlers.event(transmitter->handlers.arg, &event);
-        else
-            transmitter_log_event(transmitter, &event);
+        lli_transmitter_tell(transmitter, &event);
     }
     context->in_handler = false;
 }
@@ -463,6 +470,32 @@ int llm_flush(struct llm_transmitter *transmitter)
 
 /* -------------------------------------------------------------------------------------------- messages */
 
+/* A message is refused: counts it, and for what. Apart, so that those that are not save no registers for it. */
+static __attribute__((noinline)) void transmitter_refused(struct llm_transmitter *transmitter)
+{
+    struct lli_tx *tx = &transmitter->tx;
+
+    tx->counters.send_again++;
+    switch (lli_watch_held(transmitter)) {
+    case LLM_LIMIT_WINDOW:
+        tx->counters.send_held++;
+        break;
+    case LLM_LIMIT_RATE:
+        tx->counters.send_rated++;
+        break;
+    case LLM_LIMIT_TRANSPORT:
+        tx->counters.send_blocked++;
+        break;
+    default:
+        /* All is sent, but what the transport still reads or what is not acknowledged cannot be written over. */
+        if (tx->assure.waiting > 0)
+            tx->counters.send_kept++;
+        else
+            tx->counters.send_blocked++;
+        break;
+    }
+}
+
 /* The history is full of unsent packets: let the transport take some. True if it is worth trying again. */
 static bool transmitter_make_room(struct llm_transmitter *transmitter)
 {
@@ -471,7 +504,7 @@ static bool transmitter_make_room(struct llm_transmitter *transmitter)
     (void)lli_endpoint_send(transmitter, true, lli_ticks());
     if (lli_tx_busy(&transmitter->tx) > busy)
         return true;
-    transmitter->tx.counters.send_again++;
+    transmitter_refused(transmitter);
     return false;
 }
 
@@ -492,7 +525,7 @@ static bool transmitter_may_open(struct llm_transmitter *transmitter)
     (void)lli_endpoint_send(transmitter, false, lli_ticks());
     if (!lli_tx_is_held(&transmitter->tx))
         return true;
-    transmitter->tx.counters.send_again++;
+    transmitter_refused(transmitter);
     return false;
 }
 

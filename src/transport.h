@@ -163,6 +163,12 @@ struct lli_transport {
      */
     int (*arm)(void *instance);
 
+    /*
+     * How many packets that came to the host found no room for this instance since the latest call, as far as can be known: brought
+     * up to date, which may take system calls; at most so many where it is not sure. NULL: none are ever known of.
+     */
+    uint64_t (*drops)(void *instance);
+
     /* The transports below a decorator and their instances, by index, for statistics; NULL behind the last. NULL unless it is one. */
     const struct lli_transport *(*inner)(const void *instance, int index, const void **inner_instance);
 };

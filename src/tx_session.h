@@ -60,7 +60,11 @@
     X(answers_dropped, "rejects and answers not sent because too many were waiting")                                       \
     X(control_malformed, "control packets that contradict themselves")                                                     \
     X(control_foreign, "control packets with another session's identity")                                                  \
-    X(send_again, "messages refused because the history was full of unsent packets, or flow control held them")
+    X(send_again, "messages refused because the history was full of unsent packets, or flow control held them")            \
+    X(send_held, "of these, because flow control waited for receivers")                                                    \
+    X(send_rated, "because of a rate limit")                                                                               \
+    X(send_kept, "because messages that are not acknowledged fill the history")                                            \
+    X(send_blocked, "because the transport took no more")
 
 struct lli_tx_counters {
 #define LLI_TX_COUNTER_FIELD(name, text) uint64_t name;

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <llm/llm.h>
+
 #include "stat_print.h"
 #include "stat_terminal.h"
 
@@ -223,6 +225,20 @@ static void view_sessions(FILE *to, const struct stat_source *source, uint32_t r
     view_more(to, count);
 }
 
+/* What limits it, if anything does, by the watch of its context. */
+static void view_limit(FILE *to, const struct stat_source *source, uint32_t object)
+{
+    const uint64_t limit = stat_value(&source->now, object, "limited_by");
+    const double away = rate(source, object, "away_ns") / 1e7;
+
+    if (limit == LLM_LIMIT_NONE)
+        return;
+    fprintf(to, BAD "      limited by %s", llm_limit_name((enum llm_limit)limit));
+    if (limit == LLM_LIMIT_APPLICATION)
+        fprintf(to, ": away for %.0f %% of the time, at most %s", away, short_time(stat_value(&source->now, object, "away_ns_max")));
+    fputc('\n', to);
+}
+
 static void view_transmitter(FILE *to, const struct stat_source *source, uint32_t object)
 {
     static const char *const troubles[] = {"packets_repaired", "nak_packets_gone", "send_again", "receivers_lost",
@@ -234,6 +250,7 @@ static void view_transmitter(FILE *to, const struct stat_source *source, uint32_
             short_number(rate(source, object, "bytes_sent") * 8 / 1e6), short_rate(source, object, "naks_received"),
             short_rate(source, object, "packets_repaired"), short_value(source, object, "receivers"),
             short_time(stat_value(&source->now, object, "rtt_ns")), short_value(source, object, "unsent_packets"));
+    view_limit(to, source, object);
     view_troubles(to, source, object, troubles);
     view_histograms(to, source, object);
     view_members(to, source, object);
@@ -251,6 +268,7 @@ static void view_receiver(FILE *to, const struct stat_source *source, uint32_t o
             short_rate(source, object, "messages_lost"), short_rate(source, object, "naks_sent"),
             short_rate(source, object, "packets_recovered"), short_value(source, object, "sessions"),
             short_value(source, object, "reorder_packets"));
+    view_limit(to, source, object);
     view_troubles(to, source, object, troubles);
     view_histograms(to, source, object);
     view_sessions(to, source, object);

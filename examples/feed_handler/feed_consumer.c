@@ -194,6 +194,7 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_DISCONNECTED:
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
+    case LLM_EVENT_LIMITED:
         break;
     }
     if (!consumer->terminal)

@@ -127,6 +127,13 @@ struct llm_context_options {
     uint64_t stats_ns;      /* default 100 ms; 1 ms to 60 s */
     unsigned stats_mode;    /* who may read the file, as its mode; default 0640 */
     enum llm_latency_level latency; /* default LLM_LATENCY_OFF */
+
+    /*
+     * The bottleneck watch: over so many ns it finds out what limits each receiver and transmitter, for
+     * llm_receiver_bottleneck(), the counters file and LLM_EVENT_LIMITED. 1 ms to 60 s; 0 (default): every second without events if there is a counters
+     * file, else not at all, at no cost.
+     */
+    uint64_t watch_ns;
 };
 
 /* Fills *options with the defaults. */
@@ -430,6 +437,8 @@ enum llm_event_kind {
     /* Of transmitters, for assured topics: topic, topic_id. */
     LLM_EVENT_ACKNOWLEDGED = 20,   /* its messages from first to last were, by all who have to */
     LLM_EVENT_UNACKNOWLEDGED = 21, /* those from first to last have not been for patience_ns, for reason; receiver: waited for */
+    /* Of transmitters and receivers, with watch_ns of struct llm_context_options. */
+    LLM_EVENT_LIMITED = 24,        /* something else limits it than before, or nothing any more: bottleneck */
 };
 
 enum llm_reason {
@@ -485,6 +494,49 @@ struct llm_verdict {
     bool dry_run;         /* slow=report: nothing was done */
 };
 
+/* X(name, number, text): what limits a receiver or a transmitter; the numbers are stable. */
+#define LLM_LIMITS(X)                                                                                                      \
+    X(NONE, 0, "nothing")                                                                                                  \
+    X(APPLICATION, 1, "the application, which is slow to poll")                                                            \
+    X(BUFFER, 2, "the receive buffer, which overflows")                                                                    \
+    X(NETWORK, 3, "the network, which loses packets")                                                                      \
+    X(WINDOW, 4, "its receivers, for whom flow control waits")                                                             \
+    X(RATE, 5, "a rate limit")                                                                                             \
+    X(HISTORY, 6, "messages that are not acknowledged")                                                                    \
+    X(TRANSPORT, 7, "the transport, which takes no more")
+
+/* The first four are of receivers; NONE and the last four of transmitters. */
+enum llm_limit {
+#define LLM_LIMIT_ENUM(name, number, text) LLM_LIMIT_##name = number,
+    LLM_LIMITS(LLM_LIMIT_ENUM)
+#undef LLM_LIMIT_ENUM
+};
+
+/*
+ * What limited a receiver, or a transmitter, over a time, and the figures that say so: what happened in that time.
+ *   APPLICATION  it was away for 9/10 of the time, or its host dropped packets and it was away for 50 ms at once
+ *   BUFFER       its host dropped packets, which explain at least half of those that it missed
+ *   NETWORK      it missed packets, more than one in 10,000, and its host dropped less than half of them
+ *   WINDOW ...   the transmitter was held by that, or refused messages for it, for a tenth of the time, and by nothing else longer
+ */
+struct llm_bottleneck {
+    enum llm_limit limit;
+    uint64_t time_ns;         /* all of the following happened in */
+    uint64_t packets;         /* data packets that came, or were sent for the first time */
+    /* Of a receiver. */
+    uint64_t away_ns;         /* between the beginnings of two polls of which the first delivered something: handlers, and
+                                 what else the thread did before it polled again; not what llm_wait() slept */
+    uint64_t away_ns_max;     /* the longest of these */
+    uint64_t packets_missed;  /* found missing, by their numbers */
+    uint64_t packets_dropped; /* by the receiving host, as far as the transport knows, for all receivers that share it; at
+                                 most, where the kernel drops runs of packets */
+    /* Of a transmitter. */
+    uint64_t window_ns;       /* it was held by flow control, */
+    uint64_t rate_ns;         /* by a rate limit, */
+    uint64_t history_ns;      /* by messages that are not acknowledged, */
+    uint64_t transport_ns;    /* by the transport */
+};
+
 struct llm_event {
     enum llm_event_kind kind;
     enum llm_reason reason;
@@ -496,12 +548,14 @@ struct llm_event {
     const char *topic;    /* NULL unless the kind has one */
     const struct llm_verdict *verdict; /* NULL unless the kind has one; valid until the handler returns */
     const char *receiver; /* its name; NULL unless the reason has one */
+    const struct llm_bottleneck *bottleneck; /* NULL unless the kind has one; valid until the handler returns */
 };
 
-/* The names of kinds, reasons and thresholds, for people. Static strings; never NULL. */
+/* The names of kinds, reasons, thresholds and limits, for people. Static strings; never NULL. */
 LLM_API const char *llm_event_name(enum llm_event_kind kind);
 LLM_API const char *llm_reason_name(enum llm_reason reason);
 LLM_API const char *llm_threshold_name(enum llm_threshold threshold);
+LLM_API const char *llm_limit_name(enum llm_limit limit);
 
 /* What a transmitter tells its application; as struct llm_handlers. */
 struct llm_transmitter_handlers {
@@ -785,6 +839,13 @@ LLM_API int llm_stats(const struct llm_context *context, struct llm_stat *stats,
 
 /* The sum of a counter over all objects that have it. LLM_ENOTFOUND if none does. */
 LLM_API int llm_stat(const struct llm_context *context, const char *name, uint64_t *value);
+
+/*
+ * What limited a receiver, or a transmitter, over the latest whole watch_ns of struct llm_context_options: *bottleneck. Allowed in
+ * handlers. LLM_ESTATE: the watch does not run; LLM_EAGAIN: the first such time is not over.
+ */
+LLM_API int llm_receiver_bottleneck(const struct llm_receiver *receiver, struct llm_bottleneck *bottleneck);
+LLM_API int llm_transmitter_bottleneck(const struct llm_transmitter *transmitter, struct llm_bottleneck *bottleneck);
 
 #ifdef __cplusplus
 }

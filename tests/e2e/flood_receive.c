@@ -8,7 +8,7 @@
  * Ends after the end of N sessions (1) in which messages came, or when it is told to, and prints what it saw as JSON. Prints
  * a line on stderr for every event, for the first few errors, and when COUNT messages came. --timing measures from send to
  * delivery, apart for messages that needed a repair. --pause-us makes it slow: it sleeps before every hundredth message.
- * "meanwhile" are the messages that came before there was a file of the name --sent, which the sender makes. Exits with 1 if anything was wrong; gaps are not, they are counted.
+ * --watch-ms has the bottleneck watch name what limits it, in events. "meanwhile" are the messages that came before there was a file of the name --sent, which the sender makes. Exits with 1 if anything was wrong; gaps are not, they are counted.
  */
 #define _GNU_SOURCE
 #include "flood.h"
@@ -30,6 +30,7 @@ struct flood {
     struct flow flows[SESSIONS_MAX];
     uint32_t flows_count;
     uint64_t messages, lost, gaps, gap_end, errors, sessions_new, ended, timeouts, silences, resumed, suspended, readmitted, expelled;
+    uint64_t limited[LLM_LIMIT_TRANSPORT + 1]; /* how often each was named */
     uint64_t stop_at; /* a line on stderr tells when so many have come */
     uint64_t pause_us;
     const char *sent; /* NULL when the file has been seen, or is of no interest */
@@ -130,8 +131,16 @@ static void flood_end(struct flood *flood, struct flow *flow, const struct llm_e
 static void on_event(void *arg, const struct llm_event *event)
 {
     struct flood *flood = arg;
-    struct flow *flow = flood_flow(flood, event->session);
+    struct flow *flow;
+    char text[256];
 
+    if (event->kind == LLM_EVENT_LIMITED) {
+        (void)llm_event_text(event, text, sizeof text);
+        fprintf(stderr, "event: %s\n", text);
+        flood->limited[event->bottleneck->limit]++;
+        return;
+    }
+    flow = flood_flow(flood, event->session);
     if (event->kind != LLM_EVENT_TOPIC_NEW)
         fprintf(stderr, "event: %s %s session %016" PRIx64 " %" PRIu64 " %" PRIu64 " packets %" PRIu64 "\n",
                 llm_event_name(event->kind), llm_reason_name(event->reason), event->session, event->first, event->last,
@@ -172,6 +181,7 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_DISCONNECTED:
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
+    case LLM_EVENT_LIMITED:
         break;
     }
 }
@@ -202,6 +212,8 @@ static void flood_print(struct flood *flood)
         {"sessions_ended", flood->ended},      {"timeouts", flood->timeouts}, {"silences", flood->silences},
         {"resumed", flood->resumed},           {"meanwhile", flood->meanwhile},
         {"suspended", flood->suspended},       {"readmitted", flood->readmitted}, {"expelled", flood->expelled},
+        {"by_application", flood->limited[LLM_LIMIT_APPLICATION]}, {"by_buffer", flood->limited[LLM_LIMIT_BUFFER]},
+        {"by_network", flood->limited[LLM_LIMIT_NETWORK]},
     };
 
     printf("{");
@@ -240,6 +252,7 @@ int main(int argc, char **argv)
         flood_timing(&flood);
     llm_context_options_init(&options);
     options.wait = (enum llm_wait_mode)wait;
+    options.watch_ns = flood_option(argc, argv, "--watch-ms", 0) * 1000000;
     flood_ok(llm_context_open(&options, &flood.context), "llm_context_open");
     llm_handlers_init(&handlers);
     handlers.arg = &flood;

@@ -115,6 +115,7 @@ static void take_event(struct world *world, const struct llm_event *event)
     case LLM_EVENT_DISCONNECTED:
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
+    case LLM_EVENT_LIMITED:
         FUZZ_CHECK(false);
         break;
     case LLM_EVENT_LIVE:

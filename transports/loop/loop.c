@@ -78,6 +78,7 @@ struct loop {
     uint32_t peers_count;
 
     uint64_t inbox_drops;
+    uint64_t drops_told;
     uint64_t send_errors;
 };
 
@@ -484,6 +485,17 @@ static int loop_arm(void *instance)
     return loop->event;
 }
 
+static uint64_t loop_drops(void *instance)
+{
+    struct loop *loop = instance;
+    const uint64_t told = loop->drops_told;
+
+    pthread_mutex_lock(&hub.mutex);
+    loop->inbox_drops = loop->drops_told = loop->inbox.dropped;
+    pthread_mutex_unlock(&hub.mutex);
+    return loop->drops_told - told;
+}
+
 /* ------------------------------------------------------------------------------------------------------ table */
 
 static const struct lli_counter loop_counters[] = {
@@ -510,4 +522,5 @@ const struct lli_transport lli_transport_loop = {
     .receive = loop_receive,
     .release = loop_release,
     .arm = loop_arm,
+    .drops = loop_drops,
 };

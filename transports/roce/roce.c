@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { DRY_PACKETS = 1024 }; /* so many may have been dropped each time that the receive queue ran dry: nobody counts them */
+
 /* ---------------------------------------------------------------------------------------------------- sending */
 
 /* The registration of the memory that a packet lies in, or NULL. */
@@ -440,6 +442,16 @@ static void roce_release(void *instance, const struct lli_in *packets, int count
 
 /* ------------------------------------------------------------------------------------------------------ table */
 
+/* A device without a buffer drops without a word, as many as come. */
+static uint64_t roce_drops(void *instance)
+{
+    struct lli_roce *roce = instance;
+    const uint64_t told = roce->dry_told;
+
+    roce->dry_told = roce->receive_dry;
+    return (roce->dry_told - told) * DRY_PACKETS;
+}
+
 static const struct lli_counter roce_counters[] = {
     {"roce_send_errors", offsetof(struct lli_roce, send_errors)},       /* packets that could not be sent: lost */
     {"roce_send_waits", offsetof(struct lli_roce, send_waits)},         /* flushes that found no room in the send queue */
@@ -469,4 +481,5 @@ const struct lli_transport lli_transport_roce = {
     .receive = roce_receive,
     .release = roce_release,
     .arm = lli_roce_arm,
+    .drops = roce_drops,
 };

@@ -212,6 +212,7 @@ struct lli_roce {
     uint64_t send_waits;
     uint64_t receive_errors;
     uint64_t receive_dry;
+    uint64_t dry_told; /* of these, by roce_drops() */
     uint64_t foreign;
     atomic_uint_fast64_t peer_errors;
     atomic_uint_fast64_t groups_lost;

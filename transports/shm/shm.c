@@ -377,6 +377,16 @@ static int shm_arm(void *instance)
 
 /* ------------------------------------------------------------------------------------------------------- table */
 
+/* What the writer had come round over lay in memory for as long as it could. */
+static uint64_t shm_drops(void *instance)
+{
+    struct lli_shm *shm = instance;
+    const uint64_t told = shm->drops_told;
+
+    shm->drops_told = shm->lapped + shm->overwritten;
+    return shm->drops_told - told;
+}
+
 static const struct lli_counter shm_counters[] = {
     {"shm_segments", offsetof(struct lli_shm, attached)},
     {"shm_attach_errors", offsetof(struct lli_shm, attach_errors)},
@@ -407,4 +417,5 @@ const struct lli_transport lli_transport_shm = {
     .receive = shm_receive,
     .release = shm_release,
     .arm = shm_arm,
+    .drops = shm_drops,
 };

@@ -212,6 +212,7 @@ struct lli_shm {
     /* Counters. */
     uint64_t lapped;
     uint64_t overwritten;
+    uint64_t drops_told; /* of these two, by shm_drops() */
     uint64_t attached;
     uint64_t attach_errors;
     uint64_t wakes;

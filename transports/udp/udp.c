@@ -445,4 +445,5 @@ const struct lli_transport lli_transport_udp = {
     .receive = lli_udp_receive,
     .release = lli_udp_release,
     .arm = lli_udp_arm,
+    .drops = lli_udp_drops,
 };

@@ -130,6 +130,8 @@ struct lli_udp {
     uint64_t trains_refused;
     uint64_t superframes;
     uint64_t kernel_drops;
+    uint64_t drops_told;       /* of these, by lli_udp_drops() */
+    uint64_t superframes_told; /* when it was called last */
 };
 
 /* ---------------------------------------------------------------------------------------------- udp_address.c */
@@ -149,6 +151,8 @@ void lli_udp_leave(void *instance, lli_handle handle, enum lli_join_mode mode);
 int lli_udp_address(void *instance, struct lli_address *address);
 int lli_udp_arm(void *instance);
 
+/* Drops since the latest call, as of the contract. */
+uint64_t lli_udp_drops(void *instance);
 /* Brings kernel_drops up to date for one socket. */
 void lli_udp_drops_read(struct lli_udp *udp, struct lli_udp_receiver *receiver);
 

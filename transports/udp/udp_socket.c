@@ -624,6 +624,16 @@ void lli_udp_drops_read(struct lli_udp *udp, struct lli_udp_receiver *receiver)
     receiver->drops_seen = memory[SK_MEMINFO_DROPS];
 }
 
+/* The same for all of which packets came since. */
+static void drops_read_all(struct lli_udp *udp)
+{
+    if (udp->control.unchecked > 0)
+        lli_udp_drops_read(udp, &udp->control);
+    for (uint32_t i = 0; i < udp->polled_count; i++)
+        if (udp->groups[udp->polled[i]].unchecked > 0)
+            lli_udp_drops_read(udp, &udp->groups[udp->polled[i]]);
+}
+
 /* Has epoll watch for room to send on a socket, or no longer. The control socket is in the set anyway. */
 static void watch(const struct lli_udp *udp, int fd, bool on)
 {
@@ -652,10 +662,19 @@ int lli_udp_arm(void *instance)
             watch(udp, wanted, true);
         udp->watched_fd = wanted;
     }
-    if (udp->control.unchecked > 0)
-        lli_udp_drops_read(udp, &udp->control);
-    for (uint32_t i = 0; i < udp->polled_count; i++)
-        if (udp->groups[udp->polled[i]].unchecked > 0)
-            lli_udp_drops_read(udp, &udp->groups[udp->polled[i]]);
+    drops_read_all(udp);
     return udp->epoll;
+}
+
+uint64_t lli_udp_drops(void *instance)
+{
+    struct lli_udp *udp = instance;
+    const uint64_t told = udp->drops_told;
+    /* Packets that came as one are dropped as one. */
+    const uint64_t most = udp->superframes != udp->superframes_told ? LLI_UDP_TRAIN_MAX : 1;
+
+    drops_read_all(udp);
+    udp->drops_told = udp->kernel_drops;
+    udp->superframes_told = udp->superframes;
+    return (udp->kernel_drops - told) * most;
 }

@@ -476,6 +476,16 @@ static const struct lli_transport *xdp_inner(const void *instance, int index, co
     return xdp->udp;
 }
 
+static uint64_t xdp_drops(void *instance)
+{
+    struct lli_xdp *xdp = instance;
+    const uint64_t told = xdp->drops_told;
+
+    drops_read(xdp);
+    xdp->drops_told = xdp->kernel_drops;
+    return xdp->drops_told - told;
+}
+
 static const struct lli_counter xdp_counters[] = {
     {"xdp_frames_sent", offsetof(struct lli_xdp, frames_sent)},         /* packets to groups that left as frames */
     {"xdp_frames_received", offsetof(struct lli_xdp, frames_received)}, /* packets to groups that did not pass the kernel */
@@ -505,5 +515,6 @@ const struct lli_transport lli_transport_xdp = {
     .receive = xdp_receive,
     .release = xdp_release,
     .arm = xdp_arm,
+    .drops = xdp_drops,
     .inner = xdp_inner,
 };

@@ -106,6 +106,7 @@ struct lli_xdp {
     uint64_t malformed;
     uint64_t foreign;
     uint64_t kernel_drops;
+    uint64_t drops_told; /* of these, by xdp_drops() */
 };
 
 /* ----------------------------------------------------------------------------------------------- xdp_control.c */

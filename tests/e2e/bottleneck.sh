@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2154,SC2034,SC2015
+# What limits receivers and transmitters: each cause is provoked, and named, and no other; sourced by run.sh.
+
+bottleneck_tests=(the_slow_application_is_named the_overflowing_buffer_is_named the_lossy_network_is_named
+    the_transport_that_takes_no_more_is_named)
+
+watch="--watch-ms 200"
+
+# named NAME LIMIT: of all that can limit a receiver only this was named.
+named() {
+    local limit
+    for limit in application buffer network; do
+        if [ "$limit" = "$2" ]; then
+            is "$1" "by_$limit" ">" 0 || return
+        else
+            is "$1" "by_$limit" == 0 || return
+        fi
+    done
+}
+
+# named_only NAME [TEXT]: a sender was limited by this, or nothing, and by nothing else.
+named_only() {
+    local line
+    [ -z "${2:-}" ] || grep -qF "limited by $2" "$work/$1.err" || { why="$1 was not limited by $2" && return 1; }
+    line=$(grep "limited by" "$work/$1.err" | grep -vF "limited by ${2:-nothing}" | head -n 1) || true
+    [ -z "$line" ] || { why="$1: $line" && return 1; }
+}
+
+# It takes a hundred messages in 20 ms, and is sent four times as many: the sender waits for it.
+the_slow_application_is_named() {
+    local receiver sender
+    # shellcheck disable=SC2086
+    receive "$HOST_B" receiver "$(channel "$IF_B" 41)" --wait 1 --pause-us 20000 $watch && receiver=$last || return
+    # shellcheck disable=SC2086
+    send "$HOST_A" sender "$(channel "$IF_A" 41 "flow=window&flow_window_packets=64&$keep")" --messages 10000 --rate 20000 \
+        $watch
+    sender=$last
+    ends "$sender" && ends "$receiver" && complete receiver 10000 && named receiver application &&
+        named_only sender "its receivers, for whom flow control waits"
+}
+
+# Bursts that come faster than a process wakes up, with long pauses.
+the_overflowing_buffer_is_named() {
+    local receiver sender i
+    # shellcheck disable=SC2086
+    receive "$HOST_B" receiver "$(channel "$IF_B" 42 "rcvbuf_bytes=4096")" --wait 1 $watch && receiver=$last || return
+    # shellcheck disable=SC2086
+    send "$HOST_A" sender "$(channel "$IF_A" 42 "gso_packets=1&$keep")" --messages 40000 --rate $unpaced --step 2000 $watch
+    sender=$last
+    for i in {1..19}; do
+        says sender "sent $((i * 2000))" && sleep 0.1 && goes_on "$sender" || return
+    done
+    ends "$sender" && ends "$receiver" && complete receiver 40000 && is receiver udp_kernel_drops ">" 0 || return
+    named receiver buffer && named_only sender || return
+    note "the kernel dropped $(number receiver udp_kernel_drops) packets"
+}
+
+the_lossy_network_is_named() {
+    need_nft && lose 5 || return
+    local receiver sender
+    # shellcheck disable=SC2086
+    receive "$HOST_B" receiver "$(channel "$IF_B" 43)" --wait 1 $watch && receiver=$last || return
+    # shellcheck disable=SC2086
+    send "$HOST_A" sender "$(channel "$IF_A" 43 "$keep")" --messages 20000 --rate 10000 $watch
+    sender=$last
+    ends "$sender" && ends "$receiver" && complete receiver 20000 && named receiver network && named_only sender
+}
+
+# The cable takes 20 Mbit/s, and what is queued for it fills the socket's buffer.
+the_transport_that_takes_no_more_is_named() {
+    need_namespaces || return
+    local receiver sender status=0
+    # shellcheck disable=SC2086
+    $HOST_A tc qdisc add dev "$IF_A" root tbf rate 20mbit burst 64kb latency 10s 2>/dev/null ||
+        { why="no tc, or no tbf" && return 77; }
+    # shellcheck disable=SC2086
+    receive "$HOST_B" receiver "$(channel "$IF_B" 44)" --wait 1 $watch && receiver=$last || status=$?
+    # shellcheck disable=SC2086
+    send "$HOST_A" sender "$(channel "$IF_A" 44 "sndbuf_bytes=65536&gso_packets=1&$keep")" --messages 100000 \
+        --rate $unpaced $watch
+    sender=$last
+    [ "$status" = 0 ] && ends "$sender" && ends "$receiver" && complete receiver 100000 || status=$?
+    # shellcheck disable=SC2086
+    $HOST_A tc qdisc del dev "$IF_A" root
+    [ "$status" = 0 ] && is sender udp_send_waits ">" 0 && named_only sender "the transport, which takes no more"
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bottleneck watch over whole contexts, on a clock of the test's own: each cause is provoked, and named, and no other. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "objects.h"
+
+#define US UINT64_C(1000)
+#define MS UINT64_C(1000000)
+#define OPTIONS "?history_bytes=1M&history_packets=1024&reorder_bytes=1M&sessions_max=2&message_bytes_max=64K&topics_max=8" \
+                "&window_packets=1024&receivers_max=4&mtu=1500&linger_ns=0"
+
+static uint64_t clock_now = 1000 * MS;
+
+/* The library's clock: the program's own definition comes before that of libc. */
+int clock_gettime(clockid_t clock, struct timespec *at)
+{
+    (void)clock;
+    clock_now += 20;
+    at->tv_sec = (time_t)(clock_now / 1000000000);
+    at->tv_nsec = (long)(clock_now % 1000000000);
+    return 0;
+}
+
+/* An end of a channel with what its events said. */
+struct end {
+    struct llm_context *context;
+    uint64_t handler_ns; /* that the handler takes for each message */
+    uint64_t messages;
+    unsigned named;      /* bits of the limits that events named */
+    unsigned events;
+};
+
+static struct end near, far;
+static struct llm_transmitter *transmitter;
+static struct llm_receiver *receiver;
+static struct llm_topic *topic;
+
+static void on_message(void *arg, const struct llm_message *message)
+{
+    struct end *end = arg;
+
+    (void)message;
+    end->messages++;
+    clock_now += end->handler_ns;
+}
+
+static void on_event(void *arg, const struct llm_event *event)
+{
+    struct end *end = arg;
+    char text[256];
+
+    if (event->kind != LLM_EVENT_LIMITED)
+        return;
+    assert_non_null(event->bottleneck);
+    assert_true(llm_event_text(event, text, sizeof text) > 0);
+    assert_non_null(strstr(text, llm_limit_name(event->bottleneck->limit)));
+    end->named |= 1u << event->bottleneck->limit;
+    end->events++;
+}
+
+static void end_open(struct end *end)
+{
+    struct llm_context_options options;
+
+    *end = (struct end){.context = NULL};
+    llm_context_options_init(&options);
+    options.stats_directory = "";
+    options.watch_ns = 100 * MS;
+    assert_int_equal(llm_context_open(&options, &end->context), LLM_OK);
+}
+
+/* A transmitter at the near end and a receiver at the far one, with these options behind the others. */
+static void ends_open(const char *scheme, const char *tx_options, const char *rx_options)
+{
+    struct llm_transmitter_handlers tx_handlers;
+    struct llm_handlers handlers;
+    char channel[512];
+
+    end_open(&near);
+    end_open(&far);
+    llm_handlers_init(&handlers);
+    handlers.arg = &far;
+    handlers.message = on_message;
+    handlers.event = on_event;
+    (void)snprintf(channel, sizeof channel, "%s://watch:1" OPTIONS "%s", scheme, rx_options);
+    assert_int_equal(llm_receiver_open(far.context, channel, NULL, &handlers, &receiver), LLM_OK);
+    (void)snprintf(channel, sizeof channel, "loop://watch:1" OPTIONS "%s", tx_options);
+    assert_int_equal(llm_transmitter_open(near.context, channel, NULL, &transmitter), LLM_OK);
+    llm_transmitter_handlers_init(&tx_handlers);
+    tx_handlers.arg = &near;
+    tx_handlers.event = on_event;
+    assert_int_equal(llm_transmitter_handle(transmitter, &tx_handlers), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);
+}
+
+static int ends_close(void **state)
+{
+    (void)state;
+    assert_int_equal(llm_context_close(&far.context), LLM_OK);
+    return llm_context_close(&near.context);
+}
+
+/* For so many ms: each sends so many messages, if they are taken, and both ends poll. Returns how many were refused. */
+static uint64_t flow(uint32_t ms, uint32_t messages, bool polls)
+{
+    static const uint8_t data[1000];
+    uint64_t refused = 0;
+
+    for (uint32_t i = 0; i < ms; i++) {
+        const uint64_t until = clock_now + MS;
+
+        for (uint32_t j = 0; j < messages; j++)
+            refused += llm_send(topic, data, sizeof data, LLM_SEND_NOW) == LLM_EAGAIN;
+        (void)llm_poll(near.context);
+        /* What comes is taken, and then some time passes in polls that find nothing. */
+        for (int j = 0; j < 10 && polls; j++)
+            (void)llm_poll(far.context);
+        clock_now = lli_max(clock_now, until);
+    }
+    return refused;
+}
+
+static enum llm_limit of_receiver(void)
+{
+    struct llm_bottleneck bottleneck;
+
+    assert_int_equal(llm_receiver_bottleneck(receiver, &bottleneck), LLM_OK);
+    return bottleneck.limit;
+}
+
+static enum llm_limit of_transmitter(void)
+{
+    struct llm_bottleneck bottleneck;
+
+    assert_int_equal(llm_transmitter_bottleneck(transmitter, &bottleneck), LLM_OK);
+    return bottleneck.limit;
+}
+
+/* ------------------------------------------------------------------------------------------------------ receivers */
+
+static void where_all_is_well_nothing_is_named(void **state)
+{
+    struct llm_bottleneck bottleneck;
+
+    (void)state;
+    ends_open("loop", "", "");
+    flow(1000, 2, true);
+    assert_int_equal(far.messages, 2000);
+    assert_int_equal(near.events + far.events, 0);
+    assert_int_equal(of_transmitter(), LLM_LIMIT_NONE);
+    assert_int_equal(llm_receiver_bottleneck(receiver, &bottleneck), LLM_OK);
+    assert_int_equal(bottleneck.limit, LLM_LIMIT_NONE);
+    assert_true(bottleneck.packets > 150 && bottleneck.packets < 250);
+    assert_true(bottleneck.time_ns >= 100 * MS && bottleneck.time_ns < 110 * MS);
+}
+
+static void a_slow_handler_is_named_and_forgiven(void **state)
+{
+    (void)state;
+    ends_open("loop", "", "");
+    far.handler_ns = 2 * MS;
+    flow(500, 2, true);
+    assert_int_equal(of_receiver(), LLM_LIMIT_APPLICATION);
+    assert_int_equal(far.named, 1u << LLM_LIMIT_APPLICATION);
+    assert_int_equal(far.events, 1);
+    far.handler_ns = 0;
+    for (int i = 0; i < 200; i++)
+        (void)llm_poll(far.context);
+    flow(500, 2, true);
+    assert_int_equal(of_receiver(), LLM_LIMIT_NONE);
+    assert_int_equal(far.events, 2);
+    assert_int_equal(near.events, 0);
+}
+
+static void bursts_that_overflow_the_buffer_are_named(void **state)
+{
+    struct llm_bottleneck bottleneck;
+
+    (void)state;
+    ends_open("loop", "", "&rcvbuf_bytes=4096");
+    for (int i = 0; i < 20; i++) {
+        flow(1, 400, true);
+        flow(20, 0, true);
+    }
+    assert_int_equal(llm_receiver_bottleneck(receiver, &bottleneck), LLM_OK);
+    assert_int_equal(bottleneck.limit, LLM_LIMIT_BUFFER);
+    assert_true(bottleneck.packets_dropped > 0 && bottleneck.packets_missed > 0);
+    assert_int_equal(far.named, 1u << LLM_LIMIT_BUFFER);
+    assert_int_equal(near.events, 0);
+}
+
+/* The same drops, while the thread was elsewhere for long. */
+static void an_application_that_stays_away_is_named_for_what_overflows_meanwhile(void **state)
+{
+    (void)state;
+    ends_open("loop", "", "&rcvbuf_bytes=4096");
+    flow(50, 1, true);
+    for (int i = 0; i < 5; i++) {
+        flow(1, 1, true);
+        (void)llm_send(topic, "x", 1, LLM_SEND_NOW);
+        (void)llm_poll(far.context);
+        flow(60, 10, false);
+        flow(60, 0, true);
+    }
+    assert_int_equal(far.named & (1u << LLM_LIMIT_BUFFER | 1u << LLM_LIMIT_NETWORK), 0);
+    assert_true(far.named & 1u << LLM_LIMIT_APPLICATION);
+}
+
+static void a_network_that_loses_is_named(void **state)
+{
+    (void)state;
+    ends_open("impair+loop", "", "&impair_loss_ppm=50000");
+    flow(1000, 5, true);
+    assert_int_equal(of_receiver(), LLM_LIMIT_NETWORK);
+    assert_int_equal(far.named, 1u << LLM_LIMIT_NETWORK);
+    assert_int_equal(of_transmitter(), LLM_LIMIT_NONE);
+}
+
+/* ---------------------------------------------------------------------------------------------------- transmitters */
+
+static void a_window_that_no_report_moves_on_is_named(void **state)
+{
+    struct llm_bottleneck bottleneck;
+    uint64_t held = 0, again = 0;
+
+    (void)state;
+    ends_open("loop", "&flow=window&flow_window_packets=64&status_ns=60000000000", "&status_ns=60000000000");
+    flow(50, 1, true);
+    assert_true(flow(500, 20, false) > 0);
+    assert_int_equal(llm_transmitter_bottleneck(transmitter, &bottleneck), LLM_OK);
+    assert_int_equal(bottleneck.limit, LLM_LIMIT_WINDOW);
+    assert_true(bottleneck.window_ns > bottleneck.time_ns / 2);
+    assert_int_equal(bottleneck.transport_ns, 0);
+    assert_int_equal(near.named, 1u << LLM_LIMIT_WINDOW);
+    assert_int_equal(llm_stat(near.context, "send_held", &held), LLM_OK);
+    assert_int_equal(llm_stat(near.context, "send_again", &again), LLM_OK);
+    assert_true(held > 0 && held == again);
+    flow(500, 1, true);
+    assert_int_equal(of_transmitter(), LLM_LIMIT_NONE);
+    assert_int_equal(near.events, 2);
+}
+
+static void messages_that_nobody_acknowledges_are_named(void **state)
+{
+    struct llm_assurance assurance;
+    uint64_t unacknowledged = 0;
+
+    (void)state;
+    ends_open("loop", "", "");
+    llm_assurance_init(&assurance);
+    assurance.receivers = 2;
+    assurance.messages_max = 8;
+    assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
+    assert_true(flow(500, 2, true) > 0);
+    assert_int_equal(of_transmitter(), LLM_LIMIT_HISTORY);
+    assert_int_equal(near.named, 1u << LLM_LIMIT_HISTORY);
+    assert_int_equal(llm_stat(near.context, "send_unacknowledged", &unacknowledged), LLM_OK);
+    assert_true(unacknowledged > 0);
+    assert_int_equal(of_receiver(), LLM_LIMIT_NONE);
+}
+
+static int stuck_flush(void *instance)
+{
+    (void)instance;
+    return LLM_EAGAIN;
+}
+
+static void a_transport_that_takes_no_more_is_named(void **state)
+{
+    struct lli_endpoint *endpoint;
+    const struct lli_transport *transport;
+    struct lli_transport stuck;
+    uint64_t blocked = 0;
+
+    (void)state;
+    ends_open("loop", "", "");
+    flow(50, 1, true);
+    endpoint = transmitter->endpoint;
+    transport = endpoint->transport;
+    stuck = *transport;
+    stuck.flush = stuck_flush;
+    endpoint->transport = &stuck;
+    assert_true(flow(500, 20, true) > 0);
+    endpoint->transport = transport;
+    assert_int_equal(of_transmitter(), LLM_LIMIT_TRANSPORT);
+    assert_int_equal(near.named, 1u << LLM_LIMIT_TRANSPORT);
+    assert_int_equal(llm_stat(near.context, "send_blocked", &blocked), LLM_OK);
+    assert_true(blocked > 0);
+    flow(500, 1, true);
+    assert_int_equal(of_transmitter(), LLM_LIMIT_NONE);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ api */
+
+static void the_watch_runs_where_it_is_asked_for(void **state)
+{
+    struct llm_context_options options;
+    struct llm_context *context = NULL;
+    struct llm_bottleneck bottleneck;
+    struct llm_handlers handlers;
+    struct llm_receiver *one = NULL;
+    uint64_t value;
+
+    (void)state;
+    ends_open("loop", "", "");
+    assert_int_equal(llm_receiver_bottleneck(receiver, &bottleneck), LLM_EAGAIN);
+    assert_int_equal(llm_transmitter_bottleneck(transmitter, &bottleneck), LLM_EAGAIN);
+    assert_int_equal(llm_receiver_bottleneck(NULL, &bottleneck), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_bottleneck(transmitter, NULL), LLM_EINVAL);
+    llm_context_options_init(&options);
+    options.stats_directory = "";
+    options.log_level = LLM_LEVEL_ERROR;
+    assert_int_equal(llm_context_open(&options, &context), LLM_OK);
+    llm_handlers_init(&handlers);
+    assert_int_equal(llm_receiver_open(context, "loop://watch:1" OPTIONS, NULL, &handlers, &one), LLM_OK);
+    assert_int_equal(llm_receiver_bottleneck(one, &bottleneck), LLM_ESTATE);
+    assert_int_equal(llm_stat(context, "limited_by", &value), LLM_ENOTFOUND);
+    assert_int_equal(llm_context_close(&context), LLM_OK);
+    flow(200, 1, true);
+    assert_int_equal(llm_stat(far.context, "limited_by", &value), LLM_OK);
+    assert_int_equal(value, LLM_LIMIT_NONE);
+}
+
+static void log_note(void *arg, enum llm_level level, const char *text)
+{
+    (void)level;
+    (void)snprintf(arg, 256, "%s", text);
+}
+
+static void an_interval_out_of_its_range_is_refused(void **state)
+{
+    static const uint64_t wrong[] = {1, MS - 1, 60000 * MS + 1};
+    struct llm_context_options options;
+    struct llm_context *context = NULL;
+    char text[256] = "";
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        llm_context_options_init(&options);
+        options.log = log_note;
+        options.log_arg = text;
+        options.watch_ns = wrong[i];
+        assert_int_equal(llm_context_open(&options, &context), LLM_EINVAL);
+        assert_null(context);
+        assert_non_null(strstr(text, "watch_ns"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(where_all_is_well_nothing_is_named, ends_close),
+        cmocka_unit_test_teardown(a_slow_handler_is_named_and_forgiven, ends_close),
+        cmocka_unit_test_teardown(bursts_that_overflow_the_buffer_are_named, ends_close),
+        cmocka_unit_test_teardown(an_application_that_stays_away_is_named_for_what_overflows_meanwhile, ends_close),
+        cmocka_unit_test_teardown(a_network_that_loses_is_named, ends_close),
+        cmocka_unit_test_teardown(a_window_that_no_report_moves_on_is_named, ends_close),
+        cmocka_unit_test_teardown(messages_that_nobody_acknowledges_are_named, ends_close),
+        cmocka_unit_test_teardown(a_transport_that_takes_no_more_is_named, ends_close),
+        cmocka_unit_test_teardown(the_watch_runs_where_it_is_asked_for, ends_close),
+        cmocka_unit_test(an_interval_out_of_its_range_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
