@@ -76,6 +76,8 @@ const char *llm_event_name(enum llm_event_kind kind)
         return "not acknowledged";
     case LLM_EVENT_LIMITED:
         return "limited";
+    case LLM_EVENT_RECEIVER_LIMITED:
+        return "receiver limited";
     }
     return "unknown event";
 }
@@ -222,6 +224,10 @@ static int event_limited_text(const struct llm_event *event, char *text, size_t 
 {
     const struct llm_bottleneck *b = event->bottleneck;
 
+    if (event->kind == LLM_EVENT_RECEIVER_LIMITED)
+        return snprintf(text, size, "session %016" PRIx64 ": receiver %016" PRIx64 " is limited by %s: away for %" PRIu64 " of %" PRIu64
+                        " ms, %" PRIu64 " packets missed, %" PRIu64 " dropped by its host", event->session, b->receiver,
+                        llm_limit_name(b->limit), b->away_ns / 1000000, b->time_ns / 1000000, b->packets_missed, b->packets_dropped);
     if (event->session != 0)
         return snprintf(text, size, "session %016" PRIx64 ": the transmitter is limited by %s", event->session, llm_limit_name(b->limit));
     return snprintf(text, size, "the receiver is limited by %s: away for %" PRIu64 " of %" PRIu64 " ms, %" PRIu64 " packets missed, %"
@@ -265,6 +271,7 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
         length = event_assured_text(event, text, size);
         break;
     case LLM_EVENT_LIMITED:
+    case LLM_EVENT_RECEIVER_LIMITED:
         length = event_limited_text(event, text, size);
         break;
     case LLM_EVENT_WARNED:

@@ -3,6 +3,8 @@
 #ifndef LLI_MEMBERS_H
 #define LLI_MEMBERS_H
 
+#include <llm/llm.h>
+
 #include "arena.h"
 #include "types.h"
 #include "wire.h"
@@ -19,6 +21,9 @@ struct lli_member {
     uint32_t naks;   /* it sent, as it reported */
     uint32_t lost;   /* packets, likewise */
     uint32_t asked;  /* packets it asked for again since the rate was last judged */
+    uint32_t dropped; /* packets by its host, as it reported */
+    enum llm_limit limit_told; /* to the application */
+    struct llm_bottleneck limits; /* as it reported, its time 0: not yet */
     bool done;  /* it has everything up to the end of the session */
     enum lli_standing standing; /* how it is served: judge.h decides */
     struct lli_wire_address address;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "congestion.h"
 #include "rx_internal.h"
 
 #include <math.h>
@@ -622,6 +623,8 @@ static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
 
     if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_ASSURED)
         rx_status_held(rx, &status);
+    if (rx->config->limits != NULL)
+        lli_congestion_fill(&status, rx->config->limits, rx->config->limits_ever);
     return status;
 }
 

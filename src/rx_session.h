@@ -77,6 +77,8 @@ struct lli_rx_config {
     lli_ns status;
     lli_ns silence;
     lli_ns timeout;
+    const struct llm_bottleneck *limits; /* what limits the receiver, for its reports, NULL: nobody watches ... */
+    const struct llm_bottleneck *limits_ever; /* ... and all that was counted for that */
     bool application_acknowledges; /* lli_rx_acknowledge(); else what was delivered is acknowledged */
     uint8_t name_size;
     char name[LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* for those who wait for this receiver by name; empty: none */

@@ -99,6 +99,8 @@ static void stats_member(const struct lli_stats_visitor *to, const struct lli_me
     stats_put(to, LLM_STATS_GAUGE, "member_standing", member->standing);
     stats_put(to, LLM_STATS_COUNTER, "member_naks", member->naks);
     stats_put(to, LLM_STATS_COUNTER, "member_packets_lost", member->lost);
+    stats_put(to, LLM_STATS_COUNTER, "member_packets_dropped", member->dropped);
+    stats_put(to, LLM_STATS_GAUGE, "member_limited_by", member->limits.limit);
 }
 
 /* What the watch found out, where it runs. */

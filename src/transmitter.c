@@ -52,6 +52,7 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
             .bytes_per_s_max = options->flow_bytes_per_s_max,
         },
         .judge = lli_options_slow(options, history_packets),
+        .tells_limits = endpoint->context->watch.tells,
         .address = endpoint->address,
     };
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "congestion.h"
 #include "tx_internal.h"
 
 /* How many heartbeats say the end before it counts as said where nobody is known to listen. */
@@ -182,6 +183,7 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
     member->lag = member->next == 0 ? 0 : tx->sent - member->next;
     member->naks = status->naks;
     member->lost = status->lost_packets;
+    lli_congestion_reported(tx, member, status);
     lli_judge_report(&tx->judge, &tx->members, index, tx->sent, now);
     lli_flow_reported(&tx->flow, &tx->members);
     lli_tx_look_soon(tx);
@@ -646,7 +648,8 @@ static bool tx_control_notice(struct lli_tx *tx, uint8_t *buffer, struct lli_pac
 
 bool lli_tx_event(struct lli_tx *tx, struct llm_event *event)
 {
-    if (!(tx->judge.untold && lli_judge_event(&tx->judge, event)) && !(tx->assure.untold && lli_assure_event(&tx->assure, event)))
+    if (!(tx->judge.untold && lli_judge_event(&tx->judge, event)) && !(tx->assure.untold && lli_assure_event(&tx->assure, event)) &&
+        !(tx->limits_untold && lli_congestion_event(tx, event)))
         return false;
     event->session = tx->config.session;
     return true;

@@ -96,6 +96,7 @@ struct lli_tx_config {
     lli_ns status;
     struct lli_flow_config flow;
     struct lli_judge_policy judge; /* its status is that above */
+    bool tells_limits; /* what receivers report to be limited by is told the application */
     struct lli_wire_address address; /* where receivers reach the session */
 };
 
@@ -153,6 +154,8 @@ struct lli_tx {
     uint32_t answers_tail;
     struct lli_tx_counters counters;
     struct lli_assure assure;
+    bool limits_untold; /* some receiver is limited by something else than was told; judge.untold is set, too */
+    struct llm_bottleneck limits_told; /* the latest */
 };
 
 /* Round trip assumed before one is measured. */

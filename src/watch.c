@@ -134,6 +134,7 @@ static void watch_judge_receiver(struct llm_receiver *receiver, const struct lli
         .packets_dropped = drops + watched->unused,
     };
     latest->limit = lli_bottleneck_receiver(latest);
+    watched->ever.packets_dropped += drops;
     /* What was dropped last is missed with the next packet that comes, but not later. */
     watched->unused = drops - lli_min(drops, latest->packets_missed);
     watched->packets = counters->packets_received;
@@ -157,6 +158,11 @@ void lli_watch_log(const struct llm_context *context, const char *object, const 
 {
     const enum llm_level level = bottleneck->limit == LLM_LIMIT_NONE ? LLM_LEVEL_INFO : LLM_LEVEL_WARNING;
 
+    if (bottleneck->receiver != 0) {
+        lli_log(&context->log, level, "%s: receiver %016llx is limited by %s", object, (unsigned long long)bottleneck->receiver,
+                llm_limit_name(bottleneck->limit));
+        return;
+    }
     lli_log(&context->log, level, "%s: limited by %s", object, llm_limit_name(bottleneck->limit));
 }
 
@@ -221,6 +227,42 @@ void lli_watch_polled(struct llm_context *context, lli_ns now)
 }
 
 /* ------------------------------------------------------------------------------------------------------ public */
+
+static struct llm_congestion watch_congestion(const struct lli_member *member)
+{
+    return (struct llm_congestion){
+        .receiver = member->id,
+        .heard_at = member->heard_at,
+        .rtt_ns = member->rtt,
+        .lag_packets = member->lag,
+        .window_packets = member->window,
+        .naks = member->naks,
+        .packets_lost = member->lost,
+        .packets_dropped = member->dropped,
+        .reports = member->limits.time_ns != 0,
+        .bottleneck = member->limits,
+    };
+}
+
+int llm_transmitter_congestion(const struct llm_transmitter *transmitter, struct llm_congestion *receivers, int max)
+{
+    const struct lli_members *members;
+    int count = 0;
+
+    if (transmitter == NULL || max < 0 || (receivers == NULL && max > 0))
+        return LLM_EINVAL;
+    lli_context_enter(transmitter->context);
+    members = &transmitter->tx.members;
+    for (uint32_t i = 0; i < members->limit && (uint32_t)count < members->count; i++) {
+        if (members->table[i].id == 0)
+            continue;
+        if (count < max)
+            receivers[count] = watch_congestion(&members->table[i]);
+        count++;
+    }
+    lli_context_leave(transmitter->context);
+    return count;
+}
 
 static int watch_latest(const struct llm_context *context, const struct lli_watched *watched, struct llm_bottleneck *bottleneck)
 {

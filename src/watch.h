@@ -28,7 +28,7 @@ struct lli_watched {
     bool judged;                  /* latest is of a whole interval */
     struct llm_bottleneck latest;
     struct llm_bottleneck now;    /* of the time since, as far as it is counted by time */
-    struct llm_bottleneck ever;   /* transmitter: all of that together */
+    struct llm_bottleneck ever;   /* all of that together; of a receiver, what its host dropped */
     uint64_t packets;             /* counted by the latest judgement */
     uint64_t missed;              /* the same */
     uint64_t unused;              /* drops that explained nothing: what they took is perhaps only missed later */

@@ -352,6 +352,28 @@ bool lli_wire_get_reject(const uint8_t *body, size_t size, uint32_t tag, struct 
 
 /* -------------------------------------------------------------------------------------------- status */
 
+static void write_limits(struct writer *writer, const struct lli_wire_limits *limits)
+{
+    write_u8(writer, limits->limit);
+    write_u32(writer, limits->time_ms);
+    write_u32(writer, limits->away_ms);
+    write_u32(writer, limits->away_us_max);
+    write_u32(writer, limits->packets);
+    write_u32(writer, limits->missed);
+    write_u32(writer, limits->dropped);
+}
+
+static void read_limits(struct lli_reader *reader, struct lli_wire_limits *limits)
+{
+    limits->limit = lli_read_u8(reader);
+    limits->time_ms = lli_read_u32(reader);
+    limits->away_ms = lli_read_u32(reader);
+    limits->away_us_max = lli_read_u32(reader);
+    limits->packets = lli_read_u32(reader);
+    limits->missed = lli_read_u32(reader);
+    limits->dropped = lli_read_u32(reader);
+}
+
 size_t lli_wire_put_status(uint8_t *packet, const struct lli_wire_status *status)
 {
     struct writer writer;
@@ -377,6 +399,8 @@ size_t lli_wire_put_status(uint8_t *packet, const struct lli_wire_status *status
         memcpy(writer.at, status->name, status->name_size);
         writer.at += status->name_size;
     }
+    if (status->flags & LLI_WIRE_STATUS_LIMITED)
+        write_limits(&writer, &status->limits);
     return control_end(packet, &writer);
 }
 
@@ -416,6 +440,8 @@ bool lli_wire_get_status(const uint8_t *body, size_t size, uint32_t tag, struct 
     read_address(&reader, address_size, &status->address);
     if (status->flags & LLI_WIRE_STATUS_ACKNOWLEDGES && !read_acknowledgement(&reader, status))
         return false;
+    if (status->flags & LLI_WIRE_STATUS_LIMITED)
+        read_limits(&reader, &status->limits);
     return reader.ok && status->next <= status->highest;
 }
 

@@ -126,6 +126,17 @@ struct lli_wire_reject {
     struct lli_wire_range ranges[LLI_WIRE_RANGES_MAX];
 };
 
+/* What limits a receiver, and the figures of the interval that it was judged by: section 7.4. */
+struct lli_wire_limits {
+    uint32_t time_ms;
+    uint32_t away_ms;
+    uint32_t away_us_max;
+    uint32_t packets;
+    uint32_t missed;
+    uint32_t dropped;
+    uint8_t limit;
+};
+
 /* Section 7. */
 struct lli_wire_status {
     uint64_t session;
@@ -146,9 +157,15 @@ struct lli_wire_status {
     uint16_t accepts;   /* a bit for each assured topic, by its place in the heartbeat, that is not refused */
     uint8_t name_size;
     char name[LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* that the receiver gives itself; zero behind it */
+    struct lli_wire_limits limits; /* with LLI_WIRE_STATUS_LIMITED */
 };
 
-enum { LLI_WIRE_STATUS_LEAVING = 1, LLI_WIRE_STATUS_DONE = 2, LLI_WIRE_STATUS_ACKNOWLEDGES = 4 };
+enum {
+    LLI_WIRE_STATUS_LEAVING = 1,
+    LLI_WIRE_STATUS_DONE = 2,
+    LLI_WIRE_STATUS_ACKNOWLEDGES = 4,
+    LLI_WIRE_STATUS_LIMITED = 8,
+};
 
 /* Section 8. */
 struct lli_wire_query {

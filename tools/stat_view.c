@@ -190,13 +190,14 @@ static void view_members(FILE *to, const struct stat_source *source, uint32_t tr
         const uint64_t lag = stat_value(&source->now, member, "lag_packets");
         const uint64_t window = stat_value(&source->now, member, "member_window_packets");
         const double lost = rate(source, member, "member_packets_lost");
+        const uint64_t limit = stat_value(&source->now, member, "member_limited_by");
         /* More than half of what it can hold is missing to it: it will lose soon. */
         const bool slow = lost > 0 || (lag > 64 && 2 * lag > window);
 
-        fprintf(to, "%s        %016" PRIx64 " %9s %9s %8s %8s %8.1f%s\n", slow ? BAD : NORMAL, source->now.objects[member].id,
+        fprintf(to, "%s        %016" PRIx64 " %9s %9s %8s %8s %8.1f%s%s%s\n", slow || limit != 0 ? BAD : NORMAL, source->now.objects[member].id,
                 short_number((double)lag), short_time(stat_value(&source->now, member, "member_rtt_ns")),
                 short_rate(source, member, "member_naks"), short_number(lost), heard(source, member, "member_heard_at"),
-                slow ? "  SLOW" : "");
+                slow ? "  SLOW" : "", limit != 0 ? "  limited by " : "", limit != 0 ? llm_limit_name((enum llm_limit)limit) : "");
     }
     view_more(to, count);
 }

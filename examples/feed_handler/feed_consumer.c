@@ -195,6 +195,7 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
     case LLM_EVENT_LIMITED:
+    case LLM_EVENT_RECEIVER_LIMITED:
         break;
     }
     if (!consumer->terminal)

@@ -439,6 +439,7 @@ enum llm_event_kind {
     LLM_EVENT_UNACKNOWLEDGED = 21, /* those from first to last have not been for patience_ns, for reason; receiver: waited for */
     /* Of transmitters and receivers, with watch_ns of struct llm_context_options. */
     LLM_EVENT_LIMITED = 24,        /* something else limits it than before, or nothing any more: bottleneck */
+    LLM_EVENT_RECEIVER_LIMITED = 25, /* of transmitters: the same of a receiver that runs a watch, as it reports: bottleneck */
 };
 
 enum llm_reason {
@@ -521,6 +522,7 @@ enum llm_limit {
  */
 struct llm_bottleneck {
     enum llm_limit limit;
+    uint64_t receiver;        /* the identity of the one that reported it; 0: it is the context's own */
     uint64_t time_ns;         /* all of the following happened in */
     uint64_t packets;         /* data packets that came, or were sent for the first time */
     /* Of a receiver. */
@@ -846,6 +848,23 @@ LLM_API int llm_stat(const struct llm_context *context, const char *name, uint64
  */
 LLM_API int llm_receiver_bottleneck(const struct llm_receiver *receiver, struct llm_bottleneck *bottleneck);
 LLM_API int llm_transmitter_bottleneck(const struct llm_transmitter *transmitter, struct llm_bottleneck *bottleneck);
+
+/* A receiver as its latest report told of it. */
+struct llm_congestion {
+    uint64_t receiver;        /* its identity */
+    uint64_t heard_at;
+    uint64_t rtt_ns;          /* 0: not measured */
+    uint64_t lag_packets;     /* sent by then that it neither had nor gave up */
+    uint64_t window_packets;  /* that it can hold */
+    uint64_t naks;            /* it sent since it follows the session, as the next two */
+    uint64_t packets_lost;
+    uint64_t packets_dropped; /* by its host, at most; 0 if it runs no watch */
+    bool reports;             /* it runs a watch, and this is what it found out: */
+    struct llm_bottleneck bottleneck;
+};
+
+/* Writes up to max of the receivers that a transmitter knows, and returns how many there are, which may be more. Allowed in handlers. */
+LLM_API int llm_transmitter_congestion(const struct llm_transmitter *transmitter, struct llm_congestion *receivers, int max);
 
 #ifdef __cplusplus
 }

@@ -21,13 +21,20 @@ named() {
 
 # named_only NAME [TEXT]: a sender was limited by this, or nothing, and by nothing else.
 named_only() {
-    local line
-    [ -z "${2:-}" ] || grep -qF "limited by $2" "$work/$1.err" || { why="$1 was not limited by $2" && return 1; }
-    line=$(grep "limited by" "$work/$1.err" | grep -vF "limited by ${2:-nothing}" | head -n 1) || true
+    local line own
+    own=$(grep "limited by" "$work/$1.err" | grep -v "receiver .* is limited") || true
+    [ -z "${2:-}" ] || grep -qF "limited by $2" <<<"$own" || { why="$1 was not limited by $2" && return 1; }
+    line=$(grep -vF "limited by ${2:-nothing}" <<<"$own" | head -n 1) || true
     [ -z "$line" ] || { why="$1: $line" && return 1; }
 }
 
-# It takes a hundred messages in 20 ms, and is sent four times as many: the sender waits for it.
+# reported NAME TEXT: the sender was told that its receiver is limited by this, and by nothing else.
+reported() {
+    grep -q "receiver .* is limited by $2" "$work/$1.err" || { why="$1 was not told that the receiver is limited by $2" && return 1; }
+    ! grep "receiver .* is limited by" "$work/$1.err" | grep -qvF "limited by $2" || { why="$1 was told of another limit" && return 1; }
+}
+
+# It takes a hundred messages in 20 ms, and is sent four times as many: the sender waits for it, and is told why.
 the_slow_application_is_named() {
     local receiver sender
     # shellcheck disable=SC2086
@@ -37,7 +44,8 @@ the_slow_application_is_named() {
         $watch
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver 10000 && named receiver application &&
-        named_only sender "its receivers, for whom flow control waits"
+        named_only sender "its receivers, for whom flow control waits" &&
+        reported sender "the application, which is slow to poll"
 }
 
 # Bursts that come faster than a process wakes up, with long pauses.
@@ -52,7 +60,7 @@ the_overflowing_buffer_is_named() {
         says sender "sent $((i * 2000))" && sleep 0.1 && goes_on "$sender" || return
     done
     ends "$sender" && ends "$receiver" && complete receiver 40000 && is receiver udp_kernel_drops ">" 0 || return
-    named receiver buffer && named_only sender || return
+    named receiver buffer && named_only sender && reported sender "the receive buffer, which overflows" || return
     note "the kernel dropped $(number receiver udp_kernel_drops) packets"
 }
 
@@ -64,7 +72,8 @@ the_lossy_network_is_named() {
     # shellcheck disable=SC2086
     send "$HOST_A" sender "$(channel "$IF_A" 43 "$keep")" --messages 20000 --rate 10000 $watch
     sender=$last
-    ends "$sender" && ends "$receiver" && complete receiver 20000 && named receiver network && named_only sender
+    ends "$sender" && ends "$receiver" && complete receiver 20000 && named receiver network &&
+        named_only sender && reported sender "the network, which loses packets"
 }
 
 # The cable takes 20 Mbit/s, and what is queued for it fills the socket's buffer.

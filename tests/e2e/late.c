@@ -101,6 +101,7 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
     case LLM_EVENT_LIMITED:
+    case LLM_EVENT_RECEIVER_LIMITED:
     case LLM_EVENT_WARNED:
     case LLM_EVENT_UNICAST_ONLY:
     case LLM_EVENT_SUSPENDED:

@@ -116,6 +116,7 @@ static void take_event(struct world *world, const struct llm_event *event)
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
     case LLM_EVENT_LIMITED:
+    case LLM_EVENT_RECEIVER_LIMITED:
         FUZZ_CHECK(false);
         break;
     case LLM_EVENT_LIVE:

@@ -281,6 +281,8 @@ static void step_status(struct world *world, struct fuzz_input *in)
     status.echo = fuzz_u8(in) & 1 ? world->now : fuzz_u32(in);
     status.hold_ns = fuzz_u32(in);
     status.flags = fuzz_u8(in);
+    status.limits.limit = fuzz_u8(in);
+    status.limits.time_ms = 1000;
     input(world, packet, lli_wire_put_status(packet, &status));
 }
 

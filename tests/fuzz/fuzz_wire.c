@@ -251,6 +251,8 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
     const struct lli_wire_status acknowledging = {.session = 7, .receiver = 5, .next = 3, .highest = 9, .address = address,
                                                   .flags = LLI_WIRE_STATUS_ACKNOWLEDGES, .held_from = 1, .held_next = 20,
                                                   .accepts = 1, .name_size = 1, .name = "a"};
+    const struct lli_wire_status limited = {.session = 7, .receiver = 5, .next = 3, .highest = 9, .address = address,
+                                            .flags = LLI_WIRE_STATUS_LIMITED, .limits = {.limit = 2, .time_ms = 1000}};
     const struct lli_wire_query query = {.session = 7, .receiver = 5, .first = 1, .address = address};
     const struct lli_wire_join join = {.session = 7, .receiver = 5, .kind = LLI_WIRE_JOIN_FETCH, .packet = 3, .number = 4,
                                        .lead = 9, .address = address, .count = 2, .ranges = {{1, 2}, {7, 1}}};
@@ -270,6 +272,7 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
     emit(arg, packet, lli_wire_put_status(packet, &status));
     emit(arg, packet, lli_wire_put_heartbeat(packet, &assured));
     emit(arg, packet, lli_wire_put_status(packet, &acknowledging));
+    emit(arg, packet, lli_wire_put_status(packet, &limited));
     emit(arg, packet, lli_wire_put_query(packet, &query));
     emit(arg, packet, lli_wire_put_join(packet, &join));
     emit(arg, packet, lli_wire_put_notice(packet, &notice));

@@ -434,6 +434,7 @@ static void check_event(struct sim_world *world, struct sim_node *node, const st
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
     case LLM_EVENT_LIMITED:
+    case LLM_EVENT_RECEIVER_LIMITED:
         sim_fail(world, "node %u session %u: a receiver is told of acknowledgements", node->index, session->index);
         break;
     case LLM_EVENT_CONNECTED:

@@ -32,6 +32,7 @@ struct end {
     uint64_t messages;
     unsigned named;      /* bits of the limits that events named */
     unsigned events;
+    unsigned reported;   /* bits of the limits that a receiver reported to be limited by */
 };
 
 static struct end near, far;
@@ -53,6 +54,11 @@ static void on_event(void *arg, const struct llm_event *event)
     struct end *end = arg;
     char text[256];
 
+    if (event->kind == LLM_EVENT_RECEIVER_LIMITED) {
+        assert_int_equal(event->bottleneck->receiver, receiver->config.receiver);
+        end->reported |= 1u << event->bottleneck->limit;
+        return;
+    }
     if (event->kind != LLM_EVENT_LIMITED)
         return;
     assert_non_null(event->bottleneck);
@@ -294,6 +300,33 @@ static void a_transport_that_takes_no_more_is_named(void **state)
     assert_int_equal(of_transmitter(), LLM_LIMIT_NONE);
 }
 
+static void what_a_receiver_finds_out_its_transmitter_is_told(void **state)
+{
+    struct llm_congestion of[2] = {{.receiver = 0}};
+    struct llm_bottleneck own;
+
+    (void)state;
+    ends_open("loop", "", "");
+    flow(50, 2, true);
+    assert_int_equal(llm_transmitter_congestion(transmitter, of, 2), 1);
+    assert_int_equal(of[0].receiver, receiver->config.receiver);
+    assert_false(of[0].reports);
+    far.handler_ns = 2 * MS;
+    flow(500, 2, true);
+    assert_int_equal(near.reported, 1u << LLM_LIMIT_APPLICATION);
+    assert_int_equal(llm_transmitter_congestion(transmitter, NULL, 0), 1);
+    assert_int_equal(llm_transmitter_congestion(transmitter, of, 2), 1);
+    assert_int_equal(of[1].receiver, 0);
+    assert_true(of[0].reports);
+    assert_int_equal(llm_receiver_bottleneck(receiver, &own), LLM_OK);
+    assert_int_equal(of[0].bottleneck.limit, own.limit);
+    assert_true(of[0].bottleneck.away_ns > of[0].bottleneck.time_ns / 10 * 9);
+    assert_true(of[0].rtt_ns > 0 && of[0].heard_at > 0 && of[0].window_packets > 0);
+    assert_int_equal(llm_transmitter_congestion(NULL, of, 1), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_congestion(transmitter, NULL, 1), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_congestion(transmitter, of, -1), LLM_EINVAL);
+}
+
 /* ------------------------------------------------------------------------------------------------------------ api */
 
 static void the_watch_runs_where_it_is_asked_for(void **state)
@@ -361,6 +394,7 @@ int main(void)
         cmocka_unit_test_teardown(a_window_that_no_report_moves_on_is_named, ends_close),
         cmocka_unit_test_teardown(messages_that_nobody_acknowledges_are_named, ends_close),
         cmocka_unit_test_teardown(a_transport_that_takes_no_more_is_named, ends_close),
+        cmocka_unit_test_teardown(what_a_receiver_finds_out_its_transmitter_is_told, ends_close),
         cmocka_unit_test_teardown(the_watch_runs_where_it_is_asked_for, ends_close),
         cmocka_unit_test(an_interval_out_of_its_range_is_refused),
     };

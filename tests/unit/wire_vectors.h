@@ -397,11 +397,41 @@ static const struct vector close_vector = {
     },
 };
 
+static const struct vector limited_vector = {
+    "STATUS that tells what limits the receiver",
+    {
+        {"15 00 00 00", "version 1, type 5, flags, not used"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        RECEIVER_FIELD,
+        {"02 03 02 01 02 00 00 00", "next: all before was delivered or given up"},
+        {"04 03 02 01 02 00 00 00", "highest: one past the highest seen"},
+        {"15 cd 5b 07 00 00 00 00", "echo of the heartbeat sent at 123,456,789 ns"},
+        {"e8 03 00 00", "that came 1,000 ns ago"},
+        {"05 00 00 00", "5 packets lost"},
+        {"06 00 00 00", "6 NAKs"},
+        {"07 00 00 00", "7 dropped by the host"},
+        {"00 40 00 00", "window free: 16,384 packets"},
+        {"08", "flags: limited"},
+        {"07", "7 bytes of address"},
+        {ADDRESS_HEX, "where answers go"},
+        {"02", "limited by its receive buffer"},
+        {"e9 03 00 00", "over 1,001 ms"},
+        {"64 00 00 00", "of which its application was away for 100 ms"},
+        {"88 13 00 00", "at most 5,000 us at once"},
+        {"10 27 00 00", "10,000 packets came"},
+        {"08 00 00 00", "8 were missed"},
+        {"07 00 00 00", "7 were dropped by its host"},
+    },
+};
+
 static const struct vector *const vectors[] = {
     &data_vector, &continued_vector, &extended_vector, &heartbeat_vector, &nak_vector,
     &reject_vector, &status_vector, &topics_vector, &query_vector, &notice_vector,
     &join_ask_vector, &join_grant_vector, &join_fetch_vector,
-    &assured_vector, &acknowledging_vector, &connect_vector, &accept_vector, &refuse_vector, &close_vector,
+    &assured_vector, &acknowledging_vector, &limited_vector, &connect_vector, &accept_vector, &refuse_vector, &close_vector,
 };
 
 enum { VECTORS = sizeof vectors / sizeof vectors[0] };

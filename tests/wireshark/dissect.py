@@ -122,6 +122,10 @@ VECTORS = {
         **VECTOR_SESSION, **ADDRESS, "type": 5, "receiver": "0x99aabbccddeeff01", "status.next": 0x201020302,
         "status.highest": 0x201020304, "status.behind": 2, "status.echo": 123456789, "status.hold": 1000, "status.lost": 5,
         "status.naks": 6, "status.dropped": 7, "status.window_free": 16384, "status.flags.done": "1", "status.flags.leaving": "0"},
+    "STATUS that tells what limits the receiver": {
+        **VECTOR_SESSION, "type": 5, "status.flags.limited": "1", "status.limit": 2, "status.limit_time": 1001,
+        "status.limit_away": 100, "status.limit_away_most": 5000, "status.limit_packets": 10000, "status.limit_missed": 8,
+        "status.limit_dropped": 7},
     "TOPICS": {
         **VECTOR_SESSION, "type": 6, "topics.total": 3, "topics.first": 1, "topics.count": 2, "topics.id": [1, 2],
         "topics.name_size": [2, 3], "topics.name": ["px", "qty"]},

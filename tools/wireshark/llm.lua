@@ -955,6 +955,25 @@ local function acknowledgement(p)
     return v["status.name_size"] == 0 or name ~= nil
 end
 
+-- Section 7.4: what limits the receiver, and by which figures.
+local LIMITS = { [0] = "nothing", [1] = "its application", [2] = "its receive buffer", [3] = "the network" }
+local LIMITED = {
+    integer("status.limit", 1, "Limited by", { values = LIMITS }),
+    integer("status.limit_time", 4, "Over, ms"),
+    integer("status.limit_away", 4, "The application was away, ms"),
+    integer("status.limit_away_most", 4, "At most at once, us"),
+    integer("status.limit_packets", 4, "Packets that came"),
+    integer("status.limit_missed", 4, "Packets found missing"),
+    integer("status.limit_dropped", 4, "Packets that the host dropped, at most"),
+}
+
+local function limited(p)
+    if not bit_is_set(p.values["status.flags"], 8) then
+        return true
+    end
+    return layout_read(p, LIMITED)
+end
+
 local function status_tell(p)
     local v = p.values
     if bit_is_set(v["status.flags"], 4) then
@@ -1117,8 +1136,8 @@ local types = {
             integer("status.window_free", 4, "Packets free in the window"),
             integer("status.flags", 1, "Flags", { base = base.HEX, bits = {
                 { "leaving", 1, "LEAVING" }, { "done", 2, "DONE: everything up to the end is there" },
-                { "acknowledges", 4, "ACKNOWLEDGES" } } }),
-            address_size, address, status_check, acknowledgement,
+                { "acknowledges", 4, "ACKNOWLEDGES" }, { "limited", 8, "LIMITED" } } }),
+            address_size, address, status_check, acknowledgement, limited,
         },
         tell = status_tell,
     },
