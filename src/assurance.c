@@ -23,11 +23,11 @@ void llm_assurance_init(struct llm_assurance *assurance)
 void lli_topic_route(struct llm_topic *topic)
 {
     const struct llm_transmitter *transmitter = topic->transmitter;
-    const bool plain = topic->assured == NULL || !lli_assured_is_on(topic->assured);
+    const bool plain = !topic->rated && (topic->assured == NULL || !lli_assured_is_on(topic->assured));
 
     topic->plain_below = plain ? transmitter->message_bytes_max + 1 : 0;
     topic->claim_below = plain ? llm_claim_max(transmitter) + 1 : 0;
-    topic->claims = plain ? (const void *)topic : topic->assured;
+    topic->claims = plain ? (const void *)topic : &topic->rate;
 }
 
 /* The next of some names separated by commas; false if it is empty or too long. */

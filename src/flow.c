@@ -7,6 +7,8 @@ enum {
     FLOW_LOSS_PPM = 20000,        /* a receiver that asks for more of the packets again does not keep up */
     FLOW_PACKETS_MIN = 32,        /* sent in an interval: of fewer nothing can be concluded */
     FLOW_BURST_BYTES = 256 << 10, /* sent at once after a pause: a few trains */
+    FLOW_BURST_BYTES_MIN = 16 << 10,
+    FLOW_BURSTS_PER_S = 512,      /* at a limited rate */
 };
 
 #define FLOW_INTERVAL ((lli_ns)10000000)
@@ -16,7 +18,35 @@ enum {
 
 static uint64_t flow_rate_max(const struct lli_flow *flow)
 {
-    return flow->config.bytes_per_s_max == 0 ? FLOW_RATE_MAX : flow->config.bytes_per_s_max;
+    const uint64_t max = flow->config.bytes_per_s_max == 0 ? FLOW_RATE_MAX : flow->config.bytes_per_s_max;
+
+    return flow->config.rate == 0 ? max : lli_min(max, flow->config.rate);
+}
+
+uint64_t lli_flow_burst(uint64_t bytes_per_s)
+{
+    return lli_min(lli_max(bytes_per_s / FLOW_BURSTS_PER_S, FLOW_BURST_BYTES_MIN), FLOW_BURST_BYTES);
+}
+
+void lli_flow_rate(struct lli_flow *flow, uint64_t bytes_per_s, lli_ns now)
+{
+    const bool paced = flow->config.mode == LLI_FLOW_PACED;
+    const bool metered = lli_flow_is_metered(flow);
+
+    flow->config.rate = bytes_per_s;
+    flow->meter = paced || bytes_per_s != 0 ? LLI_FLOW_PACED : LLI_FLOW_OPEN;
+    flow->hold = flow->config.mode != LLI_FLOW_OPEN ? flow->config.mode : flow->meter;
+    if (!lli_flow_is_metered(flow))
+        return;
+    if (!metered) {
+        lli_pacer_init(&flow->pacer, bytes_per_s, lli_flow_burst(bytes_per_s), now);
+        return;
+    }
+    /* What was owed at the old rate is owed at the new one. */
+    lli_pacer_fill(&flow->pacer, now);
+    flow->pacer.bytes_per_s = paced ? lli_min(flow->pacer.bytes_per_s, flow_rate_max(flow)) : bytes_per_s;
+    flow->pacer.burst = paced ? FLOW_BURST_BYTES : lli_flow_burst(bytes_per_s);
+    flow->pacer.tokens = lli_min(flow->pacer.tokens, flow->pacer.burst);
 }
 
 void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, uint32_t members_max, struct lli_arena *arena,
@@ -26,6 +56,8 @@ void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, 
         .config = *config, .limit = config->awaits ? start : UINT64_MAX, .doubling = true, .judged_at = now, .judged = start};
     flow->reached = lli_arena_take(arena, members_max * sizeof *flow->reached, 64);
     lli_pacer_init(&flow->pacer, lli_min(FLOW_RATE_FIRST, flow_rate_max(flow)), FLOW_BURST_BYTES, now);
+    flow->meter = config->mode == LLI_FLOW_PACED ? LLI_FLOW_PACED : LLI_FLOW_OPEN;
+    lli_flow_rate(flow, config->rate, now);
 }
 
 /* How many of so many receivers have to keep up. */
@@ -102,7 +134,7 @@ lli_ns lli_flow_ready_at(const struct lli_flow *flow, lli_seq seq)
 
 bool lli_flow_is_at_limit(const struct lli_flow *flow)
 {
-    return flow->pacer.bytes_per_s >= flow_rate_max(flow);
+    return flow->config.mode != LLI_FLOW_PACED || flow->pacer.bytes_per_s >= flow_rate_max(flow);
 }
 
 uint32_t lli_flow_report_packets(const struct lli_flow *flow)
@@ -136,7 +168,7 @@ void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq 
     const lli_ns elapsed = now - flow->judged_at;
     uint32_t seen = 0, counted = 0, fine = 0;
 
-    if (now < flow->judged_at + lli_max(FLOW_INTERVAL, 4 * rtt))
+    if (flow->config.mode != LLI_FLOW_PACED || now < flow->judged_at + lli_max(FLOW_INTERVAL, 4 * rtt))
         return;
     lli_pacer_fill(&flow->pacer, now);
     if (sent - flow->judged < FLOW_PACKETS_MIN)

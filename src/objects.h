@@ -25,8 +25,10 @@ struct llm_topic {
     struct lli_pack_topic pack;
     uint64_t plain_below;  /* messages shorter than this take the short way; 0: none does, the topic is assured */
     uint64_t claim_below;  /* the same of claims */
-    const void *claims;    /* what stands for its claims: the topic, or what assures it */
+    const void *claims;    /* what stands for its claims: the topic, or where they do not take the short way its rate */
     struct lli_assured *assured; /* NULL: it never was */
+    struct lli_pacer rate; /* if it is rated: bytes of its messages */
+    bool rated;
     char name[LLI_WIRE_NAME_MAX + 1];
 };
 
@@ -196,8 +198,13 @@ void lli_transmitter_tell(const struct llm_transmitter *transmitter, const struc
 
 /* ------------------------------------------------------------------------------------------- assurance.c */
 
-/* Messages of a topic take the short way, if it is not assured; it is new, or its assurance changed. */
+/* Messages of a topic take the short way, if it is not assured or rated; it is new, or that changed. */
 void lli_topic_route(struct llm_topic *topic);
+
+/* --------------------------------------------------------------------------------------------- rate.c */
+
+/* Whether the limit of a topic's rate allows another message. False: it is counted. */
+bool lli_topic_may_send(struct llm_topic *topic);
 
 /* ------------------------------------------------------------------------------------------ receiver.c */
 

@@ -175,6 +175,8 @@ static int option_power(const char *name, uint64_t value, const struct lli_log *
 /* By enum lli_flow_mode. */
 static const char *const option_flows[] = {"open", "paced", "window"};
 
+enum { OPTION_RATE_MIN = 65536 };
+
 enum { OPTION_FLOWS = sizeof option_flows / sizeof option_flows[0] };
 
 /* By enum llm_join_mode; a number is a session's affair, and said by a handler. */
@@ -284,6 +286,26 @@ static int option_check_slow(const struct llm_options *o, const struct lli_log *
     return error;
 }
 
+/* Of a limit that can be kept, or none. */
+static int option_rate(const char *name, uint64_t value, const struct lli_log *log)
+{
+    if (value == 0 || value >= OPTION_RATE_MIN)
+        return LLM_OK;
+    return lli_fail(log, LLM_EOPTION, "option %s: %llu is neither 0, no limit, nor at least %d", name, (unsigned long long)value,
+                    OPTION_RATE_MIN);
+}
+
+static int option_check_rates(const struct llm_options *o, const struct lli_log *log)
+{
+    int error = option_rate("rate_bytes_per_s", o->rate_bytes_per_s, log);
+
+    if (error == LLM_OK)
+        error = option_rate("repair_rate_bytes_per_s", o->repair_rate_bytes_per_s, log);
+    if (error == LLM_OK && o->rate_bytes_per_s != 0 && o->flow_bytes_per_s_max != 0)
+        error = option_order("flow_bytes_per_s_max", o->flow_bytes_per_s_max, "rate_bytes_per_s", o->rate_bytes_per_s, log);
+    return error;
+}
+
 static int option_check_acknowledge(const struct llm_options *o, const struct lli_log *log)
 {
     if (strcmp(o->acknowledge, "library") != 0 && strcmp(o->acknowledge, "application") != 0)
@@ -319,6 +341,8 @@ int lli_options_check(const struct llm_options *o, const struct lli_log *log)
         error = option_order("heartbeat_ns_max", o->heartbeat_ns_max, "silence_ns", o->silence_ns, log);
     if (error == LLM_OK)
         error = option_check_slow(o, log);
+    if (error == LLM_OK)
+        error = option_check_rates(o, log);
     if (error == LLM_OK)
         error = option_check_acknowledge(o, log);
     return error;

@@ -37,6 +37,7 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
         .nak_receivers_immediate = options->nak_receivers_immediate,
         .repair_percent = options->repair_percent,
         .repair_bytes_per_s = options->repair_bytes_per_s,
+        .repair_rate = options->repair_rate_bytes_per_s,
         .repair_linger = options->repair_linger_ns,
         .replay_bytes_per_s = options->replay_bytes_per_s,
         .history_ns = options->history_ns,
@@ -50,6 +51,7 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
             .window_packets = (uint32_t)lli_max(lli_min(options->flow_window_packets, history_packets / 2), 1),
             .quorum_percent = options->flow_quorum_percent,
             .bytes_per_s_max = options->flow_bytes_per_s_max,
+            .rate = options->rate_bytes_per_s,
         },
         .judge = lli_options_slow(options, history_packets),
         .tells_limits = endpoint->context->watch.tells,
@@ -509,10 +511,21 @@ static bool transmitter_make_room(struct llm_transmitter *transmitter)
     return false;
 }
 
+static bool topic_is_assured(const struct llm_topic *topic)
+{
+    return topic->assured != NULL && lli_assured_is_on(topic->assured);
+}
+
+/* Whether a message of an assured topic is longer than may be unacknowledged at all. */
+static bool topic_is_exceeded(const struct llm_topic *topic, size_t size)
+{
+    return topic_is_assured(topic) && size > topic->assured->rule.bytes_max;
+}
+
 /* Whether one more message of an assured topic may be unacknowledged. */
 static bool transmitter_may_wait(const struct llm_topic *topic, size_t size)
 {
-    if (lli_assured_allows(topic->assured, size))
+    if (!topic_is_assured(topic) || lli_assured_allows(topic->assured, size))
         return true;
     topic->transmitter->tx.counters.send_unacknowledged++;
     return false;
@@ -530,21 +543,30 @@ static bool transmitter_may_open(struct llm_transmitter *transmitter)
     return false;
 }
 
+/* A message of a topic that is assured, or rated, was packed in this packet or later. */
+static void transmitter_account(struct llm_topic *topic, lli_seq seq, size_t size)
+{
+    if (topic_is_assured(topic))
+        lli_tx_assured(&topic->transmitter->tx, topic->assured, seq, size);
+    if (topic->rated)
+        (void)lli_pacer_take(&topic->rate, size);
+}
+
 /*
- * What does not take the short way: messages of an assured topic, and those that are too long for any. Apart, so that the others
- * save no registers for it.
+ * What does not take the short way: messages of an assured or rated topic, and those that are too long for any. Apart, so that
+ * the others save no registers for it.
  */
-static __attribute__((noinline)) int transmitter_send_assured(struct llm_topic *topic, const struct iovec *pieces, size_t size, unsigned flags)
+static __attribute__((noinline)) int transmitter_send_account(struct llm_topic *topic, const struct iovec *pieces, size_t size, unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct lli_tx *tx = &transmitter->tx;
     lli_seq seq;
 
-    if (size > transmitter->message_bytes_max || size > topic->assured->rule.bytes_max)
+    if (size > transmitter->message_bytes_max || topic_is_exceeded(topic, size))
         return LLM_EMSGSIZE;
     if (transmitter->claimed != NULL)
         return LLM_ESTATE;
-    if (!transmitter_may_wait(topic, size) || !transmitter_may_open(transmitter))
+    if (!lli_topic_may_send(topic) || !transmitter_may_wait(topic, size) || !transmitter_may_open(transmitter))
         return LLM_EAGAIN;
     for (;;) {
         seq = tx->history.next;
@@ -553,7 +575,7 @@ static __attribute__((noinline)) int transmitter_send_assured(struct llm_topic *
         if (!transmitter_make_room(transmitter))
             return LLM_EAGAIN;
     }
-    lli_tx_assured(tx, topic->assured, seq, size);
+    transmitter_account(topic, seq, size);
     transmitter_packed(transmitter, flags);
     return LLM_OK;
 }
@@ -566,7 +588,7 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
     if (flags > TRANSMITTER_FLAGS)
         return LLM_EINVAL;
     if (size >= topic->plain_below)
-        return transmitter_send_assured(topic, pieces, size, flags);
+        return transmitter_send_account(topic, pieces, size, flags);
     if (transmitter->claimed != NULL)
         return LLM_ESTATE;
     /* One piece is the rule, and most messages follow another in an open packet; where more follow that was tried already. */
@@ -630,11 +652,11 @@ int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, un
 }
 
 /* Whether a claim may be made that does not take the short way, as messages may not. */
-static __attribute__((noinline)) int transmitter_may_claim(const struct llm_topic *topic, size_t size)
+static __attribute__((noinline)) int transmitter_may_claim(struct llm_topic *topic, size_t size)
 {
-    if (size > llm_claim_max(topic->transmitter) || size > topic->assured->rule.bytes_max)
+    if (size > llm_claim_max(topic->transmitter) || topic_is_exceeded(topic, size))
         return LLM_EMSGSIZE;
-    return transmitter_may_wait(topic, size) && transmitter_may_open(topic->transmitter) ? LLM_OK : LLM_EAGAIN;
+    return lli_topic_may_send(topic) && transmitter_may_wait(topic, size) && transmitter_may_open(topic->transmitter) ? LLM_OK : LLM_EAGAIN;
 }
 
 int llm_claim(struct llm_topic *topic, size_t size, void **data)
@@ -667,7 +689,7 @@ int llm_claim(struct llm_topic *topic, size_t size, void **data)
 }
 
 /* A claim that did not take the short way; it lies in the open packet, too. */
-static __attribute__((noinline)) int transmitter_commit_assured(const struct llm_topic *topic, size_t size, unsigned flags)
+static __attribute__((noinline)) int transmitter_commit_account(struct llm_topic *topic, size_t size, unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct lli_tx *tx = &transmitter->tx;
@@ -678,7 +700,7 @@ static __attribute__((noinline)) int transmitter_commit_assured(const struct llm
         return LLM_EINVAL;
     lli_pack_commit(&tx->pack, (uint32_t)size);
     transmitter->claimed = NULL;
-    lli_tx_assured(tx, topic->assured, tx->history.next, size);
+    transmitter_account(topic, tx->history.next, size);
     transmitter_packed(transmitter, flags);
     return LLM_OK;
 }
@@ -693,7 +715,7 @@ int llm_commit(struct llm_topic *topic, size_t size, unsigned flags)
     transmitter = topic->transmitter;
     lli_context_enter(transmitter->context);
     if (transmitter->claimed != topic) {
-        error = transmitter_commit_assured(topic, size, flags);
+        error = transmitter_commit_account(topic, size, flags);
     } else if (flags > TRANSMITTER_FLAGS || size > transmitter->tx.pack.claim_size) {
         error = LLM_EINVAL;
     } else {

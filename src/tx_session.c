@@ -20,6 +20,27 @@ enum { TX_HEARTBEAT_SHARE = 4 };
 /* One report that was delayed must not hold up all that wait for the round trip: it counts for at most so many of the others. */
 enum { TX_RTT_OUTLIER = 4 };
 
+static void tx_repair_rate(struct lli_tx *tx, uint64_t bytes_per_s, lli_ns now)
+{
+    tx->config.repair_rate = bytes_per_s;
+    if (bytes_per_s != 0)
+        lli_pacer_init(&tx->repair_limit, bytes_per_s, lli_flow_burst(bytes_per_s), now);
+}
+
+void lli_tx_rate(struct lli_tx *tx, uint64_t bytes_per_s, uint64_t repair_bytes_per_s, lli_ns now)
+{
+    lli_flow_rate(&tx->flow, bytes_per_s, now);
+    if (repair_bytes_per_s != tx->config.repair_rate)
+        tx_repair_rate(tx, repair_bytes_per_s, now);
+}
+
+void lli_tx_wake_at(struct lli_tx *tx, lli_ns at)
+{
+    tx->wake_at = at;
+    tx->look_at = lli_min(tx->look_at, at);
+    tx->slow_at = lli_min(tx->look_at, tx->replay_at);
+}
+
 void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct lli_arena *arena, lli_ns now)
 {
     *tx = (struct lli_tx){
@@ -37,6 +58,7 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
         .look_at = now + config->status,
         .replay_at = LLI_NEVER,
         .slow_at = now + config->status,
+        .wake_at = LLI_NEVER,
     };
     lli_history_init(&tx->history, &config->history, arena);
     lli_repair_init(&tx->repair, &tx->history, config->history.packets, arena);
@@ -51,6 +73,7 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
     tx->answers = lli_arena_take(arena, LLI_TX_ANSWERS * sizeof *tx->answers, 64);
     lli_pack_init(&tx->pack, &tx->history, (uint32_t)config->session);
     lli_pacer_init(&tx->repair_pacer, config->repair_bytes_per_s, TX_REPAIR_BURST, now);
+    tx_repair_rate(tx, config->repair_rate, now);
 }
 
 uint64_t lli_tx_message_max(const struct lli_tx *tx)
@@ -379,7 +402,7 @@ int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int
     uint64_t bytes = 0;
     int count = 0;
 
-    if (tx->config.flow.mode == LLI_FLOW_PACED)
+    if (lli_flow_is_metered(&tx->flow))
         lli_pacer_fill(&tx->flow.pacer, now);
     for (lli_seq seq = tx->sent; seq < tx->history.next && count < max && lli_flow_allows(&tx->flow, seq, bytes); seq++) {
         packets[count] = (struct lli_packet){
@@ -404,7 +427,7 @@ void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
     tx->counters.packets_data += (uint64_t)count;
     tx->counters.bytes_sent += bytes;
     lli_pacer_give(&tx->repair_pacer, bytes * tx->config.repair_percent / 100);
-    if (tx->config.flow.mode == LLI_FLOW_PACED) {
+    if (lli_flow_is_metered(&tx->flow)) {
         lli_flow_sent(&tx->flow, bytes);
         lli_flow_judge(&tx->flow, &tx->members, tx->sent, tx->rtt, now);
     }
@@ -435,6 +458,19 @@ static bool tx_repair_next(struct lli_tx *tx, lli_seq *seq)
     return false;
 }
 
+/* Whether the limit of their rate holds repairs back. */
+static bool tx_repair_is_limited(struct lli_tx *tx, lli_ns now)
+{
+    if (tx->config.repair_rate == 0)
+        return false;
+    lli_pacer_fill(&tx->repair_limit, now);
+    if (tx->repair_limit.tokens > 0)
+        return false;
+    tx->counters.repairs_held += !tx->repair_waits;
+    tx->repair_waits = true;
+    return true;
+}
+
 bool lli_tx_repair(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
 {
     struct lli_history_slot *slot;
@@ -444,7 +480,7 @@ bool lli_tx_repair(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
         return false;
     lli_pacer_fill(&tx->repair_pacer, now);
     slot = lli_history_slot(&tx->history, seq);
-    if (tx->repair_pacer.tokens == 0)
+    if (tx->repair_pacer.tokens == 0 || tx_repair_is_limited(tx, now))
         return false;
     packet->data = lli_history_packet(&tx->history, seq);
     packet->size = slot->size;
@@ -461,6 +497,9 @@ void lli_tx_repaired(struct lli_tx *tx, lli_ns now)
     (void)queued;
     assert(queued);
     (void)lli_pacer_take(&tx->repair_pacer, size);
+    if (tx->config.repair_rate != 0)
+        (void)lli_pacer_take(&tx->repair_limit, size);
+    tx->repair_waits = false;
     tx->counters.repairs_multicast += lli_repair_pop(&tx->repair, now) == LLI_REPAIR_TO_GROUP;
     tx->counters.packets_repaired++;
     lli_tx_inflight(tx, seq);
@@ -625,7 +664,9 @@ static void tx_look(struct lli_tx *tx, lli_ns now)
     if (now >= lli_judge_at(&tx->judge))
         tx_judge(tx, now);
     lli_assure_look(&tx->assure, &tx->members, now);
-    tx->look_at = lli_min(tx->expire_at, lli_judge_at(&tx->judge));
+    if (now >= tx->wake_at)
+        tx->wake_at = LLI_NEVER;
+    tx->look_at = lli_min(lli_min(tx->expire_at, lli_judge_at(&tx->judge)), tx->wake_at);
     tx->slow_at = lli_min(tx->look_at, tx->replay_at);
 }
 
@@ -688,6 +729,13 @@ bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
     return true;
 }
 
+static lli_ns tx_repair_ready_at(const struct lli_tx *tx)
+{
+    const lli_ns ready_at = lli_pacer_ready_at(&tx->repair_pacer);
+
+    return tx->config.repair_rate == 0 ? ready_at : lli_max(ready_at, lli_pacer_ready_at(&tx->repair_limit));
+}
+
 lli_ns lli_tx_deadline(const struct lli_tx *tx)
 {
     lli_ns at = lli_min(tx->heartbeat_at, tx->slow_at);
@@ -698,7 +746,7 @@ lli_ns lli_tx_deadline(const struct lli_tx *tx)
         (lli_pack_pending(&tx->pack) && tx->pack.claim == NULL))
         return 0;
     if (lli_repair_queued(&tx->repair) > 0)
-        at = lli_min(at, lli_pacer_ready_at(&tx->repair_pacer));
+        at = lli_min(at, tx_repair_ready_at(tx));
     return at;
 }
 

@@ -25,6 +25,7 @@
     X(packets_data, "data packets sent for the first time")                                                                \
     X(packets_repaired, "data packets sent again")                                                                         \
     X(repairs_multicast, "of these, to the group")                                                                         \
+    X(repairs_held, "repairs that waited for the limit of their rate")                                                     \
     X(packets_replayed, "data packets sent to receivers that join late")                                                   \
     X(heartbeats_sent, "heartbeats sent")                                                                                  \
     X(rejects_sent, "rejects and confirmations of NAKs sent")                                                              \
@@ -87,6 +88,7 @@ struct lli_tx_config {
     uint32_t nak_receivers_immediate;
     uint32_t repair_percent;
     uint64_t repair_bytes_per_s;
+    uint64_t repair_rate; /* repairs are never faster, 0: no limit */
     lli_ns repair_linger;
     uint64_t replay_bytes_per_s;
     lli_ns history_ns; /* older packets count as gone, 0: none do */
@@ -123,6 +125,8 @@ struct lli_tx {
     struct lli_pack pack;
     struct lli_repair repair;
     struct lli_pacer repair_pacer;
+    struct lli_pacer repair_limit; /* with config.repair_rate */
+    bool repair_waits; /* for that */
     struct lli_replay replay;
     struct lli_wire_address told; /* whom the latest answer of a late join goes to */
     struct lli_marks marks;
@@ -144,6 +148,7 @@ struct lli_tx {
     lli_ns look_at;   /* members are looked at: they may have expired, or are to be judged */
     lli_ns replay_at; /* when something is due for those who join late */
     lli_ns slow_at;   /* the sooner of these two */
+    lli_ns wake_at;   /* the application may send again, of what a limit refused; members are looked at then, too */
     bool flowing;     /* data went out since the last heartbeat */
     bool followed;    /* ... since the one before that */
     bool ended;
@@ -205,7 +210,7 @@ void lli_tx_sent_at(struct lli_tx *tx, lli_ns now);
 /* Whether packets leave at a pace, which takes the time before each is sent. */
 static inline bool lli_tx_is_paced(const struct lli_tx *tx)
 {
-    return tx->config.flow.mode == LLI_FLOW_PACED;
+    return lli_flow_is_metered(&tx->flow);
 }
 
 /* Unsent packets, when flow control holds them, beyond which messages are refused. */
@@ -214,9 +219,15 @@ static inline bool lli_tx_is_paced(const struct lli_tx *tx)
 /* Whether flow control holds so many packets back that no more messages should be packed. */
 static inline bool lli_tx_is_held(const struct lli_tx *tx)
 {
-    return tx->config.flow.mode != LLI_FLOW_OPEN &&
+    return tx->flow.hold != LLI_FLOW_OPEN &&
            tx->history.next - tx->sent >= lli_min(LLI_TX_HELD, tx->history.slots_mask / 2);
 }
+
+/* Limits the rates of new data and of repairs from now on; 0: no limit. */
+void lli_tx_rate(struct lli_tx *tx, uint64_t bytes_per_s, uint64_t repair_bytes_per_s, lli_ns now);
+
+/* Something is due then: who sleeps until lli_tx_deadline() wakes up for it. */
+void lli_tx_wake_at(struct lli_tx *tx, lli_ns at);
 
 /*
  * The next repair that the budget allows; false if none. It counts as sent by lli_tx_repaired(), so ask only when the transport has room.

@@ -224,6 +224,8 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u32, flow_window_packets, 4096, 16, 1048576, "paced, window: packets that receivers may be behind")                  \
     X(u32, flow_quorum_percent, 50, 1, 100, "paced, window: share of the receivers that have to keep up")                  \
     X(u64, flow_bytes_per_s_max, 0, 0, 68719476736, "paced: rate that is never exceeded; 0: none")                         \
+    X(u64, rate_bytes_per_s, 0, 0, 68719476736, "new data is never sent faster, whatever flow says; 0: no limit")          \
+    X(u64, repair_rate_bytes_per_s, 0, 0, 68719476736, "repairs are never sent faster, whatever the next two say; 0: no limit") \
     X(u32, repair_percent, 50, 1, 1000, "repairs may take this share of the bytes of new data")                            \
     X(u64, repair_bytes_per_s, 33554432, 65536, 68719476736, "repairs may always take this many bytes a second")           \
     X(u64, repair_linger_ns, 20000, 0, 10000000000, "a packet just repaired is not repaired again for this, or one rtt")   \
@@ -350,6 +352,31 @@ LLM_API void llm_assurance_init(struct llm_assurance *assurance);
  * a 17th topic of this transmitter; LLM_ESTATE: a claim is open; LLM_EVERSION, LLM_ENOMEM.
  */
 LLM_API int llm_topic_assure(struct llm_topic *topic, const struct llm_assurance *assurance);
+
+/* How fast may be sent, in bytes a second; 0: no limit, else 64 KiB/s to 64 GiB/s. */
+struct llm_rate {
+    size_t size;                 /* sizeof(struct llm_rate), set by llm_rate_init() */
+    uint64_t bytes_per_s;        /* new data: of a transmitter packets, as the transport carries them; of a topic its messages */
+    uint64_t repair_bytes_per_s; /* repairs; 0 for a topic */
+};
+
+/* Fills *rate with no limits. */
+LLM_API void llm_rate_init(struct llm_rate *rate);
+
+/*
+ * Limits the rates of a transmitter from now on, in the place of the options rate_bytes_per_s and repair_rate_bytes_per_s. What is
+ * over it waits, 256 packets of it; then messages are refused with LLM_EAGAIN, as where flow control holds them. Repairs that are
+ * over theirs wait. The lowest of several limits holds. Allowed in handlers.
+ * LLM_EINVAL: a limit out of its range, or less than that of one of the transmitter's topics. LLM_EVERSION.
+ */
+LLM_API int llm_transmitter_rate(struct llm_transmitter *transmitter, const struct llm_rate *rate);
+
+/*
+ * Limits the rate of a topic from now on: messages that are over it are refused with LLM_EAGAIN, and llm_deadline() is when the next
+ * may be sent. Repairs have no limit by topic, as a packet has messages of many. Allowed in handlers.
+ * LLM_EINVAL: a limit out of its range, or more than the transmitter's, or one for repairs. LLM_ESTATE: a claim is open. LLM_EVERSION.
+ */
+LLM_API int llm_topic_rate(struct llm_topic *topic, const struct llm_rate *rate);
 
 enum llm_send_flags {
     LLM_SEND_MORE = 1, /* another message follows at once: only pack this one, the next send, flush or poll sends it */

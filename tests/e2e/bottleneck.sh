@@ -3,7 +3,7 @@
 # What limits receivers and transmitters: each cause is provoked, and named, and no other; sourced by run.sh.
 
 bottleneck_tests=(the_slow_application_is_named the_overflowing_buffer_is_named the_lossy_network_is_named
-    the_transport_that_takes_no_more_is_named)
+    the_transport_that_takes_no_more_is_named the_rate_limit_is_kept_and_named)
 
 watch="--watch-ms 200"
 
@@ -93,4 +93,20 @@ the_transport_that_takes_no_more_is_named() {
     # shellcheck disable=SC2086
     $HOST_A tc qdisc del dev "$IF_A" root
     [ "$status" = 0 ] && is sender udp_send_waits ">" 0 && named_only sender "the transport, which takes no more"
+}
+
+# Ten thousand messages, 2 MB or so, at 1 MiB a second.
+the_rate_limit_is_kept_and_named() {
+    local receiver sender begin took bytes
+    # shellcheck disable=SC2086
+    receive "$HOST_B" receiver "$(channel "$IF_B" 45)" --wait 1 $watch && receiver=$last || return
+    begin=$(date +%s%N)
+    # shellcheck disable=SC2086
+    send "$HOST_A" sender "$(channel "$IF_A" 45 "rate_bytes_per_s=1M&$keep")" --messages 10000 --rate $unpaced --after-ms 0 $watch
+    sender=$last
+    ends "$sender" && ends "$receiver" && complete receiver 10000 || return
+    took=$((($(date +%s%N) - begin) / 1000000)) bytes=$(number receiver bytes_received)
+    ((took >= bytes * 1000 / (1 << 20) * 9 / 10)) || { why="$bytes bytes took only $took ms" && return 1; }
+    is sender send_rated ">" 0 && named_only sender "a rate limit" || return
+    note "$bytes bytes of data in $took ms"
 }

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rate limits over whole contexts, on a clock of the test's own. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "objects.h"
+
+#define MS UINT64_C(1000000)
+#define OPTIONS "?history_bytes=4M&history_packets=4096&reorder_bytes=1M&sessions_max=2&message_bytes_max=64K&topics_max=8" \
+                "&window_packets=1024&receivers_max=4&mtu=1500&linger_ns=0"
+
+enum { SIZE = 1000, RATE = 1 << 20 };
+
+static uint64_t clock_now = 1000 * MS;
+static char log_text[512];
+static struct llm_context *near, *far;
+static struct llm_transmitter *transmitter;
+static struct llm_topic *limited, *other;
+static uint64_t messages;
+
+/* The library's clock: the program's own definition comes before that of libc. */
+int clock_gettime(clockid_t clock, struct timespec *at)
+{
+    (void)clock;
+    clock_now += 20;
+    at->tv_sec = (time_t)(clock_now / 1000000000);
+    at->tv_nsec = (long)(clock_now % 1000000000);
+    return 0;
+}
+
+static void on_log(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    (void)snprintf(log_text, sizeof log_text, "%s", text);
+}
+
+static void on_message(void *arg, const struct llm_message *message)
+{
+    (void)arg;
+    (void)message;
+    messages++;
+}
+
+static void on_event(void *arg, const struct llm_event *event)
+{
+    (void)arg;
+    (void)event;
+}
+
+static int contexts_open(void **state)
+{
+    struct llm_context_options options;
+
+    (void)state;
+    llm_context_options_init(&options);
+    options.stats_directory = "";
+    options.log = on_log;
+    options.watch_ns = 100 * MS;
+    messages = 0;
+    log_text[0] = '\0';
+    assert_int_equal(llm_context_open(&options, &near), LLM_OK);
+    return llm_context_open(&options, &far);
+}
+
+static int contexts_close(void **state)
+{
+    (void)state;
+    assert_int_equal(llm_context_close(&far), LLM_OK);
+    return llm_context_close(&near);
+}
+
+static void ends_open(const char *scheme, const char *tx_options, const char *rx_options)
+{
+    struct llm_receiver *receiver = NULL;
+    struct llm_handlers handlers;
+    char channel[512];
+
+    llm_handlers_init(&handlers);
+    handlers.message = on_message;
+    handlers.event = on_event;
+    (void)snprintf(channel, sizeof channel, "%s://rate:1" OPTIONS "%s", scheme, rx_options);
+    assert_int_equal(llm_receiver_open(far, channel, NULL, &handlers, &receiver), LLM_OK);
+    (void)snprintf(channel, sizeof channel, "loop://rate:1" OPTIONS "%s", tx_options);
+    assert_int_equal(llm_transmitter_open(near, channel, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "limited", 0, &limited), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "other", 0, &other), LLM_OK);
+}
+
+/* For so many ms a topic sends as fast as it may. Returns how many messages were taken. */
+static uint64_t flow(struct llm_topic *topic, uint32_t ms)
+{
+    static const uint8_t data[SIZE];
+    uint64_t taken = 0;
+
+    for (uint32_t i = 0; i < 4 * ms; i++) {
+        const uint64_t until = clock_now + MS / 4;
+
+        while (taken < 1000000 && llm_send(topic, data, SIZE, LLM_SEND_NOW) == LLM_OK && clock_now < until)
+            taken++;
+        (void)llm_poll(near);
+        (void)llm_poll(far);
+        clock_now = lli_max(clock_now, until);
+    }
+    return taken;
+}
+
+static uint64_t counter(struct llm_context *context, const char *name)
+{
+    uint64_t value = 0;
+
+    assert_int_equal(llm_stat(context, name, &value), LLM_OK);
+    return value;
+}
+
+static int limit_transmitter(uint64_t bytes_per_s, uint64_t repair_bytes_per_s)
+{
+    struct llm_rate rate;
+
+    llm_rate_init(&rate);
+    rate.bytes_per_s = bytes_per_s;
+    rate.repair_bytes_per_s = repair_bytes_per_s;
+    return llm_transmitter_rate(transmitter, &rate);
+}
+
+static int limit_topic(struct llm_topic *topic, uint64_t bytes_per_s)
+{
+    struct llm_rate rate;
+
+    llm_rate_init(&rate);
+    rate.bytes_per_s = bytes_per_s;
+    return llm_topic_rate(topic, &rate);
+}
+
+/* Bytes of new data in a second, less what heartbeats take. */
+static uint64_t rate_of(struct llm_topic *topic)
+{
+    const uint64_t before = counter(near, "packets_data");
+
+    (void)flow(topic, 1000);
+    /* A message of 1,000 bytes goes in a packet of its own: 1,020 bytes with its headers. */
+    return (counter(near, "packets_data") - before) * (SIZE + 20);
+}
+
+static void about(uint64_t rate, uint64_t expected)
+{
+    if (rate < expected - expected / 20 || rate > expected + expected / 20)
+        fail_msg("%llu bytes a second are not about %llu", (unsigned long long)rate, (unsigned long long)expected);
+}
+
+/* ------------------------------------------------------------------------------------------------- transmitter */
+
+static void new_data_is_no_faster_than_its_limit_and_that_is_named(void **state)
+{
+    struct llm_bottleneck bottleneck;
+
+    (void)state;
+    ends_open("loop", "&rate_bytes_per_s=1M", "");
+    about(rate_of(limited), RATE);
+    assert_true(counter(near, "send_rated") > 0);
+    assert_int_equal(counter(near, "send_rated"), counter(near, "send_again"));
+    assert_true(counter(near, "unsent_packets") <= LLI_TX_HELD);
+    assert_int_equal(llm_transmitter_bottleneck(transmitter, &bottleneck), LLM_OK);
+    assert_int_equal(bottleneck.limit, LLM_LIMIT_RATE);
+    assert_true(bottleneck.rate_ns > bottleneck.time_ns / 2);
+    assert_int_equal(bottleneck.window_ns + bottleneck.history_ns + bottleneck.transport_ns, 0);
+    assert_int_equal(counter(far, "messages_lost"), 0);
+}
+
+static void the_limit_changes_while_messages_flow(void **state)
+{
+    uint64_t refused;
+
+    (void)state;
+    ends_open("loop", "", "");
+    (void)flow(limited, 100);
+    assert_int_equal(counter(near, "send_rated"), 0);
+    assert_int_equal(limit_transmitter(RATE, 0), LLM_OK);
+    (void)flow(limited, 100);
+    about(rate_of(limited), RATE);
+    assert_int_equal(limit_transmitter(4 * RATE, 0), LLM_OK);
+    (void)flow(limited, 100);
+    about(rate_of(limited), 4 * RATE);
+    assert_int_equal(limit_transmitter(RATE / 4, 0), LLM_OK);
+    (void)flow(limited, 1000);
+    about(rate_of(limited), RATE / 4);
+    assert_int_equal(limit_transmitter(0, 0), LLM_OK);
+    refused = counter(near, "send_rated");
+    (void)flow(limited, 10);
+    assert_int_equal(counter(near, "send_rated"), refused);
+    assert_int_equal(counter(near, "unsent_packets"), 0);
+}
+
+static void a_window_may_have_a_limit_too(void **state)
+{
+    (void)state;
+    ends_open("loop", "&flow=window&rate_bytes_per_s=1M", "");
+    about(rate_of(limited), RATE);
+    assert_int_equal(counter(near, "send_held"), 0);
+}
+
+static void a_pace_keeps_below_the_limit(void **state)
+{
+    uint64_t rate;
+
+    (void)state;
+    ends_open("loop", "&flow=paced", "");
+    assert_int_equal(limit_transmitter(RATE, 0), LLM_OK);
+    (void)flow(limited, 500);
+    rate = rate_of(limited);
+    assert_true(rate > RATE / 4 && rate < RATE + RATE / 20);
+}
+
+/* Of 5 MB a tenth is lost, and repaired at 64 KiB a second beside them. */
+static void repairs_have_a_limit_apart(void **state)
+{
+    uint64_t repaired;
+
+    (void)state;
+    ends_open("impair+loop", "&rate_bytes_per_s=2M&repair_rate_bytes_per_s=64K", "&impair_loss_ppm=100000");
+    (void)flow(limited, 200);
+    repaired = counter(near, "packets_repaired");
+    about(rate_of(limited), 2 * RATE);
+    repaired = (counter(near, "packets_repaired") - repaired) * (SIZE + 20);
+    assert_true(repaired > 32768 && repaired < 65536 * 5 / 4);
+    assert_true(counter(near, "repairs_held") > 0);
+    assert_int_equal(limit_transmitter(2 * RATE, 0), LLM_OK);
+    (void)flow(limited, 200);
+    repaired = counter(near, "packets_repaired");
+    (void)flow(limited, 1000);
+    assert_true((counter(near, "packets_repaired") - repaired) * (SIZE + 20) > 2 * 65536);
+}
+
+/* ------------------------------------------------------------------------------------------------------- topic */
+
+static void a_topic_is_held_alone(void **state)
+{
+    uint64_t taken;
+
+    (void)state;
+    ends_open("loop", "", "");
+    assert_int_equal(limit_topic(limited, RATE), LLM_OK);
+    (void)flow(limited, 100);
+    taken = flow(limited, 1000);
+    about(taken * SIZE, RATE);
+    assert_true(counter(near, "send_rated") > 0);
+    assert_int_equal(llm_send(other, "x", 1, 0), LLM_OK);
+    assert_int_equal(counter(near, "unsent_packets"), 0);
+    assert_int_equal(limit_topic(limited, 0), LLM_OK);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(llm_send(limited, "x", 1, LLM_SEND_NOW), LLM_OK);
+}
+
+static void who_sleeps_is_woken_when_the_topic_may_go_on(void **state)
+{
+    static const uint8_t data[SIZE];
+    uint64_t at = 0;
+
+    (void)state;
+    ends_open("loop", "&heartbeat_ns_max=1000000000&silence_ns=10000000000&session_timeout_ns=20000000000", "");
+    (void)flow(other, 1500);
+    for (int i = 0; i < 2000; i++)
+        (void)llm_poll(near);
+    assert_int_equal(limit_topic(limited, 65536), LLM_OK);
+    while (llm_send(limited, data, SIZE, LLM_SEND_NOW) == LLM_OK)
+        ;
+    /* Polls that have other work to do do not lose it. */
+    for (int i = 0; i < 10000; i++) {
+        (void)llm_poll(near);
+        at = llm_deadline(near);
+        if (at > clock_now)
+            clock_now = at;
+        if (llm_send(limited, data, SIZE, LLM_SEND_NOW) == LLM_OK)
+            break;
+        assert_true(llm_deadline(near) <= clock_now + 20 * MS);
+    }
+    assert_true(clock_now <= at + MS);
+}
+
+static void a_topic_may_be_assured_and_limited(void **state)
+{
+    struct llm_assurance assurance;
+    void *claim;
+
+    (void)state;
+    ends_open("loop", "", "");
+    llm_assurance_init(&assurance);
+    assert_int_equal(limit_topic(limited, RATE), LLM_OK);
+    assert_int_equal(llm_topic_assure(limited, &assurance), LLM_OK);
+    (void)flow(limited, 100);
+    about(flow(limited, 1000) * SIZE, RATE);
+    assert_int_equal(counter(near, "messages_assured"), counter(near, "messages_sent"));
+    assert_int_equal(limit_topic(limited, 0), LLM_OK);
+    assert_int_equal(llm_claim(limited, 10, &claim), LLM_OK);
+    assert_int_equal(limit_topic(limited, RATE), LLM_ESTATE);
+    assert_int_equal(llm_commit(limited, 10, 0), LLM_OK);
+    assert_int_equal(limit_topic(limited, RATE), LLM_OK);
+    assert_int_equal(llm_topic_assure(limited, NULL), LLM_OK);
+    (void)flow(limited, 100);
+    about(flow(limited, 1000) * SIZE, RATE);
+}
+
+static void claims_are_limited_as_messages_are(void **state)
+{
+    uint64_t bytes = 0;
+    void *claim;
+    int error;
+
+    (void)state;
+    ends_open("loop", "", "");
+    assert_int_equal(limit_topic(limited, 65536), LLM_OK);
+    while ((error = llm_claim(limited, SIZE, &claim)) == LLM_OK) {
+        assert_int_equal(llm_commit(other, SIZE, 0), LLM_ESTATE);
+        assert_int_equal(llm_commit(limited, SIZE, 0), LLM_OK);
+        bytes += SIZE;
+    }
+    assert_int_equal(error, LLM_EAGAIN);
+    assert_true(bytes >= 16384 && bytes < 16384 + 2 * SIZE);
+    assert_int_equal(llm_claim(other, SIZE, &claim), LLM_OK);
+    assert_int_equal(llm_abort(limited), LLM_ESTATE);
+    assert_int_equal(llm_abort(other), LLM_OK);
+}
+
+/* -------------------------------------------------------------------------------------------------- bad input */
+
+static void said(int error, int expected, const char *text)
+{
+    assert_int_equal(error, expected);
+    if (strstr(log_text, text) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", text, log_text);
+    log_text[0] = '\0';
+}
+
+static void limits_that_contradict_each_other_are_refused(void **state)
+{
+    struct llm_transmitter *none = NULL;
+    struct llm_rate rate;
+
+    (void)state;
+    ends_open("loop", "&rate_bytes_per_s=1M", "");
+    said(limit_topic(limited, RATE + 1), LLM_EINVAL, "more than its transmitter may send, 1048576");
+    assert_int_equal(limit_topic(limited, RATE), LLM_OK);
+    said(limit_transmitter(RATE - 1, 0), LLM_EINVAL, "less than topic \"limited\" alone may send, 1048576: lower that first");
+    assert_int_equal(limit_topic(limited, 0), LLM_OK);
+    assert_int_equal(limit_transmitter(RATE - 1, 0), LLM_OK);
+    said(limit_transmitter(1, 0), LLM_EINVAL, "bytes_per_s: 1 is neither 0");
+    said(limit_transmitter(0, 65535), LLM_EINVAL, "repair_bytes_per_s: 65535 is neither 0");
+    said(limit_topic(limited, UINT64_MAX), LLM_EINVAL, "is neither 0");
+    llm_rate_init(&rate);
+    rate.repair_bytes_per_s = RATE;
+    said(llm_topic_rate(limited, &rate), LLM_EINVAL, "packets are repaired");
+    rate.size = 1;
+    said(llm_topic_rate(limited, &rate), LLM_EINVAL, "struct llm_rate");
+    assert_int_equal(llm_topic_rate(limited, NULL), LLM_EINVAL);
+    assert_int_equal(llm_topic_rate(NULL, &rate), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_rate(NULL, &rate), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_rate(transmitter, NULL), LLM_EINVAL);
+    said(llm_transmitter_open(near, "loop://rate:2" OPTIONS "&rate_bytes_per_s=1000", NULL, &none), LLM_EOPTION,
+         "rate_bytes_per_s: 1000 is neither 0, no limit, nor at least 65536");
+    said(llm_transmitter_open(near, "loop://rate:2" OPTIONS "&repair_rate_bytes_per_s=1000", NULL, &none), LLM_EOPTION,
+         "repair_rate_bytes_per_s: 1000");
+    said(llm_transmitter_open(near, "loop://rate:2" OPTIONS "&flow=paced&flow_bytes_per_s_max=2M&rate_bytes_per_s=1M", NULL, &none),
+         LLM_EOPTION, "option flow_bytes_per_s_max: 2097152 is more than rate_bytes_per_s, 1048576");
+    assert_null(none);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(new_data_is_no_faster_than_its_limit_and_that_is_named, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(the_limit_changes_while_messages_flow, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(a_window_may_have_a_limit_too, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(a_pace_keeps_below_the_limit, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(repairs_have_a_limit_apart, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(a_topic_is_held_alone, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(who_sleeps_is_woken_when_the_topic_may_go_on, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(a_topic_may_be_assured_and_limited, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(claims_are_limited_as_messages_are, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(limits_that_contradict_each_other_are_refused, contexts_open, contexts_close),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
