@@ -13,6 +13,7 @@
 #include "memory.h"
 #include "rx_session.h"
 #include "stats_file.h"
+#include "subjects.h"
 #include "ticks.h"
 #include "tx_session.h"
 #include "watch.h"
@@ -70,6 +71,7 @@ struct llm_receiver {
     struct lli_endpoint *endpoint;
     struct llm_receiver *next; /* of the endpoint */
     struct llm_handlers handlers;
+    struct lli_subjects subjects;
     struct lli_memory memory;
     struct lli_memory rare;
     struct lli_rx_config config;

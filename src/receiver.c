@@ -87,6 +87,7 @@ void lli_receiver_free(struct llm_receiver *receiver)
 {
     lli_memory_unmap(&receiver->memory);
     lli_memory_unmap(&receiver->rare);
+    lli_subjects_fini(&receiver->subjects);
     free(receiver->latency);
     free(receiver->sessions);
     free(receiver);

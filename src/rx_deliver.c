@@ -18,6 +18,19 @@ static bool rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_it
     return true;
 }
 
+/* A topic that was given before, and is to be given again; UINT32_MAX: no more. */
+static uint32_t rx_resolve_next(struct lli_rx *rx)
+{
+    while (rx->topics_resolved < rx->topics.limit) {
+        const uint32_t topic = rx->topics_resolved++;
+
+        if (rx->topics.flags[topic] & (LLI_TOPICS_ASKED | LLI_TOPICS_UNSUBSCRIBED))
+            return topic;
+    }
+    rx->news &= (uint8_t)~LLI_RX_RESOLVING;
+    return UINT32_MAX;
+}
+
 /* How the transmitter serves this receiver from now on. */
 static bool rx_standing_item(struct lli_rx *rx, struct lli_item *item)
 {
@@ -64,6 +77,12 @@ static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
     }
     if (rx->news & LLI_RX_STANDING)
         return rx_standing_item(rx, item);
+    if (rx->news & LLI_RX_RESOLVING) {
+        const uint32_t topic = rx_resolve_next(rx);
+
+        if (topic != UINT32_MAX)
+            return rx_topic_item(rx, topic, item);
+    }
     /* Topics that a query taught; those announced in the stream were given there. */
     while (rx->topics_told < rx->topics.known) {
         uint32_t topic = rx->topics_told++;

@@ -95,6 +95,19 @@ void lli_rx_topic_refuse(struct lli_rx *rx, uint32_t topic)
         rx->topics.flags[topic] |= LLI_TOPICS_REFUSED;
 }
 
+bool lli_rx_topic_subscribe(struct lli_rx *rx, uint32_t topic, bool subscribed)
+{
+    return lli_topics_subscribe(&rx->topics, topic, subscribed);
+}
+
+void lli_rx_resolve(struct lli_rx *rx)
+{
+    if (rx->state != LLI_RX_LIVE)
+        return;
+    rx->news |= LLI_RX_RESOLVING;
+    rx->topics_resolved = 0;
+}
+
 /* ------------------------------------------------------------------------------------------------- time */
 
 /* Whether enough receivers share the session that they must not all answer at once. */
@@ -598,7 +611,7 @@ static void rx_status_held(const struct lli_rx *rx, struct lli_wire_status *stat
     status->name_size = config->name_size;
     memcpy(status->name, config->name, sizeof status->name);
     for (int i = 0; i < rx->heartbeat.assured; i++)
-        if (!lli_topics_is_refused(&rx->topics, rx->heartbeat.assured_topics[i]))
+        if (lli_topics_is_held(&rx->topics, rx->heartbeat.assured_topics[i]))
             status->accepts |= (uint16_t)(1u << i);
 }
 
@@ -699,7 +712,7 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
         return at;
     if (rx->state != LLI_RX_LIVE)
         return rx->state == LLI_RX_ASKING ? lli_min(rx->ask_at, rx->ask_until) : LLI_NEVER;
-    if (rx_owes_report(rx))
+    if (rx_owes_report(rx) || rx->news & LLI_RX_RESOLVING)
         return 0;
     at = lli_min(at, gap->due_at);
     if (gap->missing > 0)

@@ -19,7 +19,7 @@
     X(packets_received, "data packets received, repairs and duplicates included")                                          \
     X(bytes_received, "bytes of them")                                                                                     \
     X(messages_delivered, "messages delivered")                                                                            \
-    X(messages_refused, "messages on topics that the accept predicate refused")                                            \
+    X(messages_refused, "messages on topics that no subject takes, or the accept predicate refused")                       \
     X(messages_lost, "messages lost, each named in a gap event")                                                           \
     X(gaps, "gap events")                                                                                                  \
     X(packets_missed, "packets found missing")                                                                             \
@@ -106,12 +106,12 @@ enum lli_rx_state {
 
 enum lli_item_kind {
     LLI_ITEM_MESSAGES,
-    LLI_ITEM_TOPIC, /* event: LLM_EVENT_TOPIC_NEW; lli_rx_topic_refuse() may follow */
+    LLI_ITEM_TOPIC, /* event: LLM_EVENT_TOPIC_NEW; lli_rx_topic_subscribe(), lli_rx_topic_refuse() may follow */
     LLI_ITEM_EVENT,
     LLI_ITEM_JOIN,  /* event.session: lli_rx_begin() or lli_rx_refuse() has to follow */
 };
 
-enum lli_rx_news { LLI_RX_NEW = 1, LLI_RX_SILENT = 2, LLI_RX_RESUMED = 4, LLI_RX_STANDING = 8 };
+enum lli_rx_news { LLI_RX_NEW = 1, LLI_RX_SILENT = 2, LLI_RX_RESUMED = 4, LLI_RX_STANDING = 8, LLI_RX_RESOLVING = 16 };
 
 /* Messages that are given at a time: those of a packet, mostly. */
 enum { LLI_ITEM_MESSAGES_MAX = 64 };
@@ -156,6 +156,7 @@ struct lli_rx {
     uint32_t query_tries;
     uint32_t topics_wanted; /* ids before this one should be known */
     uint32_t topics_told;   /* ids before this one were given as items */
+    uint32_t topics_resolved; /* while resolving: and these once more */
     bool learning;          /* nothing is delivered until they are */
     uint64_t lost_run;      /* packets given up, not reported yet */
     enum llm_reason lost_reason;
@@ -223,6 +224,12 @@ void lli_rx_refuse(struct lli_rx *rx);
 
 /* The accept predicate refused a topic. */
 void lli_rx_topic_refuse(struct lli_rx *rx, uint32_t topic);
+
+/* Whether a subject takes a topic. True: the accept predicate is to be asked, too, for the first time. */
+bool lli_rx_topic_subscribe(struct lli_rx *rx, uint32_t topic, bool subscribed);
+
+/* What is subscribed to changed: all topics that were given as items are given once more. */
+void lli_rx_resolve(struct lli_rx *rx);
 
 /*
  * Takes a packet with this session's tag. If it returns true there may be items: pull all with lli_rx_next() before the

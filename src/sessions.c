@@ -87,6 +87,19 @@ static void sessions_join(struct llm_receiver *receiver, struct lli_rx *rx, uint
     lli_rx_begin(rx, &join, now);
 }
 
+/* A topic was announced, or what is subscribed to changed. */
+static void sessions_topic(struct llm_receiver *receiver, struct lli_rx *rx, const struct llm_event *event)
+{
+    if (!lli_rx_topic_subscribe(rx, event->topic_id, lli_subjects_match(&receiver->subjects, event->topic)))
+        return;
+    if (!sessions_accepts(receiver, event->session, event->topic)) {
+        lli_rx_topic_refuse(rx, event->topic_id);
+        return;
+    }
+    lli_sessions_tell(receiver, event);
+    receiver->context->delivered++;
+}
+
 static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns now)
 {
     struct llm_context *context = receiver->context;
@@ -99,12 +112,7 @@ static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, l
             sessions_messages(receiver, &item);
             break;
         case LLI_ITEM_TOPIC:
-            if (!sessions_accepts(receiver, item.event.session, item.event.topic)) {
-                lli_rx_topic_refuse(rx, item.event.topic_id);
-                break;
-            }
-            lli_sessions_tell(receiver, &item.event);
-            context->delivered++;
+            sessions_topic(receiver, rx, &item.event);
             break;
         case LLI_ITEM_EVENT:
             context->delivered += sessions_event(receiver, rx, &item.event);

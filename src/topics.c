@@ -31,3 +31,22 @@ bool lli_topics_add(struct lli_topics *topics, uint32_t id, const uint8_t *name,
         topics->known++;
     return true;
 }
+
+bool lli_topics_subscribe(struct lli_topics *topics, uint32_t id, bool subscribed)
+{
+    uint8_t *flags;
+
+    if (id >= topics->limit)
+        return false;
+    flags = &topics->flags[id];
+    if (!subscribed) {
+        *flags |= LLI_TOPICS_UNSUBSCRIBED;
+        return false;
+    }
+    if (*flags & LLI_TOPICS_UNSUBSCRIBED)
+        *flags = (uint8_t)((*flags & ~LLI_TOPICS_UNSUBSCRIBED) | LLI_TOPICS_MISSED);
+    if (*flags & LLI_TOPICS_ASKED)
+        return false;
+    *flags |= LLI_TOPICS_ASKED;
+    return true;
+}

@@ -6,7 +6,13 @@
 #include "arena.h"
 #include "types.h"
 
-enum lli_topics_flags { LLI_TOPICS_REFUSED = 1, LLI_TOPICS_TOLD = 2 };
+enum lli_topics_flags {
+    LLI_TOPICS_REFUSED = 1,
+    LLI_TOPICS_TOLD = 2,
+    LLI_TOPICS_UNSUBSCRIBED = 4, /* no subject takes it */
+    LLI_TOPICS_ASKED = 8,        /* ... one did, and the accept predicate was asked */
+    LLI_TOPICS_MISSED = 16,      /* ... one does now, but messages were thrown away before */
+};
 
 struct lli_topics {
     uint32_t *names;    /* by id: offset of the name in text plus one, 0: not known */
@@ -35,7 +41,18 @@ static inline const char *lli_topics_name(const struct lli_topics *topics, uint3
 
 static inline bool lli_topics_is_refused(const struct lli_topics *topics, uint32_t id)
 {
-    return id < topics->limit && topics->flags[id] & LLI_TOPICS_REFUSED;
+    return id < topics->limit && topics->flags[id] & (LLI_TOPICS_REFUSED | LLI_TOPICS_UNSUBSCRIBED);
 }
+
+/* Whether no message of it was thrown away. */
+static inline bool lli_topics_is_held(const struct lli_topics *topics, uint32_t id)
+{
+    return !lli_topics_is_refused(topics, id) && (id >= topics->limit || !(topics->flags[id] & LLI_TOPICS_MISSED));
+}
+
+/*
+ * Whether a subject takes a topic, as of now. True if one does for the first time: the accept predicate is to be asked then.
+ */
+bool lli_topics_subscribe(struct lli_topics *topics, uint32_t id, bool subscribed);
 
 #endif

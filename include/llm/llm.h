@@ -671,6 +671,29 @@ LLM_API int llm_receiver_open(struct llm_context *context, const char *channel, 
  */
 LLM_API int llm_acknowledge(struct llm_receiver *receiver, uint64_t session, uint64_t number);
 
+enum {
+    LLM_SUBJECTS_MAX = 4096, /* subjects that a receiver can subscribe to at a time */
+};
+
+/*
+ * From now on the receiver delivers only topics that a subject takes to which it subscribed, and that its accept predicate takes: a
+ * subject is the name of a topic, or a pattern of names, of 1 to 255 bytes. Names are taken as elements with dots between: an
+ * element * of the subject stands for any one element, an element > at its end for one or more ("prices.*.bonds", "prices.>"). A
+ * receiver that never subscribed delivers every topic.
+ *
+ * Names are compared once, when a topic is announced or a subject comes or goes, and never for a message. Subjects that come
+ * after a topic was announced, and those that go, count from the next llm_poll() on. A topic of which messages were thrown away is
+ * delivered from then on, but this receiver acknowledges none of its messages (llm_topic_assure()) as long as it follows the session.
+ * A subject twice is the same as once. Allocates. Allowed in handlers.
+ * LLM_EINVAL: empty, too long, or > not at the end; LLM_ELIMIT: more than LLM_SUBJECTS_MAX; LLM_ENOMEM.
+ */
+LLM_API int llm_subscribe(struct llm_receiver *receiver, const char *subject);
+
+/*
+ * Takes a subject back, as it was written. Without the last one no topic is delivered. LLM_ENOTFOUND. Allowed in handlers.
+ */
+LLM_API int llm_unsubscribe(struct llm_receiver *receiver, const char *subject);
+
 /* Leaves the channel. Sessions get no end event. *receiver becomes NULL; NULL in it is allowed. LLM_ESTATE inside a handler. */
 LLM_API int llm_receiver_close(struct llm_receiver **receiver);
 

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Receivers that want a part of what is sent, through the public API.
+ *
+ *   e2e_filter send CHANNEL [--messages N] [--topics N] [--rate PER_SECOND]
+ *       message N is on topic N % topics, which has the name "t.HUNDREDTH.NUMBER"
+ *   e2e_filter receive CHANNEL [--topics N] [--subjects HUNDREDTH] [--also NUMBER]
+ *       subscribes to "t.HUNDREDTH.*" and to topic NUMBER by its name, and says whether exactly what these take was delivered
+ */
+#include "flood.h"
+
+enum { SIZE = 64, HUNDREDTHS = 100, NONE = -1 };
+
+struct filter {
+    struct llm_context *context;
+    struct llm_receiver *receiver;
+    uint64_t topics;
+    int64_t hundredth;
+    int64_t also;
+    uint64_t next;   /* messages before this one were looked at */
+    uint64_t messages;
+    uint64_t lost;
+    uint64_t told;   /* topics */
+    bool ended;
+    unsigned errors;
+};
+
+static void filter_name(uint64_t topic, char *name, size_t size)
+{
+    snprintf(name, size, "t.%" PRIu64 ".%" PRIu64, topic % HUNDREDTHS, topic);
+}
+
+/* ------------------------------------------------------------------------------------------------- send */
+
+static void filter_send_one(struct llm_context *context, struct llm_topic *topic, uint64_t number)
+{
+    uint8_t message[SIZE] = {0};
+    int result;
+
+    memcpy(message, &number, sizeof number);
+    while ((result = llm_send(topic, message, sizeof message, 0)) == LLM_EAGAIN && !flood_stopped)
+        flood_ok(llm_poll(context), "llm_poll");
+    flood_ok(result, "send");
+}
+
+static void filter_send(struct filter *f, const char *channel, int argc, char **argv)
+{
+    const uint64_t messages = flood_option(argc, argv, "--messages", 100000);
+    const uint64_t pause = 1000000000 / flood_option(argc, argv, "--rate", 100000);
+    struct llm_transmitter *transmitter;
+    struct llm_topic **topics = calloc(f->topics, sizeof *topics);
+    struct llm_options options;
+    uint64_t at;
+
+    llm_options_init(&options);
+    options.linger_ns = 30000000000;
+    flood_ok(llm_transmitter_open(f->context, channel, &options, &transmitter), channel);
+    for (uint64_t i = 0; i < f->topics; i++) {
+        char name[64];
+
+        filter_name(i, name, sizeof name);
+        flood_ok(llm_topic_open(transmitter, name, 0, &topics[i]), name);
+    }
+    at = llm_clock();
+    for (uint64_t number = 0; number < messages && !flood_stopped; number++, at += pause) {
+        while (llm_clock() < at)
+            flood_ok(llm_poll(f->context), "llm_poll");
+        filter_send_one(f->context, topics[number % f->topics], number);
+    }
+    flood_ok(llm_flush(transmitter), "llm_flush");
+    while (llm_transmitter_receivers(transmitter) == 0 && !flood_stopped)
+        flood_ok(llm_poll(f->context), "llm_poll");
+    printf("{\"sent\": %" PRIu64 ", ", messages);
+    flood_print_stats(stdout, f->context);
+    printf("}\n");
+    flood_ok(llm_transmitter_close(&transmitter), "llm_transmitter_close");
+    free(topics);
+}
+
+/* ---------------------------------------------------------------------------------------------- receive */
+
+static bool filter_is_wanted(const struct filter *f, uint64_t number)
+{
+    const uint64_t topic = number % f->topics;
+
+    return (f->hundredth == NONE && f->also == NONE) || (int64_t)(topic % HUNDREDTHS) == f->hundredth || (int64_t)topic == f->also;
+}
+
+/* Passes over what is not wanted, up to a message; what is wanted and did not come is an error. */
+static void filter_pass(struct filter *f, uint64_t number)
+{
+    for (; f->next < number; f->next++)
+        f->errors += filter_is_wanted(f, f->next);
+}
+
+static void on_message(void *arg, const struct llm_message *message)
+{
+    struct filter *f = arg;
+    uint64_t number = UINT64_MAX;
+    char name[64];
+
+    filter_pass(f, message->number);
+    filter_name(message->number % f->topics, name, sizeof name);
+    if (message->size == SIZE)
+        memcpy(&number, message->data, sizeof number);
+    f->errors += number != message->number || f->next != number || !filter_is_wanted(f, number) || strcmp(name, message->topic) != 0;
+    f->next = message->number + 1;
+    f->messages++;
+}
+
+static void on_event(void *arg, const struct llm_event *event)
+{
+    struct filter *f = arg;
+
+    f->told += event->kind == LLM_EVENT_TOPIC_NEW;
+    if (event->kind == LLM_EVENT_GAP) {
+        filter_pass(f, event->first);
+        f->lost += event->last + 1 - event->first;
+        f->next = event->last + 1;
+    }
+    if (event->kind == LLM_EVENT_SESSION_END) {
+        filter_pass(f, event->first);
+        f->ended = true;
+    }
+}
+
+static void filter_subscribe(struct filter *f)
+{
+    char subject[64];
+
+    if (f->hundredth != NONE) {
+        snprintf(subject, sizeof subject, "t.%d.*", (int)f->hundredth);
+        flood_ok(llm_subscribe(f->receiver, subject), subject);
+    }
+    if (f->also != NONE) {
+        filter_name((uint64_t)f->also, subject, sizeof subject);
+        flood_ok(llm_subscribe(f->receiver, subject), subject);
+    }
+}
+
+static void filter_receive(struct filter *f, const char *channel, int argc, char **argv)
+{
+    struct llm_handlers handlers;
+
+    f->hundredth = (int64_t)flood_option(argc, argv, "--subjects", (uint64_t)NONE);
+    f->also = (int64_t)flood_option(argc, argv, "--also", (uint64_t)NONE);
+    llm_handlers_init(&handlers);
+    handlers.arg = f;
+    handlers.message = on_message;
+    handlers.event = on_event;
+    flood_ok(llm_receiver_open(f->context, channel, NULL, &handlers, &f->receiver), channel);
+    filter_subscribe(f);
+    fprintf(stderr, "listening\n");
+    while (!f->ended && !flood_stopped)
+        flood_ok(llm_wait(f->context, 1000000), "llm_wait");
+    printf("{\"next\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"told\": %" PRIu64 ", \"errors\": %u, ",
+           f->next, f->messages, f->lost, f->told, f->errors);
+    flood_print_stats(stdout, f->context);
+    printf("}\n");
+    flood_ok(llm_receiver_close(&f->receiver), "llm_receiver_close");
+}
+
+int main(int argc, char **argv)
+{
+    static struct filter filter;
+    struct llm_context_options options;
+
+    if (argc < 3) {
+        fprintf(stderr, "usage: e2e_filter send|receive CHANNEL [OPTION...]\n");
+        return 2;
+    }
+    flood_signals();
+    llm_context_options_init(&options);
+    options.wait = LLM_WAIT_BLOCK;
+    filter.topics = flood_option(argc, argv, "--topics", 10000);
+    flood_ok(llm_context_open(&options, &filter.context), "llm_context_open");
+    if (strcmp(argv[1], "send") == 0)
+        filter_send(&filter, argv[2], argc, argv);
+    else
+        filter_receive(&filter, argv[2], argc, argv);
+    flood_ok(llm_context_close(&filter.context), "llm_context_close");
+    return EXIT_SUCCESS;
+}
