@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "endpoint.h"
+#include "filter.h"
 #include "latency.h"
 #include "log.h"
 #include "memory.h"
@@ -72,6 +73,7 @@ struct llm_receiver {
     struct llm_receiver *next; /* of the endpoint */
     struct llm_handlers handlers;
     struct lli_subjects subjects;
+    struct lli_filter filter;  /* if config.filter is not NULL */
     struct lli_memory memory;
     struct lli_memory rare;
     struct lli_rx_config config;

@@ -142,7 +142,9 @@ static bool pack_room(const struct lli_pack *pack, uint32_t size, lli_seq busy)
 bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
                       lli_seq busy)
 {
-    assert(pack->claim == NULL);
+    /* No claim is open. */
+    if (pack->claim != NULL)
+        return lli_pack_message_with(pack, topic, pieces, size, busy);
     if (pack->packet == NULL || pack_left(pack) < size + pack_header_size(pack, topic->id, size)) {
         if (!pack_room(pack, size, busy))
             return false;

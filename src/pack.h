@@ -11,6 +11,13 @@
 #include "history.h"
 #include "wire.h"
 
+/* What goes before a message: a frame of attributes, whole. */
+struct lli_pack_attributes {
+    uint32_t label;
+    uint32_t size; /* of the frame */
+    uint8_t frame[LLI_FRAME_ATTRIBUTES_MAX];
+};
+
 struct lli_pack {
     struct lli_history *history;
     uint8_t *packet;      /* the open packet, NULL if there is none */
@@ -24,6 +31,10 @@ struct lli_pack {
     uint32_t first_number; /* for the open packet's header */
     uint16_t first;
     uint64_t number;      /* of the next message */
+    const struct lli_pack_attributes *attributes; /* of the message that is packed next; `claim` is its frame then */
+    uint8_t *summary;     /* in the packet of number summary_seq, if that is open */
+    lli_seq summary_seq;
+    struct lli_frame_summary summed;
 };
 
 struct lli_pack_topic {
@@ -62,6 +73,17 @@ static inline bool lli_pack_in_place(struct lli_pack *pack, const struct lli_pac
     pack->number++;
     return true;
 }
+
+/*
+ * The next message that is packed has these attributes, whatever it is tried for; NULL: it has none. No claim may be open, and
+ * frames of such a size have to fit into a packet: lli_pack_attributes_max().
+ */
+void lli_pack_attribute(struct lli_pack *pack, const struct lli_pack_attributes *attributes);
+uint32_t lli_pack_attributes_max(const struct lli_pack *pack);
+
+/* What lli_pack_message() does with them. */
+bool lli_pack_message_with(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
+                           lli_seq busy);
 
 /* Room for a message of up to lli_pack_whole_max() bytes inside the open packet; NULL if the history has none. */
 uint8_t *lli_pack_claim(struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size, lli_seq busy);

@@ -136,15 +136,16 @@ static bool rx_next_messages(struct lli_rx *rx, struct lli_item *item)
     return item->count > 0;
 }
 
-/* The next item of the packet that is being unpacked. */
-static bool rx_next_unpacked(struct lli_rx *rx, struct lli_item *item)
+/* The next item of the packet that is being unpacked, of which messages are given one way or the other. */
+static inline __attribute__((always_inline)) bool rx_next_unpacked_by(struct lli_rx *rx, struct lli_item *item,
+                                                                      bool (*messages)(struct lli_rx *, struct lli_item *))
 {
     struct lli_unpacked unpacked;
 
     if (lli_unpack_is_done(&rx->unpack))
         return false;
     for (;;) {
-        if (rx_next_messages(rx, item))
+        if (messages(rx, item))
             return true;
         lli_unpack_next(&rx->unpack, &unpacked);
         rx->counters->data_malformed += rx->unpack.malformed;
@@ -166,6 +167,17 @@ static bool rx_next_unpacked(struct lli_rx *rx, struct lli_item *item)
             return rx_gap_item(rx, &unpacked, LLM_REASON_TOO_LONG, item);
         }
     }
+}
+
+static bool rx_next_unpacked(struct lli_rx *rx, struct lli_item *item)
+{
+    return rx_next_unpacked_by(rx, item, rx_next_messages);
+}
+
+/* The same with a filter: nothing is left of the packet then. */
+static __attribute__((noinline)) bool rx_next_filtered(struct lli_rx *rx, struct lli_item *item)
+{
+    return rx->news & LLI_RX_FILTERED && rx_next_unpacked_by(rx, item, lli_rx_filtered_messages);
 }
 
 /* Gives packets up. */
@@ -295,8 +307,8 @@ static void rx_go_on(struct lli_rx *rx, lli_ns now)
         lli_rx_extend(rx, rx->replay_end, now);
     if (rx->behind & LLI_RX_CHASED && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
         rx->behind &= (uint8_t)~LLI_RX_CHASED;
-    if (rx->learning && (rx->topics.known >= rx->topics_wanted || rx->end_reason != LLM_REASON_NONE))
-        rx->learning = false;
+    if (rx->aside & LLI_RX_LEARNING && (rx->topics.known >= rx->topics_wanted || rx->end_reason != LLM_REASON_NONE))
+        rx->aside &= (uint8_t)~LLI_RX_LEARNING;
 }
 
 static bool rx_has_news(const struct lli_rx *rx)
@@ -304,21 +316,29 @@ static bool rx_has_news(const struct lli_rx *rx)
     return rx->news != 0 || rx->topics_told < rx->topics.known;
 }
 
-/* Whether all that came is given, nothing is missing and nothing ends: so it is between any two packets that come in order. */
-static bool rx_is_idle(const struct lli_rx *rx)
+/*
+ * Whether all that came is given, nothing is missing and nothing ends: so it is between any two packets that come in order. News is
+ * looked for by the caller.
+ */
+static inline __attribute__((always_inline)) bool rx_is_idle(const struct lli_rx *rx)
 {
     const struct lli_gap *gap = &rx->gap;
 
     return lli_unpack_is_done(&rx->unpack) && gap->next == gap->end && gap->next >= rx->heartbeat.lead &&
-           gap->next >= rx->gone_below && rx->current_cell == LLI_REORDER_NONE && rx->behind == 0 && !rx->learning &&
-           rx->end_reason == LLM_REASON_NONE && !(rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END) && !rx_has_news(rx);
+           gap->next >= rx->gone_below && rx->current_cell == LLI_REORDER_NONE && rx->behind == 0 &&
+           !(rx->aside & LLI_RX_LEARNING) && rx->end_reason == LLM_REASON_NONE && !(rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END);
+}
+
+bool lli_rx_is_idle(const struct lli_rx *rx)
+{
+    return rx_is_idle(rx) && (rx->news & ~LLI_RX_FILTERED) == 0 && rx->topics_told >= rx->topics.known;
 }
 
 /* Apart, so that lli_rx_next() saves no registers where there is nothing to give, which is every second time. */
 static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     for (;;) {
-        if (rx_has_news(rx) && rx_next_news(rx, item))
+        if (rx_has_news(rx) && (rx_next_news(rx, item) || rx_next_filtered(rx, item)))
             return true;
         if (rx_next_unpacked(rx, item))
             return true;
@@ -327,7 +347,7 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
             rx->current_cell = LLI_REORDER_NONE;
         }
         rx_go_on(rx, now);
-        if (rx->learning)
+        if (rx->aside & LLI_RX_LEARNING)
             return false;
         if (lli_rx_is_replaying(rx) && rx_next_live(rx, now, item))
             return true;
@@ -339,6 +359,6 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
 bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     if (rx->state == LLI_RX_LIVE)
-        return !rx_is_idle(rx) && rx_next_item(rx, now, item);
+        return !(rx_is_idle(rx) && !rx_has_news(rx)) && rx_next_item(rx, now, item);
     return rx->state == LLI_RX_ASKING && lli_rx_next_join(rx, now, item);
 }

@@ -60,14 +60,25 @@ static inline void lli_rx_dropped(struct lli_rx *rx, lli_seq seq)
         rx->replay_end = lli_max(rx->replay_end, seq + 1);
 }
 
+/* Whether all that came is given, nothing is missing and nothing ends. */
+bool lli_rx_is_idle(const struct lli_rx *rx);
+
+/* As lli_unpack_begin(), where LLI_RX_FILTERING is on; passes over what is not wanted up to the first that is. */
+void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *body, size_t size);
+
+/* The messages that come next and are wanted, less those of refused topics; false: none. */
+bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item);
+
 /* Begins to unpack a packet, in order. */
 static inline void lli_rx_unpack(struct lli_rx *rx, lli_seq seq, const struct lli_wire_header *header, const uint8_t *body,
                                  size_t size)
 {
-    if (!rx->enters || seq != rx->begin || header->number == (uint32_t)rx->first)
-        lli_unpack_begin(&rx->unpack, header, body, size);
-    else
+    if (rx->enters && seq == rx->begin && header->number != (uint32_t)rx->first)
         (void)lli_unpack_enter(&rx->unpack, header, body, size, rx->first);
+    else if (rx->aside & LLI_RX_FILTERING)
+        lli_rx_filter_begin(rx, header, body, size);
+    else
+        lli_unpack_begin(&rx->unpack, header, body, size);
     rx->enters = false;
 }
 

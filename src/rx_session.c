@@ -45,7 +45,8 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->naks_held_until = 0;
     rx->rejoin_at = LLI_NEVER;
     rx->behind = 0;
-    rx->silent = rx->learning = false;
+    rx->silent = rx->unheld = false;
+    rx->aside = 0;
     rx->heard_at = now;
     rx->repair_rtt = 0;
     rx->ask_ahead = RX_ASK_AHEAD_MAX;
@@ -55,6 +56,7 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->lost_run = 0;
     rx->naks = rx->lost = 0;
     rx->news = 0;
+    lli_rx_filter(rx);
     rx->end_reason = rx->refused = LLM_REASON_NONE;
     rx->chosen = rx->enters = false;
     lli_topics_reset(&rx->topics);
@@ -271,6 +273,10 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
 {
     struct lli_gap *gap = &rx->gap;
 
+    if (rx->aside == LLI_RX_FILTERING && seq == gap->next && lli_gap_in_order(gap, seq)) {
+        lli_rx_filter_begin(rx, &packet->header, packet->body, packet->body_size);
+        return !lli_rx_is_idle(rx);
+    }
     if (seq < gap->next) {
         rx->counters->packets_duplicate++;
         return false;
@@ -288,7 +294,7 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
         rx->counters->packets_reordered++;
     lli_rx_extend(rx, seq, now);
     lli_gap_extend(gap, seq + 1, now, now + rx->config->nak_retry_min);
-    if (seq != gap->next || rx->learning) {
+    if (seq != gap->next || rx->aside & LLI_RX_LEARNING) {
         if (rx->reorder->used == rx->reorder->count)
             rx_make_room(rx, seq, now);
         if (rx_hold(rx, seq, packet)) {
@@ -312,7 +318,7 @@ static bool rx_input_data(struct lli_rx *rx, const struct lli_rx_packet *packet,
 {
     lli_seq seq = lli_seq_extend(rx->gap.next, packet->header.seq);
 
-    if (seq != rx->gap.next || rx->learning || !lli_gap_in_order(&rx->gap, seq))
+    if (seq != rx->gap.next || rx->aside != 0 || !lli_gap_in_order(&rx->gap, seq))
         return rx_input_other(rx, packet, seq, now);
     lli_unpack_begin(&rx->unpack, &packet->header, packet->body, packet->body_size);
     return true;
@@ -325,7 +331,7 @@ void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold)
     if (rx->topics.known >= rx->heartbeat.topics || rx->topics_wanted == rx->heartbeat.topics)
         return;
     rx->topics_wanted = rx->heartbeat.topics;
-    rx->learning |= hold;
+    rx->aside |= hold ? LLI_RX_LEARNING : 0;
     rx->query_tries = 0;
     rx->query_at = now;
 }
@@ -547,7 +553,7 @@ static bool rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, str
     lli_ns base = lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx));
 
     if (rx->topics.known >= rx->topics_wanted || rx->query_tries == RX_QUERIES) {
-        rx->learning = false;
+        rx->aside &= (uint8_t)~LLI_RX_LEARNING;
         rx->query_at = LLI_NEVER;
         return false;
     }
@@ -611,7 +617,7 @@ static void rx_status_held(const struct lli_rx *rx, struct lli_wire_status *stat
     status->name_size = config->name_size;
     memcpy(status->name, config->name, sizeof status->name);
     for (int i = 0; i < rx->heartbeat.assured; i++)
-        if (lli_topics_is_held(&rx->topics, rx->heartbeat.assured_topics[i]))
+        if (!rx->unheld && lli_topics_is_held(&rx->topics, rx->heartbeat.assured_topics[i]))
             status->accepts |= (uint16_t)(1u << i);
 }
 
@@ -700,7 +706,7 @@ static lli_ns rx_missing_deadline(const struct lli_rx *rx)
 
     if (lli_rx_is_replaying(rx))
         return rx->fetch_at;
-    return !rx->learning && gap->next < gap->received && slot->tries > 0 ? slot->since + rx->config->nak_giveup : LLI_NEVER;
+    return !(rx->aside & LLI_RX_LEARNING) && gap->next < gap->received && slot->tries > 0 ? slot->since + rx->config->nak_giveup : LLI_NEVER;
 }
 
 lli_ns lli_rx_deadline(const struct lli_rx *rx)

@@ -20,6 +20,8 @@
     X(bytes_received, "bytes of them")                                                                                     \
     X(messages_delivered, "messages delivered")                                                                            \
     X(messages_refused, "messages on topics that no subject takes, or the accept predicate refused")                       \
+    X(messages_rejected, "messages that the filter rejected")                                                              \
+    X(packets_skipped, "packets passed over whole, as the filter rejects all that is in them")                              \
     X(messages_lost, "messages lost, each named in a gap event")                                                           \
     X(gaps, "gap events")                                                                                                  \
     X(packets_missed, "packets found missing")                                                                             \
@@ -61,6 +63,8 @@ struct lli_rx_counters {
 /* What follows when a session cannot be joined where it was asked for. */
 enum lli_rx_otherwise { LLI_RX_ELSE_OLDEST, LLI_RX_ELSE_LIVE, LLI_RX_ELSE_REFUSE };
 
+struct lli_filter;
+
 struct lli_rx_config {
     uint64_t receiver; /* random identity, not 0 */
     bool chooses;      /* where a session begins is asked by LLI_ITEM_JOIN; else with what is sent now */
@@ -79,6 +83,7 @@ struct lli_rx_config {
     lli_ns timeout;
     const struct llm_bottleneck *limits; /* what limits the receiver, for its reports, NULL: nobody watches ... */
     const struct llm_bottleneck *limits_ever; /* ... and all that was counted for that */
+    const struct lli_filter *filter; /* NULL: all messages are wanted; lli_rx_filter() follows where that changes */
     bool application_acknowledges; /* lli_rx_acknowledge(); else what was delivered is acknowledged */
     uint8_t name_size;
     char name[LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* for those who wait for this receiver by name; empty: none */
@@ -111,7 +116,8 @@ enum lli_item_kind {
     LLI_ITEM_JOIN,  /* event.session: lli_rx_begin() or lli_rx_refuse() has to follow */
 };
 
-enum lli_rx_news { LLI_RX_NEW = 1, LLI_RX_SILENT = 2, LLI_RX_RESUMED = 4, LLI_RX_STANDING = 8, LLI_RX_RESOLVING = 16 };
+enum lli_rx_news { LLI_RX_NEW = 1, LLI_RX_SILENT = 2, LLI_RX_RESUMED = 4, LLI_RX_STANDING = 8, LLI_RX_RESOLVING = 16,
+    LLI_RX_FILTERED = 32 /* stays: its messages are given by lli_rx_filtered_messages() */ };
 
 /* Messages that are given at a time: those of a packet, mostly. */
 enum { LLI_ITEM_MESSAGES_MAX = 64 };
@@ -157,7 +163,8 @@ struct lli_rx {
     uint32_t topics_wanted; /* ids before this one should be known */
     uint32_t topics_told;   /* ids before this one were given as items */
     uint32_t topics_resolved; /* while resolving: and these once more */
-    bool learning;          /* nothing is delivered until they are */
+    uint8_t aside;          /* of enum lli_rx_aside: packets in order do not take the short way */
+    bool unheld;            /* messages were thrown away for a filter: none is acknowledged */
     uint64_t lost_run;      /* packets given up, not reported yet */
     enum llm_reason lost_reason;
     struct lli_wire_notice notice; /* the latest, decided_at 0: none */
@@ -190,6 +197,11 @@ struct lli_rx {
     lli_ns fetch_at;
     lli_ns replayed_at;         /* when one came last */
     lli_ns replay_distance;     /* smoothed time between two, 0: not measured */
+};
+
+enum lli_rx_aside {
+    LLI_RX_LEARNING = 1,  /* nothing is delivered until names of topics are known */
+    LLI_RX_FILTERING = 2, /* there is a filter, or what was passed over for one goes on */
 };
 
 enum lli_rx_behind {
@@ -227,6 +239,9 @@ void lli_rx_topic_refuse(struct lli_rx *rx, uint32_t topic);
 
 /* Whether a subject takes a topic. True: the accept predicate is to be asked, too, for the first time. */
 bool lli_rx_topic_subscribe(struct lli_rx *rx, uint32_t topic, bool subscribed);
+
+/* There is another filter from now on. */
+void lli_rx_filter(struct lli_rx *rx);
 
 /* What is subscribed to changed: all topics that were given as items are given once more. */
 void lli_rx_resolve(struct lli_rx *rx);

@@ -13,6 +13,7 @@ void lli_unpack_reset(struct lli_unpack *unpack, uint64_t number)
     unpack->topic = 0;
     unpack->broken = false;
     unpack->assembling = false;
+    unpack->passing = false;
 }
 
 void lli_unpack_break(struct lli_unpack *unpack)
@@ -21,6 +22,7 @@ void lli_unpack_break(struct lli_unpack *unpack)
     if (unpack->assembling)
         unpack->number--;
     unpack->assembling = false;
+    unpack->passing = false;
     unpack->broken = true;
     /* The packet before the loss is exhausted, and says nothing of it. */
     unpack->at = unpack->end = NULL;

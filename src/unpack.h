@@ -35,6 +35,7 @@ struct lli_unpack {
     bool broken;       /* packets were lost, or this packet contradicts the one before: go on at its first frame */
     bool assembling;   /* message number - 1 is incomplete */
     bool too_long;     /* it does not fit into the buffer: only its end is looked for */
+    bool passing;      /* message number - 1 is not wanted, and may go on at the start of the next packet */
     uint32_t resume;   /* while broken: the number in the current packet's header */
     bool given;        /* a message that was put together was given from the current packet: its bytes are in use */
     uint32_t start;    /* where in the buffer it is put together */

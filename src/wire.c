@@ -223,6 +223,16 @@ void lli_frame_put_announcement(uint8_t *at, uint32_t topic, const char *name, s
     memcpy(at + LLI_FRAME_ANNOUNCE_HEAD, name, name_size);
 }
 
+void lli_frame_put_summary(uint8_t *at, const struct lli_frame_summary *summary)
+{
+    at[0] = LLI_FRAME_SUMMARY;
+    lli_store_u16(at + 1, LLI_FRAME_SUMMARY_SIZE - LLI_FRAME_HEAD);
+    lli_store_u32(at + 3, summary->any);
+    lli_store_u32(at + 7, summary->all);
+    lli_store_u16(at + 11, summary->end);
+    lli_store_u16(at + 13, summary->count);
+}
+
 /* ----------------------------------------------------------------------------------------- heartbeat */
 
 size_t lli_wire_put_heartbeat(uint8_t *packet, const struct lli_wire_heartbeat *heartbeat)

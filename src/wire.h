@@ -395,6 +395,8 @@ enum {
     LLI_FRAME_LONG = 0xe1,
     LLI_FRAME_TOPIC_LONG = 0xe2,
     LLI_FRAME_ANNOUNCEMENT = 0xf0,
+    LLI_FRAME_ATTRIBUTES = 0xf1,
+    LLI_FRAME_SUMMARY = 0xf2,
 };
 
 /* Frames of LLI_FRAME_PAD and above: everything but messages and topics of everyday size. */
@@ -463,6 +465,40 @@ static inline void lli_frame_put_topic(uint8_t *at, uint32_t topic)
 /* An announcement is 7 bytes and the name. */
 enum { LLI_FRAME_ANNOUNCE_HEAD = 7 };
 void lli_frame_put_announcement(uint8_t *at, uint32_t topic, const char *name, size_t name_size);
+
+/* Whether a message follows that frame code. */
+static inline bool lli_frame_is_message(uint8_t code)
+{
+    return code < LLI_FRAME_TOPIC_SHORT || code == LLI_FRAME_LONG;
+}
+
+enum {
+    LLI_FRAME_HEAD = 3,             /* code and size of an extension frame */
+    LLI_FRAME_SUMMARY_SIZE = 15,    /* section 3.3 */
+    LLI_FRAME_BITMAP_MAX = 32,      /* bytes, section 3.2 */
+    LLI_FRAME_ATTRIBUTES_MAX = 512, /* bytes of a frame of attributes that this version sends */
+};
+
+/* What is said of all messages that start in a packet before `end` of its body. */
+struct lli_frame_summary {
+    uint32_t any;   /* bits that a label has */
+    uint32_t all;   /* bits that all labels have */
+    uint16_t end;
+    uint16_t count;
+};
+
+void lli_frame_put_summary(uint8_t *at, const struct lli_frame_summary *summary);
+
+/* Reads it where the first frame of a packet is; false: there is none. */
+static inline bool lli_frame_get_summary(const uint8_t *at, const uint8_t *end, struct lli_frame_summary *summary)
+{
+    if (end - at < LLI_FRAME_SUMMARY_SIZE || *at != LLI_FRAME_SUMMARY ||
+        lli_load_u16(at + 1) < LLI_FRAME_SUMMARY_SIZE - LLI_FRAME_HEAD)
+        return false;
+    *summary = (struct lli_frame_summary){
+        lli_load_u32(at + 3), lli_load_u32(at + 7), lli_load_u16(at + 11), lli_load_u16(at + 13)};
+    return true;
+}
 
 /* ------------------------------------------------------------------------------------------- control */
 

@@ -397,6 +397,26 @@ LLM_API int llm_send(struct llm_topic *topic, const void *data, size_t size, uns
 /* As llm_send(), gathering the message from count pieces. LLM_EINVAL if count is negative. */
 LLM_API int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, unsigned flags);
 
+enum { LLM_BITMAP_BITS_MAX = 256 };
+
+/* What a message says of itself, for receivers with a filter: llm_receiver_filter(). */
+struct llm_attributes {
+    size_t size;          /* sizeof(struct llm_attributes), set by llm_attributes_init() */
+    uint32_t label;       /* default 0, which is also the label of messages without attributes */
+    uint32_t bitmap_bits; /* 0 to LLM_BITMAP_BITS_MAX; default 0: all bits are clear */
+    const void *bitmap;   /* (bitmap_bits + 7) / 8 bytes; bit n is bit n % 8, from the lowest, of byte n / 8 */
+};
+
+/* Fills *attributes with the defaults. */
+LLM_API void llm_attributes_init(struct llm_attributes *attributes);
+
+/*
+ * As llm_send(), of a message with attributes. They take 7 bytes with a label alone, and 1 and those of the bitmap with one; a
+ * packet of such messages 15. LLM_EINVAL: more bits than there can be; LLM_EMSGSIZE: the attributes do not fit into a packet, too.
+ */
+LLM_API int llm_send_with(struct llm_topic *topic, const void *data, size_t size, const struct llm_attributes *attributes,
+                          unsigned flags);
+
 /*
  * Claims size bytes in the history itself, where the caller builds the message in place; no copy follows. *data is writable
  * until llm_commit() or llm_abort(); one claim at a time per transmitter, whichever thread made it. llm_poll() and llm_flush()
@@ -693,6 +713,37 @@ LLM_API int llm_subscribe(struct llm_receiver *receiver, const char *subject);
  * Takes a subject back, as it was written. Without the last one no topic is delivered. LLM_ENOTFOUND. Allowed in handlers.
  */
 LLM_API int llm_unsubscribe(struct llm_receiver *receiver, const char *subject);
+
+enum { LLM_LABELS_MAX = 16 };
+
+/* A label matches if label & mask == match. */
+struct llm_label_match {
+    uint32_t mask;
+    uint32_t match; /* without bits that are not in mask */
+};
+
+/* Which messages are wanted: those that meet every condition that is set. */
+struct llm_filter {
+    size_t size;              /* sizeof(struct llm_filter), set by llm_filter_init() */
+    uint32_t labels_count;    /* 0 (default): whatever the label */
+    uint32_t bitmap_bits;     /* of the next two, 1 to LLM_BITMAP_BITS_MAX; bits beyond are not looked at */
+    const struct llm_label_match *labels; /* the label matches one of these; at most LLM_LABELS_MAX */
+    const void *bitmap_mask;  /* NULL (default): whatever the bitmap; laid out as in struct llm_attributes */
+    const void *bitmap_match; /* bitmap & mask == match; NULL (default): at least one bit of the mask is set */
+};
+
+/* Fills *filter with the defaults: everything is wanted. */
+LLM_API void llm_filter_init(struct llm_filter *filter);
+
+/*
+ * From now on messages that the filter, which is copied, does not want are not delivered, from the next packet on. They are counted
+ * as messages_rejected, and are no loss. Packets in which nothing is wanted, as far as labels tell, are passed over whole and counted
+ * as packets_skipped. Messages without attributes have label 0 and no bit set. NULL: everything is wanted again. In sessions that
+ * were followed with a filter this receiver acknowledges nothing (llm_topic_assure()). Allowed in handlers.
+ * LLM_EINVAL: a condition that nothing can meet, such as match with bits outside of mask, or more than there can be; LLM_EVERSION.
+ * What was set before stays then.
+ */
+LLM_API int llm_receiver_filter(struct llm_receiver *receiver, const struct llm_filter *filter);
 
 /* Leaves the channel. Sessions get no end event. *receiver becomes NULL; NULL in it is allowed. LLM_ESTATE inside a handler. */
 LLM_API int llm_receiver_close(struct llm_receiver **receiver);

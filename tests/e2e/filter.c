@@ -3,13 +3,15 @@
  * Receivers that want a part of what is sent, through the public API.
  *
  *   e2e_filter send CHANNEL [--messages N] [--topics N] [--rate PER_SECOND]
- *       message N is on topic N % topics, which has the name "t.HUNDREDTH.NUMBER"
- *   e2e_filter receive CHANNEL [--topics N] [--subjects HUNDREDTH] [--also NUMBER]
- *       subscribes to "t.HUNDREDTH.*" and to topic NUMBER by its name, and says whether exactly what these take was delivered
+ *       message N is on topic N % topics, which has the name "t.HUNDREDTH.NUMBER"; with --labels 1 it has label N / 64 % 100 and of its
+ *       bitmap bit N / 64 % 100 * 2, and every 50th is longer than a packet
+ *   e2e_filter receive CHANNEL [--topics N] [--subjects HUNDREDTH] [--also NUMBER] [--label LABEL] [--bit LABEL]
+ *       subscribes to "t.HUNDREDTH.*" and to topic NUMBER by its name, filters by label, or by the bit of that label, and says whether
+ *       exactly what these take was delivered
  */
 #include "flood.h"
 
-enum { SIZE = 64, HUNDREDTHS = 100, NONE = -1 };
+enum { SIZE = 64, LONG = 4000, HUNDREDTHS = 100, LABEL_RUN = 64, BITS = 2 * HUNDREDTHS, NONE = -1 };
 
 struct filter {
     struct llm_context *context;
@@ -17,6 +19,9 @@ struct filter {
     uint64_t topics;
     int64_t hundredth;
     int64_t also;
+    int64_t label;
+    int64_t bit;
+    bool labels;
     uint64_t next;   /* messages before this one were looked at */
     uint64_t messages;
     uint64_t lost;
@@ -30,16 +35,47 @@ static void filter_name(uint64_t topic, char *name, size_t size)
     snprintf(name, size, "t.%" PRIu64 ".%" PRIu64, topic % HUNDREDTHS, topic);
 }
 
+static uint32_t filter_label(uint64_t number)
+{
+    return (uint32_t)(number / LABEL_RUN % HUNDREDTHS);
+}
+
+static size_t filter_size(uint64_t number)
+{
+    return number % 50 == 0 ? LONG : SIZE;
+}
+
+static void filter_bitmap(uint32_t label, uint8_t *bitmap)
+{
+    memset(bitmap, 0, BITS / 8);
+    bitmap[label * 2 / 8] = (uint8_t)(1u << label * 2 % 8);
+}
+
 /* ------------------------------------------------------------------------------------------------- send */
 
-static void filter_send_one(struct llm_context *context, struct llm_topic *topic, uint64_t number)
+static int filter_try(const struct filter *f, struct llm_topic *topic, uint64_t number)
 {
-    uint8_t message[SIZE] = {0};
-    int result;
+    static uint8_t message[LONG];
+    struct llm_attributes attributes;
+    uint8_t bitmap[BITS / 8];
 
     memcpy(message, &number, sizeof number);
-    while ((result = llm_send(topic, message, sizeof message, 0)) == LLM_EAGAIN && !flood_stopped)
-        flood_ok(llm_poll(context), "llm_poll");
+    if (!f->labels)
+        return llm_send(topic, message, filter_size(number), 0);
+    llm_attributes_init(&attributes);
+    attributes.label = filter_label(number);
+    attributes.bitmap = bitmap;
+    attributes.bitmap_bits = BITS;
+    filter_bitmap(attributes.label, bitmap);
+    return llm_send_with(topic, message, filter_size(number), &attributes, 0);
+}
+
+static void filter_send_one(const struct filter *f, struct llm_topic *topic, uint64_t number)
+{
+    int result;
+
+    while ((result = filter_try(f, topic, number)) == LLM_EAGAIN && !flood_stopped)
+        flood_ok(llm_poll(f->context), "llm_poll");
     flood_ok(result, "send");
 }
 
@@ -52,6 +88,7 @@ static void filter_send(struct filter *f, const char *channel, int argc, char **
     struct llm_options options;
     uint64_t at;
 
+    f->labels = flood_option(argc, argv, "--labels", 0) != 0;
     llm_options_init(&options);
     options.linger_ns = 30000000000;
     flood_ok(llm_transmitter_open(f->context, channel, &options, &transmitter), channel);
@@ -65,7 +102,7 @@ static void filter_send(struct filter *f, const char *channel, int argc, char **
     for (uint64_t number = 0; number < messages && !flood_stopped; number++, at += pause) {
         while (llm_clock() < at)
             flood_ok(llm_poll(f->context), "llm_poll");
-        filter_send_one(f->context, topics[number % f->topics], number);
+        filter_send_one(f, topics[number % f->topics], number);
     }
     flood_ok(llm_flush(transmitter), "llm_flush");
     while (llm_transmitter_receivers(transmitter) == 0 && !flood_stopped)
@@ -83,6 +120,8 @@ static bool filter_is_wanted(const struct filter *f, uint64_t number)
 {
     const uint64_t topic = number % f->topics;
 
+    if ((f->label != NONE && f->label != filter_label(number)) || (f->bit != NONE && f->bit != filter_label(number)))
+        return false;
     return (f->hundredth == NONE && f->also == NONE) || (int64_t)(topic % HUNDREDTHS) == f->hundredth || (int64_t)topic == f->also;
 }
 
@@ -101,7 +140,7 @@ static void on_message(void *arg, const struct llm_message *message)
 
     filter_pass(f, message->number);
     filter_name(message->number % f->topics, name, sizeof name);
-    if (message->size == SIZE)
+    if (message->size == filter_size(message->number))
         memcpy(&number, message->data, sizeof number);
     f->errors += number != message->number || f->next != number || !filter_is_wanted(f, number) || strcmp(name, message->topic) != 0;
     f->next = message->number + 1;
@@ -138,18 +177,39 @@ static void filter_subscribe(struct filter *f)
     }
 }
 
+static void filter_filter(struct filter *f)
+{
+    const struct llm_label_match label = {.mask = UINT32_MAX, .match = (uint32_t)f->label};
+    struct llm_filter filter;
+    uint8_t bitmap[BITS / 8];
+
+    llm_filter_init(&filter);
+    filter.labels = &label;
+    filter.labels_count = f->label != NONE;
+    if (f->bit != NONE) {
+        filter_bitmap((uint32_t)f->bit, bitmap);
+        filter.bitmap_mask = bitmap;
+        filter.bitmap_bits = BITS;
+    }
+    if (f->label != NONE || f->bit != NONE)
+        flood_ok(llm_receiver_filter(f->receiver, &filter), "llm_receiver_filter");
+}
+
 static void filter_receive(struct filter *f, const char *channel, int argc, char **argv)
 {
     struct llm_handlers handlers;
 
     f->hundredth = (int64_t)flood_option(argc, argv, "--subjects", (uint64_t)NONE);
     f->also = (int64_t)flood_option(argc, argv, "--also", (uint64_t)NONE);
+    f->label = (int64_t)flood_option(argc, argv, "--label", (uint64_t)NONE);
+    f->bit = (int64_t)flood_option(argc, argv, "--bit", (uint64_t)NONE);
     llm_handlers_init(&handlers);
     handlers.arg = f;
     handlers.message = on_message;
     handlers.event = on_event;
     flood_ok(llm_receiver_open(f->context, channel, NULL, &handlers, &f->receiver), channel);
     filter_subscribe(f);
+    filter_filter(f);
     fprintf(stderr, "listening\n");
     while (!f->ended && !flood_stopped)
         flood_ok(llm_wait(f->context, 1000000), "llm_wait");

@@ -70,6 +70,31 @@ static const struct vector extended_vector = {
     },
 };
 
+static const struct vector attributes_vector = {
+    "DATA: a summary and two messages with attributes",
+    {
+        {"11", "version 1, type 1"},
+        {"00", "flags"},
+        {"00 00", "the first frame starts at 0 of the body"},
+        TAG_FIELD,
+        {"04 03 02 01", "packet number, low half"},
+        {"0c 0b 0a 00", "number of the first message that starts here, low half"},
+        {"f2 0c 00", "summary, 12 bytes"},
+        {"04 03 02 01", "bits that a label has"},
+        {"00 03 02 01", "bits that all labels have"},
+        {"27 00", "of the messages that start before 39 of the body"},
+        {"02 00", "which are 2"},
+        {"c0 01", "the messages that follow are of topic 1"},
+        {"f1 04 00", "attributes, 4 bytes"},
+        {"04 03 02 01", "label"},
+        {"03 68 65 79", "message of 3 bytes: \"hey\""},
+        {"f1 07 00", "attributes, 7 bytes"},
+        {"00 03 02 01", "label"},
+        {"02 01 80", "bitmap of 2 bytes: bits 0 and 15"},
+        {"00", "message of 0 bytes"},
+    },
+};
+
 static const struct vector heartbeat_vector = {
     "HEARTBEAT",
     {
@@ -428,7 +453,7 @@ static const struct vector limited_vector = {
 };
 
 static const struct vector *const vectors[] = {
-    &data_vector, &continued_vector, &extended_vector, &heartbeat_vector, &nak_vector,
+    &data_vector, &continued_vector, &extended_vector, &attributes_vector, &heartbeat_vector, &nak_vector,
     &reject_vector, &status_vector, &topics_vector, &query_vector, &notice_vector,
     &join_ask_vector, &join_grant_vector, &join_fetch_vector,
     &assured_vector, &acknowledging_vector, &limited_vector, &connect_vector, &accept_vector, &refuse_vector, &close_vector,

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public side of attributes of messages, and of filters by them. */
+#include "objects.h"
+#include "options.h"
+
+void llm_attributes_init(struct llm_attributes *attributes)
+{
+    *attributes = (struct llm_attributes){.size = sizeof *attributes};
+}
+
+void llm_filter_init(struct llm_filter *filter)
+{
+    *filter = (struct llm_filter){.size = sizeof *filter};
+}
+
+/* ------------------------------------------------------------------------------------------- attributes */
+
+/* Writes the frame of attributes that were checked. */
+static void attributes_put(const struct llm_attributes *attributes, struct lli_pack_attributes *frame)
+{
+    const uint32_t bitmap = (attributes->bitmap_bits + 7) / 8;
+    uint8_t *at = frame->frame + LLI_FRAME_HEAD;
+
+    frame->label = attributes->label;
+    frame->frame[0] = LLI_FRAME_ATTRIBUTES;
+    lli_store_u32(at, attributes->label);
+    at += 4;
+    if (bitmap > 0) {
+        *at++ = (uint8_t)bitmap;
+        memcpy(at, attributes->bitmap, bitmap);
+        at += bitmap;
+    }
+    frame->size = (uint32_t)(at - frame->frame);
+    lli_store_u16(frame->frame + 1, (uint16_t)(frame->size - LLI_FRAME_HEAD));
+}
+
+static int attributes_check(const struct llm_topic *topic, const struct llm_attributes *attributes)
+{
+    const struct lli_log *log = &topic->transmitter->context->log;
+
+    if (attributes->bitmap_bits > LLM_BITMAP_BITS_MAX)
+        return lli_fail(log, LLM_EINVAL, "topic \"%s\": a bitmap of %u bits, it has at most %d", topic->name,
+                        attributes->bitmap_bits, LLM_BITMAP_BITS_MAX);
+    if (attributes->bitmap == NULL && attributes->bitmap_bits > 0)
+        return lli_fail(log, LLM_EINVAL, "topic \"%s\": bitmap_bits is %u and bitmap NULL", topic->name, attributes->bitmap_bits);
+    return LLM_OK;
+}
+
+static int filtering_send(struct llm_topic *topic, const struct iovec *pieces, const struct llm_attributes *user, unsigned flags)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+    const struct lli_log *log = &transmitter->context->log;
+    struct lli_pack *pack = &transmitter->tx.pack;
+    struct llm_attributes attributes;
+    struct lli_pack_attributes frame;
+    int error;
+
+    llm_attributes_init(&attributes);
+    error = lli_options_import(&attributes, sizeof attributes, user, "struct llm_attributes", log);
+    if (error == LLM_OK)
+        error = attributes_check(topic, &attributes);
+    if (error != LLM_OK)
+        return error;
+    if (transmitter->claimed != NULL)
+        return LLM_ESTATE;
+    attributes_put(&attributes, &frame);
+    if (frame.size > lli_pack_attributes_max(pack))
+        return lli_fail(log, LLM_EMSGSIZE, "topic \"%s\": attributes of %u bytes, a packet has room for %u", topic->name, frame.size,
+                        lli_pack_attributes_max(pack));
+    if (pieces[0].iov_len + LLI_FRAME_ATTRIBUTES_MAX + LLI_FRAME_SUMMARY_SIZE > lli_tx_message_max(&transmitter->tx))
+        return LLM_EMSGSIZE;
+    lli_pack_attribute(pack, &frame);
+    /* In two pieces, which no short way takes. */
+    error = llm_sendv(topic, pieces, 2, flags);
+    lli_pack_attribute(pack, NULL);
+    return error;
+}
+
+int llm_send_with(struct llm_topic *topic, const void *data, size_t size, const struct llm_attributes *attributes, unsigned flags)
+{
+    const struct iovec pieces[] = {{.iov_base = (void *)(uintptr_t)data, .iov_len = size}, {.iov_base = NULL}};
+    int error;
+
+    if (topic == NULL || attributes == NULL || (data == NULL && size > 0))
+        return LLM_EINVAL;
+    if (size > UINT32_MAX)
+        return LLM_EMSGSIZE;
+    lli_context_enter(topic->transmitter->context);
+    error = filtering_send(topic, pieces, attributes, flags);
+    lli_context_leave(topic->transmitter->context);
+    return error;
+}
+
+/* --------------------------------------------------------------------------------------------- filters */
+
+static int filtering_labels(const struct llm_receiver *receiver, const struct llm_filter *user, struct lli_filter *filter)
+{
+    const struct lli_log *log = &receiver->context->log;
+
+    if (user->labels_count > LLM_LABELS_MAX || (user->labels == NULL && user->labels_count > 0))
+        return lli_fail(log, LLM_EINVAL, "filter: labels_count: %u, there can be at most %d, and labels must not be NULL then",
+                        user->labels_count, LLM_LABELS_MAX);
+    for (uint32_t i = 0; i < user->labels_count; i++) {
+        const struct llm_label_match *label = &user->labels[i];
+
+        if (label->match & ~label->mask)
+            return lli_fail(log, LLM_EINVAL, "filter: labels[%u]: match %08x has bits outside of mask %08x, so no label matches: set "
+                            "them in the mask, or clear them", i, label->match, label->mask);
+        filter->labels[i] = *label;
+    }
+    filter->labels_count = user->labels_count;
+    return LLM_OK;
+}
+
+/* Copies the bits of a bitmap; true if one is set. */
+static bool filtering_words(const void *bitmap, uint32_t bits, uint64_t *words)
+{
+    bool some = false;
+
+    for (uint32_t i = 0; i < bits; i++) {
+        const uint64_t bit = ((const uint8_t *)bitmap)[i / 8] >> i % 8 & 1;
+
+        words[i / 64] |= bit << i % 64;
+        some |= bit != 0;
+    }
+    return some;
+}
+
+static int filtering_bitmap(const struct llm_receiver *receiver, const struct llm_filter *user, struct lli_filter *filter)
+{
+    const struct lli_log *log = &receiver->context->log;
+
+    if (user->bitmap_mask == NULL && (user->bitmap_bits > 0 || user->bitmap_match != NULL))
+        return lli_fail(log, LLM_EINVAL, "filter: bitmap_mask is NULL, but not bitmap_bits and bitmap_match");
+    if (user->bitmap_mask == NULL)
+        return LLM_OK;
+    if (user->bitmap_bits < 1 || user->bitmap_bits > LLM_BITMAP_BITS_MAX)
+        return lli_fail(log, LLM_EINVAL, "filter: bitmap_bits: %u is not between 1 and %d", user->bitmap_bits, LLM_BITMAP_BITS_MAX);
+    filter->bitmap = true;
+    filter->any = user->bitmap_match == NULL;
+    if (!filtering_words(user->bitmap_mask, user->bitmap_bits, filter->mask) && filter->any)
+        return lli_fail(log, LLM_EINVAL, "filter: bitmap_mask has no bit set, so no message matches: set one, or leave it NULL");
+    if (!filter->any)
+        (void)filtering_words(user->bitmap_match, user->bitmap_bits, filter->match);
+    for (unsigned i = 0; i < LLI_FILTER_WORDS; i++)
+        if (filter->match[i] & ~filter->mask[i])
+            return lli_fail(log, LLM_EINVAL, "filter: bitmap_match has bits outside of bitmap_mask, in bits %u to %u, so no message "
+                            "matches: set them in the mask, or clear them", i * 64, i * 64 + 63);
+    return LLM_OK;
+}
+
+static int filtering_set(struct llm_receiver *receiver, const struct llm_filter *given)
+{
+    struct lli_filter filter = {.labels_count = 0};
+    struct llm_filter user;
+    int error;
+
+    llm_filter_init(&user);
+    error = lli_options_import(&user, sizeof user, given, "struct llm_filter", &receiver->context->log);
+    if (error == LLM_OK)
+        error = filtering_labels(receiver, &user, &filter);
+    if (error == LLM_OK)
+        error = filtering_bitmap(receiver, &user, &filter);
+    if (error != LLM_OK)
+        return error;
+    lli_filter_finish(&filter);
+    receiver->filter = filter;
+    return LLM_OK;
+}
+
+int llm_receiver_filter(struct llm_receiver *receiver, const struct llm_filter *filter)
+{
+    int error = LLM_OK;
+
+    if (receiver == NULL)
+        return LLM_EINVAL;
+    lli_context_enter(receiver->context);
+    if (filter != NULL)
+        error = filtering_set(receiver, filter);
+    if (error == LLM_OK) {
+        receiver->config.filter = filter == NULL ? NULL : &receiver->filter;
+        for (uint32_t i = 0; i < receiver->sessions_used; i++)
+            lli_rx_filter(&receiver->sessions[i]);
+    }
+    lli_context_leave(receiver->context);
+    return error;
+}

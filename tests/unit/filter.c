@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Filters: messages with attributes through a transmitter's session and a receiver's, whose filter changes, with and without loss. */
+#include "session.h"
+
+#include <stdio.h>
+
+#include "filter.h"
+#include "wire_vectors.h"
+
+enum { TOPICS = 4, REFUSED = 2, MESSAGES_MAX = 6000, ROUND = 24, SIZE_MAX_SENT = 900 };
+
+/* What was sent, by number. */
+struct sent {
+    struct lli_attributes attributes;
+    bool has;
+    uint32_t size;
+    uint32_t topic;
+};
+
+static struct transmitter t;
+static struct lli_tx *const tx = &t.tx;
+static struct lli_rx rx;
+static struct lli_rx_config config;
+static struct lli_reorder reorder;
+static struct lli_rx_counters counters;
+static struct lli_filter filter;
+static uint64_t random_state;
+static uint64_t seeded;
+static uint8_t *memories[2];
+static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
+static lli_ns now;
+static struct sent sent[MESSAGES_MAX];
+static uint64_t sent_count, told, delivered, lost;
+
+static void rx_layout(struct lli_arena *arena, struct lli_arena *rare)
+{
+    lli_reorder_init(&reorder, 96 * PACKET_MAX, PACKET_MAX, arena);
+    lli_rx_init(&rx, &config, &reorder, &counters, &random_state, arena, rare);
+}
+
+static void topics_open(void)
+{
+    static const char *const names[] = {"zero", "one", "two", "three"};
+
+    for (uint32_t i = 0, id; i < TOPICS; i++) {
+        assert_int_equal(lli_tx_topic_add(tx, names[i], &id), LLM_OK);
+        assert_int_equal(id, i);
+    }
+}
+
+static int up(void **state)
+{
+    const struct lli_tx_config tx_options = tx_config();
+    struct lli_arena arena = {.memory = NULL}, rare = {.memory = NULL};
+
+    (void)state;
+    now = 100 * MS;
+    random_state = seeded = 1;
+    memset(&counters, 0, sizeof counters);
+    memset(&filter, 0, sizeof filter);
+    sent_count = told = delivered = lost = 0;
+    config = (struct lli_rx_config){
+        .receiver = RECEIVER, .window_packets = WINDOW * 4, .topics_max = 8, .message_bytes_max = 4096,
+        .nak_receivers_immediate = 8, .nak_backoff_min = 50 * US, .nak_retry_min = 50 * US, .nak_retry_max = 50 * MS,
+        .nak_giveup = 200 * MS, .status = 100 * MS, .silence = 500 * MS, .timeout = 5000 * MS,
+        .address = {.size = 1, .bytes = {'r'}},
+    };
+    transmitter_make(&t, &tx_options, now);
+    rx_layout(&arena, &rare);
+    arena_fill(&arena);
+    arena_fill(&rare);
+    memories[0] = arena.memory;
+    memories[1] = rare.memory;
+    rx_layout(&arena, &rare);
+    lli_rx_start(&rx, (uint32_t)SESSION, now);
+    topics_open();
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    lli_rx_stop(&rx);
+    assert_int_equal(reorder.used, 0);
+    free(t.memory);
+    free(memories[0]);
+    free(memories[1]);
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------- oracle */
+
+static bool model_wants(const struct sent *message)
+{
+    bool label = filter.labels_count == 0;
+    unsigned common = 0, wrong = 0;
+
+    if (config.filter == NULL)
+        return true;
+    for (uint32_t i = 0; i < filter.labels_count; i++)
+        label |= (message->attributes.label & filter.labels[i].mask) == filter.labels[i].match;
+    for (unsigned bit = 0; bit < LLM_BITMAP_BITS_MAX; bit++) {
+        const unsigned has = message->attributes.bitmap[bit / 64] >> bit % 64 & 1, mask = filter.mask[bit / 64] >> bit % 64 & 1;
+
+        common += has & mask;
+        wrong += (has & mask) != (filter.match[bit / 64] >> bit % 64 & 1);
+    }
+    return label && (!filter.bitmap || (filter.any ? common > 0 : wrong == 0));
+}
+
+/* What comes next was passed over up to this number: none of it was wanted. */
+static void model_pass(uint64_t number)
+{
+    assert_true(number >= told && number <= sent_count);
+    for (; told < number; told++)
+        if (sent[told].topic != REFUSED && model_wants(&sent[told]))
+            fail_msg("message %llu with label %08x did not come", (unsigned long long)told, sent[told].attributes.label);
+}
+
+static void model_message(const struct llm_message *message)
+{
+    static const char *const names[] = {"zero", "one", "two", "three"};
+
+    model_pass(message->number);
+    if (!model_wants(&sent[told]) || sent[told].topic == REFUSED)
+        fail_msg("message %llu with label %08x came", (unsigned long long)told, sent[told].attributes.label);
+    assert_int_equal(message->size, sent[told].size);
+    assert_int_equal(message->topic_id, sent[told].topic);
+    assert_string_equal(message->topic, names[sent[told].topic]);
+    pattern_check(message->data, message->size, message->number);
+    told++;
+    delivered++;
+}
+
+static void pull(void)
+{
+    struct lli_item item;
+
+    while (lli_rx_next(&rx, now, &item)) {
+        for (int i = 0; item.kind == LLI_ITEM_MESSAGES && i < item.count; i++)
+            model_message(&item.messages[i]);
+        if (item.kind == LLI_ITEM_TOPIC && item.event.topic_id == REFUSED)
+            lli_rx_topic_refuse(&rx, REFUSED);
+        if (item.kind != LLI_ITEM_EVENT || item.event.kind != LLM_EVENT_GAP)
+            continue;
+        model_pass(item.event.first);
+        lost += item.event.last + 1 - item.event.first;
+        told = item.event.last + 1;
+    }
+}
+
+static void rx_take(const uint8_t *packet, size_t size)
+{
+    uint8_t *copy = exact_copy(packet, size);
+    struct lli_rx_packet in = {.bytes = copy, .size = size};
+
+    assert_int_equal(lli_wire_get_header(copy, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
+    if (lli_rx_input(&rx, &in, now))
+        pull();
+    free(copy);
+}
+
+static void carry(lli_seq seq)
+{
+    rx_take(lli_history_packet(&tx->history, seq), lli_history_slot(&tx->history, seq)->size);
+}
+
+static void heartbeat_due(void)
+{
+    struct lli_packet packet;
+
+    tx->heartbeat_at = now;
+    while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
+        rx_take(packet.data, packet.size);
+    pull();
+}
+
+/* The receiver asks for what is missing, to no avail. */
+static void wait_for(lli_ns time)
+{
+    struct lli_packet packet;
+
+    for (lli_ns until = now + time; now < until; now += 10 * MS) {
+        while (lli_rx_control(&rx, now, buffer, &packet))
+            continue;
+        heartbeat_due();
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- send */
+
+static void frame_put(struct lli_pack_attributes *frame, const struct sent *message, uint8_t bitmap)
+{
+    uint8_t *at = frame->frame;
+
+    at[0] = LLI_FRAME_ATTRIBUTES;
+    lli_store_u16(at + 1, (uint16_t)(bitmap > 0 ? 5 + bitmap : 4));
+    lli_store_u32(at + 3, message->attributes.label);
+    at[7] = bitmap;
+    for (unsigned i = 0; i < bitmap; i++)
+        at[8 + i] = (uint8_t)(message->attributes.bitmap[i / 8] >> i % 8 * 8);
+    frame->label = message->attributes.label;
+    frame->size = bitmap > 0 ? 8u + bitmap : 7;
+}
+
+static bool pack_message(const struct sent *message, uint8_t bitmap)
+{
+    static uint8_t bytes[SIZE_MAX_SENT + 1];
+    const struct lli_pack_topic topic = {.id = message->topic, .whole = message->topic == 3};
+    const struct iovec piece = {bytes, message->size};
+    struct lli_pack_attributes frame;
+    bool packed;
+
+    pattern_fill(bytes, message->size, sent_count);
+    frame_put(&frame, message, bitmap);
+    if (message->has)
+        lli_pack_attribute(&tx->pack, &frame);
+    packed = lli_pack_message(&tx->pack, &topic, &piece, message->size, lli_tx_busy(tx));
+    if (message->has)
+        lli_pack_attribute(&tx->pack, NULL);
+    if (packed)
+        sent[sent_count++] = *message;
+    return packed;
+}
+
+static bool pack_labelled(uint32_t label, uint32_t size)
+{
+    const struct sent message = {.has = true, .attributes = {.label = label}, .size = size};
+
+    return pack_message(&message, 0);
+}
+
+static void pack_random(void)
+{
+    struct sent message = {.topic = below(&seeded, TOPICS), .has = chance(&seeded, 80)};
+    uint8_t bitmap = 0;
+
+    message.size = chance(&seeded, 85) ? below(&seeded, 60) : below(&seeded, SIZE_MAX_SENT);
+    if (message.has) {
+        message.attributes.label = chance(&seeded, 50) ? below(&seeded, 8) : (uint32_t)lli_random(&seeded) & 0xff0000ff;
+        bitmap = chance(&seeded, 50) ? 0 : (uint8_t)(1 + below(&seeded, LLI_FRAME_BITMAP_MAX));
+        for (unsigned i = 0; i < bitmap; i++)
+            if (chance(&seeded, 30))
+                message.attributes.bitmap[i / 8] |= (uint64_t)below(&seeded, 256) << i % 8 * 8;
+    }
+    assert_true(pack_message(&message, bitmap));
+}
+
+/* All that was packed leaves, and arrives in some order; some is lost. */
+static void deliver(lli_seq from, uint32_t loss_percent, bool reorders)
+{
+    lli_seq order[HISTORY];
+    uint32_t count = 0;
+
+    lli_pack_flush(&tx->pack);
+    for (lli_seq seq = from; seq < tx->history.next; seq++)
+        order[count++] = seq;
+    lli_tx_sent(tx, (int)count, now);
+    lli_tx_reaped(tx, true);
+    for (uint32_t i = 0; reorders && i < count; i++) {
+        const uint32_t other = i + below(&seeded, (uint32_t)lli_min(4, count - i));
+        const lli_seq seq = order[i];
+
+        order[i] = order[other];
+        order[other] = seq;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        /* The last one is what tells of those before. */
+        if (order[i] + 1 == tx->history.next || !chance(&seeded, loss_percent))
+            carry(order[i]);
+}
+
+static void filter_random(void)
+{
+    filter = (struct lli_filter){.labels_count = below(&seeded, 4)};
+    for (uint32_t i = 0; i < filter.labels_count; i++) {
+        filter.labels[i].mask = chance(&seeded, 50) ? 7 : (uint32_t)lli_random(&seeded) & 0xff0000ff;
+        filter.labels[i].match = filter.labels[i].mask & (uint32_t)lli_random(&seeded);
+    }
+    filter.bitmap = chance(&seeded, 30);
+    filter.any = chance(&seeded, 50);
+    for (unsigned i = 0; filter.bitmap && i < LLI_FILTER_WORDS; i++) {
+        filter.mask[i] = lli_random(&seeded) & lli_random(&seeded) & lli_random(&seeded);
+        filter.match[i] = filter.any ? 0 : filter.mask[i] & lli_random(&seeded) & lli_random(&seeded) & lli_random(&seeded);
+    }
+    lli_filter_finish(&filter);
+    config.filter = chance(&seeded, 20) ? NULL : &filter;
+    lli_rx_filter(&rx);
+}
+
+static void run_random(uint32_t loss_percent, bool reorders)
+{
+    heartbeat_due();
+    while (sent_count < MESSAGES_MAX - ROUND) {
+        const lli_seq from = tx->history.next;
+
+        if (chance(&seeded, 30))
+            filter_random();
+        for (uint32_t i = below(&seeded, ROUND); i > 0; i--) {
+            pack_random();
+            if (chance(&seeded, 10))
+                lli_pack_flush(&tx->pack);
+            if (tx->history.next > from + HISTORY / 2)
+                break;
+        }
+        deliver(from, loss_percent, reorders);
+        heartbeat_due();
+        if (loss_percent > 0)
+            wait_for(300 * MS);
+        else
+            now += MS;
+        model_pass(sent_count);
+    }
+    assert_int_equal(counters.messages_delivered, delivered);
+    assert_int_equal(counters.messages_delivered + counters.messages_refused + counters.messages_rejected + lost, sent_count);
+    assert_int_equal(counters.messages_lost, lost);
+    assert_int_equal(counters.data_malformed, 0);
+    assert_true(counters.packets_skipped > 20 && counters.messages_rejected > 500 && delivered > 500);
+}
+
+static void exactly_what_is_wanted_comes(void **state)
+{
+    (void)state;
+    run_random(0, false);
+    assert_int_equal(lost, 0);
+}
+
+static void exactly_what_is_wanted_comes_out_of_disorder(void **state)
+{
+    (void)state;
+    run_random(0, true);
+    assert_int_equal(lost, 0);
+}
+
+static void what_is_lost_is_named_and_the_rest_of_what_is_wanted_comes(void **state)
+{
+    (void)state;
+    run_random(5, true);
+    assert_true(lost > 50);
+}
+
+/* ------------------------------------------------------------------------------------------- single packets */
+
+static void set_label(uint32_t mask, uint32_t match)
+{
+    model_pass(sent_count);
+    filter = (struct lli_filter){.labels_count = 1, .labels = {{mask, match}}};
+    lli_filter_finish(&filter);
+    config.filter = &filter;
+    lli_rx_filter(&rx);
+}
+
+/* The summary of the packet that was sealed last. */
+static bool summary_of_last(struct lli_frame_summary *summary)
+{
+    const lli_seq seq = tx->history.next - 1;
+    const uint8_t *packet = lli_history_packet(&tx->history, seq);
+    const uint32_t size = lli_history_slot(&tx->history, seq)->size;
+
+    return lli_frame_get_summary(packet + LLI_WIRE_HEADER + lli_load_u16(packet + 2), packet + size, summary);
+}
+
+/* The announcements of topics are in a packet of their own. */
+static void begin(void)
+{
+    const lli_seq from = tx->history.next;
+
+    heartbeat_due();
+    deliver(from, 0, false);
+}
+
+static void a_packet_of_labels_has_their_summary(void **state)
+{
+    struct lli_frame_summary summary;
+    lli_seq from;
+
+    (void)state;
+    begin();
+    from = tx->history.next;
+    assert_true(pack_labelled(0x11, 10) && pack_labelled(0x31, 20) && pack_labelled(0x13, 0));
+    deliver(from, 0, false);
+    assert_int_equal(tx->history.next, from + 1);
+    assert_true(summary_of_last(&summary));
+    assert_int_equal(summary.any, 0x33);
+    assert_int_equal(summary.all, 0x11);
+    assert_int_equal(summary.count, 3);
+    assert_int_equal(summary.end, lli_history_slot(&tx->history, from)->size - LLI_WIRE_HEADER);
+    assert_int_equal(summary.end, LLI_FRAME_SUMMARY_SIZE + 3 * 8 + 30);
+}
+
+static void attributes_are_written_as_specified(void **state)
+{
+    static uint8_t expected[VECTOR_MAX];
+    const struct sent first = {.has = true, .attributes = {.label = 0x01020304}}, second = {
+        .has = true, .attributes = {.label = 0x01020300, .bitmap = {0x8001}}};
+    const struct lli_pack_topic topic = {.id = 1};
+    const struct iovec piece = {(void *)(uintptr_t)"hey", 3};
+    struct lli_pack_attributes frame;
+    size_t size = 0;
+    unsigned value;
+    int used;
+
+    (void)state;
+    begin();
+    for (const struct field *field = attributes_vector.fields; field->hex != NULL; field++)
+        for (const char *hex = field->hex; sscanf(hex, "%2x%n", &value, &used) == 1; hex += used)
+            expected[size++] = (uint8_t)value;
+    for (int i = 0; i < 2; i++) {
+        frame_put(&frame, i == 0 ? &first : &second, i == 0 ? 0 : 2);
+        lli_pack_attribute(&tx->pack, &frame);
+        assert_true(lli_pack_message(&tx->pack, &topic, &piece, i == 0 ? 3 : 0, lli_tx_busy(tx)));
+    }
+    lli_pack_flush(&tx->pack);
+    assert_int_equal(lli_history_slot(&tx->history, tx->history.next - 1)->size, size);
+    /* What comes before is of the session. */
+    assert_memory_equal(lli_history_packet(&tx->history, tx->history.next - 1) + LLI_WIRE_HEADER, expected + LLI_WIRE_HEADER,
+                        size - LLI_WIRE_HEADER);
+}
+
+static void a_message_without_attributes_ends_the_summary(void **state)
+{
+    const struct sent plain = {.size = 5};
+    struct lli_frame_summary summary;
+    lli_seq from;
+
+    (void)state;
+    begin();
+    from = tx->history.next;
+    set_label(4, 4);
+    assert_true(pack_labelled(1, 10) && pack_message(&plain, 0) && pack_labelled(2, 10));
+    deliver(from, 0, false);
+    assert_true(summary_of_last(&summary));
+    assert_int_equal(summary.any, 1);
+    assert_int_equal(summary.count, 1);
+    assert_int_equal(summary.end, LLI_FRAME_SUMMARY_SIZE + 8 + 10);
+    assert_int_equal(counters.packets_skipped, 0);
+    assert_int_equal(counters.messages_rejected, 3);
+    /* It begins with one without: there is no place for a summary. */
+    from = tx->history.next;
+    assert_true(pack_message(&plain, 0) && pack_labelled(2, 10));
+    deliver(from, 0, false);
+    assert_false(summary_of_last(&summary));
+    assert_int_equal(counters.messages_rejected, 5);
+    /* Which is wanted where label 0 is. */
+    set_label(3, 0);
+    assert_true(pack_labelled(1, 10) && pack_message(&plain, 0) && pack_labelled(4, 10));
+    deliver(from + 1, 0, false);
+    assert_int_equal(delivered, 2);
+}
+
+static void a_packet_with_nothing_wanted_is_not_looked_into(void **state)
+{
+    lli_seq from;
+    struct lli_rx_packet in;
+
+    (void)state;
+    begin();
+    set_label(0xf0, 0x50);
+    from = tx->history.next;
+    /* Neither the bits that all have, nor those that any has, leave room for it. */
+    assert_true(pack_labelled(0x70, 10) && pack_labelled(0xd0, 10));
+    lli_pack_flush(&tx->pack);
+    assert_true(pack_labelled(0x10, 10) && pack_labelled(0x20, 10));
+    lli_pack_flush(&tx->pack);
+    /* Both together could be, and are not. */
+    assert_true(pack_labelled(0x10, 10) && pack_labelled(0x40, 10));
+    lli_pack_flush(&tx->pack);
+    lli_tx_sent(tx, 3, now);
+    for (lli_seq seq = from; seq < from + 3; seq++) {
+        const uint32_t size = lli_history_slot(&tx->history, seq)->size;
+
+        in = (struct lli_rx_packet){.bytes = lli_history_packet(&tx->history, seq), .size = size};
+        assert_int_equal(lli_wire_get_header(in.bytes, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
+        assert_false(lli_rx_input(&rx, &in, now));
+    }
+    assert_int_equal(counters.packets_skipped, 1);
+    assert_int_equal(counters.messages_rejected, 6);
+    assert_int_equal(delivered, 0);
+    pull();
+    told = sent_count;
+}
+
+static void an_announcement_is_never_passed_over(void **state)
+{
+    lli_seq from;
+    uint32_t id;
+
+    (void)state;
+    begin();
+    set_label(1, 1);
+    from = tx->history.next;
+    assert_true(pack_labelled(0, 10));
+    assert_int_equal(lli_tx_topic_add(tx, "late", &id), LLM_OK);
+    assert_true(pack_labelled(0, 10));
+    deliver(from, 0, false);
+    assert_int_equal(counters.packets_skipped, 0);
+    assert_int_equal(counters.messages_rejected, 2);
+    assert_int_equal(rx.topics.known, TOPICS + 1);
+    assert_string_equal(lli_topics_name(&rx.topics, id), "late");
+}
+
+/* It is longer than what a receiver takes, and nobody is told. */
+static void long_messages_that_are_rejected_are_not_put_together(void **state)
+{
+    static uint8_t bytes[6000];
+    const struct lli_pack_topic topic = {.id = 0};
+    const struct iovec piece = {bytes, sizeof bytes};
+    struct lli_pack_attributes frame;
+    const struct sent message = {.attributes = {.label = 2}, .has = true, .size = sizeof bytes};
+    lli_seq from;
+
+    (void)state;
+    begin();
+    set_label(1, 1);
+    from = tx->history.next;
+    assert_true(pack_labelled(0, 200));
+    frame_put(&frame, &message, 0);
+    lli_pack_attribute(&tx->pack, &frame);
+    assert_true(lli_pack_message(&tx->pack, &topic, &piece, sizeof bytes, lli_tx_busy(tx)));
+    sent[sent_count++] = message;
+    assert_true(pack_labelled(1, 10) && pack_labelled(0, 10));
+    deliver(from, 0, false);
+    assert_int_equal(lost, 0);
+    assert_int_equal(delivered, 1);
+    assert_int_equal(counters.messages_rejected, 3);
+    assert_int_equal(counters.data_malformed, 0);
+    /* Without a filter it would have been named. */
+    assert_true(sizeof bytes > config.message_bytes_max);
+}
+
+static void frames_that_contradict_themselves_harm_nobody(void **state)
+{
+    static const uint8_t bodies[][24] = {
+        {0xf1, 0xff, 0xff, 1},                              /* beyond the end */
+        {0xf1, 2, 0, 1, 1, 1, 'a'},                         /* no label: it counts as 0 */
+        {0xf1, 5, 0, 1, 0, 0, 0, 33, 1, 'a'},               /* a bitmap beyond its frame */
+        {0xf1, 4, 0, 1, 0, 0, 0},                           /* nothing behind it */
+        {0xf1, 4, 0, 1, 0, 0, 0, 0xf1, 4, 0, 2, 0, 0, 0, 1, 'a'}, /* the second counts */
+        {0xf2, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 23, 0, 1, 0, 1, 'a'}, /* an end that is not the packet's */
+        {0xf2, 1, 0, 9, 1, 'a'},
+        {0xf1},
+    };
+    struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)SESSION};
+    uint8_t packet[64];
+
+    (void)state;
+    begin();
+    set_label(3, 1);
+    filter.bitmap = filter.any = true;
+    filter.mask[0] = 1;
+    lli_filter_finish(&filter);
+    sent_count = MESSAGES_MAX;
+    for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
+        header.seq = (uint32_t)rx.gap.next;
+        header.number = (uint32_t)rx.unpack.number;
+        lli_wire_put_header(packet, &header);
+        memcpy(packet + LLI_WIRE_HEADER, bodies[i], sizeof bodies[i]);
+        rx_take(packet, LLI_WIRE_HEADER + sizeof bodies[i]);
+    }
+    assert_int_equal(counters.packets_skipped, 0);
+    told = sent_count;
+}
+
+static void nothing_is_acknowledged_with_a_filter(void **state)
+{
+    struct lli_wire_heartbeat heartbeat = {.session = SESSION, .lead = START + 1, .trail = START, .start = START, .sent_at = now,
+                                           .interval_us = 10000, .flags = LLI_WIRE_HEARTBEAT_ASSURED, .kept = START,
+                                           .assured = 1, .address = {1, {'t'}}};
+    struct lli_wire_header header = {.type = 0};
+    struct lli_wire_status status;
+    struct lli_packet packet;
+    const uint8_t *body;
+    size_t size;
+
+    (void)state;
+    begin();
+    for (int with = 0; with < 2; with++) {
+        heartbeat.sent_at = now += 200 * MS;
+        rx_take(buffer, lli_wire_put_heartbeat(buffer, &heartbeat));
+        assert_true(lli_rx_control(&rx, now, buffer, &packet));
+        assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
+        assert_true(lli_wire_get_status(body, size, header.tag, &status));
+        assert_int_equal(status.accepts, with == 0 ? 1 : 0);
+        set_label(1, 1);
+    }
+}
+
+static void the_filter_is_in_force_from_a_sessions_first_packet(void **state)
+{
+    lli_seq from = tx->history.next;
+
+    (void)state;
+    set_label(1, 1);
+    lli_rx_stop(&rx);
+    lli_rx_start(&rx, (uint32_t)SESSION, now);
+    assert_true(pack_labelled(0, 10) && pack_labelled(1, 10));
+    deliver(from, 0, false);
+    heartbeat_due();
+    assert_int_equal(delivered, 1);
+    assert_int_equal(counters.messages_rejected, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(exactly_what_is_wanted_comes, up, down),
+        cmocka_unit_test_setup_teardown(exactly_what_is_wanted_comes_out_of_disorder, up, down),
+        cmocka_unit_test_setup_teardown(what_is_lost_is_named_and_the_rest_of_what_is_wanted_comes, up, down),
+        cmocka_unit_test_setup_teardown(a_packet_of_labels_has_their_summary, up, down),
+        cmocka_unit_test_setup_teardown(attributes_are_written_as_specified, up, down),
+        cmocka_unit_test_setup_teardown(a_message_without_attributes_ends_the_summary, up, down),
+        cmocka_unit_test_setup_teardown(a_packet_with_nothing_wanted_is_not_looked_into, up, down),
+        cmocka_unit_test_setup_teardown(an_announcement_is_never_passed_over, up, down),
+        cmocka_unit_test_setup_teardown(long_messages_that_are_rejected_are_not_put_together, up, down),
+        cmocka_unit_test_setup_teardown(frames_that_contradict_themselves_harm_nobody, up, down),
+        cmocka_unit_test_setup_teardown(nothing_is_acknowledged_with_a_filter, up, down),
+        cmocka_unit_test_setup_teardown(the_filter_is_in_force_from_a_sessions_first_packet, up, down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public side of attributes and filters, over the loop transport: what is refused, and what comes. */
+#include "unit.h"
+
+#include <stdio.h>
+
+#include "objects.h"
+
+#define CHANNEL "loop://filtering:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2" \
+                "&message_bytes_max=64K&topics_max=64&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
+
+static char logged[1024];
+static struct llm_context *context;
+static struct llm_transmitter *transmitter;
+static struct llm_receiver *receiver;
+static struct llm_topic *topic;
+static char heard[256];
+static int count;
+
+static void log_keep(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    snprintf(logged, sizeof logged, "%s", text);
+}
+
+static void on_message(void *arg, const struct llm_message *message)
+{
+    (void)arg;
+    heard[count++] = message->size > 0 ? *(const char *)message->data : '-';
+}
+
+static void on_event(void *arg, const struct llm_event *event)
+{
+    (void)arg;
+    assert_int_not_equal(event->kind, LLM_EVENT_GAP);
+}
+
+static int up(void **state)
+{
+    struct llm_context_options options;
+    struct llm_handlers handlers;
+
+    (void)state;
+    memset(heard, 0, sizeof heard);
+    count = 0;
+    llm_context_options_init(&options);
+    options.log = log_keep;
+    options.huge_pages = false;
+    assert_int_equal(llm_context_open(&options, &context), LLM_OK);
+    llm_handlers_init(&handlers);
+    handlers.message = on_message;
+    handlers.event = on_event;
+    assert_int_equal(llm_receiver_open(context, CHANNEL, NULL, &handlers, &receiver), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    assert_int_equal(llm_context_close(&context), LLM_OK);
+    return 0;
+}
+
+static struct llm_attributes attributes_of(uint32_t label, const void *bitmap, uint32_t bits)
+{
+    struct llm_attributes attributes;
+
+    llm_attributes_init(&attributes);
+    attributes.label = label;
+    attributes.bitmap = bitmap;
+    attributes.bitmap_bits = bits;
+    return attributes;
+}
+
+static int send_labelled(uint32_t label, const char *text, unsigned flags)
+{
+    const struct llm_attributes attributes = attributes_of(label, NULL, 0);
+
+    return llm_send_with(topic, text, strlen(text), &attributes, flags);
+}
+
+static const char *polled(void)
+{
+    for (int i = 0; i < 20; i++)
+        assert_true(llm_poll(context) >= 0);
+    return heard;
+}
+
+static int filter_labels(const struct llm_label_match *labels, uint32_t labels_count)
+{
+    struct llm_filter filter;
+
+    llm_filter_init(&filter);
+    filter.labels = labels;
+    filter.labels_count = labels_count;
+    return llm_receiver_filter(receiver, &filter);
+}
+
+/* ---------------------------------------------------------------------------------------------------- tests */
+
+static void labels_are_chosen_by_mask_and_match(void **state)
+{
+    const struct llm_label_match labels[] = {{0xff, 1}, {0xf00, 0x200}};
+    uint64_t rejected = 0;
+
+    (void)state;
+    assert_int_equal(filter_labels(labels, 2), LLM_OK);
+    assert_int_equal(send_labelled(0x101, "a", 0), LLM_OK);
+    assert_int_equal(send_labelled(0x102, "b", LLM_SEND_MORE), LLM_OK);
+    assert_int_equal(send_labelled(0x2ff, "c", LLM_SEND_NOW), LLM_OK);
+    assert_int_equal(llm_send(topic, "d", 1, 0), LLM_OK);
+    assert_int_equal(send_labelled(0, "e", 0), LLM_OK);
+    assert_string_equal(polled(), "ac");
+    assert_int_equal(llm_stat(context, "messages_rejected", &rejected), LLM_OK);
+    assert_int_equal(rejected, 3);
+    /* Without the filter all of it comes, and nothing is missing between. */
+    assert_int_equal(llm_receiver_filter(receiver, NULL), LLM_OK);
+    assert_int_equal(send_labelled(0x102, "f", 0), LLM_OK);
+    assert_int_equal(llm_send(topic, "g", 1, 0), LLM_OK);
+    assert_string_equal(polled(), "acfg");
+}
+
+static void bitmaps_are_chosen_by_a_bit_or_by_all(void **state)
+{
+    static const uint8_t mask[] = {0x01, 0x80}, match[] = {0x01, 0x00}, sent[][2] = {{0x01, 0x80}, {0x03, 0x7f}, {0xfe, 0x7f}};
+    struct llm_attributes attributes;
+    struct llm_filter filter;
+
+    (void)state;
+    for (int with_match = 0; with_match < 2; with_match++) {
+        llm_filter_init(&filter);
+        filter.bitmap_mask = mask;
+        filter.bitmap_bits = 16;
+        filter.bitmap_match = with_match ? match : NULL;
+        assert_int_equal(llm_receiver_filter(receiver, &filter), LLM_OK);
+        for (int i = 0; i < 3; i++) {
+            const char text = (char)('a' + i);
+
+            attributes = attributes_of(7, sent[i], 16);
+            assert_int_equal(llm_send_with(topic, &text, 1, &attributes, 0), LLM_OK);
+        }
+        /* The second has no bit 8 to 15. */
+        attributes = attributes_of(7, sent[0], 1);
+        assert_int_equal(llm_send_with(topic, "d", 1, &attributes, 0), LLM_OK);
+        assert_int_equal(llm_send(topic, "e", 1, 0), LLM_OK);
+        (void)polled();
+    }
+    assert_string_equal(heard, "abdbd");
+}
+
+static void conditions_that_nothing_meets_are_refused_and_change_nothing(void **state)
+{
+    const struct llm_label_match never = {.mask = 0x0f, .match = 0x1f}, label = {.mask = 1, .match = 1};
+    struct llm_label_match many[LLM_LABELS_MAX + 1] = {{.mask = 0}};
+    static const uint8_t zero[32] = {0}, one[32] = {0, 0, 0, 0, 0, 0, 0, 0, 1};
+    struct llm_filter filter;
+
+    (void)state;
+    assert_int_equal(filter_labels(&label, 1), LLM_OK);
+    assert_int_equal(filter_labels(&never, 1), LLM_EINVAL);
+    assert_non_null(strstr(logged, "0000001f"));
+    assert_int_equal(filter_labels(many, LLM_LABELS_MAX + 1), LLM_EINVAL);
+    assert_non_null(strstr(logged, "17"));
+    assert_int_equal(filter_labels(NULL, 1), LLM_EINVAL);
+    llm_filter_init(&filter);
+    filter.bitmap_mask = zero;
+    filter.bitmap_bits = 256;
+    assert_int_equal(llm_receiver_filter(receiver, &filter), LLM_EINVAL);
+    assert_non_null(strstr(logged, "bitmap_mask has no bit set"));
+    filter.bitmap_match = one;
+    assert_int_equal(llm_receiver_filter(receiver, &filter), LLM_EINVAL);
+    assert_non_null(strstr(logged, "bits 64 to 127"));
+    filter.bitmap_bits = 257;
+    assert_int_equal(llm_receiver_filter(receiver, &filter), LLM_EINVAL);
+    filter.bitmap_mask = NULL;
+    assert_int_equal(llm_receiver_filter(receiver, &filter), LLM_EINVAL);
+    filter.size = 1000000;
+    assert_int_not_equal(llm_receiver_filter(receiver, &filter), LLM_OK);
+    assert_int_equal(llm_receiver_filter(NULL, NULL), LLM_EINVAL);
+    assert_int_equal(send_labelled(1, "a", 0), LLM_OK);
+    assert_int_equal(send_labelled(2, "b", 0), LLM_OK);
+    assert_string_equal(polled(), "a");
+}
+
+static void attributes_that_cannot_be_sent_are_refused(void **state)
+{
+    static uint8_t bytes[33], large[1 << 20];
+    struct llm_attributes attributes = attributes_of(1, bytes, 257);
+    uint64_t next = llm_transmitter_next(transmitter);
+    void *claim;
+
+    (void)state;
+    assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_EINVAL);
+    assert_non_null(strstr(logged, "257"));
+    attributes = attributes_of(1, NULL, 8);
+    assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_EINVAL);
+    attributes = attributes_of(1, bytes, 256);
+    assert_int_equal(llm_send_with(NULL, "a", 1, &attributes, 0), LLM_EINVAL);
+    assert_int_equal(llm_send_with(topic, NULL, 1, &attributes, 0), LLM_EINVAL);
+    assert_int_equal(llm_send_with(topic, "a", 1, NULL, 0), LLM_EINVAL);
+    assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 77), LLM_EINVAL);
+    assert_int_equal(llm_send_with(topic, large, sizeof large, &attributes, 0), LLM_EMSGSIZE);
+    assert_int_equal(llm_claim(topic, 10, &claim), LLM_OK);
+    assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_ESTATE);
+    assert_int_equal(llm_commit(topic, 10, 0), LLM_OK);
+    assert_int_equal(llm_transmitter_next(transmitter), next + 1);
+    /* And what follows is sent as ever. */
+    assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_OK);
+    assert_int_equal(llm_send(topic, "b", 1, 0), LLM_OK);
+    assert_int_equal(strlen(polled() + 1), 2);
+    assert_string_equal(heard + 1, "ab");
+}
+
+static void a_full_history_is_told_as_ever(void **state)
+{
+    static uint8_t large[1000];
+    const struct llm_attributes attributes = attributes_of(1, NULL, 0);
+    int error = LLM_OK, sent = 0;
+
+    (void)state;
+    assert_int_equal(llm_receiver_close(&receiver), LLM_OK);
+    for (; sent < 5000 && error == LLM_OK; sent++)
+        error = llm_send_with(topic, large, sizeof large, &attributes, LLM_SEND_MORE);
+    assert_true(error == LLM_OK || error == LLM_EAGAIN);
+    assert_int_equal(llm_transmitter_next(transmitter), (uint64_t)sent - (error != LLM_OK));
+}
+
+/* As long as packets and longer, of topics of both kinds. */
+static void messages_of_all_sizes_come_whole(void **state)
+{
+    static char large[40000];
+    struct llm_topic *whole;
+    const struct llm_label_match label = {.mask = 1, .match = 1};
+    uint64_t delivered = 0, rejected = 0;
+
+    (void)state;
+    memset(large, 'x', sizeof large);
+    assert_int_equal(llm_topic_open(transmitter, "whole", LLM_TOPIC_WHOLE, &whole), LLM_OK);
+    assert_int_equal(filter_labels(&label, 1), LLM_OK);
+    for (uint32_t i = 0; i < 200; i++) {
+        const struct llm_attributes attributes = attributes_of(i, NULL, 0);
+
+        assert_int_equal(llm_send_with(i % 3 == 0 ? whole : topic, large, i * 197, &attributes, LLM_SEND_MORE), LLM_OK);
+        assert_true(llm_poll(context) >= 0);
+    }
+    (void)polled();
+    assert_int_equal(count, 100);
+    assert_int_equal(llm_stat(context, "messages_delivered", &delivered), LLM_OK);
+    assert_int_equal(llm_stat(context, "messages_rejected", &rejected), LLM_OK);
+    assert_int_equal(delivered, 100);
+    assert_int_equal(rejected, 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(labels_are_chosen_by_mask_and_match, up, down),
+        cmocka_unit_test_setup_teardown(bitmaps_are_chosen_by_a_bit_or_by_all, up, down),
+        cmocka_unit_test_setup_teardown(conditions_that_nothing_meets_are_refused_and_change_nothing, up, down),
+        cmocka_unit_test_setup_teardown(attributes_that_cannot_be_sent_are_refused, up, down),
+        cmocka_unit_test_setup_teardown(a_full_history_is_told_as_ever, up, down),
+        cmocka_unit_test_setup_teardown(messages_of_all_sizes_come_whole, up, down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
