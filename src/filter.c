@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "filter.h"
 
+/* Bytes as words, the lowest first: whole ones at a time, as most bitmaps have. */
+static void filter_words(const uint8_t *bytes, unsigned count, uint64_t *words)
+{
+    unsigned at = 0;
+
+    for (; at + 8 <= count; at += 8)
+        words[at / 8] = lli_load_u32(bytes + at) | (uint64_t)lli_load_u32(bytes + at + 4) << 32;
+    for (; at < count; at++)
+        words[at / 8] |= (uint64_t)bytes[at] << at % 8 * 8;
+}
+
 bool lli_attributes_get(const uint8_t *bytes, uint32_t size, struct lli_attributes *attributes)
 {
     struct lli_reader reader = lli_reader_of(bytes, size);
@@ -14,8 +25,7 @@ bool lli_attributes_get(const uint8_t *bytes, uint32_t size, struct lli_attribut
     bitmap = lli_read_bytes(&reader, count);
     if (bitmap == NULL || count > LLI_FRAME_BITMAP_MAX)
         return false;
-    for (unsigned i = 0; i < count; i++)
-        attributes->bitmap[i / 8] |= (uint64_t)bitmap[i] << i % 8 * 8;
+    filter_words(bitmap, count, attributes->bitmap);
     return true;
 }
 
