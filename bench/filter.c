@@ -36,6 +36,8 @@ struct row {
     uint32_t label_run;     /* messages in a row with the same label, of two; 0: all have label 1 */
     struct llm_label_match match; /* mask 0: no filter by label */
     bool bitmap;            /* the filter asks for a bit that no message has */
+    bool properties;
+    const char *selector;
 
     struct lli_tx tx;
     struct lli_rx rx;
@@ -65,6 +67,8 @@ static struct row rows[FILTER_ROWS_MAX] = {
      .match = {2, 2}},
     {.name = "bitmaps_rejected", .text = "bitmaps of 256 bits, filter rejects each message", .topics = 1, .wanted_topics = 1,
      .labels = true, .bitmaps = true, .label_run = 1, .bitmap = true},
+    {.name = "properties_rejected", .text = "3 properties, selector rejects each message", .topics = 1, .wanted_topics = 1,
+     .labels = true, .properties = true, .label_run = 1, .selector = "price > 1.5 AND quantity >= 100 AND symbol LIKE 'DE%'"},
     {.name = NULL},
 };
 
@@ -90,6 +94,14 @@ static void filter_frame(const struct row *row, uint64_t number, struct lli_pack
     frame->frame[0] = LLI_FRAME_ATTRIBUTES;
     lli_store_u16(frame->frame + 1, 4);
     lli_store_u32(frame->frame + 3, label);
+    if (row->properties) {
+        /* quantity 99, price 2.5, symbol FR */
+        static const uint8_t three[] = {0, 1, 0, 1, 99, 0, 0, 0, 2, 0, 3, 0, 0, 0, 0, 0, 0, 4, 0x40, 3, 0, 4, 2, 0, 'F', 'R'};
+
+        memcpy(frame->frame + 7, three, sizeof three);
+        lli_store_u16(frame->frame + 1, 4 + sizeof three);
+        frame->size = 7 + sizeof three;
+    }
     if (!row->bitmaps)
         return;
     lli_store_u16(frame->frame + 1, 5 + LLI_FRAME_BITMAP_MAX);
@@ -202,7 +214,9 @@ static void filter_open(struct row *row)
         .receivers_max = 4, .topics_max = 4,
         .heartbeat_min = 1, .heartbeat_max = 1, .heartbeat_busy = 1, .status = 1,
     };
+    static const struct llm_property_name names[] = {{"quantity", 1}, {"price", 2}, {"symbol", 3}};
     struct lli_arena arena = {.memory = NULL};
+    struct lli_selector_fault fault;
 
     lli_tx_init(&row->tx, &config, &arena, 0);
     arena = (struct lli_arena){.memory = filter_memory(arena.used)};
@@ -214,8 +228,10 @@ static void filter_open(struct row *row)
     row->filter.labels[0] = row->match;
     row->filter.bitmap = row->filter.any = row->bitmap;
     row->filter.mask[LLI_FILTER_WORDS - 1] = 2;
+    if (row->selector != NULL && !lli_selector_compile(&row->filter.selector, row->selector, names, 3, &fault))
+        abort();
     lli_filter_finish(&row->filter);
-    if (row->match.mask != 0 || row->bitmap)
+    if (row->match.mask != 0 || row->bitmap || row->selector != NULL)
         row->config.filter = &row->filter;
     for (int i = 0; i < 2; i++) {
         arena = (struct lli_arena){.memory = i == 0 ? NULL : filter_memory(arena.used)};

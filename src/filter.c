@@ -26,6 +26,8 @@ bool lli_attributes_get(const uint8_t *bytes, uint32_t size, struct lli_attribut
     if (bitmap == NULL || count > LLI_FRAME_BITMAP_MAX)
         return false;
     filter_words(bitmap, count, attributes->bitmap);
+    attributes->properties = reader.at;
+    attributes->properties_size = (uint32_t)(reader.end - reader.at);
     return true;
 }
 
@@ -45,11 +47,12 @@ bool lli_filter_wants_deep(const struct lli_filter *filter, const uint8_t *bytes
     struct lli_attributes attributes;
 
     (void)lli_attributes_get(bytes, size, &attributes);
-    return !filter->bitmap || filter_wants_bitmap(filter, attributes.bitmap);
+    return (!filter->bitmap || filter_wants_bitmap(filter, attributes.bitmap)) &&
+           lli_selector_run(&filter->selector, attributes.properties, attributes.properties_size);
 }
 
 void lli_filter_finish(struct lli_filter *filter)
 {
-    filter->deep = filter->bitmap;
+    filter->deep = filter->bitmap || filter->selector.count > 0;
     filter->plain = lli_filter_wants(filter, NULL, 0);
 }

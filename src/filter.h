@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which messages a receiver wants, by what they say of themselves: a label and a bitmap (docs/protocol.md section 3.2), and whether
- * a packet can have any that is wanted, by its summary (section 3.3).
+ * Which messages a receiver wants, by what they say of themselves: a label, a bitmap and properties (docs/protocol.md section 3.2), and
+ * whether a packet can have any that is wanted, by its summary (section 3.3).
  */
 #ifndef LLI_FILTER_H
 #define LLI_FILTER_H
 
 #include <llm/llm.h>
 
+#include "selector.h"
 #include "types.h"
 #include "wire.h"
 
@@ -22,12 +23,15 @@ struct lli_filter {
     bool plain;            /* a message without attributes is wanted */
     uint64_t mask[LLI_FILTER_WORDS];
     uint64_t match[LLI_FILTER_WORDS];
+    struct lli_selector selector;
 };
 
 /* What a frame of attributes says; what it does not say is 0. */
 struct lli_attributes {
     uint32_t label;
     uint64_t bitmap[LLI_FILTER_WORDS];
+    const uint8_t *properties; /* in the frame */
+    uint32_t properties_size;
 };
 
 /* Reads a frame behind its size. False: it contradicts itself, and says what was read before it did. */

@@ -15,6 +15,54 @@ void llm_filter_init(struct llm_filter *filter)
 
 /* ------------------------------------------------------------------------------------------- attributes */
 
+/* Bytes of a property's value behind its code and type; 0: there is no such type. */
+static uint64_t property_size(const struct llm_property *property)
+{
+    switch (property->type) {
+    case LLM_PROPERTY_INT32:
+        return 4;
+    case LLM_PROPERTY_INT64:
+    case LLM_PROPERTY_DOUBLE:
+        return 8;
+    case LLM_PROPERTY_BYTES:
+        return 2 + (uint64_t)property->value.bytes.size;
+    }
+    return 0;
+}
+
+static void put_u64(uint8_t *at, uint64_t value)
+{
+    lli_store_u32(at, (uint32_t)value);
+    lli_store_u32(at + 4, (uint32_t)(value >> 32));
+}
+
+static uint8_t *property_put(uint8_t *at, const struct llm_property *property)
+{
+    uint64_t bits;
+
+    lli_store_u16(at, property->code);
+    at[2] = (uint8_t)property->type;
+    at += 3;
+    switch (property->type) {
+    case LLM_PROPERTY_INT32:
+        lli_store_u32(at, (uint32_t)property->value.int32);
+        break;
+    case LLM_PROPERTY_INT64:
+        put_u64(at, (uint64_t)property->value.int64);
+        break;
+    case LLM_PROPERTY_DOUBLE:
+        memcpy(&bits, &property->value.float64, sizeof bits);
+        put_u64(at, bits);
+        break;
+    case LLM_PROPERTY_BYTES:
+        lli_store_u16(at, (uint16_t)property->value.bytes.size);
+        if (property->value.bytes.size > 0)
+            memcpy(at + 2, property->value.bytes.data, property->value.bytes.size);
+        break;
+    }
+    return at + property_size(property);
+}
+
 /* Writes the frame of attributes that were checked. */
 static void attributes_put(const struct llm_attributes *attributes, struct lli_pack_attributes *frame)
 {
@@ -25,13 +73,43 @@ static void attributes_put(const struct llm_attributes *attributes, struct lli_p
     frame->frame[0] = LLI_FRAME_ATTRIBUTES;
     lli_store_u32(at, attributes->label);
     at += 4;
-    if (bitmap > 0) {
+    if (bitmap > 0 || attributes->properties_count > 0)
         *at++ = (uint8_t)bitmap;
+    if (bitmap > 0)
         memcpy(at, attributes->bitmap, bitmap);
-        at += bitmap;
-    }
+    at += bitmap;
+    for (uint32_t i = 0; i < attributes->properties_count; i++)
+        at = property_put(at, &attributes->properties[i]);
     frame->size = (uint32_t)(at - frame->frame);
     lli_store_u16(frame->frame + 1, (uint16_t)(frame->size - LLI_FRAME_HEAD));
+}
+
+/* Whether all of it has a place in a frame, and each property a type and a code of its own. */
+static int properties_check(const struct llm_topic *topic, const struct llm_attributes *attributes)
+{
+    const struct lli_log *log = &topic->transmitter->context->log;
+    uint64_t size = LLI_FRAME_HEAD + 5 + (attributes->bitmap_bits + 7) / 8;
+
+    if (attributes->properties == NULL && attributes->properties_count > 0)
+        return lli_fail(log, LLM_EINVAL, "topic \"%s\": properties_count is %u and properties NULL", topic->name,
+                        attributes->properties_count);
+    for (uint32_t i = 0; i < attributes->properties_count; i++) {
+        const struct llm_property *property = &attributes->properties[i];
+
+        if (property_size(property) == 0)
+            return lli_fail(log, LLM_EINVAL, "topic \"%s\": property %u: type %d is none", topic->name, property->code,
+                            (int)property->type);
+        if (property->type == LLM_PROPERTY_BYTES && property->value.bytes.data == NULL && property->value.bytes.size > 0)
+            return lli_fail(log, LLM_EINVAL, "topic \"%s\": property %u: data is NULL", topic->name, property->code);
+        size += 3 + property_size(property);
+        if (size > LLI_FRAME_ATTRIBUTES_MAX)
+            return lli_fail(log, LLM_EMSGSIZE, "topic \"%s\": attributes take more than %d bytes, from property %u on", topic->name,
+                            LLI_FRAME_ATTRIBUTES_MAX, property->code);
+        for (uint32_t before = 0; before < i; before++)
+            if (attributes->properties[before].code == property->code)
+                return lli_fail(log, LLM_EINVAL, "topic \"%s\": property %u is there twice", topic->name, property->code);
+    }
+    return LLM_OK;
 }
 
 static int attributes_check(const struct llm_topic *topic, const struct llm_attributes *attributes)
@@ -43,7 +121,7 @@ static int attributes_check(const struct llm_topic *topic, const struct llm_attr
                         attributes->bitmap_bits, LLM_BITMAP_BITS_MAX);
     if (attributes->bitmap == NULL && attributes->bitmap_bits > 0)
         return lli_fail(log, LLM_EINVAL, "topic \"%s\": bitmap_bits is %u and bitmap NULL", topic->name, attributes->bitmap_bits);
-    return LLM_OK;
+    return properties_check(topic, attributes);
 }
 
 static int filtering_send(struct llm_topic *topic, const struct iovec *pieces, const struct llm_attributes *user, unsigned flags)
@@ -149,6 +227,24 @@ static int filtering_bitmap(const struct llm_receiver *receiver, const struct ll
     return LLM_OK;
 }
 
+static int filtering_selector(const struct llm_receiver *receiver, const struct llm_filter *user, struct lli_filter *filter)
+{
+    const struct lli_log *log = &receiver->context->log;
+    struct lli_selector_fault fault;
+
+    if (user->selector == NULL)
+        return LLM_OK;
+    if (user->names == NULL && user->names_count > 0)
+        return lli_fail(log, LLM_EINVAL, "filter: names_count is %u and names NULL", user->names_count);
+    for (uint32_t i = 0; i < user->names_count; i++)
+        if (user->names[i].name == NULL)
+            return lli_fail(log, LLM_EINVAL, "filter: names[%u]: name is NULL", i);
+    if (lli_selector_compile(&filter->selector, user->selector, user->names, user->names_count, &fault))
+        return LLM_OK;
+    return lli_fail(log, LLM_EINVAL, "filter: selector, column %u, at \"%.32s\": %s", fault.column,
+                    user->selector + lli_min(fault.column - 1, strlen(user->selector)), fault.text);
+}
+
 static int filtering_set(struct llm_receiver *receiver, const struct llm_filter *given)
 {
     struct lli_filter filter = {.labels_count = 0};
@@ -161,6 +257,8 @@ static int filtering_set(struct llm_receiver *receiver, const struct llm_filter 
         error = filtering_labels(receiver, &user, &filter);
     if (error == LLM_OK)
         error = filtering_bitmap(receiver, &user, &filter);
+    if (error == LLM_OK)
+        error = filtering_selector(receiver, &user, &filter);
     if (error != LLM_OK)
         return error;
     lli_filter_finish(&filter);

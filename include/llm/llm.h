@@ -399,20 +399,45 @@ LLM_API int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int c
 
 enum { LLM_BITMAP_BITS_MAX = 256 };
 
+enum llm_property_type {
+    LLM_PROPERTY_INT32 = 1,
+    LLM_PROPERTY_INT64 = 2,
+    LLM_PROPERTY_DOUBLE = 3,
+    LLM_PROPERTY_BYTES = 4,
+};
+
+/* A property of a message; what a code means is agreed between applications. */
+struct llm_property {
+    uint16_t code;
+    enum llm_property_type type;
+    union {
+        int32_t int32;
+        int64_t int64;
+        double float64;
+        struct {
+            const void *data;
+            uint32_t size;
+        } bytes;
+    } value;
+};
+
 /* What a message says of itself, for receivers with a filter: llm_receiver_filter(). */
 struct llm_attributes {
     size_t size;          /* sizeof(struct llm_attributes), set by llm_attributes_init() */
     uint32_t label;       /* default 0, which is also the label of messages without attributes */
     uint32_t bitmap_bits; /* 0 to LLM_BITMAP_BITS_MAX; default 0: all bits are clear */
     const void *bitmap;   /* (bitmap_bits + 7) / 8 bytes; bit n is bit n % 8, from the lowest, of byte n / 8 */
+    const struct llm_property *properties; /* for selectors; each code once */
+    uint32_t properties_count;             /* default 0 */
 };
 
 /* Fills *attributes with the defaults. */
 LLM_API void llm_attributes_init(struct llm_attributes *attributes);
 
 /*
- * As llm_send(), of a message with attributes. They take 7 bytes with a label alone, and 1 and those of the bitmap with one; a
- * packet of such messages 15. LLM_EINVAL: more bits than there can be; LLM_EMSGSIZE: the attributes do not fit into a packet, too.
+ * As llm_send(), of a message with attributes. They take 7 bytes with a label alone, and 1 and those of the bitmap with one; a property
+ * takes 3 bytes and its value, and bytes 2 more; a packet of such messages 15. LLM_EINVAL: more bits than there can be, or a code
+ * twice, or an unknown type; LLM_EMSGSIZE: the attributes take more than 512 bytes, or do not fit into a packet, too.
  */
 LLM_API int llm_send_with(struct llm_topic *topic, const void *data, size_t size, const struct llm_attributes *attributes,
                           unsigned flags);
@@ -714,7 +739,16 @@ LLM_API int llm_subscribe(struct llm_receiver *receiver, const char *subject);
  */
 LLM_API int llm_unsubscribe(struct llm_receiver *receiver, const char *subject);
 
-enum { LLM_LABELS_MAX = 16 };
+enum {
+    LLM_LABELS_MAX = 16,
+    LLM_SELECTOR_MAX = 4096, /* bytes of a selector */
+};
+
+/* How a selector calls a property. */
+struct llm_property_name {
+    const char *name;
+    uint16_t code;
+};
 
 /* A label matches if label & mask == match. */
 struct llm_label_match {
@@ -730,6 +764,15 @@ struct llm_filter {
     const struct llm_label_match *labels; /* the label matches one of these; at most LLM_LABELS_MAX */
     const void *bitmap_mask;  /* NULL (default): whatever the bitmap; laid out as in struct llm_attributes */
     const void *bitmap_match; /* bitmap & mask == match; NULL (default): at least one bit of the mask is set */
+    /*
+     * A condition over properties, in the subset of SQL-92 that JMS has: AND OR NOT, = <> < <= > >=, + - * /, BETWEEN, IN, LIKE with
+     * ESCAPE, IS NULL, numbers, 'strings', TRUE and FALSE, with the standard's precedence; llm_receiver_filter(3) has all of it. A
+     * message is wanted if it is true; a property that a message does not have makes what it is in unknown, as NULL does. NULL
+     * (default): whatever the properties.
+     */
+    const char *selector;
+    const struct llm_property_name *names; /* that the selector uses; copied, as all of this */
+    uint32_t names_count;
 };
 
 /* Fills *filter with the defaults: everything is wanted. */
@@ -740,7 +783,8 @@ LLM_API void llm_filter_init(struct llm_filter *filter);
  * as messages_rejected, and are no loss. Packets in which nothing is wanted, as far as labels tell, are passed over whole and counted
  * as packets_skipped. Messages without attributes have label 0 and no bit set. NULL: everything is wanted again. In sessions that
  * were followed with a filter this receiver acknowledges nothing (llm_topic_assure()). Allowed in handlers.
- * LLM_EINVAL: a condition that nothing can meet, such as match with bits outside of mask, or more than there can be; LLM_EVERSION.
+ * LLM_EINVAL: a condition that nothing can meet, such as match with bits outside of mask, or more than there can be, or a selector that
+ * cannot be compiled: the log has the column of the fault, in bytes from 1; LLM_EVERSION.
  * What was set before stays then.
  */
 LLM_API int llm_receiver_filter(struct llm_receiver *receiver, const struct llm_filter *filter);

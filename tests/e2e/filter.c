@@ -4,10 +4,11 @@
  *
  *   e2e_filter send CHANNEL [--messages N] [--topics N] [--rate PER_SECOND]
  *       message N is on topic N % topics, which has the name "t.HUNDREDTH.NUMBER"; with --labels 1 it has label N / 64 % 100 and of its
- *       bitmap bit N / 64 % 100 * 2, and every 50th is longer than a packet
+ *       bitmap bit N / 64 % 100 * 2, properties 1, that label, and 2, "label" and the label, and every 50th is longer than a packet
  *   e2e_filter receive CHANNEL [--topics N] [--subjects HUNDREDTH] [--also NUMBER] [--label LABEL] [--bit LABEL]
- *       subscribes to "t.HUNDREDTH.*" and to topic NUMBER by its name, filters by label, or by the bit of that label, and says whether
- *       exactly what these take was delivered
+ *                      [--select LABEL]
+ *       subscribes to "t.HUNDREDTH.*" and to topic NUMBER by its name, filters by label, or by the bit or the properties of that label,
+ *       and says whether exactly what these take was delivered
  */
 #include "flood.h"
 
@@ -21,6 +22,7 @@ struct filter {
     int64_t also;
     int64_t label;
     int64_t bit;
+    int64_t select;
     bool labels;
     uint64_t next;   /* messages before this one were looked at */
     uint64_t messages;
@@ -58,6 +60,12 @@ static int filter_try(const struct filter *f, struct llm_topic *topic, uint64_t 
     static uint8_t message[LONG];
     struct llm_attributes attributes;
     uint8_t bitmap[BITS / 8];
+    char text[32];
+    const struct llm_property properties[] = {
+        {.code = 1, .type = LLM_PROPERTY_INT32, .value.int32 = (int32_t)filter_label(number)},
+        {.code = 2, .type = LLM_PROPERTY_BYTES,
+         .value.bytes = {text, (uint32_t)snprintf(text, sizeof text, "label%u", filter_label(number))}},
+    };
 
     memcpy(message, &number, sizeof number);
     if (!f->labels)
@@ -66,6 +74,8 @@ static int filter_try(const struct filter *f, struct llm_topic *topic, uint64_t 
     attributes.label = filter_label(number);
     attributes.bitmap = bitmap;
     attributes.bitmap_bits = BITS;
+    attributes.properties = properties;
+    attributes.properties_count = 2;
     filter_bitmap(attributes.label, bitmap);
     return llm_send_with(topic, message, filter_size(number), &attributes, 0);
 }
@@ -120,7 +130,8 @@ static bool filter_is_wanted(const struct filter *f, uint64_t number)
 {
     const uint64_t topic = number % f->topics;
 
-    if ((f->label != NONE && f->label != filter_label(number)) || (f->bit != NONE && f->bit != filter_label(number)))
+    if ((f->label != NONE && f->label != filter_label(number)) || (f->bit != NONE && f->bit != filter_label(number)) ||
+        (f->select != NONE && f->select != filter_label(number)))
         return false;
     return (f->hundredth == NONE && f->also == NONE) || (int64_t)(topic % HUNDREDTHS) == f->hundredth || (int64_t)topic == f->also;
 }
@@ -181,6 +192,8 @@ static void filter_filter(struct filter *f)
 {
     const struct llm_label_match label = {.mask = UINT32_MAX, .match = (uint32_t)f->label};
     struct llm_filter filter;
+    const struct llm_property_name names[] = {{"number", 1}, {"text", 2}};
+    char selector[128];
     uint8_t bitmap[BITS / 8];
 
     llm_filter_init(&filter);
@@ -191,7 +204,14 @@ static void filter_filter(struct filter *f)
         filter.bitmap_mask = bitmap;
         filter.bitmap_bits = BITS;
     }
-    if (f->label != NONE || f->bit != NONE)
+    if (f->select != NONE) {
+        snprintf(selector, sizeof selector, "number BETWEEN %d AND %d AND text LIKE '_abel%%%d'", (int)f->select - 1, (int)f->select + 1,
+                 (int)f->select);
+        filter.selector = selector;
+        filter.names = names;
+        filter.names_count = 2;
+    }
+    if (f->label != NONE || f->bit != NONE || f->select != NONE)
         flood_ok(llm_receiver_filter(f->receiver, &filter), "llm_receiver_filter");
 }
 
@@ -203,6 +223,7 @@ static void filter_receive(struct filter *f, const char *channel, int argc, char
     f->also = (int64_t)flood_option(argc, argv, "--also", (uint64_t)NONE);
     f->label = (int64_t)flood_option(argc, argv, "--label", (uint64_t)NONE);
     f->bit = (int64_t)flood_option(argc, argv, "--bit", (uint64_t)NONE);
+    f->select = (int64_t)flood_option(argc, argv, "--select", (uint64_t)NONE);
     llm_handlers_init(&handlers);
     handlers.arg = f;
     handlers.message = on_message;

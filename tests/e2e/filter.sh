@@ -4,7 +4,7 @@
 # End-to-end tests of receivers that want a part of what is sent, which run.sh sources.
 
 # shellcheck disable=SC2034
-filter_tests=(a_hundredth_of_ten_thousand_topics_comes_whole_under_loss labels_and_bitmaps_choose_under_loss)
+filter_tests=(a_hundredth_of_ten_thousand_topics_comes_whole_under_loss labels_bitmaps_and_selectors_choose_under_loss)
 
 # filtered PREFIX NAME CHANNEL [OPTION...]: a receiver.
 filtered() {
@@ -34,21 +34,23 @@ a_hundredth_of_ten_thousand_topics_comes_whole_under_loss() {
         is none errors == 0 && is none messages == 0 && is none messages_refused == "$count" && is_filtered all "$count" "$count"
 }
 
-# Of a hundred labels, in runs: one receiver wants one, by label, which spares it most packets; one the same by bitmap; one all.
-labels_and_bitmaps_choose_under_loss() {
+# Of a hundred labels, in runs: one receiver wants one, by label, which spares it most packets; one the same by bitmap; one by selector; one all.
+labels_bitmaps_and_selectors_choose_under_loss() {
     need_nft || return
-    local label bit all sender count=$((some * 2))
+    local label bit select all sender count=$((some * 2))
     count=$((count - count % 6400))
     filtered "$HOST_B" label "$(channel "$IF_B" 97)" --topics 3 --label 7 && label=$last || return
     filtered "$HOST_B" bit "$(channel "$IF_B" 97)" --topics 3 --bit 7 && bit=$last || return
+    filtered "$HOST_B" select "$(channel "$IF_B" 97)" --topics 3 --select 7 && select=$last || return
     filtered "$HOST_B" all "$(channel "$IF_B" 97)" --topics 3 && all=$last || return
     lose 5 || return
     run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 97 "$keep")" --messages "$count" --topics 3 --labels 1
     sender=$last
-    ends "$sender" && ends "$label" && ends "$bit" && ends "$all" || return
+    ends "$sender" && ends "$label" && ends "$bit" && ends "$select" && ends "$all" || return
     is_filtered label "$count" $((count / 100)) && is label messages_rejected == $((count - count / 100)) &&
         is label packets_skipped ">" 100 && is label packets_recovered ">" 0 && is label data_malformed == 0 &&
         is_filtered bit "$count" $((count / 100)) && is bit messages_rejected == $((count - count / 100)) &&
+        is_filtered select "$count" $((count / 100)) && is select messages_rejected == $((count - count / 100)) &&
         is_filtered all "$count" "$count" || return
     note "passed over $(number label packets_skipped) of $(number label packets_received) packets whole"
 }

@@ -151,6 +151,102 @@ static void bitmaps_are_chosen_by_a_bit_or_by_all(void **state)
     assert_string_equal(heard, "abdbd");
 }
 
+static int send_order(int32_t quantity, double price, const char *symbol)
+{
+    const struct llm_property properties[] = {
+        {.code = 1, .type = LLM_PROPERTY_INT32, .value.int32 = quantity},
+        {.code = 2, .type = LLM_PROPERTY_DOUBLE, .value.float64 = price},
+        {.code = 40000, .type = LLM_PROPERTY_BYTES, .value.bytes = {symbol, (uint32_t)strlen(symbol)}},
+        {.code = 3, .type = LLM_PROPERTY_INT64, .value.int64 = (int64_t)quantity << 32},
+    };
+    struct llm_attributes attributes = attributes_of(9, NULL, 0);
+
+    attributes.properties = properties;
+    attributes.properties_count = 4;
+    return llm_send_with(topic, symbol, strlen(symbol), &attributes, 0);
+}
+
+static const struct llm_property_name order_names[] = {{"quantity", 1}, {"price", 2}, {"symbol", 40000}, {"value", 3}, {"other", 4}};
+
+static int filter_selector(const char *selector)
+{
+    struct llm_filter filter;
+
+    llm_filter_init(&filter);
+    filter.selector = selector;
+    filter.names = order_names;
+    filter.names_count = 5;
+    return llm_receiver_filter(receiver, &filter);
+}
+
+static void properties_are_selected(void **state)
+{
+    (void)state;
+    assert_int_equal(filter_selector("quantity > 10 AND price BETWEEN 1.5 AND 2 AND symbol LIKE 'a%' AND other IS NULL"), LLM_OK);
+    assert_int_equal(send_order(11, 1.5, "abc"), LLM_OK);
+    assert_int_equal(send_order(10, 1.5, "bbc"), LLM_OK);
+    assert_int_equal(send_order(11, 2.5, "a"), LLM_OK);
+    assert_int_equal(send_order(11, 2, "xa"), LLM_OK);
+    assert_int_equal(llm_send(topic, "plain", 5, 0), LLM_OK);
+    assert_string_equal(polled(), "a");
+    /* A message without properties is selected where nothing is asked of any. */
+    assert_int_equal(filter_selector("value = 47244640256 OR symbol IS NULL"), LLM_OK);
+    assert_int_equal(send_order(11, 1.5, "v"), LLM_OK);
+    assert_int_equal(send_order(12, 1.5, "w"), LLM_OK);
+    assert_int_equal(llm_send(topic, "plain", 5, 0), LLM_OK);
+    assert_string_equal(polled(), "avp");
+}
+
+static void a_bad_selector_is_refused_with_its_column(void **state)
+{
+    struct llm_filter filter;
+
+    (void)state;
+    assert_int_equal(filter_selector("quantity > 10"), LLM_OK);
+    assert_int_equal(filter_selector("quantity > 10 AND prize = 1"), LLM_EINVAL);
+    assert_non_null(strstr(logged, "column 19"));
+    assert_non_null(strstr(logged, "prize = 1"));
+    assert_int_equal(filter_selector(""), LLM_EINVAL);
+    assert_non_null(strstr(logged, "column 1"));
+    llm_filter_init(&filter);
+    filter.selector = "TRUE";
+    filter.names_count = 1;
+    assert_int_equal(llm_receiver_filter(receiver, &filter), LLM_EINVAL);
+    /* The one before stays in force. */
+    assert_int_equal(send_order(9, 1, "a"), LLM_OK);
+    assert_int_equal(send_order(11, 1, "b"), LLM_OK);
+    assert_string_equal(polled(), "b");
+}
+
+static void properties_that_cannot_be_sent_are_refused(void **state)
+{
+    static uint8_t bytes[600];
+    struct llm_property properties[] = {{.code = 5, .type = LLM_PROPERTY_INT32}, {.code = 5, .type = LLM_PROPERTY_INT32}};
+    struct llm_attributes attributes = attributes_of(0, NULL, 0);
+
+    (void)state;
+    attributes.properties_count = 2;
+    assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_EINVAL);
+    attributes.properties = properties;
+    assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_EINVAL);
+    assert_non_null(strstr(logged, "property 5 is there twice"));
+    properties[1] = (struct llm_property){.code = 6, .type = (enum llm_property_type)9};
+    assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_EINVAL);
+    assert_non_null(strstr(logged, "type 9"));
+    properties[1] = (struct llm_property){.code = 6, .type = LLM_PROPERTY_BYTES, .value.bytes = {NULL, 1}};
+    assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_EINVAL);
+    properties[1].value.bytes.data = bytes;
+    properties[1].value.bytes.size = UINT32_MAX;
+    assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_EMSGSIZE);
+    assert_non_null(strstr(logged, "property 6"));
+    /* 8 of the frame, 7 of the first, and 5 of this one. */
+    properties[1].value.bytes.size = 512 - 20 + 1;
+    assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_EMSGSIZE);
+    properties[1].value.bytes.size = 512 - 20;
+    assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_OK);
+    assert_string_equal(polled(), "a");
+}
+
 static void conditions_that_nothing_meets_are_refused_and_change_nothing(void **state)
 {
     const struct llm_label_match never = {.mask = 0x0f, .match = 0x1f}, label = {.mask = 1, .match = 1};
@@ -259,6 +355,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(labels_are_chosen_by_mask_and_match, up, down),
         cmocka_unit_test_setup_teardown(bitmaps_are_chosen_by_a_bit_or_by_all, up, down),
+        cmocka_unit_test_setup_teardown(properties_are_selected, up, down),
+        cmocka_unit_test_setup_teardown(a_bad_selector_is_refused_with_its_column, up, down),
+        cmocka_unit_test_setup_teardown(properties_that_cannot_be_sent_are_refused, up, down),
         cmocka_unit_test_setup_teardown(conditions_that_nothing_meets_are_refused_and_change_nothing, up, down),
         cmocka_unit_test_setup_teardown(attributes_that_cannot_be_sent_are_refused, up, down),
         cmocka_unit_test_setup_teardown(a_full_history_is_told_as_ever, up, down),
