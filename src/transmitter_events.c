@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a transmitter tells its application of its receivers, and the operator's switch over them. */
+#include "objects.h"
+#include "options.h"
+
+void llm_transmitter_handlers_init(struct llm_transmitter_handlers *handlers)
+{
+    *handlers = (struct llm_transmitter_handlers){.size = sizeof *handlers};
+}
+
+int llm_transmitter_handle(struct llm_transmitter *transmitter, const struct llm_transmitter_handlers *handlers)
+{
+    struct llm_transmitter_handlers copy;
+    int error;
+
+    if (transmitter == NULL || handlers == NULL)
+        return LLM_EINVAL;
+    llm_transmitter_handlers_init(&copy);
+    lli_context_enter(transmitter->context);
+    error = lli_options_import(&copy, sizeof copy, handlers, "struct llm_transmitter_handlers", &transmitter->context->log);
+    if (error == LLM_OK)
+        transmitter->handlers = copy;
+    lli_context_leave(transmitter->context);
+    return error;
+}
+
+int llm_transmitter_shed(struct llm_transmitter *transmitter, uint64_t receiver, bool on)
+{
+    bool known;
+
+    if (transmitter == NULL)
+        return LLM_EINVAL;
+    lli_context_enter(transmitter->context);
+    known = lli_tx_shed(&transmitter->tx, receiver, on, lli_clock_ns());
+    lli_endpoint_due(transmitter->endpoint, 0);
+    lli_context_leave(transmitter->context);
+    return known ? LLM_OK : LLM_ENOTFOUND;
+}
+
+static void transmitter_log_verdict(const struct llm_transmitter *transmitter, const struct llm_event *event)
+{
+    const struct llm_verdict *v = event->verdict;
+    const enum llm_level level = event->kind == LLM_EVENT_READMITTED ? LLM_LEVEL_INFO : LLM_LEVEL_WARNING;
+
+    lli_log(&transmitter->context->log, level,
+            "%s: receiver %016llx %s%s: %llu %s, limit %llu (%llu NAKs/s, %llu ppm asked again, %llu packets and %llu ms "
+            "behind, not heard for %llu ms; %u of %u receivers suffer)", transmitter->object, (unsigned long long)v->receiver,
+            llm_event_name(event->kind), v->dry_run ? " (report only)" : "", (unsigned long long)v->value,
+            llm_threshold_name(v->threshold), (unsigned long long)v->limit, (unsigned long long)v->naks_per_s,
+            (unsigned long long)v->asked_ppm, (unsigned long long)v->lag_packets, (unsigned long long)v->lag_ns / 1000000,
+            (unsigned long long)v->silent_ns / 1000000, v->suffering, v->receivers);
+}
+
+static void transmitter_log_event(const struct llm_transmitter *transmitter, const struct llm_event *event)
+{
+    if (event->verdict != NULL)
+        transmitter_log_verdict(transmitter, event);
+    else if (event->bottleneck != NULL)
+        lli_watch_log(transmitter->context, transmitter->object, event->bottleneck);
+    else if (event->kind == LLM_EVENT_UNACKNOWLEDGED)
+        lli_log(&transmitter->context->log, LLM_LEVEL_WARNING, "%s: messages %llu to %llu of topic %s are not acknowledged: %s%s%s",
+                transmitter->object, (unsigned long long)event->first, (unsigned long long)event->last, event->topic,
+                llm_reason_name(event->reason), event->receiver == NULL ? "" : ", ", event->receiver == NULL ? "" : event->receiver);
+}
+
+void lli_transmitter_tell(const struct llm_transmitter *transmitter, const struct llm_event *event)
+{
+    if (transmitter->handlers.event != NULL)
+        transmitter->handlers.event(transmitter->handlers.arg, event);
+    else
+        transmitter_log_event(transmitter, event);
+}
+
+void lli_transmitter_events(struct llm_transmitter *transmitter)
+{
+    struct llm_context *context = transmitter->context;
+    struct llm_event event;
+
+    context->in_handler = true;
+    while (lli_tx_event(&transmitter->tx, &event)) {
+        context->delivered++;
+        lli_transmitter_tell(transmitter, &event);
+    }
+    context->in_handler = false;
+}
