@@ -141,6 +141,13 @@ VECTORS = {
         "notice.value": 181034, "notice.limit": 150000, "notice.lag": 5000000, "notice.silent": 10000000, "notice.naks": 1000,
         "notice.asked": 181034, "notice.lag_packets": 300, "notice.receivers": 3, "notice.suffering": 1, "notice.rejoin": 10000,
         "notice.standing": 3, "notice.threshold": 2},
+    "CONNECT": {
+        **VECTOR_SESSION, **ADDRESS, "type": 10, "connect.session": "0x99aabbccddeeff01", "connect.message_bytes_max": 1048576,
+        "connect.payload_size": 5, "connect.payload": "74:6f:6b:65:6e"},
+    "ACCEPT": {
+        **VECTOR_SESSION, **ADDRESS, "type": 11, "accept.session": "0x99aabbccddeeff01", "accept.message_bytes_max": 1048576},
+    "REFUSE": {**VECTOR_SESSION, "type": 12, "refuse.code": 403, "refuse.reason": 1},
+    "CLOSE": {**VECTOR_SESSION, "type": 13, "close.reason": 1},
 }
 
 
@@ -222,6 +229,8 @@ STORY = [
     (notice(X, R, lead=1 << 63), {}, {"malformed"}),
     (notice(X, R, standing=5), {}, {"malformed"}),
     (notice(X, R, threshold=8), {}, {"malformed"}),
+    (connect(X, b"x" * 513), {"connect.payload_size": 513}, {"malformed"}),
+    (connect(X, b"xyz")[:-1], {"connect.payload": []}, {"malformed"}),
 ]
 STORY_BROKEN = list(range(23, len(STORY) + 1))  # from there on packets are of no use
 

@@ -6,7 +6,7 @@ import struct
 import subprocess
 
 DATA, HEARTBEAT, NAK, REJECT, STATUS, TOPICS, QUERY = range(1, 8)
-NOTICE = 9
+NOTICE, CONNECT = 9, 10
 END, YOUNG, HELD = 1, 2, 4
 GONE, PENDING = 1, 2
 PORT = 5003
@@ -52,6 +52,10 @@ def topics(session, total, first, names):
 
 def query(session, receiver, first):
     return packet(QUERY, session, struct.pack("<QQIB", session, receiver, first, len(IPV4)) + IPV4)
+
+
+def connect(connection, payload, address=IPV4):
+    return packet(CONNECT, connection, struct.pack("<QQIHBB", connection, 5, 1000, len(payload), 0, len(address)) + address + payload)
 
 
 def notice(session, receiver, lead=0, standing=1, threshold=1):

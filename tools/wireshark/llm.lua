@@ -11,6 +11,7 @@ local llm = Proto("llm", "libllm reliable multicast")
 local HEADER_BYTES = 16
 local ADDRESS_MAX = 31
 local RANGES_MAX = 64
+local PAYLOAD_MAX = 512
 local MESSAGE_MAX = 16777216
 local WRAP = 2 ^ 32   -- of the low halves
 local EXACT = 2 ^ 53  -- integers below are exact in a double, which is what Lua 5.2 computes with
@@ -1078,6 +1079,40 @@ local function notice_tell(p)
         .. THRESHOLDS[v["notice.threshold"]] .. ", limit " .. tostring(v["notice.limit"]))
 end
 
+-- Section 13. The connection's identity stands in the place of a session's.
+local REFUSALS = { [1] = "by the application", [2] = "FULL" }
+local CLOSINGS = { [1] = "ABANDONED", [2] = "BROKEN", [3] = "UNKNOWN" }
+field("bytes", "connect.payload", "Payload")
+
+local function connect_payload(p)
+    local size = p.values["connect.payload_size"]
+    if size > PAYLOAD_MAX then
+        return fault(p, "malformed", "a payload of " .. size .. " bytes")
+    end
+    local range = size > 0 and take(p, size)
+    if range then
+        p.tree:add(fields["connect.payload"], range)
+    end
+    return size == 0 or range ~= nil
+end
+
+local function connect_tell(p)
+    table.insert(p.info, "from " .. p.address .. ", " .. counted(p.values["connect.payload_size"], "byte") .. " of payload")
+end
+
+local function accept_tell(p)
+    table.insert(p.info, "from " .. p.address)
+end
+
+local function refuse_tell(p)
+    table.insert(p.info, (REFUSALS[p.values["refuse.reason"]] or "reason " .. p.values["refuse.reason"]) .. ", code "
+        .. p.values["refuse.code"])
+end
+
+local function close_tell(p)
+    table.insert(p.info, CLOSINGS[p.values["close.reason"]] or "reason " .. p.values["close.reason"])
+end
+
 -- ----------------------------------------------------------------------------------------------------------- types
 
 -- Of each packet type: its name, the integers at 8 and 12 of the header where they are used, the layout of the body behind the
@@ -1193,6 +1228,38 @@ local types = {
             notice_check,
         },
         tell = notice_tell,
+    },
+    [10] = {
+        name = "CONNECT",
+        layout = {
+            integer("connect.session", 8, "Session of the transmitter", { base = base.HEX }),
+            integer("connect.message_bytes_max", 4, "Takes messages of at most (bytes)"),
+            integer("connect.payload_size", 2, "Bytes of payload"),
+            unused(1), address_size, address, connect_payload,
+        },
+        tell = connect_tell,
+    },
+    [11] = {
+        name = "ACCEPT",
+        layout = {
+            integer("accept.session", 8, "Session of the transmitter", { base = base.HEX }),
+            integer("accept.message_bytes_max", 4, "Takes messages of at most (bytes)"),
+            address_size, address,
+        },
+        tell = accept_tell,
+    },
+    [12] = {
+        name = "REFUSE",
+        layout = {
+            integer("refuse.code", 2, "Code"),
+            integer("refuse.reason", 1, "Reason", { values = REFUSALS }),
+        },
+        tell = refuse_tell,
+    },
+    [13] = {
+        name = "CLOSE",
+        layout = { integer("close.reason", 1, "Reason", { values = CLOSINGS }) },
+        tell = close_tell,
     },
 }
 
