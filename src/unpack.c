@@ -61,9 +61,13 @@ void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *h
         unpack_append(unpack, body, header->first);
 }
 
-/* Where the message of this number starts in a packet whose first one has number `first`, and on which topic; NULL: nowhere. */
+/*
+ * Where the message of this number starts, with its attributes if it has any, in a packet whose first one has number `first`, and on
+ * which topic; NULL: nowhere.
+ */
 static const uint8_t *unpack_find(const uint8_t *at, const uint8_t *end, uint64_t first, uint64_t number, uint32_t *topic)
 {
+    const uint8_t *attributes = NULL;
     struct lli_frame frame;
 
     *topic = 0;
@@ -76,11 +80,12 @@ static const uint8_t *unpack_find(const uint8_t *at, const uint8_t *end, uint64_
             *topic = frame.value;
         if (frame.kind == LLI_FRAME_MESSAGE) {
             if (first++ == number)
-                return at;
+                return attributes != NULL ? attributes : at;
             if (frame.value > (size_t)(end - next))
                 return NULL;
             next += frame.value;
         }
+        attributes = *at == LLI_FRAME_ATTRIBUTES ? at : NULL;
         at = next;
     }
     return NULL;

@@ -390,6 +390,7 @@ static void a_packet_of_labels_has_their_summary(void **state)
 
 static void attributes_are_written_as_specified(void **state)
 {
+    static const uint8_t property[] = {5, 0, LLM_PROPERTY_INT32, 7, 0, 0, 0};
     static uint8_t expected[VECTOR_MAX];
     const struct sent first = {.has = true, .attributes = {.label = 0x01020304}}, second = {
         .has = true, .attributes = {.label = 0x01020300, .bitmap = {0x8001}}};
@@ -407,6 +408,11 @@ static void attributes_are_written_as_specified(void **state)
             expected[size++] = (uint8_t)value;
     for (int i = 0; i < 2; i++) {
         frame_put(&frame, i == 0 ? &first : &second, i == 0 ? 0 : 2);
+        if (i == 1) {
+            memcpy(frame.frame + frame.size, property, sizeof property);
+            frame.size += sizeof property;
+            lli_store_u16(frame.frame + 1, (uint16_t)(frame.size - LLI_FRAME_HEAD));
+        }
         lli_pack_attribute(&tx->pack, &frame);
         assert_true(lli_pack_message(&tx->pack, &topic, &piece, i == 0 ? 3 : 0, lli_tx_busy(tx)));
     }
@@ -600,9 +606,33 @@ static void the_filter_is_in_force_from_a_sessions_first_packet(void **state)
     assert_int_equal(counters.messages_rejected, 1);
 }
 
+/* With its attributes: they stand before it. */
+static void a_session_may_begin_with_any_message_of_a_packet(void **state)
+{
+    struct lli_unpack unpack = {.buffer = NULL};
+    struct lli_wire_header header;
+    const uint8_t *body, *packet;
+    size_t size;
+
+    (void)state;
+    begin();
+    assert_true(pack_labelled(1, 10) && pack_labelled(2, 20) && pack_labelled(3, 30));
+    lli_pack_flush(&tx->pack);
+    packet = lli_history_packet(&tx->history, tx->history.next - 1);
+    assert_int_equal(lli_wire_get_header(packet, lli_history_slot(&tx->history, tx->history.next - 1)->size, &header, &body, &size),
+                     LLI_WIRE_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(lli_unpack_enter(&unpack, &header, body, size, i));
+        assert_int_equal(unpack.at[0], LLI_FRAME_ATTRIBUTES);
+        assert_int_equal(lli_load_u32(unpack.at + LLI_FRAME_HEAD), i + 1);
+    }
+    told = sent_count;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_session_may_begin_with_any_message_of_a_packet, up, down),
         cmocka_unit_test_setup_teardown(exactly_what_is_wanted_comes, up, down),
         cmocka_unit_test_setup_teardown(exactly_what_is_wanted_comes_out_of_disorder, up, down),
         cmocka_unit_test_setup_teardown(what_is_lost_is_named_and_the_rest_of_what_is_wanted_comes, up, down),
