@@ -101,6 +101,11 @@ VECTORS = {
         "type": 1, "first": 0, "seq": 0x01020304, "number": 0x0a0b0c, "announcement.topic": 1, "announcement.name": "px", "topic": 1,
         "messages": 2, "message.size": [3, 0], "message.number": [0x0a0b0c, 0x0a0b0d], "message.topic": [1, 1],
         "message.topic_name": ["px", "px"], "message.data": "68:65:79"},
+    "DATA: a summary and two messages with attributes": {
+        "summary.size": 12, "summary.any": "0x01020304", "summary.all": "0x01020300", "summary.end": 46, "summary.count": 2,
+        "property.code": 5, "property.type": 1, "property.value": "07:00:00:00",
+        "attributes.size": [4, 14], "attributes.label": ["0x01020304", "0x01020300"], "attributes.bitmap": "01:80",
+        "messages": 2, "message.size": [3, 0], "skipped.code": []},
     "DATA: the last 2 bytes of a message begun before, then another": {
         "first": 2, "continued.data": "58:59", "continued.number": 0x0a0b0d, "message.number": 0x0a0b0e, "message.topic": 0},
     "DATA with an extension that version 1 does not know": {

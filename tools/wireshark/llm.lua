@@ -72,6 +72,20 @@ field("uint16", "announcement.size", "Size")
 field("uint32", "announcement.topic", "Topic")
 field("string", "announcement.name", "Name")
 field("bytes", "padding", "Padding")
+field("none", "attributes", "Attributes")
+field("uint16", "attributes.size", "Size")
+field("uint32", "attributes.label", "Label", base.HEX)
+field("bytes", "attributes.bitmap", "Bitmap")
+field("none", "property", "Property")
+field("uint16", "property.code", "Code")
+field("uint8", "property.type", "Type", base.DEC, { [1] = "int32", [2] = "int64", [3] = "double", [4] = "bytes" })
+field("bytes", "property.value", "Value")
+field("none", "summary", "Summary")
+field("uint16", "summary.size", "Size")
+field("uint32", "summary.any", "Bits that a label has", base.HEX)
+field("uint32", "summary.all", "Bits that all labels have", base.HEX)
+field("uint16", "summary.end", "Up to")
+field("uint16", "summary.count", "Messages")
 field("none", "skipped", "Extension frame")
 field("uint8", "skipped.code", "Code", base.HEX)
 field("uint16", "skipped.size", "Size")
@@ -690,7 +704,90 @@ frames[0xf0] = function(p, at)
     return true
 end
 
-for code = 0xf1, 0xff do
+-- By type of a property: bytes of its value, where these are always as many, its name, and how it reads.
+local property_types = {
+    [1] = { size = 4, name = "int32", text = function(value) return tostring(value:le_int()) end },
+    [2] = { size = 8, name = "int64", text = function(value) return tostring(value:le_int64()) end },
+    [3] = { size = 8, name = "double", text = function(value) return string.format("%.17g", value:le_float()) end },
+    [4] = { name = "bytes", text = function(value) return '"' .. value:string() .. '"' end },
+}
+
+-- One property at `at`, of all up to the end; returns where the next one begins, nil if there is none that can be read.
+local function property(tree, bytes, at)
+    local code, kind, size, head, item, value
+    if at + 3 > bytes:len() then
+        return nil
+    end
+    code, kind, head = bytes(at, 2):le_uint(), property_types[bytes(at + 2, 1):uint()], 3
+    if kind == nil or (kind.size == nil and at + 5 > bytes:len()) then
+        return nil
+    end
+    size = kind.size
+    if size == nil then
+        size, head = bytes(at + 3, 2):le_uint(), 5
+    end
+    if at + head + size > bytes:len() then
+        return nil
+    end
+    item = tree:add(fields["property"], bytes(at, head + size))
+    item:add_le(fields["property.code"], bytes(at, 2))
+    item:add(fields["property.type"], bytes(at + 2, 1))
+    value = size > 0 and bytes(at + head, size) or nil
+    if value ~= nil then
+        item:add(fields["property.value"], value)
+    end
+    item:set_text(string.format("Property %d, %s: %s", code, kind.name, value == nil and '""' or kind.text(value)))
+    return at + head + size
+end
+
+frames[0xf1] = function(p, at)
+    local size, bytes = sized(p)
+    local item, count, next_at
+    if size == nil then
+        return false
+    end
+    item = p.tree:add(fields.attributes, p.tvb:range(at, p.at - at))
+    item:add_le(fields["attributes.size"], size)
+    if bytes == nil or bytes:len() < 4 then
+        return true
+    end
+    item:add_le(fields["attributes.label"], bytes(0, 4))
+    item:set_text(string.format("Attributes: label 0x%08x", bytes(0, 4):le_uint()))
+    count = bytes:len() > 4 and bytes(4, 1):uint() or 0
+    if count > 32 or 5 + count > bytes:len() then
+        return true
+    end
+    if count > 0 then
+        item:add(fields["attributes.bitmap"], bytes(5, count))
+        item:append_text(", bitmap of " .. counted(count, "byte"))
+    end
+    next_at = 5 + count
+    while next_at ~= nil and next_at < bytes:len() do
+        next_at = property(item, bytes, next_at)
+    end
+    return true
+end
+
+frames[0xf2] = function(p, at)
+    local size, bytes = sized(p)
+    local item
+    if size == nil then
+        return false
+    end
+    item = p.tree:add(fields.summary, p.tvb:range(at, p.at - at))
+    item:add_le(fields["summary.size"], size)
+    if bytes == nil or bytes:len() < 12 then
+        return true
+    end
+    item:add_le(fields["summary.any"], bytes(0, 4))
+    item:add_le(fields["summary.all"], bytes(4, 4))
+    item:add_le(fields["summary.end"], bytes(8, 2))
+    item:add_le(fields["summary.count"], bytes(10, 2))
+    item:set_text("Summary of " .. counted(bytes(10, 2):le_uint(), "message"))
+    return true
+end
+
+for code = 0xf3, 0xff do
     frames[code] = function(p, at)
         local size, bytes = sized(p)
         local item
