@@ -4,6 +4,7 @@
  * come in the order of their numbers, what is missing between them is named, memory stays within its bounds, and the
  * receiver never wants to be called again at once for ever.
  */
+#include "filter.h"
 #include "fuzz.h"
 #include "rx_session.h"
 
@@ -20,6 +21,8 @@ enum {
 #define SESSION ((uint64_t)0x1122334455667788)
 #define START (((uint64_t)1 << 32) + 0xfffffff0u) /* soon wraps */
 
+static struct lli_filter filters[2]; /* by label, and by all there is */
+
 struct world {
     struct lli_rx_config config;
     struct lli_reorder reorder;
@@ -31,6 +34,7 @@ struct world {
     bool known;       /* LLM_EVENT_SESSION_NEW came */
     struct llm_join join; /* where it wants to begin */
     bool refusing;    /* topics were refused: their messages leave no trace */
+    bool filtering;   /* there is or was a filter: the same of what it rejects */
     uint64_t expected; /* number of the next message */
 };
 
@@ -74,7 +78,7 @@ static void world_init(struct world *world)
 static void expect(struct world *world, uint64_t number, uint64_t next)
 {
     FUZZ_CHECK(world->known);
-    FUZZ_CHECK(world->refusing ? number >= world->expected : number == world->expected);
+    FUZZ_CHECK(world->refusing || world->filtering ? number >= world->expected : number == world->expected);
     FUZZ_CHECK(next >= number);
     world->expected = next;
 }
@@ -340,6 +344,23 @@ static void step_time(struct world *world, struct fuzz_input *in)
     world->now += (lli_ns)1 << scale;
 }
 
+static void filters_make(void)
+{
+    static const struct llm_property_name names[] = {{"a", 1}};
+    struct lli_selector_fault fault;
+
+    for (int i = 0; i < 2; i++) {
+        filters[i].labels_count = 2;
+        filters[i].labels[0] = (struct llm_label_match){3, 1};
+        filters[i].labels[1] = (struct llm_label_match){0xf0, 0xf0};
+    }
+    filters[1].bitmap = filters[1].any = true;
+    filters[1].mask[0] = 0x81;
+    FUZZ_CHECK(lli_selector_compile(&filters[1].selector, "a > 7 OR a LIKE 'x%' OR a IS NULL", names, 1, &fault));
+    for (int i = 0; i < 2; i++)
+        lli_filter_finish(&filters[i]);
+}
+
 static void step_application(struct world *world, struct fuzz_input *in)
 {
     uint8_t what = fuzz_u8(in);
@@ -351,6 +372,11 @@ static void step_application(struct world *world, struct fuzz_input *in)
         world->config.chooses = what > 248;
         world->config.otherwise = (enum lli_rx_otherwise)(what % 3);
         world->join = (struct llm_join){.mode = (enum llm_join_mode)(what - 249) % 5, .value = fuzz_u8(in)};
+    }
+    if (what >= 200 && what < 206) {
+        world->config.filter = what % 3 == 0 ? NULL : &filters[what % 3 - 1];
+        world->filtering = true;
+        lli_rx_filter(&world->rx);
     }
     if (what == 255) {
         if (world->rx.state == LLI_RX_LIVE && !(world->rx.news & LLI_RX_NEW))
@@ -372,6 +398,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_input in = fuzz_input_of(data, size);
     struct world world;
 
+    if (filters[0].labels_count == 0)
+        filters_make();
     world_init(&world);
     for (int step = 0; step < STEPS_MAX && fuzz_left(&in) > 0; step++) {
         steps[fuzz_u8(&in) % (sizeof steps / sizeof steps[0])](&world, &in);
@@ -429,6 +457,17 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         0, 9, 9, 0, 2, 1, 'e', 2, 30, 2, 33, 7, 255,
     };
 
+    /* Filtered: a packet of two labels with a summary that none matches, one of which all are looked into, one that goes on, no filter. */
+    static const uint8_t filtered[] = {
+        1, 0, 0, 0, 0, 0, 2, 1, 1, 0, 0, 0, 0, 100, 0, 1, 7, 205,
+        0, 0, 0, 0, 33, 0xf2, 12, 0, 2, 0, 0, 0, 2, 0, 0, 0, 33, 0, 2, 0, 0xf1, 4, 0, 2, 0, 0, 0, 1, 'a', 0xf1, 4, 0, 2, 0, 0, 0, 1, 'b',
+        7, 202, 0, 1, 2, 0, 32, 0xf1, 6, 0, 1, 0, 0, 0, 1, 0x80, 1, 'c', 0xf1, 13, 0, 1, 0, 0, 0, 1, 1, 1, 0, 1, 9, 0, 0, 0, 1, 'd',
+        1, 'e', 0xe0,
+        7, 205, 0, 2, 5, 0, 9, 0xf1, 4, 0, 2, 0, 0, 0, 9, 'f', 0, 3, 6, 7, 8, 'f', 'f', 'f', 'f', 'f', 'f', 'f', 0, 7, 204,
+        0, 4, 7, 0, 2, 1, 'g', 2, 30, 2, 33,
+    };
+
+    emit(arg, filtered, sizeof filtered);
     emit(arg, past, sizeof past);
     emit(arg, whole, sizeof whole);
     emit(arg, late, sizeof late);

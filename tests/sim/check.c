@@ -39,12 +39,20 @@ static const struct sim_message *check_message_of(const struct sim_session *sess
     return &session->messages[number - session->first];
 }
 
-/* The next message that is to be delivered: those on refused topics are passed over. */
+static bool check_is_wanted(const struct sim_follow *follow, const struct sim_message *message)
+{
+    const struct lli_filter *filter = follow->filter;
+
+    return !(follow->refused >> message->topic & 1) &&
+           (filter == NULL || (message->label & filter->labels[0].mask) == filter->labels[0].match);
+}
+
+/* The next message that is to be delivered: those on refused topics, and what the filter rejects, are passed over. */
 static uint64_t check_next(const struct sim_session *session, const struct sim_follow *follow)
 {
     uint64_t number = follow->expected;
 
-    while (number < session->end && follow->refused >> check_message_of(session, number)->topic & 1)
+    while (number < session->end && !check_is_wanted(follow, check_message_of(session, number)))
         number++;
     return number;
 }
@@ -341,7 +349,7 @@ static void check_new(struct sim_world *world, struct sim_node *node, const stru
                  session->index, (unsigned long long)event->first);
     sim_check_begins(world, node, session, event->first);
     *follow = (struct sim_follow){.open = true, .expected = event->first, .ends = before.ends, .join = before.join,
-                                  .asked = before.asked, .denied = before.denied};
+                                  .asked = before.asked, .denied = before.denied, .filter = node->follower->config.filter};
     follow->late = rx != NULL && rx->behind & LLI_RX_REPLAYING;
     check_late(world, node, session, follow, event->first);
     /* Half a message that began before is passed over in silence, and so are names told long ago, until they are learnt; a cut may hide one. */

@@ -44,6 +44,20 @@ static void follower_configure(struct sim_follower *follower, const struct sim_s
     }
 }
 
+/* A third of them wants all. From numbers of their own, so that all else of a seed stays as it was. */
+static void follower_filter(struct sim_follower *follower, const struct sim_scenario *s, uint32_t node)
+{
+    uint64_t random = s->seed ^ ((uint64_t)node << 32);
+    const uint32_t mask = (uint32_t)lli_random_below(&random, 8);
+
+    if (!s->filtering || lli_random_below(&random, 3) == 0)
+        return;
+    follower->filter.labels_count = 1;
+    follower->filter.labels[0] = (struct llm_label_match){mask, mask & (uint32_t)lli_random(&random)};
+    lli_filter_finish(&follower->filter);
+    follower->config.filter = &follower->filter;
+}
+
 void sim_follower_start(struct sim_world *world, struct sim_node *node)
 {
     const struct sim_scenario *s = &world->scenario;
@@ -58,6 +72,7 @@ void sim_follower_start(struct sim_world *world, struct sim_node *node)
     follower->sessions = sim_memory(follower->max * sizeof *follower->sessions);
     follower->inbox = sim_memory(s->inbox_packets * sizeof *follower->inbox);
     follower_configure(follower, s, node->index);
+    follower_filter(follower, s, node->index);
     follower_layout(follower, s, &arena);
     follower->memory = arena.memory = sim_memory(arena.used);
     arena.used = 0;

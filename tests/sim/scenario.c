@@ -200,6 +200,15 @@ static void draw_assured(struct sim_scenario *s)
     (void)snprintf(s->assurance.name[0], sizeof s->assurance.name[0], "%s", chance(&random, 90) ? "named" : "nobody");
 }
 
+/* From numbers of its own, too. Who filters acknowledges nothing, so where nobody has to. */
+static void draw_filtering(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x66696c746572);
+
+    (void)lli_random(&random);
+    s->filtering = !s->suppression && s->assured == 0 && chance(&random, 60);
+}
+
 static void draw_fault(struct sim_scenario *s, uint64_t *random)
 {
     struct sim_fault fault = {.at = lli_random_below(random, s->traffic)};
@@ -253,6 +262,7 @@ void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
     draw_network(s, &random);
     draw_judge(s);
     draw_assured(s);
+    draw_filtering(s);
     faults = s->suppression || chance(&random, 40) ? 0 : draw(&random, 1, 12);
     while (s->faults_count < faults)
         draw_fault(s, &random);
@@ -292,6 +302,8 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
     (void)fprintf(file, "scenario %llu%s: %u transmitters (nodes 0 on), %u receivers (nodes %u on), %u of them late%s\n",
                   (unsigned long long)s->seed, s->suppression ? " (suppression)" : "", s->transmitters, s->receivers,
                   s->transmitters, s->late, s->refusing ? ", some refuse topics" : "");
+    if (s->filtering)
+        (void)fprintf(file, "  messages have labels, and most receivers want some of them\n");
     (void)fprintf(file, "  %u messages of at most %u bytes on %u topics, %u at a time, every %.1f us for %.1f ms%s%s\n",
                   s->messages, s->size_max, s->topics, s->burst, (double)s->pause_mean / 1e3, (double)s->traffic / 1e6,
                   s->claims ? ", claims" : "", s->back_pressure ? ", back-pressure" : "");

@@ -221,6 +221,30 @@ static bool sender_claim(struct sim_world *world, struct sim_sender *sender, con
     return true;
 }
 
+/* Runs of the same label, so that packets are passed over whole, with messages in between that have none. */
+static uint32_t sender_label(const struct sim_world *world, const struct lli_tx *tx, uint32_t size)
+{
+    uint64_t hash = (tx->pack.number / 12) ^ tx->config.session;
+
+    if (!world->scenario.filtering || tx->pack.number % 17 == 0 || size + LLI_FRAME_ATTRIBUTES_MAX > lli_tx_message_max(tx))
+        return 0;
+    return (uint32_t)lli_random(&hash) & 7;
+}
+
+static bool sender_pack(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
+                        uint32_t label, lli_seq busy)
+{
+    struct lli_pack_attributes attributes = {.label = label, .size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4, 0, (uint8_t)label}};
+    bool packed;
+
+    if (label != 0)
+        lli_pack_attribute(pack, &attributes);
+    packed = lli_pack_message(pack, topic, pieces, size, busy);
+    if (label != 0)
+        lli_pack_attribute(pack, NULL);
+    return packed;
+}
+
 /* Sends one message; false if there is no room for it. */
 static bool sender_message(struct sim_world *world, struct sim_sender *sender)
 {
@@ -228,6 +252,7 @@ static bool sender_message(struct sim_world *world, struct sim_sender *sender)
     const struct lli_pack_topic *topic = &sender->topics[lli_random_below(&world->random, tx->topics_count)];
     uint32_t size = sender_size(world, tx), cut = (uint32_t)lli_random_below(&world->random, (uint64_t)size + 1);
     const struct iovec pieces[] = {{world->scratch, cut}, {world->scratch + cut, size - cut}};
+    const uint32_t label = sender_label(world, tx, size);
     lli_seq seq = tx->history.next;
     bool idle = tx->sent == tx->history.next && tx->inflight.first == UINT64_MAX;
 
@@ -236,12 +261,13 @@ static bool sender_message(struct sim_world *world, struct sim_sender *sender)
     if (world->scenario.claims && size <= lli_pack_whole_max(&tx->pack) && lli_random_below(&world->random, 2) == 0)
         return sender_claim(world, sender, topic, size);
     sim_message_fill(world->scratch, size, sender->session->id, tx->pack.number);
-    if (!lli_pack_message(&tx->pack, topic, pieces, size, lli_tx_busy(tx))) {
+    if (!sender_pack(&tx->pack, topic, pieces, size, label, lli_tx_busy(tx))) {
         if (idle)
             sim_fail(world, "node %u: a message of %u bytes is refused though nothing waits", sender->session->node, size);
         return false;
     }
     sender_note(world, sender->session, seq, topic->id, size);
+    sender->session->messages[sender->session->end - 1 - sender->session->first].label = label;
     if (topic->id < world->scenario.assured)
         lli_tx_assured(tx, &sender->assured[topic->id], seq, size);
     return true;

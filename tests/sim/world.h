@@ -6,6 +6,7 @@
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
+#include "filter.h"
 #include "network.h"
 #include "rx_session.h"
 #include "tx_session.h"
@@ -15,6 +16,7 @@ struct sim_message {
     lli_seq seq; /* it starts in this packet or a later one */
     uint32_t topic;
     uint32_t size;
+    uint32_t label;
     lli_ns at;   /* packed, by the world's time */
     uint32_t held; /* by so many receivers: delivered, and acknowledged by the application that has to */
     bool held_by_named;
@@ -70,6 +72,7 @@ struct sim_follow {
     uint64_t asked;       /* number of the first message not sent when it was */
     bool late;            /* in the past, which is being fetched */
     bool denied;          /* that was refused */
+    const struct lli_filter *filter; /* of the receiver, NULL: none */
 };
 
 /* What a receiver did with a session's messages. */
@@ -90,6 +93,7 @@ struct sim_follower {
     uint64_t random;
     void *memory;
     bool refuses;
+    struct lli_filter filter;   /* if config.filter is set */
     struct sim_follow *follows; /* by the session's index */
     struct sim_marks *marks;    /* the same */
     uint32_t follows_count;
