@@ -390,32 +390,6 @@ int llm_flush(struct llm_transmitter *transmitter)
 
 /* -------------------------------------------------------------------------------------------- messages */
 
-/* A message is refused: counts it, and for what. Apart, so that those that are not save no registers for it. */
-static __attribute__((noinline)) void transmitter_refused(struct llm_transmitter *transmitter)
-{
-    struct lli_tx *tx = &transmitter->tx;
-
-    tx->counters.send_again++;
-    switch (lli_watch_held(transmitter)) {
-    case LLM_LIMIT_WINDOW:
-        tx->counters.send_held++;
-        break;
-    case LLM_LIMIT_RATE:
-        tx->counters.send_rated++;
-        break;
-    case LLM_LIMIT_TRANSPORT:
-        tx->counters.send_blocked++;
-        break;
-    default:
-        /* All is sent, but what the transport still reads or what is not acknowledged cannot be written over. */
-        if (tx->assure.waiting > 0)
-            tx->counters.send_kept++;
-        else
-            tx->counters.send_blocked++;
-        break;
-    }
-}
-
 /* The history is full of unsent packets: let the transport take some. True if it is worth trying again. */
 static bool transmitter_make_room(struct llm_transmitter *transmitter)
 {
@@ -424,7 +398,7 @@ static bool transmitter_make_room(struct llm_transmitter *transmitter)
     (void)lli_endpoint_send(transmitter, true, lli_ticks());
     if (lli_tx_busy(&transmitter->tx) > busy)
         return true;
-    transmitter_refused(transmitter);
+    lli_watch_refused(transmitter);
     return false;
 }
 
@@ -456,7 +430,7 @@ static bool transmitter_may_open(struct llm_transmitter *transmitter)
     (void)lli_endpoint_send(transmitter, false, lli_ticks());
     if (!lli_tx_is_held(&transmitter->tx))
         return true;
-    transmitter_refused(transmitter);
+    lli_watch_refused(transmitter);
     return false;
 }
 

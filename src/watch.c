@@ -41,6 +41,31 @@ enum llm_limit lli_watch_held(const struct llm_transmitter *transmitter)
     return LLM_LIMIT_NONE;
 }
 
+void lli_watch_refused(struct llm_transmitter *transmitter)
+{
+    struct lli_tx *tx = &transmitter->tx;
+
+    tx->counters.send_again++;
+    switch (lli_watch_held(transmitter)) {
+    case LLM_LIMIT_WINDOW:
+        tx->counters.send_held++;
+        break;
+    case LLM_LIMIT_RATE:
+        tx->counters.send_rated++;
+        break;
+    case LLM_LIMIT_TRANSPORT:
+        tx->counters.send_blocked++;
+        break;
+    default:
+        /* All is sent, but what the transport still reads or what is not acknowledged cannot be written over. */
+        if (tx->assure.waiting > 0)
+            tx->counters.send_kept++;
+        else
+            tx->counters.send_blocked++;
+        break;
+    }
+}
+
 /* For which limit most messages were refused since the latest look; NONE: none was. */
 static enum llm_limit watch_refused(struct llm_transmitter *transmitter)
 {

@@ -42,6 +42,9 @@ int lli_watch_open(struct llm_context *context, const struct llm_context_options
 /* A poll that began at now is done. */
 void lli_watch_polled(struct llm_context *context, lli_ns now);
 
+/* A message of a transmitter is refused: counts it, and for what. */
+void lli_watch_refused(struct llm_transmitter *transmitter);
+
 /* What holds a transmitter at this moment. */
 enum llm_limit lli_watch_held(const struct llm_transmitter *transmitter);
 
