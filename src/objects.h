@@ -31,6 +31,7 @@ struct llm_topic {
     struct lli_assured *assured; /* NULL: it never was */
     struct lli_pacer rate; /* if it is rated: bytes of its messages */
     bool rated;
+    struct lli_topic_count count; /* if its transmitter counts topics */
     char name[LLI_WIRE_NAME_MAX + 1];
 };
 
@@ -60,6 +61,7 @@ struct llm_transmitter {
     uint64_t batch;               /* sealed packets that are worth a flush even then */
     uint64_t message_bytes_max;
     lli_ns linger;
+    bool counts_topics;
     bool dirty;                   /* packed in a handler, not flushed */
     bool watched;                 /* flushes take the longer way: it has a pace, or a latency monitor */
     struct lli_tx_latency *latency; /* NULL without a monitor, as those of the others */
@@ -202,7 +204,7 @@ void lli_transmitter_tell(const struct llm_transmitter *transmitter, const struc
 
 /* ------------------------------------------------------------------------------------------- assurance.c */
 
-/* Messages of a topic take the short way, if it is not assured or rated; it is new, or that changed. */
+/* Messages of a topic take the short way, if it is not assured, rated or counted; it is new, or that changed. */
 void lli_topic_route(struct llm_topic *topic);
 
 /* --------------------------------------------------------------------------------------------- rate.c */

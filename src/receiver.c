@@ -25,6 +25,7 @@ static void receiver_configure(struct llm_receiver *receiver, const struct llm_o
         .otherwise = lli_options_join_else(options),
         .window_packets = options->window_packets,
         .topics_max = options->topics_max,
+        .counts_topics = options->topic_counters != 0,
         .message_bytes_max = options->message_bytes_max,
         .nak_delay = options->nak_delay_ns,
         .nak_receivers_immediate = options->nak_receivers_immediate,

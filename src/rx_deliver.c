@@ -109,6 +109,23 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     return true;
 }
 
+/* So many messages behind those of an item are of a topic that is refused, or counted. True: it is refused. */
+static __attribute__((noinline)) bool rx_account(struct lli_rx *rx, uint32_t topic, const struct lli_item *item, int count)
+{
+    const struct llm_message *messages = item->messages + item->count;
+    struct lli_topic_count *counted;
+
+    if (lli_topics_is_refused(&rx->topics, topic)) {
+        rx->counters->messages_refused += (uint64_t)count;
+        return true;
+    }
+    counted = &rx->topic_counts[topic];
+    counted->messages += (uint64_t)count;
+    for (int i = 0; i < count; i++)
+        counted->bytes += messages[i].size;
+    return false;
+}
+
 /* The messages that come next, less those of refused topics. */
 static bool rx_next_messages(struct lli_rx *rx, struct lli_item *item)
 {
@@ -123,10 +140,8 @@ static bool rx_next_messages(struct lli_rx *rx, struct lli_item *item)
         count = lli_unpack_messages(&rx->unpack, &like, item->messages + item->count, LLI_ITEM_MESSAGES_MAX - item->count);
         if (count == 0)
             break;
-        if (lli_topics_is_refused(&rx->topics, topic)) {
-            rx->counters->messages_refused += (uint64_t)count;
+        if (lli_topics_is_marked(&rx->topics, topic) && rx_account(rx, topic, item, count))
             continue;
-        }
         if (like.topic[0] == '\0')
             rx->counters->topics_unknown += (uint64_t)count;
         item->count += count;

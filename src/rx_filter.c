@@ -216,6 +216,18 @@ static void rx_refuse_wanted(struct lli_rx *rx, const struct rx_wanted *wanted)
     unpack->at = unpack->passing ? unpack->end : wanted->data + wanted->size;
 }
 
+static void rx_count_wanted(struct lli_rx *rx, const struct lli_item *item)
+{
+    for (int i = 0; i < item->count; i++) {
+        const struct llm_message *message = &item->messages[i];
+
+        if (message->topic_id < rx->topics.limit) {
+            rx->topic_counts[message->topic_id].messages++;
+            rx->topic_counts[message->topic_id].bytes += message->size;
+        }
+    }
+}
+
 bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item)
 {
     struct lli_unpack *unpack = &rx->unpack;
@@ -241,6 +253,8 @@ bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item)
             rx_give_wanted(rx, &wanted, item);
         }
     }
+    if (rx->config->counts_topics)
+        rx_count_wanted(rx, item);
     rx->counters->messages_delivered += (uint64_t)item->count;
     return item->count > 0;
 }

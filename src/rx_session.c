@@ -27,6 +27,8 @@ void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct l
     lli_gap_init(&rx->gap, config->window_packets, arena);
     rx->cells = lli_arena_take(arena, config->window_packets * sizeof *rx->cells, 64);
     lli_topics_init(&rx->topics, config->topics_max, rare);
+    if (config->counts_topics)
+        rx->topic_counts = lli_arena_take(rare, config->topics_max * sizeof *rx->topic_counts, 64);
     lli_unpack_init(&rx->unpack, lli_arena_take(rare, config->message_bytes_max, 4096), config->message_bytes_max);
 }
 
@@ -60,6 +62,10 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->end_reason = rx->refused = LLM_REASON_NONE;
     rx->chosen = rx->enters = false;
     lli_topics_reset(&rx->topics);
+    if (rx->config->counts_topics) {
+        memset(rx->topics.flags, LLI_TOPICS_COUNTED, rx->topics.limit);
+        memset(rx->topic_counts, 0, rx->topics.limit * sizeof *rx->topic_counts);
+    }
     lli_unpack_reset(&rx->unpack, 0);
     lli_gap_reset(&rx->gap, 0);
 }

@@ -71,6 +71,7 @@ struct lli_rx_config {
     enum lli_rx_otherwise otherwise;
     uint32_t window_packets;
     uint32_t topics_max;
+    bool counts_topics;
     uint32_t message_bytes_max;
     lli_ns nak_delay;
     uint32_t nak_receivers_immediate;
@@ -143,6 +144,7 @@ struct lli_rx {
     uint32_t current_cell; /* of the packet that is being unpacked, or LLI_REORDER_NONE */
     struct lli_unpack unpack;
     struct lli_topics topics;
+    struct lli_topic_count *topic_counts; /* by id, if they are counted */
     uint64_t stamp_ns;     /* of the packet that is being unpacked */
 
     /* From the latest heartbeat. */

@@ -2,6 +2,7 @@
 /* Counters by name: walks a context and all that is open in it. */
 #include "stats.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "connection.h"
@@ -89,6 +90,33 @@ static void stats_transport(const struct lli_stats_visitor *to, const struct lli
         lli_latency_visit_endpoint(endpoint->latency, to->histogram, to->arg);
 }
 
+/* ADR 17: a table has no room for all topics there may be. */
+enum { STATS_TOPICS = 256 };
+
+static void stats_topic(const struct lli_stats_visitor *to, uint32_t id, const char *name, const struct lli_topic_count *count)
+{
+    char object[sizeof "topic " + LLI_WIRE_NAME_MAX];
+
+    (void)snprintf(object, sizeof object, "topic %s", name);
+    to->object(to->arg, LLM_STATS_TOPIC, id, object);
+    stats_put(to, LLM_STATS_COUNTER, "topic_messages", count->messages);
+    stats_put(to, LLM_STATS_COUNTER, "topic_bytes", count->bytes);
+}
+
+static void stats_topics_sent(const struct lli_stats_visitor *to, const struct llm_transmitter *transmitter)
+{
+    for (const struct llm_topic *topic = transmitter->topics; topic != NULL; topic = topic->next)
+        if (topic->pack.id < STATS_TOPICS)
+            stats_topic(to, topic->pack.id, topic->name, &topic->count);
+}
+
+static void stats_topics_delivered(const struct lli_stats_visitor *to, const struct lli_rx *rx)
+{
+    for (uint32_t id = 0; id < STATS_TOPICS && id < rx->topics.known; id++)
+        if (!lli_topics_is_refused(&rx->topics, id))
+            stats_topic(to, id, lli_topics_name(&rx->topics, id), &rx->topic_counts[id]);
+}
+
 static void stats_member(const struct lli_stats_visitor *to, const struct lli_member *member)
 {
     to->object(to->arg, LLM_STATS_MEMBER, member->id, "");
@@ -147,6 +175,8 @@ static void stats_transmitter(const struct lli_stats_visitor *to, const struct l
         lli_latency_visit_tx(transmitter->latency, to->histogram, to->arg);
     if (!to->detail)
         return;
+    if (transmitter->counts_topics)
+        stats_topics_sent(to, transmitter);
     for (uint32_t i = 0, seen = 0; i < tx->members.limit && seen < tx->members.count; i++) {
         if (tx->members.table[i].id == 0)
             continue;
@@ -169,6 +199,8 @@ static void stats_session(const struct lli_stats_visitor *to, const struct lli_r
     stats_put(to, LLM_STATS_COUNTER, "session_messages", rx->unpack.number - rx->first);
     stats_put(to, LLM_STATS_COUNTER, "session_naks", rx->naks);
     stats_put(to, LLM_STATS_COUNTER, "session_packets_lost", rx->lost);
+    if (rx->config->counts_topics)
+        stats_topics_delivered(to, rx);
 }
 
 static void stats_receiver(const struct lli_stats_visitor *to, const struct llm_receiver *receiver)

@@ -246,6 +246,7 @@ struct file_pass {
     uint32_t rows_max;
     uint32_t histograms_max;
     uint32_t parent; /* the latest transmitter or receiver */
+    uint32_t owner;  /* the latest object that may have topics */
     bool skipping;   /* there was no room for the latest object */
 };
 
@@ -260,11 +261,13 @@ static void file_object(void *arg, enum llm_stats_kind kind, uint64_t id, const 
     pass->skipping = table->objects == pass->objects_max;
     if (pass->skipping)
         return;
-    if (!belongs)
+    if (!belongs && kind != LLM_STATS_TOPIC)
         pass->parent = table->objects;
+    if (kind != LLM_STATS_TOPIC)
+        pass->owner = table->objects;
     label = label == NULL ? "" : label + 1;
     to->kind = kind;
-    to->parent = pass->parent;
+    to->parent = kind == LLM_STATS_TOPIC ? pass->owner : pass->parent;
     to->id = id;
     if (strncmp(to->label, label, sizeof to->label - 1) != 0)
         (void)snprintf(to->label, sizeof to->label, "%s", label);

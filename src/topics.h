@@ -12,6 +12,13 @@ enum lli_topics_flags {
     LLI_TOPICS_UNSUBSCRIBED = 4, /* no subject takes it */
     LLI_TOPICS_ASKED = 8,        /* ... one did, and the accept predicate was asked */
     LLI_TOPICS_MISSED = 16,      /* ... one does now, but messages were thrown away before */
+    LLI_TOPICS_COUNTED = 32,
+};
+
+/* What was sent, or delivered, of a topic. */
+struct lli_topic_count {
+    uint64_t messages;
+    uint64_t bytes;
 };
 
 struct lli_topics {
@@ -37,6 +44,12 @@ bool lli_topics_add(struct lli_topics *topics, uint32_t id, const uint8_t *name,
 static inline const char *lli_topics_name(const struct lli_topics *topics, uint32_t id)
 {
     return id < topics->limit && topics->names[id] != 0 ? topics->text + topics->names[id] - 1 : "";
+}
+
+/* Whether messages of a topic are refused, thrown away, or counted: most are none of it. */
+static inline bool lli_topics_is_marked(const struct lli_topics *topics, uint32_t id)
+{
+    return id < topics->limit && topics->flags[id] & (LLI_TOPICS_REFUSED | LLI_TOPICS_UNSUBSCRIBED | LLI_TOPICS_COUNTED);
 }
 
 static inline bool lli_topics_is_refused(const struct lli_topics *topics, uint32_t id)

@@ -183,6 +183,7 @@ static int transmitter_open(struct llm_context *context, const char *text, const
     transmitter->context = context;
     transmitter->linger = channel.options.linger_ns;
     transmitter->posted_max = LLI_ENDPOINT_POST;
+    transmitter->counts_topics = channel.options.topic_counters != 0;
     llm_transmitter_handlers_init(&transmitter->handlers);
     (void)snprintf(transmitter->object, sizeof transmitter->object, "transmitter %.230s", text);
     error = lli_endpoint_open(context, &channel, &transmitter->endpoint);
@@ -434,25 +435,47 @@ static bool transmitter_may_open(struct llm_transmitter *transmitter)
     return false;
 }
 
-/* A message of a topic that is assured, or rated, was packed in this packet or later. */
+/* A message of a topic that is assured, rated or counted was packed in this packet or later. */
 static void transmitter_account(struct llm_topic *topic, lli_seq seq, size_t size)
 {
     if (topic_is_assured(topic))
         lli_tx_assured(&topic->transmitter->tx, topic->assured, seq, size);
     if (topic->rated)
         (void)lli_pacer_take(&topic->rate, size);
+    topic->count.messages++;
+    topic->count.bytes += size;
+}
+
+/* Most messages of a topic that is counted, and neither assured nor rated: as transmitter_send_in_place(), and counted. */
+static inline bool transmitter_count_in_place(struct llm_topic *topic, const struct iovec *piece, size_t size)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+
+    if (topic->rated || topic_is_assured(topic) || transmitter->claimed != NULL || size == 0 ||
+        size > transmitter->message_bytes_max ||
+        !lli_pack_in_place(&transmitter->tx.pack, &topic->pack, piece->iov_base, size))
+        return false;
+    topic->count.messages++;
+    topic->count.bytes += size;
+    return true;
 }
 
 /*
- * What does not take the short way: messages of an assured or rated topic, and those that are too long for any. Apart, so that
+ * What does not take the short way: messages of an assured, rated or counted topic, and those that are too long for any. Apart, so that
  * the others save no registers for it.
  */
-static __attribute__((noinline)) int transmitter_send_account(struct llm_topic *topic, const struct iovec *pieces, size_t size, unsigned flags)
+static __attribute__((noinline)) int transmitter_send_account(struct llm_topic *topic, const struct iovec *pieces, int count,
+                                                              size_t size, unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct lli_tx *tx = &transmitter->tx;
     lli_seq seq;
 
+    if (count == 1 && transmitter_count_in_place(topic, pieces, size)) {
+        if (flags != LLM_SEND_MORE || transmitter->context->in_handler)
+            transmitter_packed(transmitter, flags);
+        return LLM_OK;
+    }
     if (size > transmitter->message_bytes_max || topic_is_exceeded(topic, size))
         return LLM_EMSGSIZE;
     if (transmitter->claimed != NULL)
@@ -479,7 +502,7 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
     if (flags > TRANSMITTER_FLAGS)
         return LLM_EINVAL;
     if (size >= topic->plain_below)
-        return transmitter_send_account(topic, pieces, size, flags);
+        return transmitter_send_account(topic, pieces, count, size, flags);
     if (transmitter->claimed != NULL)
         return LLM_ESTATE;
     /* One piece is the rule, and most messages follow another in an open packet; where more follow that was tried already. */

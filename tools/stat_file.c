@@ -187,6 +187,9 @@ static bool is_same_object(const struct stat_snapshot *before, uint32_t x, const
 {
     const struct llm_stats_object *a = &before->objects[x], *b = &now->objects[y];
 
+    /* Sessions have topics of the same number and name. */
+    if (a->kind == LLM_STATS_TOPIC && before->objects[a->parent].id != now->objects[b->parent].id)
+        return false;
     return a->kind == b->kind && a->id == b->id && strcmp(a->label, b->label) == 0;
 }
 

@@ -157,6 +157,18 @@ static void labels_object(FILE *to, const struct stat_source *source, uint32_t i
                 member ? object->id : parent->id);
         break;
     }
+    case LLM_STATS_TOPIC: {
+        const struct llm_stats_object *root = &source->now.objects[parent->parent];
+
+        fputc(',', to);
+        label(to, "channel", root->label);
+        fprintf(to, ",session=\"%016" PRIx64 "\"", parent->id);
+        if (root != parent)
+            fprintf(to, ",receiver=\"%016" PRIx64 "\"", root->id);
+        fputc(',', to);
+        label(to, "topic", object->label);
+        break;
+    }
     default:
         break;
     }

@@ -148,7 +148,7 @@ static int view_worst(const struct stat_snapshot *now, uint32_t parent, uint32_t
         uint64_t lag;
         int at;
 
-        if (now->objects[i].parent != parent || i == parent)
+        if (now->objects[i].parent != parent || i == parent || now->objects[i].kind == LLM_STATS_TOPIC)
             continue;
         lag = stat_value(now, i, "lag_packets");
         at = count < VIEW_ROWS ? count : VIEW_ROWS;
@@ -226,6 +226,39 @@ static void view_sessions(FILE *to, const struct stat_source *source, uint32_t r
     view_more(to, count);
 }
 
+/* Of the topics of a transmitter, or of a receiver's sessions, those with most messages a second. */
+static void view_topics(FILE *to, const struct stat_source *source, uint32_t owner)
+{
+    const struct llm_stats_object *objects = source->now.objects;
+    uint32_t busiest[VIEW_ROWS];
+    double rates[VIEW_ROWS];
+    int count = 0;
+
+    for (uint32_t i = 0; i < source->now.table.objects; i++) {
+        int at = count < VIEW_ROWS ? count : VIEW_ROWS;
+        double now;
+
+        if (objects[i].kind != LLM_STATS_TOPIC || (objects[i].parent != owner && objects[objects[i].parent].parent != owner))
+            continue;
+        now = rate(source, i, "topic_messages");
+        count++;
+        while (at > 0 && now > rates[at - 1])
+            at--;
+        if (at == VIEW_ROWS)
+            continue;
+        memmove(&busiest[at + 1], &busiest[at], (size_t)(VIEW_ROWS - 1 - at) * sizeof busiest[0]);
+        memmove(&rates[at + 1], &rates[at], (size_t)(VIEW_ROWS - 1 - at) * sizeof rates[0]);
+        busiest[at] = i;
+        rates[at] = now;
+    }
+    if (count > 0)
+        fprintf(to, NORMAL "        %-24s %9s %9s %9s\n", "topic", "msg/s", "Mbit/s", "messages");
+    for (int i = 0; i < count && i < VIEW_ROWS; i++)
+        fprintf(to, NORMAL "        %-24.24s %9s %9s %9s\n", objects[busiest[i]].label, short_number(rates[i]),
+                short_number(rate(source, busiest[i], "topic_bytes") * 8 / 1e6), short_value(source, busiest[i], "topic_messages"));
+    view_more(to, count);
+}
+
 /* What limits it, if anything does, by the watch of its context. */
 static void view_limit(FILE *to, const struct stat_source *source, uint32_t object)
 {
@@ -255,6 +288,7 @@ static void view_transmitter(FILE *to, const struct stat_source *source, uint32_
     view_troubles(to, source, object, troubles);
     view_histograms(to, source, object);
     view_members(to, source, object);
+    view_topics(to, source, object);
 }
 
 static void view_receiver(FILE *to, const struct stat_source *source, uint32_t object)
@@ -273,6 +307,7 @@ static void view_receiver(FILE *to, const struct stat_source *source, uint32_t o
     view_troubles(to, source, object, troubles);
     view_histograms(to, source, object);
     view_sessions(to, source, object);
+    view_topics(to, source, object);
 }
 
 /* All that is not zero: what a transport counts is mostly what went wrong. */

@@ -200,6 +200,7 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u32, history_packets, 65536, 64, 16777216, "packets kept for repair; a power of two")                                \
     X(u32, message_bytes_max, 16777216, 1, 16777216, "longest message sent or received")                                   \
     X(u32, topics_max, 16384, 1, 1048576, "topics in a session, sent or received")                                         \
+    X(u32, topic_counters, 0, 0, 1, "count messages and bytes of each topic, for the counters file")                       \
     X(u32, receivers_max, 1024, 1, 1048576, "receivers that a transmitter knows by their status")                          \
     X(u32, sessions_max, 16, 1, 4096, "sessions that a receiver follows at a time")                                        \
     X(u32, window_packets, 16384, 64, 1048576, "packets ahead of a gap that a receiver can hold; a power of two")          \

@@ -70,9 +70,13 @@ struct llm_stats_table {
     X(MEMBER, 3, "member")                                                                                                 \
     X(RECEIVER, 4, "receiver")                                                                                             \
     X(SESSION, 5, "session")                                                                                               \
-    X(LISTENER, 6, "listener")
+    X(LISTENER, 6, "listener")                                                                                             \
+    X(TOPIC, 7, "topic")
 
-/* MEMBER: a receiver that a transmitter knows; SESSION: one that a receiver follows. Each comes behind its parent. */
+/*
+ * MEMBER: a receiver that a transmitter knows; SESSION: one that a receiver follows; TOPIC: of a transmitter or a session. Each
+ * comes behind its parent.
+ */
 enum llm_stats_kind {
 #define LLM_STATS_KIND_ENUM(name, number, text) LLM_STATS_##name = number,
     LLM_STATS_KINDS(LLM_STATS_KIND_ENUM)
@@ -82,8 +86,9 @@ enum llm_stats_kind {
 struct llm_stats_object {
     uint32_t kind;            /* of enum llm_stats_kind; skip one that you do not know */
     uint32_t parent;          /* index of an object before it; its own index: none */
-    uint64_t id;              /* transmitter, session: the session; receiver, member: the receiver; else 0 */
-    char label[240];          /* its channel, or the scheme of a transport; empty for members and sessions */
+    uint64_t id;              /* transmitter, session: the session; receiver, member: the receiver;
+                                 topic: its number in the session; else 0 */
+    char label[240];          /* its channel, the scheme of a transport, the name of a topic; else empty */
 };
 
 enum llm_stats_type {

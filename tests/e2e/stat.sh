@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2154,SC2034,SC2015
 # llm-stat and the counters files it reads; sourced by run.sh.
 
-stat_tests=(counters_of_living_stopped_and_killed_processes counters_files_that_are_none_are_told_apart
+stat_tests=(counters_of_topics counters_of_living_stopped_and_killed_processes counters_files_that_are_none_are_told_apart
     counters_without_room_do_not_keep_anybody_from_sending counters_for_prometheus counters_in_a_terminal)
 
 llm_stat=$build/tools/llm-stat
@@ -35,6 +35,22 @@ def of(program, kind, name):
     return [{**o["counters"], **o["gauges"]}[name] for o in found]
 sys.exit(not eval(sys.argv[2]))
 END
+}
+
+# Of five topics, at both ends, as objects below their session; and each is a label of what Prometheus reads.
+counters_of_topics() {
+    local receiver sender with
+    counters_at || return
+    with="env LLM_STATS_DIRECTORY=$counters"
+    receive "$HOST_B $with" receiver "$(channel "$IF_B" 46 topic_counters=1)" && receiver=$last || return
+    send "$HOST_A $with" sender "$(channel "$IF_A" 46 topic_counters=1)" --messages 10000 --rate "$rate" --step 5000
+    sender=$last
+    says sender "sent 5000" && sleep 0.3 || return
+    counted "sum(of('e2e_flood_send', 'topic', 'topic_messages')) == 5000 and len(of('e2e_flood_send', 'topic', 'topic_bytes')) == 5" &&
+        counted "of('e2e_flood_receive', 'topic', 'topic_messages') == of('e2e_flood_send', 'topic', 'topic_messages')[::-1]" &&
+        counted "sorted(of('e2e_flood_receive', 'topic', 'topic_bytes')) == sorted(of('e2e_flood_send', 'topic', 'topic_bytes'))" &&
+        counted "of('e2e_flood_send', 'transmitter', 'limited_by') == [0]" || return
+    goes_on "$sender" && ends "$sender" && ends "$receiver" && complete receiver 10000
 }
 
 # counters_flow COUNT: a receiver and a sender that waits when it has sent half of them. Sets receiver and sender.
