@@ -172,5 +172,14 @@ def terminal(program, directory):
         check(os.WTERMSIG(view.ended()) == number, f"it does not end by signal {number}")
 
 
+def limited(program, directory):
+    view = Terminal(program, directory, 60, 160)
+    frame = view.frame_with(rb"receiver udp[^\r]*\r\n[^\r]*\r\n +limited by the application, which is slow to poll: away for ")
+    check("limited by its receivers" in frame and re.search(r"[0-9a-f]{16} .* limited by the application", frame),
+          f"the transmitter, or what its receiver reports, is not shown: {frame}")
+    os.write(view.shell, b"q")
+    check(view.ended() == 0, "q does not end it well")
+
+
 if __name__ == "__main__":
-    {"prometheus": prometheus, "terminal": terminal}[sys.argv[1]](*sys.argv[2:])
+    {"prometheus": prometheus, "terminal": terminal, "limited": limited}[sys.argv[1]](*sys.argv[2:])

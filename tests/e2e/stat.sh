@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2154,SC2034,SC2015
 # llm-stat and the counters files it reads; sourced by run.sh.
 
-stat_tests=(counters_of_topics counters_of_living_stopped_and_killed_processes counters_files_that_are_none_are_told_apart
+stat_tests=(counters_of_topics counters_name_the_bottleneck counters_of_living_stopped_and_killed_processes counters_files_that_are_none_are_told_apart
     counters_without_room_do_not_keep_anybody_from_sending counters_for_prometheus counters_in_a_terminal)
 
 llm_stat=$build/tools/llm-stat
@@ -51,6 +51,22 @@ counters_of_topics() {
         counted "sorted(of('e2e_flood_receive', 'topic', 'topic_bytes')) == sorted(of('e2e_flood_send', 'topic', 'topic_bytes'))" &&
         counted "of('e2e_flood_send', 'transmitter', 'limited_by') == [0]" || return
     goes_on "$sender" && ends "$sender" && ends "$receiver" && complete receiver 10000
+}
+
+# With a counters file the watch runs by itself: a receiver that takes a hundred messages in 20 ms is slow, its transmitter waits for
+# it, and was told why. Nobody is told by an event who did not ask for any.
+counters_name_the_bottleneck() {
+    local receiver sender with
+    counters_at || return
+    with="env LLM_STATS_DIRECTORY=$counters"
+    receive "$HOST_B $with" receiver "$(channel "$IF_B" 47)" --wait 1 --pause-us 20000 && receiver=$last || return
+    send "$HOST_A $with" sender "$(channel "$IF_A" 47 "flow=window&flow_window_packets=64")" --messages 20000 --rate 20000
+    sender=$last
+    counted "of('e2e_flood_receive', 'receiver', 'limited_by') == [1] and of('e2e_flood_send', 'transmitter', 'limited_by') == [4]" &&
+        counted "of('e2e_flood_send', 'member', 'member_limited_by') == [1]" || return
+    python3 "$here/stat.py" limited "$llm_stat" "$counters" 2>"$work/limited.err" || { why=$(tail -n 1 "$work/limited.err") && return 1; }
+    ends "$sender" && ends "$receiver" && complete receiver 20000 || return
+    ! grep -q "limited by" "$work"/*.err || { why="somebody was told who did not ask" && return 1; }
 }
 
 # counters_flow COUNT: a receiver and a sender that waits when it has sent half of them. Sets receiver and sender.
