@@ -390,8 +390,8 @@ enum llm_send_flags {
  * long after a flush as that flush took; messages sent meanwhile fill packets, and all leave in one flush with the next
  * send that finds it idle, with llm_flush(), or with llm_poll(), whichever comes first. There is no timer to wait for.
  * LLM_EMSGSIZE: longer than message_bytes_max, or than the history can hold; LLM_EAGAIN: the transport does not take packets
- * and the history is full of unsent ones, flow control holds them back, or too much of an assured topic is not acknowledged: poll
- * and try again; LLM_ESTATE: a claim is open; LLM_EINVAL: unknown flags.
+ * and the history is full of unsent ones, flow control or a rate limit holds them back, or too much of an assured topic is not
+ * acknowledged: poll and try again; LLM_ESTATE: a claim is open; LLM_EINVAL: unknown flags.
  */
 LLM_API int llm_send(struct llm_topic *topic, const void *data, size_t size, unsigned flags);
 

@@ -52,6 +52,7 @@ static void world_init(struct world *world)
         .repair_percent = REPAIR_PERCENT, .repair_bytes_per_s = REPAIR_BYTES_PER_S, .repair_linger = 20000,
         .replay_bytes_per_s = REPLAY_BYTES_PER_S, .history_ns = 10000000000,
         .heartbeat_min = 50000, .heartbeat_max = 100000000, .heartbeat_busy = 10000000, .status = 100000000,
+        .tells_limits = true,
         .address = {.size = 7, .bytes = {4, 127, 0, 0, 1, 1, 1}},
     };
     struct lli_arena arena = {.memory = NULL};
@@ -273,6 +274,7 @@ static void step_nak(struct world *world, struct fuzz_input *in)
 static void step_status(struct world *world, struct fuzz_input *in)
 {
     struct lli_wire_status status = {.session = SESSION, .address = {.size = 1, .bytes = {1}}};
+    struct llm_event event;
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     status.receiver = fuzz_u8(in) % (2 * RECEIVERS);
@@ -284,6 +286,10 @@ static void step_status(struct world *world, struct fuzz_input *in)
     status.limits.limit = fuzz_u8(in);
     status.limits.time_ms = 1000;
     input(world, packet, lli_wire_put_status(packet, &status));
+    /* Each receiver is told of once, by its own identity. */
+    for (uint32_t told = 0; lli_tx_has_events(&world->tx) && lli_tx_event(&world->tx, &event); told++)
+        FUZZ_CHECK(told < RECEIVERS && event.kind == LLM_EVENT_RECEIVER_LIMITED && event.bottleneck->receiver != 0);
+    FUZZ_CHECK(!lli_tx_has_events(&world->tx));
 }
 
 static void step_query(struct world *world, struct fuzz_input *in)
