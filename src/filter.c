@@ -26,9 +26,38 @@ bool lli_attributes_get(const uint8_t *bytes, uint32_t size, struct lli_attribut
     if (bitmap == NULL || count > LLI_FRAME_BITMAP_MAX)
         return false;
     filter_words(bitmap, count, attributes->bitmap);
+    attributes->bitmap_bytes = bitmap;
+    attributes->bitmap_size = count;
     attributes->properties = reader.at;
     attributes->properties_size = (uint32_t)(reader.end - reader.at);
     return true;
+}
+
+bool lli_property_next(struct lli_reader *reader, struct llm_property *property)
+{
+    uint64_t bits;
+
+    if (reader->at == reader->end)
+        return false;
+    property->code = lli_read_u16(reader);
+    property->type = (enum llm_property_type)lli_read_u8(reader);
+    switch (property->type) {
+    case LLM_PROPERTY_INT32:
+        property->value.int32 = (int32_t)lli_read_u32(reader);
+        return reader->ok;
+    case LLM_PROPERTY_INT64:
+        property->value.int64 = (int64_t)lli_read_u64(reader);
+        return reader->ok;
+    case LLM_PROPERTY_DOUBLE:
+        bits = lli_read_u64(reader);
+        memcpy(&property->value.float64, &bits, sizeof bits);
+        return reader->ok;
+    case LLM_PROPERTY_BYTES:
+        property->value.bytes.size = lli_read_u16(reader);
+        property->value.bytes.data = lli_read_bytes(reader, property->value.bytes.size);
+        return reader->ok;
+    }
+    return false;
 }
 
 static bool filter_wants_bitmap(const struct lli_filter *filter, const uint64_t *bitmap)
@@ -54,5 +83,6 @@ bool lli_filter_wants_deep(const struct lli_filter *filter, const uint8_t *bytes
 void lli_filter_finish(struct lli_filter *filter)
 {
     filter->deep = filter->bitmap || filter->selector.count > 0;
+    filter->all = !filter->deep && filter->labels_count == 0;
     filter->plain = lli_filter_wants(filter, NULL, 0);
 }

@@ -21,6 +21,7 @@ struct lli_filter {
     bool any;              /* of the bitmap: one bit of the mask is enough */
     bool bitmap;
     bool plain;            /* a message without attributes is wanted */
+    bool all;              /* every message is: attributes are kept for the application, and that is all */
     uint64_t mask[LLI_FILTER_WORDS];
     uint64_t match[LLI_FILTER_WORDS];
     struct lli_selector selector;
@@ -30,12 +31,20 @@ struct lli_filter {
 struct lli_attributes {
     uint32_t label;
     uint64_t bitmap[LLI_FILTER_WORDS];
-    const uint8_t *properties; /* in the frame */
+    const uint8_t *bitmap_bytes; /* in the frame, as are the following */
+    uint32_t bitmap_size;
+    const uint8_t *properties;
     uint32_t properties_size;
 };
 
 /* Reads a frame behind its size. False: it contradicts itself, and says what was read before it did. */
 bool lli_attributes_get(const uint8_t *bytes, uint32_t size, struct lli_attributes *attributes);
+
+/*
+ * Reads one of its properties, bytes where they lie; false: there is none, or it is of a type that this version does not have, or
+ * does not end there.
+ */
+bool lli_property_next(struct lli_reader *reader, struct llm_property *property);
 
 /* Once all conditions are set. */
 void lli_filter_finish(struct lli_filter *filter);

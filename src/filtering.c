@@ -283,3 +283,87 @@ int llm_receiver_filter(struct llm_receiver *receiver, const struct llm_filter *
     lli_context_leave(receiver->context);
     return error;
 }
+
+/* ------------------------------------------------------------------------------------------ in handlers */
+
+/* What a message says of itself that a handler of the receiver was called with. */
+static int filtering_attributes(const struct llm_receiver *receiver, const struct llm_message *message,
+                                struct lli_attributes *attributes)
+{
+    struct lli_rx_frame frame;
+
+    if (receiver->config.filter == NULL)
+        return LLM_ESTATE;
+    for (uint32_t i = 0; i < receiver->sessions_used; i++) {
+        if (!lli_rx_attributes(&receiver->sessions[i], message, &frame))
+            continue;
+        if (message->session != receiver->sessions[i].session)
+            continue;
+        (void)lli_attributes_get(frame.bytes, frame.size, attributes);
+        return LLM_OK;
+    }
+    return LLM_EINVAL;
+}
+
+/* The bitmap as it lies in the frame, before the properties. */
+static void filtering_report(const struct lli_attributes *from, struct llm_attributes *to)
+{
+    struct lli_reader reader = lli_reader_of(from->properties, from->properties_size);
+    struct llm_property property;
+
+    to->label = from->label;
+    to->bitmap = from->bitmap_bytes;
+    to->bitmap_bits = 8 * from->bitmap_size;
+    to->properties = NULL;
+    to->properties_count = 0;
+    while (lli_property_next(&reader, &property))
+        to->properties_count++;
+}
+
+int llm_message_attributes(struct llm_receiver *receiver, const struct llm_message *message, struct llm_attributes *attributes)
+{
+    struct lli_attributes read;
+    int error;
+
+    if (receiver == NULL || message == NULL || attributes == NULL)
+        return LLM_EINVAL;
+    lli_context_enter(receiver->context);
+    error = attributes->size == sizeof *attributes
+                ? filtering_attributes(receiver, message, &read)
+                : lli_fail(&receiver->context->log, LLM_EVERSION, "struct llm_attributes: size is %zu, and %zu in this library: call "
+                           "llm_attributes_init()", attributes->size, sizeof *attributes);
+    if (error == LLM_OK)
+        filtering_report(&read, attributes);
+    lli_context_leave(receiver->context);
+    return error;
+}
+
+static int filtering_property(const struct lli_attributes *attributes, uint16_t code, struct llm_property *property)
+{
+    struct lli_reader reader = lli_reader_of(attributes->properties, attributes->properties_size);
+    struct llm_property read;
+
+    while (lli_property_next(&reader, &read)) {
+        if (read.code != code)
+            continue;
+        *property = read;
+        return LLM_OK;
+    }
+    return LLM_ENOTFOUND;
+}
+
+int llm_message_property(struct llm_receiver *receiver, const struct llm_message *message, uint16_t code,
+                         struct llm_property *property)
+{
+    struct lli_attributes read;
+    int error;
+
+    if (receiver == NULL || message == NULL || property == NULL)
+        return LLM_EINVAL;
+    lli_context_enter(receiver->context);
+    error = filtering_attributes(receiver, message, &read);
+    if (error == LLM_OK)
+        error = filtering_property(&read, code, property);
+    lli_context_leave(receiver->context);
+    return error;
+}

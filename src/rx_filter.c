@@ -7,6 +7,7 @@
 #include "rx_internal.h"
 
 struct rx_wanted {
+    struct lli_rx_frame frame; /* of its attributes */
     const uint8_t *header; /* of the message */
     const uint8_t *data;
     uint32_t size;
@@ -19,7 +20,17 @@ void lli_rx_filter(struct lli_rx *rx)
     rx->news |= LLI_RX_FILTERED;
     rx->aside |= LLI_RX_FILTERING;
     /* What is thrown away is not acknowledged, and neither is what might have been. */
-    rx->unheld = true;
+    rx->unheld |= !rx->config->filter->all;
+}
+
+bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *message, struct lli_rx_frame *frame)
+{
+    for (uint32_t i = 0; i < rx->given_count; i++)
+        if (message == rx->given + i) {
+            *frame = rx->frames[i];
+            return true;
+        }
+    return false;
 }
 
 /* The filter is gone, and nothing is being passed over: the session takes the short way again. */
@@ -27,6 +38,7 @@ static void rx_filter_end(struct lli_rx *rx)
 {
     rx->news &= (uint8_t)~LLI_RX_FILTERED;
     rx->aside &= (uint8_t)~LLI_RX_FILTERING;
+    rx->given_count = rx->assembled.size = 0;
 }
 
 static void rx_pass(struct lli_rx *rx, uint64_t messages)
@@ -86,6 +98,12 @@ static inline const uint8_t *rx_behind_attributes(const uint8_t *at, const uint8
     return header < end && lli_frame_is_message(*header) ? header : at;
 }
 
+static inline struct lli_rx_frame rx_frame(const uint8_t *at, const uint8_t *header)
+{
+    return header == at ? (struct lli_rx_frame){.size = 0}
+                        : (struct lli_rx_frame){at + LLI_FRAME_HEAD, (uint32_t)(header - at) - LLI_FRAME_HEAD};
+}
+
 static inline bool rx_is_wanted(const struct lli_filter *filter, const uint8_t *at, const uint8_t *header)
 {
     return header == at ? filter->plain : lli_filter_wants(filter, at + LLI_FRAME_HEAD, (uint32_t)(header - at) - LLI_FRAME_HEAD);
@@ -120,8 +138,10 @@ static bool rx_find_wanted(struct lli_rx *rx, struct rx_wanted *wanted)
             break;
         }
         found = filter == NULL || rx_is_wanted(filter, at, header);
-        if (found)
+        if (found) {
+            wanted->frame = rx_frame(at, header);
             break;
+        }
         passed++;
         unpack->passing = wanted->size > (size_t)(end - wanted->data);
         at = unpack->passing ? end : wanted->data + wanted->size;
@@ -189,14 +209,27 @@ static void rx_give_assembled(struct lli_rx *rx, struct lli_item *item)
     if (lli_topics_is_refused(&rx->topics, topic))
         rx->counters->messages_refused++;
     else
-        item->count += count;
+        rx->frames[item->count++] = rx->assembled;
+    assert(count == 1);
+    (void)count;
+}
+
+/* It is put together from several packets: what it says of itself is kept, unless it is longer than what this version sends. */
+static void rx_keep_frame(struct lli_rx *rx, const struct lli_rx_frame *frame)
+{
+    rx->assembled = (struct lli_rx_frame){.size = 0};
+    if (frame->size == 0 || frame->size > sizeof rx->assembled_frame)
+        return;
+    memcpy(rx->assembled_frame, frame->bytes, frame->size);
+    rx->assembled = (struct lli_rx_frame){rx->assembled_frame, frame->size};
 }
 
 /* One that lies in the packet. */
 static void rx_give_wanted(struct lli_rx *rx, const struct rx_wanted *wanted, struct lli_item *item)
 {
-    struct llm_message *message = &item->messages[item->count++];
+    struct llm_message *message = &item->messages[item->count];
 
+    rx->frames[item->count++] = wanted->frame;
     (void)rx_like(rx, rx->unpack.topic, message);
     message->data = wanted->data;
     message->size = wanted->size;
@@ -246,8 +279,10 @@ bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item)
             rx_refuse_wanted(rx, &wanted);
         } else if (wanted.size > (size_t)(unpack->end - wanted.data)) {
             /* lli_unpack_next() begins to put it together, in a buffer that may be in use by what is given now. */
-            if (item->count == 0)
+            if (item->count == 0) {
+                rx_keep_frame(rx, &wanted.frame);
                 unpack->at = wanted.header;
+            }
             break;
         } else {
             rx_give_wanted(rx, &wanted, item);
@@ -255,6 +290,8 @@ bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item)
     }
     if (rx->config->counts_topics)
         rx_count_wanted(rx, item);
+    rx->given = item->messages;
+    rx->given_count = (uint32_t)item->count;
     rx->counters->messages_delivered += (uint64_t)item->count;
     return item->count > 0;
 }

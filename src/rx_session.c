@@ -58,6 +58,7 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->lost_run = 0;
     rx->naks = rx->lost = 0;
     rx->news = 0;
+    rx->given_count = rx->assembled.size = 0;
     lli_rx_filter(rx);
     rx->end_reason = rx->refused = LLM_REASON_NONE;
     rx->chosen = rx->enters = false;

@@ -130,6 +130,12 @@ struct lli_item {
     struct llm_message messages[LLI_ITEM_MESSAGES_MAX];
 };
 
+/* Of the frame of a message's attributes, what stands behind its size. */
+struct lli_rx_frame {
+    const uint8_t *bytes;
+    uint32_t size; /* 0: it has none */
+};
+
 struct lli_rx {
     const struct lli_rx_config *config; /* shared by the sessions of a receiver, as the next three */
     struct lli_reorder *reorder;
@@ -181,6 +187,13 @@ struct lli_rx {
     uint64_t first;             /* number of the first message to come, when it joined */
     uint64_t held_from;         /* messages from this one on were delivered without a loss */
     uint64_t acknowledged;      /* by the application: messages before this one */
+
+    /* With a filter: the messages that were given last, and their attributes. */
+    const struct llm_message *given;
+    uint32_t given_count;
+    struct lli_rx_frame frames[LLI_ITEM_MESSAGES_MAX];
+    struct lli_rx_frame assembled; /* of the message that is being put together, copied */
+    uint8_t assembled_frame[LLI_FRAME_ATTRIBUTES_MAX];
 
     /* Joining late. */
     struct llm_join join;       /* where it is to begin */
@@ -244,6 +257,9 @@ bool lli_rx_topic_subscribe(struct lli_rx *rx, uint32_t topic, bool subscribed);
 
 /* There is another filter from now on. */
 void lli_rx_filter(struct lli_rx *rx);
+
+/* What a message says of itself that was given last, with a filter. False: it is none of those. */
+bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *message, struct lli_rx_frame *frame);
 
 /* What is subscribed to changed: all topics that were given as items are given once more. */
 void lli_rx_resolve(struct lli_rx *rx);

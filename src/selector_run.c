@@ -2,8 +2,7 @@
 /* Runs the program of a selector over the properties of a message. What is not known is neither true nor false, as in SQL. */
 #include <string.h>
 
-#include "selector.h"
-#include "wire.h"
+#include "filter.h"
 
 enum value_kind { VALUE_UNKNOWN, VALUE_TRUTH, VALUE_INTEGER, VALUE_REAL, VALUE_STRING };
 
@@ -49,47 +48,29 @@ static double value_as_real(const struct value *value)
 
 /* ------------------------------------------------------------------------------------------- properties */
 
-/* Reads one property; false: there is none, or it does not end where it should. */
-static bool property_next(struct lli_reader *reader, uint32_t *code, struct value *value)
+static struct value property_value(const struct llm_property *property)
 {
-    uint8_t type;
-
-    *code = lli_read_u16(reader);
-    type = lli_read_u8(reader);
-    switch (type) {
+    switch (property->type) {
     case LLM_PROPERTY_INT32:
-        *value = value_integer((int32_t)lli_read_u32(reader));
-        break;
+        return value_integer(property->value.int32);
     case LLM_PROPERTY_INT64:
-        *value = value_integer((int64_t)lli_read_u64(reader));
-        break;
-    case LLM_PROPERTY_DOUBLE: {
-        const uint64_t bits = lli_read_u64(reader);
-
-        value->kind = VALUE_REAL;
-        memcpy(&value->as.real, &bits, sizeof bits);
-        break;
-    }
+        return value_integer(property->value.int64);
+    case LLM_PROPERTY_DOUBLE:
+        return value_real(property->value.float64);
     case LLM_PROPERTY_BYTES:
-        value->kind = VALUE_STRING;
-        value->size = lli_read_u16(reader);
-        value->as.string = lli_read_bytes(reader, value->size);
-        break;
-    default:
-        return false;
+        return (struct value){.kind = VALUE_STRING, .size = property->value.bytes.size, .as.string = property->value.bytes.data};
     }
-    return reader->ok;
+    return value_unknown();
 }
 
 static struct value property_find(const uint8_t *properties, uint32_t size, uint32_t wanted)
 {
     struct lli_reader reader = lli_reader_of(properties, size);
-    struct value value = value_unknown();
-    uint32_t code;
+    struct llm_property property;
 
-    while (reader.at != reader.end && property_next(&reader, &code, &value))
-        if (code == wanted)
-            return value;
+    while (lli_property_next(&reader, &property))
+        if (property.code == wanted)
+            return property_value(&property);
     return value_unknown();
 }
 

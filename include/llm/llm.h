@@ -782,13 +782,26 @@ LLM_API void llm_filter_init(struct llm_filter *filter);
 /*
  * From now on messages that the filter, which is copied, does not want are not delivered, from the next packet on. They are counted
  * as messages_rejected, and are no loss. Packets in which nothing is wanted, as far as labels tell, are passed over whole and counted
- * as packets_skipped. Messages without attributes have label 0 and no bit set. NULL: everything is wanted again. In sessions that
- * were followed with a filter this receiver acknowledges nothing (llm_topic_assure()). Allowed in handlers.
+ * as packets_skipped. Messages without attributes have label 0 and no bit set. NULL: everything is wanted again. In sessions that were
+ * followed with a filter that has a condition this receiver acknowledges nothing (llm_topic_assure()). Allowed in handlers.
  * LLM_EINVAL: a condition that nothing can meet, such as match with bits outside of mask, or more than there can be, or a selector that
  * cannot be compiled: the log has the column of the fault, in bytes from 1; LLM_EVERSION.
  * What was set before stays then.
  */
 LLM_API int llm_receiver_filter(struct llm_receiver *receiver, const struct llm_filter *filter);
+
+/*
+ * In a message handler of a receiver with a filter, one without a condition will do: what the message says of itself. bitmap is
+ * valid until the handler returns; properties_count is how many there are, and properties NULL: llm_message_property() reads one.
+ * attributes->size is the caller's to set. LLM_EINVAL: the message is not one that the handler was called with; LLM_ESTATE: there is no
+ * filter; LLM_EVERSION.
+ */
+LLM_API int llm_message_attributes(struct llm_receiver *receiver, const struct llm_message *message,
+                                   struct llm_attributes *attributes);
+
+/* Likewise, the property of this code, whose bytes are valid until the handler returns. LLM_ENOTFOUND: it has none. */
+LLM_API int llm_message_property(struct llm_receiver *receiver, const struct llm_message *message, uint16_t code,
+                                 struct llm_property *property);
 
 /* Leaves the channel. Sessions get no end event. *receiver becomes NULL; NULL in it is allowed. LLM_ESTATE inside a handler. */
 LLM_API int llm_receiver_close(struct llm_receiver **receiver);

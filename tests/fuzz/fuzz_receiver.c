@@ -151,10 +151,14 @@ static void take_items(struct world *world)
         FUZZ_CHECK(item.count > 0 && item.count <= LLI_ITEM_MESSAGES_MAX);
         for (int i = 0; i < item.count; i++) {
             const struct llm_message *message = &item.messages[i];
+            struct lli_rx_frame frame;
 
             FUZZ_CHECK(message->size <= MESSAGE_MAX);
             fuzz_touch(message->data, message->size);
             fuzz_touch(message->topic, strlen(message->topic));
+            FUZZ_CHECK(world->filtering || !lli_rx_attributes(&world->rx, message, &frame));
+            if (lli_rx_attributes(&world->rx, message, &frame))
+                fuzz_touch(frame.bytes, frame.size);
             expect(world, message->number, message->number + 1);
         }
     }

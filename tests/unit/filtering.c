@@ -24,9 +24,52 @@ static void log_keep(void *arg, enum llm_level level, const char *text)
     snprintf(logged, sizeof logged, "%s", text);
 }
 
+/* What the message is that comes next, if it is to be read. */
+static struct {
+    bool reads;
+    uint32_t label;
+    const char *symbol; /* NULL: it has no property */
+} expected;
+
+static void check_message(const struct llm_message *message)
+{
+    const struct llm_message other = *message;
+    struct llm_attributes attributes = {.size = 1};
+    struct llm_property property;
+
+    assert_int_equal(llm_message_attributes(receiver, message, &attributes), LLM_EVERSION);
+    llm_attributes_init(&attributes);
+    assert_int_equal(llm_message_attributes(receiver, &other, &attributes), LLM_EINVAL);
+    assert_int_equal(llm_message_attributes(NULL, message, &attributes), LLM_EINVAL);
+    assert_int_equal(llm_message_attributes(receiver, message, NULL), LLM_EINVAL);
+    assert_int_equal(llm_message_attributes(receiver, message, &attributes), LLM_OK);
+    assert_int_equal(attributes.label, expected.label);
+    assert_int_equal(attributes.properties_count, expected.symbol == NULL ? 0 : 4);
+    assert_int_equal(attributes.bitmap_bits, 0);
+    assert_int_equal(llm_message_property(receiver, message, 77, &property), LLM_ENOTFOUND);
+    if (expected.symbol == NULL)
+        return;
+    assert_int_equal(llm_message_property(receiver, message, 40000, &property), LLM_OK);
+    assert_int_equal(property.type, LLM_PROPERTY_BYTES);
+    assert_int_equal(property.value.bytes.size, strlen(expected.symbol));
+    assert_memory_equal(property.value.bytes.data, expected.symbol, strlen(expected.symbol));
+    assert_int_equal(llm_message_property(receiver, message, 1, &property), LLM_OK);
+    assert_int_equal(property.value.int32, 11);
+    assert_int_equal(llm_message_property(receiver, message, 2, &property), LLM_OK);
+    assert_true(property.value.float64 == 1.5);
+    assert_int_equal(llm_message_property(receiver, message, 3, &property), LLM_OK);
+    assert_int_equal(property.value.int64, (int64_t)11 << 32);
+}
+
 static void on_message(void *arg, const struct llm_message *message)
 {
+    struct llm_attributes attributes = {.size = sizeof attributes};
+
     (void)arg;
+    if (expected.reads)
+        check_message(message);
+    else
+        (void)llm_message_attributes(receiver, message, &attributes);
     heard[count++] = message->size > 0 ? *(const char *)message->data : '-';
 }
 
@@ -44,6 +87,7 @@ static int up(void **state)
     (void)state;
     memset(heard, 0, sizeof heard);
     count = 0;
+    expected.reads = false;
     llm_context_options_init(&options);
     options.log = log_keep;
     options.huge_pages = false;
@@ -195,6 +239,64 @@ static void properties_are_selected(void **state)
     assert_int_equal(send_order(12, 1.5, "w"), LLM_OK);
     assert_int_equal(llm_send(topic, "plain", 5, 0), LLM_OK);
     assert_string_equal(polled(), "avp");
+}
+
+/* Longer than a packet, too: then it is put together from several. */
+static void handlers_read_what_a_message_says_of_itself(void **state)
+{
+    static char large[4000];
+    struct llm_filter filter;
+    struct llm_attributes attributes = {.size = sizeof attributes};
+    const struct llm_message none = {.size = 0};
+
+    (void)state;
+    assert_int_equal(llm_message_attributes(receiver, &none, &attributes), LLM_ESTATE);
+    llm_filter_init(&filter);
+    assert_int_equal(llm_receiver_filter(receiver, &filter), LLM_OK);
+    assert_int_equal(llm_message_attributes(receiver, &none, &attributes), LLM_EINVAL);
+    expected.reads = true;
+    expected.label = 9;
+    for (int i = 0; i < 2; i++) {
+        expected.symbol = "abc";
+        assert_int_equal(send_order(11, 1.5, "abc"), LLM_OK);
+        (void)polled();
+        expected.symbol = NULL;
+        assert_int_equal(send_labelled(9, "d", 0), LLM_OK);
+        (void)polled();
+        memset(large, 'e', sizeof large - 1);
+        assert_int_equal(send_labelled(9, large, 0), LLM_OK);
+        (void)polled();
+        expected.label = 0;
+        assert_int_equal(llm_send(topic, "f", 1, 0), LLM_OK);
+        (void)polled();
+        assert_int_equal(llm_send(topic, large, sizeof large, 0), LLM_OK);
+        (void)polled();
+        expected.label = 9;
+    }
+    assert_string_equal(heard, "adefeadefe");
+}
+
+/* A filter without a condition throws nothing away. */
+static void who_wants_everything_acknowledges_it(void **state)
+{
+    struct llm_assurance assurance;
+    struct llm_filter filter;
+    uint64_t waiting = 1;
+
+    (void)state;
+    llm_assurance_init(&assurance);
+    assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
+    llm_filter_init(&filter);
+    for (int i = 0; i < 2; i++) {
+        filter.selector = i == 0 ? NULL : "TRUE";
+        assert_int_equal(llm_receiver_filter(receiver, &filter), LLM_OK);
+        assert_int_equal(send_labelled(1, "a", 0), LLM_OK);
+        for (uint64_t until = llm_clock() + UINT64_C(300000000); llm_clock() < until;)
+            assert_true(llm_poll(context) >= 0);
+        assert_int_equal(llm_stat(context, "messages_unacknowledged", &waiting), LLM_OK);
+        assert_int_equal(waiting, (uint64_t)i);
+    }
+    assert_string_equal(heard, "aa");
 }
 
 static void a_bad_selector_is_refused_with_its_column(void **state)
@@ -361,6 +463,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(labels_are_chosen_by_mask_and_match, up, down),
         cmocka_unit_test_setup_teardown(bitmaps_are_chosen_by_a_bit_or_by_all, up, down),
         cmocka_unit_test_setup_teardown(properties_are_selected, up, down),
+        cmocka_unit_test_setup_teardown(handlers_read_what_a_message_says_of_itself, up, down),
+        cmocka_unit_test_setup_teardown(who_wants_everything_acknowledges_it, up, down),
         cmocka_unit_test_setup_teardown(a_bad_selector_is_refused_with_its_column, up, down),
         cmocka_unit_test_setup_teardown(properties_that_cannot_be_sent_are_refused, up, down),
         cmocka_unit_test_setup_teardown(conditions_that_nothing_meets_are_refused_and_change_nothing, up, down),
