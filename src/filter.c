@@ -14,11 +14,12 @@ static void filter_words(const uint8_t *bytes, unsigned count, uint64_t *words)
 
 bool lli_attributes_get(const uint8_t *bytes, uint32_t size, struct lli_attributes *attributes)
 {
-    struct lli_reader reader = lli_reader_of(bytes, size);
+    static const uint8_t nothing[1];
+    struct lli_reader reader = lli_reader_of(size == 0 ? nothing : bytes, size);
     const uint8_t *bitmap;
     uint8_t count;
 
-    *attributes = (struct lli_attributes){.label = lli_read_u32(&reader)};
+    *attributes = (struct lli_attributes){.label = lli_read_u32(&reader), .properties = nothing};
     if (!reader.ok || size == 4)
         return reader.ok;
     count = lli_read_u8(&reader);

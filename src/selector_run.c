@@ -58,14 +58,16 @@ static struct value property_value(const struct llm_property *property)
     case LLM_PROPERTY_DOUBLE:
         return value_real(property->value.float64);
     case LLM_PROPERTY_BYTES:
-        return (struct value){.kind = VALUE_STRING, .size = property->value.bytes.size, .as.string = property->value.bytes.data};
+        return (struct value){
+            .kind = VALUE_STRING, .size = property->value.bytes.size, .as.string = property->value.bytes.data};
     }
     return value_unknown();
 }
 
 static struct value property_find(const uint8_t *properties, uint32_t size, uint32_t wanted)
 {
-    struct lli_reader reader = lli_reader_of(properties, size);
+    static const uint8_t nothing[1];
+    struct lli_reader reader = lli_reader_of(size == 0 ? nothing : properties, size);
     struct llm_property property;
 
     while (lli_property_next(&reader, &property))
