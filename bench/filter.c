@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The filter benchmark: what a message costs a receiver that wants it, and one that does not, in nanoseconds. In one process: packets
- * that a transmitter packed are given to a receiver's session as an endpoint gives them, read header and all, from the cache; the
- * network has no part in it. Rows take turns, many times, and each has the median of its runs.
+ * The filter benchmark: what a message costs a receiver that wants it, and one that does not, in nanoseconds. In one process:
+ * packets that a transmitter packed are given to a receiver's session as an endpoint gives them, read header and all, from the
+ * cache; the network has no part in it. Rows take turns, many times, and each has the median of its runs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -57,10 +57,11 @@ struct row {
 static struct row rows[FILTER_ROWS_MAX] = {
     {.name = "plain", .text = "no filter, one topic", .topics = 1, .wanted_topics = 1},
     {.name = "topics_all", .text = "10,000 topics in turns, no filter", .topics = FILTER_TOPICS, .wanted_topics = 1},
-    {.name = "topics_1_percent", .text = "10,000 topics in turns, 1 % subscribed to", .topics = FILTER_TOPICS, .wanted_topics = 100},
+    {.name = "topics_1_percent", .text = "10,000 topics in turns, 1 % subscribed to", .topics = FILTER_TOPICS,
+     .wanted_topics = 100},
     {.name = "labels_all", .text = "labels, no filter", .topics = 1, .wanted_topics = 1, .labels = true, .label_run = 1},
-    {.name = "labels_wanted", .text = "labels, filter wants all", .topics = 1, .wanted_topics = 1, .labels = true, .label_run = 1,
-     .match = {4, 0}},
+    {.name = "labels_wanted", .text = "labels, filter wants all", .topics = 1, .wanted_topics = 1, .labels = true,
+     .label_run = 1, .match = {4, 0}},
     {.name = "labels_rejected", .text = "labels, filter rejects each message", .topics = 1, .wanted_topics = 1, .labels = true,
      .label_run = 1, .match = {3, 3}},
     {.name = "labels_skipped", .text = "labels, summary rejects each packet", .topics = 1, .wanted_topics = 1, .labels = true,
@@ -163,8 +164,9 @@ static void filter_take(struct row *row, const uint8_t *bytes, uint32_t size)
 static void filter_follow(struct row *row)
 {
     const struct lli_wire_heartbeat heartbeat = {.session = FILTER_SESSION, .lead = FILTER_START, .trail = FILTER_START,
-                                                 .start = FILTER_START, .sent_at = 1, .interval_us = 1000000, .topics = row->topics,
-                                                 .flags = LLI_WIRE_HEARTBEAT_YOUNG, .address = {1, {'t'}}};
+                                                 .start = FILTER_START, .sent_at = 1, .interval_us = 1000000,
+                                                 .topics = row->topics, .flags = LLI_WIRE_HEARTBEAT_YOUNG,
+                                                 .address = {1, {'t'}}};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
     char name[32];
 
@@ -179,7 +181,10 @@ static void filter_follow(struct row *row)
     (void)filter_pull(row);
 }
 
-/* Where the stream goes on, all packets are numbered anew. A packet in which a message goes on has to be behind that it begins in. */
+/*
+ * Where the stream goes on, all packets are numbered anew. A packet in which a message goes on has to be behind that it begins
+ * in.
+ */
 static void filter_renumber(struct row *row)
 {
     uint64_t number = row->rx.unpack.number;
@@ -209,8 +214,8 @@ static void filter_open(struct row *row)
 {
     const struct lli_tx_config config = {
         .session = FILTER_SESSION,
-        .history = {.bytes = 4 * FILTER_PACKETS * FILTER_PACKET_MAX, .packets = 4 * FILTER_PACKETS, .packet_max = FILTER_PACKET_MAX,
-                    .align = 64, .start = FILTER_START},
+        .history = {.bytes = 4 * FILTER_PACKETS * FILTER_PACKET_MAX, .packets = 4 * FILTER_PACKETS,
+                    .packet_max = FILTER_PACKET_MAX, .align = 64, .start = FILTER_START},
         .receivers_max = 4, .topics_max = 4,
         .heartbeat_min = 1, .heartbeat_max = 1, .heartbeat_busy = 1, .status = 1,
     };
@@ -263,12 +268,13 @@ static void filter_print(const struct row *row, double ns, bool last, FILE *json
     const double passes = FILTER_RUNS * FILTER_PASSES + 1.0, packets = FILTER_PACKETS - 1;
     const double share = 100 * (double)row->delivered / ((double)row->messages * passes);
 
-    printf("%-50s %9.1f %9.2f %10.1f %9.1f\n", row->text, (double)row->messages / packets, ns / (double)row->messages, ns / packets,
-           share);
+    printf("%-50s %9.1f %9.2f %10.1f %9.1f\n", row->text, (double)row->messages / packets, ns / (double)row->messages,
+           ns / packets, share);
     if (json != NULL)
         fprintf(json, "    {\"row\": \"%s\", \"messages_per_packet\": %.2f, \"ns_per_message\": %.3f, \"ns_per_packet\": %.2f, "
-                "\"delivered_percent\": %.2f, \"packets_skipped\": %" PRIu64 "}%s\n", row->name, (double)row->messages / packets,
-                ns / (double)row->messages, ns / packets, share, row->counters.packets_skipped, last ? "" : ",");
+                "\"delivered_percent\": %.2f, \"packets_skipped\": %" PRIu64 "}%s\n", row->name,
+                (double)row->messages / packets, ns / (double)row->messages, ns / packets, share,
+                row->counters.packets_skipped, last ? "" : ",");
 }
 
 int main(int argc, char **argv)
@@ -285,8 +291,10 @@ int main(int argc, char **argv)
         for (struct row *row = rows; row->name != NULL; row++) {
             for (int pass = 0; pass < FILTER_PASSES; pass++)
                 row->ns[run] += (double)filter_pass(row) / FILTER_PASSES;
-            if (row->counters.data_malformed > 0 || row->counters.messages_lost > 0)
+            if (row->counters.data_malformed > 0 || row->counters.messages_lost > 0) {
                 fprintf(stderr, "filter: %s: packets were not taken for what they are\n", row->name);
+                return EXIT_FAILURE;
+            }
         }
     printf("%d-byte messages, medians of %d runs\n\n", FILTER_SIZE, FILTER_RUNS);
     printf("%-50s %9s %9s %10s %9s\n", "", "a packet", "ns each", "ns/packet", "% wanted");

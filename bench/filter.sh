@@ -6,9 +6,9 @@ usage() {
     cat <<'END'
 usage: bench/run filter [OPTION...]
 
-What a message costs a receiver that filters: of 10,000 topics with 1 % subscribed to against all of them, rejected by label, by bitmap,
-and by the summary of its packet. In one process, from the cache, without a network: rows take turns, and each has the median of 31
-runs.
+What a message costs a receiver that filters: of 10,000 topics with 1 % subscribed to against all of them, rejected by label, by
+bitmap, by selector, and by the summary of its packet. In one process, from the cache, without a network: rows take turns, and
+each has the median of 31 runs.
 
 Options:
   --cpu N        the CPU to run on (0)

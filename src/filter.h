@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which messages a receiver wants, by what they say of themselves: a label, a bitmap and properties (docs/protocol.md section 3.2), and
- * whether a packet can have any that is wanted, by its summary (section 3.3).
+ * Which messages a receiver wants, by what they say of themselves: a label, a bitmap and properties (docs/protocol.md section
+ * 3.2), and whether a packet can have any that is wanted, by its summary (section 3.3).
  */
 #ifndef LLI_FILTER_H
 #define LLI_FILTER_H
@@ -41,8 +41,8 @@ struct lli_attributes {
 bool lli_attributes_get(const uint8_t *bytes, uint32_t size, struct lli_attributes *attributes);
 
 /*
- * Reads one of its properties, bytes where they lie; false: there is none, or it is of a type that this version does not have, or
- * does not end there.
+ * Reads one of its properties, bytes where they lie; false: there is none, or it is of a type that this version does not have,
+ * or does not end there.
  */
 bool lli_property_next(struct lli_reader *reader, struct llm_property *property);
 

@@ -103,8 +103,8 @@ static int properties_check(const struct llm_topic *topic, const struct llm_attr
             return lli_fail(log, LLM_EINVAL, "topic \"%s\": property %u: data is NULL", topic->name, property->code);
         size += 3 + property_size(property);
         if (size > LLI_FRAME_ATTRIBUTES_MAX)
-            return lli_fail(log, LLM_EMSGSIZE, "topic \"%s\": attributes take more than %d bytes, from property %u on", topic->name,
-                            LLI_FRAME_ATTRIBUTES_MAX, property->code);
+            return lli_fail(log, LLM_EMSGSIZE, "topic \"%s\": attributes take more than %d bytes, from property %u on",
+                            topic->name, LLI_FRAME_ATTRIBUTES_MAX, property->code);
         for (uint32_t before = 0; before < i; before++)
             if (attributes->properties[before].code == property->code)
                 return lli_fail(log, LLM_EINVAL, "topic \"%s\": property %u is there twice", topic->name, property->code);
@@ -120,11 +120,13 @@ static int attributes_check(const struct llm_topic *topic, const struct llm_attr
         return lli_fail(log, LLM_EINVAL, "topic \"%s\": a bitmap of %u bits, it has at most %d", topic->name,
                         attributes->bitmap_bits, LLM_BITMAP_BITS_MAX);
     if (attributes->bitmap == NULL && attributes->bitmap_bits > 0)
-        return lli_fail(log, LLM_EINVAL, "topic \"%s\": bitmap_bits is %u and bitmap NULL", topic->name, attributes->bitmap_bits);
+        return lli_fail(log, LLM_EINVAL, "topic \"%s\": bitmap_bits is %u and bitmap NULL", topic->name,
+                        attributes->bitmap_bits);
     return properties_check(topic, attributes);
 }
 
-static int filtering_send(struct llm_topic *topic, const struct iovec *pieces, const struct llm_attributes *user, unsigned flags)
+static int filtering_send(struct llm_topic *topic, const struct iovec *pieces, const struct llm_attributes *user,
+                          unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_log *log = &transmitter->context->log;
@@ -143,8 +145,8 @@ static int filtering_send(struct llm_topic *topic, const struct iovec *pieces, c
         return LLM_ESTATE;
     attributes_put(&attributes, &frame);
     if (frame.size > lli_pack_attributes_max(pack))
-        return lli_fail(log, LLM_EMSGSIZE, "topic \"%s\": attributes of %u bytes, a packet has room for %u", topic->name, frame.size,
-                        lli_pack_attributes_max(pack));
+        return lli_fail(log, LLM_EMSGSIZE, "topic \"%s\": attributes of %u bytes, a packet has room for %u", topic->name,
+                        frame.size, lli_pack_attributes_max(pack));
     if (pieces[0].iov_len + LLI_FRAME_ATTRIBUTES_MAX + LLI_FRAME_SUMMARY_SIZE > lli_tx_message_max(&transmitter->tx))
         return LLM_EMSGSIZE;
     lli_pack_attribute(pack, &frame);
@@ -154,7 +156,8 @@ static int filtering_send(struct llm_topic *topic, const struct iovec *pieces, c
     return error;
 }
 
-int llm_send_with(struct llm_topic *topic, const void *data, size_t size, const struct llm_attributes *attributes, unsigned flags)
+int llm_send_with(struct llm_topic *topic, const void *data, size_t size, const struct llm_attributes *attributes,
+                  unsigned flags)
 {
     const struct iovec pieces[] = {{.iov_base = (void *)(uintptr_t)data, .iov_len = size}, {.iov_base = NULL}};
     int error;
@@ -182,8 +185,8 @@ static int filtering_labels(const struct llm_receiver *receiver, const struct ll
         const struct llm_label_match *label = &user->labels[i];
 
         if (label->match & ~label->mask)
-            return lli_fail(log, LLM_EINVAL, "filter: labels[%u]: match %08x has bits outside of mask %08x, so no label matches: set "
-                            "them in the mask, or clear them", i, label->match, label->mask);
+            return lli_fail(log, LLM_EINVAL, "filter: labels[%u]: match %08x has bits outside of mask %08x, so no label "
+                            "matches: set them in the mask, or clear them", i, label->match, label->mask);
         filter->labels[i] = *label;
     }
     filter->labels_count = user->labels_count;
@@ -213,17 +216,19 @@ static int filtering_bitmap(const struct llm_receiver *receiver, const struct ll
     if (user->bitmap_mask == NULL)
         return LLM_OK;
     if (user->bitmap_bits < 1 || user->bitmap_bits > LLM_BITMAP_BITS_MAX)
-        return lli_fail(log, LLM_EINVAL, "filter: bitmap_bits: %u is not between 1 and %d", user->bitmap_bits, LLM_BITMAP_BITS_MAX);
+        return lli_fail(log, LLM_EINVAL, "filter: bitmap_bits: %u is not between 1 and %d", user->bitmap_bits,
+                        LLM_BITMAP_BITS_MAX);
     filter->bitmap = true;
     filter->any = user->bitmap_match == NULL;
     if (!filtering_words(user->bitmap_mask, user->bitmap_bits, filter->mask) && filter->any)
-        return lli_fail(log, LLM_EINVAL, "filter: bitmap_mask has no bit set, so no message matches: set one, or leave it NULL");
+        return lli_fail(log, LLM_EINVAL, "filter: bitmap_mask has no bit set, so no message matches: set one, or leave it "
+                        "NULL");
     if (!filter->any)
         (void)filtering_words(user->bitmap_match, user->bitmap_bits, filter->match);
     for (unsigned i = 0; i < LLI_FILTER_WORDS; i++)
         if (filter->match[i] & ~filter->mask[i])
-            return lli_fail(log, LLM_EINVAL, "filter: bitmap_match has bits outside of bitmap_mask, in bits %u to %u, so no message "
-                            "matches: set them in the mask, or clear them", i * 64, i * 64 + 63);
+            return lli_fail(log, LLM_EINVAL, "filter: bitmap_match has bits outside of bitmap_mask, in bits %u to %u, so no "
+                            "message matches: set them in the mask, or clear them", i * 64, i * 64 + 63);
     return LLM_OK;
 }
 
@@ -330,8 +335,8 @@ int llm_message_attributes(struct llm_receiver *receiver, const struct llm_messa
     lli_context_enter(receiver->context);
     error = attributes->size == sizeof *attributes
                 ? filtering_attributes(receiver, message, &read)
-                : lli_fail(&receiver->context->log, LLM_EVERSION, "struct llm_attributes: size is %zu, and %zu in this library: call "
-                           "llm_attributes_init()", attributes->size, sizeof *attributes);
+                : lli_fail(&receiver->context->log, LLM_EVERSION, "struct llm_attributes: size is %zu, and %zu in this "
+                           "library: call llm_attributes_init()", attributes->size, sizeof *attributes);
     if (error == LLM_OK)
         filtering_report(&read, attributes);
     lli_context_leave(receiver->context);

@@ -49,9 +49,11 @@ static bool pack_may_start(const struct lli_pack *pack, const struct lli_pack_to
 {
     const uint32_t topic_size = lli_frame_topic_size(topic->id), header = lli_frame_message_size(size);
     const uint32_t before = pack->attributes->size + header;
-    const uint32_t needed = (pack_is_fresh(pack) ? LLI_FRAME_SUMMARY_SIZE : 0) + (pack->topic == topic->id ? 0 : topic_size) + before;
+    const uint32_t needed = (pack_is_fresh(pack) ? LLI_FRAME_SUMMARY_SIZE : 0) +
+                            (pack->topic == topic->id ? 0 : topic_size) + before;
     const uint32_t left = (uint32_t)(pack->end - pack->at);
-    const bool fits_one = size <= pack_body_max(pack) && LLI_FRAME_SUMMARY_SIZE + topic_size + before + size <= pack_body_max(pack);
+    const bool fits_one = size <= pack_body_max(pack) &&
+                          LLI_FRAME_SUMMARY_SIZE + topic_size + before + size <= pack_body_max(pack);
 
     /* At least one byte should follow the headers, as of any message. */
     return topic->whole && fits_one ? needed + size <= left : needed + (size > 0) <= left;

@@ -332,8 +332,8 @@ static bool rx_has_news(const struct lli_rx *rx)
 }
 
 /*
- * Whether all that came is given, nothing is missing and nothing ends: so it is between any two packets that come in order. News is
- * looked for by the caller.
+ * Whether all that came is given, nothing is missing and nothing ends: so it is between any two packets that come in order.
+ * News is looked for by the caller.
  */
 static inline __attribute__((always_inline)) bool rx_is_idle(const struct lli_rx *rx)
 {
@@ -341,7 +341,8 @@ static inline __attribute__((always_inline)) bool rx_is_idle(const struct lli_rx
 
     return lli_unpack_is_done(&rx->unpack) && gap->next == gap->end && gap->next >= rx->heartbeat.lead &&
            gap->next >= rx->gone_below && rx->current_cell == LLI_REORDER_NONE && rx->behind == 0 &&
-           !(rx->aside & LLI_RX_LEARNING) && rx->end_reason == LLM_REASON_NONE && !(rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END);
+           !(rx->aside & LLI_RX_LEARNING) && rx->end_reason == LLM_REASON_NONE &&
+           !(rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END);
 }
 
 bool lli_rx_is_idle(const struct lli_rx *rx)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a receiver with a filter gives: messages that are not wanted are passed over where they lie, and packets whose summary says
- * that nothing in them is wanted are passed over whole. Sessions without a filter do not come here.
+ * What a receiver with a filter gives: messages that are not wanted are passed over where they lie, and packets whose summary
+ * says that nothing in them is wanted are passed over whole. Sessions without a filter do not come here.
  */
 #include "filter.h"
 #include "rx_internal.h"
@@ -87,7 +87,10 @@ static const uint8_t *rx_pass_frame(struct lli_rx *rx, const uint8_t *at)
     return next;
 }
 
-/* The message behind a frame of attributes; without one, `at`. Before anything but a message, or beyond the end, one says nothing. */
+/*
+ * The message behind a frame of attributes; without one, `at`. Before anything but a message, or beyond the end, one says
+ * nothing.
+ */
 static inline const uint8_t *rx_behind_attributes(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *header;
@@ -106,12 +109,14 @@ static inline struct lli_rx_frame rx_frame(const uint8_t *at, const uint8_t *hea
 
 static inline bool rx_is_wanted(const struct lli_filter *filter, const uint8_t *at, const uint8_t *header)
 {
-    return header == at ? filter->plain : lli_filter_wants(filter, at + LLI_FRAME_HEAD, (uint32_t)(header - at) - LLI_FRAME_HEAD);
+    const struct lli_rx_frame frame = rx_frame(at, header);
+
+    return header == at ? filter->plain : lli_filter_wants(filter, frame.bytes, frame.size);
 }
 
 /*
- * Goes on to the first message of the packet that is wanted; false: there is none before what lli_unpack_next() has to look at, or
- * the end. unpack->at is left at the frame of its attributes.
+ * Goes on to the first message of the packet that is wanted; false: there is none before what lli_unpack_next() has to look at,
+ * or the end. unpack->at is left at the frame of its attributes.
  */
 static bool rx_find_wanted(struct lli_rx *rx, struct rx_wanted *wanted)
 {

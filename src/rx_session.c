@@ -713,7 +713,9 @@ static lli_ns rx_missing_deadline(const struct lli_rx *rx)
 
     if (lli_rx_is_replaying(rx))
         return rx->fetch_at;
-    return !(rx->aside & LLI_RX_LEARNING) && gap->next < gap->received && slot->tries > 0 ? slot->since + rx->config->nak_giveup : LLI_NEVER;
+    if (rx->aside & LLI_RX_LEARNING || gap->next >= gap->received || slot->tries == 0)
+        return LLI_NEVER;
+    return slot->since + rx->config->nak_giveup;
 }
 
 lli_ns lli_rx_deadline(const struct lli_rx *rx)

@@ -7,7 +7,8 @@
 enum token_kind {
     TOKEN_END, TOKEN_BAD, TOKEN_INTEGER, TOKEN_REAL, TOKEN_STRING, TOKEN_NAME,
     TOKEN_OPEN, TOKEN_CLOSE, TOKEN_COMMA, TOKEN_OPERATOR, /* code: of an operator between two values */
-    TOKEN_AND, TOKEN_OR, TOKEN_NOT, TOKEN_BETWEEN, TOKEN_IN, TOKEN_LIKE, TOKEN_ESCAPE, TOKEN_IS, TOKEN_NULL, TOKEN_TRUE, TOKEN_FALSE,
+    TOKEN_AND, TOKEN_OR, TOKEN_NOT, TOKEN_BETWEEN, TOKEN_IN, TOKEN_LIKE, TOKEN_ESCAPE, TOKEN_IS, TOKEN_NULL, TOKEN_TRUE,
+    TOKEN_FALSE,
 };
 
 struct token {
@@ -373,7 +374,9 @@ static bool value_literal(struct compiler *c)
 
     if (kind == TOKEN_STRING && !pool_string(c, &where, &size))
         return false;
-    if (!emit(c, kind == TOKEN_STRING ? LLI_SELECT_STRING : kind == TOKEN_INTEGER ? LLI_SELECT_INTEGER : LLI_SELECT_REAL, where))
+    if (!emit(c, kind == TOKEN_STRING    ? LLI_SELECT_STRING
+                 : kind == TOKEN_INTEGER ? LLI_SELECT_INTEGER
+                                         : LLI_SELECT_REAL, where))
         return false;
     if (kind == TOKEN_STRING)
         c->selector->ops[c->selector->count - 1].value.size = size;
@@ -419,7 +422,8 @@ static bool compile_value(struct compiler *c, bool *more)
         return open_push(c, token->code == LLI_SELECT_ADD ? OPEN_PLUS : LLI_SELECT_NEGATE, SIGN, false);
     if (token->kind == TOKEN_BAD && c->text[token->at] == '\'')
         return refuse(c, column_of(token), "a string does not end");
-    return refuse(c, column_of(token), token->kind == TOKEN_END ? "it ends where a value should come" : "a value should come here");
+    return refuse(c, column_of(token),
+                  token->kind == TOKEN_END ? "it ends where a value should come" : "a value should come here");
 }
 
 /* --------------------------------------------------------------------------------------------- predicates */
@@ -468,7 +472,8 @@ static bool pool_pattern(struct compiler *c, const struct token *token, int esca
         else if (!escaped && text[i] == '%')
             kind = LLI_PATTERN_RUN;
         if (selector->pooled + 2 > LLI_SELECTOR_POOL)
-            return refuse(c, column_of(token), "its strings are too long: there may be 4096 bytes in all, two for each of a pattern");
+            return refuse(c, column_of(token),
+                          "its strings are too long: there may be 4096 bytes in all, two for each of a pattern");
         selector->pool[selector->pooled++] = kind;
         selector->pool[selector->pooled++] = (uint8_t)text[i];
     }

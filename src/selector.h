@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selectors: conditions over the properties of a message in a subset of SQL-92 as JMS has it, compiled to a program for a machine with a
- * stack. Text and program are bounded, and a program has no jumps, so what it costs is known when it is compiled.
+ * Selectors: conditions over the properties of a message in a subset of SQL-92 as JMS has it, compiled to a program for a
+ * machine with a stack. Text and program are bounded, and a program has no jumps, so what it costs is known when it is
+ * compiled.
  */
 #ifndef LLI_SELECTOR_H
 #define LLI_SELECTOR_H

@@ -42,8 +42,8 @@ static int subject_check(const char *subject, bool *wild, const struct lli_log *
     *wild = false;
     for (const char *at = subject; at != NULL; at = strchr(at, '.') == NULL ? NULL : strchr(at, '.') + 1) {
         if (subject_is_wildcard(at, '>') && at[1] == '.')
-            return lli_fail(log, LLM_EINVAL, "subject \"%s\", column %zu: > stands for all that follows, so nothing may follow it",
-                            subject, (size_t)(at - subject) + 1);
+            return lli_fail(log, LLM_EINVAL, "subject \"%s\", column %zu: > stands for all that follows, so nothing may "
+                            "follow it", subject, (size_t)(at - subject) + 1);
         *wild |= subject_is_wildcard(at, '>') || subject_is_wildcard(at, '*');
     }
     return LLM_OK;

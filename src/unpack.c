@@ -62,8 +62,8 @@ void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *h
 }
 
 /*
- * Where the message of this number starts, with its attributes if it has any, in a packet whose first one has number `first`, and on
- * which topic; NULL: nowhere.
+ * Where the message of this number starts, with its attributes if it has any, in a packet whose first one has number `first`,
+ * and on which topic; NULL: nowhere.
  */
 static const uint8_t *unpack_find(const uint8_t *at, const uint8_t *end, uint64_t first, uint64_t number, uint32_t *topic)
 {

@@ -436,9 +436,10 @@ struct llm_attributes {
 LLM_API void llm_attributes_init(struct llm_attributes *attributes);
 
 /*
- * As llm_send(), of a message with attributes. They take 7 bytes with a label alone, and 1 and those of the bitmap with one; a property
- * takes 3 bytes and its value, and bytes 2 more; a packet of such messages 15. LLM_EINVAL: more bits than there can be, or a code
- * twice, or an unknown type; LLM_EMSGSIZE: the attributes take more than 512 bytes, or do not fit into a packet, too.
+ * As llm_send(), of a message with attributes. They take 7 bytes with a label alone, and 1 and those of the bitmap with one; a
+ * property takes 3 bytes and its value, and bytes 2 more; a packet of such messages 15. LLM_EINVAL: more bits than there can
+ * be, or a code twice, or an unknown type; LLM_EMSGSIZE: the attributes take more than 512 bytes, or do not fit into a packet,
+ * too.
  */
 LLM_API int llm_send_with(struct llm_topic *topic, const void *data, size_t size, const struct llm_attributes *attributes,
                           unsigned flags);
@@ -722,16 +723,16 @@ enum {
 };
 
 /*
- * From now on the receiver delivers only topics that a subject takes to which it subscribed, and that its accept predicate takes: a
- * subject is the name of a topic, or a pattern of names, of 1 to 255 bytes. Names are taken as elements with dots between: an
- * element * of the subject stands for any one element, an element > at its end for one or more ("prices.*.bonds", "prices.>"). A
- * receiver that never subscribed delivers every topic.
+ * From now on the receiver delivers only topics that a subject takes to which it subscribed, and that its accept predicate
+ * takes: a subject is the name of a topic, or a pattern of names, of 1 to 255 bytes. Names are taken as elements with dots
+ * between: an element * of the subject stands for any one element, an element > at its end for one or more ("prices.*.bonds",
+ * "prices.>"). A receiver that never subscribed delivers every topic.
  *
  * Names are compared once, when a topic is announced or a subject comes or goes, and never for a message. Subjects that come
- * after a topic was announced, and those that go, count from the next llm_poll() on. A topic of which messages were thrown away is
- * delivered from then on, but this receiver acknowledges none of its messages (llm_topic_assure()) as long as it follows the session.
- * A subject twice is the same as once. Allocates. Allowed in handlers.
- * LLM_EINVAL: empty, too long, or > not at the end; LLM_ELIMIT: more than LLM_SUBJECTS_MAX; LLM_ENOMEM.
+ * after a topic was announced, and those that go, count from the next llm_poll() on. A topic of which messages were thrown away
+ * is delivered from then on, but this receiver acknowledges none of its messages (llm_topic_assure()) as long as it follows the
+ * session. A subject twice is the same as once. Allocates. Allowed in handlers. LLM_EINVAL: empty, too long, or > not at the
+ * end; LLM_ELIMIT: more than LLM_SUBJECTS_MAX; LLM_ENOMEM.
  */
 LLM_API int llm_subscribe(struct llm_receiver *receiver, const char *subject);
 
@@ -766,10 +767,10 @@ struct llm_filter {
     const void *bitmap_mask;  /* NULL (default): whatever the bitmap; laid out as in struct llm_attributes */
     const void *bitmap_match; /* bitmap & mask == match; NULL (default): at least one bit of the mask is set */
     /*
-     * A condition over properties, in the subset of SQL-92 that JMS has: AND OR NOT, = <> < <= > >=, + - * /, BETWEEN, IN, LIKE with
-     * ESCAPE, IS NULL, numbers, 'strings', TRUE and FALSE, with the standard's precedence; llm_receiver_filter(3) has all of it. A
-     * message is wanted if it is true; a property that a message does not have makes what it is in unknown, as NULL does. NULL
-     * (default): whatever the properties.
+     * A condition over properties, in the subset of SQL-92 that JMS has: AND OR NOT, = <> < <= > >=, + - * /, BETWEEN, IN, LIKE
+     * with ESCAPE, IS NULL, numbers, 'strings', TRUE and FALSE, with the standard's precedence; llm_receiver_filter(3) has all
+     * of it. A message is wanted if it is true; a property that a message does not have makes what it is in unknown, as NULL
+     * does. NULL (default): whatever the properties.
      */
     const char *selector;
     const struct llm_property_name *names; /* that the selector uses; copied, as all of this */
@@ -780,21 +781,21 @@ struct llm_filter {
 LLM_API void llm_filter_init(struct llm_filter *filter);
 
 /*
- * From now on messages that the filter, which is copied, does not want are not delivered, from the next packet on. They are counted
- * as messages_rejected, and are no loss. Packets in which nothing is wanted, as far as labels tell, are passed over whole and counted
- * as packets_skipped. Messages without attributes have label 0 and no bit set. NULL: everything is wanted again. In sessions that were
- * followed with a filter that has a condition this receiver acknowledges nothing (llm_topic_assure()). Allowed in handlers.
- * LLM_EINVAL: a condition that nothing can meet, such as match with bits outside of mask, or more than there can be, or a selector that
- * cannot be compiled: the log has the column of the fault, in bytes from 1; LLM_EVERSION.
- * What was set before stays then.
+ * From now on messages that the filter, which is copied, does not want are not delivered, from the next packet on. They are
+ * counted as messages_rejected, and are no loss. Packets in which nothing is wanted, as far as labels tell, are passed over
+ * whole and counted as packets_skipped. Messages without attributes have label 0 and no bit set. NULL: everything is wanted
+ * again. In sessions that were followed with a filter that has a condition this receiver acknowledges nothing
+ * (llm_topic_assure()). Allowed in handlers. LLM_EINVAL: a condition that nothing can meet, such as match with bits outside of
+ * mask, or more than there can be, or a selector that cannot be compiled: the log has the column of the fault, in bytes from 1;
+ * LLM_EVERSION. What was set before stays then.
  */
 LLM_API int llm_receiver_filter(struct llm_receiver *receiver, const struct llm_filter *filter);
 
 /*
  * In a message handler of a receiver with a filter, one without a condition will do: what the message says of itself. bitmap is
- * valid until the handler returns; properties_count is how many there are, and properties NULL: llm_message_property() reads one.
- * attributes->size is the caller's to set. LLM_EINVAL: the message is not one that the handler was called with; LLM_ESTATE: there is no
- * filter; LLM_EVERSION.
+ * valid until the handler returns; properties_count is how many there are, and properties NULL: llm_message_property() reads
+ * one. attributes->size is the caller's to set. LLM_EINVAL: the message is not one that the handler was called with;
+ * LLM_ESTATE: there is no filter; LLM_EVERSION.
  */
 LLM_API int llm_message_attributes(struct llm_receiver *receiver, const struct llm_message *message,
                                    struct llm_attributes *attributes);

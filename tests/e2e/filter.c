@@ -3,11 +3,13 @@
  * Receivers that want a part of what is sent, through the public API.
  *
  *   e2e_filter send CHANNEL [--messages N] [--topics N] [--rate PER_SECOND]
- *       message N is on topic N % topics, which has the name "t.HUNDREDTH.NUMBER"; with --labels 1 it has label N / 64 % 100 and of its
- *       bitmap bit N / 64 % 100 * 2, properties 1, that label, and 2, "label" and the label, and every 50th is longer than a packet
+ * message N is on topic N % topics, which has the name "t.HUNDREDTH.NUMBER"; with --labels 1 it has label N / 64 % 100 and of
+ * its
+ * bitmap bit N / 64 % 100 * 2, properties 1, that label, and 2, "label" and the label, and every 50th is longer than a packet
  *   e2e_filter receive CHANNEL [--topics N] [--subjects HUNDREDTH] [--also NUMBER] [--label LABEL] [--bit LABEL]
  *                      [--select LABEL]
- *       subscribes to "t.HUNDREDTH.*" and to topic NUMBER by its name, filters by label, or by the bit or the properties of that label,
+ * subscribes to "t.HUNDREDTH.*" and to topic NUMBER by its name, filters by label, or by the bit or the properties of that
+ * label,
  *       and says whether exactly what these take was delivered
  */
 #include "flood.h"
@@ -133,7 +135,8 @@ static bool filter_is_wanted(const struct filter *f, uint64_t number)
     if ((f->label != NONE && f->label != filter_label(number)) || (f->bit != NONE && f->bit != filter_label(number)) ||
         (f->select != NONE && f->select != filter_label(number)))
         return false;
-    return (f->hundredth == NONE && f->also == NONE) || (int64_t)(topic % HUNDREDTHS) == f->hundredth || (int64_t)topic == f->also;
+    return (f->hundredth == NONE && f->also == NONE) || (int64_t)(topic % HUNDREDTHS) == f->hundredth ||
+           (int64_t)topic == f->also;
 }
 
 /* Passes over what is not wanted, up to a message; what is wanted and did not come is an error. */
@@ -153,7 +156,8 @@ static void on_message(void *arg, const struct llm_message *message)
     filter_name(message->number % f->topics, name, sizeof name);
     if (message->size == filter_size(message->number))
         memcpy(&number, message->data, sizeof number);
-    f->errors += number != message->number || f->next != number || !filter_is_wanted(f, number) || strcmp(name, message->topic) != 0;
+    f->errors += number != message->number || f->next != number || !filter_is_wanted(f, number) ||
+                 strcmp(name, message->topic) != 0;
     f->next = message->number + 1;
     f->messages++;
 }
@@ -205,8 +209,8 @@ static void filter_filter(struct filter *f)
         filter.bitmap_bits = BITS;
     }
     if (f->select != NONE) {
-        snprintf(selector, sizeof selector, "number BETWEEN %d AND %d AND text LIKE '_abel%%%d'", (int)f->select - 1, (int)f->select + 1,
-                 (int)f->select);
+        snprintf(selector, sizeof selector, "number BETWEEN %d AND %d AND text LIKE '_abel%%%d'", (int)f->select - 1,
+                 (int)f->select + 1, (int)f->select);
         filter.selector = selector;
         filter.names = names;
         filter.names_count = 2;

@@ -31,10 +31,12 @@ a_hundredth_of_ten_thousand_topics_comes_whole_under_loss() {
     ends "$sender" && ends "$part" && ends "$none" && ends "$all" || return
     is_filtered part "$count" $((count / 100 + count / 10000)) && is part told == 101 && is none told == 0 &&
         is part messages_refused == $((count - count / 100 - count / 10000)) && is part packets_recovered ">" 0 &&
-        is none errors == 0 && is none messages == 0 && is none messages_refused == "$count" && is_filtered all "$count" "$count"
+        is none errors == 0 && is none messages == 0 && is none messages_refused == "$count" &&
+        is_filtered all "$count" "$count"
 }
 
-# Of a hundred labels, in runs: one receiver wants one, by label, which spares it most packets; one the same by bitmap; one by selector; one all.
+# Of a hundred labels, in runs: one receiver wants one, by label, which spares it most packets; one the same by bitmap; one by
+# selector; one all.
 labels_bitmaps_and_selectors_choose_under_loss() {
     need_nft || return
     local label bit select all sender count=$((some * 2))
@@ -44,7 +46,8 @@ labels_bitmaps_and_selectors_choose_under_loss() {
     filtered "$HOST_B" select "$(channel "$IF_B" 97)" --topics 3 --select 7 && select=$last || return
     filtered "$HOST_B" all "$(channel "$IF_B" 97)" --topics 3 && all=$last || return
     lose 5 || return
-    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 97 "$keep")" --messages "$count" --topics 3 --labels 1
+    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 97 "$keep")" --messages "$count" --topics 3 \
+        --labels 1
     sender=$last
     ends "$sender" && ends "$label" && ends "$bit" && ends "$select" && ends "$all" || return
     is_filtered label "$count" $((count / 100)) && is label messages_rejected == $((count - count / 100)) &&

@@ -461,11 +461,16 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         0, 9, 9, 0, 2, 1, 'e', 2, 30, 2, 33, 7, 255,
     };
 
-    /* Filtered: a packet of two labels with a summary that none matches, one of which all are looked into, one that goes on, no filter. */
+    /*
+     * Filtered: a packet of two labels with a summary that none matches, one of which all are looked into, one that goes on, no
+     * filter.
+     */
     static const uint8_t filtered[] = {
         1, 0, 0, 0, 0, 0, 2, 1, 1, 0, 0, 0, 0, 100, 0, 1, 7, 205,
-        0, 0, 0, 0, 33, 0xf2, 12, 0, 2, 0, 0, 0, 2, 0, 0, 0, 33, 0, 2, 0, 0xf1, 4, 0, 2, 0, 0, 0, 1, 'a', 0xf1, 4, 0, 2, 0, 0, 0, 1, 'b',
-        7, 202, 0, 1, 2, 0, 32, 0xf1, 6, 0, 1, 0, 0, 0, 1, 0x80, 1, 'c', 0xf1, 13, 0, 1, 0, 0, 0, 1, 1, 1, 0, 1, 9, 0, 0, 0, 1, 'd',
+        0, 0, 0, 0, 33, 0xf2, 12, 0, 2, 0, 0, 0, 2, 0, 0, 0, 33, 0, 2, 0, 0xf1, 4, 0, 2, 0, 0, 0, 1, 'a',
+        0xf1, 4, 0, 2, 0, 0, 0, 1, 'b',
+        7, 202, 0, 1, 2, 0, 32, 0xf1, 6, 0, 1, 0, 0, 0, 1, 0x80, 1, 'c',
+        0xf1, 13, 0, 1, 0, 0, 0, 1, 1, 1, 0, 1, 9, 0, 0, 0, 1, 'd',
         1, 'e', 0xe0,
         7, 205, 0, 2, 5, 0, 9, 0xf1, 4, 0, 2, 0, 0, 0, 9, 'f', 0, 3, 6, 7, 8, 'f', 'f', 'f', 'f', 'f', 'f', 'f', 0, 7, 204,
         0, 4, 7, 0, 2, 1, 'g', 2, 30, 2, 33,

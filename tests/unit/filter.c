@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters: messages with attributes through a transmitter's session and a receiver's, whose filter changes, with and without loss. */
+/*
+ * Filters: messages with attributes through a transmitter's session and a receiver's, whose filter changes, with and without
+ * loss.
+ */
 #include "session.h"
 
 #include <stdio.h>
@@ -569,9 +572,9 @@ static void frames_that_contradict_themselves_harm_nobody(void **state)
 
 static void nothing_is_acknowledged_with_a_filter(void **state)
 {
-    struct lli_wire_heartbeat heartbeat = {.session = SESSION, .lead = START + 1, .trail = START, .start = START, .sent_at = now,
-                                           .interval_us = 10000, .flags = LLI_WIRE_HEARTBEAT_ASSURED, .kept = START,
-                                           .assured = 1, .address = {1, {'t'}}};
+    struct lli_wire_heartbeat heartbeat = {.session = SESSION, .lead = START + 1, .trail = START, .start = START,
+                                           .sent_at = now, .interval_us = 10000, .flags = LLI_WIRE_HEARTBEAT_ASSURED,
+                                           .kept = START, .assured = 1, .address = {1, {'t'}}};
     struct lli_wire_header header = {.type = 0};
     struct lli_wire_status status;
     struct lli_packet packet;
@@ -619,8 +622,8 @@ static void a_session_may_begin_with_any_message_of_a_packet(void **state)
     assert_true(pack_labelled(1, 10) && pack_labelled(2, 20) && pack_labelled(3, 30));
     lli_pack_flush(&tx->pack);
     packet = lli_history_packet(&tx->history, tx->history.next - 1);
-    assert_int_equal(lli_wire_get_header(packet, lli_history_slot(&tx->history, tx->history.next - 1)->size, &header, &body, &size),
-                     LLI_WIRE_OK);
+    size = lli_history_slot(&tx->history, tx->history.next - 1)->size;
+    assert_int_equal(lli_wire_get_header(packet, size, &header, &body, &size), LLI_WIRE_OK);
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(lli_unpack_enter(&unpack, &header, body, size, i));
         assert_int_equal(unpack.at[0], LLI_FRAME_ATTRIBUTES);

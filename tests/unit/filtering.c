@@ -6,8 +6,8 @@
 
 #include "objects.h"
 
-#define CHANNEL "loop://filtering:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2" \
-                "&message_bytes_max=64K&topics_max=64&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
+#define CHANNEL "loop://filtering:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K" \
+                "&sessions_max=2&message_bytes_max=64K&topics_max=64&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
 
 static char logged[1024];
 static struct llm_context *context;
@@ -210,7 +210,8 @@ static int send_order(int32_t quantity, double price, const char *symbol)
     return llm_send_with(topic, symbol, strlen(symbol), &attributes, 0);
 }
 
-static const struct llm_property_name order_names[] = {{"quantity", 1}, {"price", 2}, {"symbol", 40000}, {"value", 3}, {"other", 4}};
+static const struct llm_property_name order_names[] = {
+    {"quantity", 1}, {"price", 2}, {"symbol", 40000}, {"value", 3}, {"other", 4}};
 
 static int filter_selector(const char *selector)
 {
@@ -226,7 +227,8 @@ static int filter_selector(const char *selector)
 static void properties_are_selected(void **state)
 {
     (void)state;
-    assert_int_equal(filter_selector("quantity > 10 AND price BETWEEN 1.5 AND 2 AND symbol LIKE 'a%' AND other IS NULL"), LLM_OK);
+    assert_int_equal(filter_selector("quantity > 10 AND price BETWEEN 1.5 AND 2 AND symbol LIKE 'a%' AND other IS NULL"),
+                     LLM_OK);
     assert_int_equal(send_order(11, 1.5, "abc"), LLM_OK);
     assert_int_equal(send_order(10, 1.5, "bbc"), LLM_OK);
     assert_int_equal(send_order(11, 2.5, "a"), LLM_OK);

@@ -7,7 +7,10 @@
 #include "selector.h"
 #include "wire.h"
 
-/* A message with: i = 7 (int32), n = -3 (int64), big = 2^63 - 1, d = 2.5, s = 'abc', e = '', u = 'it''s 100%_x'; absent is not there. */
+/*
+ * A message with: i = 7 (int32), n = -3 (int64), big = 2^63 - 1, d = 2.5, s = 'abc', e = '', u = 'it''s 100%_x'; absent is not
+ * there.
+ */
 static const struct llm_property_name names[] = {{"i", 1}, {"n", 2}, {"big", 3}, {"d", 4}, {"s", 5}, {"e", 6}, {"u", 700},
                                                  {"absent", 8}, {"absent.too", 9}, {"nan", 10}};
 enum { NAMES = sizeof names / sizeof names[0] };
