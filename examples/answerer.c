@@ -50,7 +50,8 @@ static void on_event(void *arg, struct llm_connection *connection, const struct 
 }
 
 /* Somebody wants to connect, and shows what he was given. */
-static int on_request(void *arg, struct llm_listener *listener, const struct llm_caller *caller, struct llm_connection_handlers *handlers)
+static int on_request(void *arg, struct llm_listener *listener, const struct llm_caller *caller,
+                      struct llm_connection_handlers *handlers)
 {
     const char *word = arg;
 

@@ -55,7 +55,8 @@ static void on_reply(void *arg, enum llm_reason reason, const void *data, size_t
         printf("no reply: %s\n", llm_reason_name(reason));
 }
 
-static void ask(struct llm_context *context, struct llm_connection *connection, struct application *application, const char *text)
+static void ask(struct llm_context *context, struct llm_connection *connection, struct application *application,
+                const char *text)
 {
     application->waits = true;
     application->asked_at = llm_clock();

@@ -102,7 +102,8 @@ void lli_links_forget(struct lli_endpoint *endpoint, const struct lli_wire_addre
     if (endpoint->transport->forget == NULL || wire->size == 0)
         return;
     for (const struct llm_connection *c = endpoint->context->connections; c != NULL; c = c->next)
-        if (c->running && c->endpoint == endpoint && c->peer.size == wire->size && memcmp(c->peer.bytes, wire->bytes, wire->size) == 0)
+        if (c->running && c->endpoint == endpoint && c->peer.size == wire->size &&
+            memcmp(c->peer.bytes, wire->bytes, wire->size) == 0)
             return;
     memcpy(address.bytes, wire->bytes, sizeof address.bytes);
     lli_endpoint_flush(endpoint);
@@ -258,7 +259,8 @@ int lli_connection_make(struct llm_context *context, const struct lli_channel *c
         return error;
     }
     if (!(connection->endpoint->caps.flags & LLI_CAP_UNICAST))
-        error = lli_fail(&context->log, LLM_ESCHEME, "channel \"%s\": the transport has no unicast, which connections need", text);
+        error = lli_fail(&context->log, LLM_ESCHEME, "channel \"%s\": the transport has no unicast, which connections need",
+                         text);
     connection->requests = calloc(LLM_REQUESTS_MAX, sizeof *connection->requests);
     if (error == LLM_OK && connection->requests == NULL)
         error = lli_fail(&context->log, LLM_ENOMEM, "no memory for requests");
@@ -419,8 +421,8 @@ static int connection_connect(struct llm_context *context, const char *text, con
     return LLM_OK;
 }
 
-int llm_connect(struct llm_context *context, const char *channel, const struct llm_options *options, const struct iovec *payload,
-                const struct llm_connection_handlers *handlers, struct llm_connection **connection)
+int llm_connect(struct llm_context *context, const char *channel, const struct llm_options *options,
+                const struct iovec *payload, const struct llm_connection_handlers *handlers, struct llm_connection **connection)
 {
     int error = LLM_ESTATE;
 
@@ -439,7 +441,10 @@ int llm_connect(struct llm_context *context, const char *channel, const struct l
 
 struct llm_transmitter *llm_connection_transmitter(const struct llm_connection *connection)
 {
-    return connection == NULL || connection->state < LLI_CONNECTION_OPEN || connection->session == 0 ? NULL : connection->transmitter;
+    /* One that never was open may be over all the same. */
+    if (connection == NULL || connection->state < LLI_CONNECTION_OPEN || connection->session == 0)
+        return NULL;
+    return connection->transmitter;
 }
 
 uint64_t llm_connection_id(const struct llm_connection *connection)
@@ -509,7 +514,11 @@ int llm_connection_close(struct llm_connection **handle)
 static void connection_disconnected(struct llm_connection *connection)
 {
     const struct llm_event event = {
-        .kind = LLM_EVENT_DISCONNECTED, .reason = connection->reason, .session = connection->session, .first = connection->code};
+        .kind = LLM_EVENT_DISCONNECTED,
+        .reason = connection->reason,
+        .session = connection->session,
+        .first = connection->code,
+    };
 
     connection->state = LLI_CONNECTION_TOLD;
     (void)lli_requests_expire(connection, true, connection->reason, 0);
@@ -534,7 +543,8 @@ static lli_ns connection_service_asking(struct llm_connection *connection, lli_n
     case LLI_DIAL_ASKING:
         break;
     case LLI_DIAL_REFUSED:
-        connection_over(connection, dial->refuse.reason == LLI_WIRE_FULL ? LLM_REASON_FULL : LLM_REASON_REFUSED, dial->refuse.code);
+        connection_over(connection, dial->refuse.reason == LLI_WIRE_FULL ? LLM_REASON_FULL : LLM_REASON_REFUSED,
+                        dial->refuse.code);
         break;
     case LLI_DIAL_UNANSWERED:
         connection_over(connection, LLM_REASON_UNANSWERED, 0);
@@ -723,7 +733,8 @@ enum lli_wire_fault lli_links_input(struct lli_endpoint *endpoint, const struct 
         known = (whole = lli_wire_get_refuse(body, size, header.tag, &packet.refuse)) && !group &&
                 links_refuse(endpoint, &packet.refuse);
     else
-        known = (whole = lli_wire_get_close(body, size, header.tag, &packet.close)) && !group && links_close(endpoint, &packet.close);
+        known = (whole = lli_wire_get_close(body, size, header.tag, &packet.close)) && !group &&
+                links_close(endpoint, &packet.close);
     if (!whole)
         return LLI_WIRE_MALFORMED;
     if (known)

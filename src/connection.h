@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections and listeners (ADR 21): what they are made of, and how an endpoint and a context drive them. A connection is a
- * transmitter and a receiver of one session each, which are linked into the endpoint like all others as soon as it is known where
- * the other side is; only how they come about and end is different.
+ * transmitter and a receiver of one session each, which are linked into the endpoint like all others as soon as it is known
+ * where the other side is; only how they come about and end is different.
  */
 #ifndef LLI_CONNECTION_H
 #define LLI_CONNECTION_H
@@ -84,7 +84,10 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
 int lli_connection_make(struct llm_context *context, const struct lli_channel *channel, const char *text,
                         const struct llm_connection_handlers *handlers, struct llm_connection **connection);
 
-/* The other side is known: its session, address and the longest message that it takes. Both sessions run from now on, or LLM_E. */
+/*
+ * The other side is known: its session, address and the longest message that it takes. Both sessions run from now on, or
+ * LLM_E.
+ */
 int lli_connection_run(struct llm_connection *connection, const struct lli_wire_accept *other, lli_ns now);
 
 /* Ends it without a word to the application. */

@@ -43,9 +43,11 @@ static int listener_join(struct llm_listener *listener)
 
     for (const struct llm_listener *other = listener->context->listeners; other != NULL; other = other->next)
         if (other->endpoint == endpoint && other->channel.port == group.port && strcmp(other->channel.host, group.host) == 0)
-            return lli_fail(&listener->context->log, LLM_EADDRINUSE, "channel \"%s\": there is a listener in this context", listener->text);
+            return lli_fail(&listener->context->log, LLM_EADDRINUSE, "channel \"%s\": there is a listener in this context",
+                            listener->text);
     if (!(endpoint->caps.flags & LLI_CAP_UNICAST))
-        return lli_fail(&listener->context->log, LLM_ESCHEME, "channel \"%s\": the transport has no unicast, which connections need",
+        return lli_fail(&listener->context->log, LLM_ESCHEME,
+                        "channel \"%s\": the transport has no unicast, which connections need",
                         listener->text);
     return endpoint->transport->join(endpoint->instance, &group, LLI_JOIN_RECEIVE, &listener->group);
 }
@@ -62,9 +64,11 @@ static int listener_open(struct llm_context *context, const char *text, const st
     (void)snprintf(listener->text, sizeof listener->text, "%.230s", text);
     (void)snprintf(listener->object, sizeof listener->object, "listener %.230s", text);
     llm_listener_handlers_init(&listener->handlers);
-    error = lli_options_import(&listener->handlers, sizeof listener->handlers, handlers, "struct llm_listener_handlers", &context->log);
+    error = lli_options_import(&listener->handlers, sizeof listener->handlers, handlers, "struct llm_listener_handlers",
+                               &context->log);
     if (error == LLM_OK && listener->handlers.request == NULL)
-        error = lli_fail(&context->log, LLM_EINVAL, "channel \"%s\": a listener without a request handler would never accept", text);
+        error = lli_fail(&context->log, LLM_EINVAL, "channel \"%s\": a listener without a request handler would never accept",
+                         text);
     if (error == LLM_OK)
         error = lli_connection_channel(context, text, options, &listener->channel);
     if (error == LLM_OK)
@@ -105,7 +109,8 @@ int llm_listen(struct llm_context *context, const char *channel, const struct ll
 /* ---------------------------------------------------------------------------------------------- answers */
 
 /* Makes the connection of one who waits; what fails is refused. */
-static int listener_accept(struct llm_listener *listener, struct lli_guest *guest, const struct llm_connection_handlers *handlers,
+static int listener_accept(struct llm_listener *listener, struct lli_guest *guest,
+                           const struct llm_connection_handlers *handlers,
                            lli_ns now)
 {
     const struct lli_wire_accept other = {
@@ -161,7 +166,8 @@ static void listener_ask(struct llm_listener *listener, struct lli_guest *guest,
         return;
     }
     if (answer < 0 || answer > LISTENER_CODE_MAX) {
-        lli_log(&context->log, LLM_LEVEL_ERROR, "%s: the request handler returned %d: return LLM_OK, LLM_EAGAIN or a code of 1 to %d; "
+        lli_log(&context->log, LLM_LEVEL_ERROR,
+                "%s: the request handler returned %d: return LLM_OK, LLM_EAGAIN or a code of 1 to %d; "
                 "refused with code %d", listener->object, answer, LISTENER_CODE_MAX, LISTENER_CODE_MAX);
         answer = LISTENER_CODE_MAX;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests and replies over a connection: messages on two topics of its own that begin with a number (docs/protocol.md section 13.5).
+ * Requests and replies over a connection: messages on two topics of its own that begin with a number (docs/protocol.md section
+ * 13.5).
  * Who replies keeps nothing of a request; who asks has a bounded table of those that wait.
  */
 #include "connection.h"
@@ -46,7 +47,8 @@ static int request_ask(struct llm_connection *connection, const struct iovec *da
     return LLM_OK;
 }
 
-int llm_request(struct llm_connection *connection, const void *data, size_t size, uint64_t timeout_ns, llm_reply_fn *reply, void *arg)
+int llm_request(struct llm_connection *connection, const void *data, size_t size, uint64_t timeout_ns, llm_reply_fn *reply,
+                void *arg)
 {
     const struct iovec piece = {(void *)(uintptr_t)data, size};
     const lli_ns now = lli_clock_ns();

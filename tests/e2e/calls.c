@@ -5,8 +5,8 @@
  *   e2e_calls listen CHANNEL [--messages N] [--connections N] [--stop-at N]
  *   e2e_calls connect CHANNEL [--messages N] [--connections N] [--key KEY]
  *
- * The listener lets in who shows the key "sesame", and ends when so many connections are over. Whoever connects does so as often, one
- * connection after the other, and closes each when all messages were sent and came.
+ * The listener lets in who shows the key "sesame", and ends when so many connections are over. Whoever connects does so as
+ * often, one connection after the other, and closes each when all messages were sent and came.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -127,7 +127,8 @@ static struct llm_connection_handlers handlers_of(struct call *call)
     return handlers;
 }
 
-static int on_request(void *arg, struct llm_listener *listener, const struct llm_caller *caller, struct llm_connection_handlers *handlers)
+static int on_request(void *arg, struct llm_listener *listener, const struct llm_caller *caller,
+                      struct llm_connection_handlers *handlers)
 {
     (void)arg;
     (void)listener;
@@ -149,13 +150,15 @@ static void print_stats(const struct llm_context *context)
     const int count = llm_stats(context, stats, 512);
 
     printf("{\"connected\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"errors\": %" PRIu64 ", \"again\": %" PRIu64 ", \"silences\": %" PRIu64
-           ", \"undelivered\": %" PRIu64 ", \"code\": %" PRIu64, program.connected, program.received, program.errors, program.again,
+           ", \"undelivered\": %" PRIu64 ", \"code\": %" PRIu64, program.connected, program.received, program.errors,
+           program.again,
            program.silences, program.undelivered, program.code);
     for (int reason = 0; reason <= LLM_REASON_AWAITED; reason++)
         if (program.over[reason] > 0)
             printf(", \"over_%d\": %" PRIu64, reason, program.over[reason]);
     for (int i = 0; i < count && i < 512; i++)
-        if (stats[i].value != 0 && strncmp(stats[i].object, "transmitter", 11) != 0 && strncmp(stats[i].object, "receiver", 8) != 0)
+        if (stats[i].value != 0 && strncmp(stats[i].object, "transmitter", 11) != 0 &&
+            strncmp(stats[i].object, "receiver", 8) != 0)
             printf(", \"%s\": %" PRIu64, stats[i].name, stats[i].value);
     printf("}\n");
 }

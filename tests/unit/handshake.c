@@ -9,7 +9,8 @@
 enum { MAX = 4 };
 
 static const struct lli_wire_connect asks = {
-    .id = 77, .session = 5, .message_bytes_max = 1000, .payload_size = 3, .payload = "key", .address = {.size = 1, .bytes = {9}}};
+    .id = 77, .session = 5, .message_bytes_max = 1000, .payload_size = 3, .payload = "key",
+    .address = {.size = 1, .bytes = {9}}};
 
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 static struct lli_guest guests[2 * MAX];
