@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections on a virtual network: the handshake and the four sessions of a connection, as production has them, through seeded
+ * histories of loss, duplication, reordering, delay, cuts and deaths. Each side's stream has to arrive exactly once and in
+ * order, all of it if the network comes back in time; else the connection has to say that it is lost, having delivered a
+ * beginning of the stream.
+ *
+ *   calls [--seed N] [--count N] [-v]
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "handshake.h"
+#include "rx_session.h"
+#include "tx_session.h"
+
+#define US ((lli_ns)1000)
+#define MS (1000 * US)
+#define S (1000 * MS)
+
+enum { ASKER = 0, LISTENER = 1, SIDES = 2, PACKET_MAX = 1400, FLIGHT_MAX = 8192, GUESTS = 4, WINDOW = 64, MESSAGE_MAX = 4000 };
+
+#define TIMEOUT (10 * S)
+#define ASKS_FOR (5 * S)
+#define HEALS_IN (60 * S)
+
+struct flight {
+    lli_ns at;
+    uint32_t size;
+    int to;
+    uint8_t bytes[PACKET_MAX];
+};
+
+struct side {
+    uint64_t session;
+    struct lli_tx tx;
+    struct lli_rx rx;
+    struct lli_rx_config rx_config;
+    struct lli_rx_counters counters;
+    struct lli_reorder reorder;
+    uint64_t random;
+    void *memory[3];
+    bool running, open, dead, ended, told;
+    enum llm_reason reason;
+    lli_ns until; /* a connection that is accepted is confirmed */
+    uint64_t sent, received;
+};
+
+static struct {
+    uint64_t seed, random;
+    lli_ns now;
+    uint32_t loss_ppm, duplicate_ppm;
+    lli_ns delay_max;
+    lli_ns cut_from, cut_to; /* the network is cut */
+    int cut_way;             /* to this side, 2: both */
+    int dies;                /* this side, at dies_at; 2: none */
+    lli_ns dies_at;
+    uint64_t messages;
+    struct side sides[SIDES];
+    struct lli_dial dial;
+    struct lli_door door;
+    struct lli_guest guests[2 * GUESTS];
+    uint64_t ids[2 * GUESTS];
+    struct flight flights[FLIGHT_MAX];
+    uint32_t flying;
+    bool verbose;
+} world;
+
+static void fail(const char *what)
+{
+    printf("seed %" PRIu64 ", at %.6f s: %s\n", world.seed, (double)world.now / 1e9, what);
+    for (int i = 0; i < SIDES; i++)
+        printf("  side %d: sent %" PRIu64 " received %" PRIu64 " running %d open %d ended %d reason %d\n", i,
+               world.sides[i].sent,
+               world.sides[i].received, world.sides[i].running, world.sides[i].open, world.sides[i].ended,
+                   (int)world.sides[i].reason);
+    exit(1);
+}
+
+static uint64_t below(uint64_t limit)
+{
+    return lli_random_below(&world.random, limit);
+}
+
+/* ------------------------------------------------------------------------------------------------ network */
+
+static bool is_cut(int to)
+{
+    return world.now >= world.cut_from && world.now < world.cut_to && (world.cut_way == 2 || world.cut_way == to);
+}
+
+static void fly(int to, const uint8_t *bytes, uint32_t size)
+{
+    const int copies = 1 + (below(1000000) < world.duplicate_ppm);
+
+    for (int i = 0; i < copies; i++) {
+        struct flight *flight;
+
+        if (is_cut(to) || below(1000000) < world.loss_ppm || world.flying == FLIGHT_MAX)
+            continue;
+        flight = &world.flights[world.flying++];
+        *flight = (struct flight){.at = world.now + 10 * US + below(world.delay_max), .size = size, .to = to};
+        memcpy(flight->bytes, bytes, size);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- sides */
+
+static uint32_t size_of(uint64_t number)
+{
+    return 8 + (uint32_t)(number * 2654435761u % (number % 5 == 0 ? MESSAGE_MAX - 8 : 200));
+}
+
+static void *place(struct lli_arena *arena)
+{
+    void *memory = calloc(1, (size_t)lli_round_up(arena->used, 64) + 64);
+
+    if (memory == NULL)
+        exit(2);
+    arena->memory = (uint8_t *)memory + (64 - (uintptr_t)memory % 64);
+    arena->used = 0;
+    return memory;
+}
+
+static void side_init(struct side *side, int index)
+{
+    const struct lli_wire_address address = {.size = 1, .bytes = {(uint8_t)index}};
+    const struct lli_tx_config config = {
+        .session = lli_random(&world.random),
+        .history = {.bytes = 1 << 20, .packets = 256, .packet_max = PACKET_MAX, .align = 64,
+                    .start = ((lli_seq)1 << 32) + (uint32_t)lli_random(&world.random)},
+        .receivers_max = 1, .topics_max = 4, .nak_receivers_immediate = 8, .repair_percent = 50, .repair_bytes_per_s = 32 << 20,
+        .repair_linger = 20 * US, .replay_bytes_per_s = 32 << 20, .heartbeat_min = 30 * US, .heartbeat_max = 100 * MS,
+        .heartbeat_busy = 10 * MS, .status = 100 * MS,
+        .flow = {.mode = LLI_FLOW_WINDOW, .window_packets = WINDOW, .quorum_percent = 100, .awaits = true},
+        .judge = {.warn_percent = 50, .unicast_percent = 75, .status = 100 * MS},
+        .address = address,
+    };
+    struct lli_arena arena = {.memory = NULL}, rx = {.memory = NULL}, rare = {.memory = NULL};
+
+    *side = (struct side){.random = lli_random(&world.random), .session = config.session};
+    side->rx_config = (struct lli_rx_config){
+        .receiver = lli_random(&world.random) | 1, .window_packets = 128, .topics_max = 4, .message_bytes_max = MESSAGE_MAX,
+        .nak_receivers_immediate = 8, .nak_backoff_min = 50 * US, .nak_retry_min = 50 * US, .nak_retry_max = 10 * MS,
+        .nak_giveup = 10 * S, .status = 100 * MS, .silence = 500 * MS, .timeout = TIMEOUT, .address = address};
+    lli_tx_init(&side->tx, &config, &arena, world.now);
+    side->memory[0] = place(&arena);
+    lli_tx_init(&side->tx, &config, &arena, world.now);
+    for (int round = 0; round < 2; round++) {
+        lli_reorder_init(&side->reorder, 64 * PACKET_MAX, PACKET_MAX, &rx);
+        lli_rx_init(&side->rx, &side->rx_config, &side->reorder, &side->counters, &side->random, &rx, &rare);
+        if (round == 0) {
+            side->memory[1] = place(&rx);
+            side->memory[2] = place(&rare);
+        }
+    }
+}
+
+static void side_run(struct side *side, uint64_t session)
+{
+    lli_rx_start(&side->rx, (uint32_t)session, world.now);
+    side->rx.session = session;
+    side->running = true;
+}
+
+static void side_over(struct side *side, enum llm_reason reason)
+{
+    if (side->ended)
+        return;
+    side->ended = true;
+    side->reason = reason;
+}
+
+static void side_item(struct side *side, const struct side *other, const struct lli_item *item)
+{
+    if (item->kind == LLI_ITEM_EVENT) {
+        side->open |= item->event.kind == LLM_EVENT_SESSION_NEW;
+        if (item->event.kind == LLM_EVENT_SESSION_NEW && item->event.first != 0)
+            fail("a connection does not begin with its first message");
+        if (item->event.kind == LLM_EVENT_GAP)
+            side_over(side, LLM_REASON_BROKEN);
+        if (item->event.kind == LLM_EVENT_SESSION_END)
+            side_over(side, item->event.reason);
+        return;
+    }
+    for (int i = 0; item->kind == LLI_ITEM_MESSAGES && i < item->count && !side->ended; i++) {
+        const struct llm_message *message = &item->messages[i];
+        uint64_t number;
+
+        memcpy(&number, message->data, sizeof number);
+        if (message->number != side->received || number != side->received || message->size != size_of(number) ||
+            number >= other->sent)
+            fail("a message is not the next one");
+        side->received++;
+    }
+}
+
+/* What a side sends of its stream: some, when it likes. */
+static void side_talk(struct side *side)
+{
+    static uint8_t bytes[MESSAGE_MAX];
+    const struct lli_pack_topic topic = {.id = 0};
+
+    while (side->open && !side->ended && side->sent < world.messages && !lli_tx_is_held(&side->tx) && below(8) != 0) {
+        const struct iovec piece = {bytes, size_of(side->sent)};
+
+        memcpy(bytes, &side->sent, sizeof side->sent);
+        if (!lli_pack_message(&side->tx.pack, &topic, &piece, size_of(side->sent), lli_tx_busy(&side->tx)))
+            return;
+        side->sent++;
+    }
+}
+
+static void side_send(struct side *side, int to)
+{
+    struct lli_packet packets[16];
+    uint8_t buffer[PACKET_MAX];
+    int count;
+
+    lli_pack_flush(&side->tx.pack);
+    while ((count = lli_tx_unsent(&side->tx, world.now, packets, 16)) > 0) {
+        for (int i = 0; i < count; i++)
+            fly(to, packets[i].data, packets[i].size);
+        lli_tx_sent(&side->tx, count, world.now);
+    }
+    /* Never further than the window beyond what the other side has, so that all it may still ask for is kept. */
+    if (side->tx.sent > side->tx.config.history.start && side->tx.sent > world.sides[to].rx.gap.next + WINDOW)
+        fail("more is sent than was reported");
+    if (side->tx.history.trail > lli_max(world.sides[to].rx.gap.next, side->tx.config.history.start))
+        fail("a packet left the history that was not delivered");
+    lli_tx_reaped(&side->tx, true);
+    while (lli_tx_repair(&side->tx, world.now, packets)) {
+        fly(to, packets[0].data, packets[0].size);
+        lli_tx_repaired(&side->tx, world.now);
+    }
+    while (lli_tx_control(&side->tx, world.now, buffer, 1024, packets))
+        fly(to, packets[0].data, packets[0].size);
+    while (lli_rx_control(&side->rx, world.now, buffer, packets))
+        fly(to, packets[0].data, packets[0].size);
+}
+
+static void side_take(struct side *side, const struct side *other)
+{
+    struct lli_item item;
+
+    while (lli_rx_next(&side->rx, world.now, &item))
+        side_item(side, other, &item);
+}
+
+/* ----------------------------------------------------------------------------------------------- handshake */
+
+static void service_handshake(void)
+{
+    struct side *asker = &world.sides[ASKER], *listener = &world.sides[LISTENER];
+    struct lli_wire_accept accept = {.session = listener->session, .message_bytes_max = MESSAGE_MAX};
+    uint8_t buffer[LLI_WIRE_CONTROL_MAX];
+    struct lli_wire_address to;
+    struct lli_guest *guest;
+    size_t size;
+
+    if (!asker->dead && (size = lli_dial_control(&world.dial, world.now, buffer)) > 0)
+        fly(LISTENER, buffer, (uint32_t)size);
+    if (!asker->dead && world.dial.state == LLI_DIAL_ACCEPTED && !asker->running)
+        side_run(asker, world.dial.accept.session);
+    if (!asker->ended && world.dial.state == LLI_DIAL_UNANSWERED)
+        side_over(asker, LLM_REASON_UNANSWERED);
+    for (int i = 0; i < SIDES; i++)
+        if (world.sides[i].running && !world.sides[i].open && world.now >= (i == ASKER ? world.dial.until : listener->until))
+            side_over(&world.sides[i], LLM_REASON_UNANSWERED);
+    if (listener->dead)
+        return;
+    if ((guest = lli_door_next(&world.door, world.now)) != NULL) {
+        if (listener->running)
+            fail("a second connection came of one");
+        lli_door_accept(&world.door, guest, &accept, world.now);
+        side_run(listener, guest->connect.session);
+        listener->until = world.now + ASKS_FOR;
+    }
+    while ((size = lli_door_control(&world.door, buffer, &to)) > 0)
+        fly(ASKER, buffer, (uint32_t)size);
+}
+
+static void input_connection(int to, const uint8_t *bytes, size_t size)
+{
+    struct lli_wire_header header;
+    struct lli_wire_connect connect;
+    struct lli_wire_accept accept;
+    const uint8_t *body;
+    size_t body_size;
+
+    if (lli_wire_get_connection(bytes, size, &header, &body, &body_size) != LLI_WIRE_OK)
+        fail("a packet that nobody understands");
+    if (to == LISTENER && header.type == LLI_WIRE_CONNECT && lli_wire_get_connect(body, body_size, header.tag, &connect))
+        lli_door_input(&world.door, &connect, world.now);
+    if (to == ASKER && header.type == LLI_WIRE_ACCEPT && lli_wire_get_accept(body, body_size, header.tag, &accept))
+        (void)lli_dial_input_accept(&world.dial, &accept);
+}
+
+static void input(const struct flight *flight)
+{
+    struct side *side = &world.sides[flight->to];
+    struct lli_rx_packet packet = {.bytes = flight->bytes, .size = flight->size};
+
+    if (side->dead)
+        return;
+    if (lli_wire_get_header(flight->bytes, flight->size, &packet.header, &packet.body, &packet.body_size) != LLI_WIRE_OK) {
+        input_connection(flight->to, flight->bytes, flight->size);
+        return;
+    }
+    if (!side->running)
+        return;
+    if (packet.header.tag == side->rx.tag && side->rx.state != LLI_RX_FREE && lli_rx_input(&side->rx, &packet, world.now))
+        side_take(side, &world.sides[1 - flight->to]);
+    if (packet.header.tag == (uint32_t)side->session)
+        lli_tx_input(&side->tx, &packet.header, packet.body, packet.body_size, world.now);
+}
+
+/* ------------------------------------------------------------------------------------------------- history */
+
+static void deliver(void)
+{
+    for (uint32_t i = 0; i < world.flying;) {
+        if (world.flights[i].at > world.now) {
+            i++;
+            continue;
+        }
+        struct flight flight = world.flights[i];
+
+        world.flights[i] = world.flights[--world.flying];
+        input(&flight);
+    }
+}
+
+static void advance(void)
+{
+    lli_ns at = world.now + MS;
+
+    for (uint32_t i = 0; i < world.flying; i++)
+        at = lli_min(at, world.flights[i].at);
+    for (int i = 0; i < SIDES; i++)
+        if (world.sides[i].running && !world.sides[i].dead)
+            at = lli_min(at, lli_min(lli_tx_deadline(&world.sides[i].tx), lli_rx_deadline(&world.sides[i].rx)));
+    /* Time passes in any case: a side that is held may be due for ever. */
+    world.now = lli_max(at, world.now + US);
+}
+
+static bool is_through(const struct side *side, const struct side *other)
+{
+    return side->ended || side->dead || (side->open && side->sent == world.messages && side->received == world.messages &&
+                                         other->open);
+}
+
+static void step(void)
+{
+    deliver();
+    if (world.dies < SIDES && world.now >= world.dies_at)
+        world.sides[world.dies].dead = true;
+    service_handshake();
+    for (int i = 0; i < SIDES; i++) {
+        struct side *side = &world.sides[i];
+
+        if (!side->running || side->dead || (side->ended && side->reason != LLM_REASON_CLOSED))
+            continue;
+        side_talk(side);
+        side_send(side, 1 - i);
+        side_take(side, &world.sides[1 - i]);
+    }
+    advance();
+}
+
+static void history_draw(uint64_t seed)
+{
+    struct lli_wire_connect connect;
+
+    world.seed = seed;
+    world.random = seed * 2 + 1;
+    world.now = S;
+    world.flying = 0;
+    world.loss_ppm = below(3) == 0 ? 0 : (uint32_t)below(300000);
+    world.duplicate_ppm = below(2) == 0 ? 0 : (uint32_t)below(100000);
+    world.delay_max = 1 + below(below(2) == 0 ? 100 * US : 5 * MS);
+    world.messages = 50 + below(800);
+    world.cut_from = world.now + below(30 * MS);
+    /* Half are whole again in time; the others last until somebody has to give up. */
+    world.cut_to = world.cut_from + (below(3) == 0 ? 0 : below(2) == 0 ? below(4 * S) : 8 * S + below(30 * S));
+    world.cut_way = (int)below(3);
+    world.dies = (int)below(8);
+    world.dies_at = world.now + below(30 * MS);
+    memset(world.guests, 0, sizeof world.guests);
+    memset(world.ids, 0, sizeof world.ids);
+    for (int i = 0; i < SIDES; i++)
+        side_init(&world.sides[i], i);
+    lli_door_init(&world.door, world.guests, world.ids, GUESTS, ASKS_FOR);
+    connect = (struct lli_wire_connect){.id = lli_random(&world.random) | 1, .session = world.sides[ASKER].session,
+                                        .message_bytes_max = MESSAGE_MAX};
+    lli_dial_init(&world.dial, &connect, ASKS_FOR, world.now);
+}
+
+/* What each side has been told in the end. */
+static void history_check(void)
+{
+    /* Requests may all be lost, and a connection that was there may not. */
+    const bool there = world.loss_ppm == 0 || (world.sides[ASKER].open && world.sides[LISTENER].open);
+    const bool benign = world.dies >= SIDES && world.cut_to - world.cut_from < 4 * S && there;
+
+    for (int i = 0; i < SIDES; i++) {
+        const struct side *side = &world.sides[i];
+
+        if (side->dead || (i == LISTENER && !side->running))
+            continue;
+        if (!side->ended && (side->received != world.messages || side->sent != world.messages))
+            fail("neither all messages nor an end");
+        if (side->ended && side->reason == LLM_REASON_CLOSED)
+            fail("closed by nobody");
+        if (benign && side->ended)
+            fail("a connection is lost whose network was whole again in time");
+    }
+}
+
+static void history_run(uint64_t seed)
+{
+    lli_ns until;
+
+    history_draw(seed);
+    until = lli_max(world.cut_to, world.now) + HEALS_IN;
+    while (world.now < until && !(is_through(&world.sides[0], &world.sides[1]) && is_through(&world.sides[1], &world.sides[0])))
+        step();
+    history_check();
+    if (world.verbose)
+        printf("seed %" PRIu64 ": %" PRIu64 " and %" PRIu64 " of %" PRIu64 " messages, reasons %d and %d, %.3f s\n", seed,
+               world.sides[0].received, world.sides[1].received, world.messages, (int)world.sides[0].reason,
+                   (int)world.sides[1].reason,
+               (double)world.now / 1e9);
+    for (int i = 0; i < SIDES; i++)
+        for (int j = 0; j < 3; j++)
+            free(world.sides[i].memory[j]);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = 1, count = 300, lost = 0, whole = 0;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "-v") == 0)
+            world.verbose = true;
+        else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
+            seed = strtoull(argv[++i], NULL, 10), count = 1;
+        else if (strcmp(argv[i], "--count") == 0 && i + 1 < argc)
+            count = strtoull(argv[++i], NULL, 10);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        history_run(seed + i);
+        lost += world.sides[0].ended || world.sides[1].ended;
+        whole += !world.sides[0].ended && !world.sides[1].ended;
+    }
+    printf("%" PRIu64 " histories: %" PRIu64 " whole, %" PRIu64 " lost and said so\n", count, whole, lost);
+    return 0;
+}
