@@ -5,6 +5,12 @@
  */
 #include "calls.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "connection.h"
+
 /* ----------------------------------------------------------------------------------------------- coming about */
 
 static void both_sides_are_told_and_messages_go_both_ways(void **state)
@@ -337,6 +343,89 @@ static void an_endless_stream_of_connections_is_served(void **state)
     assert_int_equal(stat_of(&sides[LISTENS], "requests_accepted"), 300);
 }
 
+/* Something that looks like a packet of a connection, of one that there is or of any, from somebody who knows no identity. */
+static size_t forge(uint64_t *random, uint8_t *packet)
+{
+    const struct lli_wire_address address = {
+        .size = 7, .bytes = {4, 127, (uint8_t)below(random, 256), (uint8_t)below(random, 256), 1, 0x13, (uint8_t)below(random, 256)}};
+    struct lli_wire_connect connect = {.id = lli_random(random), .session = lli_random(random), .address = address};
+    const struct lli_wire_accept accept = {.id = lli_random(random), .session = lli_random(random), .address = address};
+    const struct lli_wire_refuse refuse = {.id = lli_random(random), .reason = LLI_WIRE_FULL};
+    const struct lli_wire_close close = {.id = lli_random(random), .reason = LLI_WIRE_BROKEN};
+    size_t size;
+
+    connect.payload_size = (uint16_t)below(random, LLI_WIRE_PAYLOAD_MAX + 1);
+    connect.message_bytes_max = below(random, 2000);
+    switch (below(random, 5)) {
+    case 0:
+        size = lli_wire_put_accept(packet, &accept);
+        break;
+    case 1:
+        size = lli_wire_put_refuse(packet, &refuse);
+        break;
+    case 2:
+        size = lli_wire_put_close(packet, &close);
+        break;
+    default:
+        size = lli_wire_put_connect(packet, &connect);
+        break;
+    }
+    for (uint32_t flips = below(random, 3); flips > 0; flips--)
+        packet[below(random, (uint32_t)size)] ^= (uint8_t)(1u << below(random, 8));
+    return chance(random, 20) ? below(random, (uint32_t)size) : size;
+}
+
+/* To where a listener is, and to where a side of a connection is reached. */
+static void hurl(int fd, uint64_t *random, const struct side *side, uint16_t port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+
+    if (side != NULL)
+        memcpy(&to.sin_port, side->connection->endpoint->address.bytes + 5, sizeof to.sin_port);
+    for (int i = 0; i < 20; i++) {
+        const size_t size = forge(random, packet);
+
+        (void)!sendto(fd, packet, size, 0, (const struct sockaddr *)&to, sizeof to);
+    }
+}
+
+/* They get in as far as the application lets them, here all the way, and no further than that. */
+static void hostile_packets_disturb_no_connection(void **state)
+{
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    uint64_t random = 9, sent[SIDES] = {0};
+
+    (void)state;
+    connected_over("udp://127.0.0.1:15932?connections_max=4&connect_timeout_ns=50000000&" SMALL);
+    for (const uint64_t until = llm_clock() + WAIT_NS; llm_clock() < until && (sides[0].received < 1500 || sides[1].received < 1500);) {
+        hurl(fd, &random, NULL, 15932);
+        for (int i = 0; i < SIDES; i++) {
+            hurl(fd, &random, &sides[i], 0);
+            for (int burst = 0; burst < 10; burst++)
+                sent[i] += sent[i] < 1500 && send_one(&sides[i], sent[i]) == LLM_OK;
+        }
+        /* Of eight polls one looks at what comes by unicast. */
+        for (int polls = 0; polls < 32; polls++)
+            poll_all();
+    }
+    close(fd);
+    assert_int_equal(sides[0].received, 1500);
+    assert_int_equal(sides[1].received, 1500);
+    assert_int_equal(sides[0].disconnected + sides[1].disconnected, 0);
+    assert_int_equal(sides[LISTENS].connected, 1);
+    assert_true(requests > 4);
+    assert_true(stat_of(&sides[LISTENS], "requests_full") > 0);
+    assert_true(stat_of(&sides[LISTENS], "connections_unconfirmed") > 0);
+    assert_true(stat_of(&sides[LISTENS], "packets_malformed") > 0);
+    assert_true(stat_of(&sides[CONNECTS], "packets_foreign") > 0);
+    /* They have used nothing up: there is room again when they are given up. */
+    for (const uint64_t until = llm_clock() + 200000000; llm_clock() < until;)
+        poll_all();
+    connect_to("udp://127.0.0.1:15932?" SMALL);
+    POLL_UNTIL(sides[LISTENS].connected == 2 && sides[CONNECTS].connected == 2);
+}
+
 /* ----------------------------------------------------------------------------------------------------- misuse */
 
 static void what_makes_no_sense_is_refused(void **state)
@@ -398,6 +487,7 @@ int main(void)
         TEST(more_than_connections_max_are_refused_until_one_is_closed),
         TEST(those_who_ask_and_are_never_heard_again_leave_no_trace),
         TEST(an_endless_stream_of_connections_is_served),
+        TEST(hostile_packets_disturb_no_connection),
         TEST(what_makes_no_sense_is_refused),
     };
 
