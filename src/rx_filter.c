@@ -295,7 +295,9 @@ bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item)
     }
     if (rx->config->counts_topics)
         rx_count_wanted(rx, item);
-    rx->given = item->messages;
+    /* Where there are none, nothing changes. */
+    if (item->count > 0)
+        rx->given = item->messages;
     rx->given_count = (uint32_t)item->count;
     rx->counters->messages_delivered += (uint64_t)item->count;
     return item->count > 0;
