@@ -551,16 +551,31 @@ void sim_check_notice(struct sim_world *world, struct sim_node *node, const stru
     node->sender->notices[to].at = now;
 }
 
-/* Whether a receiver has been silent for too long, and is waited for all the same. */
-static bool check_is_waited_for(const struct sim_scenario *s, const struct lli_tx *tx, uint32_t index, lli_ns now)
+/* How long the judge takes to see something, at most. */
+static lli_ns check_judge_patience(const struct sim_scenario *s, const struct lli_tx *tx)
 {
+    return 2 * (lli_judge_interval(&tx->judge) + s->heartbeat_busy) + s->heartbeat_min;
+}
+
+/* Of many receivers each may be silent for longer; when some of them have gone the judge has yet to look. */
+static void check_crowd(const struct sim_scenario *s, struct sim_sender *sender, lli_ns now)
+{
+    if (sender->tx.members.count < sender->crowd && now <= sender->crowd_at + check_judge_patience(s, &sender->tx))
+        return;
+    sender->crowd = sender->tx.members.count;
+    sender->crowd_at = now;
+}
+
+/* Whether a receiver has been silent for too long, and is waited for all the same. */
+static bool check_is_waited_for(const struct sim_scenario *s, const struct sim_sender *sender, uint32_t index, lli_ns now)
+{
+    const struct lli_tx *tx = &sender->tx;
     const struct lli_member *member = &tx->members.table[index];
     const struct lli_judged *record = &tx->judge.table[index];
-    const lli_ns limit = s->judge.limits[LLM_THRESHOLD_SILENCE] * lli_max(1, tx->members.count / 10);
+    const lli_ns limit = s->judge.limits[LLM_THRESHOLD_SILENCE] * lli_max(1, sender->crowd / 10);
 
     return member->standing < LLI_STANDING_SUSPENDED && record->id == member->id && record->next != 0 &&
-           record->next < tx->judge.counted &&
-           now > record->heard_at + limit + 2 * (lli_judge_interval(&tx->judge) + s->heartbeat_busy) + s->heartbeat_min;
+           record->next < tx->judge.counted && now > record->heard_at + limit + check_judge_patience(s, tx);
 }
 
 void sim_check_judge(struct sim_world *world, const struct sim_node *node)
@@ -571,6 +586,7 @@ void sim_check_judge(struct sim_world *world, const struct sim_node *node)
     lli_seq limit = 0;
     bool excluded = false;
 
+    check_crowd(s, node->sender, now);
     for (uint32_t i = 0, seen = 0; seen < tx->members.count; i++) {
         const struct lli_member *member = &tx->members.table[i];
 
@@ -581,7 +597,7 @@ void sim_check_judge(struct sim_world *world, const struct sim_node *node)
         if (lli_member_counts(member) && member->next != 0)
             limit = lli_max(limit, member->next + 2 * (uint64_t)s->flow.window_packets);
         if (check_may_be(s, LLI_STANDING_SUSPENDED) && tx->judge.suffering <= tx->judge.receivers / 2 &&
-            check_is_waited_for(s, tx, i, now))
+            check_is_waited_for(s, node->sender, i, now))
             sim_fail(world, "node %u: a receiver is not suspended, though not heard for %llu ns", node->index,
                      (unsigned long long)(now - tx->judge.table[i].heard_at));
         if (member->standing > s->judge.most || (s->judge.dry && member->standing != LLI_STANDING_FINE))

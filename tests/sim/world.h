@@ -53,6 +53,8 @@ struct sim_sender {
     uint64_t replay_bytes;
     uint64_t data_bytes;
     lli_ns opened_at;     /* by the node's clock */
+    uint32_t crowd;       /* most receivers known lately ... */
+    lli_ns crowd_at;      /* ... and when there were so many */
     struct {
         uint64_t receiver;
         lli_ns at;
