@@ -220,7 +220,7 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
     return LLM_REASON_NONE;
 }
 
-/* Unpacks the next held packet, or passes over what is lost; false if the next packet in order is still to come. */
+/* Unpacks the next held packet, or passes over what is lost; false if the next packet in order is still to come, and known of. */
 static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
 {
     struct lli_gap *gap = &rx->gap;
@@ -258,7 +258,10 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         /* Announcements may have been among what was lost. */
         lli_rx_learn(rx, now, true);
     }
-    return gap->next < gap->end && lli_gap_is_present(gap, gap->next);
+    /* With all that the window had lost, it has room for more of what heartbeats told of. */
+    if (gap->next == gap->end)
+        return gap->next < rx->heartbeat.lead;
+    return lli_gap_is_present(gap, gap->next);
 }
 
 /* Once everything before the end is told: what was lost at the very end, then the end itself. */

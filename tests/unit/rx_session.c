@@ -311,6 +311,23 @@ static void what_is_gone_becomes_a_gap_with_its_messages(void **state)
     assert_int_equal(counters.messages_lost, 3);
 }
 
+/* Not only when something else comes. */
+static void what_follows_a_window_that_is_gone_is_asked_for_at_once(void **state)
+{
+    const struct lli_wire_reject gone = {.session = SESSION, .trail = START + WINDOW, .reason = LLI_WIRE_GONE};
+    struct lli_wire_heartbeat far;
+    struct lli_wire_nak nak;
+
+    (void)state;
+    heartbeat_due();
+    far = heartbeat_now(START + 3 * WINDOW, 3 * WINDOW);
+    rx_take(buffer, lli_wire_put_heartbeat(buffer, &far));
+    assert_int_equal(control(&nak), 1);
+    rx_take(buffer, lli_wire_put_reject(buffer, &gone));
+    assert_int_equal(control(&nak), 1);
+    assert_int_equal(nak.ranges[0].first, (uint32_t)(START + WINDOW));
+}
+
 static void notice(uint64_t receiver, enum lli_standing standing, lli_seq lead, uint32_t rejoin_ms)
 {
     const struct lli_wire_notice packet = {.session = SESSION, .receiver = receiver, .decided_at = now, .lead = lead, .value = 7,
@@ -632,6 +649,7 @@ int main(void)
         T(in_a_crowd_the_first_request_is_put_off_at_random),
         T(a_confirmed_request_is_held_back),
         T(what_is_gone_becomes_a_gap_with_its_messages),
+        T(what_follows_a_window_that_is_gone_is_asked_for_at_once),
         T(what_a_suspended_receiver_asks_for_becomes_a_gap),
         T(who_was_suspended_for_silence_gives_nothing_up),
         T(a_notice_is_answered_with_a_report_and_told_once),
