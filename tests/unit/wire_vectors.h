@@ -5,7 +5,7 @@
 
 #include "wire.h"
 
-enum { VECTOR_MAX = 256, FIELDS_MAX = 24 };
+enum { VECTOR_MAX = 256, FIELDS_MAX = 32 }; /* with one that ends them */
 
 struct field {
     const char *hex;
