@@ -34,16 +34,16 @@ reported() {
     ! grep "receiver .* is limited by" "$work/$1.err" | grep -qvF "limited by $2" || { why="$1 was told of another limit" && return 1; }
 }
 
-# It takes a hundred messages in 20 ms, and is sent four times as many: the sender waits for it, and is told why.
+# It takes a hundred messages in 20 ms, and is sent eight times as many: the sender waits for it, and is told why.
 the_slow_application_is_named() {
     local receiver sender
     # shellcheck disable=SC2086
     receive "$HOST_B" receiver "$(channel "$IF_B" 41)" --wait 1 --pause-us 20000 $watch && receiver=$last || return
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" 41 "flow=window&flow_window_packets=64&$keep")" --messages 10000 --rate 20000 \
+    send "$HOST_A" sender "$(channel "$IF_A" 41 "flow=window&flow_window_packets=256&$keep")" --messages 15000 --rate 40000 \
         $watch
     sender=$last
-    ends "$sender" && ends "$receiver" && complete receiver 10000 && named receiver application &&
+    ends "$sender" && ends "$receiver" && complete receiver 15000 && named receiver application &&
         named_only sender "its receivers, for whom flow control waits" &&
         reported sender "the application, which is slow to poll"
 }

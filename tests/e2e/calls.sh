@@ -59,13 +59,14 @@ calls_without_the_key_are_refused() {
     calls "" --messages 10 && ends "$caller" && ends "$listener" && carried 1 10 && is listener requests_refused == 1
 }
 
-# killed VICTIM: the other one is told by the silence.
+# killed VICTIM: the other one is told by the silence, or by what was lost and nobody can send again.
 killed() {
     local listener caller options="silence_ns=200000000&session_timeout_ns=1000000000" other=listener
     [ "$1" = caller ] || other=caller
     listens "$options" --messages 100000000 --stop-at 1000 && calls "$options" --messages 100000000 && says listener reached &&
         kill -KILL "${!1}" && ends "${!other}" || return
-    is "$other" over_2 == 1 && is "$other" silences == 1 && is "$other" errors == 0
+    is "$other" silences == 1 && is "$other" errors == 0 || return
+    [ $(($(number "$other" over_2) + $(number "$other" over_15))) = 1 ] || { why="$other was not told of the end" && return 1; }
 }
 
 killed_side_of_a_call_is_noticed() {

@@ -51,6 +51,9 @@ started=()
 run_on() {
     local prefix=$1 name=$2
     shift 2
+    # What one of that name said before is not taken for its words, however long it takes to start.
+    : >"$work/$name.out"
+    : >"$work/$name.err"
     # shellcheck disable=SC2086
     $prefix $bind ${preload:+env "LD_PRELOAD=$build/tests/shim/shim_$preload.so"} "$@" >"$work/$name.out" 2>"$work/$name.err" &
     last=$!
