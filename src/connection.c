@@ -58,6 +58,8 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
         return error;
     if (channel->options.destinations[0] != '\0')
         return lli_fail(&context->log, LLM_EOPTION, "option destinations: a connection has one other side, leave it out");
+    if (lli_options_as_it_arrives(&channel->options))
+        return lli_fail(&context->log, LLM_EOPTION, "option order: a connection delivers in sequence, leave it out");
     /* The transport has to know as many addresses, and those that are answered meanwhile. */
     channel->options.receivers_max = channel->options.connections_max + CONNECTION_ADDRESSES;
     /* From the first packet on; the other side is waited for as long as it is heard. */

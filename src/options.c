@@ -220,6 +220,26 @@ enum lli_rx_otherwise lli_options_join_else(const struct llm_options *options)
     return (enum lli_rx_otherwise)option_word(options->join_else, option_elses, OPTION_ELSES);
 }
 
+static const char *const option_orders[] = {"sequence", "arrival"};
+
+enum { OPTION_ORDERS = sizeof option_orders / sizeof option_orders[0] };
+
+bool lli_options_as_it_arrives(const struct llm_options *options)
+{
+    return option_word(options->order, option_orders, OPTION_ORDERS) == 1;
+}
+
+static int option_check_order(const struct llm_options *o, const struct lli_log *log)
+{
+    if (option_word(o->order, option_orders, OPTION_ORDERS) == OPTION_ORDERS)
+        return lli_fail(log, LLM_EOPTION, "option order: \"%s\" must be sequence or arrival", o->order);
+    /* All messages up to a number are acknowledged, and only in order does an application know which those are. */
+    if (lli_options_as_it_arrives(o) && strcmp(o->acknowledge, "application") == 0)
+        return lli_fail(log, LLM_EOPTION, "option order: arrival does not go with acknowledge=application, by which "
+                        "messages are acknowledged in sequence: leave one out");
+    return LLM_OK;
+}
+
 /* By enum lli_standing from warn on, with what comes before. */
 static const char *const option_slows[] = {"off", "warn", "unicast", "suspend", "expel", "report"};
 
@@ -345,5 +365,7 @@ int lli_options_check(const struct llm_options *o, const struct lli_log *log)
         error = option_check_rates(o, log);
     if (error == LLM_OK)
         error = option_check_acknowledge(o, log);
+    if (error == LLM_OK)
+        error = option_check_order(o, log);
     return error;
 }

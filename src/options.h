@@ -21,6 +21,9 @@ int lli_options_check(const struct llm_options *options, const struct lli_log *l
 struct llm_join lli_options_join(const struct llm_options *options);
 enum lli_rx_otherwise lli_options_join_else(const struct llm_options *options);
 
+/* Whether the option order, which was checked, is arrival. */
+bool lli_options_as_it_arrives(const struct llm_options *options);
+
 /* What the option flow, which was checked, asks for. */
 enum lli_flow_mode lli_options_flow(const struct llm_options *options);
 

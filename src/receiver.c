@@ -21,6 +21,7 @@ static void receiver_configure(struct llm_receiver *receiver, const struct llm_o
     receiver->join = lli_options_join(options);
     receiver->config = (struct lli_rx_config){
         .receiver = lli_entropy() | 1,
+        .as_it_arrives = lli_options_as_it_arrives(options),
         .chooses = receiver->join.mode != LLM_JOIN_LIVE || receiver->handlers.join != NULL,
         .otherwise = lli_options_join_else(options),
         .window_packets = options->window_packets,

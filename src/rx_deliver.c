@@ -9,7 +9,7 @@ static bool rx_event(const struct lli_rx *rx, enum llm_event_kind kind, struct l
     return true;
 }
 
-static bool rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item)
+bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item)
 {
     (void)rx_event(rx, LLM_EVENT_TOPIC_NEW, item);
     item->kind = LLI_ITEM_TOPIC;
@@ -81,14 +81,14 @@ static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
         const uint32_t topic = rx_resolve_next(rx);
 
         if (topic != UINT32_MAX)
-            return rx_topic_item(rx, topic, item);
+            return lli_rx_topic_item(rx, topic, item);
     }
     /* Topics that a query taught; those announced in the stream were given there. */
     while (rx->topics_told < rx->topics.known) {
         uint32_t topic = rx->topics_told++;
 
         if (!(rx->topics.flags[topic] & LLI_TOPICS_TOLD))
-            return rx_topic_item(rx, topic, item);
+            return lli_rx_topic_item(rx, topic, item);
     }
     return false;
 }
@@ -109,8 +109,7 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     return true;
 }
 
-/* So many messages behind those of an item are of a topic that is refused, or counted. True: it is refused. */
-static __attribute__((noinline)) bool rx_account(struct lli_rx *rx, uint32_t topic, const struct lli_item *item, int count)
+__attribute__((noinline)) bool lli_rx_account(struct lli_rx *rx, uint32_t topic, const struct lli_item *item, int count)
 {
     const struct llm_message *messages = item->messages + item->count;
     struct lli_topic_count *counted;
@@ -140,7 +139,7 @@ static bool rx_next_messages(struct lli_rx *rx, struct lli_item *item)
         count = lli_unpack_messages(&rx->unpack, &like, item->messages + item->count, LLI_ITEM_MESSAGES_MAX - item->count);
         if (count == 0)
             break;
-        if (lli_topics_is_marked(&rx->topics, topic) && rx_account(rx, topic, item, count))
+        if (lli_topics_is_marked(&rx->topics, topic) && lli_rx_account(rx, topic, item, count))
             continue;
         if (like.topic[0] == '\0')
             rx->counters->topics_unknown += (uint64_t)count;
@@ -171,7 +170,7 @@ static inline __attribute__((always_inline)) bool rx_next_unpacked_by(struct lli
         case LLI_UNPACK_ANNOUNCE:
             if (lli_topics_add(&rx->topics, unpacked.topic, unpacked.data, unpacked.size)) {
                 rx->topics.flags[unpacked.topic] |= LLI_TOPICS_TOLD;
-                return rx_topic_item(rx, unpacked.topic, item);
+                return lli_rx_topic_item(rx, unpacked.topic, item);
             }
             break;
         case LLI_UNPACK_LOST:
@@ -193,6 +192,17 @@ static bool rx_next_unpacked(struct lli_rx *rx, struct lli_item *item)
 static __attribute__((noinline)) bool rx_next_filtered(struct lli_rx *rx, struct lli_item *item)
 {
     return rx->news & LLI_RX_FILTERED && rx_next_unpacked_by(rx, item, lli_rx_filtered_messages);
+}
+
+/* The same of a packet of which messages were given before its turn. */
+static __attribute__((noinline)) bool rx_next_of_turn(struct lli_rx *rx, struct lli_item *item)
+{
+    if (!(rx->news & LLI_RX_TURN))
+        return false;
+    if (rx_next_unpacked_by(rx, item, lli_rx_turn_messages))
+        return true;
+    rx->news &= (uint8_t)~LLI_RX_TURN;
+    return false;
 }
 
 /* Gives packets up. */
@@ -238,6 +248,8 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         (void)lli_wire_get_header(packet, size, &header, &body, &body_size);
         lli_gap_advance(gap);
         lli_rx_unpack(rx, gap->next - 1, &header, body, body_size);
+        if (lli_rx_as_it_arrives(rx))
+            lli_rx_ahead_turn(rx, gap->next - 1);
         return true;
     }
     while (gap->next < gap->end && !lli_gap_is_present(gap, gap->next) &&
@@ -357,7 +369,7 @@ bool lli_rx_is_idle(const struct lli_rx *rx)
 static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     for (;;) {
-        if (rx_has_news(rx) && (rx_next_news(rx, item) || rx_next_filtered(rx, item)))
+        if (rx_has_news(rx) && (rx_next_news(rx, item) || rx_next_filtered(rx, item) || rx_next_of_turn(rx, item)))
             return true;
         if (rx_next_unpacked(rx, item))
             return true;
@@ -371,7 +383,7 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
         if (lli_rx_is_replaying(rx) && rx_next_live(rx, now, item))
             return true;
         if (!rx_next_packet(rx, now))
-            return rx_next_end(rx, now, item);
+            return rx_next_end(rx, now, item) || (lli_rx_as_it_arrives(rx) && lli_rx_next_ahead(rx, item));
     }
 }
 

@@ -69,6 +69,34 @@ void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header
 /* The messages that come next and are wanted, less those of refused topics; false: none. */
 bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item);
 
+/* So many messages behind those of an item are of a topic that is refused, or counted. True: it is refused. */
+bool lli_rx_account(struct lli_rx *rx, uint32_t topic, const struct lli_item *item, int count);
+
+/* The item that a topic is announced by. */
+bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item);
+
+/* ---------------------------------------------------------------------------------------- rx_ahead.c */
+
+void lli_rx_ahead_init(struct lli_rx *rx, struct lli_arena *arena);
+void lli_rx_ahead_reset(struct lli_rx *rx);
+
+static inline bool lli_rx_as_it_arrives(const struct lli_rx *rx)
+{
+    return rx->ahead.marks != NULL;
+}
+
+/* Those of these packets that are held have messages that may be given before their turn. */
+void lli_rx_ahead_look(struct lli_rx *rx, lli_seq first, lli_seq end);
+
+/* The next messages, or a topic, of packets that are held; false: all that can be was given. */
+bool lli_rx_next_ahead(struct lli_rx *rx, struct lli_item *item);
+
+/* The turn of a packet has come: if some of it was given, LLI_RX_TURN is set until the rest is. */
+void lli_rx_ahead_turn(struct lli_rx *rx, lli_seq seq);
+
+/* The messages that come next in order, less what was given and what is refused; false: none. */
+bool lli_rx_turn_messages(struct lli_rx *rx, struct lli_item *item);
+
 /* Begins to unpack a packet, in order. */
 static inline void lli_rx_unpack(struct lli_rx *rx, lli_seq seq, const struct lli_wire_header *header, const uint8_t *body,
                                  size_t size)

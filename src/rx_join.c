@@ -61,6 +61,8 @@ static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
     rx->first = rx->held_from = rx->acknowledged = number;
     rx->counters->sessions_new++;
     lli_unpack_reset(&rx->unpack, number);
+    if (lli_rx_as_it_arrives(rx))
+        lli_rx_ahead_look(rx, rx->gap.next, rx->gap.end);
     /* A session that is not followed from its start may go on in the middle of a message. */
     if (rx->gap.next != rx->heartbeat.start || rx->enters) {
         lli_unpack_break(&rx->unpack);

@@ -30,6 +30,7 @@ void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct l
     if (config->counts_topics)
         rx->topic_counts = lli_arena_take(rare, config->topics_max * sizeof *rx->topic_counts, 64);
     lli_unpack_init(&rx->unpack, lli_arena_take(rare, config->message_bytes_max, 4096), config->message_bytes_max);
+    lli_rx_ahead_init(rx, rare);
 }
 
 void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
@@ -69,6 +70,7 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     }
     lli_unpack_reset(&rx->unpack, 0);
     lli_gap_reset(&rx->gap, 0);
+    lli_rx_ahead_reset(rx);
 }
 
 void lli_rx_drop_packets(struct lli_rx *rx)
@@ -229,6 +231,9 @@ static void rx_make_room(struct lli_rx *rx, lli_seq seq, lli_ns now)
 {
     lli_seq last = rx->gap.received - 1;
 
+    /* What was given of a packet must not be told lost should it never come again. */
+    if (lli_rx_as_it_arrives(rx) && !lli_rx_is_replaying(rx))
+        return;
     while (last > seq && !lli_gap_is_present(&rx->gap, last))
         last--;
     if (last <= seq)
@@ -306,6 +311,8 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
             rx_make_room(rx, seq, now);
         if (rx_hold(rx, seq, packet)) {
             rx_note_repair(rx, seq, now);
+            if (lli_rx_as_it_arrives(rx))
+                lli_rx_ahead_look(rx, seq, seq + 1);
         } else {
             lli_gap_refuse(gap, seq, now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)));
             rx->ask_ahead = (uint32_t)lli_max(rx->ask_ahead / 2, 1);

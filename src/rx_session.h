@@ -19,6 +19,7 @@
     X(packets_received, "data packets received, repairs and duplicates included")                                          \
     X(bytes_received, "bytes of them")                                                                                     \
     X(messages_delivered, "messages delivered")                                                                            \
+    X(messages_ahead, "of these, before their turn, as they arrived")                                                      \
     X(messages_refused, "messages on topics that no subject takes, or the accept predicate refused")                       \
     X(messages_rejected, "messages that the filter rejected")                                                              \
     X(packets_skipped, "packets passed over whole, as the filter rejects all that is in them")                              \
@@ -67,6 +68,7 @@ struct lli_filter;
 
 struct lli_rx_config {
     uint64_t receiver; /* random identity, not 0 */
+    bool as_it_arrives; /* messages of packets that come before their turn are given at once; there is no filter then */
     bool chooses;      /* where a session begins is asked by LLI_ITEM_JOIN; else with what is sent now */
     enum lli_rx_otherwise otherwise;
     uint32_t window_packets;
@@ -118,7 +120,8 @@ enum lli_item_kind {
 };
 
 enum lli_rx_news { LLI_RX_NEW = 1, LLI_RX_SILENT = 2, LLI_RX_RESUMED = 4, LLI_RX_STANDING = 8, LLI_RX_RESOLVING = 16,
-    LLI_RX_FILTERED = 32 /* stays: its messages are given by lli_rx_filtered_messages() */ };
+    LLI_RX_FILTERED = 32, /* stays: its messages are given by lli_rx_filtered_messages() */
+    LLI_RX_TURN = 64 /* stays while a packet is unpacked of which messages were given before its turn */ };
 
 /* Messages that are given at a time: those of a packet, mostly. */
 enum { LLI_ITEM_MESSAGES_MAX = 64 };
@@ -134,6 +137,23 @@ struct lli_item {
 struct lli_rx_frame {
     const uint8_t *bytes;
     uint32_t size; /* 0: it has none */
+};
+
+/* What was given of a packet before its turn. */
+struct lli_rx_mark {
+    lli_seq seq;    /* of which packet this is */
+    uint64_t first; /* the first message that starts in it */
+    uint64_t end;   /* one past the last that was given */
+};
+
+/* Delivery as it arrives: rx_ahead.c. */
+struct lli_rx_ahead {
+    struct lli_rx_mark *marks; /* by number of the packet, NULL: messages are given in order */
+    struct lli_unpack unpack;  /* of the packet `seq`, of which messages are given before its turn */
+    lli_seq seq;
+    lli_seq from;              /* held packets from this one to the one before end may not have been looked into */
+    lli_seq end;
+    struct lli_rx_mark turn;   /* of the packet that is being unpacked in its turn, while LLI_RX_TURN is set */
 };
 
 struct lli_rx {
@@ -212,6 +232,8 @@ struct lli_rx {
     lli_ns fetch_at;
     lli_ns replayed_at;         /* when one came last */
     lli_ns replay_distance;     /* smoothed time between two, 0: not measured */
+
+    struct lli_rx_ahead ahead;
 };
 
 enum lli_rx_aside {
@@ -270,7 +292,7 @@ void lli_rx_resolve(struct lli_rx *rx);
  */
 bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now);
 
-/* The next messages or event in order; valid until the next call. False if there is none. */
+/* The next messages or event in order, or as they arrived; valid until the next call. False if there is none. */
 bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item);
 
 /* Whether a session that ended may be forgotten, to be followed anew when it is heard: ask before lli_rx_control(). */

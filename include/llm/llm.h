@@ -222,6 +222,7 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u64, join_messages, 0, 0, UINT64_MAX, "join=messages: so many back")                                                  \
     X(u64, join_ns, 0, 0, UINT64_MAX, "join=time: so long back")                                                            \
     X(str, join_else, "oldest", 0, 8, "if that is no longer kept: oldest, live, or refuse, and the session is not followed") \
+    X(str, order, "sequence", 0, 10, "messages come in the sequence they were sent in, or each as it arrives (arrival)")   \
     X(u32, flow_window_packets, 4096, 16, 1048576, "paced, window: packets that receivers may be behind")                  \
     X(u32, flow_quorum_percent, 50, 1, 100, "paced, window: share of the receivers that have to keep up")                  \
     X(u64, flow_bytes_per_s_max, 0, 0, 68719476736, "paced: rate that is never exceeded; 0: none")                         \
@@ -469,7 +470,10 @@ LLM_API int llm_flush(struct llm_transmitter *transmitter);
 
 /* ------------------------------------------------------------------------------------------------ receiver */
 
-/* Joins a channel, follows every session on it that its accept predicate takes, delivers messages and events in order. */
+/*
+ * Joins a channel, follows every session on it that its accept predicate takes, delivers messages and events in order; with
+ * order=arrival messages as they arrive (llm_options(7)).
+ */
 struct llm_receiver;
 
 struct llm_message {
@@ -689,7 +693,7 @@ struct llm_handlers {
     void (*message)(void *arg, const struct llm_message *message); /* NULL: messages are counted and dropped */
     void (*event)(void *arg, const struct llm_event *event);       /* NULL: events are logged, gaps as warnings */
     bool (*accept)(void *arg, const struct llm_source *source);    /* NULL: everything is accepted */
-    /* Takes count messages, one or more, that came together and are next in order, in the place of message. */
+    /* Takes count messages, one or more, that came together and come next, in the place of message. */
     void (*messages)(void *arg, const struct llm_message *messages, int count);
     /*
      * Asked once for each session that was accepted, before LLM_EVENT_SESSION_NEW: where to begin. *join is what the options
@@ -787,7 +791,7 @@ LLM_API void llm_filter_init(struct llm_filter *filter);
  * again. In sessions that were followed with a filter that has a condition this receiver acknowledges nothing
  * (llm_topic_assure()). Allowed in handlers. LLM_EINVAL: a condition that nothing can meet, such as match with bits outside of
  * mask, or more than there can be, or a selector that cannot be compiled: the log has the column of the fault, in bytes from 1;
- * LLM_EVERSION. What was set before stays then.
+ * LLM_EVERSION; LLM_ESTATE: the receiver has order=arrival. What was set before stays then.
  */
 LLM_API int llm_receiver_filter(struct llm_receiver *receiver, const struct llm_filter *filter);
 

@@ -451,6 +451,7 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_non_null(strstr(logged, "513 bytes, at most 512"));
     assert_int_equal(llm_connect(context, "nowhere://a:1", NULL, NULL, &handlers, &connection), LLM_ESCHEME);
     assert_int_equal(llm_connect(context, LOOP "&destinations=b:1", NULL, NULL, &handlers, &connection), LLM_EOPTION);
+    assert_int_equal(llm_connect(context, LOOP "&order=arrival", NULL, NULL, &handlers, &connection), LLM_EOPTION);
     assert_int_equal(llm_connect(context, LOOP "&history_bytes=64K&mtu=9000", NULL, NULL, &handlers, &connection), LLM_EOPTION);
     assert_null(connection);
     assert_int_equal(llm_listen(context, LOOP, NULL, &none, &other), LLM_EINVAL);

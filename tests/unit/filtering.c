@@ -459,6 +459,21 @@ static void messages_of_all_sizes_come_whole(void **state)
     assert_int_equal(rejected, 100);
 }
 
+static void what_comes_as_it_arrives_is_not_filtered(void **state)
+{
+    struct llm_handlers handlers;
+    struct llm_receiver *other;
+    struct llm_filter filter;
+
+    (void)state;
+    llm_handlers_init(&handlers);
+    llm_filter_init(&filter);
+    assert_int_equal(llm_receiver_open(context, CHANNEL "&order=arrival", NULL, &handlers, &other), LLM_OK);
+    assert_int_equal(llm_receiver_filter(other, &filter), LLM_ESTATE);
+    assert_non_null(strstr(logged, "order=arrival"));
+    assert_int_equal(llm_receiver_filter(other, NULL), LLM_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +488,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(attributes_that_cannot_be_sent_are_refused, up, down),
         cmocka_unit_test_setup_teardown(a_full_history_is_told_as_ever, up, down),
         cmocka_unit_test_setup_teardown(messages_of_all_sizes_come_whole, up, down),
+        cmocka_unit_test_setup_teardown(what_comes_as_it_arrives_is_not_filtered, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -174,6 +174,8 @@ static void contradictory_policies_on_slow_receivers_are_refused(void **state)
     expect_refused("slow", "harsh", "harsh");
     expect_refused("acknowledge", "nobody", "library or application");
     expect_refused("receiver_name", "a,b", "comma");
+    expect_refused("order", "random", "sequence or arrival");
+    expect_both("order", "arrival", "acknowledge", "application");
     expect_both("slow_warn_percent", "80", "slow_unicast_percent", "60");
     expect_both("slow_recover_ns", "5000", "slow_expel_ns", "4000");
     expect_both("slow_patience_ns", "2000000001", "slow_expel_ns", "2000000000");
