@@ -47,14 +47,53 @@ static bool check_is_wanted(const struct sim_follow *follow, const struct sim_me
            (filter == NULL || (message->label & filter->labels[0].mask) == filter->labels[0].match);
 }
 
-/* The next message that is to be delivered: those on refused topics, and what the filter rejects, are passed over. */
+/* Whether a receiver that takes messages as they arrive was given this one. */
+static bool check_was_given(const struct sim_session *session, const struct sim_follow *follow, uint64_t number)
+{
+    return number < follow->given_end && follow->given.bytes[number - session->first] != 0;
+}
+
+/*
+ * The next message that is to be delivered: those on refused topics, what the filter rejects, and what was given already are
+ * passed over.
+ */
 static uint64_t check_next(const struct sim_session *session, const struct sim_follow *follow)
 {
     uint64_t number = follow->expected;
 
-    while (number < session->end && !check_is_wanted(follow, check_message_of(session, number)))
+    while (number < session->end && (!check_is_wanted(follow, check_message_of(session, number)) ||
+                                     check_was_given(session, follow, number)))
         number++;
     return number;
+}
+
+/* A message comes as it arrived: for the first time, and while the past is fetched in its turn. */
+static bool check_arrives(const struct sim_session *session, struct sim_follow *follow, uint64_t number)
+{
+    const size_t place = (size_t)(number - session->first);
+    struct sim_marks *marks = &follow->given;
+
+    if (number >= session->end || number < check_next(session, follow) || check_was_given(session, follow, number) ||
+        !check_is_wanted(follow, check_message_of(session, number)) || (follow->late && number != check_next(session, follow)))
+        return false;
+    if (place >= marks->room) {
+        const size_t room = marks->room;
+
+        marks->room = place * 2 + 64;
+        marks->bytes = sim_memory_grow(marks->bytes, marks->room);
+        memset(marks->bytes + room, 0, marks->room - room);
+    }
+    marks->bytes[place] = 1;
+    follow->given_end = lli_max(follow->given_end, number + 1);
+    return true;
+}
+
+/* A session that begins, begins again, or is forgotten: nothing of it was given. */
+static struct sim_marks check_forget(const struct sim_follow *follow)
+{
+    if (follow->given.room > 0)
+        memset(follow->given.bytes, 0, follow->given.room);
+    return follow->given;
 }
 
 /* Whether nothing is known that can keep a receiver and a transmitter apart for this long. */
@@ -70,13 +109,15 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
 {
     const struct sim_message *sent;
     uint64_t expected = check_next(session, follow);
+    const bool turn = message->number == expected;
+    const bool arrives = node->follower->config.as_it_arrives;
 
     if (!follow->open) {
         sim_fail(world, "node %u: message %llu of session %u outside of it", node->index, (unsigned long long)message->number,
                  session->index);
         return;
     }
-    if (message->number != expected || message->number >= session->end) {
+    if (message->number >= session->end || (arrives ? !check_arrives(session, follow, message->number) : !turn)) {
         sim_fail(world, "node %u session %u: message %llu came, %llu was next (%llu sent)", node->index, session->index,
                  (unsigned long long)message->number, (unsigned long long)expected, (unsigned long long)session->end);
         return;
@@ -92,7 +133,8 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
     if (message->topic[0] != '\0' && !(follow->topics >> sent->topic & 1))
         sim_fail(world, "node %u session %u: message %llu before its topic \"%s\"", node->index, session->index,
                  (unsigned long long)message->number, message->topic);
-    follow->expected = message->number + 1;
+    if (turn)
+        follow->expected = message->number + 1;
     if (world->scenario.crowd && node->index <= SIM_CROWD_LIVE && world->now > sent->at + CHECK_CROWD_LATE)
         sim_fail(world, "node %u: message %llu is %llu us late because others join", node->index,
                  (unsigned long long)message->number, (unsigned long long)((world->now - sent->at) / SIM_US));
@@ -165,19 +207,26 @@ static void check_gap(struct sim_world *world, const struct sim_node *node, cons
                       struct sim_follow *follow, const struct llm_event *event)
 {
     uint64_t next = check_next(session, follow);
+    /* Of what is not wanted nobody can see whether it came before what came as it arrived. */
+    const uint64_t low = node->follower->config.as_it_arrives ? follow->told : follow->expected;
 
-    if (event->first < follow->expected || event->first > next || event->last + 1 < event->first ||
+    if (event->first < low || event->first > next || event->last + 1 < event->first ||
         event->last + 1 > session->end) {
         sim_fail(world, "node %u session %u: messages %llu to %llu are told lost, %llu was next (%llu sent)", node->index,
                  session->index, (unsigned long long)event->first, (unsigned long long)event->last, (unsigned long long)next,
                  (unsigned long long)session->end);
         return;
     }
+    for (uint64_t number = event->first; number <= event->last && number < follow->given_end; number++)
+        if (check_was_given(session, follow, number))
+            sim_fail(world, "node %u session %u: message %llu is told lost, and came", node->index, session->index,
+                     (unsigned long long)number);
     check_gap_reason(world, node, session, event);
     if (world->scenario.crowd && node->index <= SIM_CROWD_LIVE)
         sim_fail(world, "node %u: messages %llu to %llu are lost because others join", node->index,
                  (unsigned long long)event->first, (unsigned long long)event->last);
     follow->expected = lli_max(event->last + 1, follow->expected);
+    follow->told = event->last + 1;
     follow->gapped = true;
 }
 
@@ -349,7 +398,8 @@ static void check_new(struct sim_world *world, struct sim_node *node, const stru
                  session->index, (unsigned long long)event->first);
     sim_check_begins(world, node, session, event->first);
     *follow = (struct sim_follow){.open = true, .expected = event->first, .ends = before.ends, .join = before.join,
-                                  .asked = before.asked, .denied = before.denied, .filter = node->follower->config.filter};
+                                  .asked = before.asked, .denied = before.denied, .filter = node->follower->config.filter,
+                                  .given = check_forget(&before)};
     follow->late = rx != NULL && rx->behind & LLI_RX_REPLAYING;
     check_late(world, node, session, follow, event->first);
     /* Half a message that began before is passed over in silence, and so are names told long ago, until they are learnt; a cut may hide one. */
@@ -381,11 +431,13 @@ static void check_end(struct sim_world *world, const struct sim_node *node, cons
 void sim_check_replaced(struct sim_world *world, struct sim_node *node, const struct lli_rx *rx)
 {
     struct sim_session *session = check_session(world, rx->session);
+    struct sim_follow *follow;
 
     if (rx->state == LLI_RX_JOINING || session == NULL)
         return;
     sim_trace(world, "node %u forgets session %u", node->index, session->index);
-    *check_follow(world, node->follower, session->index) = (struct sim_follow){.open = false};
+    follow = check_follow(world, node->follower, session->index);
+    *follow = (struct sim_follow){.given = check_forget(follow)};
 }
 
 static void check_topic(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,

@@ -58,6 +58,15 @@ static void follower_filter(struct sim_follower *follower, const struct sim_scen
     follower->config.filter = &follower->filter;
 }
 
+/* Two thirds of those that can. */
+static void follower_order(struct sim_follower *follower, const struct sim_scenario *s, uint32_t node)
+{
+    uint64_t random = s->seed ^ ((uint64_t)node << 40);
+
+    follower->config.as_it_arrives = s->arriving && follower->config.filter == NULL &&
+                                     !follower->config.application_acknowledges && lli_random_below(&random, 3) != 0;
+}
+
 void sim_follower_start(struct sim_world *world, struct sim_node *node)
 {
     const struct sim_scenario *s = &world->scenario;
@@ -73,6 +82,7 @@ void sim_follower_start(struct sim_world *world, struct sim_node *node)
     follower->inbox = sim_memory(s->inbox_packets * sizeof *follower->inbox);
     follower_configure(follower, s, node->index);
     follower_filter(follower, s, node->index);
+    follower_order(follower, s, node->index);
     follower_layout(follower, s, &arena);
     follower->memory = arena.memory = sim_memory(arena.used);
     arena.used = 0;
@@ -108,8 +118,10 @@ void sim_follower_stop(struct sim_world *world, struct sim_node *node)
     while (follower->inbox_count > 0)
         sim_packet_drop(follower->inbox[--follower->inbox_count].packet);
     free(follower->inbox);
-    for (uint32_t i = 0; i < follower->follows_count; i++)
+    for (uint32_t i = 0; i < follower->follows_count; i++) {
         free(follower->marks[i].bytes);
+        free(follower->follows[i].given.bytes);
+    }
     free(follower->marks);
     free(follower->follows);
     free(follower->sessions);
@@ -255,6 +267,9 @@ void sim_follower_input(struct sim_world *world, struct sim_node *node, const st
     if (rx != NULL)
         before = *rx;
     follower_handle(world, node, event);
+    /* With a filter: where the caller's item lies, which says nothing by itself. */
+    if (rx != NULL)
+        before.given = rx->given;
     if (rx != NULL && memcmp(&before, rx, sizeof before) != 0)
         sim_fail(world, "node %u: a forged packet of type %u changed the receiver", node->index,
                  event->packet->bytes[0] & 15u);

@@ -209,6 +209,15 @@ static void draw_filtering(struct sim_scenario *s)
     s->filtering = !s->suppression && s->assured == 0 && chance(&random, 60);
 }
 
+/* From numbers of its own, too. */
+static void draw_order(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x6172726976616c);
+
+    (void)lli_random(&random);
+    s->arriving = chance(&random, 50);
+}
+
 static void draw_fault(struct sim_scenario *s, uint64_t *random)
 {
     struct sim_fault fault = {.at = lli_random_below(random, s->traffic)};
@@ -263,6 +272,7 @@ void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
     draw_judge(s);
     draw_assured(s);
     draw_filtering(s);
+    draw_order(s);
     faults = s->suppression || chance(&random, 40) ? 0 : draw(&random, 1, 12);
     while (s->faults_count < faults)
         draw_fault(s, &random);
@@ -304,6 +314,8 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
                   s->transmitters, s->late, s->refusing ? ", some refuse topics" : "");
     if (s->filtering)
         (void)fprintf(file, "  messages have labels, and most receivers want some of them\n");
+    if (s->arriving)
+        (void)fprintf(file, "  some receivers take messages as they arrive\n");
     (void)fprintf(file, "  %u messages of at most %u bytes on %u topics, %u at a time, every %.1f us for %.1f ms%s%s\n",
                   s->messages, s->size_max, s->topics, s->burst, (double)s->pause_mean / 1e3, (double)s->traffic / 1e6,
                   s->claims ? ", claims" : "", s->back_pressure ? ", back-pressure" : "");

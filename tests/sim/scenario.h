@@ -55,6 +55,7 @@ struct sim_scenario {
     uint32_t receivers;
     uint32_t late;    /* so many of them start while messages flow */
     bool refusing;    /* some receivers refuse some topics */
+    bool arriving;           /* some receivers take messages as they arrive */
     bool filtering;   /* most messages have labels, of which most receivers want some */
     bool joining;     /* receivers choose where they begin */
     bool crowd;       /* very many of them do so in a short time: those that were there before must not notice */

@@ -61,6 +61,14 @@ struct sim_sender {
     } notices[SIM_TRANSMITTERS_MAX + SIM_RECEIVERS_MAX]; /* the latest, by the node it went to */
 };
 
+/* What a receiver did with a session's messages. */
+enum sim_mark { SIM_MARK_GIVEN = 1, SIM_MARK_HELD = 2 };
+
+struct sim_marks {
+    uint8_t *bytes; /* by the message's place in the session */
+    size_t room;
+};
+
 /* What the oracle expects of a session at a receiver. */
 struct sim_follow {
     bool open;
@@ -75,14 +83,10 @@ struct sim_follow {
     bool late;            /* in the past, which is being fetched */
     bool denied;          /* that was refused */
     const struct lli_filter *filter; /* of the receiver, NULL: none */
-};
-
-/* What a receiver did with a session's messages. */
-enum sim_mark { SIM_MARK_GIVEN = 1, SIM_MARK_HELD = 2 };
-
-struct sim_marks {
-    uint8_t *bytes; /* by the message's place in the session */
-    size_t room;
+    /* Where messages come as they arrive. */
+    struct sim_marks given; /* 1: this message was */
+    uint64_t given_end;     /* one past the last of these */
+    uint64_t told;          /* one past the last message that was told lost */
 };
 
 struct sim_follower {
