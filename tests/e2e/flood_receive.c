@@ -4,8 +4,10 @@
  * place.
  *
  *   flood_receive CHANNEL [--sessions N] [--stop-at COUNT] [--timing 1] [--wait MODE] [--pause-us US] [--sent FILE]
+ *                 [--any-order 1]
  *
  * Ends after the end of N sessions (1) in which messages came, or when it is told to, and prints what it saw as JSON. Prints
+ * --any-order, for a channel with order=arrival, checks messages by their numbers: each comes once, or is in a gap. Prints
  * a line on stderr for every event, for the first few errors, and when COUNT messages came. --timing measures from send to
  * delivery, apart for messages that needed a repair. --pause-us makes it slow: it sleeps before every hundredth message.
  * --watch-ms has the bottleneck watch name what limits it, in events. "meanwhile" are the messages that came before there was a file of the name --sent, which the sender makes. Exits with 1 if anything was wrong; gaps are not, they are counted.
@@ -23,6 +25,8 @@ struct flow {
     uint64_t expected; /* number of the next message */
     uint64_t messages;
     bool begun;
+    uint8_t *done;     /* in any order: a bit for each message that came or was told lost */
+    uint64_t room;     /* bits of it */
 };
 
 struct flood {
@@ -31,6 +35,8 @@ struct flood {
     uint32_t flows_count;
     uint64_t messages, lost, gaps, gap_end, errors, sessions_new, ended, timeouts, silences, resumed, suspended, readmitted, expelled;
     uint64_t limited[LLM_LIMIT_TRANSPORT + 1]; /* how often each was named */
+    uint64_t early;   /* messages that came before one with a lower number, or its gap */
+    bool any_order;
     uint64_t stop_at; /* a line on stderr tells when so many have come */
     uint64_t pause_us;
     const char *sent; /* NULL when the file has been seen, or is of no interest */
@@ -57,6 +63,52 @@ static void flood_error(struct flood *flood, uint64_t number, uint64_t expected,
 {
     if (flood->errors++ < ERRORS_SHOWN)
         fprintf(stderr, "wrong: message %" PRIu64 ", expected %" PRIu64 ": %s\n", number, expected, what);
+}
+
+/* In any order: a message came, or is told lost. False: not for the first time. */
+static bool flood_done(struct flow *flow, uint64_t number)
+{
+    if (number >= flow->room) {
+        const uint64_t room = ((number + 1) * 2 + 7) & ~UINT64_C(7);
+
+        flow->done = realloc(flow->done, room / 8);
+        if (flow->done == NULL)
+            exit(EXIT_FAILURE);
+        memset(flow->done + flow->room / 8, 0, (room - flow->room) / 8);
+        flow->room = room;
+    }
+    if (flow->done[number / 8] >> number % 8 & 1)
+        return false;
+    flow->done[number / 8] |= (uint8_t)(1u << number % 8);
+    return true;
+}
+
+static bool flood_is_done(const struct flow *flow, uint64_t number)
+{
+    return number < flow->room && flow->done[number / 8] >> number % 8 & 1;
+}
+
+/* In any order: the next message that neither came nor was told lost. */
+static void flood_go_on(struct flow *flow)
+{
+    while (flood_is_done(flow, flow->expected))
+        flow->expected++;
+}
+
+/* Whether it is the turn of a message that came, or which is as good. */
+static bool flood_turn(struct flood *flood, struct flow *flow, uint64_t number)
+{
+    const bool turn = number == flow->expected;
+
+    if (!flood->any_order) {
+        flow->expected = number + 1;
+        return turn;
+    }
+    if (number < flow->expected || !flood_done(flow, number))
+        return false;
+    flood->early += !turn;
+    flood_go_on(flow);
+    return true;
 }
 
 /* Whether the packets that brought this message had to be asked for. */
@@ -91,13 +143,12 @@ static void on_message(void *arg, const struct llm_message *message)
     char topic[16];
 
     (void)snprintf(topic, sizeof topic, "topic %" PRIu32, flood_topic(message->number));
-    if (message->number != flow->expected || !flow->begun)
-        flood_error(flood, message->number, flow->expected, "not in its turn");
     if (wrong != NULL)
         flood_error(flood, message->number, flow->expected, wrong);
     else if (strcmp(topic, message->topic) != 0)
         flood_error(flood, message->number, flow->expected, "topic");
-    flow->expected = message->number + 1;
+    if (!flow->begun || !flood_turn(flood, flow, message->number))
+        flood_error(flood, message->number, flow->expected, "not in its turn, or once more");
     flood_pace(flood);
     flow->messages++;
     flood->messages++;
@@ -111,7 +162,11 @@ static void flood_gap(struct flood *flood, struct flow *flow, const struct llm_e
 {
     if (event->first != flow->expected || event->last + 1 < event->first)
         flood_error(flood, event->first, flow->expected, "gap that does not begin where the messages end");
+    for (uint64_t number = event->first; flood->any_order && number <= event->last; number++)
+        if (!flood_done(flow, number))
+            flood_error(flood, number, flow->expected, "lost, and came");
     flow->expected = event->last + 1;
+    flood_go_on(flow);
     flood->gaps++;
     flood->gap_end = event->last + 1;
     flood->lost += event->last + 1 - event->first;
@@ -122,6 +177,9 @@ static void flood_end(struct flood *flood, struct flow *flow, const struct llm_e
     if (event->first != flow->expected)
         flood_error(flood, event->first, flow->expected, "end that is not where the messages end");
     flow->begun = false;
+    free(flow->done);
+    flow->done = NULL;
+    flow->room = 0;
     /* A session is heard again as a new one. */
     flow->session = 0;
     flood->ended += flow->messages > 0;
@@ -212,6 +270,7 @@ static void flood_print(struct flood *flood)
         {"gap_end", flood->gap_end},           {"errors", flood->errors},     {"sessions_new", flood->sessions_new},
         {"sessions_ended", flood->ended},      {"timeouts", flood->timeouts}, {"silences", flood->silences},
         {"resumed", flood->resumed},           {"meanwhile", flood->meanwhile},
+        {"early", flood->early},
         {"suspended", flood->suspended},       {"readmitted", flood->readmitted}, {"expelled", flood->expelled},
         {"by_application", flood->limited[LLM_LIMIT_APPLICATION]}, {"by_buffer", flood->limited[LLM_LIMIT_BUFFER]},
         {"by_network", flood->limited[LLM_LIMIT_NETWORK]},
@@ -249,6 +308,7 @@ int main(int argc, char **argv)
     flood.stop_at = flood_option(argc, argv, "--stop-at", 0);
     flood.pause_us = flood_option(argc, argv, "--pause-us", 0);
     flood.sent = flood_text(argc, argv, "--sent");
+    flood.any_order = flood_option(argc, argv, "--any-order", 0) != 0;
     if (flood_option(argc, argv, "--timing", 0) != 0)
         flood_timing(&flood);
     llm_context_options_init(&options);
