@@ -162,7 +162,10 @@ static void connection_event(void *arg, const struct llm_event *event)
         connection_over(connection, event->reason, 0);
         break;
     case LLM_EVENT_GAP:
-        connection_over(connection, LLM_REASON_BROKEN, 0);
+        if (event->reason == LLM_REASON_UNRELIABLE)
+            connection_tell(connection, event);
+        else
+            connection_over(connection, LLM_REASON_BROKEN, 0);
         break;
     default:
         if (connection->state == LLI_CONNECTION_OPEN && !lli_requests_topic(connection, event))

@@ -125,6 +125,8 @@ const char *llm_reason_name(enum llm_reason reason)
         return "given up by receivers";
     case LLM_REASON_AWAITED:
         return "no answer yet";
+    case LLM_REASON_UNRELIABLE:
+        return "unreliable, not repaired";
     }
     return "unknown reason";
 }

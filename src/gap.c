@@ -155,6 +155,8 @@ int lli_gap_due(struct lli_gap *gap, lli_ns now, const struct lli_gap_retry *ret
          seq = gap_next_missing(gap, seq + 1)) {
         struct lli_gap_slot *slot = gap_slot(gap, seq);
 
+        if (slot->unrepaired)
+            continue;
         gap->held_back = left-- == 0;
         if (gap->held_back)
             break;
@@ -185,7 +187,9 @@ int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct l
     int count = 0;
 
     end = lli_min(end, gap->end);
-    for (lli_seq seq = gap_next_missing(gap, gap->next); seq < end && most > 0; seq = gap_next_missing(gap, seq + 1), most--) {
+    for (lli_seq seq = gap_next_missing(gap, gap->next); seq < end && most > 0; seq = gap_next_missing(gap, seq + 1)) {
+        if (gap_slot(gap, seq)->unrepaired)
+            continue;
         if (count > 0 && ranges[count - 1].first + ranges[count - 1].count == (uint32_t)seq)
             ranges[count - 1].count++;
         else if (count < max)
@@ -193,6 +197,7 @@ int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct l
         else
             break;
         *listed = seq + 1;
+        most--;
     }
     return count;
 }
@@ -202,6 +207,8 @@ void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at)
     struct lli_gap_slot *slot = gap_slot(gap, seq);
 
     slot->tries = slot->tries > 0;
+    if (slot->unrepaired)
+        return;
     slot->nak_at = nak_at;
     gap->due_at = lli_min(gap->due_at, nak_at);
 }
@@ -209,9 +216,27 @@ void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at)
 void lli_gap_ask(struct lli_gap *gap, lli_ns now)
 {
     for (lli_seq seq = gap_next_missing(gap, gap->next); seq < gap->end; seq = gap_next_missing(gap, seq + 1)) {
-        *gap_slot(gap, seq) = (struct lli_gap_slot){.since = now, .nak_at = now};
+        const bool unrepaired = gap_slot(gap, seq)->unrepaired;
+
+        *gap_slot(gap, seq) = (struct lli_gap_slot){
+            .since = now, .nak_at = unrepaired ? LLI_NEVER : now, .unrepaired = unrepaired};
         gap->due_at = now;
     }
+}
+
+uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli_seq asked)
+{
+    uint64_t count = 0;
+
+    end = lli_min(end, gap->end);
+    for (lli_seq seq = gap_next_missing(gap, lli_max(first, gap->next)); seq < end; seq = gap_next_missing(gap, seq + 1)) {
+        struct lli_gap_slot *slot = gap_slot(gap, seq);
+
+        count += seq < asked && !slot->unrepaired;
+        slot->unrepaired = true;
+        slot->nak_at = LLI_NEVER;
+    }
+    return count;
 }
 
 void lli_gap_hold(struct lli_gap *gap, lli_seq first, uint64_t count, lli_ns until)

@@ -14,6 +14,7 @@ struct lli_gap_slot {
     lli_ns since;  /* when it was found missing; once it was asked for, when that was first */
     lli_ns nak_at; /* when to ask for it next */
     uint8_t tries; /* NAKs sent for it */
+    bool unrepaired; /* it is not asked for: lli_gap_unrepaired() */
 };
 
 struct lli_gap {
@@ -101,6 +102,12 @@ void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at);
 
 /* All missing packets are asked for from now on, whatever was set before. */
 void lli_gap_ask(struct lli_gap *gap, lli_ns now);
+
+/*
+ * Missing packets of [first, end) will not come if they were lost, so none is asked for. Of those before `asked` that were not
+ * known to be such the number is returned.
+ */
+uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli_seq asked);
 
 /* Holds back the NAKs for missing packets of [first, first + count) until then. */
 void lli_gap_hold(struct lli_gap *gap, lli_seq first, uint64_t count, lli_ns until);

@@ -24,6 +24,8 @@ struct lli_history_slot {
     uint32_t size;        /* bytes of the packet */
     uint32_t repair_to;   /* index of a member, or LLI_REPAIR_TO_GROUP */
     bool repair_queued;
+    bool unreliable;      /* it is not repaired; the packer's, as the next one */
+    uint32_t unreliable_sum; /* such packets of the session up to this one */
 };
 
 struct lli_history {
@@ -86,6 +88,17 @@ static inline bool lli_history_fits(const struct lli_history *history, uint64_t 
     }
     /* One packet's worth may be wasted where the ring wraps, and one is kept free so that full differs from empty. */
     return packets <= slots && (packets + 2) * history->stride_max <= history->bytes_size - used;
+}
+
+/* How many of the packets [first, end), all kept and sealed, are not repaired. */
+static inline uint32_t lli_history_unreliable(const struct lli_history *history, lli_seq first, lli_seq end)
+{
+    const struct lli_history_slot *slot;
+
+    if (first >= end)
+        return 0;
+    slot = lli_history_slot(history, first);
+    return lli_history_slot(history, end - 1)->unreliable_sum - slot->unreliable_sum + slot->unreliable;
 }
 
 static inline uint8_t *lli_history_packet(const struct lli_history *history, lli_seq seq)

@@ -11,7 +11,17 @@ uint32_t lli_pack_whole_max(const struct lli_pack *pack)
     return pack->history->packet_max - LLI_WIRE_HEADER - lli_frame_topic_size(UINT32_MAX) - LLI_WIRE_FRAME_MAX;
 }
 
-/* Opens a packet whose first `first` bytes of body go on with a message begun before. */
+/*
+ * Where frames start in a packet the topic is 0. A packet of the other kind than topic 0 begins with a frame that says another:
+ * so the topic of the open packet is never one whose messages may not be in it.
+ */
+static void pack_mark(struct lli_pack *pack, bool unreliable)
+{
+    pack->unreliable = unreliable;
+    pack->topic = unreliable == pack->unreliable_zero ? 0 : UINT32_MAX;
+}
+
+/* Opens a packet, of the kind of the one before, whose first `first` bytes of body go on with a message begun before. */
 static void pack_open(struct lli_pack *pack, uint32_t first, lli_seq busy)
 {
     pack->packet = lli_history_open(pack->history, busy);
@@ -19,7 +29,22 @@ static void pack_open(struct lli_pack *pack, uint32_t first, lli_seq busy)
     pack->end = pack->packet + pack->history->packet_max;
     pack->first = (uint16_t)first;
     pack->first_number = (uint32_t)pack->number;
-    pack->topic = 0;
+}
+
+/* The flags of the packet just sealed, and what is known of it, in a session with unreliable topics. */
+static __attribute__((noinline)) void pack_count(struct lli_pack *pack)
+{
+    struct lli_history_slot *slot = lli_history_slot(pack->history, pack->history->next - 1);
+
+    pack->unreliable_sum += pack->unreliable;
+    pack->packet[1] = pack->unrepaired;
+    pack_mark(pack, pack->unreliable);
+    slot->unreliable = pack->unreliable;
+    slot->unreliable_sum = pack->unreliable_sum;
+    if (!pack->unreliable)
+        pack->unrepaired = 0;
+    else if (pack->unrepaired < LLI_WIRE_FLAGS_UNREPAIRED)
+        pack->unrepaired++;
 }
 
 static void pack_seal(struct lli_pack *pack)
@@ -34,6 +59,10 @@ static void pack_seal(struct lli_pack *pack)
 
     lli_wire_put_header(pack->packet, &header);
     lli_history_seal(pack->history, (uint32_t)(pack->at - pack->packet));
+    /* Of the next one. */
+    pack->topic = 0;
+    if (pack->mixed)
+        pack_count(pack);
     pack->packet = NULL;
 }
 
@@ -139,12 +168,40 @@ static bool pack_room(const struct lli_pack *pack, uint32_t size, lli_seq busy)
     return lli_history_fits(pack->history, needed + (pack->packet != NULL ? 1 : 0), busy);
 }
 
-bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
-                      lli_seq busy)
+/* The next packet, or the open one if nothing is in it, is of this kind. */
+static __attribute__((noinline)) void pack_change(struct lli_pack *pack, bool unreliable)
 {
+    if (lli_pack_pending(pack))
+        pack_seal(pack);
+    pack_mark(pack, unreliable);
+}
+
+/* A message with attributes, or one that may be of another kind than what is packed. */
+static __attribute__((noinline)) bool pack_odd(struct lli_pack *pack, const struct lli_pack_topic *topic,
+                                               const struct iovec *pieces, uint32_t size, lli_seq busy)
+{
+    bool packed;
+
     /* No claim is open. */
     if (pack->claim != NULL)
         return lli_pack_message_with(pack, topic, pieces, size, busy);
+    if (pack->unreliable != topic->unreliable) {
+        if (!pack_room(pack, size, busy))
+            return false;
+        pack_change(pack, topic->unreliable);
+    }
+    /* It is as any other from here on. */
+    pack->odd = false;
+    packed = lli_pack_message(pack, topic, pieces, size, busy);
+    pack->odd = true;
+    return packed;
+}
+
+bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
+                      lli_seq busy)
+{
+    if (pack->odd)
+        return pack_odd(pack, topic, pieces, size, busy);
     if (pack->packet == NULL || pack_left(pack) < size + pack_header_size(pack, topic->id, size)) {
         if (!pack_room(pack, size, busy))
             return false;
@@ -163,23 +220,32 @@ bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic,
     return true;
 }
 
-/* Makes sure that size bytes can follow in the open packet, sealing it and opening another if need be. */
-static bool pack_reserve(struct lli_pack *pack, uint32_t size, lli_seq busy)
+/* Makes sure that size bytes can follow in the open packet, of this kind, sealing it and opening another if need be. */
+static bool pack_reserve(struct lli_pack *pack, uint32_t size, bool unreliable, lli_seq busy)
 {
-    if (pack->packet != NULL && pack_left(pack) >= size)
+    if (pack->packet != NULL && pack_left(pack) >= size && pack->unreliable == unreliable)
         return true;
     if (!pack_room(pack, 0, busy))
         return false;
-    if (pack->packet != NULL)
+    if (pack->unreliable != unreliable)
+        pack_change(pack, unreliable);
+    else if (pack->packet != NULL)
         pack_seal(pack);
-    pack_open(pack, 0, busy);
+    if (pack->packet == NULL)
+        pack_open(pack, 0, busy);
     return true;
+}
+
+bool lli_pack_turn(struct lli_pack *pack, bool unreliable, lli_seq busy)
+{
+    assert(pack->claim == NULL);
+    return pack_reserve(pack, 0, unreliable, busy);
 }
 
 uint8_t *lli_pack_claim(struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size, lli_seq busy)
 {
     assert(pack->claim == NULL && size <= lli_pack_whole_max(pack));
-    if (!pack_reserve(pack, lli_frame_topic_size(topic->id) + lli_frame_message_size(size) + size, busy))
+    if (!pack_reserve(pack, lli_frame_topic_size(topic->id) + lli_frame_message_size(size) + size, topic->unreliable, busy))
         return NULL;
     /* A topic frame without a message behind it says nothing, so it may stay if the claim is given up. */
     pack_put_topic(pack, topic->id);
@@ -207,11 +273,21 @@ void lli_pack_abort(struct lli_pack *pack)
 bool lli_pack_announce(struct lli_pack *pack, uint32_t topic, const char *name, size_t name_size, lli_seq busy)
 {
     assert(pack->claim == NULL);
-    if (!pack_reserve(pack, (uint32_t)(LLI_FRAME_ANNOUNCE_HEAD + name_size), busy))
+    if (!pack_reserve(pack, (uint32_t)(LLI_FRAME_ANNOUNCE_HEAD + name_size), false, busy))
         return false;
     lli_frame_put_announcement(pack->at, topic, name, name_size);
     pack->at += LLI_FRAME_ANNOUNCE_HEAD + name_size;
     return true;
+}
+
+void lli_pack_unreliable(struct lli_pack *pack, uint32_t topic)
+{
+    pack->mixed = pack->odd = true;
+    if (topic != 0)
+        return;
+    assert(!pack->unreliable && pack->topic == 0);
+    pack->unreliable_zero = true;
+    pack_mark(pack, false);
 }
 
 void lli_pack_flush(struct lli_pack *pack)

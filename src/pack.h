@@ -27,9 +27,15 @@ struct lli_pack {
     uint32_t claim_size;
     uint32_t claim_header;
     uint32_t tag;
-    uint32_t topic;       /* of the next message in the open packet, unless a frame says otherwise */
+    uint32_t topic;       /* of the next message in the open packet, unless a frame says otherwise; UINT32_MAX: a frame has to */
     uint32_t first_number; /* for the open packet's header */
     uint16_t first;
+    bool unreliable;      /* messages in the open packet are not repaired, and neither are those of ... */
+    bool unreliable_zero; /* ... topic 0 */
+    bool mixed;           /* some topic is unreliable */
+    bool odd;             /* ... or the next message has attributes: it does not take the short way */
+    uint8_t unrepaired;   /* so many packets directly before the open one are not; for its header */
+    uint32_t unreliable_sum; /* packets that are not */
     uint64_t number;      /* of the next message */
     const struct lli_pack_attributes *attributes; /* of the message that is packed next; `claim` is its frame then */
     uint8_t *summary;     /* in the packet of number summary_seq, if that is open */
@@ -40,6 +46,7 @@ struct lli_pack {
 struct lli_pack_topic {
     uint32_t id;
     bool whole; /* its messages do not span packets if they fit into one */
+    bool unreliable; /* nor share one with those of topics that are not; a topic is one or the other for its life */
 };
 
 void lli_pack_init(struct lli_pack *pack, struct lli_history *history, uint32_t tag);
@@ -92,8 +99,14 @@ uint8_t *lli_pack_claim(struct lli_pack *pack, const struct lli_pack_topic *topi
 void lli_pack_commit(struct lli_pack *pack, uint32_t size);
 void lli_pack_abort(struct lli_pack *pack);
 
-/* Announces a topic in the stream. False if the history has no room. */
+/* Sees to an open packet that is repaired, or is not. False if the history has no room. No claim may be open. */
+bool lli_pack_turn(struct lli_pack *pack, bool unreliable, lli_seq busy);
+
+/* Announces a topic in the stream, in a packet that is repaired. False if the history has no room. */
 bool lli_pack_announce(struct lli_pack *pack, uint32_t topic, const char *name, size_t name_size, lli_seq busy);
+
+/* A topic that was announced just now is unreliable. */
+void lli_pack_unreliable(struct lli_pack *pack, uint32_t topic);
 
 /* Seals the open packet if anything is in it and no claim is open. */
 void lli_pack_flush(struct lli_pack *pack);

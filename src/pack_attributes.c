@@ -18,7 +18,8 @@ void lli_pack_attribute(struct lli_pack *pack, const struct lli_pack_attributes 
 {
     assert(pack->attributes != NULL || pack->claim == NULL);
     pack->attributes = attributes;
-    /* Where a claim would be, which lli_pack_message() looks for anyway. */
+    pack->odd = pack->mixed || attributes != NULL;
+    /* Where a claim would be. */
     pack->claim = attributes == NULL ? NULL : (uint8_t *)(uintptr_t)attributes->frame;
 }
 
@@ -74,17 +75,11 @@ static void pack_finish(struct lli_pack *pack)
 /* Sees to a packet in which a message may start. False: the history has no room. */
 static bool pack_place(struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size, lli_seq busy)
 {
-    const struct lli_pack_topic first = {.id = 0};
-
-    if (pack->packet != NULL && pack_may_start(pack, topic, size))
+    if (pack->packet != NULL && pack->unreliable == topic->unreliable && pack_may_start(pack, topic, size))
         return true;
-    if (lli_pack_pending(pack))
+    if (lli_pack_pending(pack) && pack->unreliable == topic->unreliable)
         pack_finish(pack);
-    /* A claim that is given up leaves an open packet with nothing in it. */
-    if (lli_pack_claim(pack, &first, 0, busy) == NULL)
-        return false;
-    lli_pack_abort(pack);
-    return true;
+    return lli_pack_turn(pack, topic->unreliable, busy);
 }
 
 /* Puts what goes before a message into the open packet, and the message into the summary. */
@@ -122,7 +117,7 @@ bool lli_pack_message_with(struct lli_pack *pack, const struct lli_pack_topic *t
 {
     const struct lli_pack_attributes *attributes = pack->attributes;
     /* Where it may go on in the next packet is decided here. */
-    const struct lli_pack_topic any = {.id = topic->id};
+    const struct lli_pack_topic any = {.id = topic->id, .unreliable = topic->unreliable};
     struct lli_pack before;
     bool packed;
 

@@ -101,8 +101,8 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     item->event.last = lost->last;
     item->event.packets = rx->lost_run;
     rx->lost_run = 0;
-    /* Nothing before is acknowledged from now on: it was, or never will be. */
-    if (lost->last + 1 > lost->number)
+    /* Nothing before is acknowledged from now on: it was, or never will be. What is not repaired is nothing to acknowledge. */
+    if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
         rx->held_from = lost->last + 1;
     rx->counters->gaps++;
     rx->counters->messages_lost += lost->last + 1 - lost->number;
@@ -208,10 +208,13 @@ static __attribute__((noinline)) bool rx_next_of_turn(struct lli_rx *rx, struct 
 /* Gives packets up. */
 static void rx_lose(struct lli_rx *rx, uint64_t packets, enum llm_reason reason)
 {
+    /* One gap tells of them all: that only such are lost as are not repaired has to be true of each. */
+    if (rx->lost_run == 0 || reason != LLM_REASON_UNRELIABLE)
+        rx->lost_reason = reason;
     rx->lost_run += packets;
     rx->lost += (uint32_t)packets;
-    rx->lost_reason = reason;
     rx->counters->packets_lost += packets;
+    rx->counters->packets_unreliable += reason == LLM_REASON_UNRELIABLE ? packets : 0;
 }
 
 /* Why the missing packet next in order has to be given up; LLM_REASON_NONE: it has not. */
@@ -224,6 +227,8 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
         return rx->gone_reason;
     if (rx->end_reason != LLM_REASON_NONE)
         return rx->end_reason;
+    if (slot->unrepaired && now >= slot->since + rx->config->nak_delay)
+        return LLM_REASON_UNRELIABLE;
     /* What only heartbeats told of is never given up by time: section 4.3. */
     if (!lli_rx_is_replaying(rx) && gap->next < gap->received && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
         return LLM_REASON_TIMEOUT;
@@ -267,8 +272,9 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
     }
     if (rx->lost_run > 0 && !rx->unpack.broken) {
         lli_unpack_break(&rx->unpack);
-        /* Announcements may have been among what was lost. */
-        lli_rx_learn(rx, now, true);
+        /* Announcements may have been among what was lost, unless that is of unreliable topics only. */
+        if (rx->lost_reason != LLM_REASON_UNRELIABLE)
+            lli_rx_learn(rx, now, true);
     }
     /* With all that the window had lost, it has room for more of what heartbeats told of. */
     if (gap->next == gap->end)

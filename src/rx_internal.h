@@ -53,6 +53,9 @@ static inline bool lli_rx_is_replaying(const struct lli_rx *rx)
     return rx->behind & LLI_RX_REPLAYING;
 }
 
+/* Missing packets of [first, end) are not repaired: they are given up as soon as those before them are there, or were. */
+void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now);
+
 /* A packet was dropped for which there was no room: if the past is being fetched, this one is of the past now. */
 static inline void lli_rx_dropped(struct lli_rx *rx, lli_seq seq)
 {

@@ -270,6 +270,20 @@ void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now)
         rx->fetch_at = now + rx_request_time(rx) + JOIN_PATIENCE * rx->replay_distance;
 }
 
+void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now)
+{
+    const uint64_t fetched = lli_gap_unrepaired(&rx->gap, first, end, lli_rx_is_replaying(rx) ? rx->fetched : 0);
+
+    /* Of the packets asked for last so many need not be waited for. */
+    if (fetched == 0 || rx->fetching == 0)
+        return;
+    rx->fetching -= (uint32_t)lli_min(fetched, rx->fetching);
+    rx->replayed_at = now;
+    rx->tries = 0;
+    if (rx->fetching == 0)
+        rx->fetch_at = now;
+}
+
 bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
     /* What comes behind a loss has to be held: the other sessions need room too. */

@@ -257,6 +257,15 @@ static bool rx_hold(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *
     return true;
 }
 
+/* What a packet says of those before it. */
+static void rx_input_unrepaired(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_seq seq, lli_ns now)
+{
+    const lli_seq count = packet->header.flags & LLI_WIRE_FLAGS_UNREPAIRED;
+
+    if (count > 0 && seq > count)
+        lli_rx_unrepaired(rx, seq - count, seq, now);
+}
+
 /* Before the first heartbeat: packets are held from the first one on, so that a session's beginning is not missed. */
 static void rx_input_joining(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now)
 {
@@ -272,6 +281,7 @@ static void rx_input_joining(struct lli_rx *rx, const struct lli_rx_packet *pack
         return;
     }
     lli_gap_extend(&rx->gap, seq + 1, now, LLI_NEVER);
+    rx_input_unrepaired(rx, packet, seq, now);
     if (!lli_gap_is_present(&rx->gap, seq))
         (void)rx_hold(rx, seq, packet);
     /* The first packet says where the session begins, so nothing is held without it. */
@@ -306,6 +316,7 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
         rx->counters->packets_reordered++;
     lli_rx_extend(rx, seq, now);
     lli_gap_extend(gap, seq + 1, now, now + rx->config->nak_retry_min);
+    rx_input_unrepaired(rx, packet, seq, now);
     if (seq != gap->next || rx->aside & LLI_RX_LEARNING) {
         if (rx->reorder->used == rx->reorder->count)
             rx_make_room(rx, seq, now);
@@ -384,6 +395,17 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
 
 /* ------------------------------------------------------------------------------------ other control in */
 
+/* What was asked for, be it by NAK or as the past, is not repaired: of other packets this says nothing. */
+static void rx_rejected(struct lli_rx *rx, const struct lli_wire_range *range, lli_ns now)
+{
+    const struct lli_gap *gap = &rx->gap;
+    const lli_seq first = lli_seq_extend(gap->next, range->first), end = lli_min(first + range->count, gap->end);
+
+    for (lli_seq seq = lli_max(first, gap->next); seq < end; seq++)
+        if (gap->slots[seq & gap->mask].tries > 0 || (lli_rx_is_replaying(rx) && seq < rx->fetched))
+            lli_rx_unrepaired(rx, seq, seq + 1, now);
+}
+
 static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
@@ -396,6 +418,11 @@ static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *rej
         return;
     }
     rx->counters->rejects_received++;
+    if (reject->reason == LLI_WIRE_UNREPAIRED) {
+        for (uint16_t i = 0; i < reject->count; i++)
+            rx_rejected(rx, &reject->ranges[i], now);
+        return;
+    }
     /* Only what was asked for can be refused, and only up to what is known to exist. */
     if (reject->reason != LLI_WIRE_GONE || gap->missing == 0 || reject->trail <= rx->gone_below ||
         reject->trail > lli_max(rx->heartbeat.lead, gap->end) ||
@@ -718,6 +745,8 @@ static lli_ns rx_missing_deadline(const struct lli_rx *rx)
     const struct lli_gap *gap = &rx->gap;
     const struct lli_gap_slot *slot = &gap->slots[gap->next & gap->mask];
 
+    if (!(rx->aside & LLI_RX_LEARNING) && slot->unrepaired && gap->next < gap->end)
+        return slot->since + rx->config->nak_delay;
     if (lli_rx_is_replaying(rx))
         return rx->fetch_at;
     if (rx->aside & LLI_RX_LEARNING || gap->next >= gap->received || slot->tries == 0)

@@ -29,6 +29,7 @@
     X(packets_recovered, "of these, received after a NAK")                                                                 \
     X(packets_replayed, "packets of the past received, of sessions joined late")                                           \
     X(packets_lost, "packets given up")                                                                                  \
+    X(packets_unreliable, "of these, of unreliable topics: not repaired")                                                  \
     X(packets_duplicate, "packets received again")                                                                         \
     X(packets_reordered, "packets received before their turn")                                                             \
     X(packets_stale, "packets of sessions that have ended")                                                                \

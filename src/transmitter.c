@@ -686,6 +686,7 @@ static int transmitter_topic(struct llm_transmitter *transmitter, const char *na
     topic->transmitter = transmitter;
     memcpy(topic->name, name, strlen(name));
     topic->pack.whole = flags & LLM_TOPIC_WHOLE;
+    topic->pack.unreliable = flags & LLM_TOPIC_UNRELIABLE;
     do
         error = lli_tx_topic_add(tx, topic->name, &topic->pack.id);
     while (error == LLM_EAGAIN && transmitter_make_room(transmitter));
@@ -695,6 +696,8 @@ static int transmitter_topic(struct llm_transmitter *transmitter, const char *na
             return lli_fail(log, error, "topic \"%s\": there are topics_max=%u already", name, tx->config.topics_max);
         return error;
     }
+    if (topic->pack.unreliable)
+        lli_pack_unreliable(&tx->pack, topic->pack.id);
     lli_topic_route(topic);
     topic->next = transmitter->topics;
     transmitter->topics = topic;
@@ -707,7 +710,7 @@ int llm_topic_open(struct llm_transmitter *transmitter, const char *name, unsign
 {
     int error;
 
-    if (transmitter == NULL || name == NULL || topic == NULL || flags > LLM_TOPIC_WHOLE)
+    if (transmitter == NULL || name == NULL || topic == NULL || flags > (LLM_TOPIC_WHOLE | LLM_TOPIC_UNRELIABLE))
         return LLM_EINVAL;
     lli_context_enter(transmitter->context);
     error = transmitter_topic(transmitter, name, flags, topic);

@@ -8,6 +8,9 @@ enum { JOIN_STRIDE = 16384 };
 /* Of a history that forgets, the oldest part of so many is left out: it would be gone when it is asked for. */
 enum { JOIN_MARGIN = 16 };
 
+/* Packets of one request that are looked at for those of unreliable topics: receivers name fewer at a time. */
+enum { JOIN_LOOKED_AT = 1024 };
+
 /* ---------------------------------------------------------------------------------- messages to packets */
 
 static uint64_t tx_number_near(const struct lli_tx *tx, lli_seq seq, uint64_t near)
@@ -198,6 +201,23 @@ void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now)
     tx_replay_due(tx, replay->fetching > 0 ? now : LLI_NEVER);
 }
 
+/* Of what a receiver fetches, says what it is not given. */
+static void tx_fetch_unrepaired(struct lli_tx *tx, const struct lli_wire_join *join)
+{
+    struct lli_tx_unrepaired unrepaired = {.count = 0};
+    uint32_t left = JOIN_LOOKED_AT;
+
+    for (uint16_t i = 0; i < join->count; i++) {
+        const lli_seq first = lli_seq_extend(tx->sent, join->ranges[i].first);
+        const lli_seq end = lli_min(first + join->ranges[i].count, tx->sent);
+
+        for (lli_seq seq = lli_max(first, tx->history.trail); seq < end && left > 0; seq++, left--)
+            if (lli_history_slot(&tx->history, seq)->unreliable)
+                lli_tx_unrepaired_add(&unrepaired, seq);
+    }
+    lli_tx_unrepaired_tell(tx, &join->address, &unrepaired);
+}
+
 void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now)
 {
     bool placed = true;
@@ -216,6 +236,8 @@ void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_
     } else if (join->kind == LLI_WIRE_JOIN_FETCH) {
         tx->counters.fetches_received++;
         placed = lli_replay_fetch(&tx->replay, join->receiver, join, tx->sent);
+        if (tx->pack.unreliable_sum > 0)
+            tx_fetch_unrepaired(tx, join);
     } else {
         /* Of a kind of later releases, or an answer. */
         return;
@@ -225,6 +247,19 @@ void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_
 }
 
 /* ----------------------------------------------------------------------------------------- packets out */
+
+/* The next packet of the past for somebody; those of unreliable topics are passed over, so many at a time. */
+static bool tx_replay_next(struct lli_tx *tx, lli_seq *seq, const struct lli_wire_address **to)
+{
+    for (int i = 0; i < JOIN_LOOKED_AT; i++) {
+        if (!lli_replay_peek(&tx->replay, tx->history.trail, seq, to))
+            return false;
+        if (!lli_history_slot(&tx->history, *seq)->unreliable)
+            return true;
+        lli_replay_pop(&tx->replay);
+    }
+    return false;
+}
 
 bool lli_tx_replay(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
 {
@@ -239,7 +274,7 @@ bool lli_tx_replay(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
         return false;
     }
     lli_pacer_fill(&replay->pacer, now);
-    if (replay->pacer.tokens == 0 || !lli_replay_peek(replay, tx->history.trail, &seq, &packet->to)) {
+    if (replay->pacer.tokens == 0 || !tx_replay_next(tx, &seq, &packet->to)) {
         tx_replay_due(tx, replay->fetching > 0 ? lli_pacer_ready_at(&replay->pacer) : LLI_NEVER);
         return false;
     }

@@ -234,8 +234,8 @@ static struct lli_tx_answer *tx_answer(struct lli_tx *tx, const struct lli_wire_
     return answer;
 }
 
-static void tx_reject(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
-                      const struct lli_wire_range *ranges, uint16_t count)
+void lli_tx_reject(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
+                   const struct lli_wire_range *ranges, uint16_t count)
 {
     struct lli_tx_answer *answer = tx_answer(tx, to);
 
@@ -251,6 +251,7 @@ struct tx_nak_result {
     uint64_t queued;
     struct lli_wire_range gone[LLI_WIRE_RANGES_MAX];
     uint16_t gone_count;
+    struct lli_tx_unrepaired unrepaired;
 };
 
 /* Asks for [seq, end), all sent already. */
@@ -262,6 +263,10 @@ static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, uint32_t
     bool alone = member != LLI_MEMBER_NONE && tx->members.table[member].standing == LLI_STANDING_UNICAST;
 
     for (; seq < end; seq++) {
+        if (seq < tx->history.next && lli_history_slot(&tx->history, seq)->unreliable) {
+            lli_tx_unrepaired_add(&result->unrepaired, seq);
+            continue;
+        }
         switch (lli_repair_request(&tx->repair, seq, to, now, linger, alone ? 0 : 4 * linger)) {
         case LLI_REPAIR_QUEUED:
             result->queued++;
@@ -288,7 +293,7 @@ static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range, 
     lli_seq end = first + count;
 
     if (member != LLI_MEMBER_NONE)
-        tx->members.table[member].asked += count;
+        tx->members.table[member].asked += count - lli_tx_unreliable(tx, range);
     if (first > tx->sent || end > tx->sent) {
         lli_seq beyond = lli_max(first, tx->sent);
 
@@ -310,15 +315,20 @@ static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range, 
 /* Counts what a NAK asks for. True: it is not answered but by a notice, which waits for its turn so that NAKs cost little. */
 static bool tx_is_shed(struct lli_tx *tx, const struct lli_wire_nak *nak, uint32_t member, lli_ns now)
 {
-    uint64_t packets = 0;
+    uint64_t packets = 0, unreliable = 0;
     bool shed;
 
-    for (uint16_t i = 0; i < nak->count; i++)
+    for (uint16_t i = 0; i < nak->count; i++) {
         packets += lli_min(nak->ranges[i].count, tx->history.slots_mask);
+        unreliable += lli_tx_unreliable(tx, &nak->ranges[i]);
+    }
     tx->counters.nak_packets += packets;
+    tx->counters.nak_packets_unreliable += unreliable;
     if (member == LLI_MEMBER_NONE)
         return tx->judge.shedding;
-    shed = lli_judge_nak(&tx->judge, &tx->members, member, packets, now);
+    /* Who asks for what nobody is given is not slow for that: it cannot know before it asked. */
+    shed = unreliable > 0 && unreliable == packets ? lli_judge_heard(&tx->judge, &tx->members, member, now)
+                                                   : lli_judge_nak(&tx->judge, &tx->members, member, packets - unreliable, now);
     lli_tx_look_soon(tx);
     return shed;
 }
@@ -336,10 +346,11 @@ static void tx_input_nak(struct lli_tx *tx, const struct lli_wire_nak *nak, lli_
     for (uint16_t i = 0; i < nak->count; i++)
         tx_nak_range(tx, &nak->ranges[i], member, now, &result);
     if (result.gone_count > 0)
-        tx_reject(tx, &nak->address, LLI_WIRE_GONE, result.gone, result.gone_count);
+        lli_tx_reject(tx, &nak->address, LLI_WIRE_GONE, result.gone, result.gone_count);
+    lli_tx_unrepaired_tell(tx, &nak->address, &result.unrepaired);
     /* What cannot go at once is confirmed to the group, so that the others hold their NAKs back (section 5.3). */
     if (result.queued > 0 && tx_is_crowded(tx) && tx->repair_pacer.tokens == 0)
-        tx_reject(tx, NULL, LLI_WIRE_PENDING, nak->ranges, nak->count);
+        lli_tx_reject(tx, NULL, LLI_WIRE_PENDING, nak->ranges, nak->count);
 }
 
 static void tx_input_query(struct lli_tx *tx, const struct lli_wire_query *query)

@@ -34,6 +34,7 @@
     X(nak_packets, "packets that NAKs asked for")                                                                          \
     X(nak_packets_ignored, "of these, asked again too soon, or queued already")                                            \
     X(nak_packets_gone, "of these, no longer in the history")                                                              \
+    X(nak_packets_unreliable, "of these, of unreliable topics: not repaired, and counted against nobody")                  \
     X(nak_packets_beyond, "of these, never sent")                                                                          \
     X(naks_shed, "NAKs not answered: of suspended receivers, or by the operator's order")                                  \
     X(repairs_shed, "repairs that waited and were dropped for the same")                                                   \

@@ -41,7 +41,10 @@ enum lli_wire_type {
     LLI_WIRE_CLOSE = 13,
 };
 
-enum { LLI_WIRE_FLAG_EXTENDED = 0x80 };
+enum {
+    LLI_WIRE_FLAG_EXTENDED = 0x80,
+    LLI_WIRE_FLAGS_UNREPAIRED = 0x3f, /* DATA: so many packets directly before this one are not repaired; this many: or more */
+};
 
 /* Section 2. */
 struct lli_wire_header {
@@ -115,6 +118,7 @@ struct lli_wire_nak {
 enum lli_wire_reason {
     LLI_WIRE_GONE = 1,    /* no longer in the history: do not ask again */
     LLI_WIRE_PENDING = 2, /* asked for already, the repair is under way: do not ask now */
+    LLI_WIRE_UNREPAIRED = 3, /* of a topic that is not repaired: do not ask again */
 };
 
 /* Section 6. */

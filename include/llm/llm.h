@@ -317,6 +317,7 @@ LLM_API uint32_t llm_transmitter_receivers(const struct llm_transmitter *transmi
 
 enum llm_topic_flags {
     LLM_TOPIC_WHOLE = 1, /* messages that fit into one packet never span two */
+    LLM_TOPIC_UNRELIABLE = 2, /* each message is sent once: what is lost is told (LLM_REASON_UNRELIABLE), not repaired or waited for */
 };
 
 /*
@@ -350,7 +351,7 @@ LLM_API void llm_assurance_init(struct llm_assurance *assurance);
  * Packets with messages that are not acknowledged stay in the history, so that receivers which join get them: when it is full of
  * them and what was sent since, every topic of the transmitter is refused with LLM_EAGAIN. Put what must not wait on another.
  * Allocates. Allowed in handlers.
- * LLM_EINVAL: nobody to acknowledge, or a bound or a name out of its range; LLM_ELIMIT: more receivers than receivers_max, or
+ * LLM_EINVAL: nobody to acknowledge, a bound or a name out of its range, or a topic with LLM_TOPIC_UNRELIABLE; LLM_ELIMIT: more receivers than receivers_max, or
  * a 17th topic of this transmitter; LLM_ESTATE: a claim is open; LLM_EVERSION, LLM_ENOMEM.
  */
 LLM_API int llm_topic_assure(struct llm_topic *topic, const struct llm_assurance *assurance);
@@ -542,6 +543,7 @@ enum llm_reason {
     LLM_REASON_RECEIVER_ABSENT = 21, /* of those that have to by name, this one is not known, or suspended */
     LLM_REASON_GIVEN_UP = 22,        /* those that are known lost a message, or came after it, and will never acknowledge it */
     LLM_REASON_AWAITED = 23,         /* they are all there, and have not acknowledged yet */
+    LLM_REASON_UNRELIABLE = 24,      /* lost, and not repaired: all of topics with LLM_TOPIC_UNRELIABLE */
 };
 
 /* What a slow receiver reached; options slow_..., docs/protocol.md section 7.2. */

@@ -858,6 +858,8 @@ roce_tests=(flood_with_loss packets_lost_doubled_and_reordered_on_the_cable stop
 . "$here/filter.sh"
 # shellcheck source=order.sh
 . "$here/order.sh"
+# shellcheck source=unreliable.sh
+. "$here/unreliable.sh"
 
 all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_receiver_is_told_what_it_lost
     killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
@@ -869,7 +871,8 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
     stopped_receiver_in_full_blast_is_told_what_it_lost slow_receiver_decides_for_all_if_asked
     slow_receiver_does_not_decide_for_the_others runs_of_lost_packets_are_repaired
     "${slow_tests[@]}" "${unicast_tests[@]}" "${assured_tests[@]}" assured_messages_survive_loss "${calls_tests[@]}"
-    calls_in_spite_of_losses "${filter_tests[@]}" "${order_tests[@]}" "${bottleneck_tests[@]}" "${stat_tests[@]}" "${benchmark_tests[@]}")
+    calls_in_spite_of_losses "${filter_tests[@]}" "${order_tests[@]}" "${unreliable_tests[@]}" "${bottleneck_tests[@]}" "${stat_tests[@]}"
+    "${benchmark_tests[@]}")
 
 # With a stand-in for a stack, which the transports that know of none run over as well.
 preload_tests=(flood_without_loss flood_with_loss packets_leave_one_by_one)

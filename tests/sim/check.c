@@ -145,6 +145,16 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
 
 /* ------------------------------------------------------------------------------------------------- gaps */
 
+/* The last of these messages that is repaired, NULL: none is. */
+static const struct sim_message *check_reliable(const struct sim_world *world, const struct sim_session *session, uint64_t first,
+                                                uint64_t end)
+{
+    while (end-- > first)
+        if (!sim_is_unreliable(world, session, check_message_of(session, end)->topic))
+            return check_message_of(session, end);
+    return NULL;
+}
+
 /* Whether the policy goes so far, in earnest. */
 static bool check_may_be(const struct sim_scenario *s, enum lli_standing standing)
 {
@@ -156,6 +166,7 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
 {
     const struct sim_scenario *s = &world->scenario;
     const struct lli_tx *tx = check_tx(world, session);
+    const struct sim_message *reliable = check_reliable(world, session, event->first, event->last + 1);
     lli_seq trail = tx != NULL ? tx->history.trail : session->trail;
     bool allowed = true;
 
@@ -163,8 +174,8 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
     case LLM_REASON_GONE:
         /* A packet that contradicts the one before is taken for a lost one. */
         allowed = s->truncate_data || trail > session->start;
-        if (!s->truncate_data && event->last + 1 > event->first)
-            allowed = check_message_of(session, event->last)->seq < trail;
+        if (!s->truncate_data && reliable != NULL)
+            allowed = reliable->seq < trail;
         break;
     case LLM_REASON_TIMEOUT:
         allowed = !check_is_unexcused(world, session, lli_min(s->nak_giveup, s->timeout));
@@ -180,6 +191,9 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
         break;
     case LLM_REASON_EXPELLED:
         allowed = check_may_be(s, LLI_STANDING_EXPELLED) && (tx == NULL || tx->judge.decided[LLI_STANDING_EXPELLED] > 0);
+        break;
+    case LLM_REASON_UNRELIABLE:
+        allowed = s->unreliable > 0 && (reliable == NULL || s->truncate_data);
         break;
     case LLM_REASON_NONE:
     case LLM_REASON_CLOSED:
@@ -227,7 +241,7 @@ static void check_gap(struct sim_world *world, const struct sim_node *node, cons
                  (unsigned long long)event->first, (unsigned long long)event->last);
     follow->expected = lli_max(event->last + 1, follow->expected);
     follow->told = event->last + 1;
-    follow->gapped = true;
+    follow->gapped |= event->reason != LLM_REASON_UNRELIABLE;
 }
 
 /* ------------------------------------------------------------------------------------------ late join */

@@ -218,6 +218,19 @@ static void draw_order(struct sim_scenario *s)
     s->arriving = chance(&random, 50);
 }
 
+/*
+ * From numbers of its own, too. Where packets are cut short unnoticed, what is missing from one looks like a part of the loss that
+ * follows, so nothing can be acknowledged across that.
+ */
+static void draw_unreliable(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x756e72656c);
+
+    (void)lli_random(&random);
+    if (!s->suppression && !(s->truncate_data && s->assured > 0) && chance(&random, 40))
+        s->unreliable = (uint32_t)draw(&random, 0, s->topics - s->assured);
+}
+
 static void draw_fault(struct sim_scenario *s, uint64_t *random)
 {
     struct sim_fault fault = {.at = lli_random_below(random, s->traffic)};
@@ -273,6 +286,7 @@ void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
     draw_assured(s);
     draw_filtering(s);
     draw_order(s);
+    draw_unreliable(s);
     faults = s->suppression || chance(&random, 40) ? 0 : draw(&random, 1, 12);
     while (s->faults_count < faults)
         draw_fault(s, &random);
@@ -312,6 +326,8 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
     (void)fprintf(file, "scenario %llu%s: %u transmitters (nodes 0 on), %u receivers (nodes %u on), %u of them late%s\n",
                   (unsigned long long)s->seed, s->suppression ? " (suppression)" : "", s->transmitters, s->receivers,
                   s->transmitters, s->late, s->refusing ? ", some refuse topics" : "");
+    if (s->unreliable > 0)
+        (void)fprintf(file, "  %u topics are unreliable, the last ones\n", s->unreliable);
     if (s->filtering)
         (void)fprintf(file, "  messages have labels, and most receivers want some of them\n");
     if (s->arriving)

@@ -194,7 +194,10 @@ static bool sender_topic(struct sim_world *world, struct sim_sender *sender)
         return count > 0;
     if (lli_tx_topic_add(&sender->tx, sender->session->names[count], &id) != LLM_OK)
         return count > 0;
-    sender->topics[id] = (struct lli_pack_topic){.id = id, .whole = lli_random_below(&world->random, 3) == 0};
+    sender->topics[id] = (struct lli_pack_topic){
+        .id = id, .whole = lli_random_below(&world->random, 3) == 0, .unreliable = sim_is_unreliable(world, sender->session, id)};
+    if (sender->topics[id].unreliable)
+        lli_pack_unreliable(&sender->tx.pack, id);
     if (id < world->scenario.assured)
         sender_assure(world, sender, id);
     return true;

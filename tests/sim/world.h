@@ -151,6 +151,12 @@ static inline lli_ns sim_node_now(const struct sim_world *world, const struct si
     return world->now + node->clock;
 }
 
+/* Whether messages of a topic are not repaired. */
+static inline bool sim_is_unreliable(const struct sim_world *world, const struct sim_session *session, uint32_t topic)
+{
+    return topic + world->scenario.unreliable >= session->topics && topic >= world->scenario.assured;
+}
+
 /* Reports a violation, once; nothing more happens in this world. */
 void sim_fail(struct sim_world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sim_trace(const struct sim_world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -129,6 +129,10 @@ static void assurances_that_cannot_be_are_refused_with_the_reason(void **state)
     expect_refused(LLM_EINVAL, "nobody");
     assurance.receivers = 5;
     expect_refused(LLM_ELIMIT, "receivers_max is 4");
+    assert_int_equal(llm_topic_open(transmitter, "prices", LLM_TOPIC_UNRELIABLE, &topic), LLM_OK);
+    expect_refused(LLM_EINVAL, "topic \"prices\": it is unreliable");
+    assert_int_equal(llm_topic_assure(topic, NULL), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "trades", 0, &topic), LLM_OK);
     assurance.messages_max = 0;
     expect_refused(LLM_EINVAL, "messages_max");
     assurance.messages_max = (1 << 20) + 1;

@@ -239,6 +239,82 @@ static void a_message_is_gathered_from_its_pieces(void **state)
     free(packer.memory);
 }
 
+/* A message of each kind in turn, long or short: what shares a packet is of one kind, and each says how many before it are not repaired. */
+static void reliable_and_unreliable_messages_never_share_a_packet(void **state)
+{
+    static const uint32_t sizes[] = {3, 300, 0, 20};
+    struct packer packer;
+    uint32_t run = 0, sum = 0;
+    bool kinds[PACKETS];
+    lli_seq seq = 100;
+
+    (void)state;
+    packer_make(&packer, 64);
+    lli_pack_unreliable(&packer.pack, 1);
+    for (int i = 0; i < 8; i++) {
+        const struct lli_pack_topic topic = {.id = (uint32_t)i % 2, .unreliable = i % 2 == 1};
+        static uint8_t bytes[300];
+        const struct iovec piece = {bytes, sizes[i / 2]};
+
+        assert_true(lli_pack_message(&packer.pack, &topic, &piece, sizes[i / 2], 100));
+        /* What was packed of it last is in the open packet. */
+        for (; seq <= packer.history.next; seq++)
+            kinds[seq - 100] = i % 2 == 1;
+    }
+    lli_pack_flush(&packer.pack);
+    assert_int_equal(packer.history.next, seq);
+    for (lli_seq at = 100; at < seq; at++) {
+        const struct lli_history_slot *slot = lli_history_slot(&packer.history, at);
+
+        assert_int_equal(slot->unreliable, kinds[at - 100]);
+        assert_int_equal(lli_history_packet(&packer.history, at)[1], run);
+        run = slot->unreliable ? run + 1 : 0;
+        sum += slot->unreliable;
+        assert_int_equal(lli_history_unreliable(&packer.history, 100, at + 1), sum);
+    }
+    assert_true(sum >= 5);
+    assert_int_equal(lli_history_unreliable(&packer.history, 100, 100), 0);
+    free(packer.memory);
+}
+
+/* Where topic 0 begins a packet nothing says so; a packet of the other kind must not be taken for one of it. */
+static void an_unreliable_topic_zero_shares_no_packet_with_announcements(void **state)
+{
+    const struct lli_pack_topic zero = {.id = 0, .unreliable = true};
+    const struct lli_pack_topic one = {.id = 1};
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 32);
+    assert_true(lli_pack_announce(&packer.pack, 0, "zero", 4, 100));
+    lli_pack_unreliable(&packer.pack, 0);
+    assert_false(lli_pack_in_place(&packer.pack, &zero, "a", 1));
+    assert_non_null(lli_pack_claim(&packer.pack, &zero, 1, 100));
+    assert_int_equal(packer.history.next, 101);
+    lli_pack_abort(&packer.pack);
+    assert_true(lli_pack_in_place(&packer.pack, &zero, "a", 1));
+    /* One that goes on in another packet leaves the rest of that to its own kind, too. */
+    assert_true(lli_pack_announce(&packer.pack, 1, "one", 3, 100));
+    assert_int_equal(packer.history.next, 102);
+    assert_true(packer_send(&packer, 1, false, BODY, 100));
+    assert_int_equal(packer.history.next, 103);
+    assert_false(lli_pack_in_place(&packer.pack, &zero, "a", 1));
+    assert_true(lli_pack_message(&packer.pack, &one, &(struct iovec){"b", 1}, 1, 100));
+    assert_int_equal(packer.history.next, 103);
+    lli_pack_flush(&packer.pack);
+    assert_false(lli_history_slot(&packer.history, 100)->unreliable);
+    assert_true(lli_history_slot(&packer.history, 101)->unreliable);
+    assert_false(lli_history_slot(&packer.history, 102)->unreliable);
+    /* A run is counted as far as a packet can say it. */
+    for (int i = 0; i < 70; i++) {
+        assert_true(lli_pack_message(&packer.pack, &zero, &(struct iovec){"c", 1}, 1, packer.history.next));
+        lli_pack_flush(&packer.pack);
+    }
+    assert_int_equal(lli_history_packet(&packer.history, packer.history.next - 1)[1], LLI_WIRE_FLAGS_UNREPAIRED);
+    assert_int_equal(lli_history_packet(&packer.history, packer.history.next - 8)[1], 62);
+    free(packer.memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +330,8 @@ int main(void)
         cmocka_unit_test(a_claim_that_does_not_fit_opens_a_packet),
         cmocka_unit_test(claims_and_announcements_need_room),
         cmocka_unit_test(a_message_is_gathered_from_its_pieces),
+        cmocka_unit_test(reliable_and_unreliable_messages_never_share_a_packet),
+        cmocka_unit_test(an_unreliable_topic_zero_shares_no_packet_with_announcements),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

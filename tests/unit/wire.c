@@ -59,6 +59,14 @@ static const struct lli_wire_nak nak_value = {
 static const struct lli_wire_reject reject_value = {
     .session = SESSION, .trail = LEAD - 4, .reason = LLI_WIRE_GONE, .count = 1, .ranges = {{0x010202f0, 4}}};
 
+static const struct lli_wire_reject unrepaired_value = {
+    .session = SESSION,
+    .trail = LEAD - 4,
+    .reason = LLI_WIRE_UNREPAIRED,
+    .count = 2,
+    .ranges = {{0x01020301, 2}, {0x01020306, 1}},
+};
+
 static const struct lli_wire_status status_value = {
     .session = SESSION,
     .receiver = RECEIVER,
@@ -197,6 +205,7 @@ static void control_packets_are_written_as_specified(void **state)
     expect_vector(&heartbeat_vector, packet, lli_wire_put_heartbeat(packet, &heartbeat_value));
     expect_vector(&nak_vector, packet, lli_wire_put_nak(packet, &nak_value));
     expect_vector(&reject_vector, packet, lli_wire_put_reject(packet, &reject_value));
+    expect_vector(&unrepaired_vector, packet, lli_wire_put_reject(packet, &unrepaired_value));
     expect_vector(&status_vector, packet, lli_wire_put_status(packet, &status_value));
     expect_vector(&assured_vector, packet, lli_wire_put_heartbeat(packet, &assured_value));
     expect_vector(&acknowledging_vector, packet, lli_wire_put_status(packet, &acknowledging_value));
@@ -242,6 +251,27 @@ static void a_continued_packet_says_where_its_first_frame_starts(void **state)
     free(packer.memory);
 }
 
+static void a_packet_says_how_many_before_it_are_not_repaired(void **state)
+{
+    const struct lli_pack_topic topic = {.id = 1, .unreliable = true};
+    const struct iovec piece = {(void *)(uintptr_t)"x", 1};
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 1472, LEAD);
+    packer.pack.number = NUMBER;
+    lli_pack_unreliable(&packer.pack, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_true(lli_pack_message(&packer.pack, &topic, &piece, 1, LEAD));
+        lli_pack_flush(&packer.pack);
+    }
+    packer_send(&packer, 0, "z", 1);
+    lli_pack_flush(&packer.pack);
+    expect_vector(&unreliable_vector, lli_history_packet(&packer.history, LEAD + 2),
+                  lli_history_slot(&packer.history, LEAD + 2)->size);
+    free(packer.memory);
+}
+
 static void names_are_added_to_a_topics_packet_while_they_fit(void **state)
 {
     uint8_t packet[LLI_WIRE_TOPICS_HEAD + 6];
@@ -281,6 +311,8 @@ static void control_packets_are_read_as_specified(void **state)
     assert_memory_equal(&out.nak, &nak_value, sizeof nak_value);
     decode_vector(&reject_vector, &out);
     assert_memory_equal(&out.reject, &reject_value, sizeof reject_value);
+    decode_vector(&unrepaired_vector, &out);
+    assert_memory_equal(&out.reject, &unrepaired_value, sizeof unrepaired_value);
     decode_vector(&status_vector, &out);
     assert_memory_equal(&out.status, &status_value, sizeof status_value);
     decode_vector(&assured_vector, &out);
@@ -384,7 +416,7 @@ static void packets_that_contradict_themselves_are_refused(void **state)
 {
     (void)state;
     /* The whole identity does not have the header's tag. */
-    for (int i = 4; i < VECTORS; i++)
+    for (int i = 5; i < VECTORS; i++)
         assert_false(decode_changed(vectors[i], 16, 0x89));
     /* lead before trail; trail before start; lead or messages beyond 2^63 */
     assert_false(decode_changed(&heartbeat_vector, 25, 0x02));
@@ -655,6 +687,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(control_packets_are_written_as_specified),
         cmocka_unit_test(data_packets_are_written_as_specified),
         cmocka_unit_test(a_continued_packet_says_where_its_first_frame_starts),
+        cmocka_unit_test(a_packet_says_how_many_before_it_are_not_repaired),
         cmocka_unit_test(names_are_added_to_a_topics_packet_while_they_fit),
         cmocka_unit_test(the_largest_control_packets_fit_their_bound),
         cmocka_unit_test(control_packets_are_read_as_specified),

@@ -56,6 +56,19 @@ static const struct vector continued_vector = {
     },
 };
 
+static const struct vector unreliable_vector = {
+    "DATA behind two packets that are not repaired",
+    {
+        {"11", "version 1, type 1"},
+        {"02", "flags: the 2 packets directly before this one are not repaired"},
+        {"00 00", "the first frame starts at 0 of the body"},
+        TAG_FIELD,
+        {"06 03 02 01", "packet number, low half"},
+        {"0e 0b 0a 00", "number of the first message that starts here, low half"},
+        {"01 7a", "message of 1 byte, topic 0: \"z\""},
+    },
+};
+
 static const struct vector extended_vector = {
     "DATA with an extension that version 1 does not know",
     {
@@ -151,6 +164,23 @@ static const struct vector reject_vector = {
         {"00", "not used"},
         {"01 00", "1 range"},
         {"f0 02 02 01 04 00 00 00", "4 packets from 0x010202f0 on"},
+    },
+};
+
+static const struct vector unrepaired_vector = {
+    "REJECT of packets that are not repaired",
+    {
+        {"14 00 00 00", "version 1, type 4, flags, not used"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        {"00 03 02 01 02 00 00 00", "trail: the oldest packet that can be repaired"},
+        {"03", "reason: unrepaired"},
+        {"00", "not used"},
+        {"02 00", "2 ranges"},
+        {"01 03 02 01 02 00 00 00", "2 packets from 0x01020301 on"},
+        {"06 03 02 01 01 00 00 00", "packet 0x01020306"},
     },
 };
 
@@ -454,8 +484,8 @@ static const struct vector limited_vector = {
 };
 
 static const struct vector *const vectors[] = {
-    &data_vector, &continued_vector, &extended_vector, &attributes_vector, &heartbeat_vector, &nak_vector,
-    &reject_vector, &status_vector, &topics_vector, &query_vector, &notice_vector,
+    &data_vector, &continued_vector, &extended_vector, &attributes_vector, &unreliable_vector, &heartbeat_vector, &nak_vector,
+    &reject_vector, &unrepaired_vector, &status_vector, &topics_vector, &query_vector, &notice_vector,
     &join_ask_vector, &join_grant_vector, &join_fetch_vector,
     &assured_vector, &acknowledging_vector, &limited_vector, &connect_vector, &accept_vector, &refuse_vector, &close_vector,
 };

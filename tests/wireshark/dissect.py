@@ -120,6 +120,11 @@ VECTORS = {
         **VECTOR_SESSION, **ADDRESS, "type": 3, "receiver": "0x99aabbccddeeff01", "nak.ranges": 2, "nak.first": [0xfffffffe, 16],
         "nak.count": [3, 1], "nak.first_packet": [0x1fffffffe, 0x200000010], "nak.last_packet": [0x200000000, 0x200000010],
         "nak.packets": 4},
+    "DATA behind two packets that are not repaired": {
+        "flags": "0x02", "flags.unrepaired": 2, "message.data": "7a"},
+    "REJECT of packets that are not repaired": {
+        **VECTOR_SESSION, "type": 4, "reject.reason": 3, "reject.first": [0x01020301, 0x01020306], "reject.count": [2, 1],
+        "reject.packets": 3},
     "REJECT": {
         **VECTOR_SESSION, "type": 4, "reject.trail": 0x201020300, "reject.reason": 1, "reject.ranges": 1, "reject.first": 0x010202f0,
         "reject.count": 4, "reject.first_packet": 0x2010202f0, "reject.last_packet": 0x2010202f3, "reject.packets": 4},

@@ -8,7 +8,7 @@ import subprocess
 DATA, HEARTBEAT, NAK, REJECT, STATUS, TOPICS, QUERY = range(1, 8)
 NOTICE, CONNECT = 9, 10
 END, YOUNG, HELD = 1, 2, 4
-GONE, PENDING = 1, 2
+GONE, PENDING, UNREPAIRED = 1, 2, 3
 PORT = 5003
 IPV4 = bytes([4, 192, 0, 2, 1]) + struct.pack(">H", 5001)
 IPV6 = bytes([6]) + bytes.fromhex("fd77" + 13 * "00" + "02") + struct.pack(">H", 5002)
@@ -18,8 +18,8 @@ def packet(kind, tag, body=b"", version=1, flags=0, first=0, seq=0, number=0):
     return struct.pack("<BBHIII", version << 4 | kind, flags, first, tag & 0xffffffff, seq & 0xffffffff, number & 0xffffffff) + body
 
 
-def data(session, seq, number, body, first=0):
-    return packet(DATA, session, body, first=first, seq=seq, number=number)
+def data(session, seq, number, body, first=0, unrepaired=0):
+    return packet(DATA, session, body, flags=unrepaired, first=first, seq=seq, number=number)
 
 
 def heartbeat(session, lead, messages=0, trail=None, start=None, clock=0, flags=0, address=IPV4):

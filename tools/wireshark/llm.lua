@@ -38,6 +38,7 @@ end
 
 field("uint8", "version", "Version", base.DEC, nil, 0xf0)
 local FLAGS = integer("flags", 1, "Flags", { base = base.HEX, bits = { { "extended", 0x80, "Extended" } } })
+field("uint8", "flags.unrepaired", "Packets directly before that are not repaired", base.DEC, nil, 0x3f)
 local FIRST = integer("first", 2, "First frame at")
 local TAG = integer("tag", 4, "Tag: low half of the session", { base = base.HEX })
 local SEQ = integer("seq", 4, "Packet number, low half")
@@ -146,6 +147,7 @@ warn_of("late", "Out of order", "SEQUENCE", "NOTE")
 warn_of("repeated", "Sent again, or doubled on the way", "SEQUENCE", "NOTE")
 warn_of("nak", "Packets are asked for again", "SEQUENCE", "NOTE")
 warn_of("gone", "Packets are not in the history any more", "SEQUENCE", "WARN")
+warn_of("unrepaired", "Packets of unreliable topics are not sent again", "SEQUENCE", "NOTE")
 warn_of("pending", "Receivers are asked to wait with their NAKs", "SEQUENCE", "NOTE")
 warn_of("end", "The session ends", "SEQUENCE", "NOTE")
 warn_of("held", "The transmitter is held back: it waits for reports", "SEQUENCE", "NOTE")
@@ -1003,7 +1005,7 @@ local function nak_tell(p)
     end
 end
 
-local REASONS = { [1] = "GONE", [2] = "PENDING" }
+local REASONS = { [1] = "GONE", [2] = "PENDING", [3] = "UNREPAIRED" }
 
 local function reject_tell(p)
     local reason = p.values["reject.reason"]
@@ -1410,6 +1412,14 @@ local function header(p, kind)
     return layout_read(p, { FLAGS, kind.header == types[1].header and FIRST or unused(2), TAG, rest[1], rest[2] })
 end
 
+-- Of a data packet: so many directly before it are of unreliable topics.
+local function unrepaired(p, range)
+    if p.values.flags % 0x40 > 0 then
+        p.tree:add(fields["flags.unrepaired"], range)
+        p.unrepaired = p.values.flags % 0x40
+    end
+end
+
 local function control(p, kind)
     if not (kind.layout and layout_read(p, { SESSION, session_check }) and layout_read(p, kind.layout)) then
         return
@@ -1423,6 +1433,7 @@ end
 -- Reads the packet; p.fault says whether a receiver would drop it.
 local function packet(p)
     local kind
+    local at = p.at
     if p.whole - p.at < HEADER_BYTES then
         p.name = "libllm"
         return fault(p, "malformed", "shorter than a header")
@@ -1439,7 +1450,11 @@ local function packet(p)
     if kind.layout ~= nil or kind.body == nil then
         control(p, kind)
     else
+        unrepaired(p, p.tvb:range(at + 1, 1))
         kind.body(p)
+        if p.unrepaired then
+            table.insert(p.info, "[" .. p.unrepaired .. " before it not repaired]")
+        end
     end
     if p.session.id and kind.body then
         generated(p.tree, "session", UInt64.fromhex(p.session.id))
@@ -1457,12 +1472,17 @@ end
 
 -- Hosts that send or receive with segmentation offload capture runs of packets as one datagram: packets of one size, the last may
 -- be shorter. All have the same tag, and two NAKs are a run as well.
+-- Bits that nobody sends.
+local function flags_are_odd(code, flags)
+    return flags % 0x80 >= (code == 1 and 0x40 or 1)
+end
+
 local function train_fits(raw, tag, step, size)
     for at = 0, size - 1, step do
         local byte, flags = raw:byte(at + 1, at + 2)
         if size - at < HEADER_BYTES then
             return false
-        elseif #raw >= at + 8 and (math.floor(byte / 16) ~= 1 or types[byte % 16] == nil or flags % 0x80 ~= 0
+        elseif #raw >= at + 8 and (math.floor(byte / 16) ~= 1 or types[byte % 16] == nil or flags_are_odd(byte % 16, flags)
                                    or raw:sub(at + 5, at + 8) ~= tag) then
             return false
         end
@@ -1548,7 +1568,7 @@ local function is_likely(tvb, pinfo)
         return false
     end
     packet(p)
-    if p.fault or p.values.flags % 0x80 ~= 0 then
+    if p.fault or flags_are_odd(code % 16, p.values.flags) then
         return false
     end
     -- Control packets have the session's identity beside its tag; a part of one is not taken for it.

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unreliable topics: a transmitter and a receiver, with packets carried between them by hand, and some not. */
+#include "session.h"
+
+enum { TOLD_MAX = 256, DELIVERED = -1 };
+
+static const struct lli_pack_topic reliable = {.id = 0};
+static const struct lli_pack_topic unreliable = {.id = 1, .unreliable = true};
+
+static struct transmitter t;
+static struct lli_tx *const tx = &t.tx;
+static struct lli_rx rx;
+static struct lli_rx_config config;
+static struct lli_reorder reorder;
+static struct lli_rx_counters counters;
+static uint64_t random_state;
+static uint8_t *memories[2];
+static uint8_t buffer[1024];
+static struct llm_join join;
+static lli_ns now;
+
+/* What the application was told of each message: DELIVERED, or why it is lost. */
+static int told[TOLD_MAX];
+static uint64_t expected;
+static uint64_t first; /* where it began */
+static int gaps;
+static bool live;
+
+static void rx_layout(struct lli_arena *arena, struct lli_arena *rare)
+{
+    lli_reorder_init(&reorder, 200 * PACKET_MAX, PACKET_MAX, arena);
+    lli_rx_init(&rx, &config, &reorder, &counters, &random_state, arena, rare);
+}
+
+static void rx_make(void)
+{
+    struct lli_arena arena = {.memory = NULL}, rare = {.memory = NULL};
+
+    rx_layout(&arena, &rare);
+    arena_fill(&arena);
+    arena_fill(&rare);
+    memories[0] = arena.memory;
+    memories[1] = rare.memory;
+    rx_layout(&arena, &rare);
+    lli_rx_start(&rx, (uint32_t)SESSION, now);
+}
+
+static int up(void **state)
+{
+    struct lli_tx_config tx_options = tx_config();
+
+    (void)state;
+    now = 5000 * MS;
+    random_state = 1;
+    expected = first = 0;
+    gaps = 0;
+    live = false;
+    memset(&counters, 0, sizeof counters);
+    memset(told, 0, sizeof told);
+    config = (struct lli_rx_config){
+        .receiver = RECEIVER, .otherwise = LLI_RX_ELSE_REFUSE, .window_packets = 4 * WINDOW, .topics_max = 8,
+        .message_bytes_max = 4096, .nak_receivers_immediate = 8, .nak_backoff_min = 50 * US, .nak_retry_min = 50 * US,
+        .nak_retry_max = 50 * MS, .nak_giveup = 10000 * MS, .status = 100 * MS, .silence = 500 * MS, .timeout = 1000 * MS,
+        .address = {.size = 1, .bytes = {'r'}},
+    };
+    /* Whoever asks for anything more than once a second is slow. */
+    tx_options.judge = (struct lli_judge_policy){
+        .most = LLI_STANDING_SUSPENDED, .warn_percent = 50, .unicast_percent = 100,
+        .limits = {[LLM_THRESHOLD_NAKS] = 1, [LLM_THRESHOLD_ASKED] = 1},
+    };
+    transmitter_make(&t, &tx_options, now);
+    lli_pack_unreliable(&tx->pack, 1);
+    rx_make();
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    lli_rx_stop(&rx);
+    assert_int_equal(reorder.used, 0);
+    free(t.memory);
+    free(memories[0]);
+    free(memories[1]);
+    return 0;
+}
+
+static void take_event(const struct llm_event *event)
+{
+    if (event->kind == LLM_EVENT_SESSION_NEW)
+        expected = first = event->first;
+    live |= event->kind == LLM_EVENT_LIVE;
+    if (event->kind != LLM_EVENT_GAP)
+        return;
+    assert_int_equal(event->first, expected);
+    for (gaps++; expected <= event->last; expected++)
+        told[expected % TOLD_MAX] = (int)event->reason;
+}
+
+static void pull(void)
+{
+    struct lli_item item;
+
+    while (lli_rx_next(&rx, now, &item)) {
+        if (item.kind == LLI_ITEM_JOIN)
+            lli_rx_begin(&rx, &join, now);
+        else if (item.kind == LLI_ITEM_MESSAGES)
+            for (int i = 0; i < item.count; i++) {
+                assert_int_equal(item.messages[i].number, expected);
+                told[expected++ % TOLD_MAX] = DELIVERED;
+            }
+        else
+            take_event(&item.event);
+    }
+}
+
+static void rx_take(const uint8_t *data, size_t size)
+{
+    uint8_t *copy = exact_copy(data, size);
+    struct lli_rx_packet packet = {.bytes = copy, .size = size};
+
+    assert_int_equal(lli_wire_get_header(copy, size, &packet.header, &packet.body, &packet.body_size), LLI_WIRE_OK);
+    (void)lli_rx_input(&rx, &packet, now);
+    pull();
+    free(copy);
+}
+
+/* Everything that either has to say until then. */
+static void talk(lli_ns until)
+{
+    struct lli_packet packet;
+
+    for (; now < until; now += 20 * US) {
+        while (lli_tx_repair(tx, now, &packet)) {
+            rx_take(packet.data, packet.size);
+            lli_tx_repaired(tx, now);
+        }
+        while (lli_tx_replay(tx, now, &packet)) {
+            rx_take(packet.data, packet.size);
+            lli_tx_replayed(tx);
+        }
+        lli_tx_reaped(tx, true);
+        while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
+            rx_take(packet.data, packet.size);
+        while (lli_rx_control(&rx, now, buffer, &packet))
+            tx_take(tx, packet.data, packet.size, now);
+        pull();
+    }
+}
+
+/* A message that fills a packet of its own; lost, or not. */
+static void send(const struct lli_pack_topic *topic, bool lost)
+{
+    const struct iovec piece = {(void *)(uintptr_t)"a message", 9};
+    struct lli_packet packet;
+
+    assert_true(lli_pack_message(&tx->pack, topic, &piece, 9, lli_tx_busy(tx)));
+    lli_pack_flush(&tx->pack);
+    assert_int_equal(lli_tx_unsent(tx, now, &packet, 1), 1);
+    if (!lost)
+        rx_take(packet.data, packet.size);
+    lli_tx_sent(tx, 1, now);
+    lli_tx_reaped(tx, true);
+}
+
+static void begin(void)
+{
+    talk(now + 20 * US);
+    send(&reliable, false);
+    assert_int_equal(expected, 1);
+}
+
+/* So many messages were lost because they are unreliable, and all others delivered. */
+static void expect_told(uint64_t messages, uint64_t lost)
+{
+    assert_int_equal(expected, messages);
+    for (uint64_t i = first; i < messages; i++) {
+        assert_true(told[i] == DELIVERED || told[i] == LLM_REASON_UNRELIABLE);
+        lost -= told[i] != DELIVERED;
+    }
+    assert_int_equal(lost, 0);
+    assert_int_equal(tx->counters.packets_repaired + tx->counters.packets_replayed,
+                     counters.packets_recovered + counters.packets_replayed);
+}
+
+static void what_is_lost_is_named_at_once_and_not_asked_for(void **state)
+{
+    (void)state;
+    begin();
+    send(&unreliable, true);
+    send(&unreliable, true);
+    send(&reliable, false);
+    /* The packet behind the loss tells all of it. */
+    expect_told(4, 2);
+    assert_int_equal(told[3], DELIVERED);
+    assert_int_equal(gaps, 1);
+    talk(now + 5 * MS);
+    assert_int_equal(counters.naks_sent, 0);
+    assert_int_equal(counters.packets_unreliable, 2);
+    assert_int_equal(counters.packets_lost, 2);
+    /* And an unreliable one behind it as well. */
+    send(&unreliable, true);
+    send(&unreliable, false);
+    expect_told(6, 3);
+    assert_int_equal(told[5], DELIVERED);
+}
+
+static void a_reliable_loss_beside_it_is_repaired(void **state)
+{
+    (void)state;
+    begin();
+    send(&reliable, true);
+    send(&unreliable, true);
+    send(&reliable, true);
+    send(&unreliable, true);
+    send(&unreliable, false);
+    assert_int_equal(expected, 1);
+    talk(now + 1 * MS);
+    expect_told(6, 2);
+    assert_int_equal(told[2], LLM_REASON_UNRELIABLE);
+    assert_int_equal(told[4], LLM_REASON_UNRELIABLE);
+    assert_int_equal(counters.packets_recovered, 2);
+    /* What lies before the lost reliable packet is known once that is there. */
+    assert_int_equal(tx->counters.nak_packets, 3);
+    assert_int_equal(tx->counters.nak_packets_unreliable, 1);
+}
+
+static void the_end_of_a_long_run_is_told_and_its_beginning_rejected(void **state)
+{
+    (void)state;
+    begin();
+    for (int i = 0; i < 80; i++)
+        send(&unreliable, true);
+    send(&reliable, false);
+    assert_int_equal(expected, 1);
+    talk(now + 1 * MS);
+    expect_told(82, 80);
+    assert_int_equal(tx->counters.nak_packets, 80 - LLI_WIRE_FLAGS_UNREPAIRED);
+    assert_int_equal(tx->counters.nak_packets_unreliable, 80 - LLI_WIRE_FLAGS_UNREPAIRED);
+    assert_int_equal(tx->counters.packets_repaired, 0);
+}
+
+/* Nothing follows that would tell: a heartbeat does, and the receiver asks. */
+static void a_lost_last_packet_is_asked_for_and_rejected(void **state)
+{
+    (void)state;
+    begin();
+    for (int i = 0; i < 50; i++) {
+        send(&unreliable, true);
+        talk(now + 20 * MS);
+        expect_told(2 + (uint64_t)i, 1 + (uint64_t)i);
+    }
+    assert_int_equal(gaps, 50);
+    assert_int_equal(tx->counters.naks_received, 50);
+    assert_int_equal(tx->counters.nak_packets_unreliable, 50);
+    assert_int_equal(tx->counters.packets_repaired, 0);
+    /* For which nobody is slow. */
+    assert_int_equal(tx->counters.receivers_warned, 0);
+    assert_int_equal(tx->members.table[0].asked, 0);
+    assert_int_equal(tx->members.table[0].standing, LLI_STANDING_FINE);
+    send(&reliable, true);
+    talk(now + 1500 * MS);
+    assert_true(tx->counters.receivers_warned > 0);
+}
+
+static void only_what_was_asked_for_can_be_rejected(void **state)
+{
+    struct lli_wire_reject reject = {.session = SESSION, .trail = START, .reason = LLI_WIRE_UNREPAIRED, .count = 2};
+
+    (void)state;
+    config.nak_delay = 1 * MS;
+    begin();
+    send(&reliable, true);
+    send(&reliable, false);
+    reject.ranges[0] = (struct lli_wire_range){(uint32_t)START, 1000};
+    reject.ranges[1] = (struct lli_wire_range){(uint32_t)START + 1000, UINT32_MAX};
+    rx_take(buffer, lli_wire_put_reject(buffer, &reject));
+    assert_int_equal(expected, 1);
+    talk(now + 5 * MS);
+    expect_told(3, 0);
+}
+
+/* With nak_delay, as long as the loss of other packets. */
+static void one_that_was_overtaken_is_waited_for_where_losses_are(void **state)
+{
+    const struct iovec piece = {(void *)(uintptr_t)"a message", 9};
+    struct lli_packet packets[2];
+
+    (void)state;
+    config.nak_delay = 1 * MS;
+    begin();
+    for (int i = 0; i < 2; i++) {
+        assert_true(lli_pack_message(&tx->pack, i == 0 ? &unreliable : &reliable, &piece, 9, lli_tx_busy(tx)));
+        lli_pack_flush(&tx->pack);
+    }
+    assert_int_equal(lli_tx_unsent(tx, now, packets, 2), 2);
+    rx_take(packets[1].data, packets[1].size);
+    assert_int_equal(expected, 1);
+    rx_take(packets[0].data, packets[0].size);
+    expect_told(3, 0);
+    lli_tx_sent(tx, 2, now);
+    send(&unreliable, true);
+    send(&reliable, false);
+    assert_int_equal(expected, 3);
+    assert_true(lli_rx_deadline(&rx) <= now + 1 * MS);
+    talk(now + 1 * MS + 40 * US);
+    expect_told(5, 1);
+    assert_int_equal(counters.naks_sent, 0);
+}
+
+static void a_loss_with_reliable_packets_in_it_has_their_reason(void **state)
+{
+    (void)state;
+    config.nak_giveup = 3 * MS;
+    begin();
+    send(&reliable, true);
+    send(&unreliable, true);
+    send(&reliable, false);
+    now += 5 * MS;
+    /* Asked for at last, answered never. */
+    for (lli_ns until = now + 10 * MS; now < until; now += 20 * US) {
+        struct lli_packet packet;
+
+        while (lli_rx_control(&rx, now, buffer, &packet)) {
+        }
+        pull();
+    }
+    assert_int_equal(expected, 4);
+    assert_int_equal(gaps, 1);
+    assert_int_equal(told[1], LLM_REASON_TIMEOUT);
+    assert_int_equal(told[2], LLM_REASON_TIMEOUT);
+    assert_int_equal(rx.held_from, 3);
+}
+
+/* A run of acknowledged messages is one of reliable ones. */
+static void what_was_delivered_before_it_stays_acknowledged(void **state)
+{
+    (void)state;
+    begin();
+    send(&unreliable, true);
+    send(&reliable, false);
+    expect_told(3, 1);
+    assert_int_equal(rx.held_from, 0);
+}
+
+static void who_joins_late_gets_the_reliable_part_of_the_past(void **state)
+{
+    (void)state;
+    lli_rx_stop(&rx);
+    free(memories[0]);
+    free(memories[1]);
+    for (int i = 0; i < 40; i++) {
+        send(i % 10 == 5 ? &reliable : &unreliable, true);
+    }
+    now += 2 * LLI_TX_YOUNG;
+    tx->heartbeat_at = now;
+    config.chooses = true;
+    join = (struct llm_join){LLM_JOIN_OLDEST, 0};
+    rx_make();
+    talk(now + 100 * MS);
+    assert_true(live);
+    expect_told(40, 36);
+    assert_int_equal(tx->counters.packets_replayed, 4);
+    /* Nothing is waited for that does not come. */
+    assert_true(counters.fetches_sent <= 6);
+    assert_int_equal(counters.packets_unreliable, 36);
+    send(&unreliable, false);
+    assert_int_equal(told[40], DELIVERED);
+}
+
+/* Of the one before the first heartbeat, too. */
+static void packets_held_before_the_session_is_known_tell_it_as_well(void **state)
+{
+    (void)state;
+    send(&reliable, false);
+    send(&unreliable, true);
+    send(&reliable, false);
+    assert_int_equal(rx.state, LLI_RX_JOINING);
+    talk(now + 1 * MS);
+    expect_told(3, 1);
+    assert_int_equal(counters.naks_sent, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_lost_is_named_at_once_and_not_asked_for, up, down),
+        cmocka_unit_test_setup_teardown(a_reliable_loss_beside_it_is_repaired, up, down),
+        cmocka_unit_test_setup_teardown(the_end_of_a_long_run_is_told_and_its_beginning_rejected, up, down),
+        cmocka_unit_test_setup_teardown(a_lost_last_packet_is_asked_for_and_rejected, up, down),
+        cmocka_unit_test_setup_teardown(only_what_was_asked_for_can_be_rejected, up, down),
+        cmocka_unit_test_setup_teardown(one_that_was_overtaken_is_waited_for_where_losses_are, up, down),
+        cmocka_unit_test_setup_teardown(a_loss_with_reliable_packets_in_it_has_their_reason, up, down),
+        cmocka_unit_test_setup_teardown(what_was_delivered_before_it_stays_acknowledged, up, down),
+        cmocka_unit_test_setup_teardown(who_joins_late_gets_the_reliable_part_of_the_past, up, down),
+        cmocka_unit_test_setup_teardown(packets_held_before_the_session_is_known_tell_it_as_well, up, down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
