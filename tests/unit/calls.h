@@ -74,6 +74,9 @@ static inline void on_event(void *arg, struct llm_connection *connection, const 
         side->disconnected++;
     } else {
         side->others++;
+        /* Of an unreliable topic: the connection goes on behind it. */
+        if (event->kind == LLM_EVENT_GAP)
+            side->received = event->last + 1;
     }
 }
 

@@ -202,6 +202,30 @@ static void what_was_sent_is_delivered_before_the_end(void **state)
     assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
 }
 
+static void what_an_unreliable_topic_loses_does_not_break_the_connection(void **state)
+{
+    struct side *sender = &sides[CONNECTS], *receiver = &sides[LISTENS];
+    uint64_t sent = 0;
+
+    (void)state;
+    connected_over("impair+loop://calls:4?impair_loss_ppm=50000&" SMALL);
+    assert_int_equal(llm_topic_open(llm_connection_transmitter(sender->connection), "prices", LLM_TOPIC_UNRELIABLE, &sender->topic),
+                     LLM_OK);
+    while (sent < 1000) {
+        const int error = send_one(sender, sent);
+
+        assert_true(error == LLM_OK || error == LLM_EAGAIN);
+        sent += error == LLM_OK;
+        poll_all();
+    }
+    POLL_UNTIL(receiver->received == sent);
+    assert_true(receiver->others > 0);
+    assert_int_equal(receiver->last.reason, LLM_REASON_UNRELIABLE);
+    assert_int_equal(receiver->disconnected + sender->disconnected, 0);
+    assert_true(llm_connection_close(&sender->connection) >= 0);
+    assert_true(llm_connection_close(&receiver->connection) >= 0);
+}
+
 static void a_side_that_goes_without_waiting_is_told_so(void **state)
 {
     struct side *sender = &sides[CONNECTS];
@@ -484,6 +508,7 @@ int main(void)
         TEST(a_side_that_does_not_take_holds_the_other_back),
         TEST(a_pause_longer_than_reports_are_waited_for_loses_nothing),
         TEST(what_was_sent_is_delivered_before_the_end),
+        TEST(what_an_unreliable_topic_loses_does_not_break_the_connection),
         TEST(a_side_that_goes_without_waiting_is_told_so),
         TEST(a_dead_peer_is_noticed_by_its_silence),
         TEST(both_may_close_at_once),
