@@ -46,6 +46,7 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
     *tx = (struct lli_tx){
         .config = *config,
         .sent = config->history.start,
+        .repair_share = (uint32_t)(((uint64_t)config->repair_percent << 16) / 100),
         .inflight = {UINT64_MAX, UINT64_MAX},
         .idle = {UINT64_MAX, UINT64_MAX},
         .opened_at = now,
@@ -437,7 +438,7 @@ void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
     tx->counters.packets_sent += (uint64_t)count;
     tx->counters.packets_data += (uint64_t)count;
     tx->counters.bytes_sent += bytes;
-    lli_pacer_give(&tx->repair_pacer, bytes * tx->config.repair_percent / 100);
+    lli_pacer_give(&tx->repair_pacer, bytes * tx->repair_share >> 16);
     if (lli_flow_is_metered(&tx->flow)) {
         lli_flow_sent(&tx->flow, bytes);
         lli_flow_judge(&tx->flow, &tx->members, tx->sent, tx->rtt, now);

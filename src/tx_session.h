@@ -126,6 +126,7 @@ struct lli_tx {
     struct lli_pack pack;
     struct lli_repair repair;
     struct lli_pacer repair_pacer;
+    uint32_t repair_share; /* of the bytes of new data, in 65536ths, repairs may take so many */
     struct lli_pacer repair_limit; /* with config.repair_rate */
     bool repair_waits; /* for that */
     struct lli_replay replay;
