@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the manual pages with the public header, and has mandoc look at them.
+"""Compares the manual pages with the public headers, and has mandoc look at them.
 
-    docs/man/check.py [HEADER]
+    docs/man/check.py [DIRECTORY_OF_HEADERS]
 
 Fails if a function has no page or another prototype in it, if a constant is described nowhere, if the numbers and texts of the
 errors or the defaults and ranges of the options differ, if a page is not installed, or if mandoc, where it is installed, warns.
@@ -14,7 +14,8 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-HEADER = HERE.parent.parent / "include" / "llm" / "llm.h"
+HEADERS = HERE.parent.parent / "include" / "llm"
+PUBLIC = ("api.h", "event.h", "llm.h", "connection.h")  # stats.h has no functions
 
 problems = []
 
@@ -181,7 +182,8 @@ def check_lint(names):
 
 
 def main():
-    header = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else HEADER).read_text()
+    headers = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else HEADERS)
+    header = "".join((headers / name).read_text() for name in PUBLIC)
     pages = {}
     targets = {}
     for file in HERE.glob("*.[37]"):

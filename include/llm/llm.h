@@ -26,22 +26,12 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include <llm/api.h>
+#include <llm/event.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#if defined(__GNUC__)
-#define LLM_API __attribute__((visibility("default")))
-#else
-#define LLM_API
-#endif
-
-#define LLM_VERSION_MAJOR 0
-#define LLM_VERSION_MINOR 1
-#define LLM_VERSION_PATCH 0
-
-/* The version of the library that is linked, as "major.minor.patch". The string is static. */
-LLM_API const char *llm_version(void);
 
 /* ---------------------------------------------------------------------------------------------------- errors */
 
@@ -487,158 +477,6 @@ struct llm_message {
     uint64_t received_at; /* CLOCK_REALTIME ns, by the kernel, of the packet that completed it; 0 without timestamps=1 */
 };
 
-enum llm_event_kind {
-    LLM_EVENT_SESSION_NEW = 1,    /* a session is followed from now on; first: number of the first message to come.
-                                     A session less than a second old is followed from its message 0, others from what
-                                     is sent next. */
-    LLM_EVENT_SESSION_END = 2,    /* no more from this session, for reason; first: number that would have come next */
-    LLM_EVENT_GAP = 3,            /* messages first to last are lost, for reason; packets: how many packets that took.
-                                     If last + 1 == first, only announcements or nothing but padding were lost. */
-    LLM_EVENT_HEARTBEAT_LOST = 4, /* nothing heard from the session for silence_ns */
-    LLM_EVENT_RESUMED = 5,        /* heard again */
-    LLM_EVENT_TOPIC_NEW = 6,      /* a topic was announced, and accepted: topic, topic_id */
-    LLM_EVENT_JOIN_REFUSED = 7,   /* a session cannot begin where it was asked for, for reason; first: number of the first
-                                     message asked for, 0 if that is not known; last: of the first that is there (AHEAD: of
-                                     the first that is kept). What follows is as join_else says. */
-    LLM_EVENT_LIVE = 8,           /* the past that was asked for was delivered, or named in gaps; first: number of the next
-                                     message */
-    /*
-     * Of transmitters and receivers; verdict says why, and of whom. A receiver is told of itself.
-     */
-    LLM_EVENT_WARNED = 10,        /* it nears a threshold */
-    LLM_EVENT_UNICAST_ONLY = 11,  /* what it asks for again no longer goes to the group */
-    LLM_EVENT_SUSPENDED = 12,     /* it gets no repairs, and nobody waits for it */
-    LLM_EVENT_EXPELLED = 13,      /* it has to leave: at the receiver the end of the session follows */
-    LLM_EVENT_READMITTED = 14,    /* it is served as all others are, or may come back */
-    /* Of connections; session: the other side's. */
-    LLM_EVENT_CONNECTED = 15,      /* the other side is there: messages may be sent */
-    LLM_EVENT_DISCONNECTED = 16,   /* it is over, for reason, and has to be closed; first: the code of who refused */
-    /* Of transmitters, for assured topics: topic, topic_id. */
-    LLM_EVENT_ACKNOWLEDGED = 20,   /* its messages from first to last were, by all who have to */
-    LLM_EVENT_UNACKNOWLEDGED = 21, /* those from first to last have not been for patience_ns, for reason; receiver: waited for */
-    /* Of transmitters and receivers, with watch_ns of struct llm_context_options. */
-    LLM_EVENT_LIMITED = 24,        /* something else limits it than before, or nothing any more: bottleneck */
-    LLM_EVENT_RECEIVER_LIMITED = 25, /* of transmitters: the same of a receiver that runs a watch, as it reports: bottleneck */
-};
-
-enum llm_reason {
-    LLM_REASON_NONE = 0,
-    LLM_REASON_CLOSED = 1,  /* the transmitter ended the session */
-    LLM_REASON_TIMEOUT = 2, /* the session was silent for session_timeout_ns, or a packet not repaired in nak_giveup_ns */
-    LLM_REASON_GONE = 3,    /* the transmitter no longer has the packets */
-    LLM_REASON_OVERRUN = 4, /* this receiver fell behind further than can be repaired, and went on with live messages */
-    LLM_REASON_TOO_LONG = 5, /* the message is longer than message_bytes_max of this receiver */
-    LLM_REASON_REPLACED = 6, /* forgotten in favour of a newer session: sessions_max */
-    LLM_REASON_HISTORY = 7, /* the transmitter's history does not reach back so far */
-    LLM_REASON_UNANSWERED = 8, /* the transmitter did not answer in nak_giveup_ns, or fell silent; nobody accepted the connection in
-                                  connect_timeout_ns */
-    LLM_REASON_AHEAD = 9,   /* the message asked for was not sent yet */
-    LLM_REASON_SUSPENDED = 10, /* the transmitter does not repair packets for this receiver: LLM_EVENT_SUSPENDED */
-    LLM_REASON_EXPELLED = 11,  /* the transmitter has this receiver leave: LLM_EVENT_EXPELLED */
-    LLM_REASON_REFUSED = 12,   /* the application that listens refused the connection, by a code */
-    LLM_REASON_FULL = 13,      /* who listens has connections_max connections */
-    LLM_REASON_ABANDONED = 14, /* the other side is gone, perhaps before it had, or had sent, everything */
-    LLM_REASON_BROKEN = 15,    /* a message could not be delivered: nothing behind it is */
-    LLM_REASON_RECEIVERS_FEW = 20,   /* fewer that accept the topic are known, and not suspended, than have to acknowledge */
-    LLM_REASON_RECEIVER_ABSENT = 21, /* of those that have to by name, this one is not known, or suspended */
-    LLM_REASON_GIVEN_UP = 22,        /* those that are known lost a message, or came after it, and will never acknowledge it */
-    LLM_REASON_AWAITED = 23,         /* they are all there, and have not acknowledged yet */
-    LLM_REASON_UNRELIABLE = 24,      /* lost, and not repaired: all of topics with LLM_TOPIC_UNRELIABLE */
-};
-
-/* What a slow receiver reached; options slow_..., docs/protocol.md section 7.2. */
-enum llm_threshold {
-    LLM_THRESHOLD_NONE = 0,
-    LLM_THRESHOLD_NAKS = 1,        /* NAKs a second: slow_naks_per_s */
-    LLM_THRESHOLD_ASKED = 2,       /* share of the packets sent that it asked for again, ppm: slow_asked_ppm */
-    LLM_THRESHOLD_LAG_PACKETS = 3, /* packets behind: slow_lag_packets */
-    LLM_THRESHOLD_LAG_TIME = 4,    /* ns behind: slow_lag_ns */
-    LLM_THRESHOLD_SILENCE = 5,     /* ns in which it was not heard: slow_silence_ns */
-    LLM_THRESHOLD_GROUP = 6,       /* no receiver, but receivers: more than half of them suffer, so the fault is upstream */
-    LLM_THRESHOLD_OPERATOR = 7,    /* llm_transmitter_shed() */
-};
-
-/* A judgement of a receiver, and the figures behind it: those by time are means over a second. */
-struct llm_verdict {
-    uint64_t receiver;    /* its identity, random; 0: all, see LLM_THRESHOLD_GROUP */
-    enum llm_threshold threshold; /* that decided */
-    uint64_t value;       /* of its figure, in the unit of the threshold */
-    uint64_t limit;       /* that it reached */
-    uint64_t naks_per_s;
-    uint64_t asked_ppm;
-    uint64_t lag_packets;
-    uint64_t lag_ns;
-    uint64_t silent_ns;
-    uint64_t rejoin_ns;   /* expelled: it may come back after this, 0: never */
-    uint32_t receivers;   /* that have reported */
-    uint32_t suffering;   /* of these */
-    bool dry_run;         /* slow=report: nothing was done */
-};
-
-/* X(name, number, text): what limits a receiver or a transmitter; the numbers are stable. */
-#define LLM_LIMITS(X)                                                                                                      \
-    X(NONE, 0, "nothing")                                                                                                  \
-    X(APPLICATION, 1, "the application, which is slow to poll")                                                            \
-    X(BUFFER, 2, "the receive buffer, which overflows")                                                                    \
-    X(NETWORK, 3, "the network, which loses packets")                                                                      \
-    X(WINDOW, 4, "its receivers, for whom flow control waits")                                                             \
-    X(RATE, 5, "a rate limit")                                                                                             \
-    X(HISTORY, 6, "messages that are not acknowledged")                                                                    \
-    X(TRANSPORT, 7, "the transport, which takes no more")
-
-/* The first four are of receivers; NONE and the last four of transmitters. */
-enum llm_limit {
-#define LLM_LIMIT_ENUM(name, number, text) LLM_LIMIT_##name = number,
-    LLM_LIMITS(LLM_LIMIT_ENUM)
-#undef LLM_LIMIT_ENUM
-};
-
-/*
- * What limited a receiver, or a transmitter, over a time, and the figures that say so: what happened in that time.
- *   APPLICATION  it was away for 9/10 of the time, or its host dropped packets and it was away for 50 ms at once
- *   BUFFER       its host dropped packets, which explain at least half of those that it missed
- *   NETWORK      it missed packets, more than one in 10,000, and its host dropped less than half of them
- *   WINDOW ...   the transmitter was held by that, or refused messages for it, for a tenth of the time, and by nothing else longer
- */
-struct llm_bottleneck {
-    enum llm_limit limit;
-    uint64_t receiver;        /* the identity of the one that reported it; 0: it is the context's own */
-    uint64_t time_ns;         /* all of the following happened in */
-    uint64_t packets;         /* data packets that came, or were sent for the first time */
-    /* Of a receiver. */
-    uint64_t away_ns;         /* between the beginnings of two polls of which the first delivered something: handlers, and
-                                 what else the thread did before it polled again; not what llm_wait() slept */
-    uint64_t away_ns_max;     /* the longest of these */
-    uint64_t packets_missed;  /* found missing, by their numbers */
-    uint64_t packets_dropped; /* by the receiving host, as far as the transport knows, for all receivers that share it; at
-                                 most, where the kernel drops runs of packets */
-    /* Of a transmitter. */
-    uint64_t window_ns;       /* it was held by flow control, */
-    uint64_t rate_ns;         /* by a rate limit, */
-    uint64_t history_ns;      /* by messages that are not acknowledged, */
-    uint64_t transport_ns;    /* by the transport */
-};
-
-struct llm_event {
-    enum llm_event_kind kind;
-    enum llm_reason reason;
-    uint64_t session;
-    uint64_t first;       /* messages, see the kind */
-    uint64_t last;
-    uint64_t packets;
-    uint32_t topic_id;
-    const char *topic;    /* NULL unless the kind has one */
-    const struct llm_verdict *verdict; /* NULL unless the kind has one; valid until the handler returns */
-    const char *receiver; /* its name; NULL unless the reason has one */
-    const struct llm_bottleneck *bottleneck; /* NULL unless the kind has one; valid until the handler returns */
-};
-
-/* The names of kinds, reasons, thresholds and limits, for people. Static strings; never NULL. */
-LLM_API const char *llm_event_name(enum llm_event_kind kind);
-LLM_API const char *llm_reason_name(enum llm_reason reason);
-LLM_API const char *llm_threshold_name(enum llm_threshold threshold);
-LLM_API const char *llm_limit_name(enum llm_limit limit);
-
 /* What a transmitter tells its application; as struct llm_handlers. */
 struct llm_transmitter_handlers {
     size_t size; /* sizeof(struct llm_transmitter_handlers) */
@@ -659,12 +497,6 @@ LLM_API int llm_transmitter_handle(struct llm_transmitter *transmitter, const st
  * LLM_ENOTFOUND: no such receiver is known.
  */
 LLM_API int llm_transmitter_shed(struct llm_transmitter *transmitter, uint64_t receiver, bool on);
-
-/*
- * Writes what happened, and why, as one sentence for people, without a newline; cut to size bytes with the zero, none if size is 0.
- * Returns how long it is uncut. Any thread, while the event is valid. A kind that this library does not know is told by its number.
- */
-LLM_API size_t llm_event_text(const struct llm_event *event, char *text, size_t size);
 
 struct llm_source {
     uint64_t session;
@@ -813,150 +645,6 @@ LLM_API int llm_message_property(struct llm_receiver *receiver, const struct llm
 /* Leaves the channel. Sessions get no end event. *receiver becomes NULL; NULL in it is allowed. LLM_ESTATE inside a handler. */
 LLM_API int llm_receiver_close(struct llm_receiver **receiver);
 
-/* ------------------------------------------------------------------------------------------------- connections */
-
-/*
- * A connection is reliable unicast: two sessions, one each way, of the same kind as those of channels, with topics, repairs and
- * flow control. Whoever connects shows a payload to the application that listens, which accepts or refuses. Each side gets
- * every message of the other once and in order until LLM_EVENT_DISCONNECTED, which says whether that was the end or a loss.
- *
- * A channel of a connection is that of whoever listens: over udp and bypass its own address, "udp://10.0.0.2:5001", or, over
- * every transport, a group, by which only the request goes. All else goes by unicast, so firewalls have to let that pass both
- * ways.
- */
-struct llm_connection;
-struct llm_listener;
-
-/*
- * Fills *options with what is used for connections if no options are given: the defaults, but flow=window with a quorum of
- * 100, so that a sender waits (LLM_EAGAIN) for a receiver that is slow, and memory for one peer: history_bytes=4M,
- * history_packets=4096, window_packets=2048, flow_window_packets=1024, reorder_bytes=2M, topics_max=64, receivers_max=1,
- * sessions_max=1.
- */
-LLM_API void llm_connection_options_init(struct llm_options *options);
-
-/* What the other side of a connection asks: llm_request(). */
-struct llm_asked {
-    uint64_t id;      /* for llm_reply() */
-    const void *data; /* valid until the handler returns */
-    size_t size;      /* in bytes */
-};
-
-/* What a connection tells its application. Handlers run as those of receivers do. */
-struct llm_connection_handlers {
-    size_t size; /* sizeof(struct llm_connection_handlers) */
-    void *arg;   /* passed to each */
-    void (*message)(void *arg, struct llm_connection *connection, const struct llm_message *message); /* NULL: dropped */
-    /* LLM_EVENT_CONNECTED, DISCONNECTED, TOPIC_NEW, HEARTBEAT_LOST and RESUMED. NULL: events are logged. */
-    void (*event)(void *arg, struct llm_connection *connection, const struct llm_event *event);
-    /* The other side asks; llm_reply() answers, at once or later, or never. NULL: never. */
-    void (*request)(void *arg, struct llm_connection *connection, const struct llm_asked *asked);
-};
-
-/* Fills *handlers with NULL and its size. */
-LLM_API void llm_connection_handlers_init(struct llm_connection_handlers *handlers);
-
-/* Bytes of the payload that whoever connects may show. */
-#define LLM_CONNECT_PAYLOAD_MAX 512
-
-/*
- * Asks whoever listens on the channel for a connection, again and again for connect_timeout_ns; LLM_EVENT_CONNECTED or
- * LLM_EVENT_DISCONNECTED follows. payload: up to LLM_CONNECT_PAYLOAD_MAX bytes, for the application that listens; NULL: none.
- * options: NULL for llm_connection_options_init(); handlers is copied. Allocates; may block while the transport opens.
- * *connection belongs to the context and is closed with llm_connection_close(), whatever becomes of it.
- * Errors as llm_transmitter_open(), and LLM_EMSGSIZE: the payload is too long.
- */
-LLM_API int llm_connect(struct llm_context *context, const char *channel, const struct llm_options *options,
-                        const struct iovec *payload, const struct llm_connection_handlers *handlers,
-                        struct llm_connection **connection);
-
-/*
- * Ends the connection and frees it. Blocks, polling the context, until the other side has all messages, is gone, or linger_ns
- * has passed; messages that come meanwhile are delivered, no event is. At once if the connection was never there, or is lost.
- * Returns 0, or 1 if the other side is not known to have everything. *connection becomes NULL; NULL in it is allowed. Inside a
- * handler LLM_ESTATE, unless LLM_EVENT_DISCONNECTED was told: then it is allowed.
- */
-LLM_API int llm_connection_close(struct llm_connection **connection);
-
-/*
- * The transmitter of this side, for llm_topic_open() and all that follows; NULL before LLM_EVENT_CONNECTED. It belongs to the
- * connection: llm_transmitter_close() is refused with LLM_ESTATE. After LLM_EVENT_DISCONNECTED sends are, too.
- */
-LLM_API struct llm_transmitter *llm_connection_transmitter(const struct llm_connection *connection);
-
-/* The identity of the connection, the same on both sides; random, never used again. */
-LLM_API uint64_t llm_connection_id(const struct llm_connection *connection);
-
-/* Requests of one side of a connection that may wait for their replies. */
-#define LLM_REQUESTS_MAX 1024
-
-/*
- * Told once of each request, as a handler. LLM_REASON_NONE: this is the reply, valid until it returns. UNANSWERED: none came
- * in time.
- * Others: the connection is over, for that reason; CLOSED also if it was closed on this side.
- */
-typedef void llm_reply_fn(void *arg, enum llm_reason reason, const void *data, size_t size);
-
-/*
- * Asks the other side: sends a request of size bytes, and has reply called with what it replies in timeout_ns (UINT64_MAX: as
- * long as the connection lasts). Requests and replies go in order with messages of all topics, on topics "llm.requests" and
- * "llm.replies" of the connection. Allowed in handlers.
- * LLM_EAGAIN: LLM_REQUESTS_MAX requests wait, or as llm_send(); LLM_EMSGSIZE: 8 bytes less than a message may have;
- * LLM_ESTATE: not connected, or over; LLM_EINVAL: no reply function, or no time.
- */
-LLM_API int llm_request(struct llm_connection *connection, const void *data, size_t size, uint64_t timeout_ns,
-                        llm_reply_fn *reply, void *arg);
-
-/*
- * Replies to the request with this id. One that nobody waits for any more is ignored on the other side. Allowed in handlers.
- * LLM_EAGAIN, LLM_EMSGSIZE, LLM_ESTATE as llm_request().
- */
-LLM_API int llm_reply(struct llm_connection *connection, uint64_t id, const void *data, size_t size);
-
-/* Who wants to connect. */
-struct llm_caller {
-    uint64_t id;                /* of the connection */
-    const void *payload;        /* as it was given to llm_connect(); valid until the handler returns */
-    size_t payload_size;
-    uint32_t message_bytes_max; /* longer messages cannot be sent to it: LLM_EMSGSIZE */
-};
-
-/* The handler of a listener. */
-struct llm_listener_handlers {
-    size_t size; /* sizeof(struct llm_listener_handlers) */
-    void *arg;   /* passed to it */
-    /*
-     * Somebody wants to connect. LLM_OK: accepted, with *handlers, which the handler fills in. 1 to 65535: refused, with this
-     * code.
-     * LLM_EAGAIN: llm_accept() or llm_refuse() will follow, in connect_timeout_ns. What is accepted tells LLM_EVENT_CONNECTED
-     * when whoever connects was heard, and is the application's from then on; without that it comes to nothing, unsaid.
-     */
-    int (*request)(void *arg, struct llm_listener *listener, const struct llm_caller *caller,
-                   struct llm_connection_handlers *handlers);
-};
-
-/* Fills *handlers with NULL and its size. */
-LLM_API void llm_listener_handlers_init(struct llm_listener_handlers *handlers);
-
-/*
- * Listens on a channel for those who connect. options, as for llm_connect(), are those of its connections as well. handlers is
- * copied; its request must not be NULL. Errors as llm_receiver_open().
- */
-LLM_API int llm_listen(struct llm_context *context, const char *channel, const struct llm_options *options,
-                       const struct llm_listener_handlers *handlers, struct llm_listener **listener);
-
-/*
- * Answers a caller for whom the handler returned LLM_EAGAIN. handlers is copied. Accepting allocates. Not in handlers:
- * LLM_ESTATE.
- * LLM_ENOTFOUND: no such caller waits, or no longer; LLM_EINVAL: a code that is not 1 to 65535; others as llm_connect(): the
- * caller is refused then.
- */
-LLM_API int llm_accept(struct llm_listener *listener, uint64_t id, const struct llm_connection_handlers *handlers);
-LLM_API int llm_refuse(struct llm_listener *listener, uint64_t id, int code);
-
-/* Accepts no more. Its connections stay. *listener becomes NULL; NULL in it is allowed. LLM_ESTATE inside a handler. */
-LLM_API int llm_listener_close(struct llm_listener **listener);
-
 /* ---------------------------------------------------------------------------------------------------- loop */
 
 /*
@@ -1043,5 +731,7 @@ LLM_API int llm_transmitter_congestion(const struct llm_transmitter *transmitter
 #ifdef __cplusplus
 }
 #endif
+
+#include <llm/connection.h>
 
 #endif
