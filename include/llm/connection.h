@@ -16,7 +16,7 @@ extern "C" {
  *
  * A channel of a connection is that of whoever listens: over udp and bypass its own address, "udp://10.0.0.2:5001", or, over
  * every transport, a group, by which only the request goes. All else goes by unicast, so firewalls have to let that pass both
- * ways.
+ * ways. Over roce whoever listens refuses every request, with LLM_REASON_FULL.
  */
 struct llm_connection;
 struct llm_listener;
