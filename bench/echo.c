@@ -32,6 +32,7 @@ struct echo {
     struct peer_control load; /* the request that is to be answered */
     struct raw_end *raw_send; /* NULL: raw measurements are not served */
     struct raw_end *raw_receive;
+    size_t raw_bytes; /* of a message in the datagrams of the raw measurement */
 };
 
 /* ------------------------------------------------------------------------------------------------------------ messages */
@@ -96,9 +97,16 @@ static void echo_end(struct echo *echo, const struct peer_control *request)
 /* What an earlier measurement left, its end above all, must not end this one. */
 static void echo_expect_raw(struct echo *echo, const struct peer_control *request)
 {
-    if (echo->raw_receive)
-        raw_drain(echo->raw_receive);
+    bool packed = request->values[2] != 0;
+
+    if (echo->raw_receive && raw_blast_expect(echo->raw_receive, packed) != 0) {
+        peer_reply(&echo->peer, request, NULL, 0, "the reflector has no memory for the raw measurement");
+        return;
+    }
     echo->reflect_all = request->values[0] != 0;
+    echo->raw_bytes = (size_t)request->values[1];
+    if (echo->raw_bytes < sizeof(struct peer_stamped))
+        echo->raw_bytes = sizeof(struct peer_stamped);
     echo->state = ECHO_RAW;
     peer_reply(&echo->peer, request, NULL, 0, "");
 }
@@ -173,6 +181,23 @@ static bool echo_is_silent(uint64_t *since)
     return now - *since > ECHO_RAW_SILENCE_NS;
 }
 
+/* Sends back what is to be sent back of a datagram's messages. False if that ends the measurement. */
+static bool echo_raw_datagram(struct echo *echo, const char *datagram, size_t size)
+{
+    struct peer_stamped stamped;
+
+    for (size_t at = 0; at + sizeof stamped <= size; at += echo->raw_bytes) {
+        memcpy(&stamped, datagram + at, sizeof stamped);
+        if (stamped.header.kind == PEER_RAW_END)
+            return false;
+        if (stamped.due_at == 0 && !echo->reflect_all)
+            continue;
+        if (raw_send(echo->raw_send, datagram + at, echo->raw_bytes) < 0)
+            return false;
+    }
+    return true;
+}
+
 /* For a datagram nothing is done but to receive and to send it; the clock is read only when there is none. */
 static void echo_raw(struct echo *echo)
 {
@@ -185,21 +210,15 @@ static void echo_raw(struct echo *echo)
     for (;;) {
         size_t size;
         const void *datagram = raw_receive(echo->raw_receive, &size);
-        struct peer_stamped stamped;
 
-        if (!datagram || size < sizeof stamped) {
+        if (!datagram) {
             if (++empty % ECHO_RAW_SPINS == 0 && echo_is_silent(&silent_since))
                 return;
             continue;
         }
         empty = 0;
         silent_since = 0;
-        memcpy(&stamped, datagram, sizeof stamped);
-        if (stamped.header.kind == PEER_RAW_END)
-            return;
-        if (stamped.due_at == 0 && !echo->reflect_all)
-            continue;
-        if (raw_send(echo->raw_send, datagram, size) < 0)
+        if (!echo_raw_datagram(echo, datagram, size))
             return;
     }
 }

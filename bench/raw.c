@@ -256,6 +256,26 @@ void raw_close(struct raw_end *end)
         end->scheme->close(end);
 }
 
+/* No message is in two datagrams, unless it is longer than one. */
+static size_t raw_packed_datagram(const struct raw_end *end, size_t message_bytes)
+{
+    return message_bytes > end->datagram_bytes ? message_bytes : end->datagram_bytes - end->datagram_bytes % message_bytes;
+}
+
+size_t raw_packed_bytes(const struct raw_end *end, size_t message_bytes)
+{
+    if (!end->scheme->send_train || message_bytes > end->datagram_bytes)
+        return 0;
+    return end->scheme->train_bytes(raw_packed_datagram(end, message_bytes));
+}
+
+int raw_send_packed(struct raw_end *end, const void *data, size_t size, size_t message_bytes)
+{
+    size_t datagram_bytes = raw_packed_datagram(end, message_bytes);
+
+    return size > datagram_bytes ? end->scheme->send_train(end, data, size, datagram_bytes) : raw_send(end, data, size);
+}
+
 void raw_drain(struct raw_end *end)
 {
     size_t size;

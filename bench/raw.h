@@ -71,6 +71,9 @@ struct raw_scheme {
     int (*send)(struct raw_end *end, const void *data, size_t size);
     const void *(*receive)(struct raw_end *end, size_t *size);
     bool (*is_readable)(struct raw_end *end);
+    /* Sends a train, split into datagrams of so many bytes, as raw_send() sends one. NULL: there are no trains. */
+    int (*send_train)(struct raw_end *end, const void *data, size_t size, size_t datagram_bytes);
+    size_t (*train_bytes)(size_t datagram_bytes); /* the longest one */
     /* A blast: what it needs, the next batch of it, and what can be given back after it. 0, or -1 with errno set. NULL, but not
      * of the next batch: nothing is to be done. */
     int (*blast_begin)(struct raw_end *end, const struct raw_load *load);
@@ -95,6 +98,15 @@ static inline int raw_send(struct raw_end *end, const void *data, size_t size)
 {
     return end->scheme->send(end, data, size);
 }
+
+/*
+ * The most that one call takes of messages that are packed into datagrams, none of them in two; 0 if there is no such
+ * call, or they are too long.
+ */
+size_t raw_packed_bytes(const struct raw_end *end, size_t message_bytes);
+
+/* Sends them, as raw_send() sends a datagram. */
+int raw_send_packed(struct raw_end *end, const void *data, size_t size, size_t message_bytes);
 
 /* The next datagram, valid until the next call; NULL if there is none. */
 static inline const void *raw_receive(struct raw_end *end, size_t *size)

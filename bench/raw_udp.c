@@ -207,6 +207,18 @@ static int raw_udp_send(struct raw_end *end, const void *data, size_t size)
     return raw_udp_is_full() ? 1 : -1;
 }
 
+static int raw_udp_send_train(struct raw_end *end, const void *data, size_t size, size_t datagram_bytes)
+{
+    alignas(struct cmsghdr) char control[RAW_CONTROL_BYTES];
+    struct iovec piece = {.iov_base = (void *)data, .iov_len = size};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+
+    raw_udp_segment(&message, control, datagram_bytes);
+    if (sendmsg(raw_udp_of(end)->fd, &message, 0) >= 0)
+        return 0;
+    return raw_udp_is_full() ? 1 : -1;
+}
+
 static const void *raw_udp_receive(struct raw_end *end, size_t *size)
 {
     struct raw_udp_end *udp = raw_udp_of(end);
@@ -350,6 +362,8 @@ static int raw_udp_blast_take(struct raw_end *end, struct raw_blast_result *resu
 const struct raw_scheme raw_udp = {
     .prefix = "udp://",
     .ways = 1u << RAW_BATCHES | 1u << RAW_TRAINS | 1u << RAW_KEPT,
+    .send_train = raw_udp_send_train,
+    .train_bytes = raw_udp_train_bytes,
     RAW_UDP_CALLS,
 };
 

@@ -55,6 +55,7 @@ struct row {
     double result[ROW_FIELDS];
     struct histogram rtt; /* samples of all runs, for the files */
     struct histogram raw;
+    bool raw_is_packed;
 };
 
 struct reflector {
@@ -155,8 +156,9 @@ static const struct option_program reflector_program = {
                 "       --receive 'udp://239.192.1.2:5002?interface=eth0' --cpu 2 --size 45,512 --rate 10000,1000000\n\n"
                 "Latency counts from when a message was due, so a stall counts against every message that it delayed.\n"
                 "The raw hop is bare UDP multicast between the same processes, in turns with the library's, 100 ports\n"
-                "further (so ports 5101 and 5102 must be free too). Of roce:// channels it is bare verbs, on groups whose\n"
-                "last byte is 100 greater.\n",
+                "further (so ports 5101 and 5102 must be free too): one message a datagram, and beyond 100,000 a second\n"
+                "what is due at once in full datagrams, split by the kernel (UDP_SEGMENT). Of roce:// channels it is bare\n"
+                "verbs, on groups whose last byte is 100 greater.\n",
     .specs = reflector_specs,
     .count = sizeof reflector_specs / sizeof reflector_specs[0],
 };
@@ -256,6 +258,7 @@ static int reflector_measure(struct source *source, struct row *row, uint64_t wh
     reflector_fill_run(run, source, &counts);
     histogram_add_all(&row->rtt, &source->rtt);
     histogram_add_all(&row->raw, &source->raw);
+    row->raw_is_packed = source->raw_is_packed;
     return 0;
 }
 
@@ -334,7 +337,14 @@ static void reflector_print(const struct report_setting *setting)
     printf("channels  there %s, back %s\n", reflector.send, reflector.receive);
     printf("measured  one hop = half a round trip, in us, from the time due; %s messages sent back; %g s a row", reflector.reflect,
            (double)reflector.duration_ns / 1e9);
-    printf(reflector.runs > 1 ? "; medians of %" PRIu64 " runs, the worst of lost\n\n" : "\n\n", reflector.runs);
+    printf(reflector.runs > 1 ? "; medians of %" PRIu64 " runs, the worst of lost\n" : "\n", reflector.runs);
+    for (int i = 0; i < reflector.row_count; i++)
+        if (reflector.rows[i].raw_is_packed) {
+            printf("raw       at %" PRIu64 " msg/s and beyond what is due at once leaves at once, in full datagrams\n",
+                   reflector.rows[i].rate);
+            break;
+        }
+    printf("\n");
     printf("%8s  %5s %8s %8s %8s %8s %8s %8s %7s %7s %6s %8s %8s %6s %6s %8s %6s\n", "", "", "", "", "", "", "", "", "", "RTT",
            "", "raw", "raw", "ratio", "ratio", "from", "cores");
     printf("%8s  %5s %8s %8s %8s %8s %8s %8s %7s %7s %6s %8s %8s %6s %6s %8s %6s\n", "rate", "size", "median", "mean", "p99",
@@ -380,6 +390,7 @@ static void reflector_json_row(struct report_json *json, const struct row *row)
     report_json_number(json, "median", result[ROW_RAW_MEDIAN], 3);
     report_json_number(json, "p99", result[ROW_RAW_P99], 3);
     report_json_end(json, '}');
+    report_json_number(json, "raw_packed", row->raw_is_packed, 0);
     report_json_number(json, "ratio_to_raw", result[ROW_RATIO], 3);
     report_json_number(json, "p99_ratio_to_raw", result[ROW_RATIO_P99], 3);
     report_json_number(json, "core_wait_ms", result[ROW_WAITED_MS], 3);

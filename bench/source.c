@@ -18,11 +18,12 @@
 #define SOURCE_LEAD_NS 100000ull      /* from the answer that the reflector is ready to the first message */
 #define SOURCE_GRACE_NS 50000000ull   /* a block that is later than this has not reached its rate, and is ended */
 #define SOURCE_RAW_GRACE_NS 5000000ull
-#define SOURCE_RAW_RATE_MAX 100000    /* a datagram each keeps up so far, with room to catch up */
+#define SOURCE_RAW_RATE_MAX 100000    /* a datagram each keeps up so far, with room to catch up; beyond it they are packed */
 #define SOURCE_RAW_RATE_MAX_ALL 20000 /* when every one is sent back */
 #define SOURCE_RAW_RATE_MIN 10         /* the reflector takes a longer silence for the end */
 #define SOURCE_BURST 256              /* overdue messages sent between two polls */
 #define SOURCE_RAW_ENDS 3
+#define SOURCE_PACKED_MAX 65536       /* no call takes more */
 
 /* A steady stream: message i is due at start + i * interval. */
 struct source_schedule {
@@ -234,33 +235,44 @@ static void source_raw_receive(struct source *source)
         histogram_add(&source->raw, llm_clock() - stamped.due_at);
 }
 
+/* Where a bare stream is. */
+struct source_raw_place {
+    uint64_t i; /* the next message */
+    uint64_t due_at;
+    uint64_t to_stamp;
+};
+
+static void source_raw_write(const struct source_schedule *schedule, struct source_raw_place *place, uint64_t now, char *to)
+{
+    struct peer_stamped stamped = {
+        .header = {.sequence = (uint32_t)place->i, .kind = place->i < schedule->warmup ? PEER_WARMUP : PEER_DATA},
+        .due_at = place->to_stamp == 0 ? place->due_at : 0,
+        .submitted_at = now,
+    };
+
+    place->to_stamp = place->to_stamp == 0 ? schedule->stamp_every - 1 : place->to_stamp - 1;
+    memcpy(to, &stamped, sizeof stamped);
+    place->due_at = source_due(schedule, ++place->i);
+}
+
 /*
  * The same loop as source_stream() at the same pace, with bare datagrams in place of the library: the difference is the library
  * alone. The pace matters: caches and branch predictors forget the kernel's path between datagrams that are a millisecond apart.
+ * What is due at once leaves at once, in datagrams that are full, if at_once is more than the one message.
  */
-static void source_raw_stream(struct source *source, const struct source_schedule *schedule)
+static void source_raw_stream(struct source *source, const struct source_schedule *schedule, size_t at_once)
 {
     uint64_t end = source_due(schedule, schedule->total) + SOURCE_RAW_GRACE_NS;
-    uint64_t due_at = source_due(schedule, 0);
-    uint64_t to_stamp = 0;
-    uint64_t i = 0;
+    struct source_raw_place place = {.due_at = source_due(schedule, 0)};
 
     for (;;) {
         uint64_t now = llm_clock();
+        size_t size = 0;
 
-        if (due_at <= now && i < schedule->total) {
-            struct peer_stamped stamped = {
-                .header = {.sequence = (uint32_t)i, .kind = i < schedule->warmup ? PEER_WARMUP : PEER_DATA},
-                .due_at = to_stamp == 0 ? due_at : 0,
-                .submitted_at = now,
-            };
-
-            to_stamp = to_stamp == 0 ? schedule->stamp_every - 1 : to_stamp - 1;
-            memcpy(source->message, &stamped, sizeof stamped);
-            if (raw_send(source->raw_send, source->message, schedule->size) < 0)
-                return;
-            due_at = source_due(schedule, ++i);
-        }
+        for (; place.due_at <= now && place.i < schedule->total && size + schedule->size <= at_once; size += schedule->size)
+            source_raw_write(schedule, &place, now, source->raw_messages + size);
+        if (size > 0 && raw_send_packed(source->raw_send, source->raw_messages, size, schedule->size) < 0)
+            return;
         source_raw_receive(source);
         if (now > end)
             return;
@@ -287,19 +299,29 @@ static uint64_t source_raw_pace(const struct source *source, uint64_t rate)
     return rate < SOURCE_RAW_RATE_MIN ? SOURCE_RAW_RATE_MIN : rate;
 }
 
+/* Beyond what a datagram each can do, as many messages leave at once as one call takes; of those that are sent back, one. */
+static size_t source_raw_at_once(const struct source *source, uint64_t size, uint64_t rate)
+{
+    size_t packed = source->raw_send ? raw_packed_bytes(source->raw_send, size) : 0;
+
+    return rate > SOURCE_RAW_RATE_MAX && !source->options->reflect_all && packed > size ? packed : size;
+}
+
 static int source_raw_block(struct source *source, uint64_t size, uint64_t rate, uint64_t duration_ns)
 {
-    uint64_t pace = source_raw_pace(source, rate);
-    uint64_t all = source->options->reflect_all;
+    size_t at_once = source_raw_at_once(source, size, rate);
+    uint64_t pace = at_once > size ? rate : source_raw_pace(source, rate);
+    uint64_t request[] = {source->options->reflect_all, size, at_once > size};
     struct source_schedule schedule;
 
     if (!source->raw_send)
         return 0;
+    source->raw_is_packed = at_once > size;
     raw_drain(source->raw_receive);
-    if (peer_request(&source->peer, PEER_RAW, &all, 1) != 0)
+    if (peer_request(&source->peer, PEER_RAW, request, 3) != 0)
         return -1;
     schedule = source_plan(size, (double)pace, source_stamp_every(source, pace), duration_ns);
-    source_raw_stream(source, &schedule);
+    source_raw_stream(source, &schedule, at_once);
     source_raw_end(source);
     return 0;
 }
@@ -358,11 +380,14 @@ static int source_open_memory(struct source *source)
 {
     /* Twice what is expected, for rates that samples_per_s does not divide. */
     size_t samples = (size_t)((double)source->options->duration_ns / 1e9 * (double)source->options->samples_per_s * 2) + 1024;
+    size_t raw_bytes = source->options->size_max > SOURCE_PACKED_MAX ? source->options->size_max : SOURCE_PACKED_MAX;
 
     source->message = malloc(source->options->size_max);
-    if (source->message && histogram_init(&source->rtt, samples) == 0 && histogram_init(&source->submitted, samples) == 0 &&
-        histogram_init(&source->raw, samples) == 0) {
+    source->raw_messages = malloc(raw_bytes);
+    if (source->message && source->raw_messages && histogram_init(&source->rtt, samples) == 0 &&
+        histogram_init(&source->submitted, samples) == 0 && histogram_init(&source->raw, samples) == 0) {
         memset(source->message, 'x', source->options->size_max);
+        memset(source->raw_messages, 'x', raw_bytes);
         return 0;
     }
     fprintf(stderr, "source: no memory for %zu samples\n", samples);
@@ -398,4 +423,5 @@ void source_close(struct source *source)
     histogram_fini(&source->submitted);
     histogram_fini(&source->raw);
     free(source->message);
+    free(source->raw_messages);
 }

@@ -42,10 +42,12 @@ struct source {
     struct histogram rtt;       /* from the time due, of the last row */
     struct histogram submitted; /* from the time of the send, of the last row */
     struct histogram raw;       /* from the time due, bare, of the last row */
+    bool raw_is_packed;         /* several messages a datagram, in the last row */
     uint64_t returned;          /* messages that came back in the current measurement */
     struct raw_end *raw_send; /* NULL: there is no raw measurement */
     struct raw_end *raw_receive;
     char *message;
+    char *raw_messages; /* as many as one call takes */
 };
 
 /* Opens everything and waits for the reflector; 0, or -1 with the reason on

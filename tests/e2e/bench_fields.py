@@ -37,7 +37,7 @@ ROWS = {
 SWEEP_BESIDES = {"rate_reached_msgs_per_s", "disordered", "refused", "p99_ratio_to_raw", "core_to_core_ns", "core_wait_ms"}
 # What is there besides, to read the promised figures by.
 BESIDES = {
-    "reflector": {"rate_reached_msgs_per_s", "hop_submit_us", "p99_ratio_to_raw", "core_to_core_ns", "core_wait_ms"},
+    "reflector": {"rate_reached_msgs_per_s", "hop_submit_us", "raw_packed", "p99_ratio_to_raw", "core_to_core_ns", "core_wait_ms"},
     "throughput": {"duration_s", "messages", "runs", "average", "tries", "packet_bytes_mean", "raw_segmented_gbit_per_s",
                    "ratio_to_raw_segmented", "raw_kept_gbit_per_s", "ratio_to_raw_kept", "core_to_core_ns", "core_wait_ms"},
     "batching": SWEEP_BESIDES,
