@@ -98,19 +98,34 @@ uint64_t lli_flow_find(uint64_t *values, uint32_t count, uint32_t reached_by)
     return values[place];
 }
 
+uint64_t lli_flow_reach(const struct lli_flow *flow, const struct lli_member *member)
+{
+    const uint64_t window = flow->config.window_packets * (flow->config.mode == LLI_FLOW_PACED ? (uint64_t)FLOW_BACKSTOP : 1);
+
+    return lli_member_counts(member) && member->next != 0 ? member->next + lli_min(window, member->window) : 0;
+}
+
+void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint64_t from, uint64_t to)
+{
+    const bool stays_beyond = from > flow->limit && to > flow->limit;
+    const bool stays_behind = from != 0 && from < flow->limit && to != 0 && to < flow->limit;
+
+    if (flow->config.mode != LLI_FLOW_OPEN && !stays_beyond && !stays_behind)
+        lli_flow_reported(flow, members);
+}
+
 void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members)
 {
-    uint64_t window = flow->config.window_packets * (flow->config.mode == LLI_FLOW_PACED ? (uint64_t)FLOW_BACKSTOP : 1);
     uint32_t seen = 0, known = 0;
 
     if (flow->config.mode == LLI_FLOW_OPEN)
         return;
     for (uint32_t i = 0; seen < members->count; i++) {
-        const struct lli_member *member = &members->table[i];
+        const uint64_t reach = lli_flow_reach(flow, &members->table[i]);
 
-        seen += member->id != 0;
-        if (lli_member_counts(member) && member->next != 0)
-            flow->reached[known++] = member->next + lli_min(window, member->window);
+        seen += members->table[i].id != 0;
+        if (reach != 0)
+            flow->reached[known++] = reach;
     }
     if (known > 0)
         flow->limit = lli_flow_find(flow->reached, known, flow_quorum(flow, known));

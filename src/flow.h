@@ -46,6 +46,12 @@ void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, 
 /* Receivers came, reported or went. */
 void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members);
 
+/* How far a member lets a transmitter go, 0: it has no say. */
+uint64_t lli_flow_reach(const struct lli_flow *flow, const struct lli_member *member);
+
+/* The same, of one that has moved from one reach to another: most change nothing, and then the others are not looked at. */
+void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint64_t from, uint64_t to);
+
 /* Paced: the time may have come to change the rate. sent: the first packet not yet sent. */
 void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt, lli_ns now);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What rx_session.c and rx_deliver.c share. */
+/* What the files rx_*.c share. */
 #ifndef LLI_RX_INTERNAL_H
 #define LLI_RX_INTERNAL_H
 
@@ -16,9 +16,6 @@ void lli_rx_drop_packets(struct lli_rx *rx);
 /* Packets before end exist: those not received are missing from now on. */
 void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now);
 
-/* A status report is due: now, or spread over an interval if many others send theirs as well. */
-void lli_rx_status_soon(struct lli_rx *rx, lli_ns now);
-
 /* The round trip as far as it is known. */
 lli_ns lli_rx_rtt(const struct lli_rx *rx);
 
@@ -27,6 +24,29 @@ bool lli_rx_packet(const struct lli_rx *rx, const uint8_t *buffer, size_t size, 
 
 /* Names of topics announced so far are not known: asks for them. hold: delivers nothing until they are. */
 void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold);
+
+/* --------------------------------------------------------------------------------------- rx_report.c */
+
+/* Whether enough receivers share the session that they must not all answer at once. */
+static inline bool lli_rx_is_crowded(const struct lli_rx *rx)
+{
+    return rx->heartbeat.receivers > rx->config->nak_receivers_immediate;
+}
+
+/* A status report is due: now, or spread over an interval if many others send theirs as well. */
+void lli_rx_status_soon(struct lli_rx *rx, lli_ns now);
+
+/* What was reported, or how often reports are wanted, has changed: says when the next one is owed. */
+void lli_rx_plan_report(struct lli_rx *rx);
+
+/* Whether as many packets came since the last report as the transmitter wants one for. */
+static inline bool lli_rx_owes_report(const struct lli_rx *rx)
+{
+    return rx->gap.next >= rx->report_at;
+}
+
+/* Builds a report. */
+bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
 /* ----------------------------------------------------------------------------------------- rx_join.c */
 

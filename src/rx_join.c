@@ -57,6 +57,7 @@ static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
     lli_gap_ask(&rx->gap, now);
     rx->state = LLI_RX_LIVE;
     rx->reported = rx->gap.next;
+    lli_rx_plan_report(rx);
     rx->news |= LLI_RX_NEW;
     rx->first = rx->held_from = rx->acknowledged = number;
     rx->counters->sessions_new++;

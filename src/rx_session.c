@@ -121,12 +121,6 @@ void lli_rx_resolve(struct lli_rx *rx)
 
 /* ------------------------------------------------------------------------------------------------- time */
 
-/* Whether enough receivers share the session that they must not all answer at once. */
-static bool rx_is_crowded(const struct lli_rx *rx)
-{
-    return rx->heartbeat.receivers > rx->config->nak_receivers_immediate;
-}
-
 lli_ns lli_rx_rtt(const struct lli_rx *rx)
 {
     return lli_max(rx->heartbeat.rtt_ns, rx->repair_rtt);
@@ -143,34 +137,11 @@ static lli_ns rx_nak_delay(struct lli_rx *rx)
     double receivers = rx->heartbeat.receivers;
     double lambda, uniform;
 
-    if (!rx_is_crowded(rx))
+    if (!lli_rx_is_crowded(rx))
         return rx->config->nak_delay;
     lambda = log(receivers) + 1;
     uniform = (double)(lli_random(rx->random) >> 11) * 0x1p-53;
     return rx->config->nak_delay + (lli_ns)((double)range / lambda * log1p(uniform * (exp(lambda) - 1)));
-}
-
-/* The distance of status reports grows with their number, so that their sum does not (section 7). */
-static lli_ns rx_status_interval(const struct lli_rx *rx)
-{
-    return rx->config->status * lli_max(1, rx->heartbeat.receivers / 10);
-}
-
-/* Whether as many packets came since the last report as the transmitter wants one for (section 7.1). */
-static bool rx_owes_report(const struct lli_rx *rx)
-{
-    const uint64_t wanted = (uint64_t)rx->heartbeat.report_packets * lli_max(1, rx->heartbeat.receivers / 10);
-
-    return wanted != 0 && rx->gap.next - rx->reported >= wanted;
-}
-
-void lli_rx_status_soon(struct lli_rx *rx, lli_ns now)
-{
-    /* Of those with a name there are few, and somebody waits for them. */
-    const bool spreads = rx_is_crowded(rx) && rx->config->name_size == 0;
-    lli_ns spread = spreads ? lli_random_below(rx->random, rx_status_interval(rx)) : 0;
-
-    rx->status_at = lli_min(rx->status_at, now + spread);
 }
 
 static lli_ns rx_silent_at(const struct lli_rx *rx)
@@ -363,6 +334,8 @@ void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold)
 
 static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now)
 {
+    bool replan;
+
     rx->counters->heartbeats_received++;
     if (rx->session != 0 && heartbeat->session != rx->session) {
         rx->counters->control_foreign++;
@@ -373,8 +346,11 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
         rx->heartbeat.sent_at - heartbeat->sent_at < RX_OVERTAKEN)
         return;
     rx_heard(rx, now);
+    replan = heartbeat->report_packets != rx->heartbeat.report_packets || heartbeat->receivers != rx->heartbeat.receivers;
     rx->heartbeat = *heartbeat;
     rx->heartbeat_at = now;
+    if (replan)
+        lli_rx_plan_report(rx);
     if (rx->state == LLI_RX_JOINING)
         lli_rx_found(rx, now);
     if (heartbeat->flags & LLI_WIRE_HEARTBEAT_HELD ||
@@ -630,76 +606,6 @@ static bool rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
     return lli_rx_packet(rx, buffer, lli_wire_put_nak(buffer, &nak), packet);
 }
 
-/* Every message before this one was delivered, or told lost. */
-static uint64_t rx_delivered(const struct lli_rx *rx)
-{
-    return rx->unpack.number - rx->unpack.assembling;
-}
-
-bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
-{
-    if (number >= rx_delivered(rx))
-        return false;
-    rx->acknowledged = lli_max(rx->acknowledged, number + 1);
-    if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_HELD)
-        lli_rx_status_soon(rx, now);
-    return true;
-}
-
-/* What this receiver acknowledges, and of which of the assured topics (section 7.3). */
-static void rx_status_held(const struct lli_rx *rx, struct lli_wire_status *status)
-{
-    const struct lli_rx_config *config = rx->config;
-    const uint64_t next = config->application_acknowledges ? lli_min(rx_delivered(rx), rx->acknowledged) : rx_delivered(rx);
-
-    status->flags |= LLI_WIRE_STATUS_ACKNOWLEDGES;
-    status->held_from = rx->held_from;
-    status->held_next = lli_max(next, rx->held_from);
-    status->name_size = config->name_size;
-    memcpy(status->name, config->name, sizeof status->name);
-    for (int i = 0; i < rx->heartbeat.assured; i++)
-        if (!rx->unheld && lli_topics_is_held(&rx->topics, rx->heartbeat.assured_topics[i]))
-            status->accepts |= (uint16_t)(1u << i);
-}
-
-static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
-{
-    bool done = !lli_rx_is_replaying(rx) && rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= rx->heartbeat.lead;
-
-    struct lli_wire_status status = {
-        .session = rx->session,
-        .receiver = rx->config->receiver,
-        /* Who fetches the past holds nobody up. */
-        .next = lli_rx_is_replaying(rx) ? 0 : rx->gap.next,
-        .highest = lli_max(rx->gap.end, rx->gap.next),
-        .echo = rx->heartbeat.sent_at,
-        .hold_ns = (uint32_t)lli_min(now - rx->heartbeat_at, UINT32_MAX),
-        .lost_packets = rx->lost,
-        .naks = rx->naks,
-        .window_free = (uint32_t)(lli_gap_window(&rx->gap) - (rx->gap.end - rx->gap.next)),
-        .flags = done ? LLI_WIRE_STATUS_DONE : 0,
-        .address = rx->config->address,
-    };
-
-    if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_ASSURED)
-        rx_status_held(rx, &status);
-    if (rx->config->limits != NULL)
-        lli_congestion_fill(&status, rx->config->limits, rx->config->limits_ever);
-    return status;
-}
-
-static bool rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
-{
-    const struct lli_wire_status status = rx_status(rx, now);
-    lli_ns interval = rx_status_interval(rx);
-
-    /* Spread by a tenth, so that receivers which started together drift apart. After the end only heartbeats ask for it. */
-    rx->status_at = rx->state == LLI_RX_LIVE ? now + interval - lli_random_below(rx->random, interval / 10) : LLI_NEVER;
-    rx->reported = rx->gap.next;
-    rx->counters->status_sent++;
-    return lli_rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
-}
-
 static void rx_check_silence(struct lli_rx *rx, lli_ns now)
 {
     if (!rx->silent && now >= rx_silent_at(rx)) {
@@ -724,19 +630,8 @@ bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_p
         return true;
     if (rx->state == LLI_RX_LIVE && lli_rx_is_replaying(rx) && lli_rx_control_fetch(rx, now, buffer, packet))
         return true;
-    return (now >= rx->status_at || (rx->state == LLI_RX_LIVE && rx_owes_report(rx))) &&
-           rx_control_status(rx, now, buffer, packet);
-}
-
-bool lli_rx_leave(struct lli_rx *rx, uint8_t *buffer, struct lli_packet *packet)
-{
-    struct lli_wire_status status;
-
-    if (rx->state != LLI_RX_LIVE)
-        return false;
-    status = rx_status(rx, rx->heartbeat_at);
-    status.flags |= LLI_WIRE_STATUS_LEAVING;
-    return lli_rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
+    return (now >= rx->status_at || (rx->state == LLI_RX_LIVE && lli_rx_owes_report(rx))) &&
+           lli_rx_control_status(rx, now, buffer, packet);
 }
 
 /* When what is missing is fetched, or given up. */
@@ -763,7 +658,7 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
         return at;
     if (rx->state != LLI_RX_LIVE)
         return rx->state == LLI_RX_ASKING ? lli_min(rx->ask_at, rx->ask_until) : LLI_NEVER;
-    if (rx_owes_report(rx) || rx->news & LLI_RX_RESOLVING)
+    if (lli_rx_owes_report(rx) || rx->news & LLI_RX_RESOLVING)
         return 0;
     at = lli_min(at, gap->due_at);
     if (gap->missing > 0)

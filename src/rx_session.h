@@ -187,6 +187,7 @@ struct lli_rx {
     uint32_t ask_ahead;    /* packets asked for beyond what there is memory to hold */
     lli_ns status_at;
     lli_seq reported;      /* the next packet in order as of the latest status report */
+    lli_seq report_at;     /* another is owed when all packets before this one came */
     lli_ns query_at;       /* LLI_NEVER: nothing to ask */
     uint32_t query_tries;
     uint32_t topics_wanted; /* ids before this one should be known */

@@ -182,6 +182,7 @@ static void tx_measure(struct lli_tx *tx, struct lli_member *member, const struc
 static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *status, lli_ns now)
 {
     struct lli_member *member;
+    uint64_t reach;
     uint32_t index;
 
     tx->counters.status_received++;
@@ -202,6 +203,7 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
     if (index == LLI_MEMBER_NONE)
         return;
     member = &tx->members.table[index];
+    reach = lli_flow_reach(&tx->flow, member);
     member->next = lli_min(status->next, tx->sent);
     member->window = lli_max(status->highest, status->next) - status->next + status->window_free;
     member->lag = member->next == 0 ? 0 : tx->sent - member->next;
@@ -209,7 +211,7 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
     member->lost = status->lost_packets;
     lli_congestion_reported(tx, member, status);
     lli_judge_report(&tx->judge, &tx->members, index, tx->sent, now);
-    lli_flow_reported(&tx->flow, &tx->members);
+    lli_flow_moved(&tx->flow, &tx->members, reach, lli_flow_reach(&tx->flow, member));
     lli_tx_look_soon(tx);
     member->done = tx->ended && (status->flags & LLI_WIRE_STATUS_DONE) && status->next >= tx->history.next;
     tx_measure(tx, member, status, now);

@@ -72,6 +72,31 @@ static void a_window_ends_where_the_report_and_the_receivers_memory_say(void **s
     assert_true(lli_flow_allows(&flow, 1000000, 0));
 }
 
+/* Most reports move nobody past the limit, and then the others are not looked at: it comes to the same. */
+static void a_report_that_changes_nothing_is_not_looked_into(void **state)
+{
+    uint64_t random = 7;
+
+    (void)state;
+    for (uint32_t percent = 1; percent <= 100; percent += 33) {
+        flow_make(LLI_FLOW_WINDOW, percent);
+        for (int i = 0; i < 2000; i++) {
+            struct lli_member *member = &members.table[lli_members_add(&members, 1 + below(&random, 9))];
+            const uint64_t reach = lli_flow_reach(&flow, member);
+            uint64_t limit;
+
+            member->next = below(&random, 20) == 0 ? 0 : START + below(&random, 40);
+            member->window = below(&random, 2) == 0 ? WINDOW : 10;
+            lli_flow_moved(&flow, &members, reach, lli_flow_reach(&flow, member));
+            limit = flow.limit;
+            lli_flow_reported(&flow, &members);
+            assert_int_equal(limit, flow.limit);
+        }
+        (void)down(NULL);
+    }
+    flow_make(LLI_FLOW_OPEN, 1);
+}
+
 static void one_that_awaits_a_receiver_never_goes_beyond_its_last_report(void **state)
 {
     (void)state;
@@ -258,6 +283,7 @@ int main(void)
         cmocka_unit_test_teardown(one_that_awaits_a_receiver_never_goes_beyond_its_last_report, down),
         cmocka_unit_test_teardown(a_quorum_decides_not_the_slowest, down),
         cmocka_unit_test_teardown(those_that_have_not_reported_do_not_count, down),
+        cmocka_unit_test_teardown(a_report_that_changes_nothing_is_not_looked_into, down),
         cmocka_unit_test_teardown(those_that_are_suspended_do_not_count, down),
         cmocka_unit_test_teardown(a_rate_that_the_receiver_keeps_up_with_is_found_and_held, down),
         cmocka_unit_test_teardown(a_paced_transmitter_is_stopped_two_windows_beyond_a_report, down),

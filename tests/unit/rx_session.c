@@ -402,6 +402,73 @@ static void who_was_suspended_for_silence_gives_nothing_up(void **state)
     assert_int_equal(counters.gaps, 0);
 }
 
+/* Packets in order from START + from on, until a report is made. */
+static lli_seq reported_after(lli_seq from)
+{
+    const uint64_t reports = counters.status_sent;
+    struct lli_wire_nak nak;
+
+    for (lli_seq seq = START + from;; seq++) {
+        (void)control(&nak);
+        if (counters.status_sent > reports)
+            return seq - START;
+        carry(seq);
+    }
+}
+
+/* By the clock alone one of a thousand reports every ten seconds, and by packets it would after a hundred times as many. */
+static void one_of_many_reports_before_a_transmitter_has_to_wait_for_it(void **state)
+{
+    struct lli_wire_heartbeat heartbeat = heartbeat_now(START, 0);
+    lli_seq first, second;
+
+    (void)state;
+    heartbeat.receivers = 1000;
+    heartbeat.flags = LLI_WIRE_HEARTBEAT_YOUNG;
+    heartbeat.report_packets = 4;
+    send_many(WINDOW);
+    heartbeat_made(&heartbeat);
+    rx.status_at = now;
+    assert_int_equal(reported_after(0), 0);
+    first = reported_after(0);
+    second = reported_after(first) - first;
+    assert_in_range(first, 7, 8);
+    assert_in_range(second, 7, 8);
+    /* Its own window is smaller. */
+    heartbeat.report_packets = WINDOW;
+    heartbeat.sent_at = ++now;
+    heartbeat_made(&heartbeat);
+    assert_in_range(reported_after(first + second) - first - second, WINDOW / 4 - WINDOW / 16, WINDOW / 4);
+}
+
+static void one_of_many_that_is_waited_for_reports_soon(void **state)
+{
+    struct lli_wire_heartbeat heartbeat = heartbeat_now(START, 0);
+    struct lli_wire_nak nak;
+    uint64_t reports;
+
+    (void)state;
+    heartbeat.receivers = 1000;
+    heartbeat.flags = LLI_WIRE_HEARTBEAT_YOUNG;
+    heartbeat.report_packets = WINDOW;
+    heartbeat_made(&heartbeat);
+    rx.status_at = now;
+    (void)control(&nak);
+    reports = counters.status_sent;
+    assert_true(rx.status_at > now + 1000 * MS);
+    heartbeat.flags = LLI_WIRE_HEARTBEAT_HELD;
+    for (int i = 0; i < 100; i++) {
+        heartbeat.sent_at = ++now;
+        heartbeat_made(&heartbeat);
+    }
+    assert_true(rx.status_at < now + 100 * MS);
+    /* Said again and again, it is no sooner. */
+    assert_true(rx.status_at > now + 5 * MS);
+    now = rx.status_at;
+    (void)control(&nak);
+    assert_int_equal(counters.status_sent, reports + 1);
+}
+
 static void a_notice_is_answered_with_a_report_and_told_once(void **state)
 {
     struct lli_wire_nak nak;
@@ -653,6 +720,8 @@ int main(void)
         T(what_a_suspended_receiver_asks_for_becomes_a_gap),
         T(who_was_suspended_for_silence_gives_nothing_up),
         T(a_notice_is_answered_with_a_report_and_told_once),
+        T(one_of_many_reports_before_a_transmitter_has_to_wait_for_it),
+        T(one_of_many_that_is_waited_for_reports_soon),
         T(an_expelled_receiver_ends_the_session_and_may_return),
         T(what_is_not_repaired_in_time_is_given_up),
         T(a_forged_heartbeat_makes_nothing_be_skipped),
