@@ -161,12 +161,14 @@ setup_in() {
     $prefix sh -c "$*" >>"$SETUP_SCRATCH/hosts.log" 2>&1
 }
 
-# Addresses are usable at once only without duplicate address detection, which takes IPv6 a second.
+# Addresses are usable at once only without duplicate address detection, which takes IPv6 a second. Those of IPv6 would go when the
+# interface goes down.
 setup_host_up() {
     local prefix=$1 interface=$2 number=$3
     setup_in "$prefix" "
         ip link set lo up &&
         { echo 0 >/proc/sys/net/ipv6/conf/$interface/accept_dad || true; } &&
+        { echo 1 >/proc/sys/net/ipv6/conf/$interface/keep_addr_on_down || true; } &&
         ip addr add 10.77.0.$number/24 dev $interface &&
         ip link set $interface mtu 1500 up &&
         { ip -6 addr add fd77::$number/64 dev $interface nodad || true; }"

@@ -15,6 +15,7 @@ set -euo pipefail
 build=$(cd "${1:?usage: run.sh BUILD_DIR [--messages N] [--rate PER_SECOND] [--loss PERCENT,...] [TEST...]}" && pwd)
 shift
 messages=300000 rate=100000 blast=3000000 losses=0,1,5,20 hosts='' transport=udp preload=''
+given=("$@")
 while [ $# -gt 0 ]; do
     case $1 in
     --messages) messages=$2 && shift 2 ;;
@@ -28,12 +29,15 @@ while [ $# -gt 0 ]; do
     *) break ;;
     esac
 done
+given=("${given[@]:0:${#given[@]}-$#}")
 
 some=$((messages < 50000 ? messages : 50000)) # for tests that are about something else
 
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=../setup.sh
 . "$here/../setup.sh"
+# shellcheck source=lanes.sh
+. "$here/lanes.sh"
 
 programs=$build/tests/e2e
 work=$SETUP_SCRATCH/e2e
@@ -46,6 +50,7 @@ mkdir -p "$work"
 # ------------------------------------------------------------------------------------------------------------ programs
 
 started=()
+declare -A pid_of # of the last one of a name
 
 # run_on PREFIX NAME COMMAND...: starts a program on a host, its output in files of that name. Sets last.
 run_on() {
@@ -57,29 +62,35 @@ run_on() {
     # shellcheck disable=SC2086
     $prefix $bind ${preload:+env "LD_PRELOAD=$build/tests/shim/shim_$preload.so"} "$@" >"$work/$name.out" 2>"$work/$name.err" &
     last=$!
-    started+=("$last")
+    started+=("$last") pid_of[$name]=$last
 }
 
 # Where the tests run in a guest, to start a program takes a tenth of a second: what the shell can do by itself it does.
 
+# A moment's rest.
+mkfifo "$work/nobody" && exec {nobody}<>"$work/nobody"
+rest() {
+    read -r -t 0.02 -u "$nobody" || true
+}
+
 # Waits until a program has this on its stderr.
 says() {
-    local name=$1 text=$2 said tenths
-    for ((tenths = 0; tenths < limit * 10; tenths++)); do
-        [ ! -e "$work/$name.err" ] || IFS= read -r -d '' said <"$work/$name.err" || true
-        [[ ${said:-} != *"$text"* ]] || return 0
-        sleep 0.1
+    local name=$1 text=$2 said='' ended='' until=$((SECONDS + limit))
+    while [ -z "$ended" ] && ((SECONDS <= until)); do
+        kill -0 "${pid_of[$name]}" 2>/dev/null || ended=yes
+        IFS= read -r -d '' said <"$work/$name.err" || true
+        [[ $said != *"$text"* ]] || return 0
+        rest
     done
-    why="$name did not say: $text"
+    why="$name ${ended:+ended and }did not say: $text"
     return 1
 }
 
 # Waits until a program has ended, and returns its status.
 ends() {
-    local pid=$1 tenths status=0
-    for ((tenths = 0; tenths < limit * 10; tenths++)); do
-        kill -0 "$pid" 2>/dev/null || break
-        sleep 0.1
+    local pid=$1 until=$((SECONDS + limit)) status=0
+    while kill -0 "$pid" 2>/dev/null && ((SECONDS <= until)); do
+        rest
     done
     if kill -0 "$pid" 2>/dev/null; then
         kill -KILL "$pid"
@@ -810,16 +821,24 @@ label=e2e
 
 run_test() {
     local name=$1 begin status=0
+    take "$name" || return 0
     begin=$(date +%s%N)
     why='' notes=()
     # The shell tells of processes that were killed, which is what some tests do.
     { "$name" || status=$?; end_started; } 2>"$work/shell.err"
     lose_nothing
+    [ "$status" = 0 ] || [ "$status" = 77 ] || failures=$((failures + 1))
+    report "$name" "$status" $((($(date +%s%N) - begin) / 1000000)) | show
+    rm -f "$work"/*.out "$work"/*.err
+}
+
+# report TEST STATUS MS
+report() {
+    local name=$1 status=$2 line file
     case $status in
-    0) printf 'ok %s: %s (%s ms)\n' "$label" "${name//_/ }" $((($(date +%s%N) - begin) / 1000000)) ;;
+    0) printf 'ok %s: %s (%s ms)\n' "$label" "${name//_/ }" "$3" ;;
     77) printf 'skip %s: %s: %s\n' "$label" "${name//_/ }" "$why" ;;
     *)
-        failures=$((failures + 1))
         printf 'FAIL %s: %s: %s\n' "$label" "${name//_/ }" "${why:-status $status}"
         for file in "$work"/*.out "$work"/*.err; do
             [ -s "$file" ] && printf '    --- %s\n' "${file##*/}" && tail -n 8 "$file" | sed 's/^/    /'
@@ -829,7 +848,6 @@ run_test() {
     for line in "${notes[@]}"; do
         printf '    %s\n' "$line"
     done
-    rm -f "$work"/*.out "$work"/*.err
 }
 
 slow_tests=(stopped_receiver_is_suspended receiver_at_a_tenth_of_the_rate_is_suspended receiver_that_loses_a_fifth_is_suspended
@@ -916,7 +934,12 @@ if [ "$transport" = xdp ] && ! xdp_possible; then
     echo "skip $label: $why"
     exit 0
 fi
-for test in "${@:-${all[@]}}"; do
+if [ $# -gt 0 ]; then
+    all=("$@")
+elif [ -z "$taken" ] && [ "$transport" != roce ] && [ "$transport" != shm ]; then
+    side_by_side "${given[@]}" || failures=1
+fi
+for test in "${all[@]}"; do
     run_test "$test"
 done
 exit $((failures > 0))

@@ -54,18 +54,18 @@ counters_of_topics() {
 }
 
 # With a counters file the watch runs by itself: a receiver that takes a hundred messages in 20 ms is slow, its transmitter waits for
-# it, and was told why. Nobody is told by an event who did not ask for any.
+# it, and was told why. Nobody is told by an event who did not ask for any. It sends until it is stopped.
 counters_name_the_bottleneck() {
     local receiver sender with
     counters_at || return
     with="env LLM_STATS_DIRECTORY=$counters"
     receive "$HOST_B $with" receiver "$(channel "$IF_B" 47)" --wait 1 --pause-us 20000 && receiver=$last || return
-    send "$HOST_A $with" sender "$(channel "$IF_A" 47 "flow=window&flow_window_packets=64")" --messages 20000 --rate 20000
+    send "$HOST_A $with" sender "$(channel "$IF_A" 47 "flow=window&flow_window_packets=64")" --messages 10000000 --rate 20000
     sender=$last
     counted "of('e2e_flood_receive', 'receiver', 'limited_by') == [1] and of('e2e_flood_send', 'transmitter', 'limited_by') == [4]" &&
         counted "of('e2e_flood_send', 'member', 'member_limited_by') == [1]" || return
     python3 "$here/stat.py" limited "$llm_stat" "$counters" 2>"$work/limited.err" || { why=$(tail -n 1 "$work/limited.err") && return 1; }
-    ends "$sender" && ends "$receiver" && complete receiver 20000 || return
+    kill -TERM "$sender" && ends "$sender" && ends "$receiver" && complete receiver "$(number sender sent)" || return
     ! grep -q "limited by" "$work"/*.err || { why="somebody was told who did not ask" && return 1; }
 }
 
