@@ -42,7 +42,7 @@ struct lli_group {
 
 enum lli_join_mode { LLI_JOIN_SEND = 1, LLI_JOIN_RECEIVE = 2 };
 
-/* Where a packet goes or came in: a handle given by join() or peer(), valid until leave() or close(). */
+/* Where a packet goes or came in: a handle given by join() or peer(), valid until leave(), forget() or close(). */
 typedef uint32_t lli_handle;
 
 /* As lli_in.from: the packet was sent to this instance's own address, not to a group. */
@@ -132,13 +132,20 @@ struct lli_transport {
     /* The address under which others reach this instance by unicast. */
     int (*address)(void *instance, struct lli_address *address);
     /*
-     * A handle for another instance's address; the same address gives the same handle. LLM_EAGAIN: being resolved, ask again
-     * later. LLM_ELIMIT: too many. LLM_EINVAL: not an address (it came from the network: nothing is logged).
+     * A handle for another instance's address. Never blocks, logs nothing (addresses come from the network), and answers
+     *   0            the handle; from then on the same one for the same address, until forget().
+     *   LLM_EAGAIN   not yet: it is being resolved, or could not be and is tried again, or its place is about to be given
+     *                back. That is no refusal: who needs the address asks again, every millisecond or so, and decides when
+     *                to give up. Some answer so the first time an address is asked for, others never; none does once it
+     *                has given the handle.
+     *   LLM_ELIMIT   there are as many addresses as may be: one has to be forgotten first.
+     *   LLM_EINVAL   not an address, and it never will be.
+     * One that was answered with 0 or LLM_EAGAIN takes a place, one of receivers_max + sessions_max or more, until forget().
      */
     int (*peer)(void *instance, const struct lli_address *address, lli_handle *handle);
     /*
-     * The address is not needed any more, if it was: its handle may be given to another, and what is queued for it be lost. May be
-     * NULL: addresses are kept until close().
+     * The address is not needed any more, if it was, whatever peer() answered: its handle may be given to another, and what
+     * is queued for it be lost, or go there. So flush first. May be NULL: addresses are kept until close().
      */
     void (*forget)(void *instance, const struct lli_address *address);
 

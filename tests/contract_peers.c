@@ -3,9 +3,19 @@
 #define _GNU_SOURCE
 #include "contract.h"
 
-/* Whoever comes and goes takes no room for good; what was forgotten is reached again. */
+static struct lli_address address_of(const struct station *station)
+{
+    struct lli_address address;
+
+    assert_int_equal(transport->address(station->instance, &address), 0);
+    return address;
+}
+
+/* Whoever comes and goes takes no room for good, far more often than there are places; what was forgotten is reached again. */
 static void a_forgotten_address_makes_room_and_may_come_back(void **state)
 {
+    enum { PLACES = 9 };
+    struct llm_options options = common;
     struct lli_address of_b, of_c;
     struct station a, b, c;
     lli_handle first;
@@ -13,19 +23,22 @@ static void a_forgotten_address_makes_room_and_may_come_back(void **state)
     (void)state;
     if (transport->forget == NULL)
         skip();
-    station_open(&a);
+    options.receivers_max = PLACES - 1;
+    options.sessions_max = 1;
+    station_open_with(&a, &options);
     station_open(&b);
     station_open(&c);
-    assert_int_equal(transport->address(b.instance, &of_b), 0);
-    assert_int_equal(transport->address(c.instance, &of_c), 0);
+    of_b = address_of(&b);
+    of_c = address_of(&c);
     transport->forget(a.instance, &of_b); /* it was never asked for */
     first = station_peer(&a, &b);
     transport->forget(a.instance, &of_b);
     assert_int_equal(station_peer(&a, &c), first);
     assert_int_not_equal(station_peer(&a, &b), first);
-    for (int i = 0; i < 10000; i++) {
-        transport->forget(a.instance, i % 2 == 0 ? &of_b : &of_c);
-        (void)station_peer(&a, i % 2 == 0 ? &b : &c);
+    for (int i = 0; i < 20 * PLACES; i++) {
+        station_send(&a, station_peer(&a, i % 2 == 0 ? &b : &c), "over", 4);
+        transport->forget(a.instance, i % 2 == 0 ? &of_b : &of_c); /* perhaps while a device reads that */
+        station_expect(i % 2 == 0 ? &b : &c, LLI_HANDLE_UNICAST, "over", 4);
     }
     station_send(&a, station_peer(&a, &b), "b again", 7);
     station_send(&a, station_peer(&a, &c), "c again", 7);
@@ -36,10 +49,43 @@ static void a_forgotten_address_makes_room_and_may_come_back(void **state)
     station_close(&c);
 }
 
+/* It may be resolved at once, or later: to the end, whoever asks again and again has it, and who gives up leaves nothing. */
+static void an_address_may_be_given_up_before_it_is_known(void **state)
+{
+    struct lli_address of_b;
+    struct station a, b;
+    lli_handle handle;
+    int status;
+
+    (void)state;
+    if (transport->forget == NULL)
+        skip();
+    station_open(&a);
+    station_open(&b);
+    of_b = address_of(&b);
+    log_text[0] = '\0';
+    for (int i = 0; i < 50; i++) {
+        status = transport->peer(a.instance, &of_b, &handle);
+        assert_true(status == 0 || status == LLM_EAGAIN);
+        transport->forget(a.instance, &of_b);
+        transport->forget(a.instance, &of_b);
+    }
+    handle = station_peer(&a, &b);
+    station_send(&a, handle, "there", 5);
+    station_expect(&b, LLI_HANDLE_UNICAST, "there", 5);
+    /* Once it is known there is no waiting. */
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(station_peer(&a, &b), handle);
+    assert_string_equal(log_text, "");
+    station_close(&a);
+    station_close(&b);
+}
+
 int contract_peers(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_forgotten_address_makes_room_and_may_come_back),
+        cmocka_unit_test(an_address_may_be_given_up_before_it_is_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,6 +28,8 @@ static void places_are_found_given_back_and_given_again(void **state)
         const struct lli_address address = address_of(number);
         uint32_t place = UINT32_MAX;
 
+        assert_int_equal(lli_peers_get(&peers, &address, &place), has[number]);
+        assert_true(!has[number] || place == places[number]);
         if (chance(&random, 40)) {
             assert_int_equal(lli_peers_remove(&peers, &address, &place), has[number]);
             assert_true(!has[number] || place == places[number]);

@@ -77,6 +77,16 @@ int lli_peers_place(struct lli_peers *peers, const struct lli_address *address, 
     return 0;
 }
 
+bool lli_peers_get(const struct lli_peers *peers, const struct lli_address *address, uint32_t *place)
+{
+    const uint32_t slot = peers_find(peers, address);
+
+    if (peers->slots[slot] == 0)
+        return false;
+    *place = peers->slots[slot] - 1;
+    return true;
+}
+
 bool lli_peers_remove(struct lli_peers *peers, const struct lli_address *address, uint32_t *place)
 {
     uint32_t slot = peers_find(peers, address);

@@ -26,6 +26,9 @@ void lli_peers_fini(struct lli_peers *peers);
  */
 int lli_peers_place(struct lli_peers *peers, const struct lli_address *address, uint32_t *place);
 
+/* The place of an address that has one; false: it has none. */
+bool lli_peers_get(const struct lli_peers *peers, const struct lli_address *address, uint32_t *place);
+
 /* Gives the place of an address back. False: it has none. */
 bool lli_peers_remove(struct lli_peers *peers, const struct lli_address *address, uint32_t *place);
 

@@ -29,7 +29,7 @@ static void send_address(const struct lli_roce *roce, struct ibv_send_wr *send, 
     if (to & LLI_ROCE_PEER) {
         const struct lli_roce_peer *peer = &roce->peer_routes[place];
 
-        assert(place < roce->peers.count);
+        assert(place < roce->peers.count && peer->handle != NULL);
         send->wr.ud.ah = peer->handle;
         send->wr.ud.remote_qpn = peer->qp_number;
         send->wr.ud.remote_qkey = peer->qkey;
@@ -459,6 +459,8 @@ static const struct lli_counter roce_counters[] = {
     {"roce_receive_dry", offsetof(struct lli_roce, receive_dry)},       /* times that the device may have had no buffer */
     {"roce_foreign", offsetof(struct lli_roce, foreign)},               /* packets not ours, of groups left, or of our own host */
     {"roce_peer_errors", offsetof(struct lli_roce, peer_errors)},       /* address handles that could not be made */
+    {"roce_peers_full", offsetof(struct lli_roce, peers_full)},         /* times that an address found no place */
+    {"roce_peers_forgotten", offsetof(struct lli_roce, peers_forgotten)}, /* addresses whose places were given back */
     {"roce_groups_lost", offsetof(struct lli_roce, groups_lost)},       /* groups that the network took away, and were joined again */
     {NULL, 0},
 };
@@ -475,6 +477,7 @@ const struct lli_transport lli_transport_roce = {
     .leave = lli_roce_leave,
     .address = lli_roce_address,
     .peer = lli_roce_peer,
+    .forget = lli_roce_forget,
     .post = roce_post,
     .flush = roce_flush,
     .reap = lli_roce_reap,

@@ -102,14 +102,24 @@ struct lli_roce_receiver {
     struct lli_roce_gid source;     /* all zero: any */
 };
 
-enum lli_roce_peer_state { LLI_ROCE_PEER_NEW, LLI_ROCE_PEER_WANTED, LLI_ROCE_PEER_READY, LLI_ROCE_PEER_FAILED };
+/*
+ * The caller's thread takes it from NEW, or from FAILED after a while, to WANTED, and the control thread by MAKING to READY or
+ * FAILED. An address that is forgotten goes back to NEW, and its place with it: at once if nothing of it is in use; when the
+ * control thread is done with it, which takes it from UNWANTED to LEFT; or out of LEAVING, when all packets are done with that
+ * use its handle.
+ */
+enum lli_roce_peer_state {
+    LLI_ROCE_PEER_NEW, LLI_ROCE_PEER_WANTED, LLI_ROCE_PEER_MAKING, LLI_ROCE_PEER_READY, LLI_ROCE_PEER_FAILED,
+    LLI_ROCE_PEER_UNWANTED, LLI_ROCE_PEER_LEFT, LLI_ROCE_PEER_LEAVING,
+};
 
 struct lli_roce_peer {
-    atomic_int state;      /* the control thread takes it from WANTED to READY or FAILED */
-    struct ibv_ah *handle; /* valid in READY */
+    atomic_int state;
+    struct ibv_ah *handle; /* of READY and LEAVING; the control thread's in MAKING and UNWANTED */
     union ibv_gid gid;
     uint32_t qp_number;
     uint32_t qkey;
+    uint64_t leave_at;     /* LEAVING: when so many packets are done with */
     lli_ns retry_at;       /* FAILED: not asked for again before */
 };
 
@@ -172,6 +182,7 @@ struct lli_roce {
 
     struct lli_peers peers;    /* a handle is LLI_ROCE_PEER | its place */
     struct lli_roce_peer *peer_routes; /* by place */
+    uint32_t peers_leaving;    /* places that were forgotten and are in use yet */
 
     int epoll;                 /* of what the caller sleeps on: the channel, and what the control thread tells */
     int told;                  /* an eventfd: the device is gone, or the send queue works again */
@@ -214,6 +225,8 @@ struct lli_roce {
     uint64_t receive_dry;
     uint64_t dry_told; /* of these, by roce_drops() */
     uint64_t foreign;
+    uint64_t peers_full;
+    uint64_t peers_forgotten;
     atomic_uint_fast64_t peer_errors;
     atomic_uint_fast64_t groups_lost;
 };
@@ -279,6 +292,7 @@ static inline uint32_t lli_roce_bucket(const struct lli_roce_gid *group, uint16_
 
 int lli_roce_address(void *instance, struct lli_address *address);
 int lli_roce_peer(void *instance, const struct lli_address *packed, lli_handle *handle);
+void lli_roce_forget(void *instance, const struct lli_address *packed);
 
 /* Makes the address handles that are wanted. Control thread. */
 void lli_roce_peers_resolve(struct lli_roce *roce);

@@ -2,8 +2,9 @@
 /*
  * Addresses of other instances and the address handles to reach them.
  *
- * Making a handle is a call to the kernel that resolves the neighbour, for up to a second: the control thread does it. Until
- * then the caller is told to try again.
+ * Making a handle is a call to the kernel that resolves the neighbour, for up to a second: the control thread does it, one at a
+ * time. Until then the caller is told to try again. A handle is destroyed when its address was forgotten and no packet uses it
+ * any more.
  */
 #include "roce.h"
 
@@ -79,6 +80,105 @@ static bool peer_unpack(const struct lli_roce *roce, const struct lli_address *p
            peer_gid_acceptable(roce, peer->gid.raw);
 }
 
+/* ------------------------------------------------------------------------------------------- given back */
+
+static void peer_end(struct lli_roce *roce, uint32_t place)
+{
+    struct lli_roce_peer *peer = &roce->peer_routes[place];
+
+    if (peer->handle != NULL)
+        ibv_destroy_ah(peer->handle);
+    peer->handle = NULL;
+    atomic_store_explicit(&peer->state, LLI_ROCE_PEER_NEW, memory_order_relaxed);
+    (void)lli_peers_remove(&roce->peers, &roce->peers.addresses[place], &place);
+    roce->peers_forgotten++;
+}
+
+/* Gives back the places of those that were forgotten, if nothing uses them any more. */
+static void peers_sweep(struct lli_roce *roce)
+{
+    if (roce->peers_leaving == 0)
+        return;
+    (void)lli_roce_reap(roce);
+    if (lli_roce_is_gone(roce))
+        return;
+    for (uint32_t place = 0; place < roce->peers.count && roce->peers_leaving > 0; place++) {
+        const struct lli_roce_peer *peer = &roce->peer_routes[place];
+        const int state = atomic_load_explicit(&peer->state, memory_order_acquire);
+
+        if (state != LLI_ROCE_PEER_LEFT && (state != LLI_ROCE_PEER_LEAVING || roce->done < peer->leave_at))
+            continue;
+        roce->peers_leaving--;
+        peer_end(roce, place);
+    }
+}
+
+static bool peer_moves(struct lli_roce_peer *peer, int *from, enum lli_roce_peer_state to)
+{
+    return atomic_compare_exchange_strong_explicit(&peer->state, from, (int)to, memory_order_acq_rel, memory_order_acquire);
+}
+
+/* It goes now, or with what uses it. */
+static void peer_leave(struct lli_roce *roce, uint32_t place)
+{
+    struct lli_roce_peer *peer = &roce->peer_routes[place];
+    int state = atomic_load_explicit(&peer->state, memory_order_acquire);
+
+    /* The control thread may begin, or end, just now: then the state is what it has become. */
+    if (state == LLI_ROCE_PEER_WANTED && peer_moves(peer, &state, LLI_ROCE_PEER_NEW))
+        state = LLI_ROCE_PEER_NEW;
+    if (state == LLI_ROCE_PEER_MAKING && peer_moves(peer, &state, LLI_ROCE_PEER_UNWANTED)) {
+        roce->peers_leaving++;
+    } else if (state == LLI_ROCE_PEER_READY) {
+        peer->leave_at = roce->taken;
+        atomic_store_explicit(&peer->state, LLI_ROCE_PEER_LEAVING, memory_order_relaxed);
+        roce->peers_leaving++;
+    } else if (state == LLI_ROCE_PEER_NEW || state == LLI_ROCE_PEER_FAILED) {
+        peer_end(roce, place);
+    }
+}
+
+void lli_roce_forget(void *instance, const struct lli_address *packed)
+{
+    struct lli_roce *roce = instance;
+    uint32_t place;
+
+    if (lli_roce_is_gone(roce))
+        return; /* the control thread gives all back */
+    if (lli_peers_get(&roce->peers, packed, &place))
+        peer_leave(roce, place);
+    peers_sweep(roce);
+}
+
+/* ------------------------------------------------------------------------------------------- asked for */
+
+/* The place of an address. Those that are about to be given back are waited for. */
+static int peer_place(struct lli_roce *roce, const struct lli_address *packed, uint32_t *place)
+{
+    if (lli_peers_place(&roce->peers, packed, place) == 0)
+        return 0;
+    peers_sweep(roce);
+    if (lli_peers_place(&roce->peers, packed, place) == 0)
+        return 0;
+    roce->peers_full++;
+    return roce->peers_leaving > 0 ? LLM_EAGAIN : LLM_ELIMIT;
+}
+
+/* Whether there is a handle for an address that was forgotten and is asked for again before its place was given back. */
+static int peer_come_back(struct lli_roce *roce, struct lli_roce_peer *peer, int state)
+{
+    if (state < LLI_ROCE_PEER_UNWANTED)
+        return state;
+    roce->peers_leaving--;
+    if (state == LLI_ROCE_PEER_LEAVING) {
+        atomic_store_explicit(&peer->state, LLI_ROCE_PEER_READY, memory_order_relaxed);
+        return LLI_ROCE_PEER_READY;
+    }
+    if (state == LLI_ROCE_PEER_UNWANTED && peer_moves(peer, &state, LLI_ROCE_PEER_MAKING))
+        return LLI_ROCE_PEER_MAKING;
+    return LLI_ROCE_PEER_NEW;
+}
+
 int lli_roce_peer(void *instance, const struct lli_address *packed, lli_handle *handle)
 {
     struct lli_roce *roce = instance;
@@ -89,15 +189,16 @@ int lli_roce_peer(void *instance, const struct lli_address *packed, lli_handle *
 
     if (!peer_unpack(roce, packed, &wanted))
         return LLM_EINVAL;
-    if ((status = lli_peers_place(&roce->peers, packed, &place)) != 0)
+    if ((status = peer_place(roce, packed, &place)) != 0)
         return status;
     peer = &roce->peer_routes[place];
-    state = atomic_load_explicit(&peer->state, memory_order_acquire);
+    state = peer_come_back(roce, peer, atomic_load_explicit(&peer->state, memory_order_acquire));
     if (state == LLI_ROCE_PEER_READY) {
         *handle = LLI_ROCE_PEER | place;
         return 0;
     }
-    if (state == LLI_ROCE_PEER_WANTED || (state == LLI_ROCE_PEER_FAILED && lli_clock_ns() < peer->retry_at))
+    if (state == LLI_ROCE_PEER_WANTED || state == LLI_ROCE_PEER_MAKING ||
+        (state == LLI_ROCE_PEER_FAILED && lli_clock_ns() < peer->retry_at))
         return LLM_EAGAIN;
     peer->gid = wanted.gid;
     peer->qp_number = wanted.qp_number;
@@ -106,6 +207,8 @@ int lli_roce_peer(void *instance, const struct lli_address *packed, lli_handle *
     lli_roce_control_wake(roce);
     return LLM_EAGAIN;
 }
+
+/* -------------------------------------------------------------------------------------- the control thread */
 
 static struct ibv_ah *peer_handle(struct lli_roce *roce, const struct lli_roce_peer *peer)
 {
@@ -118,18 +221,33 @@ static struct ibv_ah *peer_handle(struct lli_roce *roce, const struct lli_roce_p
     return ibv_create_ah(roce->domain, &route);
 }
 
+static void peer_make(struct lli_roce *roce, struct lli_roce_peer *peer)
+{
+    struct ibv_ah *handle = peer_handle(roce, peer);
+    int state;
+
+    if (handle == NULL)
+        atomic_fetch_add(&roce->peer_errors, 1);
+    peer->retry_at = lli_clock_ns() + LLI_ROCE_SECOND;
+    do {
+        state = LLI_ROCE_PEER_MAKING;
+        peer->handle = handle;
+        if (peer_moves(peer, &state, handle != NULL ? LLI_ROCE_PEER_READY : LLI_ROCE_PEER_FAILED))
+            return;
+        /* It was forgotten meanwhile, unless it is asked for again just now. */
+        peer->handle = NULL;
+    } while (!peer_moves(peer, &state, LLI_ROCE_PEER_LEFT));
+    if (handle != NULL)
+        ibv_destroy_ah(handle);
+}
+
 void lli_roce_peers_resolve(struct lli_roce *roce)
 {
     for (uint32_t place = 0; place < roce->peers.max; place++) {
         struct lli_roce_peer *peer = &roce->peer_routes[place];
+        int state = atomic_load_explicit(&peer->state, memory_order_relaxed);
 
-        if (atomic_load_explicit(&peer->state, memory_order_acquire) != LLI_ROCE_PEER_WANTED)
-            continue;
-        peer->handle = peer_handle(roce, peer);
-        peer->retry_at = lli_clock_ns() + LLI_ROCE_SECOND;
-        if (peer->handle == NULL)
-            atomic_fetch_add(&roce->peer_errors, 1);
-        atomic_store_explicit(&peer->state, peer->handle != NULL ? LLI_ROCE_PEER_READY : LLI_ROCE_PEER_FAILED,
-                              memory_order_release);
+        if (state == LLI_ROCE_PEER_WANTED && peer_moves(peer, &state, LLI_ROCE_PEER_MAKING))
+            peer_make(roce, peer);
     }
 }

@@ -89,6 +89,8 @@ struct fake {
     atomic_int held_events;
     atomic_int joins;           /* calls */
     atomic_int handles_made;    /* calls */
+    atomic_bool hold_handles;   /* those that make one take as long */
+    atomic_int held_handles;
     atomic_int modifies;        /* calls */
     _Atomic pthread_t handle_thread; /* which made the latest address handle */
 };
@@ -100,6 +102,9 @@ void fake_reset(void);
 
 /* How many objects there are that nobody destroyed, and what they are, in text. */
 int fake_live(char *text, size_t size);
+
+/* Of these, address handles. */
+int fake_handles(void);
 
 /* ---------------------------------------------------------------------------------------------------- failures */
 

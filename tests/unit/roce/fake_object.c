@@ -88,6 +88,11 @@ int fake_live(char *text, size_t size)
     return all;
 }
 
+int fake_handles(void)
+{
+    return atomic_load(&live[FAKE_AH]);
+}
+
 void fake_fail(enum fake_call call, int nth, int number, bool always)
 {
     atomic_store(&failures[call].number, number);
@@ -466,6 +471,10 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
     atomic_store_explicit(&fake.handle_thread, pthread_self(), memory_order_relaxed);
     atomic_fetch_add_explicit(&fake.handles_made, 1, memory_order_release);
+    atomic_fetch_add(&fake.held_handles, 1);
+    while (atomic_load(&fake.hold_handles))
+        usleep(100);
+    atomic_fetch_sub(&fake.held_handles, 1);
     handle = object(FAKE_CALL_AH, FAKE_AH, sizeof *handle);
     if (handle == NULL)
         return NULL;
