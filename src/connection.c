@@ -22,6 +22,8 @@ enum {
 
 /* What is not possible now is tried again after this. */
 #define CONNECTION_RETRY ((lli_ns)1000000)
+/* To say that there is no connection is not worth more than this. */
+#define CONNECTION_SPURN ((lli_ns)2000000000)
 /* After the other side closed: whether it still listens is looked at so often. */
 #define CONNECTION_LOOK ((lli_ns)100000000)
 
@@ -75,41 +77,21 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
 
 /* ------------------------------------------------------------------------------------------------ send */
 
-bool lli_links_post(struct lli_endpoint *endpoint, const uint8_t *bytes, size_t size, const struct lli_wire_address *to,
-                    lli_handle group)
-{
-    uint8_t *buffer = lli_endpoint_scratch(endpoint);
-    const struct lli_packet packet = {.data = buffer, .size = (uint32_t)size, .to = to};
-
-    if (buffer == NULL)
-        return false;
-    memcpy(buffer, bytes, size);
-    lli_endpoint_post_control(endpoint, &packet, group);
-    return true;
-}
-
-static bool connection_post_close(const struct llm_connection *connection, const struct lli_wire_address *to,
-                                  enum lli_wire_closing reason)
+static bool connection_post_close(const struct llm_connection *connection, lli_handle to, enum lli_wire_closing reason)
 {
     const struct lli_wire_close close = {.id = connection->id, .reason = (uint8_t)reason};
     uint8_t bytes[LLI_WIRE_CONTROL_MAX];
 
-    return lli_links_post(connection->endpoint, bytes, lli_wire_put_close(bytes, &close), to, CONNECTION_NO_GROUP);
+    return lli_links_post(connection->endpoint, bytes, lli_wire_put_close(bytes, &close), to);
 }
 
-void lli_links_forget(struct lli_endpoint *endpoint, const struct lli_wire_address *wire)
+/* An address that it has need not be reached any more. */
+static void connection_forget(struct lli_endpoint *endpoint, struct lli_wire_address *address)
 {
-    struct lli_address address = {.size = wire->size};
+    const struct lli_wire_address forgotten = *address;
 
-    if (endpoint->transport->forget == NULL || wire->size == 0)
-        return;
-    for (const struct llm_connection *c = endpoint->context->connections; c != NULL; c = c->next)
-        if (c->running && c->endpoint == endpoint && c->peer.size == wire->size &&
-            memcmp(c->peer.bytes, wire->bytes, wire->size) == 0)
-            return;
-    memcpy(address.bytes, wire->bytes, sizeof address.bytes);
-    lli_endpoint_flush(endpoint);
-    endpoint->transport->forget(endpoint->instance, &address);
+    address->size = 0;
+    lli_links_forget(endpoint, &forgotten);
 }
 
 /* --------------------------------------------------------------------------------------------- events */
@@ -285,15 +267,6 @@ int lli_connection_make(struct llm_context *context, const struct lli_channel *c
 
 /* ------------------------------------------------------------------------------------------ run and stop */
 
-static int connection_resolve(struct llm_connection *connection)
-{
-    const struct lli_endpoint *endpoint = connection->endpoint;
-    struct lli_address address = {.size = connection->peer.size};
-
-    memcpy(address.bytes, connection->peer.bytes, sizeof address.bytes);
-    return endpoint->transport->peer(endpoint->instance, &address, &connection->transmitter->group);
-}
-
 int lli_connection_run(struct llm_connection *connection, const struct lli_wire_accept *other, lli_ns now)
 {
     struct lli_endpoint *endpoint = connection->endpoint;
@@ -302,7 +275,7 @@ int lli_connection_run(struct llm_connection *connection, const struct lli_wire_
     int error;
 
     connection->peer = other->address;
-    error = connection_resolve(connection);
+    error = lli_links_reach(endpoint, &connection->peer, &transmitter->group);
     if (error != LLM_OK)
         return error;
     connection->session = other->session;
@@ -344,18 +317,20 @@ static bool connection_is_delivered(const struct llm_connection *connection)
     return tx->taken == tx->history.next && !lli_pack_pending(&tx->pack);
 }
 
-/* Its sessions run no longer; says so to the other side, with a reason (0: it knows). */
+/* Its sessions run no longer, or never will; says so to the other side, with a reason (0: it knows). */
 static void connection_stop(struct llm_connection *connection, unsigned closing)
 {
-    if (!connection->running)
-        return;
-    connection->undelivered = connection->transmitter->tx.pack.number > 0 && !connection_is_delivered(connection);
-    lli_receiver_leave(connection->receiver);
-    if (closing != 0)
-        (void)connection_post_close(connection, &connection->peer, (enum lli_wire_closing)closing);
-    lli_endpoint_flush(connection->endpoint);
-    connection_unlink(connection);
-    lli_links_forget(connection->endpoint, &connection->peer);
+    if (connection->dismissed)
+        closing = 0;
+    if (connection->running) {
+        connection->undelivered = connection->transmitter->tx.pack.number > 0 && !connection_is_delivered(connection);
+        lli_receiver_leave(connection->receiver);
+        if (closing != 0)
+            (void)connection_post_close(connection, connection->transmitter->group, (enum lli_wire_closing)closing);
+        lli_endpoint_flush(connection->endpoint);
+        connection_unlink(connection);
+    }
+    connection_forget(connection->endpoint, &connection->peer);
 }
 
 void lli_connection_destroy(struct llm_connection *connection)
@@ -363,6 +338,7 @@ void lli_connection_destroy(struct llm_connection *connection)
     struct llm_connection **link = &connection->context->connections;
 
     connection_stop(connection, connection_is_delivered(connection) ? 0 : LLI_WIRE_ABANDONED);
+    connection_forget(connection->endpoint, &connection->spurned);
     while (*link != connection)
         link = &(*link)->next;
     *link = connection->next;
@@ -535,6 +511,16 @@ static void connection_disconnected(struct llm_connection *connection)
     connection->context->delivered++;
 }
 
+/* Somebody accepted, at an address that is none, or that could not be resolved in time. */
+static void connection_unreachable(struct llm_connection *connection)
+{
+    connection->endpoint->counters.packets_unreachable++;
+    lli_log(&connection->context->log, LLM_LEVEL_WARNING, "connection %016llx: accepted, but the address that the answer names "
+            "could not be resolved in connect_timeout_ns; see whether there is a route to it",
+            (unsigned long long)connection->id);
+    connection_over(connection, LLM_REASON_UNANSWERED, 0);
+}
+
 static lli_ns connection_service_asking(struct llm_connection *connection, lli_ns now)
 {
     struct lli_dial *dial = &connection->dial;
@@ -543,7 +529,7 @@ static lli_ns connection_service_asking(struct llm_connection *connection, lli_n
     int error;
 
     if (size > 0)
-        (void)lli_links_post(connection->endpoint, bytes, size, NULL, connection->group);
+        (void)lli_links_post(connection->endpoint, bytes, size, connection->group);
     switch (dial->state) {
     case LLI_DIAL_ASKING:
         break;
@@ -559,15 +545,19 @@ static lli_ns connection_service_asking(struct llm_connection *connection, lli_n
         if (error == LLM_EAGAIN && now < connection->until)
             return now + CONNECTION_RETRY;
         if (error != LLM_OK)
-            connection_over(connection, LLM_REASON_UNANSWERED, 0);
+            connection_unreachable(connection);
         return connection->until;
     }
     return lli_dial_deadline(dial);
 }
 
-/* Whoever asked was not heard of again, or is gone: what was accepted comes to nothing. */
+/*
+ * Whoever asked was not heard of again, or is gone, or has a connection with somebody else who accepted, and which a CLOSE
+ * would end: what was accepted comes to nothing.
+ */
 static void connection_unconfirmed(struct llm_connection *connection)
 {
+    connection->dismissed = true;
     if (connection->listener != NULL)
         connection->listener->door.counters.connections_unconfirmed++;
     lli_connection_destroy(connection);
@@ -586,20 +576,33 @@ static lli_ns connection_service_over(struct llm_connection *connection, lli_ns 
     return LLI_NEVER;
 }
 
+/*
+ * Tells another who accepted that there is no connection, once that one can be reached. Returns when it has to be called again.
+ */
+static lli_ns connection_service_spurned(struct llm_connection *connection, lli_ns now)
+{
+    lli_handle to;
+    const int error = lli_links_reach(connection->endpoint, &connection->spurned, &to);
+    const bool posted = error == LLM_OK && connection_post_close(connection, to, LLI_WIRE_UNKNOWN);
+
+    if (!posted && error != LLM_EINVAL && now < connection->spurned_until)
+        return now + CONNECTION_RETRY;
+    connection->endpoint->counters.packets_unreachable += !posted;
+    connection_forget(connection->endpoint, &connection->spurned);
+    return LLI_NEVER;
+}
+
 /* Returns when it has to be called again. The connection may be gone then. */
 static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
 {
+    const lli_ns spurned_at = connection->spurned.size > 0 ? connection_service_spurned(connection, now) : LLI_NEVER;
     lli_ns at = LLI_NEVER;
 
-    if (connection->spurns && connection_post_close(connection, &connection->spurned, LLI_WIRE_UNKNOWN)) {
-        connection->spurns = false;
-        lli_links_forget(connection->endpoint, &connection->spurned);
-    }
     if (connection->state == LLI_CONNECTION_ASKING)
         at = connection_service_asking(connection, now);
     if (connection->state == LLI_CONNECTION_OPENING) {
         if (now < connection->until)
-            return connection->until;
+            return lli_min(connection->until, spurned_at);
         connection_over(connection, LLM_REASON_UNANSWERED, 0);
     }
     if (connection->state == LLI_CONNECTION_OPEN)
@@ -612,10 +615,12 @@ static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
         connection_disconnected(connection);
     if (connection->state == LLI_CONNECTION_TOLD) {
         at = connection_service_over(connection, now);
-        if (connection->released)
+        if (connection->released) {
             lli_connection_destroy(connection);
+            return LLI_NEVER;
+        }
     }
-    return at;
+    return lli_min(at, spurned_at);
 }
 
 void lli_links_service(struct llm_context *context, lli_ns now)
@@ -670,15 +675,16 @@ static struct llm_connection *links_find(const struct lli_endpoint *endpoint, ui
     return connection;
 }
 
-static bool links_accept(const struct lli_endpoint *endpoint, const struct lli_wire_accept *accept)
+static bool links_accept(const struct lli_endpoint *endpoint, const struct lli_wire_accept *accept, lli_ns now)
 {
     struct llm_connection *connection = links_find(endpoint, accept->id, false);
 
     if (connection == NULL)
         return false;
-    if (!lli_dial_input_accept(&connection->dial, accept)) {
+    /* One at a time: the others give up by themselves, as they hear nothing. */
+    if (!lli_dial_input_accept(&connection->dial, accept) && connection->spurned.size == 0) {
         connection->spurned = accept->address;
-        connection->spurns = true;
+        connection->spurned_until = now + CONNECTION_SPURN;
     }
     return true;
 }
@@ -702,6 +708,7 @@ static bool links_close(const struct lli_endpoint *endpoint, const struct lli_wi
         if (connection == NULL)
             continue;
         known = true;
+        connection->dismissed |= connection->running;
         if (connection->running)
             connection_over(connection, close->reason == LLI_WIRE_BROKEN ? LLM_REASON_BROKEN : LLM_REASON_ABANDONED, 0);
         /* It was closed by the other side before, and that one has gone now. */
@@ -733,7 +740,7 @@ enum lli_wire_fault lli_links_input(struct lli_endpoint *endpoint, const struct 
                 links_connect(endpoint, in->from, &packet.connect, now);
     else if (header.type == LLI_WIRE_ACCEPT)
         known = (whole = lli_wire_get_accept(body, size, header.tag, &packet.accept)) && !group &&
-                links_accept(endpoint, &packet.accept);
+                links_accept(endpoint, &packet.accept, now);
     else if (header.type == LLI_WIRE_REFUSE)
         known = (whole = lli_wire_get_refuse(body, size, header.tag, &packet.refuse)) && !group &&
                 links_refuse(endpoint, &packet.refuse);

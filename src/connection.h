@@ -43,14 +43,15 @@ struct llm_connection {
     bool closing;           /* llm_connection_close() runs */
     bool released;          /* it was called in a handler */
     bool undelivered;       /* not known to have arrived: something that was sent */
+    bool dismissed;         /* the other side is not told of the end: it told us, or never was there */
     bool joined;            /* the group of whoever listens, to ask */
-    bool spurns;            /* owes a CLOSE to another who accepted */
     lli_handle group;
     lli_ns until;           /* OPENING: given up then */
     lli_ns linger;
     uint64_t session;       /* the other side's, 0: not known */
-    struct lli_wire_address peer;
-    struct lli_wire_address spurned;
+    struct lli_wire_address peer;    /* where the other side is; empty: not known, or needed no more */
+    struct lli_wire_address spurned; /* of another who accepted, and is owed a CLOSE; empty: there is none */
+    lli_ns spurned_until;            /* given up then */
     struct lli_dial dial;
     /* Requests and replies. */
     struct lli_request *requests; /* LLM_REQUESTS_MAX places: request n has place n modulo that */
@@ -109,11 +110,18 @@ static inline void lli_links_due(struct llm_context *context, lli_ns at)
     context->watch_at = lli_min(context->watch_at, at);
 }
 
-/* Sends one packet, to an address or, NULL, to a group. False: there is no buffer now. fill writes it. */
-bool lli_links_post(struct lli_endpoint *endpoint, const uint8_t *bytes, size_t size, const struct lli_wire_address *to,
-                    lli_handle group);
+/* ------------------------------------------------------------------------------------------- links.c */
 
-/* An address that no connection uses need not be known to the transport, where places for addresses are few. */
+/* The handle of an address. LLM_EAGAIN: it is being resolved, or there is no place for it now; LLM_EINVAL: it never will be. */
+int lli_links_reach(const struct lli_endpoint *endpoint, const struct lli_wire_address *address, lli_handle *handle);
+
+/* Sends one packet, to a peer or a group. False: there is no buffer now. */
+bool lli_links_post(struct lli_endpoint *endpoint, const uint8_t *bytes, size_t size, lli_handle to);
+
+/*
+ * An address that no connection and nobody who asks needs, need not be known to the transport, where places for addresses are
+ * few.
+ */
 void lli_links_forget(struct lli_endpoint *endpoint, const struct lli_wire_address *address);
 
 /* ------------------------------------------------------------------------------------------ request.c */

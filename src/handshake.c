@@ -70,7 +70,10 @@ static struct lli_guest *door_known(const struct lli_door *door, uint64_t id)
     return NULL;
 }
 
-/* A place that is free, else that of the one remembered longest: half of the places or more do not count. */
+/*
+ * A place that is free, else that of the one remembered longest: half of the places or more do not count. Who is owed an answer
+ * keeps its place until it has it. NULL: there is none now.
+ */
 static struct lli_guest *door_place(struct lli_door *door, uint64_t id)
 {
     struct lli_guest *oldest = NULL;
@@ -82,20 +85,21 @@ static struct lli_guest *door_place(struct lli_door *door, uint64_t id)
             oldest = guest;
             break;
         }
-        if (!guest_counts(guest) && (oldest == NULL || guest->since < oldest->since))
+        if (!guest_counts(guest) && !guest->owed && (oldest == NULL || guest->since < oldest->since))
             oldest = guest;
     }
-    assert(oldest != NULL);
-    door->owed -= oldest->owed;
-    oldest->owed = false;
-    door->ids[oldest - door->guests] = id;
+    if (oldest != NULL)
+        door->ids[oldest - door->guests] = id;
     return oldest;
 }
 
-static void door_owe(struct lli_door *door, struct lli_guest *guest)
+static void door_owe(struct lli_door *door, struct lli_guest *guest, lli_ns now)
 {
-    door->owed += !guest->owed;
+    if (guest->owed)
+        return;
+    door->owed++;
     guest->owed = true;
+    guest->owed_until = now + door->timeout;
 }
 
 static void guest_becomes(struct lli_guest *guest, enum lli_guest_state state, lli_ns now)
@@ -104,15 +108,20 @@ static void guest_becomes(struct lli_guest *guest, enum lli_guest_state state, l
     guest->since = now;
 }
 
-/* There are as many as may be: a short answer, of which nothing is kept. */
-static void door_turn_away(struct lli_door *door, const struct lli_wire_connect *connect)
+/* There are as many as may be: a short answer, of which nothing is kept when it was sent. */
+static void door_turn_away(struct lli_door *door, const struct lli_wire_connect *connect, lli_ns now)
 {
+    struct lli_door_turned *turned = door->turned;
+
     door->counters.requests_full++;
-    if (door->turned_tail - door->turned_head == LLI_DOOR_TURNED) {
+    if (door->turned_count == LLI_DOOR_TURNED) {
         door->counters.refusals_dropped++;
         return;
     }
-    door->turned[door->turned_tail++ % LLI_DOOR_TURNED] = (struct lli_door_turned){connect->id, connect->address};
+    while (turned->id != 0)
+        turned++;
+    *turned = (struct lli_door_turned){connect->id, connect->address, now + door->timeout};
+    door->turned_count++;
 }
 
 void lli_door_input(struct lli_door *door, const struct lli_wire_connect *connect, lli_ns now)
@@ -126,27 +135,43 @@ void lli_door_input(struct lli_door *door, const struct lli_wire_connect *connec
     if (guest != NULL) {
         door->counters.requests_repeated++;
         if (guest->state == LLI_GUEST_IN || guest->state == LLI_GUEST_REFUSED)
-            door_owe(door, guest);
+            door_owe(door, guest, now);
         return;
     }
     if (door->count == door->max) {
-        door_turn_away(door, connect);
+        door_turn_away(door, connect, now);
         return;
     }
     guest = door_place(door, connect->id);
+    if (guest == NULL) {
+        door->counters.refusals_dropped++; /* whoever asks asks again */
+        return;
+    }
     guest->connect = *connect;
     guest_becomes(guest, LLI_GUEST_ASKS, now);
     door->count++;
 }
 
-struct lli_guest *lli_door_next(struct lli_door *door, lli_ns now)
+struct lli_guest *lli_door_next(const struct lli_door *door, uint32_t *place)
 {
-    for (uint32_t i = 0; i < door->places && door->count > 0; i++)
-        if (door->guests[i].state == LLI_GUEST_ASKS) {
-            guest_becomes(&door->guests[i], LLI_GUEST_WAITS, now);
-            return &door->guests[i];
-        }
+    for (; *place < door->places && door->count > 0; ++*place)
+        if (door->guests[*place].state == LLI_GUEST_ASKS)
+            return &door->guests[*place];
     return NULL;
+}
+
+void lli_door_show(struct lli_guest *guest, lli_ns now)
+{
+    assert(guest->state == LLI_GUEST_ASKS);
+    guest_becomes(guest, LLI_GUEST_WAITS, now);
+}
+
+void lli_door_drop(struct lli_door *door, struct lli_guest *guest, lli_ns now)
+{
+    assert(guest->state == LLI_GUEST_ASKS);
+    guest_becomes(guest, LLI_GUEST_GONE, now);
+    door->count--;
+    door->counters.requests_unreachable++;
 }
 
 struct lli_guest *lli_door_find(const struct lli_door *door, uint64_t id)
@@ -162,7 +187,7 @@ void lli_door_accept(struct lli_door *door, struct lli_guest *guest, const struc
     guest->accept = *accept;
     guest->accept.id = guest->connect.id;
     guest_becomes(guest, LLI_GUEST_IN, now);
-    door_owe(door, guest);
+    door_owe(door, guest, now);
     door->counters.requests_accepted++;
 }
 
@@ -171,7 +196,7 @@ void lli_door_refuse(struct lli_door *door, struct lli_guest *guest, enum lli_wi
     assert(guest->state == LLI_GUEST_WAITS);
     guest->refuse = (struct lli_wire_refuse){.id = guest->connect.id, .code = code, .reason = (uint8_t)reason};
     guest_becomes(guest, LLI_GUEST_REFUSED, now);
-    door_owe(door, guest);
+    door_owe(door, guest, now);
     door->count--;
     if (reason == LLI_WIRE_FULL)
         door->counters.requests_full++;
@@ -191,46 +216,116 @@ void lli_door_leave(struct lli_door *door, uint64_t id, lli_ns now)
     door->count--;
 }
 
-static size_t door_answer(struct lli_door *door, struct lli_guest *guest, uint8_t *buffer, struct lli_wire_address *to)
+/* Places of answers: those of guests, and behind them those who are turned away. */
+const struct lli_wire_address *lli_door_owed(const struct lli_door *door, uint32_t *place)
 {
-    guest->owed = false;
-    door->owed--;
-    *to = guest->connect.address;
-    return guest->state == LLI_GUEST_IN ? lli_wire_put_accept(buffer, &guest->accept)
-                                        : lli_wire_put_refuse(buffer, &guest->refuse);
+    for (; *place < door->places && door->owed > 0; ++*place)
+        if (door->guests[*place].owed)
+            return &door->guests[*place].connect.address;
+    *place = (uint32_t)lli_max(*place, door->places);
+    for (; *place < door->places + LLI_DOOR_TURNED && door->turned_count > 0; ++*place)
+        if (door->turned[*place - door->places].id != 0)
+            return &door->turned[*place - door->places].address;
+    return NULL;
 }
 
-size_t lli_door_control(struct lli_door *door, uint8_t *buffer, struct lli_wire_address *to)
+size_t lli_door_answer(const struct lli_door *door, uint32_t place, uint8_t *buffer)
 {
-    for (uint32_t i = 0; i < door->places && door->owed > 0; i++)
-        if (door->guests[i].owed)
-            return door_answer(door, &door->guests[i], buffer, to);
-    if (door->turned_head != door->turned_tail) {
-        const struct lli_door_turned *turned = &door->turned[door->turned_head++ % LLI_DOOR_TURNED];
-        const struct lli_wire_refuse refuse = {.id = turned->id, .reason = LLI_WIRE_FULL};
+    if (place >= door->places) {
+        const struct lli_wire_refuse refuse = {.id = door->turned[place - door->places].id, .reason = LLI_WIRE_FULL};
 
-        *to = turned->address;
         return lli_wire_put_refuse(buffer, &refuse);
     }
-    return 0;
+    return door->guests[place].state == LLI_GUEST_IN ? lli_wire_put_accept(buffer, &door->guests[place].accept)
+                                                     : lli_wire_put_refuse(buffer, &door->guests[place].refuse);
 }
 
-lli_ns lli_door_expire(struct lli_door *door, lli_ns now)
+void lli_door_answered(struct lli_door *door, uint32_t place)
 {
-    lli_ns at = LLI_NEVER;
+    if (place < door->places) {
+        door->guests[place].owed = false;
+        door->owed--;
+    } else {
+        door->turned[place - door->places].id = 0;
+        door->turned_count--;
+    }
+}
 
-    for (uint32_t i = 0; i < door->places && door->count > 0; i++) {
-        struct lli_guest *guest = &door->guests[i];
+/* When a guest has waited too long for what it waits for, LLI_NEVER if it does for nothing. */
+static lli_ns guest_until(const struct lli_door *door, const struct lli_guest *guest)
+{
+    if (guest->state == LLI_GUEST_ASKS || guest->state == LLI_GUEST_WAITS)
+        return guest->since + door->timeout;
+    return guest->owed ? guest->owed_until : LLI_NEVER;
+}
 
-        if (guest->state != LLI_GUEST_WAITS)
-            continue;
-        if (now < guest->since + door->timeout) {
-            at = lli_min(at, guest->since + door->timeout);
-            continue;
-        }
+static void guest_give_up(struct lli_door *door, uint32_t place, lli_ns now)
+{
+    struct lli_guest *guest = &door->guests[place];
+
+    if (guest->state == LLI_GUEST_ASKS) {
+        lli_door_drop(door, guest, now);
+    } else if (guest->state == LLI_GUEST_WAITS) {
         guest_becomes(guest, LLI_GUEST_GONE, now);
         door->count--;
         door->counters.requests_expired++;
+    } else {
+        lli_door_answered(door, place);
+        door->counters.refusals_dropped++;
     }
-    return at;
+}
+
+/* Of guests, while any of them may wait. */
+static bool door_expire_guest(struct lli_door *door, lli_ns now, uint32_t *place, struct lli_wire_address *address, lli_ns *at)
+{
+    for (; *place < door->places && door->count + door->owed > 0; ++*place) {
+        const lli_ns until = guest_until(door, &door->guests[*place]);
+
+        if (now < until) {
+            *at = lli_min(*at, until);
+            continue;
+        }
+        *address = door->guests[*place].connect.address;
+        guest_give_up(door, *place, now);
+        return true;
+    }
+    return false;
+}
+
+bool lli_door_expire(struct lli_door *door, lli_ns now, uint32_t *place, struct lli_wire_address *address, lli_ns *at)
+{
+    if (door_expire_guest(door, now, place, address, at))
+        return true;
+    *place = (uint32_t)lli_max(*place, door->places);
+    for (; *place < door->places + LLI_DOOR_TURNED && door->turned_count > 0; ++*place) {
+        const struct lli_door_turned *turned = &door->turned[*place - door->places];
+
+        if (turned->id == 0)
+            continue;
+        if (now < turned->until) {
+            *at = lli_min(*at, turned->until);
+            continue;
+        }
+        *address = turned->address;
+        lli_door_answered(door, *place);
+        door->counters.refusals_dropped++;
+        return true;
+    }
+    return false;
+}
+
+static bool address_is(const struct lli_wire_address *a, const struct lli_wire_address *b)
+{
+    return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
+}
+
+bool lli_door_needs(const struct lli_door *door, const struct lli_wire_address *address)
+{
+    for (uint32_t i = 0; i < door->places && door->count + door->owed > 0; i++)
+        if (guest_until(door, &door->guests[i]) != LLI_NEVER && address_is(&door->guests[i].connect.address, address))
+            return true;
+    for (uint32_t i = 0; i < LLI_DOOR_TURNED && door->turned_count > 0; i++)
+        if (door->turned[i].id != 0 && address_is(&door->turned[i].address, address))
+            return true;
+    return false;
 }

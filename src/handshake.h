@@ -46,7 +46,8 @@ lli_ns lli_dial_deadline(const struct lli_dial *dial);
     X(requests_refused, "requests that the application refused")                                                           \
     X(requests_full, "requests refused because there were connections_max connections")                                    \
     X(requests_expired, "requests that the application did not answer in connect_timeout_ns")                              \
-    X(refusals_dropped, "refusals not sent because too many were waiting")                                                 \
+    X(requests_unreachable, "requests of an address that is none, or was not resolved in connect_timeout_ns")              \
+    X(refusals_dropped, "answers not sent: too many were waiting, or the address was not resolved in connect_timeout_ns")  \
     X(connections_unconfirmed, "connections accepted and given up because whoever asked was not heard")
 
 struct lli_door_counters {
@@ -57,7 +58,7 @@ struct lli_door_counters {
 
 enum lli_guest_state {
     LLI_GUEST_FREE = 0,
-    LLI_GUEST_ASKS,    /* the application was not told yet */
+    LLI_GUEST_ASKS,    /* the application was not told yet, as it is not known whether an answer could be sent */
     LLI_GUEST_WAITS,   /* it was, and has not answered */
     LLI_GUEST_IN,      /* accepted: there is a connection */
     LLI_GUEST_REFUSED, /* answered so as long as it is remembered */
@@ -67,8 +68,9 @@ enum lli_guest_state {
 /* One who asked. */
 struct lli_guest {
     enum lli_guest_state state;
-    bool owed;    /* an answer */
-    lli_ns since; /* it is in this state */
+    bool owed;         /* an answer */
+    lli_ns owed_until; /* given up then */
+    lli_ns since;      /* it is in this state */
     struct lli_wire_connect connect;
     struct lli_wire_accept accept;
     struct lli_wire_refuse refuse;
@@ -78,8 +80,9 @@ struct lli_guest {
 enum { LLI_DOOR_TURNED = 32 };
 
 struct lli_door_turned {
-    uint64_t id;
+    uint64_t id; /* 0: free */
     struct lli_wire_address address;
+    lli_ns until; /* given up then */
 };
 
 struct lli_door {
@@ -91,19 +94,27 @@ struct lli_door {
     uint32_t owed;            /* answers of guests */
     lli_ns timeout;
     struct lli_door_turned turned[LLI_DOOR_TURNED];
-    uint32_t turned_head;
-    uint32_t turned_tail;
+    uint32_t turned_count;
     struct lli_door_counters counters;
 };
 
-/* guests and ids have 2 * max zeroed places, the caller's. timeout: so long the application may take to answer. */
+/*
+ * guests and ids have 2 * max zeroed places, the caller's. timeout: so long the application, or what resolves addresses, may
+ * take.
+ */
 void lli_door_init(struct lli_door *door, struct lli_guest *guests, uint64_t *ids, uint32_t max, lli_ns timeout);
 
 /* A CONNECT came. */
 void lli_door_input(struct lli_door *door, const struct lli_wire_connect *connect, lli_ns now);
 
-/* One that asks and of whom the application was not told, from then on it waits; NULL: there is none. */
-struct lli_guest *lli_door_next(struct lli_door *door, lli_ns now);
+/*
+ * Those who ask and of whom the application was not told: the first at this place or behind it, which place is set to; NULL:
+ * there is none. Each is let in by lli_door_show(), once an answer could be sent, from when on it waits; or dropped, if none
+ * ever can.
+ */
+struct lli_guest *lli_door_next(const struct lli_door *door, uint32_t *place);
+void lli_door_show(struct lli_guest *guest, lli_ns now);
+void lli_door_drop(struct lli_door *door, struct lli_guest *guest, lli_ns now);
 
 /* The one of this identity that waits or is in, or NULL. */
 struct lli_guest *lli_door_find(const struct lli_door *door, uint64_t id);
@@ -115,10 +126,21 @@ void lli_door_refuse(struct lli_door *door, struct lli_guest *guest, enum lli_wi
 /* A connection is no more. */
 void lli_door_leave(struct lli_door *door, uint64_t id, lli_ns now);
 
-/* Builds the next answer that is due, and says where it goes; 0: none is. */
-size_t lli_door_control(struct lli_door *door, uint8_t *buffer, struct lli_wire_address *to);
+/*
+ * To whom an answer is due: the first at this place or behind it, which place is set to; NULL: there is none. The answer is
+ * built as often as it is asked for, until it was sent or cannot be.
+ */
+const struct lli_wire_address *lli_door_owed(const struct lli_door *door, uint32_t *place);
+size_t lli_door_answer(const struct lli_door *door, uint32_t place, uint8_t *buffer);
+void lli_door_answered(struct lli_door *door, uint32_t place);
 
-/* Forgets requests that waited too long; returns when it has to be called again, LLI_NEVER: when there are new ones. */
-lli_ns lli_door_expire(struct lli_door *door, lli_ns now);
+/*
+ * Gives up what has waited too long, one at this place or behind it, which place is set to: true, and the address that it need
+ * not be reached at any more. False: there is none. at becomes the time when there may be one, if that is sooner.
+ */
+bool lli_door_expire(struct lli_door *door, lli_ns now, uint32_t *place, struct lli_wire_address *address, lli_ns *at);
+
+/* Whether somebody at this address asks, waits or is to be answered. */
+bool lli_door_needs(const struct lli_door *door, const struct lli_wire_address *address);
 
 #endif

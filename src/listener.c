@@ -174,22 +174,76 @@ static void listener_ask(struct llm_listener *listener, struct lli_guest *guest,
     lli_door_refuse(&listener->door, guest, LLI_WIRE_REFUSED, (uint16_t)answer, now);
 }
 
-lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now)
+/*
+ * Shows those who ask to the application as soon as an answer could be sent to them, whatever it will be. Returns when it has
+ * to be called again.
+ */
+static lli_ns listener_ask_all(struct llm_listener *listener, lli_ns now)
+{
+    struct lli_guest *guest;
+    lli_ns at = LLI_NEVER;
+
+    for (uint32_t place = 0; (guest = lli_door_next(&listener->door, &place)) != NULL; place++) {
+        lli_handle to;
+
+        switch (lli_links_reach(listener->endpoint, &guest->connect.address, &to)) {
+        case LLM_OK:
+            lli_door_show(guest, now);
+            listener_ask(listener, guest, now);
+            break;
+        case LLM_EAGAIN:
+            at = now + LISTENER_RETRY;
+            break;
+        default:
+            lli_door_drop(&listener->door, guest, now);
+            break;
+        }
+    }
+    return at;
+}
+
+/* Sends the answer of a place, or finds that it cannot be. False: not yet. */
+static bool listener_answer(struct llm_listener *listener, uint32_t place, const struct lli_wire_address *address)
 {
     uint8_t bytes[LLI_WIRE_CONTROL_MAX];
-    struct lli_wire_address to;
-    struct lli_guest *guest;
-    size_t size;
+    lli_handle to;
+    const int error = lli_links_reach(listener->endpoint, address, &to);
 
-    while ((guest = lli_door_next(&listener->door, now)) != NULL)
-        listener_ask(listener, guest, now);
-    while ((size = lli_door_control(&listener->door, bytes, &to)) > 0) {
-        if (!lli_links_post(listener->endpoint, bytes, size, &to, listener->group))
-            /* The answer is lost, as it may be on its way: whoever asked asks again. */
-            return now + LISTENER_RETRY;
-        lli_links_forget(listener->endpoint, &to);
+    if (error == LLM_EAGAIN)
+        return false;
+    if (error != LLM_OK)
+        listener->endpoint->counters.packets_unreachable++;
+    else if (!lli_links_post(listener->endpoint, bytes, lli_door_answer(&listener->door, place, bytes), to))
+        return false;
+    lli_door_answered(&listener->door, place);
+    return true;
+}
+
+static lli_ns listener_answer_all(struct llm_listener *listener, lli_ns now)
+{
+    const struct lli_wire_address *to;
+    lli_ns at = LLI_NEVER;
+
+    for (uint32_t place = 0; (to = lli_door_owed(&listener->door, &place)) != NULL; place++) {
+        const struct lli_wire_address address = *to;
+
+        if (listener_answer(listener, place, &address))
+            lli_links_forget(listener->endpoint, &address);
+        else
+            at = now + LISTENER_RETRY;
     }
-    return lli_door_expire(&listener->door, now);
+    return at;
+}
+
+lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now)
+{
+    struct lli_wire_address address;
+    lli_ns at = listener_ask_all(listener, now);
+
+    at = lli_min(at, listener_answer_all(listener, now));
+    for (uint32_t place = 0; lli_door_expire(&listener->door, now, &place, &address, &at); place++)
+        lli_links_forget(listener->endpoint, &address);
+    return at;
 }
 
 /* One who waits and may be answered now. */
@@ -240,6 +294,8 @@ int llm_refuse(struct llm_listener *listener, uint64_t id, int code)
 void lli_listener_destroy(struct llm_listener *listener)
 {
     struct llm_listener **link = &listener->context->listeners;
+    struct lli_wire_address address;
+    lli_ns at = LLI_NEVER;
 
     for (struct llm_connection *connection = listener->context->connections; connection != NULL; connection = connection->next)
         if (connection->listener == listener)
@@ -247,6 +303,9 @@ void lli_listener_destroy(struct llm_listener *listener)
     while (*link != listener)
         link = &(*link)->next;
     *link = listener->next;
+    /* All of them have waited long enough now. */
+    for (uint32_t place = 0; lli_door_expire(&listener->door, LLI_NEVER - 1, &place, &address, &at); place++)
+        lli_links_forget(listener->endpoint, &address);
     listener->endpoint->transport->leave(listener->endpoint->instance, listener->group, LLI_JOIN_RECEIVE);
     lli_endpoint_close(listener->endpoint);
     listener_free(listener);

@@ -16,7 +16,7 @@ extern "C" {
  *
  * A channel of a connection is that of whoever listens: over udp and bypass its own address, "udp://10.0.0.2:5001", or, over
  * every transport, a group, by which only the request goes. All else goes by unicast, so firewalls have to let that pass both
- * ways. Over roce whoever listens refuses every request, with LLM_REASON_FULL.
+ * ways.
  */
 struct llm_connection;
 struct llm_listener;
@@ -120,8 +120,8 @@ struct llm_listener_handlers {
     size_t size; /* sizeof(struct llm_listener_handlers) */
     void *arg;   /* passed to it */
     /*
-     * Somebody wants to connect. LLM_OK: accepted, with *handlers, which the handler fills in. 1 to 65535: refused, with this
-     * code.
+     * Somebody wants to connect, and can be answered. LLM_OK: accepted, with *handlers, which the handler fills in. 1 to
+     * 65535: refused, with this code.
      * LLM_EAGAIN: llm_accept() or llm_refuse() will follow, in connect_timeout_ns. What is accepted tells LLM_EVENT_CONNECTED
      * when whoever connects was heard, and is the application's from then on; without that it comes to nothing, unsaid.
      */

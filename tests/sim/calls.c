@@ -256,8 +256,8 @@ static void service_handshake(void)
     struct side *asker = &world.sides[ASKER], *listener = &world.sides[LISTENER];
     struct lli_wire_accept accept = {.session = listener->session, .message_bytes_max = MESSAGE_MAX};
     uint8_t buffer[LLI_WIRE_CONTROL_MAX];
-    struct lli_wire_address to;
     struct lli_guest *guest;
+    uint32_t place = 0;
     size_t size;
 
     if (!asker->dead && (size = lli_dial_control(&world.dial, world.now, buffer)) > 0)
@@ -271,15 +271,16 @@ static void service_handshake(void)
             side_over(&world.sides[i], LLM_REASON_UNANSWERED);
     if (listener->dead)
         return;
-    if ((guest = lli_door_next(&world.door, world.now)) != NULL) {
+    if ((guest = lli_door_next(&world.door, &place)) != NULL) {
         if (listener->running)
             fail("a second connection came of one");
+        lli_door_show(guest, world.now);
         lli_door_accept(&world.door, guest, &accept, world.now);
         side_run(listener, guest->connect.session);
         listener->until = world.now + ASKS_FOR;
     }
-    while ((size = lli_door_control(&world.door, buffer, &to)) > 0)
-        fly(ASKER, buffer, (uint32_t)size);
+    for (place = 0; lli_door_owed(&world.door, &place) != NULL; lli_door_answered(&world.door, place))
+        fly(ASKER, buffer, (uint32_t)lli_door_answer(&world.door, place, buffer));
 }
 
 static void input_connection(int to, const uint8_t *bytes, size_t size)

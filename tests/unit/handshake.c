@@ -84,17 +84,45 @@ static void comes(uint64_t id, lli_ns now)
     lli_door_input(&door, &connect, now);
 }
 
+/* The next one who asks is shown to the application, or NULL. */
+static struct lli_guest *shown(lli_ns now)
+{
+    uint32_t place = 0;
+    struct lli_guest *guest = lli_door_next(&door, &place);
+
+    if (guest != NULL)
+        lli_door_show(guest, now);
+    return guest;
+}
+
 /* The next answer's type, and whose it is; 0: there is none. */
 static uint8_t answer(uint64_t *id)
 {
-    struct lli_wire_address to;
-    const size_t size = lli_door_control(&door, buffer, &to);
+    uint32_t place = 0;
+    const struct lli_wire_address *to = lli_door_owed(&door, &place);
 
-    if (size == 0)
+    if (to == NULL)
         return 0;
-    assert_int_equal(to.bytes[0], 9);
+    assert_int_equal(to->bytes[0], 9);
+    assert_true(lli_door_needs(&door, to));
+    assert_true(lli_door_answer(&door, place, buffer) > 0);
+    lli_door_answered(&door, place);
     memcpy(id, buffer + LLI_WIRE_HEADER, sizeof *id);
     return buffer[0] & 15;
+}
+
+/* Gives up all that is due; how many that were, and when there may be more. */
+static uint32_t expired(lli_ns now, lli_ns *at)
+{
+    struct lli_wire_address address;
+    uint32_t count = 0;
+
+    *at = LLI_NEVER;
+    for (uint32_t place = 0; lli_door_expire(&door, now, &place, &address, at); place++) {
+        assert_int_equal(address.bytes[0], 9);
+        count++;
+    }
+    return count;
 }
 
 static struct lli_guest *taken(uint64_t id, lli_ns now)
@@ -103,7 +131,7 @@ static struct lli_guest *taken(uint64_t id, lli_ns now)
     struct lli_guest *guest;
 
     comes(id, now);
-    guest = lli_door_next(&door, now);
+    guest = shown(now);
     assert_non_null(guest);
     lli_door_accept(&door, guest, &accept, now);
     return guest;
@@ -120,7 +148,7 @@ static void a_repeated_request_is_answered_again_and_is_no_second_one(void **sta
     assert_int_equal(answer(&id), 0);
     comes(7, MS);
     comes(7, MS);
-    assert_null(lli_door_next(&door, MS));
+    assert_null(shown(MS));
     assert_int_equal(answer(&id), LLI_WIRE_ACCEPT);
     assert_int_equal(answer(&id), 0);
     assert_int_equal(door.counters.requests_repeated, 2);
@@ -134,8 +162,8 @@ static void one_that_waits_gets_no_answer_until_the_application_gives_one(void *
 
     (void)state;
     comes(7, 0);
-    guest = lli_door_next(&door, 0);
-    assert_null(lli_door_next(&door, 0));
+    guest = shown(0);
+    assert_null(shown(0));
     comes(7, MS);
     assert_int_equal(answer(&id), 0);
     assert_ptr_equal(lli_door_find(&door, 7), guest);
@@ -146,7 +174,7 @@ static void one_that_waits_gets_no_answer_until_the_application_gives_one(void *
     /* Its answer was lost. */
     comes(7, 2 * MS);
     assert_int_equal(answer(&id), LLI_WIRE_REFUSE);
-    assert_null(lli_door_next(&door, 2 * MS));
+    assert_null(shown(2 * MS));
 }
 
 static void who_comes_when_it_is_full_is_turned_away(void **state)
@@ -176,17 +204,20 @@ static void who_comes_when_it_is_full_is_turned_away(void **state)
 static void what_nobody_answers_is_forgotten_in_time_and_late_repetitions_ignored(void **state)
 {
     uint64_t id = 0;
+    lli_ns at;
 
     (void)state;
     comes(7, 0);
-    assert_non_null(lli_door_next(&door, 0));
-    assert_int_equal(lli_door_expire(&door, 99 * MS), 100 * MS);
+    assert_non_null(shown(0));
+    assert_int_equal(expired(99 * MS, &at), 0);
+    assert_int_equal(at, 100 * MS);
     assert_int_equal(door.count, 1);
-    assert_int_equal(lli_door_expire(&door, 100 * MS), LLI_NEVER);
+    assert_int_equal(expired(100 * MS, &at), 1);
+    assert_int_equal(at, LLI_NEVER);
     assert_int_equal(door.count, 0);
     assert_int_equal(door.counters.requests_expired, 1);
     comes(7, 101 * MS);
-    assert_null(lli_door_next(&door, 101 * MS));
+    assert_null(shown(101 * MS));
     assert_int_equal(answer(&id), 0);
 }
 
@@ -198,22 +229,148 @@ static void a_late_repetition_does_not_bring_a_closed_connection_back(void **sta
     (void)taken(7, 0);
     lli_door_leave(&door, 7, MS);
     comes(7, 2 * MS);
-    assert_null(lli_door_next(&door, 2 * MS));
+    assert_null(shown(2 * MS));
     assert_int_equal(answer(&id), 0);
+}
+
+/* --------------------------------------------------------------------------- those who cannot be reached yet */
+
+/* Nothing is known of how long it takes: others who can be reached are not kept waiting. */
+static void who_cannot_be_reached_is_not_shown_and_given_up_in_time(void **state)
+{
+    struct lli_guest *guest;
+    uint32_t place = 0;
+    lli_ns at;
+
+    (void)state;
+    comes(7, 0);
+    comes(8, MS);
+    assert_ptr_equal(lli_door_next(&door, &place), &guests[0]);
+    place++;
+    guest = lli_door_next(&door, &place);
+    assert_ptr_equal(guest, &guests[1]);
+    lli_door_show(guest, 2 * MS);
+    place++;
+    assert_null(lli_door_next(&door, &place));
+    assert_null(lli_door_find(&door, 7));
+    assert_ptr_equal(lli_door_find(&door, 8), guest);
+    assert_true(lli_door_needs(&door, &asks.address));
+    assert_int_equal(expired(99 * MS, &at), 0);
+    assert_int_equal(at, 100 * MS);
+    assert_int_equal(expired(100 * MS, &at), 1);
+    assert_int_equal(at, 102 * MS);
+    assert_int_equal(door.counters.requests_unreachable, 1);
+    assert_int_equal(door.counters.requests_expired, 0);
+    assert_int_equal(door.count, 1);
+    comes(7, 101 * MS);
+    place = 0;
+    assert_null(lli_door_next(&door, &place));
+}
+
+static void who_never_can_be_reached_is_dropped_at_once(void **state)
+{
+    uint32_t place = 0;
+    lli_ns at;
+
+    (void)state;
+    comes(7, 0);
+    lli_door_drop(&door, lli_door_next(&door, &place), 0);
+    assert_int_equal(door.counters.requests_unreachable, 1);
+    assert_int_equal(door.count, 0);
+    assert_false(lli_door_needs(&door, &asks.address));
+    assert_int_equal(expired(MS, &at), 0);
+    assert_int_equal(at, LLI_NEVER);
+}
+
+/* It stays due, also beside others, until it is sent or its time is over. */
+static void an_answer_waits_until_it_can_be_sent_or_is_given_up(void **state)
+{
+    uint32_t place = 0, other;
+    uint64_t id = 0;
+    lli_ns at;
+
+    (void)state;
+    comes(7, 0);
+    lli_door_refuse(&door, shown(0), LLI_WIRE_REFUSED, 1, 0);
+    (void)taken(8, 10 * MS);
+    assert_non_null(lli_door_owed(&door, &place));
+    other = place + 1;
+    assert_non_null(lli_door_owed(&door, &other));
+    assert_int_not_equal(place, other);
+    lli_door_answered(&door, other);
+    assert_int_equal(expired(99 * MS, &at), 0);
+    assert_int_equal(at, 100 * MS);
+    assert_true(lli_door_needs(&door, &asks.address));
+    assert_int_equal(expired(100 * MS, &at), 1);
+    assert_int_equal(door.counters.refusals_dropped, 1);
+    assert_false(lli_door_needs(&door, &asks.address));
+    assert_int_equal(answer(&id), 0);
+    /* Asked once more it is due once more. */
+    comes(7, 150 * MS);
+    assert_int_equal(expired(249 * MS, &at), 0);
+    assert_int_equal(at, 250 * MS);
+    assert_int_equal(answer(&id), LLI_WIRE_REFUSE);
+    assert_int_equal(id, 7);
+}
+
+static void who_is_turned_away_waits_for_the_answer_as_long(void **state)
+{
+    uint64_t id = 0;
+    lli_ns at;
+
+    (void)state;
+    for (uint64_t i = 1; i <= MAX; i++)
+        (void)taken(i, 0);
+    while (answer(&id) != 0)
+        ;
+    for (uint64_t i = 0; i < LLI_DOOR_TURNED; i++)
+        comes(100 + i, i * MS);
+    assert_true(lli_door_needs(&door, &asks.address));
+    assert_int_equal(expired(110 * MS, &at), 11);
+    assert_int_equal(at, 111 * MS);
+    assert_int_equal(door.counters.refusals_dropped, 11);
+    /* Their places are free again. */
+    for (uint64_t i = 0; i < 11; i++)
+        comes(200 + i, 110 * MS);
+    assert_int_equal(door.counters.refusals_dropped, 11);
+    assert_int_equal(expired(LLI_NEVER - 1, &at), LLI_DOOR_TURNED);
+    assert_int_equal(answer(&id), 0);
+    assert_false(lli_door_needs(&door, &asks.address));
+}
+
+/* They are owed an answer still, so there is no place for one more, who asks again. */
+static void who_is_owed_an_answer_keeps_the_place(void **state)
+{
+    uint64_t id = 0;
+
+    (void)state;
+    for (uint64_t i = 1; i <= 2 * MAX; i++) {
+        comes(i, 0);
+        lli_door_refuse(&door, shown(0), LLI_WIRE_REFUSED, 1, 0);
+    }
+    comes(100, MS);
+    assert_null(shown(MS));
+    assert_int_equal(door.count, 0);
+    assert_int_equal(answer(&id), LLI_WIRE_REFUSE);
+    comes(100, 2 * MS);
+    assert_non_null(shown(2 * MS));
+    assert_int_equal(door.count, 1);
 }
 
 /* Whatever comes, the table stays within its bound and owes at most one answer to each. */
 static void an_endless_stream_of_requests_stays_within_bounds(void **state)
 {
     uint64_t random = 3, id = 0;
+    lli_ns at;
 
     (void)state;
+    door.timeout = 50;
     for (lli_ns now = 0; now < 200000; now++) {
         struct lli_guest *guest;
         uint32_t counted = 0, owed = 0;
 
         comes(1 + below(&random, 40), now);
-        guest = chance(&random, 60) ? lli_door_next(&door, now) : NULL;
+        guest = chance(&random, 60) ? shown(now) : NULL;
         if (guest != NULL && chance(&random, 50))
             lli_door_accept(&door, guest, &(struct lli_wire_accept){.session = now}, now);
         else if (guest != NULL && chance(&random, 50))
@@ -222,6 +379,8 @@ static void an_endless_stream_of_requests_stays_within_bounds(void **state)
             lli_door_leave(&door, 1 + below(&random, 40), now);
         if (chance(&random, 50))
             (void)answer(&id);
+        if (chance(&random, 2))
+            (void)expired(now, &at);
         for (uint32_t i = 0; i < 2 * MAX; i++) {
             counted += guests[i].state >= LLI_GUEST_ASKS && guests[i].state <= LLI_GUEST_IN;
             owed += guests[i].owed;
@@ -245,6 +404,11 @@ int main(void)
         cmocka_unit_test_setup(who_comes_when_it_is_full_is_turned_away, door_up),
         cmocka_unit_test_setup(what_nobody_answers_is_forgotten_in_time_and_late_repetitions_ignored, door_up),
         cmocka_unit_test_setup(a_late_repetition_does_not_bring_a_closed_connection_back, door_up),
+        cmocka_unit_test_setup(who_cannot_be_reached_is_not_shown_and_given_up_in_time, door_up),
+        cmocka_unit_test_setup(who_never_can_be_reached_is_dropped_at_once, door_up),
+        cmocka_unit_test_setup(an_answer_waits_until_it_can_be_sent_or_is_given_up, door_up),
+        cmocka_unit_test_setup(who_is_turned_away_waits_for_the_answer_as_long, door_up),
+        cmocka_unit_test_setup(who_is_owed_an_answer_keeps_the_place, door_up),
         cmocka_unit_test_setup(an_endless_stream_of_requests_stays_within_bounds, door_up),
     };
 

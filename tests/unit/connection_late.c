@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections over a transport that resolves addresses in its own time, as RDMA devices do, has room for few, or never resolves
+ * them: whoever connects and whoever listens wait, as long as they wait for a connection at all, and keep no address for
+ * longer.
+ */
+#include "calls.h"
+
+#include "connection.h"
+
+#define MS UINT64_C(1000000)
+#define NEVER UINT64_MAX
+#define BRIEF LOOP "&connect_timeout_ns=100000000"
+
+enum { KNOWN_MAX = 64 };
+
+/* An address that an instance was asked for, and has not been told to forget. */
+struct known {
+    const void *instance;
+    struct lli_address address;
+    uint64_t since;
+};
+
+/* Memory as a transport, where it takes a while until an address is known. */
+static struct lli_transport late;
+static const struct lli_transport *inner;
+static struct known known[KNOWN_MAX];
+static uint32_t known_count, known_most;
+static uint32_t known_max; /* of an instance */
+static uint64_t takes;     /* ns until it is known */
+static uint64_t made;      /* times that one was known and was not before */
+
+static bool known_is(const struct known *each, const void *instance, const struct lli_address *address)
+{
+    return each->instance == instance && each->address.size == address->size &&
+           memcmp(each->address.bytes, address->bytes, address->size) == 0;
+}
+
+static struct known *known_find(const void *instance, const struct lli_address *address)
+{
+    for (uint32_t i = 0; i < known_count; i++)
+        if (known_is(&known[i], instance, address))
+            return &known[i];
+    return NULL;
+}
+
+static uint32_t known_of(const void *instance)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < known_count; i++)
+        count += known[i].instance == instance;
+    return count;
+}
+
+static int late_peer(void *instance, const struct lli_address *address, lli_handle *handle)
+{
+    const int status = inner->peer(instance, address, handle);
+    struct known *each = known_find(instance, address);
+
+    if (status != 0)
+        return status;
+    if (each == NULL) {
+        if (known_of(instance) == known_max)
+            return LLM_ELIMIT;
+        assert_true(known_count < KNOWN_MAX);
+        each = &known[known_count++];
+        *each = (struct known){instance, *address, llm_clock()};
+        made++;
+        known_most = known_count > known_most ? known_count : known_most;
+    }
+    if (takes == NEVER || llm_clock() - each->since < takes) {
+        *handle = UINT32_MAX / 2; /* nobody's */
+        return LLM_EAGAIN;
+    }
+    return 0;
+}
+
+static void late_forget(void *instance, const struct lli_address *address)
+{
+    struct known *each = known_find(instance, address);
+
+    inner->forget(instance, address);
+    if (each != NULL)
+        *each = known[--known_count];
+}
+
+static int late_up(void **state)
+{
+    inner = lli_transport_find("loop");
+    late = *inner;
+    late.peer = late_peer;
+    late.forget = late_forget;
+    known_count = known_most = 0;
+    known_max = KNOWN_MAX;
+    takes = 20 * MS;
+    made = 0;
+    return sides_up(state);
+}
+
+#undef TEST
+#define TEST(name) cmocka_unit_test_setup_teardown(name, late_up, sides_down)
+
+static void listen_late(const char *channel)
+{
+    listen_on(channel);
+    listener->endpoint->transport = &late;
+}
+
+/* It has asked, and got no answer yet: that is for the next poll. */
+static void connect_late(const char *channel)
+{
+    connect_to(channel);
+    sides[CONNECTS].connection->endpoint->transport = &late;
+}
+
+static void poll_for(uint64_t ns)
+{
+    for (const uint64_t until = llm_clock() + ns; llm_clock() < until;)
+        poll_all();
+}
+
+static void close_both(void)
+{
+    close_beside(&sides[CONNECTS].connection, &sides[LISTENS]);
+    POLL_UNTIL(sides[LISTENS].disconnected);
+    assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
+}
+
+/* ------------------------------------------------------------------------------------------------------ late */
+
+static void both_sides_wait_until_the_other_can_be_reached(void **state)
+{
+    (void)state;
+    listen_late(LOOP);
+    connect_late(LOOP);
+    poll_for(5 * MS);
+    assert_int_equal(requests, 0);
+    POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
+    exchange(500);
+    assert_int_equal(requests, 1);
+    assert_int_equal(known_count, 2);
+    assert_int_equal(made, 2);
+    close_both();
+    assert_int_equal(known_count, 0);
+    assert_int_equal(stat_of(&sides[LISTENS], "requests_full"), 0);
+}
+
+static void a_refusal_waits_too_also_a_repeated_one(void **state)
+{
+    (void)state;
+    answer = 403;
+    listen_late(LOOP);
+    connect_late(LOOP);
+    POLL_UNTIL(sides[CONNECTS].disconnected);
+    assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_REFUSED);
+    assert_int_equal(sides[CONNECTS].last.first, 403);
+    assert_int_equal(requests, 1);
+    POLL_UNTIL(known_count == 0);
+    assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
+}
+
+static void who_is_turned_away_is_told_so(void **state)
+{
+    struct llm_connection *first;
+
+    (void)state;
+    listen_late(LOOP "&connections_max=1");
+    connect_late(LOOP);
+    POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
+    first = sides[CONNECTS].connection;
+    /* From another instance, which the listener does not know. */
+    sides[CONNECTS].connection = NULL;
+    connect_to(LOOP "&rcvbuf_bytes=2M");
+    POLL_UNTIL(sides[CONNECTS].disconnected);
+    assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_FULL);
+    assert_int_equal(made, 3);
+    POLL_UNTIL(known_count == 2);
+    assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
+    sides[CONNECTS].connection = first;
+    close_both();
+}
+
+/* Its address is kept until the application has said what it wants, and the answer was sent. */
+static void an_application_that_answers_later_can_be_sure_of_the_way(void **state)
+{
+    const struct llm_connection_handlers handlers = handlers_of(&sides[LISTENS]);
+
+    (void)state;
+    answer = LLM_EAGAIN;
+    listen_late(LOOP);
+    connect_late(LOOP);
+    POLL_UNTIL(requests == 1);
+    assert_int_equal(llm_accept(listener, caller_id, &handlers), LLM_OK);
+    POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
+    exchange(10);
+    /* Two of one instance: what becomes of one is not the other's. */
+    connect_to(LOOP);
+    POLL_UNTIL(requests == 2);
+    assert_int_equal(llm_refuse(listener, caller_id, 7), LLM_OK);
+    POLL_UNTIL(sides[CONNECTS].disconnected);
+    assert_int_equal(sides[CONNECTS].last.first, 7);
+    assert_int_equal(made, 2);
+    assert_int_equal(known_count, 2);
+}
+
+static void an_application_that_does_not_answer_lets_the_address_go(void **state)
+{
+    (void)state;
+    answer = LLM_EAGAIN;
+    listen_late(BRIEF);
+    connect_late(BRIEF);
+    POLL_UNTIL(requests == 1);
+    assert_int_equal(known_count, 1);
+    POLL_UNTIL(stat_of(&sides[LISTENS], "requests_expired") == 1 && sides[CONNECTS].disconnected);
+    assert_int_equal(known_count, 0);
+    assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
+}
+
+/* ----------------------------------------------------------------------------------------------------- never */
+
+static void who_cannot_be_reached_is_not_shown_and_given_up(void **state)
+{
+    (void)state;
+    takes = NEVER;
+    listen_late(BRIEF);
+    connect_to(BRIEF);
+    POLL_UNTIL(sides[CONNECTS].disconnected && stat_of(&sides[LISTENS], "requests_unreachable") == 1);
+    assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
+    assert_int_equal(requests, 0);
+    assert_int_equal(known_count, 0);
+    assert_int_equal(stat_of(&sides[LISTENS], "requests_full"), 0);
+}
+
+static void whoever_asked_cannot_reach_the_listener_and_gives_up(void **state)
+{
+    const uint64_t begin = llm_clock();
+
+    (void)state;
+    takes = NEVER;
+    listen_on(BRIEF);
+    connect_late(BRIEF);
+    POLL_UNTIL(sides[CONNECTS].disconnected);
+    assert_true(llm_clock() - begin >= 100 * MS);
+    assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
+    assert_non_null(strstr(logged, "could not be resolved"));
+    assert_int_equal(stat_of(&sides[CONNECTS], "packets_unreachable"), 1);
+    assert_int_equal(known_count, 0);
+    POLL_UNTIL(stat_of(&sides[LISTENS], "connections_unconfirmed") == 1);
+    assert_int_equal(sides[LISTENS].connected + sides[LISTENS].disconnected, 0);
+}
+
+static void an_answer_that_never_can_be_sent_is_given_up(void **state)
+{
+    (void)state;
+    answer = LLM_EAGAIN;
+    listen_late(BRIEF);
+    connect_to(BRIEF);
+    POLL_UNTIL(requests == 1);
+    takes = NEVER;
+    assert_int_equal(llm_refuse(listener, caller_id, 7), LLM_OK);
+    POLL_UNTIL(stat_of(&sides[LISTENS], "refusals_dropped") >= 1 && known_count == 0);
+    POLL_UNTIL(sides[CONNECTS].disconnected);
+    assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
+}
+
+/* ----------------------------------------------------------------------------------------------------- closed */
+
+static void a_connection_closed_while_the_listener_is_resolved_leaves_nothing(void **state)
+{
+    (void)state;
+    takes = NEVER;
+    listen_on(BRIEF);
+    connect_late(BRIEF);
+    POLL_UNTIL(known_count == 1);
+    assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
+    assert_int_equal(known_count, 0);
+    POLL_UNTIL(stat_of(&sides[LISTENS], "connections_unconfirmed") == 1);
+}
+
+static void a_listener_closed_while_somebody_is_resolved_leaves_nothing(void **state)
+{
+    const struct lli_endpoint *endpoint;
+
+    (void)state;
+    listen_late(LOOP);
+    connect_late(LOOP);
+    POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
+    endpoint = listener->endpoint;
+    /* The connection keeps the endpoint. */
+    connect_to(LOOP "&rcvbuf_bytes=2M&connect_timeout_ns=100000000");
+    takes = NEVER;
+    POLL_UNTIL(known_of(endpoint->instance) == 2);
+    assert_int_equal(llm_listener_close(&listener), LLM_OK);
+    assert_int_equal(known_of(endpoint->instance), 1);
+    takes = 0;
+    POLL_UNTIL(sides[CONNECTS].disconnected);
+    assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
+}
+
+/*
+ * Two listen to the same group, and both accept: whoever asked has one of them, and tells the other, late as it may be. What
+ * the other does then ends nothing.
+ */
+static void who_accepts_second_is_told_that_there_is_no_connection(void **state)
+{
+    struct llm_context *context = context_make();
+    struct llm_listener_handlers handlers;
+    struct llm_listener *first, *other;
+
+    (void)state;
+    takes = 5 * MS;
+    llm_listener_handlers_init(&handlers);
+    handlers.arg = &sides[LISTENS];
+    handlers.request = on_request;
+    listen_on(LOOP);
+    first = listener;
+    assert_int_equal(llm_listen(context, LOOP, NULL, &handlers, &other), LLM_OK);
+    connect_late(LOOP);
+    for (const uint64_t until = llm_clock() + WAIT_NS;
+         llm_clock() < until && (made < 2 || known_count > 1 || !sides[CONNECTS].connected);) {
+        listener = first;
+        poll_all();
+        listener = other;
+        assert_true(llm_poll(context) >= 0);
+    }
+    assert_int_equal(requests, 2);
+    assert_int_equal(made, 2);
+    assert_int_equal(known_count, 1);
+    for (const uint64_t until = llm_clock() + 100 * MS; llm_clock() < until;) {
+        poll_all();
+        assert_true(llm_poll(context) >= 0);
+    }
+    assert_int_equal(sides[CONNECTS].connected, 1);
+    assert_int_equal(sides[CONNECTS].disconnected, 0);
+    assert_int_equal(llm_context_close(&context), LLM_OK);
+}
+
+/* ------------------------------------------------------------------------------------------------------- full */
+
+/* There is room for one address, and more want to connect than that: each when another has gone. */
+static void a_table_that_is_full_is_waited_for(void **state)
+{
+    (void)state;
+    takes = MS / 4;
+    listen_late(LOOP "&connections_max=3");
+    known_max = 1;
+    assert_int_equal(llm_context_close(&sides[CONNECTS].context), LLM_OK);
+    for (int i = 1; i <= 30; i++) {
+        struct side *last = &sides[CONNECTS];
+
+        *last = (struct side){.context = context_make()};
+        connect_late(LOOP);
+        POLL_UNTIL(sides[LISTENS].connected == i && last->connected == 1);
+        close_beside(&last->connection, &sides[LISTENS]);
+        POLL_UNTIL(sides[LISTENS].disconnected == 1);
+        assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
+        assert_int_equal(known_count, 0);
+        sides[LISTENS].disconnected = 0;
+        assert_int_equal(llm_context_close(&last->context), LLM_OK);
+    }
+    assert_int_equal(known_most, 2);
+    sides[CONNECTS].context = context_make();
+}
+
+static void who_finds_the_table_full_waits_until_somebody_leaves(void **state)
+{
+    struct side *last = &sides[CONNECTS];
+    struct side first;
+
+    (void)state;
+    takes = MS;
+    known_max = 1;
+    listen_late(LOOP);
+    connect_late(LOOP);
+    POLL_UNTIL(sides[LISTENS].connected && last->connected);
+    first = *last;
+    sides[CONNECTS] = (struct side){.context = context_make()};
+    connect_to(LOOP);
+    poll_for(20 * MS);
+    assert_int_equal(requests, 1);
+    assert_int_equal(last->disconnected, 0);
+    {
+        struct llm_connection *closing = sides[LISTENS].connection;
+
+        close_beside(&closing, &first);
+        assert_int_equal(llm_context_close(&first.context), LLM_OK);
+    }
+    POLL_UNTIL(sides[LISTENS].connected == 2 && last->connected);
+    assert_int_equal(requests, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(both_sides_wait_until_the_other_can_be_reached),
+        TEST(a_refusal_waits_too_also_a_repeated_one),
+        TEST(who_is_turned_away_is_told_so),
+        TEST(an_application_that_answers_later_can_be_sure_of_the_way),
+        TEST(an_application_that_does_not_answer_lets_the_address_go),
+        TEST(who_cannot_be_reached_is_not_shown_and_given_up),
+        TEST(whoever_asked_cannot_reach_the_listener_and_gives_up),
+        TEST(an_answer_that_never_can_be_sent_is_given_up),
+        TEST(a_connection_closed_while_the_listener_is_resolved_leaves_nothing),
+        TEST(a_listener_closed_while_somebody_is_resolved_leaves_nothing),
+        TEST(who_accepts_second_is_told_that_there_is_no_connection),
+        TEST(a_table_that_is_full_is_waited_for),
+        TEST(who_finds_the_table_full_waits_until_somebody_leaves),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
