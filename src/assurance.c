@@ -126,6 +126,9 @@ static int assurance_apply(struct llm_topic *topic, const struct llm_assurance *
         return lli_fail(&transmitter->context->log, LLM_ESTATE, "topic \"%s\": commit or abort the open claim first", topic->name);
     if (user == NULL && topic->assured == NULL)
         return LLM_OK;
+    if (topic->pack.transient)
+        return lli_fail(&transmitter->context->log, LLM_EINVAL, "topic \"%s\": it has no history, and who joins for a receiver that died "
+                        "would not be given what nobody has: open it without LLM_TOPIC_NO_HISTORY to have it acknowledged", topic->name);
     if (topic->pack.unreliable)
         return lli_fail(&transmitter->context->log, LLM_EINVAL, "topic \"%s\": it is unreliable, and what is lost of it is not repaired: "
                         "open it without LLM_TOPIC_UNRELIABLE to have it acknowledged", topic->name);

@@ -15,6 +15,7 @@ struct lli_gap_slot {
     lli_ns nak_at; /* when to ask for it next */
     uint8_t tries; /* NAKs sent for it */
     bool unrepaired; /* it is not asked for: lli_gap_unrepaired() */
+    bool passed; /* ... and is no loss; the receiver's */
 };
 
 struct lli_gap {

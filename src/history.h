@@ -24,7 +24,8 @@ struct lli_history_slot {
     uint32_t size;        /* bytes of the packet */
     uint32_t repair_to;   /* index of a member, or LLI_REPAIR_TO_GROUP */
     bool repair_queued;
-    bool unreliable;      /* it is not repaired; the packer's, as the next one */
+    bool unreliable;      /* it is not repaired; the packer's, as the next two */
+    bool transient;       /* nothing in it is of a topic with history */
     uint32_t unreliable_sum; /* such packets of the session up to this one */
 };
 

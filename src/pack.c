@@ -13,12 +13,12 @@ uint32_t lli_pack_whole_max(const struct lli_pack *pack)
 
 /*
  * Where frames start in a packet the topic is 0. A packet of the other kind than topic 0 begins with a frame that says another:
- * so the topic of the open packet is never one whose messages may not be in it.
+ * so the topic of the open packet is never one whose messages may not be in it, nor one with history as long as nothing is that lasts.
  */
 static void pack_mark(struct lli_pack *pack, bool unreliable)
 {
     pack->unreliable = unreliable;
-    pack->topic = unreliable == pack->unreliable_zero ? 0 : UINT32_MAX;
+    pack->topic = unreliable == pack->unreliable_zero && pack->transients == pack->transient_zero ? 0 : UINT32_MAX;
 }
 
 /* Opens a packet, of the kind of the one before, whose first `first` bytes of body go on with a message begun before. */
@@ -31,7 +31,7 @@ static void pack_open(struct lli_pack *pack, uint32_t first, lli_seq busy)
     pack->first_number = (uint32_t)pack->number;
 }
 
-/* The flags of the packet just sealed, and what is known of it, in a session with unreliable topics. */
+/* The flags of the packet just sealed, and what is known of it, in a session with topics that are unreliable or have no history. */
 static __attribute__((noinline)) void pack_count(struct lli_pack *pack)
 {
     struct lli_history_slot *slot = lli_history_slot(pack->history, pack->history->next - 1);
@@ -40,6 +40,8 @@ static __attribute__((noinline)) void pack_count(struct lli_pack *pack)
     pack->packet[1] = pack->unrepaired;
     pack_mark(pack, pack->unreliable);
     slot->unreliable = pack->unreliable;
+    slot->transient = pack->transients && !pack->lasting;
+    pack->lasting = false;
     slot->unreliable_sum = pack->unreliable_sum;
     if (!pack->unreliable)
         pack->unrepaired = 0;
@@ -156,8 +158,8 @@ static bool pack_may_span(const struct lli_pack *pack, const struct lli_pack_top
     return header < pack_left(pack);
 }
 
-/* Whether the history has room for all packets that size more bytes can take, beside the open one. */
-static bool pack_room(const struct lli_pack *pack, uint32_t size, lli_seq busy)
+/* Whether the history has room for all packets that size more bytes can take, beside the open one. In line: asked for each packet. */
+static inline __attribute__((always_inline)) bool pack_room(const struct lli_pack *pack, uint32_t size, lli_seq busy)
 {
     uint32_t body = pack->history->packet_max - LLI_WIRE_HEADER;
     uint32_t bytes = size + LLI_WIRE_FRAME_MAX * 2u;
@@ -176,10 +178,19 @@ static __attribute__((noinline)) void pack_change(struct lli_pack *pack, bool un
     pack_mark(pack, unreliable);
 }
 
+/* A message of a topic with history lies in the open packet, and in those from start on that were sealed for it. */
+static void pack_last(struct lli_pack *pack, lli_seq start)
+{
+    for (lli_seq seq = start; seq < pack->history->next; seq++)
+        lli_history_slot(pack->history, seq)->transient = false;
+    pack->lasting = true;
+}
+
 /* A message with attributes, or one that may be of another kind than what is packed. */
 static __attribute__((noinline)) bool pack_odd(struct lli_pack *pack, const struct lli_pack_topic *topic,
                                                const struct iovec *pieces, uint32_t size, lli_seq busy)
 {
+    lli_seq start;
     bool packed;
 
     /* No claim is open. */
@@ -190,10 +201,13 @@ static __attribute__((noinline)) bool pack_odd(struct lli_pack *pack, const stru
             return false;
         pack_change(pack, topic->unreliable);
     }
+    start = pack->history->next;
     /* It is as any other from here on. */
     pack->odd = false;
     packed = lli_pack_message(pack, topic, pieces, size, busy);
     pack->odd = true;
+    if (packed && pack->transients && !topic->transient)
+        pack_last(pack, start);
     return packed;
 }
 
@@ -248,6 +262,8 @@ uint8_t *lli_pack_claim(struct lli_pack *pack, const struct lli_pack_topic *topi
     if (!pack_reserve(pack, lli_frame_topic_size(topic->id) + lli_frame_message_size(size) + size, topic->unreliable, busy))
         return NULL;
     /* A topic frame without a message behind it says nothing, so it may stay if the claim is given up. */
+    if (pack->topic != topic->id)
+        pack->lasting |= !topic->transient;
     pack_put_topic(pack, topic->id);
     pack->claim = pack->at;
     pack->claim_size = size;
@@ -277,6 +293,7 @@ bool lli_pack_announce(struct lli_pack *pack, uint32_t topic, const char *name, 
         return false;
     lli_frame_put_announcement(pack->at, topic, name, name_size);
     pack->at += LLI_FRAME_ANNOUNCE_HEAD + name_size;
+    pack->lasting = true;
     return true;
 }
 
@@ -288,6 +305,15 @@ void lli_pack_unreliable(struct lli_pack *pack, uint32_t topic)
     assert(!pack->unreliable && pack->topic == 0);
     pack->unreliable_zero = true;
     pack_mark(pack, false);
+}
+
+void lli_pack_transient(struct lli_pack *pack, uint32_t topic)
+{
+    pack->mixed = pack->odd = pack->transients = true;
+    /* Whatever was packed before it. */
+    pack->lasting = true;
+    if (topic == 0)
+        pack->transient_zero = true;
 }
 
 void lli_pack_flush(struct lli_pack *pack)

@@ -32,7 +32,10 @@ struct lli_pack {
     uint16_t first;
     bool unreliable;      /* messages in the open packet are not repaired, and neither are those of ... */
     bool unreliable_zero; /* ... topic 0 */
-    bool mixed;           /* some topic is unreliable */
+    bool mixed;           /* some topic is unreliable, or has no history */
+    bool transients;      /* some topic has no history */
+    bool transient_zero;  /* topic 0 has none */
+    bool lasting;         /* the open packet holds something else than messages of such topics */
     bool odd;             /* ... or the next message has attributes: it does not take the short way */
     uint8_t unrepaired;   /* so many packets directly before the open one are not; for its header */
     uint32_t unreliable_sum; /* packets that are not */
@@ -47,6 +50,7 @@ struct lli_pack_topic {
     uint32_t id;
     bool whole; /* its messages do not span packets if they fit into one */
     bool unreliable; /* nor share one with those of topics that are not; a topic is one or the other for its life */
+    bool transient; /* they are not for receivers that join later; for its life, too */
 };
 
 void lli_pack_init(struct lli_pack *pack, struct lli_history *history, uint32_t tag);
@@ -107,6 +111,9 @@ bool lli_pack_announce(struct lli_pack *pack, uint32_t topic, const char *name, 
 
 /* A topic that was announced just now is unreliable. */
 void lli_pack_unreliable(struct lli_pack *pack, uint32_t topic);
+
+/* The same: it has no history. */
+void lli_pack_transient(struct lli_pack *pack, uint32_t topic);
 
 /* Seals the open packet if anything is in it and no claim is open. */
 void lli_pack_flush(struct lli_pack *pack);

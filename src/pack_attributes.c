@@ -117,7 +117,7 @@ bool lli_pack_message_with(struct lli_pack *pack, const struct lli_pack_topic *t
 {
     const struct lli_pack_attributes *attributes = pack->attributes;
     /* Where it may go on in the next packet is decided here. */
-    const struct lli_pack_topic any = {.id = topic->id, .unreliable = topic->unreliable};
+    const struct lli_pack_topic any = {.id = topic->id, .unreliable = topic->unreliable, .transient = topic->transient};
     struct lli_pack before;
     bool packed;
 

@@ -80,6 +80,7 @@ bool lli_replay_fetch(struct lli_replay *replay, uint64_t receiver, const struct
         return false;
     replay->fetching += !place_is_fetching(place);
     place->address = join->address;
+    place->live = join->lead;
     memcpy(place->ranges, ranges, count * sizeof *ranges);
     place->at = 0;
     place->count = count;

@@ -29,6 +29,7 @@ struct lli_replay_place {
     uint8_t at;     /* the range whose packets go next */
     uint8_t count;  /* of the ranges */
     uint64_t value; /* as asked */
+    lli_seq live;   /* packets before this one are not for it if nothing in them is of a topic with history */
     struct lli_replay_range ranges[LLI_WIRE_FETCH_MAX];
 };
 
@@ -52,6 +53,12 @@ bool lli_replay_fetch(struct lli_replay *replay, uint64_t receiver, const struct
 
 /* Whose packet goes next, and which: one at or behind trail; false if none does. */
 bool lli_replay_peek(struct lli_replay *replay, lli_seq trail, lli_seq *seq, const struct lli_wire_address **address);
+
+/* Where what is live begins for the receiver that lli_replay_peek() named; 0: not said. */
+static inline lli_seq lli_replay_live(const struct lli_replay *replay)
+{
+    return replay->places[replay->turn].live;
+}
 
 /* What lli_replay_peek() gave was sent. */
 void lli_replay_pop(struct lli_replay *replay);

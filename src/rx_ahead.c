@@ -122,7 +122,9 @@ static bool ahead_messages(struct lli_rx *rx, struct lli_unpack *unpack, const s
             break;
         if (given != NULL)
             count = ahead_less(given, messages, count);
-        if (count == 0 || (lli_topics_is_marked(&rx->topics, topic) && lli_rx_account(rx, topic, item, count)))
+        if (count > 0 && lli_topics_is_marked(&rx->topics, topic))
+            count = lli_rx_account(rx, topic, item, count);
+        if (count == 0)
             continue;
         if (like.topic[0] == '\0')
             rx->counters->topics_unknown += (uint64_t)count;

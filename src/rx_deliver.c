@@ -101,6 +101,7 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     item->event.last = lost->last;
     item->event.packets = rx->lost_run;
     rx->lost_run = 0;
+    rx->passed = false;
     /* Nothing before is acknowledged from now on: it was, or never will be. What is not repaired is nothing to acknowledge. */
     if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
         rx->held_from = lost->last + 1;
@@ -109,20 +110,25 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     return true;
 }
 
-__attribute__((noinline)) bool lli_rx_account(struct lli_rx *rx, uint32_t topic, const struct lli_item *item, int count)
+__attribute__((noinline)) int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count)
 {
-    const struct llm_message *messages = item->messages + item->count;
-    struct lli_topic_count *counted;
+    struct llm_message *messages = item->messages + item->count;
+    int stale = 0;
 
     if (lli_topics_is_refused(&rx->topics, topic)) {
         rx->counters->messages_refused += (uint64_t)count;
-        return true;
+        return 0;
     }
-    counted = &rx->topic_counts[topic];
-    counted->messages += (uint64_t)count;
-    for (int i = 0; i < count; i++)
-        counted->bytes += messages[i].size;
-    return false;
+    while (stale < count && lli_rx_is_stale(rx, topic, messages[stale].number))
+        stale++;
+    count -= stale;
+    if (stale > 0)
+        memmove(messages, messages + stale, (size_t)count * sizeof *messages);
+    if (rx->config->counts_topics)
+        rx->topic_counts[topic].messages += (uint64_t)count;
+    for (int i = 0; i < count && rx->config->counts_topics; i++)
+        rx->topic_counts[topic].bytes += messages[i].size;
+    return count;
 }
 
 /* The messages that come next, less those of refused topics. */
@@ -139,8 +145,11 @@ static bool rx_next_messages(struct lli_rx *rx, struct lli_item *item)
         count = lli_unpack_messages(&rx->unpack, &like, item->messages + item->count, LLI_ITEM_MESSAGES_MAX - item->count);
         if (count == 0)
             break;
-        if (lli_topics_is_marked(&rx->topics, topic) && lli_rx_account(rx, topic, item, count))
-            continue;
+        if (lli_topics_is_marked(&rx->topics, topic)) {
+            count = lli_rx_account(rx, topic, item, count);
+            if (count == 0)
+                continue;
+        }
         if (like.topic[0] == '\0')
             rx->counters->topics_unknown += (uint64_t)count;
         item->count += count;
@@ -174,10 +183,14 @@ static inline __attribute__((always_inline)) bool rx_next_unpacked_by(struct lli
             }
             break;
         case LLI_UNPACK_LOST:
-            if (rx->lost_run == 0 && unpacked.last + 1 == unpacked.number)
+            if (rx->lost_run == 0 && (rx->passed || unpacked.last + 1 == unpacked.number)) {
+                rx->passed = false;
                 break;
+            }
             return rx_gap_item(rx, &unpacked, rx->lost_run > 0 ? rx->lost_reason : LLM_REASON_GONE, item);
         case LLI_UNPACK_TOO_LONG:
+            if (lli_rx_is_stale(rx, unpacked.topic, unpacked.number))
+                break;
             return rx_gap_item(rx, &unpacked, LLM_REASON_TOO_LONG, item);
         }
     }
@@ -217,6 +230,17 @@ static void rx_lose(struct lli_rx *rx, uint64_t packets, enum llm_reason reason)
     rx->counters->packets_unreliable += reason == LLM_REASON_UNRELIABLE ? packets : 0;
 }
 
+/* Passes over the missing packet next in order, which is none of this receiver's. What was lost before it is told with it. */
+static void rx_pass_by(struct lli_rx *rx)
+{
+    rx->counters->packets_passed++;
+    if (rx->lost_run > 0)
+        return;
+    rx->passed = true;
+    if (!rx->unpack.broken)
+        lli_unpack_break(&rx->unpack);
+}
+
 /* Why the missing packet next in order has to be given up; LLM_REASON_NONE: it has not. */
 static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
 {
@@ -227,7 +251,7 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
         return rx->gone_reason;
     if (rx->end_reason != LLM_REASON_NONE)
         return rx->end_reason;
-    if (slot->unrepaired && now >= slot->since + rx->config->nak_delay)
+    if (slot->unrepaired && (slot->passed || now >= slot->since + rx->config->nak_delay))
         return LLM_REASON_UNRELIABLE;
     /* What only heartbeats told of is never given up by time: section 4.3. */
     if (!lli_rx_is_replaying(rx) && gap->next < gap->received && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
@@ -257,10 +281,12 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
             lli_rx_ahead_turn(rx, gap->next - 1);
         return true;
     }
-    while (gap->next < gap->end && !lli_gap_is_present(gap, gap->next) &&
-           (reason = rx_is_lost(rx, now)) != LLM_REASON_NONE) {
+    while (gap->next < gap->end && !lli_gap_is_present(gap, gap->next) && (reason = rx_is_lost(rx, now)) != LLM_REASON_NONE) {
+        if (gap->slots[gap->next & gap->mask].passed)
+            rx_pass_by(rx);
+        else
+            rx_lose(rx, 1, reason);
         lli_gap_advance(gap);
-        rx_lose(rx, 1, reason);
     }
     if (gap->next == gap->end && gap->next < rx->gone_below) {
         rx_lose(rx, rx->gone_below - gap->next, rx->gone_reason);
@@ -270,7 +296,8 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         rx_lose(rx, rx->heartbeat.lead - gap->next, rx->end_reason);
         lli_gap_reset(gap, rx->heartbeat.lead);
     }
-    if (rx->lost_run > 0 && !rx->unpack.broken) {
+    if (rx->lost_run > 0 && (!rx->unpack.broken || rx->passed)) {
+        rx->passed = false;
         lli_unpack_break(&rx->unpack);
         /* Announcements may have been among what was lost, unless that is of unreliable topics only. */
         if (rx->lost_reason != LLM_REASON_UNRELIABLE)
@@ -322,16 +349,31 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     return true;
 }
 
+/* The last packets of the past were passed over: nothing has come behind them, so it ends where what is live begins. */
+static void rx_pass_up(struct lli_rx *rx)
+{
+    struct lli_unpacked passed;
+
+    (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->live, rx->unpack.number), &passed);
+    /* The next packet may still go on with a message that was passed over. */
+    lli_unpack_break(&rx->unpack);
+    rx->passed = false;
+}
+
 /* The past was delivered: what comes from now on is live. */
 static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     /* What of it was lost is told before. */
     if (rx->gap.next < rx->replay_end || rx->lost_run > 0)
         return false;
+    if (rx->passed)
+        rx_pass_up(rx);
     rx->behind &= (uint8_t)~LLI_RX_REPLAYING;
     lli_rx_status_soon(rx, now);
     (void)rx_event(rx, LLM_EVENT_LIVE, item);
     item->event.first = rx->unpack.number - rx->unpack.assembling;
+    /* Whatever the answer said that may have been forged. */
+    rx->live = lli_min(rx->live, rx->unpack.number);
     return true;
 }
 

@@ -213,7 +213,7 @@ static void rx_give_assembled(struct lli_rx *rx, struct lli_item *item)
 
     if (lli_topics_is_refused(&rx->topics, topic))
         rx->counters->messages_refused++;
-    else
+    else if (!lli_rx_is_stale(rx, topic, item->messages[item->count].number))
         rx->frames[item->count++] = rx->assembled;
     assert(count == 1);
     (void)count;
@@ -243,15 +243,19 @@ static void rx_give_wanted(struct lli_rx *rx, const struct rx_wanted *wanted, st
     rx->unpack.at = wanted->data + wanted->size;
 }
 
-/* Passes over one that is wanted, but not its topic. */
-static void rx_refuse_wanted(struct lli_rx *rx, const struct rx_wanted *wanted)
+/* Passes over one that is wanted, but not its topic, or not of the time before this receiver joined. False: it is. */
+static bool rx_refuse_wanted(struct lli_rx *rx, const struct rx_wanted *wanted)
 {
     struct lli_unpack *unpack = &rx->unpack;
 
-    rx->counters->messages_refused++;
+    if (lli_topics_is_refused(&rx->topics, unpack->topic))
+        rx->counters->messages_refused++;
+    else if (!lli_rx_is_stale(rx, unpack->topic, unpack->number))
+        return false;
     unpack->number++;
     unpack->passing = wanted->size > (size_t)(unpack->end - wanted->data);
     unpack->at = unpack->passing ? unpack->end : wanted->data + wanted->size;
+    return true;
 }
 
 static void rx_count_wanted(struct lli_rx *rx, const struct lli_item *item)
@@ -280,8 +284,8 @@ bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item)
             rx_give_assembled(rx, item);
         } else if (!rx_find_wanted(rx, &wanted)) {
             break;
-        } else if (lli_topics_is_refused(&rx->topics, unpack->topic)) {
-            rx_refuse_wanted(rx, &wanted);
+        } else if (rx_refuse_wanted(rx, &wanted)) {
+            continue;
         } else if (wanted.size > (size_t)(unpack->end - wanted.data)) {
             /* lli_unpack_next() begins to put it together, in a buffer that may be in use by what is given now. */
             if (item->count == 0) {

@@ -92,8 +92,20 @@ void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header
 /* The messages that come next and are wanted, less those of refused topics; false: none. */
 bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item);
 
-/* So many messages behind those of an item are of a topic that is refused, or counted. True: it is refused. */
-bool lli_rx_account(struct lli_rx *rx, uint32_t topic, const struct lli_item *item, int count);
+/*
+ * So many messages behind those of an item are of a topic that is refused or counted, or has no history: how many of them, from
+ * the first, are delivered all the same.
+ */
+int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count);
+
+/* Whether a message was sent before this receiver joined, on a topic without history: it is passed over then, and counted. */
+static inline bool lli_rx_is_stale(struct lli_rx *rx, uint32_t topic, uint64_t number)
+{
+    const bool stale = number < rx->live && lli_topics_is_transient(&rx->topics, topic);
+
+    rx->counters->messages_stale += stale;
+    return stale;
+}
 
 /* The item that a topic is announced by. */
 bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item);

@@ -82,8 +82,9 @@ static void rx_join_live(struct lli_rx *rx, lli_ns now)
     const bool held = rx_rebase(rx, heartbeat);
     uint64_t number = young ? 0 : assured ? heartbeat->kept_messages : heartbeat->messages;
 
+    rx->live = young ? 0 : held && rx->gap.next <= heartbeat->lead ? rx_held_number(rx, heartbeat->messages) : heartbeat->messages;
     if (held && !young && rx->gap.next <= latest) {
-        number = rx_held_number(rx, heartbeat->messages);
+        number = rx->live;
     } else if (!held || !lli_gap_rewind(&rx->gap, latest, now, now)) {
         lli_rx_drop_packets(rx);
         lli_gap_reset(&rx->gap, latest);
@@ -228,7 +229,8 @@ static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_
     rx->heartbeat.topics = (uint32_t)lli_max(rx->heartbeat.topics, join->topics);
     rx->begin = rx->fetched = join->packet;
     rx->enters = join->from == LLM_JOIN_MESSAGES || join->from == LLM_JOIN_NUMBER;
-    rx->replay_end = join->lead;
+    rx->replay_end = rx->live_seq = join->lead;
+    rx->live = join->wanted;
     rx->behind = LLI_RX_REPLAYING;
     rx->tries = 0;
     rx->fetching = 0;
@@ -293,6 +295,7 @@ bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
         .session = rx->session,
         .receiver = rx->config->receiver,
         .kind = LLI_WIRE_JOIN_FETCH,
+        .lead = rx->live_seq,
         .address = rx->config->address,
     };
 

@@ -62,7 +62,8 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->given_count = rx->assembled.size = 0;
     lli_rx_filter(rx);
     rx->end_reason = rx->refused = LLM_REASON_NONE;
-    rx->chosen = rx->enters = false;
+    rx->chosen = rx->enters = rx->passed = false;
+    rx->live = rx->live_seq = 0;
     lli_topics_reset(&rx->topics);
     if (rx->config->counts_topics) {
         memset(rx->topics.flags, LLI_TOPICS_COUNTED, rx->topics.limit);
@@ -382,6 +383,21 @@ static void rx_rejected(struct lli_rx *rx, const struct lli_wire_range *range, l
             lli_rx_unrepaired(rx, seq, seq + 1, now);
 }
 
+/* Of the past, what was fetched is none of this receiver's: no loss, so only what was sent before it came can be. */
+static void rx_passed(struct lli_rx *rx, const struct lli_wire_range *range, lli_ns now)
+{
+    const struct lli_gap *gap = &rx->gap;
+    const lli_seq first = lli_seq_extend(gap->next, range->first), end = lli_min(first + range->count, gap->end);
+    const lli_seq past = lli_rx_is_replaying(rx) ? lli_min(rx->fetched, rx->live_seq) : 0;
+
+    for (lli_seq seq = lli_max(first, gap->next); seq < lli_min(end, past); seq++) {
+        struct lli_gap_slot *slot = &gap->slots[seq & gap->mask];
+
+        slot->passed |= !slot->unrepaired && !lli_gap_is_present(gap, seq);
+        lli_rx_unrepaired(rx, seq, seq + 1, now);
+    }
+}
+
 static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
@@ -394,9 +410,12 @@ static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *rej
         return;
     }
     rx->counters->rejects_received++;
-    if (reject->reason == LLI_WIRE_UNREPAIRED) {
+    if (reject->reason == LLI_WIRE_UNREPAIRED || reject->reason == LLI_WIRE_PASSED) {
         for (uint16_t i = 0; i < reject->count; i++)
-            rx_rejected(rx, &reject->ranges[i], now);
+            if (reject->reason == LLI_WIRE_PASSED)
+                rx_passed(rx, &reject->ranges[i], now);
+            else
+                rx_rejected(rx, &reject->ranges[i], now);
         return;
     }
     /* Only what was asked for can be refused, and only up to what is known to exist. */

@@ -21,6 +21,7 @@
     X(messages_delivered, "messages delivered")                                                                            \
     X(messages_ahead, "of these, before their turn, as they arrived")                                                      \
     X(messages_refused, "messages on topics that no subject takes, or the accept predicate refused")                       \
+    X(messages_stale, "messages of topics without history, sent before this receiver joined")                              \
     X(messages_rejected, "messages that the filter rejected")                                                              \
     X(packets_skipped, "packets passed over whole, as the filter rejects all that is in them")                              \
     X(messages_lost, "messages lost, each named in a gap event")                                                           \
@@ -28,6 +29,7 @@
     X(packets_missed, "packets found missing")                                                                             \
     X(packets_recovered, "of these, received after a NAK")                                                                 \
     X(packets_replayed, "packets of the past received, of sessions joined late")                                           \
+    X(packets_passed, "packets of the past that were not sent, as all in them is of topics without history")               \
     X(packets_lost, "packets given up")                                                                                  \
     X(packets_unreliable, "of these, of unreliable topics: not repaired")                                                  \
     X(packets_duplicate, "packets received again")                                                                         \
@@ -228,6 +230,9 @@ struct lli_rx {
     lli_ns ask_until;
     uint32_t tries;             /* requests since the latest answer */
     lli_seq begin;
+    uint64_t live;              /* messages before this one were sent before it joined; 0: it was there from the start */
+    lli_seq live_seq;           /* they start in packets before this one, as granted */
+    bool passed;                /* packets were passed over since what was unpacked last, and nothing was lost before them */
     lli_seq replay_end;         /* while behind: packets before this one are fetched, not asked for by NAK */
     lli_seq fetched;            /* packets before this one were */
     uint32_t fetching;          /* packets asked for by the latest request that did not come yet */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "wire.h"
+
 void lli_topics_init(struct lli_topics *topics, uint32_t limit, struct lli_arena *arena)
 {
     *topics = (struct lli_topics){.limit = limit, .text_size = limit * LLI_TOPICS_NAME_MEAN + 256};
@@ -21,12 +23,17 @@ void lli_topics_reset(struct lli_topics *topics)
 
 bool lli_topics_add(struct lli_topics *topics, uint32_t id, const uint8_t *name, size_t size)
 {
+    uint8_t flags;
+
+    size = lli_wire_get_name(name, size, &flags);
     if (id >= topics->limit || topics->names[id] != 0 || size == 0 || topics->text_used + size + 1 > topics->text_size)
         return false;
     topics->names[id] = topics->text_used + 1;
     memcpy(topics->text + topics->text_used, name, size);
     topics->text[topics->text_used + size] = '\0';
     topics->text_used += (uint32_t)size + 1;
+    if (flags & LLI_WIRE_TOPIC_TRANSIENT)
+        topics->flags[id] |= LLI_TOPICS_TRANSIENT;
     while (topics->known < topics->limit && topics->names[topics->known] != 0)
         topics->known++;
     return true;

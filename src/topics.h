@@ -13,6 +13,7 @@ enum lli_topics_flags {
     LLI_TOPICS_ASKED = 8,        /* ... one did, and the accept predicate was asked */
     LLI_TOPICS_MISSED = 16,      /* ... one does now, but messages were thrown away before */
     LLI_TOPICS_COUNTED = 32,
+    LLI_TOPICS_TRANSIENT = 64,   /* it has no history */
 };
 
 /* What was sent, or delivered, of a topic. */
@@ -37,7 +38,7 @@ enum { LLI_TOPICS_NAME_MEAN = 64 };
 void lli_topics_init(struct lli_topics *topics, uint32_t limit, struct lli_arena *arena);
 void lli_topics_reset(struct lli_topics *topics);
 
-/* Adds a name. False if it is known, or there is no room; a name with a zero byte inside ends there. */
+/* Adds a name, with its flags as announced. False if it is known, or there is no room. */
 bool lli_topics_add(struct lli_topics *topics, uint32_t id, const uint8_t *name, size_t size);
 
 /* The name of a topic, "" if it is not known. */
@@ -46,15 +47,20 @@ static inline const char *lli_topics_name(const struct lli_topics *topics, uint3
     return id < topics->limit && topics->names[id] != 0 ? topics->text + topics->names[id] - 1 : "";
 }
 
-/* Whether messages of a topic are refused, thrown away, or counted: most are none of it. */
+/* Whether messages of a topic are refused, thrown away, counted, or some too old to be delivered: most are none of it. */
 static inline bool lli_topics_is_marked(const struct lli_topics *topics, uint32_t id)
 {
-    return id < topics->limit && topics->flags[id] & (LLI_TOPICS_REFUSED | LLI_TOPICS_UNSUBSCRIBED | LLI_TOPICS_COUNTED);
+    return id < topics->limit && topics->flags[id] & (LLI_TOPICS_REFUSED | LLI_TOPICS_UNSUBSCRIBED | LLI_TOPICS_COUNTED | LLI_TOPICS_TRANSIENT);
 }
 
 static inline bool lli_topics_is_refused(const struct lli_topics *topics, uint32_t id)
 {
     return id < topics->limit && topics->flags[id] & (LLI_TOPICS_REFUSED | LLI_TOPICS_UNSUBSCRIBED);
+}
+
+static inline bool lli_topics_is_transient(const struct lli_topics *topics, uint32_t id)
+{
+    return id < topics->limit && topics->flags[id] & LLI_TOPICS_TRANSIENT;
 }
 
 /* Whether no message of it was thrown away. */

@@ -667,12 +667,15 @@ static int transmitter_topic(struct llm_transmitter *transmitter, const char *na
 {
     const struct lli_log *log = &transmitter->context->log;
     struct lli_tx *tx = &transmitter->tx;
+    /* What is unreliable has no history anyway. */
+    const bool transient = flags & LLM_TOPIC_NO_HISTORY && !(flags & LLM_TOPIC_UNRELIABLE);
+    const size_t name_max = LLI_WIRE_NAME_MAX - (flags & LLM_TOPIC_NO_HISTORY ? LLI_WIRE_NAME_FLAGS : 0);
     struct llm_topic *topic;
     int error;
 
-    if (strlen(name) < 1 || strlen(name) > LLI_WIRE_NAME_MAX)
-        return lli_fail(log, LLM_EINVAL, "topic \"%.32s\": a name has 1 to %d bytes, this one has %zu", name,
-                        LLI_WIRE_NAME_MAX, strlen(name));
+    if (strlen(name) < 1 || strlen(name) > name_max)
+        return lli_fail(log, LLM_EINVAL, "topic \"%.32s\": a name has 1 to %zu bytes%s, this one has %zu", name, name_max,
+                        flags & LLM_TOPIC_NO_HISTORY ? " without history" : "", strlen(name));
     for (topic = transmitter->topics; topic != NULL; topic = topic->next)
         if (strcmp(topic->name, name) == 0)
             return lli_fail(log, LLM_EINVAL, "topic \"%s\" is open already on this transmitter", name);
@@ -687,8 +690,10 @@ static int transmitter_topic(struct llm_transmitter *transmitter, const char *na
     memcpy(topic->name, name, strlen(name));
     topic->pack.whole = flags & LLM_TOPIC_WHOLE;
     topic->pack.unreliable = flags & LLM_TOPIC_UNRELIABLE;
+    topic->pack.transient = transient;
     do
-        error = lli_tx_topic_add(tx, topic->name, &topic->pack.id);
+        error = transient ? lli_tx_topic_add_transient(tx, topic->name, &topic->pack.id)
+                          : lli_tx_topic_add(tx, topic->name, &topic->pack.id);
     while (error == LLM_EAGAIN && transmitter_make_room(transmitter));
     if (error != LLM_OK) {
         free(topic);
@@ -710,7 +715,7 @@ int llm_topic_open(struct llm_transmitter *transmitter, const char *name, unsign
 {
     int error;
 
-    if (transmitter == NULL || name == NULL || topic == NULL || flags > (LLM_TOPIC_WHOLE | LLM_TOPIC_UNRELIABLE))
+    if (transmitter == NULL || name == NULL || topic == NULL || flags > (LLM_TOPIC_WHOLE | LLM_TOPIC_UNRELIABLE | LLM_TOPIC_NO_HISTORY))
         return LLM_EINVAL;
     lli_context_enter(transmitter->context);
     error = transmitter_topic(transmitter, name, flags, topic);

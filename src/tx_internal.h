@@ -39,6 +39,9 @@ uint64_t lli_tx_lead_number(const struct lli_tx *tx);
 /* The same of a packet that is kept, or sent next. */
 uint64_t lli_tx_number_of(const struct lli_tx *tx, lli_seq seq);
 
+/* A TOPICS packet with as many names from this topic on as fit. */
+size_t lli_tx_build_topics(const struct lli_tx *tx, uint32_t first, uint8_t *buffer, size_t size);
+
 /* Rejects packets that were asked for, unless too many answers wait. to NULL: to the group. */
 void lli_tx_reject(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
                    const struct lli_wire_range *ranges, uint16_t count);
@@ -46,14 +49,15 @@ void lli_tx_reject(struct lli_tx *tx, const struct lli_wire_address *to, enum ll
 /* How many of the packets that a range asks for are of unreliable topics, as far as they are kept. */
 uint32_t lli_tx_unreliable(const struct lli_tx *tx, const struct lli_wire_range *range);
 
-/* Packets of unreliable topics that were asked for; of what does not fit the receiver will ask again. */
+/* Packets that were asked for and are not sent again; of what does not fit the receiver will ask again. */
 struct lli_tx_unrepaired {
     struct lli_wire_range ranges[LLI_WIRE_RANGES_MAX];
     uint16_t count;
 };
 
 void lli_tx_unrepaired_add(struct lli_tx_unrepaired *unrepaired, lli_seq seq);
-void lli_tx_unrepaired_tell(struct lli_tx *tx, const struct lli_wire_address *to, const struct lli_tx_unrepaired *unrepaired);
+void lli_tx_unrepaired_tell(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
+                            const struct lli_tx_unrepaired *unrepaired);
 
 /* A receiver joins late: asks where to begin, or for packets of the past. */
 void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now);

@@ -84,6 +84,7 @@ static void tx_grant(const struct lli_tx *tx, struct lli_wire_join *answer, lli_
     answer->topics = tx->topics_count;
     answer->packet = packet;
     answer->number = number;
+    answer->wanted = lli_tx_lead_number(tx);
     answer->lead = tx->sent;
 }
 
@@ -201,8 +202,16 @@ void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now)
     tx_replay_due(tx, replay->fetching > 0 ? now : LLI_NEVER);
 }
 
-/* Of what a receiver fetches, says what it is not given. */
-static void tx_fetch_unrepaired(struct lli_tx *tx, const struct lli_wire_join *join)
+/* Why a packet of the past is not sent to a receiver for which what is live begins at this one; 0: it is. */
+static enum lli_wire_reason tx_is_left_out(const struct lli_tx *tx, lli_seq seq, lli_seq live)
+{
+    const struct lli_history_slot *slot = lli_history_slot(&tx->history, seq);
+
+    return slot->unreliable ? LLI_WIRE_UNREPAIRED : slot->transient && seq < live ? LLI_WIRE_PASSED : 0;
+}
+
+/* Of what a receiver fetches, says what it is not given for this reason. */
+static void tx_fetch_left_out(struct lli_tx *tx, const struct lli_wire_join *join, enum lli_wire_reason reason)
 {
     struct lli_tx_unrepaired unrepaired = {.count = 0};
     uint32_t left = JOIN_LOOKED_AT;
@@ -212,10 +221,10 @@ static void tx_fetch_unrepaired(struct lli_tx *tx, const struct lli_wire_join *j
         const lli_seq end = lli_min(first + join->ranges[i].count, tx->sent);
 
         for (lli_seq seq = lli_max(first, tx->history.trail); seq < end && left > 0; seq++, left--)
-            if (lli_history_slot(&tx->history, seq)->unreliable)
+            if (tx_is_left_out(tx, seq, join->lead) == reason)
                 lli_tx_unrepaired_add(&unrepaired, seq);
     }
-    lli_tx_unrepaired_tell(tx, &join->address, &unrepaired);
+    lli_tx_unrepaired_tell(tx, &join->address, reason, &unrepaired);
 }
 
 void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now)
@@ -237,7 +246,9 @@ void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_
         tx->counters.fetches_received++;
         placed = lli_replay_fetch(&tx->replay, join->receiver, join, tx->sent);
         if (tx->pack.unreliable_sum > 0)
-            tx_fetch_unrepaired(tx, join);
+            tx_fetch_left_out(tx, join, LLI_WIRE_UNREPAIRED);
+        if (tx->pack.transients && join->lead > 0)
+            tx_fetch_left_out(tx, join, LLI_WIRE_PASSED);
     } else {
         /* Of a kind of later releases, or an answer. */
         return;
@@ -248,14 +259,18 @@ void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_
 
 /* ----------------------------------------------------------------------------------------- packets out */
 
-/* The next packet of the past for somebody; those of unreliable topics are passed over, so many at a time. */
+/* The next packet of the past for somebody; what is left out is passed over, so many at a time. */
 static bool tx_replay_next(struct lli_tx *tx, lli_seq *seq, const struct lli_wire_address **to)
 {
     for (int i = 0; i < JOIN_LOOKED_AT; i++) {
+        enum lli_wire_reason reason;
+
         if (!lli_replay_peek(&tx->replay, tx->history.trail, seq, to))
             return false;
-        if (!lli_history_slot(&tx->history, *seq)->unreliable)
+        reason = tx_is_left_out(tx, *seq, lli_replay_live(&tx->replay));
+        if (reason == 0)
             return true;
+        tx->counters.packets_passed += reason == LLI_WIRE_PASSED;
         lli_replay_pop(&tx->replay);
     }
     return false;

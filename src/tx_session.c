@@ -71,6 +71,7 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
     lli_judge_init(&tx->judge, &tx->config.judge, config->receivers_max, arena, config->history.start, now);
     lli_assure_init(&tx->assure, config->receivers_max, arena);
     tx->topics = lli_arena_take(arena, config->topics_max * sizeof *tx->topics, 64);
+    tx->topic_flags = lli_arena_take(arena, config->topics_max, 64);
     tx->answers = lli_arena_take(arena, LLI_TX_ANSWERS * sizeof *tx->answers, 64);
     lli_pack_init(&tx->pack, &tx->history, (uint32_t)config->session);
     lli_pacer_init(&tx->repair_pacer, config->repair_bytes_per_s, TX_REPAIR_BURST, now);
@@ -84,17 +85,6 @@ uint64_t lli_tx_message_max(const struct lli_tx *tx)
     uint64_t packets = lli_min(history->slots_mask, history->bytes_size / history->stride_max - 2);
 
     return packets < 3 ? 0 : (packets - 3) * (history->packet_max - LLI_WIRE_HEADER);
-}
-
-int lli_tx_topic_add(struct lli_tx *tx, const char *name, uint32_t *id)
-{
-    if (tx->topics_count == tx->config.topics_max)
-        return LLM_ELIMIT;
-    if (!lli_pack_announce(&tx->pack, tx->topics_count, name, strlen(name), lli_tx_busy(tx)))
-        return LLM_EAGAIN;
-    *id = tx->topics_count;
-    tx->topics[tx->topics_count++] = name;
-    return LLM_OK;
 }
 
 /* --------------------------------------------------------------------------------------- assured topics */
@@ -350,7 +340,7 @@ static void tx_input_nak(struct lli_tx *tx, const struct lli_wire_nak *nak, lli_
         tx_nak_range(tx, &nak->ranges[i], member, now, &result);
     if (result.gone_count > 0)
         lli_tx_reject(tx, &nak->address, LLI_WIRE_GONE, result.gone, result.gone_count);
-    lli_tx_unrepaired_tell(tx, &nak->address, &result.unrepaired);
+    lli_tx_unrepaired_tell(tx, &nak->address, LLI_WIRE_UNREPAIRED, &result.unrepaired);
     /* What cannot go at once is confirmed to the group, so that the others hold their NAKs back (section 5.3). */
     if (result.queued > 0 && tx_is_crowded(tx) && tx->repair_pacer.tokens == 0)
         lli_tx_reject(tx, NULL, LLI_WIRE_PENDING, nak->ranges, nak->count);
@@ -598,24 +588,6 @@ void lli_tx_heartbeat_took(struct lli_tx *tx, lli_ns took)
         tx->heartbeat_first = lli_max(tx->config.heartbeat_min, lli_min(lli_min(share, tx->config.heartbeat_max), 2 * tx->heartbeat_first));
 }
 
-static size_t tx_build_topics(struct lli_tx *tx, uint32_t first, uint8_t *buffer, size_t size)
-{
-    struct lli_wire_topics topics = {.session = tx->config.session, .total = tx->topics_count};
-    size_t used = LLI_WIRE_TOPICS_HEAD;
-
-    topics.first = first < tx->topics_count ? first : tx->topics_count;
-    for (uint32_t id = topics.first; id < tx->topics_count; id++) {
-        size_t added = lli_wire_add_topic(buffer, used, size, tx->topics[id], strlen(tx->topics[id]));
-
-        if (added == 0)
-            break;
-        used = added;
-        topics.count++;
-    }
-    lli_wire_put_topics(buffer, &topics);
-    return used;
-}
-
 static bool tx_control_answer(struct lli_tx *tx, uint8_t *buffer, size_t size, struct lli_packet *packet)
 {
     const struct lli_tx_answer *answer;
@@ -625,7 +597,7 @@ static bool tx_control_answer(struct lli_tx *tx, uint8_t *buffer, size_t size, s
         return false;
     answer = &tx->answers[tx->answers_head++ % LLI_TX_ANSWERS];
     if (answer->is_topics) {
-        used = tx_build_topics(tx, answer->topics_first, buffer, size);
+        used = lli_tx_build_topics(tx, answer->topics_first, buffer, size);
         tx->counters.topics_sent++;
     } else {
         used = lli_wire_put_reject(buffer, &answer->reject);

@@ -27,6 +27,7 @@
     X(repairs_multicast, "of these, to the group")                                                                         \
     X(repairs_held, "repairs that waited for the limit of their rate")                                                     \
     X(packets_replayed, "data packets sent to receivers that join late")                                                   \
+    X(packets_passed, "data packets not sent to these, as all in them is of topics without history")                       \
     X(heartbeats_sent, "heartbeats sent")                                                                                  \
     X(rejects_sent, "rejects and confirmations of NAKs sent")                                                              \
     X(topics_sent, "answers to queries sent")                                                                              \
@@ -136,6 +137,7 @@ struct lli_tx {
     struct lli_flow flow;
     struct lli_judge judge;
     const char **topics; /* names by id, the caller's */
+    uint8_t *topic_flags; /* by id, of enum lli_wire_topic_flags */
     uint32_t topics_count;
     lli_seq sent;     /* the first packet not yet given to the transport */
     struct lli_tx_inflight inflight;
@@ -181,6 +183,9 @@ uint64_t lli_tx_message_max(const struct lli_tx *tx);
 
 /* Adds a topic and announces it; its name must outlive the session. LLM_OK, LLM_ELIMIT or LLM_EAGAIN. */
 int lli_tx_topic_add(struct lli_tx *tx, const char *name, uint32_t *id);
+
+/* The same of a topic without history; its name is shorter than others by LLI_WIRE_NAME_FLAGS. */
+int lli_tx_topic_add_transient(struct lli_tx *tx, const char *name, uint32_t *id);
 
 /* As lli_assure_set(), adding the topic if that was not done yet. False: there are LLI_WIRE_ASSURED_MAX. */
 bool lli_tx_assure(struct lli_tx *tx, struct lli_assured *topic, const struct lli_assure_rule *rule, struct lli_assure_message *ring,

@@ -19,8 +19,9 @@ void lli_tx_unrepaired_add(struct lli_tx_unrepaired *unrepaired, lli_seq seq)
         unrepaired->ranges[unrepaired->count++] = (struct lli_wire_range){(uint32_t)seq, 1};
 }
 
-void lli_tx_unrepaired_tell(struct lli_tx *tx, const struct lli_wire_address *to, const struct lli_tx_unrepaired *unrepaired)
+void lli_tx_unrepaired_tell(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
+                            const struct lli_tx_unrepaired *unrepaired)
 {
     if (unrepaired->count > 0)
-        lli_tx_reject(tx, to, LLI_WIRE_UNREPAIRED, unrepaired->ranges, unrepaired->count);
+        lli_tx_reject(tx, to, reason, unrepaired->ranges, unrepaired->count);
 }

@@ -551,6 +551,29 @@ size_t lli_wire_add_topic(uint8_t *packet, size_t used, size_t size, const char 
     return used + 1 + name_size;
 }
 
+size_t lli_wire_put_name(char *to, const char *name, uint8_t flags)
+{
+    const size_t size = strlen(name);
+
+    memcpy(to, name, size);
+    if (flags == 0)
+        return size;
+    assert(size + LLI_WIRE_NAME_FLAGS <= LLI_WIRE_NAME_MAX);
+    to[size] = '\0';
+    to[size + 1] = (char)flags;
+    return size + LLI_WIRE_NAME_FLAGS;
+}
+
+size_t lli_wire_get_name(const uint8_t *bytes, size_t size, uint8_t *flags)
+{
+    size_t used = 0;
+
+    while (used < size && bytes[used] != '\0')
+        used++;
+    *flags = size - used >= LLI_WIRE_NAME_FLAGS ? bytes[used + 1] : 0;
+    return used;
+}
+
 bool lli_wire_get_topics(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_topics *topics,
                          struct lli_reader *names)
 {

@@ -17,6 +17,7 @@ enum {
     LLI_WIRE_RANGES_MAX = 64,   /* ranges in a NAK or reject */
     LLI_WIRE_FETCH_MAX = 16,    /* ranges in a join */
     LLI_WIRE_NAME_MAX = 255,    /* bytes of a topic's name */
+    LLI_WIRE_NAME_FLAGS = 2,    /* of these, what flags take */
     LLI_WIRE_CONTROL_MAX = 640, /* bytes of the largest control packet but TOPICS, which fills what it is given */
     LLI_WIRE_FRAME_MAX = 5,     /* bytes of the longest frame header before a message */
     LLI_WIRE_ASSURED_MAX = 16,  /* assured topics in a session */
@@ -119,6 +120,7 @@ enum lli_wire_reason {
     LLI_WIRE_GONE = 1,    /* no longer in the history: do not ask again */
     LLI_WIRE_PENDING = 2, /* asked for already, the repair is under way: do not ask now */
     LLI_WIRE_UNREPAIRED = 3, /* of a topic that is not repaired: do not ask again */
+    LLI_WIRE_PASSED = 4,     /* of topics without history only, and sent before the receiver came: nothing is lost */
 };
 
 /* Section 6. */
@@ -187,6 +189,11 @@ struct lli_wire_topics {
     uint16_t count;
 };
 
+/* What stands behind a topic's name and a zero byte, if anything does: section 3.1. */
+enum lli_wire_topic_flags {
+    LLI_WIRE_TOPIC_TRANSIENT = 1, /* it has no history: LLM_TOPIC_NO_HISTORY */
+};
+
 enum lli_wire_join_kind {
     LLI_WIRE_JOIN_ASK = 1,    /* a receiver asks where to begin */
     LLI_WIRE_JOIN_GRANT = 2,  /* the transmitter says where */
@@ -210,8 +217,8 @@ struct lli_wire_join {
     uint64_t value;    /* messages, nanoseconds or a message number; in an answer, as asked */
     uint64_t packet;   /* GRANT: the first to fetch; REFUSE: the oldest kept */
     uint64_t number;   /* GRANT: of the first message to deliver; REFUSE: of the first that starts in the oldest packet or later */
-    uint64_t wanted;   /* REFUSE: of the message asked for, if that is known */
-    uint64_t lead;     /* GRANT, REFUSE: the packet that will be sent next */
+    uint64_t wanted;   /* REFUSE: of the message asked for, if that is known; GRANT: of the first in lead or later */
+    uint64_t lead;     /* GRANT, REFUSE: the packet that will be sent next; FETCH: as granted */
     struct lli_wire_address address; /* ASK, FETCH: where answers and packets go */
     uint16_t count;
     struct lli_wire_range ranges[LLI_WIRE_FETCH_MAX]; /* FETCH */
@@ -529,6 +536,15 @@ size_t lli_wire_put_close(uint8_t *packet, const struct lli_wire_close *close);
 enum { LLI_WIRE_TOPICS_HEAD = LLI_WIRE_HEADER + 18 };
 size_t lli_wire_put_topics(uint8_t *packet, const struct lli_wire_topics *topics);
 size_t lli_wire_add_topic(uint8_t *packet, size_t used, size_t size, const char *name, size_t name_size);
+
+/*
+ * A topic's name as announcements and TOPICS have it: in `to`, of LLI_WIRE_NAME_MAX bytes; returns how many it takes. Without
+ * flags (of enum lli_wire_topic_flags) it is the name alone, else shorter than that by LLI_WIRE_NAME_FLAGS.
+ */
+size_t lli_wire_put_name(char *to, const char *name, uint8_t flags);
+
+/* What is the name of these bytes, which may be none, and its flags. */
+size_t lli_wire_get_name(const uint8_t *bytes, size_t size, uint8_t *flags);
 
 /* Each reads the body of a control packet whose header had this tag. */
 bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_heartbeat *heartbeat);

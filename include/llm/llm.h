@@ -308,10 +308,12 @@ LLM_API uint32_t llm_transmitter_receivers(const struct llm_transmitter *transmi
 enum llm_topic_flags {
     LLM_TOPIC_WHOLE = 1, /* messages that fit into one packet never span two */
     LLM_TOPIC_UNRELIABLE = 2, /* each message is sent once: what is lost is told (LLM_REASON_UNRELIABLE), not repaired or waited for */
+    LLM_TOPIC_NO_HISTORY = 4, /* receivers that join get none of what was sent before; who is there has what is lost repaired */
 };
 
 /*
- * Opens a topic and announces it in the stream. name: 1 to 255 bytes, once per transmitter; flags: of enum llm_topic_flags.
+ * Opens a topic and announces it in the stream. name: 1 to 255 bytes, with LLM_TOPIC_NO_HISTORY 253, once per transmitter; flags: of
+ * enum llm_topic_flags.
  * Belongs to the transmitter and lives as long. Allowed in handlers. LLM_EINVAL, LLM_ELIMIT (topics_max), LLM_EAGAIN (the
  * history is full of unsent packets), LLM_ESTATE (a claim is open), LLM_ENOMEM.
  */
@@ -341,7 +343,7 @@ LLM_API void llm_assurance_init(struct llm_assurance *assurance);
  * Packets with messages that are not acknowledged stay in the history, so that receivers which join get them: when it is full of
  * them and what was sent since, every topic of the transmitter is refused with LLM_EAGAIN. Put what must not wait on another.
  * Allocates. Allowed in handlers.
- * LLM_EINVAL: nobody to acknowledge, a bound or a name out of its range, or a topic with LLM_TOPIC_UNRELIABLE; LLM_ELIMIT: more receivers than receivers_max, or
+ * LLM_EINVAL: nobody to acknowledge, a bound or a name out of its range, or a topic with LLM_TOPIC_UNRELIABLE or LLM_TOPIC_NO_HISTORY; LLM_ELIMIT: more receivers than receivers_max, or
  * a 17th topic of this transmitter; LLM_ESTATE: a claim is open; LLM_EVERSION, LLM_ENOMEM.
  */
 LLM_API int llm_topic_assure(struct llm_topic *topic, const struct llm_assurance *assurance);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Many receivers in one process that join late, each in a context of its own, and a few that were there from the start: who
- * joins late gets exactly what was sent from where it asked for on, and the others notice nothing.
+ * joins late gets exactly what was sent from where it asked for on, less what was sent before it came on a topic without history,
+ * and the others notice nothing.
  *
  *   e2e_late CHANNEL JOINERS, CHANNEL with options: udp://239.192.3.1:5003?interface=eth0
  */
@@ -23,7 +24,9 @@ struct place {
     uint64_t asked_at;
     uint64_t first;
     uint64_t expected; /* number of the next message */
+    uint64_t begun_at; /* messages sent when it had an answer */
     bool begun;
+    bool quoted;       /* a message without history came */
     bool live;
     bool refused;
     bool ended;
@@ -41,10 +44,28 @@ static void wrong(const struct place *place, const char *what, uint64_t number)
                (int)place->join.mode, place->join.value, what, number, place->expected);
 }
 
+/* Every third message is on a topic without history. */
+static bool is_quote(uint64_t number)
+{
+    return number % 3 == 0;
+}
+
+/* Whether the next message may be left out: it was sent before this receiver came. */
+static bool may_pass(const struct place *place)
+{
+    return place->join.mode != LLM_JOIN_LIVE && !place->quoted && is_quote(place->expected) && place->expected < place->begun_at;
+}
+
 static void on_message(void *arg, const struct llm_message *message)
 {
     struct place *place = arg;
+    const bool quote = is_quote(message->number);
 
+    if (message->number == place->expected + 1 && may_pass(place))
+        place->expected++;
+    if (strcmp(message->topic, quote ? "quotes" : "late") != 0 || (quote && message->number < place->asked))
+        wrong(place, "on the wrong topic, or too old, is", message->number);
+    place->quoted |= quote;
     if (message->number != place->expected || flood_check(message->data, message->size, message->number) != NULL)
         wrong(place, "message", message->number);
     place->expected = message->number + 1;
@@ -77,6 +98,7 @@ static void on_event(void *arg, const struct llm_event *event)
         if (place->begun || place->refused || !is_asked(place, event->first))
             wrong(place, "begins with message", event->first);
         place->begun = true;
+        place->begun_at = sent;
         place->first = place->expected = event->first;
         break;
     case LLM_EVENT_GAP:
@@ -86,7 +108,7 @@ static void on_event(void *arg, const struct llm_event *event)
         place->ended = event->reason == LLM_REASON_CLOSED;
         break;
     case LLM_EVENT_LIVE:
-        if (place->live || event->first != place->expected)
+        if (place->live || (event->first != place->expected && !(event->first == place->expected + 1 && may_pass(place))))
             wrong(place, "live from message", event->first);
         place->live = true;
         break;
@@ -165,19 +187,25 @@ static void poll_all(unsigned count)
         flood_ok(llm_poll(places[i].context), "llm_poll");
 }
 
-static void send_one(struct llm_context *context, struct llm_topic *topic, unsigned count)
+static void send_one(struct llm_context *context, struct llm_topic **topics, unsigned count)
 {
     static uint8_t data[FLOOD_SIZE_MAX];
     uint32_t size = flood_write(data, sent, llm_clock());
     int result;
 
     sent_at[sent] = llm_clock();
-    while ((result = llm_send(topic, data, size, 0)) == LLM_EAGAIN)
+    while ((result = llm_send(topics[is_quote(sent)], data, size, 0)) == LLM_EAGAIN)
         flood_ok(llm_poll(context), "llm_poll");
     flood_ok(result, "llm_send");
     sent++;
     flood_ok(llm_poll(context), "llm_poll");
     poll_all(count);
+}
+
+/* Whether a receiver has all that was sent. */
+static bool has_all(const struct place *place)
+{
+    return place->expected == sent || (place->expected + 1 == sent && may_pass(place));
 }
 
 static bool all_ended(unsigned count)
@@ -194,7 +222,7 @@ static void check(unsigned count)
         const struct place *place = &places[i];
         const bool ahead = place->join.mode == LLM_JOIN_NUMBER && place->join.value > sent;
 
-        if (ahead ? !place->refused || place->begun : place->expected != sent || !place->begun)
+        if (ahead ? !place->refused || place->begun : !has_all(place) || !place->begun)
             wrong(place, "sent were", sent);
         if (place->live != (place->join.mode != LLM_JOIN_LIVE && !ahead))
             wrong(place, "live", place->live);
@@ -215,7 +243,7 @@ int main(int argc, char **argv)
     struct rlimit files = {.rlim_cur = 0};
     struct llm_transmitter *transmitter;
     struct llm_context *context;
-    struct llm_topic *topic;
+    struct llm_topic *topics[2];
     struct llm_options options;
     unsigned count = 0;
     uint64_t begin;
@@ -235,10 +263,11 @@ int main(int argc, char **argv)
     while (count < LIVE)
         join(&places[count++], argv[1]);
     flood_ok(llm_transmitter_open(context, argv[1], &options, &transmitter), argv[1]);
-    flood_ok(llm_topic_open(transmitter, "late", 0, &topic), "late");
+    flood_ok(llm_topic_open(transmitter, "late", 0, &topics[0]), "late");
+    flood_ok(llm_topic_open(transmitter, "quotes", LLM_TOPIC_NO_HISTORY, &topics[1]), "quotes");
     for (begin = llm_clock(); sent < FIRST || llm_clock() < begin + YOUNG_NS;) {
         if (sent < FIRST)
-            send_one(context, topic, count);
+            send_one(context, topics, count);
         flood_ok(llm_poll(context), "llm_poll");
         poll_all(count);
     }
@@ -246,15 +275,15 @@ int main(int argc, char **argv)
         places[count].join = choose(count);
         join(&places[count++], argv[1]);
         for (unsigned i = 0; i < (count % BATCH == 0 ? BATCH : 0); i++)
-            send_one(context, topic, count);
+            send_one(context, topics, count);
     }
     for (unsigned i = 0; i < REST; i++)
-        send_one(context, topic, count);
+        send_one(context, topics, count);
     /* Everything that was asked for comes, however long it takes: the caller sets the limit. */
     for (unsigned i = LIVE; i < count;) {
         flood_ok(llm_poll(context), "llm_poll");
         poll_all(count);
-        while (i < count && (places[i].expected == sent || places[i].refused))
+        while (i < count && (has_all(&places[i]) || places[i].refused))
             i++;
     }
     printf("{\"joiners\": %u, \"messages\": %" PRIu64 ", \"granted\": %" PRIu64 ", \"refused\": %" PRIu64

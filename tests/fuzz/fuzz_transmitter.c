@@ -193,7 +193,8 @@ static void take_data(struct world *world, int max)
 static void step_send(struct world *world, struct fuzz_input *in)
 {
     static uint8_t data[MESSAGE_MAX];
-    const struct lli_pack_topic topic = {.id = fuzz_u8(in), .whole = fuzz_u8(in) & 1};
+    const uint8_t id = fuzz_u8(in), how = fuzz_u8(in);
+    const struct lli_pack_topic topic = {.id = id, .whole = how & 1, .transient = how & 2};
     uint32_t size = fuzz_u16(in) % MESSAGE_MAX;
     const struct iovec piece = {.iov_base = data, .iov_len = size};
 
@@ -205,7 +206,8 @@ static void step_send(struct world *world, struct fuzz_input *in)
 
 static void step_claim(struct world *world, struct fuzz_input *in)
 {
-    const struct lli_pack_topic topic = {.id = fuzz_u8(in), .whole = false};
+    const uint8_t id = fuzz_u8(in);
+    const struct lli_pack_topic topic = {.id = id, .transient = id & 1};
     uint32_t size = fuzz_u8(in) % lli_pack_whole_max(&world->tx.pack) + 1;
 
     if (world->tx.ended)
@@ -229,10 +231,11 @@ static void step_claim(struct world *world, struct fuzz_input *in)
 static void step_topic(struct world *world, struct fuzz_input *in)
 {
     static const char *const names[] = {"a", "prices", "a much longer name of a topic", "x"};
+    const uint8_t which = fuzz_u8(in);
     uint32_t id;
 
     if (world->claimed == 0 && !world->tx.ended)
-        (void)lli_tx_topic_add(&world->tx, names[fuzz_u8(in) % 4], &id);
+        (void)(which & 4 ? lli_tx_topic_add_transient : lli_tx_topic_add)(&world->tx, names[which % 4], &id);
 }
 
 static void step_flush(struct world *world, struct fuzz_input *in)

@@ -39,11 +39,20 @@ static const struct sim_message *check_message_of(const struct sim_session *sess
     return &session->messages[number - session->first];
 }
 
-static bool check_is_wanted(const struct sim_follow *follow, const struct sim_message *message)
+/* Whether a message was sent before a receiver joined, on a topic without history. */
+static bool check_is_stale(const struct sim_world *world, const struct sim_session *session, const struct sim_follow *follow,
+                           uint64_t number)
 {
+    return number < follow->live && sim_is_transient(world, session, check_message_of(session, number)->topic);
+}
+
+static bool check_is_wanted(const struct sim_world *world, const struct sim_session *session, const struct sim_follow *follow,
+                            uint64_t number)
+{
+    const struct sim_message *message = check_message_of(session, number);
     const struct lli_filter *filter = follow->filter;
 
-    return !(follow->refused >> message->topic & 1) &&
+    return !(follow->refused >> message->topic & 1) && !check_is_stale(world, session, follow, number) &&
            (filter == NULL || (message->label & filter->labels[0].mask) == filter->labels[0].match);
 }
 
@@ -54,27 +63,28 @@ static bool check_was_given(const struct sim_session *session, const struct sim_
 }
 
 /*
- * The next message that is to be delivered: those on refused topics, what the filter rejects, and what was given already are
- * passed over.
+ * The next message that is to be delivered: those on refused topics, what the filter rejects, what was sent too early, and what was
+ * given already are passed over.
  */
-static uint64_t check_next(const struct sim_session *session, const struct sim_follow *follow)
+static uint64_t check_next(const struct sim_world *world, const struct sim_session *session, const struct sim_follow *follow)
 {
     uint64_t number = follow->expected;
 
-    while (number < session->end && (!check_is_wanted(follow, check_message_of(session, number)) ||
+    while (number < session->end && (!check_is_wanted(world, session, follow, number) ||
                                      check_was_given(session, follow, number)))
         number++;
     return number;
 }
 
 /* A message comes as it arrived: for the first time, and while the past is fetched in its turn. */
-static bool check_arrives(const struct sim_session *session, struct sim_follow *follow, uint64_t number)
+static bool check_arrives(const struct sim_world *world, const struct sim_session *session, struct sim_follow *follow,
+                          uint64_t number)
 {
     const size_t place = (size_t)(number - session->first);
     struct sim_marks *marks = &follow->given;
 
-    if (number >= session->end || number < check_next(session, follow) || check_was_given(session, follow, number) ||
-        !check_is_wanted(follow, check_message_of(session, number)) || (follow->late && number != check_next(session, follow)))
+    if (number >= session->end || number < check_next(world, session, follow) || check_was_given(session, follow, number) ||
+        !check_is_wanted(world, session, follow, number) || (follow->late && number != check_next(world, session, follow)))
         return false;
     if (place >= marks->room) {
         const size_t room = marks->room;
@@ -108,7 +118,7 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
                           struct sim_follow *follow, const struct llm_message *message)
 {
     const struct sim_message *sent;
-    uint64_t expected = check_next(session, follow);
+    uint64_t expected = check_next(world, session, follow);
     const bool turn = message->number == expected;
     const bool arrives = node->follower->config.as_it_arrives;
 
@@ -117,7 +127,11 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
                  session->index);
         return;
     }
-    if (message->number >= session->end || (arrives ? !check_arrives(session, follow, message->number) : !turn)) {
+    /* Without its name nobody can see of which topic it is. */
+    if (message->number < session->end && message->topic[0] == '\0' && follow->gapped &&
+        check_is_stale(world, session, follow, message->number))
+        return;
+    if (message->number >= session->end || (arrives ? !check_arrives(world, session, follow, message->number) : !turn)) {
         sim_fail(world, "node %u session %u: message %llu came, %llu was next (%llu sent)", node->index, session->index,
                  (unsigned long long)message->number, (unsigned long long)expected, (unsigned long long)session->end);
         return;
@@ -145,12 +159,12 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
 
 /* ------------------------------------------------------------------------------------------------- gaps */
 
-/* The last of these messages that is repaired, NULL: none is. */
-static const struct sim_message *check_reliable(const struct sim_world *world, const struct sim_session *session, uint64_t first,
-                                                uint64_t end)
+/* The last of these messages that a receiver is repaired, NULL: none is. */
+static const struct sim_message *check_reliable(const struct sim_world *world, const struct sim_session *session,
+                                                const struct sim_follow *follow, uint64_t first, uint64_t end)
 {
     while (end-- > first)
-        if (!sim_is_unreliable(world, session, check_message_of(session, end)->topic))
+        if (!sim_is_unreliable(world, session, check_message_of(session, end)->topic) && !check_is_stale(world, session, follow, end))
             return check_message_of(session, end);
     return NULL;
 }
@@ -162,11 +176,11 @@ static bool check_may_be(const struct sim_scenario *s, enum lli_standing standin
 }
 
 static void check_gap_reason(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
-                             const struct llm_event *event)
+                             const struct sim_follow *follow, const struct llm_event *event)
 {
     const struct sim_scenario *s = &world->scenario;
     const struct lli_tx *tx = check_tx(world, session);
-    const struct sim_message *reliable = check_reliable(world, session, event->first, event->last + 1);
+    const struct sim_message *reliable = check_reliable(world, session, follow, event->first, event->last + 1);
     lli_seq trail = tx != NULL ? tx->history.trail : session->trail;
     bool allowed = true;
 
@@ -220,7 +234,7 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
 static void check_gap(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
                       struct sim_follow *follow, const struct llm_event *event)
 {
-    uint64_t next = check_next(session, follow);
+    uint64_t next = check_next(world, session, follow);
     /* Of what is not wanted nobody can see whether it came before what came as it arrived. */
     const uint64_t low = node->follower->config.as_it_arrives ? follow->told : follow->expected;
 
@@ -235,7 +249,7 @@ static void check_gap(struct sim_world *world, const struct sim_node *node, cons
         if (check_was_given(session, follow, number))
             sim_fail(world, "node %u session %u: message %llu is told lost, and came", node->index, session->index,
                      (unsigned long long)number);
-    check_gap_reason(world, node, session, event);
+    check_gap_reason(world, node, session, follow, event);
     if (world->scenario.crowd && node->index <= SIM_CROWD_LIVE)
         sim_fail(world, "node %u: messages %llu to %llu are lost because others join", node->index,
                  (unsigned long long)event->first, (unsigned long long)event->last);
@@ -358,7 +372,7 @@ static void check_late(struct sim_world *world, struct sim_node *node, const str
 static void check_live(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
                        struct sim_follow *follow, const struct llm_event *event)
 {
-    if (!follow->late || event->first < follow->expected || event->first > check_next(session, follow))
+    if (!follow->late || event->first < follow->expected || event->first > check_next(world, session, follow))
         sim_fail(world, "node %u session %u: live from message %llu on, %llu is next", node->index, session->index,
                  (unsigned long long)event->first, (unsigned long long)follow->expected);
     follow->late = false;
@@ -415,6 +429,10 @@ static void check_new(struct sim_world *world, struct sim_node *node, const stru
                                   .asked = before.asked, .denied = before.denied, .filter = node->follower->config.filter,
                                   .given = check_forget(&before)};
     follow->late = rx != NULL && rx->behind & LLI_RX_REPLAYING;
+    follow->live = rx != NULL ? rx->live : 0;
+    if (follow->live > check_unsent(world, session) || (follow->late && follow->live < lli_max(before.asked, event->first)))
+        sim_fail(world, "node %u: session %u is live from message %llu on, not between %llu and %llu", node->index, session->index,
+                 (unsigned long long)follow->live, (unsigned long long)before.asked, (unsigned long long)check_unsent(world, session));
     check_late(world, node, session, follow, event->first);
     /* Half a message that began before is passed over in silence, and so are names told long ago, until they are learnt; a cut may hide one. */
     follow->gapped = event->first != 0 || session->first != 0 || world->scenario.truncate_data;
@@ -425,12 +443,12 @@ static void check_end(struct sim_world *world, const struct sim_node *node, cons
 {
     bool closed = event->reason == LLM_REASON_CLOSED;
 
-    if (event->first < follow->expected || event->first > check_next(session, follow))
+    if (event->first < follow->expected || event->first > check_next(world, session, follow))
         sim_fail(world, "node %u session %u: it ends before message %llu, %llu is next", node->index, session->index,
                  (unsigned long long)event->first, (unsigned long long)follow->expected);
     if (closed && !session->closed)
         sim_fail(world, "node %u: session %u was not closed", node->index, session->index);
-    if (closed && check_next(session, follow) != session->end)
+    if (closed && check_next(world, session, follow) != session->end)
         sim_fail(world, "node %u session %u: it is over after message %llu of %llu", node->index, session->index,
                  (unsigned long long)event->first, (unsigned long long)session->end);
     if (event->reason == LLM_REASON_EXPELLED && !check_may_be(&world->scenario, LLI_STANDING_EXPELLED))
@@ -758,7 +776,7 @@ bool sim_check_caught_up(struct sim_world *world, const struct sim_node *node, c
     if (rx == NULL || rx->state != LLI_RX_LIVE)
         return false;
     return follow->open && !follow->late && rx->gap.missing == 0 && rx->gap.next == tx->sent && tx->sent == tx->history.next &&
-           (check_next(session, follow) == session->end || world->scenario.truncate_data);
+           (check_next(world, session, follow) == session->end || world->scenario.truncate_data);
 }
 
 bool sim_check_is_over(struct sim_world *world, const struct sim_node *node, const struct sim_session *session)

@@ -231,6 +231,15 @@ static void draw_unreliable(struct sim_scenario *s)
         s->unreliable = (uint32_t)draw(&random, 0, s->topics - s->assured);
 }
 
+/* From numbers of its own, too. What is cut from a packet unnoticed would look like a part of packets that are passed over behind it. */
+static void draw_transients(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x7472616e73);
+
+    (void)lli_random(&random);
+    s->transients = !s->suppression && !s->truncate_data && chance(&random, 50);
+}
+
 static void draw_fault(struct sim_scenario *s, uint64_t *random)
 {
     struct sim_fault fault = {.at = lli_random_below(random, s->traffic)};
@@ -287,6 +296,7 @@ void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
     draw_filtering(s);
     draw_order(s);
     draw_unreliable(s);
+    draw_transients(s);
     faults = s->suppression || chance(&random, 40) ? 0 : draw(&random, 1, 12);
     while (s->faults_count < faults)
         draw_fault(s, &random);
@@ -334,6 +344,8 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
                   s->transmitters, s->late, s->refusing ? ", some refuse topics" : "");
     if (s->unreliable > 0)
         (void)fprintf(file, "  %u topics are unreliable, the last ones\n", s->unreliable);
+    if (s->transients)
+        (void)fprintf(file, "  some topics have no history\n");
     if (s->filtering)
         (void)fprintf(file, "  messages have labels, and most receivers want some of them\n");
     if (s->arriving)

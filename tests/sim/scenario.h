@@ -95,6 +95,7 @@ struct sim_scenario {
     struct lli_judge_policy judge;
 
     uint32_t unreliable;         /* so many topics, the last ones, but none that is assured */
+    bool transients;             /* some of the others have no history */
     uint32_t assured;            /* so many topics, the first ones, are to be acknowledged */
     uint32_t named;              /* this node, a receiver, has to; 0: nobody by name */
     uint32_t application_percent; /* of the receivers, whose applications acknowledge */

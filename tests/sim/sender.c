@@ -189,13 +189,17 @@ static void sender_assure(struct sim_world *world, struct sim_sender *sender, ui
 static bool sender_topic(struct sim_world *world, struct sim_sender *sender)
 {
     uint32_t count = sender->tx.topics_count, id;
+    bool transient;
 
     if (count == sender->session->topics || (count > 0 && lli_random_below(&world->random, 4) != 0))
         return count > 0;
-    if (lli_tx_topic_add(&sender->tx, sender->session->names[count], &id) != LLM_OK)
+    transient = sim_is_transient(world, sender->session, count);
+    if ((transient ? lli_tx_topic_add_transient : lli_tx_topic_add)(&sender->tx, sender->session->names[count], &id) != LLM_OK)
         return count > 0;
-    sender->topics[id] = (struct lli_pack_topic){
-        .id = id, .whole = lli_random_below(&world->random, 3) == 0, .unreliable = sim_is_unreliable(world, sender->session, id)};
+    sender->topics[id] = (struct lli_pack_topic){.id = id,
+                                                 .whole = lli_random_below(&world->random, 3) == 0,
+                                                 .unreliable = sim_is_unreliable(world, sender->session, id),
+                                                 .transient = transient};
     if (sender->topics[id].unreliable)
         lli_pack_unreliable(&sender->tx.pack, id);
     if (id < world->scenario.assured)

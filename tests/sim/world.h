@@ -80,6 +80,7 @@ struct sim_follow {
     uint32_t ends;
     struct llm_join join; /* as it was asked for */
     uint64_t asked;       /* number of the first message not sent when it was */
+    uint64_t live;        /* messages before this one were sent before it joined */
     bool late;            /* in the past, which is being fetched */
     bool denied;          /* that was refused */
     const struct lli_filter *filter; /* of the receiver, NULL: none */
@@ -155,6 +156,13 @@ static inline lli_ns sim_node_now(const struct sim_world *world, const struct si
 static inline bool sim_is_unreliable(const struct sim_world *world, const struct sim_session *session, uint32_t topic)
 {
     return topic + world->scenario.unreliable >= session->topics && topic >= world->scenario.assured;
+}
+
+/* Whether a topic has no history; in each session others do not, the first one of some. */
+static inline bool sim_is_transient(const struct sim_world *world, const struct sim_session *session, uint32_t topic)
+{
+    return world->scenario.transients && topic >= world->scenario.assured && !sim_is_unreliable(world, session, topic) &&
+           (topic + session->index) % 3 == 0;
 }
 
 /* Reports a violation, once; nothing more happens in this world. */

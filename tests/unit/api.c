@@ -540,10 +540,12 @@ static void topics_have_names_of_their_own_within_limits(void **state)
     assert_int_equal(llm_topic_open(transmitter, "", 0, &other), LLM_EINVAL);
     assert_int_equal(llm_topic_open(transmitter, name, 0, &other), LLM_EINVAL);
     name[255] = '\0';
+    assert_int_equal(llm_topic_open(transmitter, name, LLM_TOPIC_NO_HISTORY, &other), LLM_EINVAL);
+    assert_non_null(strstr(logged, "253 bytes without history"));
     assert_int_equal(llm_topic_open(transmitter, name, 0, &other), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "prices", 0, &other), LLM_EINVAL);
     assert_non_null(strstr(logged, "prices"));
-    assert_int_equal(llm_topic_open(transmitter, "flags", 4, &other), LLM_EINVAL);
+    assert_int_equal(llm_topic_open(transmitter, "flags", 8, &other), LLM_EINVAL);
     assert_int_equal(llm_topic_open(transmitter, NULL, 0, &other), LLM_EINVAL);
     assert_int_equal(llm_topic_open(transmitter, "null", 0, NULL), LLM_EINVAL);
     for (char letter = 'a'; letter < 'g'; letter++) {

@@ -132,6 +132,8 @@ static void assurances_that_cannot_be_are_refused_with_the_reason(void **state)
     assert_int_equal(llm_topic_open(transmitter, "prices", LLM_TOPIC_UNRELIABLE, &topic), LLM_OK);
     expect_refused(LLM_EINVAL, "topic \"prices\": it is unreliable");
     assert_int_equal(llm_topic_assure(topic, NULL), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "quotes", LLM_TOPIC_NO_HISTORY, &topic), LLM_OK);
+    expect_refused(LLM_EINVAL, "topic \"quotes\": it has no history");
     assert_int_equal(llm_topic_open(transmitter, "trades", 0, &topic), LLM_OK);
     assurance.messages_max = 0;
     expect_refused(LLM_EINVAL, "messages_max");

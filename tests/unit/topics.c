@@ -50,6 +50,29 @@ static void a_known_name_is_not_replaced_and_an_empty_one_not_taken(void **state
     free(memory);
 }
 
+static void a_name_says_whether_its_topic_has_a_history(void **state)
+{
+    struct lli_topics topics;
+    uint8_t *memory = topics_make(&topics);
+
+    (void)state;
+    assert_true(add(&topics, 0, "orders"));
+    assert_true(lli_topics_add(&topics, 1, (const uint8_t *)"quotes\0\1", 8));
+    assert_true(lli_topics_add(&topics, 2, (const uint8_t *)"later\0\2", 7));
+    assert_false(lli_topics_add(&topics, 3, (const uint8_t *)"\0\1", 2));
+    assert_string_equal(lli_topics_name(&topics, 1), "quotes");
+    assert_string_equal(lli_topics_name(&topics, 2), "later");
+    assert_true(lli_topics_is_transient(&topics, 1));
+    assert_true(lli_topics_is_marked(&topics, 1));
+    assert_false(lli_topics_is_refused(&topics, 1));
+    for (uint32_t id = 0; id < LIMIT; id += 2)
+        assert_false(lli_topics_is_transient(&topics, id) || lli_topics_is_marked(&topics, id));
+    assert_false(lli_topics_is_transient(&topics, UINT32_MAX));
+    lli_topics_reset(&topics);
+    assert_false(lli_topics_is_transient(&topics, 1));
+    free(memory);
+}
+
 static void known_counts_those_without_a_hole_before(void **state)
 {
     struct lli_topics topics;
@@ -122,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_kept_by_number),
         cmocka_unit_test(a_known_name_is_not_replaced_and_an_empty_one_not_taken),
+        cmocka_unit_test(a_name_says_whether_its_topic_has_a_history),
         cmocka_unit_test(known_counts_those_without_a_hole_before),
         cmocka_unit_test(a_name_that_does_not_fit_is_not_taken),
         cmocka_unit_test(a_name_with_a_zero_byte_ends_there),

@@ -67,6 +67,9 @@ static const struct lli_wire_reject unrepaired_value = {
     .ranges = {{0x01020301, 2}, {0x01020306, 1}},
 };
 
+static const struct lli_wire_reject passed_value = {
+    .session = SESSION, .trail = LEAD - 4, .reason = LLI_WIRE_PASSED, .count = 1, .ranges = {{0x01020310, 8}}};
+
 static const struct lli_wire_status status_value = {
     .session = SESSION,
     .receiver = RECEIVER,
@@ -136,12 +139,14 @@ static const struct lli_wire_join join_grant_value = {
     .value = 1000,
     .packet = 0x100000010,
     .number = 9,
+    .wanted = 42,
     .lead = 0x100000020,
 };
 static const struct lli_wire_join join_fetch_value = {
     .session = SESSION,
     .receiver = RECEIVER,
     .kind = LLI_WIRE_JOIN_FETCH,
+    .lead = 0x100000020,
     .address = ADDRESS_VALUE,
     .count = 1,
     .ranges = {{16, 16}},
@@ -200,12 +205,14 @@ static void control_packets_are_written_as_specified(void **state)
 {
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
     size_t used = LLI_WIRE_TOPICS_HEAD;
+    char name[LLI_WIRE_NAME_MAX];
 
     (void)state;
     expect_vector(&heartbeat_vector, packet, lli_wire_put_heartbeat(packet, &heartbeat_value));
     expect_vector(&nak_vector, packet, lli_wire_put_nak(packet, &nak_value));
     expect_vector(&reject_vector, packet, lli_wire_put_reject(packet, &reject_value));
     expect_vector(&unrepaired_vector, packet, lli_wire_put_reject(packet, &unrepaired_value));
+    expect_vector(&passed_vector, packet, lli_wire_put_reject(packet, &passed_value));
     expect_vector(&status_vector, packet, lli_wire_put_status(packet, &status_value));
     expect_vector(&assured_vector, packet, lli_wire_put_heartbeat(packet, &assured_value));
     expect_vector(&acknowledging_vector, packet, lli_wire_put_status(packet, &acknowledging_value));
@@ -215,7 +222,7 @@ static void control_packets_are_written_as_specified(void **state)
     expect_vector(&join_fetch_vector, packet, lli_wire_put_join(packet, &join_fetch_value));
     expect_vector(&notice_vector, packet, lli_wire_put_notice(packet, &notice_value));
     used = lli_wire_add_topic(packet, used, sizeof packet, "px", 2);
-    used = lli_wire_add_topic(packet, used, sizeof packet, "qty", 3);
+    used = lli_wire_add_topic(packet, used, sizeof packet, name, lli_wire_put_name(name, "qty", LLI_WIRE_TOPIC_TRANSIENT));
     assert_int_equal(lli_wire_put_topics(packet, &topics_value), LLI_WIRE_TOPICS_HEAD);
     expect_vector(&topics_vector, packet, used);
 }
@@ -283,6 +290,32 @@ static void names_are_added_to_a_topics_packet_while_they_fit(void **state)
     assert_int_equal(lli_wire_add_topic(packet, used, sizeof packet, "cd", 2), sizeof packet);
 }
 
+static void a_name_has_flags_behind_a_zero_byte_or_none(void **state)
+{
+    char bytes[LLI_WIRE_NAME_MAX], longest[LLI_WIRE_NAME_MAX + 1];
+    uint8_t flags;
+
+    (void)state;
+    assert_int_equal(lli_wire_put_name(bytes, "px", 0), 2);
+    assert_int_equal(lli_wire_get_name((uint8_t *)bytes, 2, &flags), 2);
+    assert_int_equal(flags, 0);
+    assert_int_equal(lli_wire_put_name(bytes, "px", 3), 4);
+    assert_memory_equal(bytes, "px\0\3", 4);
+    assert_int_equal(lli_wire_get_name((uint8_t *)bytes, 4, &flags), 2);
+    assert_int_equal(flags, 3);
+    /* Cut short, with more behind it than is known, and without a name. */
+    assert_int_equal(lli_wire_get_name((uint8_t *)bytes, 3, &flags), 2);
+    assert_int_equal(flags, 0);
+    assert_int_equal(lli_wire_get_name((const uint8_t *)"p\0\1more", 7, &flags), 1);
+    assert_int_equal(flags, 1);
+    assert_int_equal(lli_wire_get_name((const uint8_t *)"\0\1", 2, &flags), 0);
+    memset(longest, 'n', LLI_WIRE_NAME_MAX);
+    longest[LLI_WIRE_NAME_MAX] = '\0';
+    assert_int_equal(lli_wire_put_name(bytes, longest, 0), LLI_WIRE_NAME_MAX);
+    longest[LLI_WIRE_NAME_MAX - LLI_WIRE_NAME_FLAGS] = '\0';
+    assert_int_equal(lli_wire_put_name(bytes, longest, 1), LLI_WIRE_NAME_MAX);
+}
+
 static void the_largest_control_packets_fit_their_bound(void **state)
 {
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
@@ -313,6 +346,8 @@ static void control_packets_are_read_as_specified(void **state)
     assert_memory_equal(&out.reject, &reject_value, sizeof reject_value);
     decode_vector(&unrepaired_vector, &out);
     assert_memory_equal(&out.reject, &unrepaired_value, sizeof unrepaired_value);
+    decode_vector(&passed_vector, &out);
+    assert_memory_equal(&out.reject, &passed_value, sizeof passed_value);
     decode_vector(&status_vector, &out);
     assert_memory_equal(&out.status, &status_value, sizeof status_value);
     decode_vector(&assured_vector, &out);
@@ -689,6 +724,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_continued_packet_says_where_its_first_frame_starts),
         cmocka_unit_test(a_packet_says_how_many_before_it_are_not_repaired),
         cmocka_unit_test(names_are_added_to_a_topics_packet_while_they_fit),
+        cmocka_unit_test(a_name_has_flags_behind_a_zero_byte_or_none),
         cmocka_unit_test(the_largest_control_packets_fit_their_bound),
         cmocka_unit_test(control_packets_are_read_as_specified),
         cmocka_unit_test(extensions_are_skipped),

@@ -184,6 +184,22 @@ static const struct vector unrepaired_vector = {
     },
 };
 
+static const struct vector passed_vector = {
+    "REJECT of packets of topics without history",
+    {
+        {"14 00 00 00", "version 1, type 4, flags, not used"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        {"00 03 02 01 02 00 00 00", "trail: the oldest packet that can be repaired"},
+        {"04", "reason: passed"},
+        {"00", "not used"},
+        {"01 00", "1 range"},
+        {"10 03 02 01 08 00 00 00", "8 packets from 0x01020310 on"},
+    },
+};
+
 static const struct vector status_vector = {
     "STATUS",
     {
@@ -219,7 +235,8 @@ static const struct vector topics_vector = {
         {"01 00 00 00", "the first here is topic 1"},
         {"02 00", "2 names"},
         {"02 70 78", "\"px\""},
-        {"03 71 74 79", "\"qty\""},
+        {"05 71 74 79", "\"qty\""},
+        {"00 01", "which has no history"},
     },
 };
 
@@ -280,7 +297,7 @@ static const struct vector join_grant_vector = {
         {"e8 03 00 00 00 00 00 00", "as asked: 1,000"},
         {"10 00 00 00 01 00 00 00", "the first packet to fetch"},
         {"09 00 00 00 00 00 00 00", "the first message to deliver is number 9"},
-        {"00 00 00 00 00 00 00 00", "not used"},
+        {"2a 00 00 00 00 00 00 00", "the first in the packet that will be sent next is number 42"},
         {"20 00 00 00 01 00 00 00", "the packet that will be sent next"},
     },
 };
@@ -304,7 +321,7 @@ static const struct vector join_fetch_vector = {
         {"00 00 00 00 00 00 00 00", "not used"},
         {"00 00 00 00 00 00 00 00", "not used"},
         {"00 00 00 00 00 00 00 00", "not used"},
-        {"00 00 00 00 00 00 00 00", "not used"},
+        {"20 00 00 00 01 00 00 00", "as granted: what is live begins here"},
         {ADDRESS_HEX, "where the packets go"},
         {"10 00 00 00 10 00 00 00", "16 packets from packet 16 on"},
     },
@@ -485,7 +502,7 @@ static const struct vector limited_vector = {
 
 static const struct vector *const vectors[] = {
     &data_vector, &continued_vector, &extended_vector, &attributes_vector, &unreliable_vector, &heartbeat_vector, &nak_vector,
-    &reject_vector, &unrepaired_vector, &status_vector, &topics_vector, &query_vector, &notice_vector,
+    &reject_vector, &unrepaired_vector, &passed_vector, &status_vector, &topics_vector, &query_vector, &notice_vector,
     &join_ask_vector, &join_grant_vector, &join_fetch_vector,
     &assured_vector, &acknowledging_vector, &limited_vector, &connect_vector, &accept_vector, &refuse_vector, &close_vector,
 };

@@ -125,6 +125,8 @@ VECTORS = {
     "REJECT of packets that are not repaired": {
         **VECTOR_SESSION, "type": 4, "reject.reason": 3, "reject.first": [0x01020301, 0x01020306], "reject.count": [2, 1],
         "reject.packets": 3},
+    "REJECT of packets of topics without history": {
+        **VECTOR_SESSION, "type": 4, "reject.reason": 4, "reject.first": 0x01020310, "reject.count": 8, "reject.packets": 8},
     "REJECT": {
         **VECTOR_SESSION, "type": 4, "reject.trail": 0x201020300, "reject.reason": 1, "reject.ranges": 1, "reject.first": 0x010202f0,
         "reject.count": 4, "reject.first_packet": 0x2010202f0, "reject.last_packet": 0x2010202f3, "reject.packets": 4},
@@ -138,14 +140,14 @@ VECTORS = {
         "status.limit_dropped": 7},
     "TOPICS": {
         **VECTOR_SESSION, "type": 6, "topics.total": 3, "topics.first": 1, "topics.count": 2, "topics.id": [1, 2],
-        "topics.name_size": [2, 3], "topics.name": ["px", "qty"]},
+        "topics.name_size": [2, 5], "topics.name": ["px", "qty"], "topic.flags": "0x01"},
     "QUERY": {**VECTOR_SESSION, **ADDRESS, "type": 7, "receiver": "0x99aabbccddeeff01", "query.first": 1},
     "JOIN: the transmitter says where to begin": {
         **VECTOR_SESSION, "type": 8, "receiver": "0x99aabbccddeeff01", "join.kind": 2, "join.from": 2, "join.topics": 3,
-        "join.value": 1000, "join.packet": 0x100000010, "join.number": 9, "join.lead": 0x100000020},
+        "join.value": 1000, "join.packet": 0x100000010, "join.number": 9, "join.wanted": 42, "join.lead": 0x100000020},
     "JOIN: a receiver fetches packets of the past": {
         **VECTOR_SESSION, **ADDRESS, "type": 8, "join.kind": 4, "join.ranges": 1, "join.first": [16], "join.count": [16],
-        "join.packets": 16},
+        "join.packets": 16, "join.lead": 0x100000020},
     "NOTICE": {
         **VECTOR_SESSION, "type": 9, "receiver": "0x99aabbccddeeff01", "notice.decided": 123456789, "notice.lead": 0x201020304,
         "notice.value": 181034, "notice.limit": 150000, "notice.lag": 5000000, "notice.silent": 10000000, "notice.naks": 1000,

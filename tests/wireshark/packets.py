@@ -8,7 +8,7 @@ import subprocess
 DATA, HEARTBEAT, NAK, REJECT, STATUS, TOPICS, QUERY = range(1, 8)
 NOTICE, CONNECT = 9, 10
 END, YOUNG, HELD = 1, 2, 4
-GONE, PENDING, UNREPAIRED = 1, 2, 3
+GONE, PENDING, UNREPAIRED, PASSED = 1, 2, 3, 4
 PORT = 5003
 IPV4 = bytes([4, 192, 0, 2, 1]) + struct.pack(">H", 5001)
 IPV6 = bytes([6]) + bytes.fromhex("fd77" + 13 * "00" + "02") + struct.pack(">H", 5002)

@@ -72,6 +72,7 @@ field("none", "announcement", "Announcement")
 field("uint16", "announcement.size", "Size")
 field("uint32", "announcement.topic", "Topic")
 field("string", "announcement.name", "Name")
+field("uint8", "topic.flags", "Flags: 1, it has no history", base.HEX)
 field("bytes", "padding", "Padding")
 field("none", "attributes", "Attributes")
 field("uint16", "attributes.size", "Size")
@@ -148,6 +149,7 @@ warn_of("repeated", "Sent again, or doubled on the way", "SEQUENCE", "NOTE")
 warn_of("nak", "Packets are asked for again", "SEQUENCE", "NOTE")
 warn_of("gone", "Packets are not in the history any more", "SEQUENCE", "WARN")
 warn_of("unrepaired", "Packets of unreliable topics are not sent again", "SEQUENCE", "NOTE")
+warn_of("passed", "Packets of topics without history are not sent to who came later", "SEQUENCE", "CHAT")
 warn_of("pending", "Receivers are asked to wait with their NAKs", "SEQUENCE", "NOTE")
 warn_of("end", "The session ends", "SEQUENCE", "NOTE")
 warn_of("held", "The transmitter is held back: it waits for reports", "SEQUENCE", "NOTE")
@@ -685,6 +687,17 @@ local function sized(p)
     return size, size:le_uint() > 0 and bytes or nil
 end
 
+-- A topic's name ends at a zero byte; what stands behind that is its flags.
+local function name_add(item, key, bytes)
+    local zero = bytes:raw():find("\0", 1, true)
+    local name = zero == 1 and "" or (zero and bytes(0, zero - 1) or bytes):string(ENC_UTF_8)
+    item:add(fields[key], bytes, name)
+    if zero and zero < bytes:len() then
+        item:add(fields["topic.flags"], bytes(zero, 1))
+    end
+    return name
+end
+
 frames[0xf0] = function(p, at)
     local size, bytes = sized(p)
     local id, name, item
@@ -693,12 +706,12 @@ frames[0xf0] = function(p, at)
     elseif bytes == nil or bytes:len() < 5 then
         return fault(p, "malformed", "an announcement without a name")
     end
-    id, name = bytes(0, 4):le_uint(), bytes(4):string(ENC_UTF_8)
+    id = bytes(0, 4):le_uint()
     item = p.tree:add(fields.announcement, p.tvb:range(at, p.at - at))
-    item:set_text("Announcement: topic " .. text_of(id) .. ' is "' .. name .. '"')
     item:add_le(fields["announcement.size"], size)
     item:add_le(fields["announcement.topic"], bytes(0, 4))
-    item:add(fields["announcement.name"], bytes(4), name)
+    name = name_add(item, "announcement.name", bytes(4))
+    item:set_text("Announcement: topic " .. text_of(id) .. ' is "' .. name .. '"')
     if p.learns then
         p.session.topics[id] = name
     end
@@ -1005,7 +1018,7 @@ local function nak_tell(p)
     end
 end
 
-local REASONS = { [1] = "GONE", [2] = "PENDING", [3] = "UNREPAIRED" }
+local REASONS = { [1] = "GONE", [2] = "PENDING", [3] = "UNREPAIRED", [4] = "PASSED" }
 
 local function reject_tell(p)
     local reason = p.values["reject.reason"]
@@ -1101,14 +1114,11 @@ local function topics_name(p, id)
     if size == nil or size:uint() > 0 and not bytes then
         return false
     end
-    name = bytes and bytes:string(ENC_UTF_8) or ""
     item = p.tree:add(fields["topics.entry"], p.tvb:range(p.at - 1 - size:uint(), 1 + size:uint()))
-    item:set_text("Topic " .. text_of(id) .. ': "' .. name .. '"')
     generated(item, "topics.id", id)
     item:add(fields["topics.name_size"], size)
-    if bytes then
-        item:add(fields["topics.name"], bytes, name)
-    end
+    name = bytes and name_add(item, "topics.name", bytes) or ""
+    item:set_text("Topic " .. text_of(id) .. ': "' .. name .. '"')
     if p.learns and name ~= "" then
         p.session.topics[id] = name
     end
@@ -1300,7 +1310,7 @@ local types = {
             integer("join.value", 8, "Value"),
             integer("join.packet", 8, "Packet to begin with, or the oldest kept"),
             integer("join.number", 8, "Number of the first message there"),
-            integer("join.wanted", 8, "Number of the message asked for"),
+            integer("join.wanted", 8, "Number of the message asked for, or of the first that is live"),
             integer("join.lead", 8, "Lead: the next packet"),
             address, ranges("join"),
         },
