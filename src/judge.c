@@ -17,16 +17,28 @@ void lli_judge_init(struct lli_judge *judge, const struct lli_judge_policy *poli
                                 .judged_at = now,
                                 .quiet = true};
     judge->table = lli_arena_take(arena, members_max * sizeof *judge->table, 64);
+    judge->returns = lli_arena_take(arena, LLI_JUDGE_RETURNS * sizeof *judge->returns, 64);
 }
 
-/* The record of a member; a new one where it is not that member's. */
+/* A record of somebody of whom nothing is known. */
+static struct lli_judged judge_new(uint64_t id, lli_ns now)
+{
+    return (struct lli_judged){.id = id, .heard_at = now, .back_at = now, .goal_at = now, .beyond_at = {LLI_NEVER, LLI_NEVER}};
+}
+
+/* The record of a member; a new one where it is not that member's, or of before it was expelled. */
 static struct lli_judged *judge_record(const struct lli_judge *judge, const struct lli_members *members, uint32_t index, lli_ns now)
 {
     struct lli_judged *record = &judge->table[index];
+    const uint64_t id = members->table[index].id;
+    const bool same = record->id == id, tell = same && record->tell, ordered = same && record->ordered;
 
-    if (record->id != members->table[index].id)
-        *record = (struct lli_judged){
-            .id = members->table[index].id, .heard_at = now, .back_at = now, .goal_at = now, .beyond_at = {LLI_NEVER, LLI_NEVER}};
+    if (same && !record->left)
+        return record;
+    *record = judge_new(id, now);
+    /* Of what is not told yet, and of an order, nothing is forgotten. */
+    record->tell = tell;
+    record->ordered = ordered;
     return record;
 }
 
@@ -230,6 +242,36 @@ void lli_judge_report(struct lli_judge *judge, struct lli_members *members, uint
     judge->quiet &= record->lag_packets == 0 && !record->answer;
 }
 
+/* -------------------------------------------------------------------------------------------- expulsions */
+
+/* What is remembered of one that was expelled, or the place for it, of the longest ago. */
+static struct lli_judge_return *judge_return(const struct lli_judge *judge, uint64_t id)
+{
+    struct lli_judge_return *found = judge->returns;
+
+    for (uint32_t i = 0; i < LLI_JUDGE_RETURNS; i++) {
+        struct lli_judge_return *at = &judge->returns[i];
+
+        if (at->id == id)
+            return at;
+        if (found->id != 0 && (at->id == 0 || at->since < found->since))
+            found = at;
+    }
+    return found;
+}
+
+/* For how long one is expelled: twice as long as the time before, so that one for whom a policy has no place comes ever less often. */
+static lli_ns judge_rejoin(const struct lli_judge *judge, const struct lli_judged *record, lli_ns now)
+{
+    const lli_ns rejoin = judge->policy.rejoin, most = lli_max(rejoin, lli_min(rejoin * LLI_JUDGE_REJOIN_TIMES, LLI_JUDGE_REJOIN_MAX));
+    struct lli_judge_return *last = judge_return(judge, record->id);
+    const bool again = last->id == record->id && now - last->since < LLI_JUDGE_REJOIN_MAX;
+
+    *last = (struct lli_judge_return){
+        .id = record->id, .rejoin = again ? lli_min(2 * last->rejoin, most) : rejoin, .since = now};
+    return last->rejoin;
+}
+
 /* -------------------------------------------------------------------------------------------- decisions */
 
 /* What the figures ask for, as far as the policy goes; where most suffer nobody is served worse than before. */
@@ -268,6 +310,7 @@ static void judge_one(struct lli_judge *judge, struct lli_member *member, struct
         record->bad_at == now && now - record->decided_at >= policy->expel) {
         level = *stands;
         level.standing = LLI_STANDING_EXPELLED;
+        record->rejoin = judge_rejoin(judge, record, now);
     }
     if (level.standing > stands->standing || judge_is_lifted(record, level))
         judge_set(judge, member, record, level, now);
@@ -278,18 +321,22 @@ static void judge_one(struct lli_judge *judge, struct lli_member *member, struct
         judge_set(judge, member, record, level, now);
 }
 
-/* An expelled receiver may come back when its time is over: nothing of it is remembered then. True if it is. */
+/* An expelled receiver may come back when its time is over, and nothing but that time is remembered of it. True if it is. */
 static bool judge_is_over(struct lli_judge *judge, struct lli_members *members, uint32_t index, lli_ns now)
 {
     struct lli_judged *record = &judge->table[index];
+    struct lli_judge_return *last;
 
     if (record->stands.standing != LLI_STANDING_EXPELLED)
         return false;
-    if (judge->policy.rejoin == 0 || now - record->decided_at < judge->policy.rejoin)
+    if (record->rejoin == 0 || now - record->decided_at < record->rejoin)
         return true;
     judge_set(judge, &members->table[index], record, (struct lli_judge_level){.standing = LLI_STANDING_FINE}, now);
     record->notices = 0;
-    record->bad_at = now;
+    record->left = true;
+    last = judge_return(judge, record->id);
+    if (last->id == record->id)
+        last->since = now;
     if (!judge->policy.dry)
         lli_members_del(members, record->id);
     return true;
@@ -417,7 +464,7 @@ bool lli_judge_notice(struct lli_judge *judge, const struct lli_members *members
             .lag_packets = (uint32_t)lli_min(record->lag_packets, UINT32_MAX),
             .receivers = judge->receivers,
             .suffering = judge->suffering,
-            .rejoin_ms = (uint32_t)lli_min((judge->policy.rejoin + 999999) / 1000000, UINT32_MAX),
+            .rejoin_ms = (uint32_t)lli_min((record->rejoin + 999999) / 1000000, UINT32_MAX),
             .standing = (uint8_t)level.standing,
             .threshold = (uint8_t)level.threshold,
         };
@@ -439,7 +486,6 @@ static void judge_event(struct lli_judge *judge, struct lli_judge_level level, s
                                           .limit = level.limit,
                                           .receivers = judge->receivers,
                                           .suffering = judge->suffering,
-                                          .rejoin_ns = level.standing == LLI_STANDING_EXPELLED ? judge->policy.rejoin : 0,
                                           .dry_run = judge->policy.dry && level.threshold != LLM_THRESHOLD_OPERATOR};
     *event = (struct llm_event){.kind = kinds[level.standing], .verdict = &judge->verdict};
 }
@@ -466,6 +512,7 @@ bool lli_judge_event(struct lli_judge *judge, struct llm_event *event)
         record->tell = false;
         judge_event(judge, record->stands, event);
         judge->verdict.receiver = record->id;
+        judge->verdict.rejoin_ns = record->stands.standing == LLI_STANDING_EXPELLED ? record->rejoin : 0;
         judge->verdict.naks_per_s = judge_figure(judge, record, LLM_THRESHOLD_NAKS, now);
         judge->verdict.asked_ppm = judge_figure(judge, record, LLM_THRESHOLD_ASKED, now);
         judge->verdict.lag_packets = record->lag_packets;

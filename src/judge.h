@@ -19,7 +19,12 @@
 enum {
     LLI_JUDGE_BUCKETS = 8,   /* figures by time are those of the last so many pieces of a period */
     LLI_JUDGE_LIMITS = LLM_THRESHOLD_SILENCE + 1,
+    LLI_JUDGE_RETURNS = 256, /* of so many that were expelled it is remembered for how long */
+    LLI_JUDGE_REJOIN_TIMES = 64, /* the time grows to so many times the policy's ... */
 };
+
+/* ... but not beyond this, which also is how long after its return one is remembered to have been expelled. */
+#define LLI_JUDGE_REJOIN_MAX ((lli_ns)3600000000000)
 
 /* Figures by time are means over this. */
 #define LLI_JUDGE_PERIOD ((lli_ns)1000000000)
@@ -33,7 +38,7 @@ struct lli_judge_policy {
     lli_ns patience;         /* NAKs have to be too many for so long */
     lli_ns recover;          /* all has to be well for so long */
     lli_ns expel;            /* suspended for so long */
-    lli_ns rejoin;           /* expelled for so long, 0: for good */
+    lli_ns rejoin;           /* expelled for so long the first time, 0: for good */
     lli_ns status;           /* distance of reports, of at most ten receivers */
 };
 
@@ -64,6 +69,8 @@ struct lli_judged {
     struct lli_judge_level stands; /* as was decided */
     lli_ns decided_at;
     lli_ns bad_at;         /* when it was last found slow */
+    lli_ns rejoin;         /* expelled for so long */
+    bool left;             /* it was readmitted, and when it comes back it is new */
     bool ordered;          /* suspended by the operator */
     bool tell;             /* the application is to be told */
     bool answer;           /* it was heard, and is to hear how it stands */
@@ -72,10 +79,18 @@ struct lli_judged {
     uint8_t probes;        /* sent since it was heard */
 };
 
+/* One that was expelled. */
+struct lli_judge_return {
+    uint64_t id;     /* 0: nobody */
+    lli_ns rejoin;   /* for so long, the latest time */
+    lli_ns since;    /* expelled, or readmitted, then */
+};
+
 struct lli_judge {
     struct lli_judge_policy policy;
     struct lli_judged *table; /* by the index of a member */
     uint32_t limit;
+    struct lli_judge_return *returns; /* LLI_JUDGE_RETURNS of them; whoever finds no place takes that of the longest ago */
     uint32_t sent[LLI_JUDGE_BUCKETS]; /* packets */
     uint32_t bucket;
     lli_ns bucket_at;         /* when it is over */

@@ -765,6 +765,15 @@ void sim_check_memory(struct sim_world *world, const struct sim_node *node)
 
 /* --------------------------------------------------------------------------------------------- liveness */
 
+/* Expelled for the third time or more: a policy that has no place for a receiver keeps it away ever longer. */
+static bool check_is_kept_away(const struct lli_tx *tx, const struct sim_node *node)
+{
+    const uint32_t index = lli_members_get(&tx->members, node->follower->config.receiver);
+
+    return index != LLI_MEMBER_NONE && tx->members.table[index].standing == LLI_STANDING_EXPELLED &&
+           tx->judge.table[index].rejoin >= lli_min(4 * tx->judge.policy.rejoin, LLI_JUDGE_REJOIN_MAX);
+}
+
 bool sim_check_caught_up(struct sim_world *world, const struct sim_node *node, const struct sim_session *session)
 {
     const struct lli_tx *tx = check_tx(world, session);
@@ -774,7 +783,7 @@ bool sim_check_caught_up(struct sim_world *world, const struct sim_node *node, c
     if (rx != NULL && rx->state == LLI_RX_REFUSED)
         return follow->denied;
     if (rx == NULL || rx->state != LLI_RX_LIVE)
-        return false;
+        return check_is_kept_away(tx, node);
     return follow->open && !follow->late && rx->gap.missing == 0 && rx->gap.next == tx->sent && tx->sent == tx->history.next &&
            (check_next(world, session, follow) == session->end || world->scenario.truncate_data);
 }

@@ -386,8 +386,8 @@ static lli_ns world_patience(const struct sim_world *world)
     /* What a dead session holds in a receiver's memory is free again when it times out. */
     for (uint32_t i = 0; i < world->sessions_count; i++)
         patience = lli_max(patience, world->sessions[i]->crashed ? 2 * s->timeout : 0);
-    /* Who was expelled comes back, and may be slow again. */
-    patience += 3 * (s->judge.rejoin + s->judge.expel + s->judge.patience + s->judge.recover + LLI_JUDGE_PERIOD) *
+    /* Who was expelled comes back, and may be slow again: twice, and ever longer away. */
+    patience += (7 * s->judge.rejoin + 3 * (s->judge.expel + s->judge.patience + s->judge.recover + LLI_JUDGE_PERIOD)) *
                 (s->judge.most != LLI_STANDING_FINE);
     if (s->lossy_to_the_end)
         patience *= 8;

@@ -468,6 +468,105 @@ static void who_stays_slow_is_expelled_and_may_come_back(void **state)
     assert_int_equal(standing(3), LLI_STANDING_FINE);
 }
 
+/* Receiver 3 is behind by so much whenever it is in: runs until it is expelled, and returns for how long. */
+static lli_ns expelled_for(uint64_t behind)
+{
+    struct llm_event event;
+
+    for (int i = 0; i < 100000; i++) {
+        if (standing(3) != LLI_STANDING_EXPELLED)
+            report(3, behind);
+        step(2);
+        while (lli_judge_event(&judge, &event))
+            if (event.kind == LLM_EVENT_EXPELLED)
+                return event.verdict->rejoin_ns;
+    }
+    return 0;
+}
+
+static void rejoining(lli_ns rejoin)
+{
+    struct lli_judge_policy policy = policy_make();
+
+    policy.most = LLI_STANDING_EXPELLED;
+    policy.patience = policy.recover = policy.expel = 0;
+    policy.rejoin = rejoin;
+    judge_make(&policy);
+    steps(3, SECOND);
+}
+
+static void who_is_expelled_again_and_again_comes_back_ever_later(void **state)
+{
+    struct lli_wire_notice notice;
+
+    (void)state;
+    rejoining(20 * MS);
+    for (lli_ns expected = 20 * MS; expected < 1280 * MS; expected *= 2) {
+        assert_int_equal(expelled_for(6000), expected);
+        assert_true(notices(3, &notice) > 0);
+        assert_int_equal(notice.rejoin_ms, expected / MS);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(expelled_for(6000), 1280 * MS);
+    /* Another one has its own time. */
+    for (int i = 0; i < 10 && standing(4) != LLI_STANDING_EXPELLED; i++) {
+        report(4, 6000);
+        step(2);
+    }
+    assert_int_equal(notices(4, &notice) > 0 ? notice.rejoin_ms : 0, 20);
+    /* Nor is it remembered for ever. */
+    while (lli_members_get(&members, 3) != LLI_MEMBER_NONE)
+        step(2);
+    now += LLI_JUDGE_REJOIN_MAX;
+    steps(2, SECOND);
+    assert_int_equal(expelled_for(6000), 20 * MS);
+}
+
+static void nobody_is_expelled_for_more_than_an_hour(void **state)
+{
+    (void)state;
+    rejoining(LLI_JUDGE_REJOIN_MAX / 3);
+    assert_int_equal(expelled_for(6000), LLI_JUDGE_REJOIN_MAX / 3);
+    for (int i = 0; i < 3; i++) {
+        now += LLI_JUDGE_REJOIN_MAX;
+        assert_int_equal(expelled_for(6000), i == 0 ? LLI_JUDGE_REJOIN_MAX * 2 / 3 : LLI_JUDGE_REJOIN_MAX);
+    }
+}
+
+/* What it did before it was expelled, be it a moment ago, does not expel it once more. */
+static void who_comes_back_is_new(void **state)
+{
+    (void)state;
+    rejoining(20 * MS);
+    for (int i = 0; i < 200 && standing(3) != LLI_STANDING_EXPELLED; i++, step(2))
+        for (int j = 0; j < 20; j++)
+            (void)nak(3, 1);
+    assert_int_equal(standing(3), LLI_STANDING_EXPELLED);
+    while (lli_members_get(&members, 3) != LLI_MEMBER_NONE)
+        step(2);
+    (void)nak(3, 1);
+    report(3, 1);
+    steps(3, 100 * MS);
+    assert_int_equal(standing(3), LLI_STANDING_FINE);
+    assert_int_equal(judge.decided[LLI_STANDING_EXPELLED], 1);
+}
+
+/* More than are remembered: the one of the longest ago is forgotten for the new one. */
+static void of_the_expelled_so_many_are_remembered(void **state)
+{
+    (void)state;
+    rejoining(20 * MS);
+    for (uint64_t id = 100; id < 100 + 2 * LLI_JUDGE_RETURNS; id++) {
+        for (int i = 0; i < 10 && standing(id) != LLI_STANDING_EXPELLED; i++) {
+            report(id, 6000);
+            step(2);
+        }
+        assert_int_equal(standing(id), LLI_STANDING_EXPELLED);
+    }
+    for (uint32_t i = 0; i < LLI_JUDGE_RETURNS; i++)
+        assert_true(judge.returns[i].id >= 100 + LLI_JUDGE_RETURNS && judge.returns[i].rejoin == 20 * MS);
+}
+
 static void a_dry_run_only_reports(void **state)
 {
     struct lli_wire_notice notice;
@@ -630,6 +729,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(when_most_suffer_nobody_is_suspended, up, down),
         cmocka_unit_test_setup_teardown(the_only_receiver_is_never_suspended_but_one_of_two_is, up, down),
         cmocka_unit_test_setup_teardown(who_stays_slow_is_expelled_and_may_come_back, up, down),
+        cmocka_unit_test_setup_teardown(who_is_expelled_again_and_again_comes_back_ever_later, up, down),
+        cmocka_unit_test_setup_teardown(nobody_is_expelled_for_more_than_an_hour, up, down),
+        cmocka_unit_test_setup_teardown(who_comes_back_is_new, up, down),
+        cmocka_unit_test_setup_teardown(of_the_expelled_so_many_are_remembered, up, down),
         cmocka_unit_test_setup_teardown(a_dry_run_only_reports, up, down),
         cmocka_unit_test_setup_teardown(no_policy_judges_nobody_and_the_operator_still_can, up, down),
         cmocka_unit_test_setup_teardown(a_suspended_receiver_costs_a_notice_for_each_judgement, up, down),
