@@ -162,7 +162,7 @@ static void flood_gap(struct flood *flood, struct flow *flow, const struct llm_e
 {
     if (event->first != flow->expected || event->last + 1 < event->first)
         flood_error(flood, event->first, flow->expected, "gap that does not begin where the messages end");
-    for (uint64_t number = event->first; flood->any_order && number <= event->last; number++)
+    for (uint64_t number = event->first; flood->any_order && number < event->last + 1; number++)
         if (!flood_done(flow, number))
             flood_error(flood, number, flow->expected, "lost, and came");
     flow->expected = event->last + 1;

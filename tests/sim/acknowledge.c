@@ -73,7 +73,7 @@ void sim_check_acknowledged(struct sim_world *world, struct sim_node *node, cons
             sim_fail(world, "node %u: told that topic %u waits, which it does not", node->index, event->topic_id);
         return;
     }
-    for (uint64_t number = event->first; number <= event->last; number++) {
+    for (uint64_t number = event->first; number < event->last + 1; number++) {
         const struct sim_message *message = &session->messages[number - session->first];
 
         if (message->topic == event->topic_id && !acknowledge_is_held(&world->scenario, message))

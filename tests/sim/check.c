@@ -245,7 +245,8 @@ static void check_gap(struct sim_world *world, const struct sim_node *node, cons
                  (unsigned long long)session->end);
         return;
     }
-    for (uint64_t number = event->first; number <= event->last && number < follow->given_end; number++)
+    /* Of no message at all, as of a packet of announcements, the last is the one before the first: before 0 it wraps. */
+    for (uint64_t number = event->first; number < event->last + 1 && number < follow->given_end; number++)
         if (check_was_given(session, follow, number))
             sim_fail(world, "node %u session %u: message %llu is told lost, and came", node->index, session->index,
                      (unsigned long long)number);
