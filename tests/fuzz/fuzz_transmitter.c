@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A live transmitter: the input is what the application sends, what receivers answer, and how time goes by. Whatever they
- * ask, the stream stays what was sent, repairs stay within their budget, and control packets within their bounds.
+ * ask, the stream stays what was sent, repairs stay within their budget, and control packets within their bounds. Packets of
+ * unreliable topics are theirs alone, said to be so by what follows them, and never sent again.
  */
 #include "fuzz.h"
 #include "tx_session.h"
@@ -37,6 +38,10 @@ struct world {
     struct lli_unpack unpack; /* of the stream, as a receiver that loses nothing sees it */
     uint64_t number;
     uint32_t claimed;
+    uint32_t unreliable;      /* a bit for each topic that is */
+    uint32_t used;            /* ... on which anything was tried to be sent */
+    bool begun;               /* ... on any */
+    unsigned unrepaired;      /* packets directly before the next one that are not repaired */
 };
 
 static uint8_t *arena_memory;
@@ -76,8 +81,19 @@ static void world_init(struct world *world)
 
 /* ---------------------------------------------------------------------------------------------- promises */
 
-/* Every message is filled with the low byte of its number. */
-static void check_messages(struct world *world)
+static bool is_unreliable(const struct world *world, uint32_t topic)
+{
+    return topic < TOPICS && world->unreliable >> topic & 1;
+}
+
+/* Whether a packet that was sent is not repaired. */
+static bool is_unrepaired(const struct world *world, const struct lli_wire_header *header)
+{
+    return lli_history_slot(&world->tx.history, lli_seq_extend(world->tx.sent, header->seq))->unreliable;
+}
+
+/* Every message is filled with the low byte of its number, and lies in packets of its kind only. */
+static void check_messages(struct world *world, bool unrepaired)
 {
     const struct llm_message like = {.topic = ""};
     struct llm_message message;
@@ -87,6 +103,7 @@ static void check_messages(struct world *world)
         const uint8_t *data = message.data;
 
         FUZZ_CHECK(message.number == world->number);
+        FUZZ_CHECK(is_unreliable(world, message.topic_id) == unrepaired);
         world->number++;
         for (uint32_t i = 0; i < message.size; i++)
             FUZZ_CHECK(data[i] == (uint8_t)message.number);
@@ -99,17 +116,21 @@ static void check_data(struct world *world, const struct lli_packet *packet)
     struct lli_unpacked out;
     const uint8_t *body;
     size_t size;
+    bool unrepaired;
 
     FUZZ_CHECK(packet->size <= PACKET_MAX);
     FUZZ_CHECK(lli_wire_get_header(packet->data, packet->size, &header, &body, &size) == LLI_WIRE_OK);
     FUZZ_CHECK(header.type == LLI_WIRE_DATA && header.tag == (uint32_t)SESSION);
+    unrepaired = is_unrepaired(world, &header);
+    FUZZ_CHECK((header.flags & LLI_WIRE_FLAGS_UNREPAIRED) == lli_min(world->unrepaired, LLI_WIRE_FLAGS_UNREPAIRED));
+    world->unrepaired = unrepaired ? world->unrepaired + 1 : 0;
     lli_unpack_begin(&world->unpack, &header, body, size);
     for (;;) {
-        check_messages(world);
+        check_messages(world, unrepaired);
         lli_unpack_next(&world->unpack, &out);
         if (out.kind == LLI_UNPACK_NONE)
             break;
-        FUZZ_CHECK(out.kind == LLI_UNPACK_ANNOUNCE);
+        FUZZ_CHECK(out.kind == LLI_UNPACK_ANNOUNCE && !unrepaired);
     }
     FUZZ_CHECK(world->unpack.malformed == 0);
 }
@@ -132,7 +153,7 @@ static void take_repairs(struct world *world)
 
     while (lli_tx_repair(&world->tx, world->now, &packet)) {
         FUZZ_CHECK(lli_wire_get_header(packet.data, packet.size, &header, &body, &size) == LLI_WIRE_OK);
-        FUZZ_CHECK(header.type == LLI_WIRE_DATA && header.tag == (uint32_t)SESSION);
+        FUZZ_CHECK(header.type == LLI_WIRE_DATA && header.tag == (uint32_t)SESSION && !is_unrepaired(world, &header));
         world->repair_bytes += packet.size;
         world->repairs++;
         lli_tx_repaired(&world->tx, world->now);
@@ -152,7 +173,7 @@ static void take_replays(struct world *world)
     while (lli_tx_replay(&world->tx, world->now, &packet)) {
         FUZZ_CHECK(packet.to != NULL);
         FUZZ_CHECK(lli_wire_get_header(packet.data, packet.size, &header, &body, &size) == LLI_WIRE_OK);
-        FUZZ_CHECK(header.type == LLI_WIRE_DATA && header.tag == (uint32_t)SESSION);
+        FUZZ_CHECK(header.type == LLI_WIRE_DATA && header.tag == (uint32_t)SESSION && !is_unrepaired(world, &header));
         world->replay_bytes += packet.size;
         lli_tx_replayed(&world->tx);
     }
@@ -190,11 +211,20 @@ static void take_data(struct world *world, int max)
 
 /* ------------------------------------------------------------------------------------------------- steps */
 
+static struct lli_pack_topic topic_of(struct world *world, uint32_t id, bool whole, bool transient)
+{
+    const bool unreliable = is_unreliable(world, id);
+
+    world->begun = true;
+    world->used |= id < TOPICS ? 1u << id : 0;
+    return (struct lli_pack_topic){.id = id, .whole = whole, .unreliable = unreliable, .transient = transient && !unreliable};
+}
+
 static void step_send(struct world *world, struct fuzz_input *in)
 {
     static uint8_t data[MESSAGE_MAX];
     const uint8_t id = fuzz_u8(in), how = fuzz_u8(in);
-    const struct lli_pack_topic topic = {.id = id, .whole = how & 1, .transient = how & 2};
+    const struct lli_pack_topic topic = topic_of(world, id, how & 1, how & 2);
     uint32_t size = fuzz_u16(in) % MESSAGE_MAX;
     const struct iovec piece = {.iov_base = data, .iov_len = size};
 
@@ -207,7 +237,7 @@ static void step_send(struct world *world, struct fuzz_input *in)
 static void step_claim(struct world *world, struct fuzz_input *in)
 {
     const uint8_t id = fuzz_u8(in);
-    const struct lli_pack_topic topic = {.id = id, .transient = id & 1};
+    const struct lli_pack_topic topic = topic_of(world, id, false, id & 1);
     uint32_t size = fuzz_u8(in) % lli_pack_whole_max(&world->tx.pack) + 1;
 
     if (world->tx.ended)
@@ -231,11 +261,17 @@ static void step_claim(struct world *world, struct fuzz_input *in)
 static void step_topic(struct world *world, struct fuzz_input *in)
 {
     static const char *const names[] = {"a", "prices", "a much longer name of a topic", "x"};
-    const uint8_t which = fuzz_u8(in);
+    const uint8_t what = fuzz_u8(in);
     uint32_t id;
 
-    if (world->claimed == 0 && !world->tx.ended)
-        (void)(which & 4 ? lli_tx_topic_add_transient : lli_tx_topic_add)(&world->tx, names[which % 4], &id);
+    if (world->claimed > 0 || world->tx.ended ||
+        (what & 4 ? lli_tx_topic_add_transient : lli_tx_topic_add)(&world->tx, names[what % 4], &id) != LLM_OK)
+        return;
+    /* A topic is one or the other for its life, and the first one for that of the session. */
+    if (!(what & 128) || what & 4 || world->used >> id & 1 || (id == 0 && world->begun))
+        return;
+    lli_pack_unreliable(&world->tx.pack, id);
+    world->unreliable |= 1u << id;
 }
 
 static void step_flush(struct world *world, struct fuzz_input *in)
@@ -412,6 +448,14 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         3, 17, 10, 7, 7, 0, 0, 2, 0, 1, 1, 1, 3, 20, 10, 7, 8, 0, 0, 1, 0, 255, 3, 22, 3, 25,    /* packets */
     };
 
+    /* The second topic is unreliable: messages of both in turn, long ones, a claim; all of it asked for, then fetched. */
+    static const uint8_t unreliable[] = {
+        6, 0, 6, 129, 0, 0, 0, 40, 0, 0, 1, 1, 100, 0, 0, 1, 0, 44, 1, 0, 0, 0, 200, 0, 0, 1, 0, 200, 0, 5, 1, 50, 5, 0, 2,
+        1, 0x88, 2, 3, 1, 1, 0, 12, 3, 17, 2, 3, 2, 2, 0, 3, 4, 6, 3, 20, 10, 0, 7, 1, 1, 0, 0, 10, 7, 7, 0, 0, 2, 0, 6, 1, 1, 3, 22,
+        0, 1, 0, 9, 0, 0, 2, 0, 9, 0, 1, 0x84, 9, 255, 3, 25,
+    };
+
+    emit(arg, unreliable, sizeof unreliable);
     emit(arg, late, sizeof late);
     emit(arg, lossy, sizeof lossy);
     emit(arg, crowd, sizeof crowd);
