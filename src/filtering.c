@@ -256,9 +256,6 @@ static int filtering_set(struct llm_receiver *receiver, const struct llm_filter 
     struct llm_filter user;
     int error;
 
-    if (receiver->config.as_it_arrives)
-        return lli_fail(&receiver->context->log, LLM_ESTATE, "filter: a receiver with order=arrival has none: open it "
-                        "without, or subscribe to topics");
     llm_filter_init(&user);
     error = lli_options_import(&user, sizeof user, given, "struct llm_filter", &receiver->context->log);
     if (error == LLM_OK)

@@ -6,6 +6,7 @@
  *
  * What is given ahead of its turn is a run of messages from the first that starts in the packet. A message of a topic whose name
  * is not known ends it: whether it is wanted nobody can say yet. The mark stays until the packet's turn, and so does the packet.
+ * A filter decides on the run when it is looked into, and counts then what it rejects (rx_filter.c).
  */
 #include "rx_internal.h"
 
@@ -69,6 +70,10 @@ static void ahead_begin(struct lli_rx *rx, lli_seq seq)
         return;
     ahead->unpack.at = body + header.first;
     ahead->unpack.end = body + body_size;
+    if (!(rx->news & LLI_RX_FILTERED))
+        return;
+    lli_rx_filter_ahead(rx, body);
+    ahead_mark(rx, seq)->end = ahead->unpack.number;
 }
 
 /* The next packet that was not looked into; false: there is none. */
@@ -141,7 +146,8 @@ static bool ahead_item(struct lli_rx *rx, struct lli_item *item)
     struct lli_unpacked unpacked;
 
     for (;;) {
-        const bool some = ahead_messages(rx, unpack, NULL, item);
+        const bool some =
+            rx->news & LLI_RX_FILTERED ? lli_rx_filtered_ahead(rx, item) : ahead_messages(rx, unpack, NULL, item);
 
         /* Less one that goes on in the next packet. */
         ahead_mark(rx, rx->ahead.seq)->end = unpack->number - unpack->assembling;

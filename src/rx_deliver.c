@@ -276,9 +276,9 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         /* It was read when it came, so it can be read again. */
         (void)lli_wire_get_header(packet, size, &header, &body, &body_size);
         lli_gap_advance(gap);
-        lli_rx_unpack(rx, gap->next - 1, &header, body, body_size);
         if (lli_rx_as_it_arrives(rx))
             lli_rx_ahead_turn(rx, gap->next - 1);
+        lli_rx_unpack(rx, gap->next - 1, &header, body, body_size);
         return true;
     }
     while (gap->next < gap->end && !lli_gap_is_present(gap, gap->next) && (reason = rx_is_lost(rx, now)) != LLM_REASON_NONE) {

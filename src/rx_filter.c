@@ -41,10 +41,16 @@ static void rx_filter_end(struct lli_rx *rx)
     rx->given_count = rx->assembled.size = 0;
 }
 
-static void rx_pass(struct lli_rx *rx, uint64_t messages)
+static void rx_pass(struct lli_rx *rx, struct lli_unpack *unpack, uint64_t messages)
 {
-    rx->unpack.number += messages;
+    unpack->number += messages;
     rx->counters->messages_rejected += messages;
+}
+
+/* The messages of the packet whose turn it is that were decided on when it came (rx_ahead.c): mostly none. */
+static inline struct lli_rx_mark rx_decided(const struct lli_rx *rx, const struct lli_unpack *unpack)
+{
+    return rx->news & LLI_RX_TURN && unpack == &rx->unpack ? rx->ahead.turn : (struct lli_rx_mark){.first = 0};
 }
 
 /*
@@ -75,13 +81,13 @@ static inline bool rx_message_header(const uint8_t *at, const uint8_t *end, stru
 /*
  * Passes over one frame that is neither a message nor attributes of one. NULL: it has to be looked at by lli_unpack_next().
  */
-static const uint8_t *rx_pass_frame(struct lli_rx *rx, const uint8_t *at)
+static const uint8_t *rx_pass_frame(struct lli_unpack *unpack, const uint8_t *at)
 {
     struct lli_frame frame;
-    const uint8_t *next = lli_frame_get(at, rx->unpack.end, &frame);
+    const uint8_t *next = lli_frame_get(at, unpack->end, &frame);
 
     if (frame.kind == LLI_FRAME_TOPIC)
-        rx->unpack.topic = frame.value;
+        unpack->topic = frame.value;
     else if (frame.kind != LLI_FRAME_SKIP)
         return NULL;
     return next;
@@ -116,22 +122,23 @@ static inline bool rx_is_wanted(const struct lli_filter *filter, const uint8_t *
 
 /*
  * Goes on to the first message of the packet that is wanted; false: there is none before what lli_unpack_next() has to look at,
- * or the end. unpack->at is left at the frame of its attributes.
+ * or the end. unpack->at is left at the frame of its attributes. Before its turn a message that goes on in the next packet is
+ * the end: it is decided on in its turn.
  */
-static bool rx_find_wanted(struct lli_rx *rx, struct rx_wanted *wanted)
+static bool rx_find_wanted(struct lli_rx *rx, struct lli_unpack *unpack, struct rx_wanted *wanted)
 {
     const struct lli_filter *filter = rx->config->filter;
-    struct lli_unpack *unpack = &rx->unpack;
+    const struct lli_rx_mark decided = rx_decided(rx, unpack);
     const uint8_t *const end = unpack->end;
     const uint8_t *at = unpack->at;
-    uint64_t passed = 0;
-    bool found = false;
+    uint64_t passed = 0, before = 0;
+    bool found = false, spans;
 
     while (at < end) {
         const uint8_t *header = rx_behind_attributes(at, end);
 
         if (!lli_frame_is_message(*header)) {
-            const uint8_t *next = rx_pass_frame(rx, at);
+            const uint8_t *next = rx_pass_frame(unpack, at);
 
             if (next == NULL)
                 break;
@@ -142,31 +149,53 @@ static bool rx_find_wanted(struct lli_rx *rx, struct rx_wanted *wanted)
             at = header;
             break;
         }
-        found = filter == NULL || rx_is_wanted(filter, at, header);
-        if (found) {
-            wanted->frame = rx_frame(at, header);
+        spans = wanted->size > (size_t)(end - wanted->data);
+        if (spans && unpack != &rx->unpack) {
+            at = end;
             break;
         }
-        passed++;
-        unpack->passing = wanted->size > (size_t)(end - wanted->data);
-        at = unpack->passing ? end : wanted->data + wanted->size;
+        if (unpack->number + passed + before - decided.first < decided.end - decided.first) {
+            before++;
+        } else {
+            found = filter == NULL || rx_is_wanted(filter, at, header);
+            if (found) {
+                wanted->frame = rx_frame(at, header);
+                break;
+            }
+            passed++;
+        }
+        unpack->passing = spans;
+        at = spans ? end : wanted->data + wanted->size;
     }
     unpack->at = at;
-    rx_pass(rx, passed);
+    unpack->number += before;
+    rx_pass(rx, unpack, passed);
     return found;
 }
 
-/* By its summary, whether nothing in the packet is wanted; its last message may go on in the next one. */
+/* Whether nothing in the packet is wanted, by its summary. */
+static bool rx_is_unwanted(const struct lli_rx *rx, const struct lli_unpack *unpack, const uint8_t *body,
+                           struct lli_frame_summary *summary)
+{
+    return rx->config->filter != NULL && lli_frame_get_summary(unpack->at, unpack->end, summary) &&
+           summary->end == unpack->end - body && !lli_filter_may_want(rx->config->filter, summary->any, summary->all);
+}
+
+/* Passes over such a packet in its turn; its last message may go on in the next one. */
 static bool rx_pass_packet(struct lli_rx *rx, const uint8_t *body)
 {
     struct lli_unpack *unpack = &rx->unpack;
+    const struct lli_rx_mark decided = rx_decided(rx, unpack);
     struct lli_frame_summary summary;
+    uint64_t before = 0;
 
-    if (rx->config->filter == NULL || !lli_frame_get_summary(unpack->at, unpack->end, &summary) ||
-        summary.end != unpack->end - body || lli_filter_may_want(rx->config->filter, summary.any, summary.all))
+    if (!rx_is_unwanted(rx, unpack, body, &summary))
         return false;
+    if (decided.first >= unpack->number)
+        before = lli_min(decided.end, unpack->number + summary.count) - lli_min(decided.first, unpack->number + summary.count);
     rx->counters->packets_skipped++;
-    rx_pass(rx, summary.count);
+    unpack->number += before;
+    rx_pass(rx, unpack, summary.count - before);
     unpack->at = unpack->end;
     unpack->passing = true;
     return true;
@@ -193,7 +222,7 @@ void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header
     if (rx->config->filter == NULL && !unpack->passing)
         rx_filter_end(rx);
     else if (!rx_pass_packet(rx, body))
-        (void)rx_find_wanted(rx, &wanted);
+        (void)rx_find_wanted(rx, unpack, &wanted);
 }
 
 static struct llm_message *rx_like(const struct lli_rx *rx, uint32_t topic, struct llm_message *like)
@@ -230,24 +259,22 @@ static void rx_keep_frame(struct lli_rx *rx, const struct lli_rx_frame *frame)
 }
 
 /* One that lies in the packet. */
-static void rx_give_wanted(struct lli_rx *rx, const struct rx_wanted *wanted, struct lli_item *item)
+static void rx_give_wanted(struct lli_rx *rx, struct lli_unpack *unpack, const struct rx_wanted *wanted, struct lli_item *item)
 {
     struct llm_message *message = &item->messages[item->count];
 
     rx->frames[item->count++] = wanted->frame;
-    (void)rx_like(rx, rx->unpack.topic, message);
+    (void)rx_like(rx, unpack->topic, message);
     message->data = wanted->data;
     message->size = wanted->size;
-    message->number = rx->unpack.number++;
+    message->number = unpack->number++;
     rx->counters->topics_unknown += message->topic[0] == '\0';
-    rx->unpack.at = wanted->data + wanted->size;
+    unpack->at = wanted->data + wanted->size;
 }
 
 /* Passes over one that is wanted, but not its topic, or not of the time before this receiver joined. False: it is. */
-static bool rx_refuse_wanted(struct lli_rx *rx, const struct rx_wanted *wanted)
+static bool rx_refuse_wanted(struct lli_rx *rx, struct lli_unpack *unpack, const struct rx_wanted *wanted)
 {
-    struct lli_unpack *unpack = &rx->unpack;
-
     if (lli_topics_is_refused(&rx->topics, unpack->topic))
         rx->counters->messages_refused++;
     else if (!lli_rx_is_stale(rx, unpack->topic, unpack->number))
@@ -270,6 +297,19 @@ static void rx_count_wanted(struct lli_rx *rx, const struct lli_item *item)
     }
 }
 
+/* What is given now, whose attributes are kept until it was. */
+static bool rx_give(struct lli_rx *rx, const struct lli_item *item)
+{
+    if (rx->config->counts_topics)
+        rx_count_wanted(rx, item);
+    /* Where there are none, nothing changes. */
+    if (item->count > 0)
+        rx->given = item->messages;
+    rx->given_count = (uint32_t)item->count;
+    rx->counters->messages_delivered += (uint64_t)item->count;
+    return item->count > 0;
+}
+
 bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item)
 {
     struct lli_unpack *unpack = &rx->unpack;
@@ -282,9 +322,9 @@ bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item)
             if (unpack->have < unpack->total || unpack->too_long)
                 break;
             rx_give_assembled(rx, item);
-        } else if (!rx_find_wanted(rx, &wanted)) {
+        } else if (!rx_find_wanted(rx, unpack, &wanted)) {
             break;
-        } else if (rx_refuse_wanted(rx, &wanted)) {
+        } else if (rx_refuse_wanted(rx, unpack, &wanted)) {
             continue;
         } else if (wanted.size > (size_t)(unpack->end - wanted.data)) {
             /* lli_unpack_next() begins to put it together, in a buffer that may be in use by what is given now. */
@@ -294,15 +334,40 @@ bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item)
             }
             break;
         } else {
-            rx_give_wanted(rx, &wanted, item);
+            rx_give_wanted(rx, unpack, &wanted, item);
         }
     }
-    if (rx->config->counts_topics)
-        rx_count_wanted(rx, item);
-    /* Where there are none, nothing changes. */
-    if (item->count > 0)
-        rx->given = item->messages;
-    rx->given_count = (uint32_t)item->count;
-    rx->counters->messages_delivered += (uint64_t)item->count;
-    return item->count > 0;
+    return rx_give(rx, item);
+}
+
+/* ------------------------------------------------------------------------------------------ before its turn */
+
+void lli_rx_filter_ahead(struct lli_rx *rx, const uint8_t *body)
+{
+    struct lli_unpack *unpack = &rx->ahead.unpack;
+    struct lli_frame_summary summary;
+
+    if (!rx_is_unwanted(rx, unpack, body, &summary))
+        return;
+    /* The last one may go on in the next packet, and the packet is counted in its turn. */
+    rx_pass(rx, unpack, summary.count > 0 ? summary.count - 1u : 0);
+    unpack->at = unpack->end;
+}
+
+bool lli_rx_filtered_ahead(struct lli_rx *rx, struct lli_item *item)
+{
+    struct lli_unpack *unpack = &rx->ahead.unpack;
+    struct rx_wanted wanted;
+
+    item->count = 0;
+    item->kind = LLI_ITEM_MESSAGES;
+    while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(unpack) && rx_find_wanted(rx, unpack, &wanted)) {
+        if (rx_refuse_wanted(rx, unpack, &wanted))
+            continue;
+        if (*lli_topics_name(&rx->topics, unpack->topic) == '\0')
+            unpack->at = unpack->end;
+        else
+            rx_give_wanted(rx, unpack, &wanted, item);
+    }
+    return rx_give(rx, item);
 }

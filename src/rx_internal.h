@@ -92,6 +92,12 @@ void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header
 /* The messages that come next and are wanted, less those of refused topics; false: none. */
 bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item);
 
+/* As lli_rx_filter_begin(), for a packet that is looked into before its turn. */
+void lli_rx_filter_ahead(struct lli_rx *rx, const uint8_t *body);
+
+/* As lli_rx_filtered_messages(), of that packet: only what lies wholly in it, and is of a topic with a name. */
+bool lli_rx_filtered_ahead(struct lli_rx *rx, struct lli_item *item);
+
 /*
  * So many messages behind those of an item are of a topic that is refused or counted, or has no history: how many of them, from
  * the first, are delivered all the same.
@@ -126,7 +132,7 @@ void lli_rx_ahead_look(struct lli_rx *rx, lli_seq first, lli_seq end);
 /* The next messages, or a topic, of packets that are held; false: all that can be was given. */
 bool lli_rx_next_ahead(struct lli_rx *rx, struct lli_item *item);
 
-/* The turn of a packet has come: if some of it was given, LLI_RX_TURN is set until the rest is. */
+/* The turn of a packet has come, which is unpacked next: if some of it was given, LLI_RX_TURN is set until the rest is. */
 void lli_rx_ahead_turn(struct lli_rx *rx, lli_seq seq);
 
 /* The messages that come next in order, less what was given and what is refused; false: none. */

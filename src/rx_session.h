@@ -71,7 +71,7 @@ struct lli_filter;
 
 struct lli_rx_config {
     uint64_t receiver; /* random identity, not 0 */
-    bool as_it_arrives; /* messages of packets that come before their turn are given at once; there is no filter then */
+    bool as_it_arrives; /* messages of packets that come before their turn are given at once */
     bool chooses;      /* where a session begins is asked by LLI_ITEM_JOIN; else with what is sent now */
     enum lli_rx_otherwise otherwise;
     uint32_t window_packets;
@@ -142,11 +142,11 @@ struct lli_rx_frame {
     uint32_t size; /* 0: it has none */
 };
 
-/* What was given of a packet before its turn. */
+/* What was given of a packet before its turn, or found not to be wanted. */
 struct lli_rx_mark {
     lli_seq seq;    /* of which packet this is */
     uint64_t first; /* the first message that starts in it */
-    uint64_t end;   /* one past the last that was given */
+    uint64_t end;   /* one past the last of these */
 };
 
 /* Delivery as it arrives: rx_ahead.c. */

@@ -627,7 +627,7 @@ LLM_API void llm_filter_init(struct llm_filter *filter);
  * again. In sessions that were followed with a filter that has a condition this receiver acknowledges nothing
  * (llm_topic_assure()). Allowed in handlers. LLM_EINVAL: a condition that nothing can meet, such as match with bits outside of
  * mask, or more than there can be, or a selector that cannot be compiled: the log has the column of the fault, in bytes from 1;
- * LLM_EVERSION; LLM_ESTATE: the receiver has order=arrival. What was set before stays then.
+ * LLM_EVERSION. What was set before stays then.
  */
 LLM_API int llm_receiver_filter(struct llm_receiver *receiver, const struct llm_filter *filter);
 

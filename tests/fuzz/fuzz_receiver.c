@@ -388,7 +388,7 @@ static void step_application(struct world *world, struct fuzz_input *in)
         world->config.otherwise = (enum lli_rx_otherwise)(what % 3);
         world->join = (struct llm_join){.mode = (enum llm_join_mode)(what - 249) % 5, .value = fuzz_u8(in)};
     }
-    if (what >= 200 && what < 206 && !world->config.as_it_arrives) {
+    if (what >= 200 && what < 206) {
         world->config.filter = what % 3 == 0 ? NULL : &filters[what % 3 - 1];
         world->filtering = true;
         lli_rx_filter(&world->rx);
@@ -498,11 +498,21 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         2, 17, 2, 20, 0, 1, 1, 0, 4, 1, 'm', 1, 'n', 4, 1, 5, 0, 0, 2, 20,
         1, 6, 0, 0, 11, 0, 3, 2, 1, 0, 0, 0, 0, 100, 0, 1, 2, 30, 2, 33,
     };
+    /* The same with a filter, under which a packet is passed over before its turn, and another filter, or none, in it. */
+    static const uint8_t arriving_filtered[] = {
+        255, 1, 0, 0, 0, 0, 0, 2, 1, 1, 0, 0, 0, 0, 100, 0, 1,
+        0, 0, 0, 0, 14, 0xf0, 6, 0, 0, 0, 0, 0, 'a', 'b', 3, 'x', 'y', 'z', 7, 205,
+        0, 3, 5, 0, 33, 0xf2, 12, 0, 2, 0, 0, 0, 2, 0, 0, 0, 33, 0, 2, 0, 0xf1, 4, 0, 2, 0, 0, 0, 1, 'a',
+        0xf1, 4, 0, 2, 0, 0, 0, 1, 'b',
+        0, 2, 2, 0, 27, 0xf1, 4, 0, 1, 0, 0, 0, 1, 'c', 0xf1, 4, 0, 2, 0, 0, 0, 1, 'd', 0xf1, 4, 0, 1, 0, 0, 0, 9, 'e',
+        7, 202, 0, 5, 9, 0, 9, 0xf1, 4, 0, 1, 0, 0, 0, 1, 'f', 7, 204, 0, 1, 1, 0, 2, 1, 'm', 2, 17, 2, 20,
+    };
     uint8_t arriving_past[sizeof past + 1] = {255};
 
     memcpy(arriving_past + 1, past, sizeof past);
     emit(arg, arriving, sizeof arriving);
     emit(arg, arriving_past, sizeof arriving_past);
+    emit(arg, arriving_filtered, sizeof arriving_filtered);
     emit(arg, filtered, sizeof filtered);
     emit(arg, past, sizeof past);
     emit(arg, whole, sizeof whole);

@@ -63,8 +63,8 @@ static void follower_order(struct sim_follower *follower, const struct sim_scena
 {
     uint64_t random = s->seed ^ ((uint64_t)node << 40);
 
-    follower->config.as_it_arrives = s->arriving && follower->config.filter == NULL &&
-                                     !follower->config.application_acknowledges && lli_random_below(&random, 3) != 0;
+    follower->config.as_it_arrives = s->arriving && !follower->config.application_acknowledges &&
+                                     lli_random_below(&random, 3) != 0;
 }
 
 void sim_follower_start(struct sim_world *world, struct sim_node *node)

@@ -33,7 +33,9 @@ static uint8_t *memories[2];
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 static lli_ns now;
 static struct sent sent[MESSAGES_MAX];
+static bool came[MESSAGES_MAX];
 static uint64_t sent_count, told, delivered, lost;
+static bool arriving; /* messages are taken as they arrive: in any order, each once, or lost */
 
 static void rx_layout(struct lli_arena *arena, struct lli_arena *rare)
 {
@@ -61,9 +63,10 @@ static int up(void **state)
     random_state = seeded = 1;
     memset(&counters, 0, sizeof counters);
     memset(&filter, 0, sizeof filter);
+    memset(came, 0, sizeof came);
     sent_count = told = delivered = lost = 0;
     config = (struct lli_rx_config){
-        .receiver = RECEIVER, .window_packets = WINDOW * 4, .topics_max = 8, .message_bytes_max = 4096,
+        .receiver = RECEIVER, .as_it_arrives = arriving, .window_packets = WINDOW * 4, .topics_max = 8, .message_bytes_max = 4096,
         .nak_receivers_immediate = 8, .nak_backoff_min = 50 * US, .nak_retry_min = 50 * US, .nak_retry_max = 50 * MS,
         .nak_giveup = 200 * MS, .status = 100 * MS, .silence = 500 * MS, .timeout = 5000 * MS,
         .address = {.size = 1, .bytes = {'r'}},
@@ -77,6 +80,14 @@ static int up(void **state)
     rx_layout(&arena, &rare);
     lli_rx_start(&rx, (uint32_t)SESSION, now);
     topics_open();
+    return 0;
+}
+
+static int up_arriving(void **state)
+{
+    arriving = true;
+    (void)up(state);
+    arriving = false;
     return 0;
 }
 
@@ -116,22 +127,33 @@ static void model_pass(uint64_t number)
 {
     assert_true(number >= told && number <= sent_count);
     for (; told < number; told++)
-        if (sent[told].topic != REFUSED && model_wants(&sent[told]))
+        if (sent[told].topic != REFUSED && model_wants(&sent[told]) && !came[told])
             fail_msg("message %llu with label %08x did not come", (unsigned long long)told, sent[told].attributes.label);
 }
 
 static void model_message(const struct llm_message *message)
 {
-    static const char *const names[] = {"zero", "one", "two", "three"};
+    static const char *const names[] = {"zero", "one", "two", "three", "four"};
+    const uint64_t number = message->number;
+    struct lli_attributes attributes;
+    struct lli_rx_frame frame;
 
-    model_pass(message->number);
-    if (!model_wants(&sent[told]) || sent[told].topic == REFUSED)
-        fail_msg("message %llu with label %08x came", (unsigned long long)told, sent[told].attributes.label);
-    assert_int_equal(message->size, sent[told].size);
-    assert_int_equal(message->topic_id, sent[told].topic);
-    assert_string_equal(message->topic, names[sent[told].topic]);
-    pattern_check(message->data, message->size, message->number);
-    told++;
+    if (!config.as_it_arrives)
+        model_pass(number);
+    assert_true(number >= told && number < sent_count && !came[number]);
+    if (!model_wants(&sent[number]) || sent[number].topic == REFUSED)
+        fail_msg("message %llu with label %08x came", (unsigned long long)number, sent[number].attributes.label);
+    assert_int_equal(message->size, sent[number].size);
+    assert_int_equal(message->topic_id, sent[number].topic);
+    assert_string_equal(message->topic, names[sent[number].topic]);
+    pattern_check(message->data, message->size, number);
+    if (config.filter != NULL) {
+        assert_true(lli_rx_attributes(&rx, message, &frame));
+        (void)lli_attributes_get(frame.bytes, frame.size, &attributes);
+        assert_int_equal(attributes.label, sent[number].attributes.label);
+    }
+    came[number] = true;
+    told += !config.as_it_arrives;
     delivered++;
 }
 
@@ -148,7 +170,8 @@ static void pull(void)
             continue;
         model_pass(item.event.first);
         lost += item.event.last + 1 - item.event.first;
-        told = item.event.last + 1;
+        for (; told <= item.event.last; told++)
+            assert_false(came[told]);
     }
 }
 
@@ -342,15 +365,36 @@ static void what_is_lost_is_named_and_the_rest_of_what_is_wanted_comes(void **st
     assert_true(lost > 50);
 }
 
+static void exactly_what_is_wanted_comes_as_it_arrives(void **state)
+{
+    (void)state;
+    run_random(0, true);
+    assert_int_equal(lost, 0);
+    assert_true(counters.messages_ahead > 500);
+}
+
+static void what_is_lost_is_named_and_the_rest_comes_as_it_arrives(void **state)
+{
+    (void)state;
+    run_random(5, true);
+    assert_true(lost > 50 && counters.messages_ahead > 500);
+}
+
 /* ------------------------------------------------------------------------------------------- single packets */
 
-static void set_label(uint32_t mask, uint32_t match)
+/* From the next packet on, which need not be the next one to be looked into. */
+static void use_label(uint32_t mask, uint32_t match)
 {
-    model_pass(sent_count);
     filter = (struct lli_filter){.labels_count = 1, .labels = {{mask, match}}};
     lli_filter_finish(&filter);
     config.filter = &filter;
     lli_rx_filter(&rx);
+}
+
+static void set_label(uint32_t mask, uint32_t match)
+{
+    model_pass(sent_count);
+    use_label(mask, match);
 }
 
 /* The summary of the packet that was sealed last. */
@@ -609,6 +653,149 @@ static void the_filter_is_in_force_from_a_sessions_first_packet(void **state)
     assert_int_equal(counters.messages_rejected, 1);
 }
 
+/* Three packets of messages with these labels, the first of which comes last; the last message goes on in the third packet. */
+static lli_seq three_packets(const uint32_t labels[8])
+{
+    const lli_seq from = tx->history.next;
+    struct sent message = {.has = true, .size = lli_pack_whole_max(&tx->pack)};
+
+    for (int i = 0; i < 7; i++) {
+        assert_true(pack_labelled(labels[i], 10));
+        if (i == 1)
+            lli_pack_flush(&tx->pack);
+    }
+    message.attributes.label = labels[7];
+    assert_true(pack_message(&message, 0));
+    lli_pack_flush(&tx->pack);
+    assert_int_equal(tx->history.next, from + 3);
+    lli_tx_sent(tx, 3, now);
+    lli_tx_reaped(tx, true);
+    return from;
+}
+
+/* All that lies wholly in a packet that came before its turn is decided on by the filter of then, and counted once. */
+static void what_was_decided_on_when_it_came_stays_so(void **state)
+{
+    lli_seq from;
+
+    (void)state;
+    begin();
+    set_label(3, 1);
+    from = three_packets((const uint32_t[]){1, 2, 1, 2, 1, 2, 2, 2});
+    carry(from + 1);
+    assert_int_equal(delivered, 2);
+    assert_int_equal(counters.messages_rejected, 3);
+    use_label(3, 2);
+    carry(from);
+    assert_true(came[1] && !came[3] && !came[7]);
+    carry(from + 2);
+    assert_true(came[7]);
+    assert_int_equal(delivered, 4);
+    assert_int_equal(counters.messages_rejected, 4);
+    assert_int_equal(counters.messages_ahead, 2);
+    told = sent_count;
+}
+
+/* By its summary, before its turn: but for the last one, of which nobody knows where it ends. */
+static void a_packet_passed_over_before_its_turn_is_counted_in_it(void **state)
+{
+    (void)state;
+    for (int later = 0; later < 3; later++) {
+        lli_seq from;
+
+        (void)down(NULL);
+        (void)up_arriving(NULL);
+        begin();
+        set_label(3, 1);
+        from = three_packets((const uint32_t[]){1, 1, 2, 2, 2, 2, 2, 2});
+        carry(from + 1);
+        assert_int_equal(counters.messages_rejected, 5);
+        assert_int_equal(counters.packets_skipped, 0);
+        if (later == 1)
+            use_label(3, 2);
+        if (later == 2) {
+            config.filter = NULL;
+            lli_rx_filter(&rx);
+        }
+        carry(from);
+        carry(from + 2);
+        assert_int_equal(delivered, later == 0 ? 2 : later == 1 ? 1 : 3);
+        assert_int_equal(came[7], later > 0);
+        assert_int_equal(counters.messages_rejected, later == 0 ? 6 : later == 1 ? 7 : 5);
+        /* The second one that was looked into before its turn, or the first one under the second filter. */
+        assert_int_equal(counters.packets_skipped, later < 2);
+        assert_int_equal(counters.data_malformed, 0);
+        told = sent_count;
+    }
+}
+
+/* Of a topic that was not announced: what is wanted waits for its name, what is not is passed over. */
+static void what_is_wanted_waits_for_the_name_of_its_topic(void **state)
+{
+    struct sent message = {.has = true, .attributes = {.label = 2}, .size = 10};
+    lli_seq from;
+
+    (void)state;
+    begin();
+    set_label(3, 1);
+    from = tx->history.next;
+    lli_tx_topic_add(tx, "four", &message.topic);
+    lli_pack_flush(&tx->pack);
+    assert_true(pack_message(&message, 0) && pack_labelled(1, 10));
+    message.attributes.label = 1;
+    assert_true(pack_message(&message, 0) && pack_labelled(1, 10));
+    lli_pack_flush(&tx->pack);
+    lli_tx_sent(tx, 2, now);
+    lli_tx_reaped(tx, true);
+    carry(from + 1);
+    assert_int_equal(delivered, 1);
+    assert_int_equal(counters.messages_rejected, 1);
+    carry(from);
+    assert_int_equal(delivered, 3);
+    assert_int_equal(counters.messages_rejected, 1);
+    told = sent_count;
+}
+
+static void take_any(const uint8_t *packet, size_t size)
+{
+    uint8_t *copy = exact_copy(packet, size);
+    struct lli_rx_packet in = {.bytes = copy, .size = size};
+    struct lli_item item;
+
+    assert_int_equal(lli_wire_get_header(copy, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
+    (void)lli_rx_input(&rx, &in, now);
+    while (lli_rx_next(&rx, now, &item))
+        for (int i = 0; item.kind == LLI_ITEM_MESSAGES && i < item.count; i++)
+            free(exact_copy(item.messages[i].data, item.messages[i].size));
+    free(copy);
+}
+
+static void a_summary_that_lies_before_its_turn_harms_nobody(void **state)
+{
+    static const uint8_t lie[] = {0xf2, 12, 0, 2, 0, 0, 0, 2, 0, 0, 0, 33, 0, 0, 2, 0xf1, 4, 0, 2, 0, 0, 0, 1, 'a',
+                                  0xf1, 4, 0, 2, 0, 0, 0, 9, 'b'};
+    struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)SESSION};
+    uint8_t packet[64];
+
+    (void)state;
+    begin();
+    for (int later = 0; later < 9; later++) {
+        use_label(3, 1);
+        for (uint32_t ahead = 2; ahead-- > 0;) {
+            header.seq = (uint32_t)rx.gap.next + ahead;
+            header.number = (uint32_t)rx.unpack.number;
+            lli_wire_put_header(packet, &header);
+            memcpy(packet + LLI_WIRE_HEADER, lie, sizeof lie);
+            take_any(packet, LLI_WIRE_HEADER + (ahead > 0 ? sizeof lie : 0));
+            use_label(3, 2);
+            if (later % 3 == 0)
+                config.filter = NULL;
+        }
+    }
+    assert_true(counters.data_malformed > 0);
+    told = sent_count;
+}
+
 /* With its attributes: they stand before it. */
 static void a_session_may_begin_with_any_message_of_a_packet(void **state)
 {
@@ -648,6 +835,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(frames_that_contradict_themselves_harm_nobody, up, down),
         cmocka_unit_test_setup_teardown(nothing_is_acknowledged_with_a_filter, up, down),
         cmocka_unit_test_setup_teardown(the_filter_is_in_force_from_a_sessions_first_packet, up, down),
+        cmocka_unit_test_setup_teardown(exactly_what_is_wanted_comes_as_it_arrives, up_arriving, down),
+        cmocka_unit_test_setup_teardown(what_is_lost_is_named_and_the_rest_comes_as_it_arrives, up_arriving, down),
+        cmocka_unit_test_setup_teardown(what_was_decided_on_when_it_came_stays_so, up_arriving, down),
+        cmocka_unit_test_setup_teardown(a_packet_passed_over_before_its_turn_is_counted_in_it, up_arriving, down),
+        cmocka_unit_test_setup_teardown(what_is_wanted_waits_for_the_name_of_its_topic, up_arriving, down),
+        cmocka_unit_test_setup_teardown(a_summary_that_lies_before_its_turn_harms_nobody, up_arriving, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
