@@ -26,16 +26,17 @@ static struct lli_judged judge_new(uint64_t id, lli_ns now)
     return (struct lli_judged){.id = id, .heard_at = now, .back_at = now, .goal_at = now, .beyond_at = {LLI_NEVER, LLI_NEVER}};
 }
 
-/* The record of a member; a new one where it is not that member's, or of before it was expelled. */
+/* The record of a member; a new one where it is not that member's, or of before it left, or was forgotten or expelled. */
 static struct lli_judged *judge_record(const struct lli_judge *judge, const struct lli_members *members, uint32_t index, lli_ns now)
 {
     struct lli_judged *record = &judge->table[index];
-    const uint64_t id = members->table[index].id;
-    const bool same = record->id == id, tell = same && record->tell, ordered = same && record->ordered;
+    struct lli_member *member = &members->table[index];
+    const bool same = record->id == member->id, tell = same && record->tell, ordered = same && record->ordered;
 
-    if (same && !record->left)
+    if (same && member->judged)
         return record;
-    *record = judge_new(id, now);
+    member->judged = true;
+    *record = judge_new(member->id, now);
     /* Of what is not told yet, and of an order, nothing is forgotten. */
     record->tell = tell;
     record->ordered = ordered;
@@ -333,7 +334,7 @@ static bool judge_is_over(struct lli_judge *judge, struct lli_members *members, 
         return true;
     judge_set(judge, &members->table[index], record, (struct lli_judge_level){.standing = LLI_STANDING_FINE}, now);
     record->notices = 0;
-    record->left = true;
+    members->table[index].judged = false;
     last = judge_return(judge, record->id);
     if (last->id == record->id)
         last->since = now;

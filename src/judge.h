@@ -70,7 +70,6 @@ struct lli_judged {
     lli_ns decided_at;
     lli_ns bad_at;         /* when it was last found slow */
     lli_ns rejoin;         /* expelled for so long */
-    bool left;             /* it was readmitted, and when it comes back it is new */
     bool ordered;          /* suspended by the operator */
     bool tell;             /* the application is to be told */
     bool answer;           /* it was heard, and is to hear how it stands */

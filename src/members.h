@@ -25,6 +25,7 @@ struct lli_member {
     enum llm_limit limit_told; /* to the application */
     struct llm_bottleneck limits; /* as it reported, its time 0: not yet */
     bool done;  /* it has everything up to the end of the session */
+    bool judged; /* the judge has had it since it was added */
     enum lli_standing standing; /* how it is served: judge.h decides */
     struct lli_wire_address address;
 };

@@ -551,6 +551,23 @@ static void who_comes_back_is_new(void **state)
     assert_int_equal(judge.decided[LLI_STANDING_EXPELLED], 1);
 }
 
+/* It left while it was suspended, and a packet of its own that was overtaken by that makes it known again. */
+static void who_left_and_comes_back_is_new(void **state)
+{
+    (void)state;
+    rejoining(20 * MS);
+    judge.policy.most = LLI_STANDING_SUSPENDED;
+    for (int i = 0; i < 10 && standing(3) != LLI_STANDING_SUSPENDED; i++, step(2))
+        report(3, 6000);
+    assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
+    lli_members_del(&members, 3);
+    report(3, 6000);
+    assert_int_equal(standing(3), LLI_STANDING_FINE);
+    step(2);
+    assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
+    assert_int_equal(judge.decided[LLI_STANDING_SUSPENDED], 2);
+}
+
 /* More than are remembered: the one of the longest ago is forgotten for the new one. */
 static void of_the_expelled_so_many_are_remembered(void **state)
 {
@@ -732,6 +749,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_is_expelled_again_and_again_comes_back_ever_later, up, down),
         cmocka_unit_test_setup_teardown(nobody_is_expelled_for_more_than_an_hour, up, down),
         cmocka_unit_test_setup_teardown(who_comes_back_is_new, up, down),
+        cmocka_unit_test_setup_teardown(who_left_and_comes_back_is_new, up, down),
         cmocka_unit_test_setup_teardown(of_the_expelled_so_many_are_remembered, up, down),
         cmocka_unit_test_setup_teardown(a_dry_run_only_reports, up, down),
         cmocka_unit_test_setup_teardown(no_policy_judges_nobody_and_the_operator_still_can, up, down),
