@@ -895,7 +895,7 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
 # With a stand-in for a stack, which the transports that know of none run over as well.
 preload_tests=(flood_without_loss flood_with_loss packets_leave_one_by_one)
 bypass_tests=("${preload_tests[@]}" packets_are_lent_from_the_stacks_memory warm_sends_disturb_nobody
-    without_a_stack_bypass_is_refused sockets_left_to_the_kernel_are_refused)
+    without_a_stack_bypass_is_refused sockets_left_to_the_kernel_are_refused "${order_tests_short[@]}" "${unreliable_tests_short[@]}")
 # Once is enough: a stack has no part in these.
 bypass_fault_tests=(stopped_receiver_is_told_what_it_lost killed_receiver_disturbs_nobody one_stream_to_a_list_of_hosts
     killed_transmitter_is_noticed_and_its_successor_followed receivers_interface_goes_down_and_up

@@ -5,20 +5,24 @@
 
 # shellcheck disable=SC2034
 unreliable_tests=(unreliable_topics_lose_beside_a_reliable_one what_is_unreliable_is_never_repaired)
+# Over the other transports.
+# shellcheck disable=SC2034
+unreliable_tests_short=(unreliable_topics_lose_beside_a_reliable_one_shortly)
 
-# unreliable LOSS GROUP RUN: a stream of runs of so many messages, of a reliable topic and an unreliable one in turn, or of the latter only.
+# unreliable LOSS GROUP RUN [COUNT]: a stream of runs of so many messages, of a reliable topic and an unreliable one in turn, or
+# of the latter only.
 unreliable() {
-    need_nft || return
-    local receiver sender
-    run_on "$HOST_B" receiver "$programs/e2e_unreliable" receive "$(channel "$IF_B" "$2")" --run "$3"
+    local receiver sender impaired count=${4:-$some}
+    lossy "$1" || return
+    run_on "$HOST_B" receiver "$programs/e2e_unreliable" receive "$(lossy_channel "$IF_B" "$2")" --run "$3"
     receiver=$last
-    says receiver listening && lose "$1" || return
-    run_on "$HOST_A" sender "$programs/e2e_unreliable" send "$(channel "$IF_A" "$2" "$keep")" --messages "$some" --run "$3"
+    says receiver listening || return
+    run_on "$HOST_A" sender "$programs/e2e_unreliable" send "$(channel "$IF_A" "$2" "$keep")" --messages "$count" --run "$3"
     sender=$last
     ends "$sender" && ends "$receiver" || return
-    is receiver next == "$some" && accounted receiver "$some" && is receiver lost ">" 0 &&
+    is receiver next == "$count" && accounted receiver "$count" && is receiver lost ">" 0 &&
         is receiver data_malformed == 0 || return
-    note "lost $(number receiver lost) of $some messages in $(number receiver gaps) gaps, asked for $(number receiver nak_packets) packets" \
+    note "lost $(number receiver lost) of $count messages in $(number receiver gaps) gaps, asked for $(number receiver nak_packets) packets" \
         "for $(number receiver packets_unreliable) lost"
 }
 
@@ -26,6 +30,11 @@ unreliable_topics_lose_beside_a_reliable_one() {
     unreliable 5 98 10 && is receiver packets_recovered ">" 0 && is sender packets_repaired ">" 0
 }
 
+unreliable_topics_lose_beside_a_reliable_one_shortly() {
+    unreliable 5 98 10 $((some / 4)) && is receiver packets_recovered ">" 0 && is sender packets_repaired ">" 0
+}
+
+# But for the one packet that announces the topics, which may be lost, more than once, as any other.
 what_is_unreliable_is_never_repaired() {
-    unreliable 20 99 0 && is receiver packets_recovered == 0 && is sender packets_repaired == 0
+    unreliable 20 99 0 && is receiver packets_recovered "<=" 1 && is sender packets_repaired "<" 20
 }
