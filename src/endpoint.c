@@ -247,19 +247,21 @@ void lli_endpoint_post_control(struct lli_endpoint *endpoint, const struct lli_p
 /* Posts sealed packets until none is left or the transport takes no more. */
 static void endpoint_post_data(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
 {
-    struct lli_packet packets[ENDPOINT_POST];
     struct lli_out out[ENDPOINT_POST];
     int count, taken;
 
     do {
-        count = lli_tx_unsent(&transmitter->tx, now, packets, transmitter->posted_max);
+        count = lli_tx_ready(&transmitter->tx, now, transmitter->posted_max);
         if (count == 0) {
             if (transmitter->destinations != NULL)
                 lli_destinations_post(endpoint, transmitter, now);
             return;
         }
-        for (int i = 0; i < count; i++)
-            out[i] = (struct lli_out){packets[i].data, packets[i].size, transmitter->group};
+        for (int i = 0; i < count; i++) {
+            const struct lli_packet packet = lli_tx_packet(&transmitter->tx, i);
+
+            out[i] = (struct lli_out){packet.data, packet.size, transmitter->group};
+        }
         taken = lli_endpoint_post(endpoint, out, count);
         lli_tx_sent(&transmitter->tx, taken, now);
     } while (taken == ENDPOINT_POST);
@@ -286,8 +288,7 @@ int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t be
     if (all)
         lli_pack_flush(&tx->pack);
     /* Only a pace needs the time before: all others read the clock when the packets have left. */
-    endpoint_post_data(endpoint, transmitter, watched && lli_tx_is_paced(tx)
-                                                  ? lli_clock_ns() : endpoint->context->polled_at);
+    endpoint_post_data(endpoint, transmitter, watched && lli_tx_is_paced(tx) ? lli_clock_ns() : LLI_NEVER);
     lli_endpoint_flush(endpoint);
     transmitter->flushed_at = lli_ticks();
     transmitter->busy_for = transmitter->flushed_at - begin;

@@ -17,6 +17,8 @@ void lli_history_init(struct lli_history *history, const struct lli_history_conf
         .trail = config->start,
         .next = config->start,
     };
+    /* As lli_history_fits() has it. */
+    history->packets_free = (uint32_t)lli_min(history->slots_mask, lli_max(config->bytes / history->stride_max, 2) - 2);
     history->bytes = config->shared != NULL ? config->shared : lli_arena_take(arena, config->bytes, config->align);
     history->edge = config->shared != NULL ? config->shared_edge : &history->edge_own;
     history->slots = lli_arena_take(arena, config->packets * sizeof *history->slots, 64);

@@ -38,6 +38,7 @@ struct lli_history {
     uint32_t headroom;   /* before each packet */
     uint32_t stride_max; /* ring bytes that the largest packet takes */
     uint32_t align;
+    uint32_t packets_free; /* of the largest size: so many fit when none is busy */
     bool filling;        /* the newest packet was more than half full: so will the next ones be */
     uint64_t lap;        /* ring bytes of all laps before this one */
     _Atomic uint64_t *edge; /* where the ring is written up to, counting all laps; stored before what it covers is touched */
@@ -79,16 +80,15 @@ static inline struct lli_history_slot *lli_history_slot(const struct lli_history
 /* Whether so many packets of the largest size can be opened one after the other without forgetting busy. */
 static inline bool lli_history_fits(const struct lli_history *history, uint64_t packets, lli_seq busy)
 {
-    uint64_t slots = history->slots_mask - (history->next - busy);
-    uint64_t used = 0;
+    uint64_t tail, used;
 
-    if (busy < history->next) {
-        uint64_t tail = lli_history_slot(history, busy)->offset;
-
-        used = history->head > tail ? history->head - tail : history->bytes_size - tail + history->head;
-    }
+    if (busy >= history->next)
+        return packets <= history->packets_free;
+    tail = lli_history_slot(history, busy)->offset;
+    used = history->head > tail ? history->head - tail : history->bytes_size - tail + history->head;
     /* One packet's worth may be wasted where the ring wraps, and one is kept free so that full differs from empty. */
-    return packets <= slots && (packets + 2) * history->stride_max <= history->bytes_size - used;
+    return packets <= history->slots_mask - (history->next - busy) &&
+           (packets + 2) * history->stride_max <= history->bytes_size - used;
 }
 
 /* How many of the packets [first, end), all kept and sealed, are not repaired. */
@@ -102,9 +102,14 @@ static inline uint32_t lli_history_unreliable(const struct lli_history *history,
     return lli_history_slot(history, end - 1)->unreliable_sum - slot->unreliable_sum + slot->unreliable;
 }
 
+static inline uint8_t *lli_history_bytes(const struct lli_history *history, const struct lli_history_slot *slot)
+{
+    return history->bytes + slot->offset + history->headroom;
+}
+
 static inline uint8_t *lli_history_packet(const struct lli_history *history, lli_seq seq)
 {
-    return history->bytes + lli_history_slot(history, seq)->offset + history->headroom;
+    return lli_history_bytes(history, lli_history_slot(history, seq));
 }
 
 #endif

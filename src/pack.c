@@ -170,6 +170,14 @@ static inline __attribute__((always_inline)) bool pack_room(const struct lli_pac
     return lli_history_fits(pack->history, needed + (pack->packet != NULL ? 1 : 0), busy);
 }
 
+bool lli_pack_open(struct lli_pack *pack, lli_seq busy)
+{
+    if (!pack_room(pack, 0, busy))
+        return false;
+    pack_open(pack, 0, busy);
+    return true;
+}
+
 /* The next packet, or the open one if nothing is in it, is of this kind. */
 static __attribute__((noinline)) void pack_change(struct lli_pack *pack, bool unreliable)
 {

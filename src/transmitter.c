@@ -435,6 +435,19 @@ static bool transmitter_may_open(struct llm_transmitter *transmitter)
     return false;
 }
 
+/* Begins a packet where none is open. False: it may not be begun, or the history has no room. */
+static bool transmitter_open_packet(struct llm_transmitter *transmitter)
+{
+    struct lli_tx *tx = &transmitter->tx;
+
+    if (!transmitter_may_open(transmitter))
+        return false;
+    while (!lli_pack_open(&tx->pack, lli_tx_busy(tx)))
+        if (!transmitter_make_room(transmitter))
+            return false;
+    return true;
+}
+
 /* A message of a topic that is assured, rated or counted was packed in this packet or later. */
 static void transmitter_account(struct llm_topic *topic, lli_seq seq, size_t size)
 {
@@ -498,6 +511,7 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct lli_tx *tx = &transmitter->tx;
+    bool tried = flags == LLM_SEND_MORE; /* transmitter_send_in_place() */
 
     if (flags > TRANSMITTER_FLAGS)
         return LLM_EINVAL;
@@ -505,9 +519,13 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
         return transmitter_send_account(topic, pieces, count, size, flags);
     if (transmitter->claimed != NULL)
         return LLM_ESTATE;
-    /* One piece is the rule, and most messages follow another in an open packet; where more follow that was tried already. */
-    if (flags == LLM_SEND_MORE || count != 1 || size == 0 ||
-        !lli_pack_in_place(&tx->pack, &topic->pack, pieces->iov_base, size)) {
+    if (tx->pack.packet == NULL) {
+        if (!transmitter_open_packet(transmitter))
+            return LLM_EAGAIN;
+        tried = false;
+    }
+    /* One piece is the rule, and most messages have room in the open packet, alone or behind another of their topic. */
+    if (tried || count != 1 || size == 0 || !lli_pack_in_place(&tx->pack, &topic->pack, pieces->iov_base, size)) {
         if (!transmitter_may_open(transmitter))
             return LLM_EAGAIN;
         while (!lli_pack_message(&tx->pack, &topic->pack, pieces, (uint32_t)size, lli_tx_busy(tx)))

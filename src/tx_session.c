@@ -401,20 +401,24 @@ void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const
 
 /* ------------------------------------------------------------------------------------------- packets out */
 
+int lli_tx_ready_paced(struct lli_tx *tx, lli_ns now, int max)
+{
+    const lli_seq end = lli_min(tx->sent + (unsigned)max, tx->history.next);
+    uint64_t bytes = 0;
+    lli_seq seq;
+
+    lli_pacer_fill(&tx->flow.pacer, now);
+    for (seq = tx->sent; seq < end && lli_flow_allows(&tx->flow, seq, bytes); seq++)
+        bytes += lli_history_slot(&tx->history, seq)->size;
+    return (int)(seq - tx->sent);
+}
+
 int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int max)
 {
-    uint64_t bytes = 0;
-    int count = 0;
+    const int count = lli_tx_ready(tx, now, max);
 
-    if (lli_flow_is_metered(&tx->flow))
-        lli_pacer_fill(&tx->flow.pacer, now);
-    for (lli_seq seq = tx->sent; seq < tx->history.next && count < max && lli_flow_allows(&tx->flow, seq, bytes); seq++) {
-        packets[count] = (struct lli_packet){
-            .data = lli_history_packet(&tx->history, seq),
-            .size = lli_history_slot(&tx->history, seq)->size,
-        };
-        bytes += packets[count++].size;
-    }
+    for (int i = 0; i < count; i++)
+        packets[i] = lli_tx_packet(tx, i);
     return count;
 }
 
@@ -437,15 +441,8 @@ void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
     }
     tx->flowing = true;
     tx->heartbeat_interval = tx->heartbeat_first;
-    lli_tx_sent_at(tx, now);
-}
-
-void lli_tx_sent_at(struct lli_tx *tx, lli_ns now)
-{
-    /* Tail loss: a heartbeat follows soon, unless more data does; while data flows, one every heartbeat_busy. */
-    tx->heartbeat_at = lli_min(now + tx->heartbeat_first, lli_max(tx->heartbeat_last + tx->config.heartbeat_busy, now));
-    if (tx->ended)
-        tx->heartbeat_at = now;
+    if (now != LLI_NEVER)
+        lli_tx_sent_at(tx, now);
 }
 
 /* Drops the repairs at the head that are for nobody, or for nobody who is served. False if none is left. */
@@ -722,7 +719,7 @@ static lli_ns tx_repair_ready_at(const struct lli_tx *tx)
     return tx->config.repair_rate == 0 ? ready_at : lli_max(ready_at, lli_pacer_ready_at(&tx->repair_limit));
 }
 
-lli_ns lli_tx_deadline(const struct lli_tx *tx)
+lli_ns lli_tx_deadline_waiting(const struct lli_tx *tx)
 {
     lli_ns at = lli_min(tx->heartbeat_at, tx->slow_at);
 

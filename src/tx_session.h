@@ -207,17 +207,47 @@ void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const
 
 /* ----------------------------------------------------------------------------------------- packets out */
 
-/* The sealed packets not sent yet, oldest first, at most max. lli_tx_sent() says how many of them the transport took. */
-int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int max);
-void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now);
-
-/* Says later when they were sent, for those who let no packet wait for a reading of the clock; not with a pace. */
-void lli_tx_sent_at(struct lli_tx *tx, lli_ns now);
-
 /* Whether packets leave at a pace, which takes the time before each is sent. */
 static inline bool lli_tx_is_paced(const struct lli_tx *tx)
 {
     return lli_flow_is_metered(&tx->flow);
+}
+
+/* The part of lli_tx_ready() for a pace. */
+int lli_tx_ready_paced(struct lli_tx *tx, lli_ns now, int max);
+
+/* How many of the sealed packets not sent yet may go, oldest first, at most max; and each of them. */
+static inline int lli_tx_ready(struct lli_tx *tx, lli_ns now, int max)
+{
+    const lli_seq end = lli_min(tx->history.next, tx->flow.limit);
+
+    if (end <= tx->sent)
+        return 0;
+    if (lli_tx_is_paced(tx))
+        return lli_tx_ready_paced(tx, now, max);
+    return (int)lli_min(end - tx->sent, (uint64_t)max);
+}
+
+static inline struct lli_packet lli_tx_packet(const struct lli_tx *tx, int index)
+{
+    const struct lli_history_slot *slot = lli_history_slot(&tx->history, tx->sent + (unsigned)index);
+
+    return (struct lli_packet){.data = lli_history_bytes(&tx->history, slot), .size = slot->size};
+}
+
+/* The same in a list. */
+int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int max);
+
+/* So many of them were taken by the transport. now LLI_NEVER: lli_tx_sent_at() says later when that was; not with a pace. */
+void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now);
+
+/* For those who let no packet wait for a reading of the clock. */
+static inline void lli_tx_sent_at(struct lli_tx *tx, lli_ns now)
+{
+    /* Tail loss: a heartbeat follows soon, unless more data does; while data flows, one every heartbeat_busy. */
+    tx->heartbeat_at = lli_min(now + tx->heartbeat_first, lli_max(tx->heartbeat_last + tx->config.heartbeat_busy, now));
+    if (tx->ended)
+        tx->heartbeat_at = now;
 }
 
 /* Unsent packets, when flow control holds them, beyond which messages are refused. */
@@ -281,8 +311,17 @@ static inline void lli_tx_reaped(struct lli_tx *tx, bool all)
     }
 }
 
+/* The part of lli_tx_deadline() for what waits to be sent. */
+lli_ns lli_tx_deadline_waiting(const struct lli_tx *tx);
+
 /* When something is due; LLI_NEVER if nothing is. */
-lli_ns lli_tx_deadline(const struct lli_tx *tx);
+static inline lli_ns lli_tx_deadline(const struct lli_tx *tx)
+{
+    if (tx->sent < tx->history.next || tx->answers_head != tx->answers_tail || lli_pack_pending(&tx->pack) ||
+        lli_repair_queued(&tx->repair) > 0)
+        return lli_tx_deadline_waiting(tx);
+    return lli_min(tx->heartbeat_at, tx->slow_at);
+}
 
 /* ------------------------------------------------------------------------------------------------- end */
 
