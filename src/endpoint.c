@@ -417,6 +417,7 @@ static void endpoint_count_fault(struct lli_endpoint *endpoint, enum lli_wire_fa
 static __attribute__((noinline)) void endpoint_input_other(struct lli_endpoint *endpoint, const struct lli_in *in,
                                                            enum lli_wire_fault fault, lli_ns now)
 {
+    lli_endpoint_due(endpoint, 0);
     endpoint_count_fault(endpoint, fault != LLI_WIRE_TYPE_BAD ? fault : lli_links_input(endpoint, in, now));
 }
 
@@ -439,6 +440,7 @@ static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *i
         if ((uint32_t)transmitter->tx.config.session != packet.header.tag)
             continue;
         known = true;
+        lli_endpoint_due(endpoint, 0);
         lli_tx_input(&transmitter->tx, &packet.header, packet.body, packet.body_size, now);
     }
     endpoint->counters.packets_foreign += !known;
@@ -516,7 +518,7 @@ void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
     do
         count = endpoint_receive(endpoint, now);
     while (count >= endpoint->more && ++bursts < ENDPOINT_BURSTS);
-    if (count > 0 || bursts > 0 || now >= endpoint->deadline || endpoint->stuck)
+    if (now >= endpoint->deadline || endpoint->stuck || (endpoint->unsettled && (count > 0 || bursts > 0)))
         endpoint_service(endpoint, now);
     /* Whoever sleeps must not do so on what has come. */
     if (bursts == ENDPOINT_BURSTS)

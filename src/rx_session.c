@@ -59,6 +59,7 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->lost_run = 0;
     rx->naks = rx->lost = 0;
     rx->news = 0;
+    rx->stirred = true;
     rx->given_count = rx->assembled.size = 0;
     lli_rx_filter(rx);
     rx->end_reason = rx->refused = LLM_REASON_NONE;
@@ -158,6 +159,7 @@ static void rx_heard(struct lli_rx *rx, lli_ns now)
     if (rx->silent) {
         rx->silent = false;
         rx->news |= LLI_RX_RESUMED;
+        rx->stirred = true;
     }
 }
 
@@ -267,6 +269,7 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
 {
     struct lli_gap *gap = &rx->gap;
 
+    rx->stirred = true;
     if (rx->aside == LLI_RX_FILTERING && seq == gap->next && lli_gap_in_order(gap, seq)) {
         lli_rx_filter_begin(rx, &packet->header, packet->body, packet->body_size);
         return !lli_rx_is_idle(rx);
@@ -317,6 +320,8 @@ static bool rx_input_data(struct lli_rx *rx, const struct lli_rx_packet *packet,
 
     if (seq != rx->gap.next || rx->aside != 0 || !lli_gap_in_order(&rx->gap, seq))
         return rx_input_other(rx, packet, seq, now);
+    if (lli_rx_owes_report(rx))
+        rx->stirred = true;
     lli_unpack_begin(&rx->unpack, &packet->header, packet->body, packet->body_size);
     return true;
 }
@@ -551,6 +556,7 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
 bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now)
 {
     if (packet->header.type != LLI_WIRE_DATA) {
+        rx->stirred = true;
         rx_input_control(rx, &packet->header, packet->body, packet->body_size, now);
         return true;
     }
@@ -561,6 +567,7 @@ bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns 
         rx_heard(rx, now);
         return rx_input_data(rx, packet, now);
     }
+    rx->stirred = true;
     if (rx->state == LLI_RX_JOINING || rx->state == LLI_RX_ASKING) {
         rx->heard_at = now;
         rx_input_joining(rx, packet, now);

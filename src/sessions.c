@@ -100,29 +100,30 @@ static void sessions_topic(struct llm_receiver *receiver, struct lli_rx *rx, con
     receiver->context->delivered++;
 }
 
+/* What is not messages. Apart, so that those save no registers for it. */
+static __attribute__((noinline)) void sessions_other(struct llm_receiver *receiver, struct lli_rx *rx, const struct lli_item *item,
+                                                     lli_ns now)
+{
+    if (item->kind == LLI_ITEM_TOPIC)
+        sessions_topic(receiver, rx, &item->event);
+    else if (item->kind == LLI_ITEM_EVENT)
+        receiver->context->delivered += sessions_event(receiver, rx, &item->event);
+    else
+        sessions_join(receiver, rx, item->event.session, now);
+}
+
 static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns now)
 {
-    struct llm_context *context = receiver->context;
     struct lli_item item;
 
-    context->in_handler = true;
+    receiver->context->in_handler = true;
     while (lli_rx_next(rx, now, &item)) {
-        switch (item.kind) {
-        case LLI_ITEM_MESSAGES:
+        if (item.kind == LLI_ITEM_MESSAGES)
             sessions_messages(receiver, &item);
-            break;
-        case LLI_ITEM_TOPIC:
-            sessions_topic(receiver, rx, &item.event);
-            break;
-        case LLI_ITEM_EVENT:
-            context->delivered += sessions_event(receiver, rx, &item.event);
-            break;
-        case LLI_ITEM_JOIN:
-            sessions_join(receiver, rx, item.event.session, now);
-            break;
-        }
+        else
+            sessions_other(receiver, rx, &item, now);
     }
-    context->in_handler = false;
+    receiver->context->in_handler = false;
 }
 
 /* -------------------------------------------------------------------------------------------- sessions */
@@ -218,6 +219,11 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
     }
     if (lli_rx_input(rx, packet, now))
         sessions_deliver(receiver, rx, now);
+    /* Most packets bring messages in order, and nothing is due sooner for them. */
+    if (rx->stirred) {
+        rx->stirred = false;
+        lli_endpoint_due(receiver->endpoint, 0);
+    }
     return true;
 }
 

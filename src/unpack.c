@@ -45,7 +45,7 @@ static void unpack_append(struct lli_unpack *unpack, const uint8_t *bytes, uint3
         memcpy(to, bytes, size);
 }
 
-void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size)
+void lli_unpack_begin_other(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size)
 {
     if (!unpack->broken && !unpack_continues(unpack, header, size)) {
         unpack->malformed++;

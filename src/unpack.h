@@ -59,8 +59,22 @@ void lli_unpack_reset(struct lli_unpack *unpack, uint64_t number);
  */
 void lli_unpack_break(struct lli_unpack *unpack);
 
+/* The part of lli_unpack_begin() for packets that begin with the rest of a message, or contradict the one before. */
+void lli_unpack_begin_other(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size);
+
 /* The next packet in order. The one before must be exhausted. */
-void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size);
+static inline void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body,
+                                    size_t size)
+{
+    if (unpack->broken || unpack->assembling || header->first != 0 || header->number != (uint32_t)unpack->number) {
+        lli_unpack_begin_other(unpack, header, body, size);
+        return;
+    }
+    unpack->at = body;
+    unpack->end = body + size;
+    unpack->topic = 0;
+    unpack->given = false;
+}
 
 /*
  * As lli_unpack_begin(), for the packet that a message of this number starts in: passes over all that comes before it there,
