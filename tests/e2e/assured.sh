@@ -24,44 +24,44 @@ is_assured() {
 }
 
 assured_window_stops_with_a_killed_receiver_and_moves_with_another() {
-    local killed steady other sender
-    assure "$HOST_B" killed "$(channel "$IF_B" 91)" --stop-at 5000 && killed=$last || return
+    local killed steady other sender count=$((20000 / fewer)) some=$((5000 / fewer))
+    assure "$HOST_B" killed "$(channel "$IF_B" 91)" --stop-at "$some" && killed=$last || return
     assure "$HOST_B" steady "$(channel "$IF_B" 91)" && steady=$last || return
-    assured_send "$(channel "$IF_A" 91)" --receivers 2 --messages 20000
+    assured_send "$(channel "$IF_A" 91)" --receivers 2 --messages "$count"
     sender=$last
-    says killed "reached 5000" && kill -KILL "$killed" && says sender "waits: too few receivers" || return
+    says killed "reached $some" && kill -KILL "$killed" && says sender "waits: too few receivers" || return
     # Whoever comes in the first second of a session begins with its start, and silence has the killed one suspended sooner.
     sleep 1.1
     assure "$HOST_B" other "$(channel "$IF_B" 91)" && other=$last || return
     ends "$sender" && ends "$steady" && ends "$other" || return
     # The other one began with what was not acknowledged, so that it could.
-    is_assured 20000 && is sender refused ">" 0 && is steady next == 20000 && is steady errors == 0 && is other errors == 0 &&
-        is other first ">" 0 && is other first "<" 20000 && is other next == 20000 || return
+    is_assured "$count" && is sender refused ">" 0 && is steady next == "$count" && is steady errors == 0 &&
+        is other errors == 0 && is other first ">" 0 && is other first "<" "$count" && is other next == "$count" || return
     note "the other one began with message $(number other first)"
 }
 
 assured_window_waits_for_a_receiver_by_name_that_comes_back() {
-    local steady named sender
+    local steady named sender count=$((10000 / fewer)) some=$((1000 / fewer))
     assure "$HOST_B" steady "$(channel "$IF_B" 92)" && steady=$last || return
-    assured_send "$(channel "$IF_A" 92)" --receivers 0 --names book,ledger --messages 10000
+    assured_send "$(channel "$IF_A" 92)" --receivers 0 --names book,ledger --messages "$count"
     sender=$last
     says sender "waits: a receiver is not there book from 0" || return
     assure "$HOST_B" ledger "$(channel "$IF_B" 92 receiver_name=ledger)" || return
-    assure "$HOST_B" before "$(channel "$IF_B" 92 receiver_name=book)" --stop-at 1000 && named=$last && says before "reached 1000" &&
-        kill -KILL "$named" || return
+    assure "$HOST_B" before "$(channel "$IF_B" 92 receiver_name=book)" --stop-at "$some" && named=$last &&
+        says before "reached $some" && kill -KILL "$named" || return
     assure "$HOST_B" named "$(channel "$IF_B" 92 receiver_name=book)" && named=$last || return
     ends "$sender" && ends "$steady" && ends "$named" || return
-    is_assured 10000 && is named errors == 0 && is named next == 10000 && is steady next == 10000
+    is_assured "$count" && is named errors == 0 && is named next == "$count" && is steady next == "$count"
 }
 
 more_receivers_than_there_are_are_waited_for_and_told() {
-    local receiver sender
+    local receiver sender count=$((5000 / fewer))
     assure "$HOST_B" receiver "$(channel "$IF_B" 93)" && receiver=$last || return
-    assured_send "$(channel "$IF_A" 93)" --receivers 3 --messages 5000 --max 1 --then-receivers 1
+    assured_send "$(channel "$IF_A" 93)" --receivers 3 --messages "$count" --max 1 --then-receivers 1
     sender=$last
     ends "$sender" && ends "$receiver" || return
     grep -q "waits: too few receivers  from 0" "$work/sender.err" || { why=$(cat "$work/sender.err") && return 1; }
-    is_assured 5000 && is sender waits ">" 0 && is receiver next == 5000 && is receiver errors == 0
+    is_assured "$count" && is sender waits ">" 0 && is receiver next == "$count" && is receiver errors == 0
 }
 
 # One that is slow to, or forgets to, is waited for.
@@ -76,13 +76,13 @@ applications_acknowledge() {
 
 assured_messages_survive_loss() {
     need_nft || return
-    local one two sender
+    local one two sender count=$((20000 / fewer))
     assure "$HOST_B" one "$(channel "$IF_B" 95)" && one=$last || return
     assure "$HOST_B" two "$(channel "$IF_B" 95)" && two=$last || return
     lose 5 || return
-    assured_send "$(channel "$IF_A" 95)" --receivers 2 --messages 20000
+    assured_send "$(channel "$IF_A" 95)" --receivers 2 --messages "$count"
     sender=$last
     ends "$sender" && ends "$one" && ends "$two" || return
-    is_assured 20000 && is one next == 20000 && is one errors == 0 && is two next == 20000 && is two errors == 0 &&
+    is_assured "$count" && is one next == "$count" && is one errors == 0 && is two next == "$count" && is two errors == 0 &&
         is one packets_recovered ">" 0
 }

@@ -36,14 +36,14 @@ reported() {
 
 # It takes a hundred messages in 20 ms, and is sent eight times as many: the sender waits for it, and is told why.
 the_slow_application_is_named() {
-    local receiver sender
+    local receiver sender count=$((15000 / (1 + fewer / 5)))
     # shellcheck disable=SC2086
     receive "$HOST_B" receiver "$(channel "$IF_B" 41)" --wait 1 --pause-us 20000 $watch && receiver=$last || return
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" 41 "flow=window&flow_window_packets=256&$keep")" --messages 15000 --rate 40000 \
+    send "$HOST_A" sender "$(channel "$IF_A" 41 "flow=window&flow_window_packets=256&$keep")" --messages "$count" --rate 40000 \
         $watch
     sender=$last
-    ends "$sender" && ends "$receiver" && complete receiver 15000 && named receiver application &&
+    ends "$sender" && ends "$receiver" && complete receiver "$count" && named receiver application &&
         named_only sender "its receivers, for whom flow control waits" &&
         reported sender "the application, which is slow to poll"
 }
@@ -66,13 +66,14 @@ the_overflowing_buffer_is_named() {
 
 the_lossy_network_is_named() {
     need_nft && lose 5 || return
-    local receiver sender
+    local receiver sender count=$((20000 / (1 + fewer / 5)))
     # shellcheck disable=SC2086
     receive "$HOST_B" receiver "$(channel "$IF_B" 43)" --wait 1 $watch && receiver=$last || return
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" 43 "$keep")" --messages 20000 --rate 10000 $watch
+    send "$HOST_A" sender "$(channel "$IF_A" 43 "$keep")" --messages "$count" \
+        --rate $((rate / 10 > 5000 ? rate / 10 : 5000)) $watch
     sender=$last
-    ends "$sender" && ends "$receiver" && complete receiver 20000 && named receiver network &&
+    ends "$sender" && ends "$receiver" && complete receiver "$count" && named receiver network &&
         named_only sender && reported sender "the network, which loses packets"
 }
 
@@ -95,16 +96,17 @@ the_transport_that_takes_no_more_is_named() {
     [ "$status" = 0 ] && is sender udp_send_waits ">" 0 && named_only sender "the transport, which takes no more"
 }
 
-# Ten thousand messages, 2 MB or so, at 1 MiB a second.
+# Ten thousand messages are 2 MB or so, at 1 MiB a second.
 the_rate_limit_is_kept_and_named() {
-    local receiver sender begin took bytes
+    local receiver sender begin took bytes count=$((10000 / (1 + fewer / 10)))
     # shellcheck disable=SC2086
     receive "$HOST_B" receiver "$(channel "$IF_B" 45)" --wait 1 $watch && receiver=$last || return
     begin=$(date +%s%N)
     # shellcheck disable=SC2086
-    send "$HOST_A" sender "$(channel "$IF_A" 45 "rate_bytes_per_s=1M&$keep")" --messages 10000 --rate $unpaced --after-ms 0 $watch
+    send "$HOST_A" sender "$(channel "$IF_A" 45 "rate_bytes_per_s=1M&$keep")" --messages "$count" --rate $unpaced \
+        --after-ms 0 $watch
     sender=$last
-    ends "$sender" && ends "$receiver" && complete receiver 10000 || return
+    ends "$sender" && ends "$receiver" && complete receiver "$count" || return
     took=$((($(date +%s%N) - begin) / 1000000)) bytes=$(number receiver bytes_received)
     ((took >= bytes * 1000 / (1 << 20) * 9 / 10)) || { why="$bytes bytes took only $took ms" && return 1; }
     is sender send_rated ">" 0 && named_only sender "a rate limit" || return

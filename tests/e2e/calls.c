@@ -2,8 +2,8 @@
 /*
  * Connections between two processes: both sides send numbered messages to each other at once, and check what they get.
  *
- *   e2e_calls listen CHANNEL [--messages N] [--connections N] [--stop-at N]
- *   e2e_calls connect CHANNEL [--messages N] [--connections N] [--key KEY]
+ *   e2e_calls listen CHANNEL [--messages N] [--connections N] [--stop-at N] [--wait MODE]
+ *   e2e_calls connect CHANNEL [--messages N] [--connections N] [--key KEY] [--wait MODE]
  *
  * The listener lets in who shows the key "sesame", and ends when so many connections are over. Whoever connects does so as
  * often, one connection after the other, and closes each when all messages were sent and came.
@@ -31,7 +31,7 @@ struct call {
 
 static struct {
     const char *channel, *key;
-    uint64_t messages, connections, stop_at;
+    uint64_t messages, connections, stop_at, wait;
     struct call calls[CALLS_MAX];
     uint64_t connected, received, errors, again, silences, undelivered;
     uint64_t over[LLM_REASON_AWAITED + 1];
@@ -144,6 +144,12 @@ static int on_request(void *arg, struct llm_listener *listener, const struct llm
     return CODE + 1;
 }
 
+/* Who may sleep does, but for what was not taken, which is tried again soon. */
+static void turn(struct llm_context *context)
+{
+    (void)(program.wait == LLM_WAIT_SPIN ? llm_poll(context) : llm_wait(context, 1000000));
+}
+
 static void print_stats(const struct llm_context *context)
 {
     struct llm_stat stats[512];
@@ -178,7 +184,7 @@ static void run_listen(struct llm_context *context)
         fail("listen", error);
     fprintf(stderr, "listening\n");
     while (over < program.connections && llm_clock() < until) {
-        (void)llm_poll(context);
+        turn(context);
         for (int i = 0; i < CALLS_MAX; i++) {
             struct call *call = &program.calls[i];
 
@@ -212,7 +218,7 @@ static void run_connect(struct llm_context *context)
         if (error != LLM_OK)
             fail("connect", error);
         while (!call->over && (call->sent < program.messages || call->received < program.messages) && llm_clock() < until) {
-            (void)llm_poll(context);
+            turn(context);
             if (call->topic != NULL && !call->over)
                 call_send(call);
         }
@@ -223,10 +229,12 @@ static void run_connect(struct llm_context *context)
 
 int main(int argc, char **argv)
 {
+    struct llm_context_options options;
     struct llm_context *context;
 
     if (argc < 3 || (strcmp(argv[1], "listen") != 0 && strcmp(argv[1], "connect") != 0)) {
-        fprintf(stderr, "usage: e2e_calls listen|connect CHANNEL [--messages N] [--connections N] [--stop-at N] [--key KEY]\n");
+        fprintf(stderr, "usage: e2e_calls listen|connect CHANNEL [--messages N] [--connections N] [--stop-at N] [--key KEY] "
+                "[--wait MODE]\n");
         return 2;
     }
     program.channel = argv[2];
@@ -237,10 +245,14 @@ int main(int argc, char **argv)
             program.connections = strtoull(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--stop-at") == 0)
             program.stop_at = strtoull(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--wait") == 0)
+            program.wait = strtoull(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--key") == 0)
             program.key = argv[i + 1];
     }
-    if (llm_context_open(NULL, &context) != LLM_OK)
+    llm_context_options_init(&options);
+    options.wait = (enum llm_wait_mode)program.wait;
+    if (llm_context_open(&options, &context) != LLM_OK)
         return 2;
     if (strcmp(argv[1], "listen") == 0)
         run_listen(context);

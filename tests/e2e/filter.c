@@ -98,7 +98,7 @@ static void filter_send(struct filter *f, const char *channel, int argc, char **
     struct llm_transmitter *transmitter;
     struct llm_topic **topics = calloc(f->topics, sizeof *topics);
     struct llm_options options;
-    uint64_t at;
+    uint64_t at, now;
 
     f->labels = flood_option(argc, argv, "--labels", 0) != 0;
     llm_options_init(&options);
@@ -112,8 +112,8 @@ static void filter_send(struct filter *f, const char *channel, int argc, char **
     }
     at = llm_clock();
     for (uint64_t number = 0; number < messages && !flood_stopped; number++, at += pause) {
-        while (llm_clock() < at)
-            flood_ok(llm_poll(f->context), "llm_poll");
+        while ((now = llm_clock()) < at)
+            flood_ok(pause > 100000 ? llm_wait(f->context, at - now) : llm_poll(f->context), "poll");
         filter_send_one(f, topics[number % f->topics], number);
     }
     flood_ok(llm_flush(transmitter), "llm_flush");

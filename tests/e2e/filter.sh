@@ -26,7 +26,7 @@ a_hundredth_of_ten_thousand_topics_comes_whole_under_loss() {
     filtered "$HOST_B" none "$(channel "$IF_B" 96)" --subjects 100 && none=$last || return
     filtered "$HOST_B" all "$(channel "$IF_B" 96)" && all=$last || return
     lose 5 || return
-    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 96 "$keep")" --messages "$count"
+    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 96 "$keep")" --messages "$count" --rate "$rate"
     sender=$last
     ends "$sender" && ends "$part" && ends "$none" && ends "$all" || return
     is_filtered part "$count" $((count / 100 + count / 10000)) && is part told == 101 && is none told == 0 &&
@@ -39,15 +39,14 @@ a_hundredth_of_ten_thousand_topics_comes_whole_under_loss() {
 # selector; one all.
 labels_bitmaps_and_selectors_choose_under_loss() {
     need_nft || return
-    local label bit select all sender count=$((some * 2))
-    count=$((count - count % 6400))
+    local label bit select all sender count=$(((some * 2 + 6399) / 6400 * 6400))
     filtered "$HOST_B" label "$(channel "$IF_B" 97)" --topics 3 --label 7 && label=$last || return
     filtered "$HOST_B" bit "$(channel "$IF_B" 97)" --topics 3 --bit 7 && bit=$last || return
     filtered "$HOST_B" select "$(channel "$IF_B" 97)" --topics 3 --select 7 && select=$last || return
     filtered "$HOST_B" all "$(channel "$IF_B" 97)" --topics 3 && all=$last || return
     lose 5 || return
-    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 97 "$keep")" --messages "$count" --topics 3 \
-        --labels 1
+    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 97 "$keep")" --messages "$count" --rate "$rate" \
+        --topics 3 --labels 1
     sender=$last
     ends "$sender" && ends "$label" && ends "$bit" && ends "$select" && ends "$all" || return
     is_filtered label "$count" $((count / 100)) && is label messages_rejected == $((count - count / 100)) &&

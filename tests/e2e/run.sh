@@ -42,6 +42,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 programs=$build/tests/e2e
 work=$SETUP_SCRATCH/e2e
 idle="" # option of programs that do not say how they wait
+fewer=1 # of so many messages, connections or receivers, this part only, where a host is emulated
+held_messages=1000000 # far more than a window
+some_losses=1,5 # for tests that are about something else
 label=e2e # before the name of a test
 limit=${LLM_E2E_LIMIT:-120} # seconds that any program may take: far more than it does
 bind="setpriv --pdeathsig KILL --"
@@ -335,18 +338,18 @@ processes_of_one_host() {
 # One transmitter for the network and its own host; receivers who have one of them, or both. Of the network's packets 5 % are lost.
 network_and_own_host_at_once() {
     need_nft || return
-    local names=(both own network) receivers=() sender i
+    local names=(both own network) receivers=() sender i count=$((some / (1 + fewer / 5)))
     local group="://239.192.3.30:5003?" own="shm_directory=$work/shm"
     mkdir -p "$work/shm"
     lose 5 || return
     receive "$HOST_A" both "shm+$transport${group}interface=$IF_A&$own" && receivers+=("$last") || return
     receive "$HOST_A" own "shm${group}$own" --wait 1 && receivers+=("$last") || return
     receive "$HOST_B" network "$transport${group}interface=$IF_B" && receivers+=("$last") || return
-    send "$HOST_A" sender "shm+$transport${group}interface=$IF_A&$own&$keep" --messages "$some" --rate "$rate" --receivers 3
+    send "$HOST_A" sender "shm+$transport${group}interface=$IF_A&$own&$keep" --messages "$count" --rate "$rate" --receivers 3
     sender=$last
     ends "$sender" || return
     for i in 0 1 2; do
-        ends "${receivers[i]}" && complete "${names[i]}" "$some" || return
+        ends "${receivers[i]}" && complete "${names[i]}" "$count" || return
     done
     # Who shares memory lost nothing; who has both got most of it twice.
     is own packets_recovered == 0 && is both packets_recovered == 0 && is network packets_recovered ">" 0 &&
@@ -396,14 +399,14 @@ late_receiver_has_the_past_too() {
 many_join_late_over_network_and_memory() {
     local status=0
     mkdir -p "$work/shm"
-    late "shm+$(channel "$IF_A" 32)&shm_directory=$work/shm" 50 || status=$?
+    late "shm+$(channel "$IF_A" 32)&shm_directory=$work/shm" $((50 / fewer)) || status=$?
     rmdir "$work/shm" 2>/dev/null || true
     return "$status"
 }
 
 many_join_late_in_spite_of_losses() {
     need_nft || return
-    lose 5 && late "$(channel "$IF_A" 33)" 50
+    lose 5 && late "$(channel "$IF_A" 33)" $((50 / fewer))
 }
 
 bad_input() {
@@ -596,7 +599,7 @@ stopped() {
 }
 
 stopped_receiver_holds_the_window() {
-    stopped 25 1000000 "$window" held && complete receiver 1000000
+    stopped 25 "$held_messages" "$window" held && complete receiver "$held_messages"
 }
 
 # What the window lets go while the receiver stands still is far more than the buffer holds.
@@ -610,28 +613,6 @@ small_receive_buffer() {
 stopped_receiver_in_full_blast_is_told_what_it_lost() {
     stopped 26 "$blast" "flow=open&rcvbuf_bytes=1M" sent && accounted receiver "$blast" && is receiver lost ">" 0 || return
     note "lost $(number receiver lost) of $blast in $(number receiver gaps) gaps"
-}
-
-# A device without a buffer drops without a word: what is missing has to be found out all the same, and all of it is kept here.
-empty_receive_queue_loses_nothing() {
-    stopped 29 "$blast" "flow=open&rcvbuf_bytes=64K&flow_window_packets=256&$keep" sent && complete receiver "$blast" &&
-        is receiver packets_recovered ">" 0 && is receiver roce_receive_dry ">" 0 || return
-    note "repaired $(number receiver packets_recovered) packets"
-}
-
-# netem ARGUMENT...: a flood while what leaves by A's interface is treated so; all of it has to come.
-netem() {
-    local status=0
-    roce_netem "$IF_A" "$@" && flood "$messages" "$rate" "$keep" || status=$?
-    roce_netem_off "$IF_A"
-    return "$status"
-}
-
-packets_lost_doubled_and_reordered_on_the_cable() {
-    netem loss 5% duplicate 5% delay 1ms 1ms reorder 50% && is receiver packets_recovered ">" 0 &&
-        is receiver packets_duplicate ">" 0 && is receiver packets_reordered ">" 0 || return
-    note "repaired $(number receiver packets_recovered), twice $(number receiver packets_duplicate), late" \
-        "$(number receiver packets_reordered)"
 }
 
 # paces FLOW QUORUM_PERCENT REST_US [OPTIONS]: two receivers, and one with these options that is slow: it rests for every hundred
@@ -707,16 +688,16 @@ receiver_at_a_tenth_of_the_rate_is_suspended() {
 # The steady one is where nothing is lost.
 receiver_that_loses_a_fifth_is_suspended() {
     local slow steady sender
-    if [ "$transport" = shm ]; then
-        transport=impair+shm
-        receive "$HOST_B" slow "$(channel "$IF_B" 35 "impair_loss_ppm=200000")" --wait 1 && slow=$last || { transport=shm && return 1; }
-        transport=shm
+    if [[ $transport == shm || $transport == roce ]]; then
+        slow=$(transport=impair+$transport channel "$IF_B" 35 "impair_loss_ppm=200000")
+        receive "$HOST_B" slow "$slow" --wait 1 && slow=$last || return
     else
         need_nft && lose 20 && $HOST_A nft delete table inet llm_e2e || return
         receive "$HOST_B" slow "$(channel "$IF_B" 35)" --wait 1 && slow=$last || return
     fi
     slow_and_steady 35 "$HOST_A" "$IF_A" $((3 * rate)) "slow_patience_ns=200000000" || return
-    ends "$sender" && ends "$steady" && ends "$slow" && slow_is_suspended $((3 * rate)) && is sender nak_packets ">" 1000
+    ends "$sender" && ends "$steady" && ends "$slow" && slow_is_suspended $((3 * rate)) &&
+        is sender nak_packets ">" $((1000 / fewer))
 }
 
 slow_receiver_is_expelled_if_asked() {
@@ -727,7 +708,7 @@ slow_receiver_is_expelled_if_asked() {
     complete steady $((2 * rate)) && is slow expelled == 1 && is slow errors == 0 && is sender receivers_expelled ">" 0
 }
 
-# lose_run PACKETS OF: of so many packets that arrive at B, a run from the middle.
+# lose_run PACKETS OF [PORT]: of so many packets that arrive at B, a run from the middle.
 lose_run() {
     # shellcheck disable=SC2086
     $HOST_B nft -f - 2>>"$work/nft.log" <<END || { why="nft: $(tail -n 1 "$work/nft.log")" && return 1; }
@@ -736,7 +717,7 @@ delete table inet llm_e2e
 table inet llm_e2e {
     chain input {
         type filter hook input priority 0;
-        udp dport 5003 numgen inc mod $2 $(($2 / 2))-$(($2 / 2 + $1 - 1)) drop
+        udp dport ${3:-5003} numgen inc mod $2 $(($2 / 2))-$(($2 / 2 + $1 - 1)) drop
     }
 }
 END
@@ -853,13 +834,6 @@ report() {
 slow_tests=(stopped_receiver_is_suspended receiver_at_a_tenth_of_the_rate_is_suspended receiver_that_loses_a_fifth_is_suspended
     slow_receiver_is_expelled_if_asked)
 
-# Those whose faults an RDMA device has as well; hosts are two devices of one namespace then.
-roce_tests=(flood_with_loss packets_lost_doubled_and_reordered_on_the_cable stopped_receiver_is_told_what_it_lost
-    killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
-    receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers
-    many_in_one_context empty_receive_queue_loses_nothing late_receiver_has_the_past_too applications_acknowledge
-    stopped_receiver_is_suspended)
-
 # shellcheck source=benchmarks.sh
 . "$here/benchmarks.sh"
 # shellcheck source=stat.sh
@@ -912,9 +886,9 @@ fi
 if [ "$transport" = roce ]; then
     # shellcheck source=../roce/in_guest.sh
     . "$here/../roce/in_guest.sh"
-    all=("${roce_tests[@]}")
-    # Two that poll without a pause would leave nothing of the guest's processors.
-    idle="--wait 1"
+    # shellcheck source=roce.sh
+    . "$here/roce.sh"
+    roce_choose
 fi
 if [ "$transport" = xdp ]; then
     # shellcheck source=xdp.sh

@@ -7,9 +7,14 @@
 unicast_tests=(one_stream_to_a_list_of_hosts killed_host_of_a_list_disturbs_nobody full_send_buffers_double_nothing_of_a_list
     unicast_over_ipv6)
 
-# at NAME HOST PORT: the same transport, to one host.
+# place HOST PORT: one host, and a group for it where the transport has only those.
+place() {
+    [ "$transport" = roce ] && echo "239.192.3.$(($2 - 4900)):5003" || echo "$1:$2"
+}
+
+# at HOST PORT OPTIONS: the same transport, to one host.
 at() {
-    echo "$transport://$1:$2?$3"
+    echo "$transport://$(place "$1" "$2")?$3"
 }
 
 # listeners: two at B, one at A itself; the channel of the sender to all of them is in `list`.
@@ -17,7 +22,7 @@ listeners() {
     receive "$HOST_B" first "$(at "$ADDRESS_B" 5011 "interface=$IF_B")" "${@:2}" && first=$last || return
     receive "$HOST_B" second "$(at "$ADDRESS_B" 5012 "interface=$IF_B")" && second=$last || return
     receive "$HOST_A" own "$(at "$ADDRESS_A" 5013 "interface=$IF_A")" && own=$last || return
-    list=$(at "$ADDRESS_B" 5011 "interface=$IF_A&destinations=$ADDRESS_B:5012,$ADDRESS_A:5013&$1")
+    list=$(at "$ADDRESS_B" 5011 "interface=$IF_A&destinations=$(place "$ADDRESS_B" 5012),$(place "$ADDRESS_A" 5013)&$1")
 }
 
 one_stream_to_a_list_of_hosts() {

@@ -53,7 +53,7 @@ static void unreliable_send(struct unreliable *u, const char *channel, int argc,
     struct llm_transmitter *transmitter;
     struct llm_topic *topics[2];
     struct llm_options options;
-    uint64_t at;
+    uint64_t at, now;
 
     llm_options_init(&options);
     options.linger_ns = 30000000000;
@@ -62,8 +62,8 @@ static void unreliable_send(struct unreliable *u, const char *channel, int argc,
     flood_ok(llm_topic_open(transmitter, "orders", 0, &topics[0]), "orders");
     at = llm_clock();
     for (uint64_t number = 0; number < messages && !flood_stopped; number++, at += pause) {
-        while (llm_clock() < at)
-            flood_ok(llm_poll(u->context), "llm_poll");
+        while ((now = llm_clock()) < at)
+            flood_ok(pause > 100000 ? llm_wait(u->context, at - now) : llm_poll(u->context), "poll");
         send_one(u, topics[is_unreliable(u, number)], number);
     }
     flood_ok(llm_flush(transmitter), "llm_flush");

@@ -17,7 +17,8 @@ unreliable() {
     run_on "$HOST_B" receiver "$programs/e2e_unreliable" receive "$(lossy_channel "$IF_B" "$2")" --run "$3"
     receiver=$last
     says receiver listening || return
-    run_on "$HOST_A" sender "$programs/e2e_unreliable" send "$(channel "$IF_A" "$2" "$keep")" --messages "$count" --run "$3"
+    run_on "$HOST_A" sender "$programs/e2e_unreliable" send "$(channel "$IF_A" "$2" "$keep")" --messages "$count" --run "$3" \
+        --rate $((rate / (fewer > 1 ? 1 : 2)))
     sender=$last
     ends "$sender" && ends "$receiver" || return
     is receiver next == "$count" && accounted receiver "$count" && is receiver lost ">" 0 &&

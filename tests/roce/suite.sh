@@ -59,7 +59,7 @@ check() {
     *)
         failures=$((failures + 1))
         printf 'FAIL roce: %s: %s\n' "$name" "${why:-status $status}"
-        tail -n 20 "$SETUP_SCRATCH/check.log" | sed 's/^/    /'
+        { grep -E '^\[ *(ERROR|LINE) *\]' "$SETUP_SCRATCH/check.log"; tail -n 20 "$SETUP_SCRATCH/check.log"; } | sed 's/^/    /'
         ;;
     esac
 }
@@ -68,7 +68,7 @@ check() {
 lines() {
     local status=0 name some=()
     for name in "${chosen[@]}"; do
-        ! grep -q "^$name() {" "$1" || some+=("$name")
+        ! grep -qs "^$name() {" "${1%/*}"/*.sh || some+=("$name")
     done
     [ ${#some[@]} -gt 0 ] || is_chosen "${1##*/}" || return 0
     "$@" "${some[@]}" | sed -u 's/^\(ok\|FAIL\|skip\) \(roce: \)\?/\1 roce: /' || status=$?
@@ -271,11 +271,12 @@ check unicast_crosses_the_cable
 check doctor_finds_nothing_wrong_with_a_good_device
 check doctor_says_what_is_wrong
 check what_is_wrong_is_named
-check "contract" "$build/tests/contract" roce 239.193.7.1 interface=$ROCE_IF_A
+# What threads cache counts as used.
+check "contract" env GLIBC_TUNABLES=glibc.malloc.tcache_count=0 "$build/tests/contract" roce 239.193.7.1 interface=$ROCE_IF_A
 check "contract_with_faults" "$build/tests/contract" impair+roce 239.193.7.2 only=faults interface=$ROCE_IF_A
 check reflector_measures_hops
 check throughput_measures_lossless_rates
 # From here on each device has a cable of its own, to a switch that learns who is in which group.
 roce_down && roce_up --switch
-lines "$here/../e2e/run.sh" "$build" --hosts roce --transport roce --messages 5000 --rate 5000 --blast 60000 --loss 0,1,5
+lines "$here/../e2e/run.sh" "$build" --hosts roce --transport roce --messages 3000 --rate 5000 --blast 60000 --loss 0,1,5
 exit $((failures > 0))
