@@ -23,6 +23,11 @@ ROWS = {
         "msgs_per_s": None, "payload_gbit_per_s": None, "wire_share": None, "raw_gbit_per_s": None, "ratio_to_raw": None,
         "rss_mib": {"transmitter", "receiver"}, "kernel_share": {"transmitter", "receiver"},
     },
+    "requests": {
+        "transport": None, "size_bytes": None, "rate_requests_per_s": None, "duration_s": None, "sent": None, "received": None,
+        "lost": None, "samples": None, "rtt_us": HOP, "raw_rtt_us": {"median", "p99"}, "ratio_to_raw": None, "requests_per_s": None,
+        "raw_requests_per_s": None,
+    },
     "groups": {
         **SWEEP, "groups": None, "ratio_to_first": None,
         "load": {"msgs_per_s", "lost", "transmitter_cpu_percent", "receiver_cpu_percent"},
@@ -40,6 +45,7 @@ BESIDES = {
     "reflector": {"rate_reached_msgs_per_s", "hop_submit_us", "raw_packed", "p99_ratio_to_raw", "core_to_core_ns", "core_wait_ms"},
     "throughput": {"duration_s", "messages", "runs", "average", "tries", "packet_bytes_mean", "raw_segmented_gbit_per_s",
                    "ratio_to_raw_segmented", "raw_kept_gbit_per_s", "ratio_to_raw_kept", "core_to_core_ns", "core_wait_ms"},
+    "requests": {"outstanding_max", "p99_ratio_to_raw", "core_to_core_ns", "core_wait_ms"},
     "batching": SWEEP_BESIDES,
     "groups": SWEEP_BESIDES,
     "topics": SWEEP_BESIDES,

@@ -5,7 +5,7 @@
 
 # shellcheck disable=SC2034
 benchmark_tests=(benchmark_reflector benchmark_throughput benchmark_sweep benchmark_groups benchmark_topics benchmark_batching
-    benchmark_peers_that_share_memory benchmark_transports)
+    benchmark_requests benchmark_peers_that_share_memory benchmark_transports)
 
 # The JSON has exactly the promised fields. Bare messages share datagrams at the higher rate, where there are trains.
 benchmark_reflector() {
@@ -37,6 +37,10 @@ benchmark_topics() {
 
 benchmark_batching() {
     benchmark batching --rate 100,100000,0 --duration 0.3 --options "$window"
+}
+
+benchmark_requests() {
+    benchmark requests --rate 1000,0 --duration 0.2
 }
 
 benchmark_peers_that_share_memory() {
