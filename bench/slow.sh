@@ -11,11 +11,21 @@ What a slow receiver costs the others, for three kinds of it: stopped (SIGSTOP),
 three phases. Prints the steady receiver's latency, from when a message was due to its delivery, and the transmitter's rate before,
 during and after, and when the slow one was suspended.
 
+Three phases of seconds tell whether the others stand still, not whether they lose a few percent: the machine changes more between
+two of them. So of the stopped one short periods take turns after that, in one run: without the other receiver, which is not there then
+at all, and with it, from the moment it is stopped. Between them it comes and goes, unmeasured. Each period with it is compared
+with the mean of the two without it around it, and these with each other, which is what chance does; of both the median of
+the ratios is printed, and between which ratios it lies with 95 % confidence. "p99 20ms" is the median of the 99th percentiles of times of
+20 ms (from 5,000 messages a second on): what else runs on the machine meets few of them, and decides the p99 of a period.
+
 Options:
   --kind NAME,...     which of stopped, tenth and lossy (all)
   --rate N            messages a second (20000)
   --size N            bytes of a message (100)
   --duration SECONDS  of each phase (4)
+  --pairs N           periods with the stopped receiver, and as many without (60); 0: none
+  --period SECONDS    of each of them (0.25, in which it is suspended: 180 ms after it was stopped)
+  --settle SECONDS    for the other receiver to come, and to go (0.2)
   --options K=V&..    options of the transmitter's channel, slow=... above all
   --cpus A,B          the CPUs of the transmitter and the steady receiver (0,1); the slow one runs where there is room
   --json FILE         where the JSON goes (the results directory)
@@ -30,18 +40,21 @@ refuse() {
     exit 2
 }
 
-kinds=stopped,tenth,lossy rate=20000 size=100 duration=4 options='' cpus=0,1 json='' results=''
+kinds=stopped,tenth,lossy rate=20000 size=100 duration=4 pairs=60 period=0.25 settle=0.2 options='' cpus=0,1 json='' results=''
 while [ $# -gt 0 ]; do
     case $1 in
     --help | -h) usage && exit 0 ;;
     --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" && continue ;;
-    --kind | --rate | --size | --duration | --options | --cpus | --json | --results)
+    --kind | --rate | --size | --duration | --pairs | --period | --settle | --options | --cpus | --json | --results)
         [ $# -gt 1 ] && [ -n "$2" ] || refuse "$1: needs a value"
         case $1 in
         --kind) kinds=$2 ;;
         --rate) rate=$2 ;;
         --size) size=$2 ;;
         --duration) duration=$2 ;;
+        --pairs) pairs=$2 ;;
+        --period) period=$2 ;;
+        --settle) settle=$2 ;;
         --options) options=$2 ;;
         --cpus) cpus=$2 ;;
         --json) json=$2 ;;
@@ -56,6 +69,11 @@ done
 [[ $rate =~ ^[0-9]{1,7}$ ]] && ((10#$rate > 0)) || refuse "--rate $rate: must be a number from 1 to 9999999"
 [[ $size =~ ^[0-9]{1,5}$ ]] && ((10#$size >= 16 && 10#$size <= 65507)) || refuse "--size $size: must be a number from 16 to 65507"
 [[ $duration =~ ^[0-9]{1,3}(\.[0-9]+)?$ ]] || refuse "--duration $duration: must be seconds"
+[[ $pairs =~ ^[0-9]{1,4}$ ]] && ((10#$pairs <= 1000)) || refuse "--pairs $pairs: must be a number from 0 to 1000"
+for seconds in "period $period" "settle $settle"; do
+    [[ ${seconds#* } =~ ^[0-9]{1,2}(\.[0-9]+)?$ ]] && [[ ! ${seconds#* } =~ ^0*(\.0[0-9]*)?$ ]] ||
+        refuse "--$seconds: must be seconds from 0.1 to 99"
+done
 [[ $cpus =~ ^[0-9]{1,4},[0-9]{1,4}$ ]] || refuse "--cpus $cpus: must be two numbers of CPUs, such as 0,1"
 
 # shellcheck source=../tests/setup.sh
@@ -130,24 +148,94 @@ measure() {
     return "$status"
 }
 
+# The receiver that is to be stopped comes, is stopped, and leaves, as the transmitter says.
+take_turns() {
+    local other='' steady sender phase program=$build/bench/slow_pairs status=0
+    local channel="udp://239.192.1.1:5001?interface="
+    # shellcheck disable=SC2086
+    $HOST_A $bind "$program" --role steady --channel "$channel$IF_A" --cpu "${cpus#*,}" --rate "$rate" --pairs "$pairs" \
+        --period "$period" --json "$work/pairs-steady.json" &
+    steady=$!
+    mkfifo "$work/pairs-phases"
+    # shellcheck disable=SC2086
+    $HOST_A $bind "$program" --role transmitter --channel "$channel$IF_A${options:+&$options}" --cpu "${cpus%,*}" --rate "$rate" \
+        --size "$size" --pairs "$pairs" --period "$period" --settle "$settle" --json "$work/pairs-transmitter.json" >"$work/pairs-phases" &
+    sender=$!
+    while read -r phase; do
+        case $phase in
+        coming)
+            # shellcheck disable=SC2086
+            $HOST_B $bind "$program" --role other --channel "$channel$IF_B" &
+            other=$!
+            ;;
+        stopped) kill -STOP "$other" ;;
+        going)
+            # How it ends tells nothing: it may have been stopped before it was ready to be told.
+            [ -z "$other" ] || { kill -TERM "$other" && kill -CONT "$other" && wait "$other"; } || true
+            other=''
+            ;;
+        esac
+    done <"$work/pairs-phases"
+    wait "$sender" && wait "$steady" || status=$?
+    return "$status"
+}
+
 for kind in ${kinds//,/ }; do
     say "== $kind"
     measure "$kind"
 done
+[[ ,$kinds, == *,stopped,* ]] || pairs=0
+if ((10#$pairs > 0)); then
+    say "== stopped, $pairs times for $period s"
+    take_turns
+fi
 
-python3 - "$work" "$json" "$rate" "$size" "$duration" "$options" ${kinds//,/ } <<'END' | tee "$results/slow.txt"
-import json, pathlib, platform, sys
+python3 - "$work" "$json" "$rate" "$size" "$duration" "$options" "$pairs" "$period" ${kinds//,/ } <<'END' | tee "$results/slow.txt"
+import json, math, pathlib, platform, statistics, sys
 
-work, target, rate, size, duration, options = pathlib.Path(sys.argv[1]), *sys.argv[2:7]
+work, target, rate, size, duration, options, pairs, period = pathlib.Path(sys.argv[1]), *sys.argv[2:9]
+
+
+def median_of(ratios):
+    """The median, and the order statistics between which it lies with 95 % confidence (a binomial of one half)."""
+    ratios = sorted(ratios)
+    outside, at = 0.0, 0
+    while at < len(ratios) // 2 and outside + math.comb(len(ratios), at) / 2 ** len(ratios) <= 0.025:
+        outside += math.comb(len(ratios), at) / 2 ** len(ratios)
+        at += 1
+    at = max(at - 1, 0)
+    return {"median": statistics.median(ratios), "from": ratios[at], "to": ratios[-1 - at]}
+
+
+def compare(steady, what):
+    """With the stopped receiver against without; without against without is what chance does."""
+    def of(pair, which):
+        return pair[f"{which}_{what}"] if what == "typical_p99" else pair[which][what]
+    without = [of(pair, "without") for pair in steady["pairs"]]
+    stopped = [of(pair, "stopped") for pair in steady["pairs"]]
+    if None in without + stopped:
+        return None
+    around = [math.sqrt(a * b) for a, b in zip(without, without[1:])]
+    return {"without_us": statistics.median(without), "stopped_us": statistics.median(stopped),
+            "ratio": median_of([b / a for a, b in zip(around, stopped)]),
+            "chance": median_of([without[i + 1] / math.sqrt(without[i] * without[i + 2]) for i in range(len(without) - 2)])}
+
+
+paired = {}
+if int(pairs) > 2:
+    steady = json.loads((work / "pairs-steady.json").read_text(encoding="utf-8"))
+    paired = {"pairs": int(pairs), "period_s": float(period),
+              "steady": {what: compare(steady, what) for what in ("median", "typical_p99", "p99")}, "lost": steady["lost"], "counters": json.loads((work / "pairs-transmitter.json").read_text(encoding="utf-8")),
+              "of_each": steady["pairs"]}
 rows = []
-for kind in sys.argv[7:]:
+for kind in sys.argv[9:]:
     steady, sender = (json.loads((work / f"{kind}-{role}.json").read_text(encoding="utf-8")) for role in ("steady", "transmitter"))
     p99 = {phase: steady[phase]["latency_us"]["p99"] for phase in ("before", "during", "after")}
     row = {"kind": kind, "steady": steady, "transmitter": sender, "p99_ratio_during": p99["during"] / p99["before"]}
     rows.append(row)
 with open(target, "w", encoding="utf-8") as file:
     json.dump({"benchmark": "slow", "rate_msgs_per_s": int(rate), "size_bytes": int(size), "duration_s": float(duration),
-               "options": options, "kernel": platform.release(), "rows": rows}, file, indent=2)
+               "options": options, "kernel": platform.release(), "rows": rows, "pairs": paired}, file, indent=2)
 print(f"measured  {rate} msg/s of {size} B for {duration} s each before, during and after; one steady receiver on the transmitter's")
 print("          host, one slow receiver on another; latency from when a message was due to its delivery at the steady one")
 print()
@@ -165,5 +253,19 @@ for row in rows:
 for row in rows:
     counted = ", ".join(f"{name} {value}" for name, value in row["transmitter"]["counters"].items() if value)
     print(f"{row['kind']}: {counted}")
+if paired:
+    counted = ", ".join(f"{name} {value}" for name, value in paired["counters"].items() if value)
+    print()
+    print(f"in turns  {pairs} periods of {period} s without the other receiver and {pairs} with it, stopped; 95 % confidence in brackets")
+    print()
+    line = "{:<8} {:>8} {:>8}   {:<22} {:<22}"
+    print(line.format("steady", "without", "stopped", "ratio", "without to without"))
+    for what, found in paired["steady"].items():
+        if found is None:
+            continue
+        ratios = [f"{found[name]['median']:.3f} ({found[name]['from']:.3f} to {found[name]['to']:.3f})" for name in ("ratio", "chance")]
+        name = "p99 20ms" if what == "typical_p99" else what
+        print(line.format(name, f"{found['without_us']:.1f}", f"{found['stopped_us']:.1f}", *ratios))
+    print(f"in turns: lost {paired['lost']}; {counted}")
 END
 say "table: $results/slow.txt, JSON: $json"

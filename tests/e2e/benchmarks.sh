@@ -5,7 +5,7 @@
 
 # shellcheck disable=SC2034
 benchmark_tests=(benchmark_reflector benchmark_throughput benchmark_sweep benchmark_groups benchmark_topics benchmark_batching
-    benchmark_requests benchmark_peers_that_share_memory benchmark_transports)
+    benchmark_requests benchmark_slow benchmark_peers_that_share_memory benchmark_transports)
 
 # The JSON has exactly the promised fields. Bare messages share datagrams at the higher rate, where there are trains.
 benchmark_reflector() {
@@ -41,6 +41,12 @@ benchmark_batching() {
 
 benchmark_requests() {
     benchmark requests --rate 1000,0 --duration 0.2
+}
+
+benchmark_slow() {
+    need_namespaces || return
+    run_on "" bench "$SETUP_ROOT/bench/run" slow --kind stopped --duration 0.1 --pairs 3 --period 0.1 --settle 0.1 --results "$work"
+    ends "$last" && grep -q '^p99 .*(.* to .*)' "$work/slow.txt" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
 }
 
 benchmark_peers_that_share_memory() {
