@@ -91,6 +91,8 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
     context->options.stats_directory = context->options.stats_name = NULL;
     context->stats_at = context->watch_at = context->links_at = LLI_NEVER;
     context->stats.fd = -1;
+    context->moment = LLI_TICKS_MOMENT;
+    context->time_ticks = lli_ticks() - context->moment;
     context->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     context->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (context->epoll_fd < 0 || context->wake_fd < 0)
@@ -105,8 +107,9 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
         error = lli_watch_open(context, &options);
     if (error == LLM_OK && context->stats.memory.base != NULL)
         context_stats(context, lli_clock_ns());
+    /* These measure polls: each is called, and has a time of its own. */
     if (error == LLM_OK && (options.latency == LLM_LATENCY_STAGES || context->watch.interval != 0))
-        context->watch_at = 0;
+        context->watch_at = context->moment = 0;
     if (error != LLM_OK) {
         (void)llm_context_close(&context);
         return error;
@@ -162,7 +165,7 @@ int lli_context_channel(struct llm_context *context, const char *text, const str
 
 int lli_context_poll(struct llm_context *context)
 {
-    lli_ns now = lli_clock_ns();
+    const lli_ns now = lli_context_time(context, lli_ticks());
 
     context->polled_at = now;
     context->delivered = 0;
@@ -277,7 +280,7 @@ int llm_wait(struct llm_context *context, uint64_t timeout_ns)
     for (;;) {
         lli_context_enter(context);
         delivered = context->in_handler ? LLM_ESTATE : lli_context_poll(context);
-        now = context->polled_at;
+        now = lli_max(context->polled_at, begin);
         lli_context_leave(context);
         if (delivered != 0 || now >= until)
             return delivered;

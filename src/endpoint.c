@@ -273,7 +273,7 @@ static void endpoint_watch(struct llm_transmitter *transmitter, lli_seq sent, ui
     struct lli_tx *tx = &transmitter->tx;
 
     if (!lli_tx_is_paced(tx) && tx->sent != sent)
-        lli_tx_sent_at(tx, lli_clock_ns());
+        lli_tx_sent_at(tx, lli_context_time(transmitter->context, transmitter->flushed_at));
     if (transmitter->latency != NULL)
         lli_latency_sent(transmitter, begin, transmitter->flushed_at);
 }
@@ -295,7 +295,7 @@ int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t be
     if (watched)
         endpoint_watch(transmitter, sent, begin);
     else if (tx->sent != sent)
-        lli_tx_sent_at(tx, lli_clock_ns());
+        lli_tx_sent_at(tx, lli_context_time(endpoint->context, transmitter->flushed_at));
     lli_endpoint_due(endpoint, lli_tx_deadline(tx));
     transmitter->dirty &= !all;
     return endpoint->stuck || tx->sent < tx->history.next ? LLM_EAGAIN : LLM_OK;
@@ -446,14 +446,10 @@ static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *i
     endpoint->counters.packets_foreign += !known;
 }
 
-/* Fetches one burst and hands it on; returns its length. */
-static int endpoint_receive(struct lli_endpoint *endpoint, lli_ns now)
+/* Hands on a burst. Apart, so that a poll which finds nothing saves no registers for it. */
+static __attribute__((noinline)) void endpoint_receive(struct lli_endpoint *endpoint, const struct lli_in *packets, int count,
+                                                       lli_ns now)
 {
-    struct lli_in packets[ENDPOINT_BURST];
-    int count = endpoint->transport->receive(endpoint->instance, packets, ENDPOINT_BURST);
-
-    if (count <= 0)
-        return count;
     if (endpoint->latency != NULL)
         lli_latency_fetched(endpoint, packets, count);
     for (int i = 0; i < count; i++) {
@@ -462,11 +458,10 @@ static int endpoint_receive(struct lli_endpoint *endpoint, lli_ns now)
             lli_endpoint_send_dirty(endpoint->context, false);
     }
     endpoint->transport->release(endpoint->instance, packets, count);
-    return count;
 }
 
-/* Sends what is packed before anything else: it has waited longest. */
-static void endpoint_send_packed(struct lli_endpoint *endpoint, lli_ns now)
+/* Sends what is packed before anything else: it has waited longest. Apart, too. */
+static __attribute__((noinline)) void endpoint_send_packed(struct lli_endpoint *endpoint, lli_ns now)
 {
     uint64_t begin = 0;
 
@@ -483,8 +478,8 @@ static void endpoint_send_packed(struct lli_endpoint *endpoint, lli_ns now)
         lli_latency_sent(transmitter, begin, 0);
 }
 
-/* Does what is due, and finds out what is due next. */
-static void endpoint_service(struct lli_endpoint *endpoint, lli_ns now)
+/* Does what is due, and finds out what is due next. Apart, as endpoint_receive(). */
+static __attribute__((noinline)) void endpoint_service(struct lli_endpoint *endpoint, lli_ns now)
 {
     struct llm_transmitter *transmitter;
     struct llm_receiver *receiver;
@@ -510,14 +505,17 @@ static void endpoint_service(struct lli_endpoint *endpoint, lli_ns now)
 
 void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
 {
+    struct lli_in packets[ENDPOINT_BURST];
     int bursts = 0;
     int count;
 
     if (now >= endpoint->deadline && endpoint->transmitters != NULL)
         endpoint_send_packed(endpoint, now);
-    do
-        count = endpoint_receive(endpoint, now);
-    while (count >= endpoint->more && ++bursts < ENDPOINT_BURSTS);
+    do {
+        count = endpoint->transport->receive(endpoint->instance, packets, ENDPOINT_BURST);
+        if (count > 0)
+            endpoint_receive(endpoint, packets, count, now);
+    } while (count >= endpoint->more && ++bursts < ENDPOINT_BURSTS);
     if (now >= endpoint->deadline || endpoint->stuck || (endpoint->unsettled && (count > 0 || bursts > 0)))
         endpoint_service(endpoint, now);
     /* Whoever sleeps must not do so on what has come. */

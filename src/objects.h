@@ -113,6 +113,9 @@ struct llm_context {
     bool dirty;      /* some transmitter is */
     int delivered;   /* by the poll that runs */
     lli_ns polled_at; /* when the latest poll began */
+    lli_ns time;      /* as the clock was read last for lli_context_time(), */
+    uint64_t time_ticks; /* lli_ticks() before that, */
+    uint64_t moment;  /* and for so many of them it is not read again */
     lli_ns watch_at;  /* when a poll has to look after the following; LLI_NEVER: never */
     lli_ns stats_at;  /* when counters are written next, LLI_NEVER without a file */
     lli_ns links_at;  /* when listeners and connections have something to do */
@@ -132,6 +135,19 @@ struct llm_context {
     pthread_t thread;
     int wake_fd;
 };
+
+/*
+ * The time, or what it was less than a microsecond before; ticks: lli_ticks(), just read. To read the clock the processor waits for
+ * all that it has under way, which whoever polls without a pause would do most of the time.
+ */
+static inline lli_ns lli_context_time(struct llm_context *context, uint64_t ticks)
+{
+    if (ticks - context->time_ticks >= context->moment) {
+        context->time_ticks = ticks;
+        context->time = lli_clock_ns();
+    }
+    return context->time;
+}
 
 /* ---------------------------------------------------------------------------------------------- lock.c */
 

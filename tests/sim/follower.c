@@ -237,6 +237,7 @@ static void follower_handle(struct sim_world *world, struct sim_node *node, cons
     struct lli_rx_packet packet = {.bytes = event->packet->bytes, .size = event->size};
     const struct lli_wire_header *header = &packet.header;
     struct lli_rx *rx;
+    lli_ns due_at;
 
     if (lli_wire_get_header(packet.bytes, packet.size, &packet.header, &packet.body, &packet.body_size) != LLI_WIRE_OK)
         return;
@@ -249,8 +250,14 @@ static void follower_handle(struct sim_world *world, struct sim_node *node, cons
             return;
         lli_rx_start(rx, header->tag, sim_node_now(world, node));
     }
+    due_at = lli_rx_deadline(rx);
+    rx->stirred = false;
     if (lli_rx_input(rx, &packet, sim_node_now(world, node)))
         follower_deliver(world, node, rx);
+    /* An endpoint looks for what is due only where a session says that there may be something. */
+    if (!rx->stirred && lli_rx_deadline(rx) < due_at)
+        sim_fail(world, "node %u: a packet of type %u made something due, and the session does not say so", node->index,
+                 header->type);
 }
 
 void sim_follower_input(struct sim_world *world, struct sim_node *node, const struct sim_event *event)
@@ -267,9 +274,11 @@ void sim_follower_input(struct sim_world *world, struct sim_node *node, const st
     if (rx != NULL)
         before = *rx;
     follower_handle(world, node, event);
-    /* With a filter: where the caller's item lies, which says nothing by itself. */
-    if (rx != NULL)
+    /* With a filter: where the caller's item lies, which says nothing by itself; and every packet may have what is due looked for. */
+    if (rx != NULL) {
         before.given = rx->given;
+        before.stirred = rx->stirred;
+    }
     if (rx != NULL && memcmp(&before, rx, sizeof before) != 0)
         sim_fail(world, "node %u: a forged packet of type %u changed the receiver", node->index,
                  event->packet->bytes[0] & 15u);

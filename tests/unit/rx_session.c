@@ -92,10 +92,14 @@ static void rx_take(const uint8_t *packet, size_t size)
 {
     uint8_t *copy = exact_copy(packet, size);
     struct lli_rx_packet in = {.bytes = copy, .size = size};
+    const lli_ns due_at = lli_rx_deadline(&rx);
 
     assert_int_equal(lli_wire_get_header(copy, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
+    rx.stirred = false;
     if (lli_rx_input(&rx, &in, now))
         pull();
+    /* Who polls looks for what is due only if it is said that there is something. */
+    assert_true(rx.stirred || lli_rx_deadline(&rx) >= due_at);
     free(copy);
 }
 
@@ -664,6 +668,30 @@ static void a_refused_session_drops_its_packets(void **state)
     assert_int_equal(reorder.used, 0);
 }
 
+static void messages_in_order_stir_nothing_but_a_report_that_is_owed(void **state)
+{
+    struct lli_wire_heartbeat heartbeat;
+    struct lli_wire_nak nak;
+
+    (void)state;
+    heartbeat_due();
+    assert_true(rx.stirred);
+    heartbeat = heartbeat_now(tx->sent, 0);
+    heartbeat.report_packets = 4;
+    rx_take(buffer, lli_wire_put_heartbeat(buffer, &heartbeat));
+    assert_int_equal(control(&nak), 0);
+    for (int i = 0; i < 4; i++) {
+        send_many(1);
+        carry(tx->sent - 1);
+        assert_true(rx.stirred == (i == 3));
+    }
+    assert_int_equal(lli_rx_deadline(&rx), 0);
+    send_many(2);
+    carry(tx->sent - 1);
+    assert_true(rx.stirred);
+    expect_messages(0, 3);
+}
+
 /* Random loss, repetition and order, then repairs: all messages once and in order, at every wrap. */
 static void shuffled_packets_are_delivered_once_and_in_order(void **state)
 {
@@ -730,6 +758,7 @@ int main(void)
         T(silence_is_told_once_then_the_end_and_words_again_resume),
         T(the_end_comes_after_everything_before_it),
         T(a_refused_session_drops_its_packets),
+        T(messages_in_order_stir_nothing_but_a_report_that_is_owed),
         T(shuffled_packets_are_delivered_once_and_in_order),
     };
 
