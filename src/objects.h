@@ -137,8 +137,8 @@ struct llm_context {
 };
 
 /*
- * The time, or what it was less than a microsecond before; ticks: lli_ticks(), just read. To read the clock the processor waits for
- * all that it has under way, which whoever polls without a pause would do most of the time.
+ * The time, or what it was less than a microsecond before; ticks: lli_ticks(), just read. To read the clock the processor waits
+ * for all that it has under way, which whoever polls without a pause would do most of the time.
  */
 static inline lli_ns lli_context_time(struct llm_context *context, uint64_t ticks)
 {

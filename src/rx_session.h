@@ -207,7 +207,7 @@ struct lli_rx {
     uint32_t lost;          /* packets, for the same */
 
     uint8_t news;           /* of enum lli_rx_news: to be told */
-    bool stirred;           /* by more than messages in order: lli_rx_deadline() may be sooner than it was; the caller's to clear */
+    bool stirred;           /* not by messages in order only: lli_rx_deadline() may be sooner now; the caller clears it */
     enum llm_reason end_reason; /* not LLM_REASON_NONE: the end is to be told when all before it is */
     uint64_t first;             /* number of the first message to come, when it joined */
     uint64_t held_from;         /* messages from this one on were delivered without a loss */

@@ -101,8 +101,8 @@ static void sessions_topic(struct llm_receiver *receiver, struct lli_rx *rx, con
 }
 
 /* What is not messages. Apart, so that those save no registers for it. */
-static __attribute__((noinline)) void sessions_other(struct llm_receiver *receiver, struct lli_rx *rx, const struct lli_item *item,
-                                                     lli_ns now)
+static __attribute__((noinline)) void sessions_other(struct llm_receiver *receiver, struct lli_rx *rx,
+                                                     const struct lli_item *item, lli_ns now)
 {
     if (item->kind == LLI_ITEM_TOPIC)
         sessions_topic(receiver, rx, &item->event);

@@ -274,7 +274,7 @@ void sim_follower_input(struct sim_world *world, struct sim_node *node, const st
     if (rx != NULL)
         before = *rx;
     follower_handle(world, node, event);
-    /* With a filter: where the caller's item lies, which says nothing by itself; and every packet may have what is due looked for. */
+    /* Where the caller's item lies, with a filter, says nothing by itself; and every packet may have what is due looked for. */
     if (rx != NULL) {
         before.given = rx->given;
         before.stirred = rx->stirred;
