@@ -22,7 +22,7 @@ skip() {
 status=0
 setup_packages rdma-core ibverbs-providers ibverbs-utils rdmacm-utils perftest iproute2 nftables 2>"$SETUP_SCRATCH/packages" ||
     skip "$(tail -n 1 "$SETUP_SCRATCH/packages")"
-guest_run "$here/suite.sh" "$SETUP_SCRATCH/results" --timeout 300 --share "$build" -- "$build" "$@" || status=$?
+guest_run "$here/suite.sh" "$SETUP_SCRATCH/results" --timeout 600 --share "$build" -- "$build" "$@" || status=$?
 # shellcheck disable=SC2154
 [ "$status" != 77 ] || skip "$guest_reason"
 exit "$status"
