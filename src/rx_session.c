@@ -485,6 +485,8 @@ static void rx_input_notice(struct lli_rx *rx, const struct lli_wire_notice *not
 
 static void rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *topics, struct lli_reader names, lli_ns now)
 {
+    const uint32_t known = rx->topics.known;
+
     for (uint32_t i = 0; i < topics->count; i++) {
         uint8_t size = lli_read_u8(&names);
         const uint8_t *name = lli_read_bytes(&names, size);
@@ -495,6 +497,9 @@ static void rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *top
         }
         (void)lli_topics_add(&rx->topics, topics->first + i, name, size);
     }
+    /* Of an answer that taught nothing, as there is no room for more names, another would be no better. */
+    if (rx->topics.known == known)
+        return;
     rx->query_tries = 0;
     if (rx->topics.known < rx->topics_wanted && rx->query_at != LLI_NEVER)
         rx->query_at = now;

@@ -563,6 +563,29 @@ static void who_fetches_the_past_acknowledges_only_what_was_delivered(void **sta
 
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)
 
+/* With topics_max less than the session has: the answers teach nothing, and who asks has to go on without the names. */
+static void names_for_which_there_is_no_room_are_not_asked_for_at_every_turn(void **state)
+{
+    static const char *const names[] = {"a", "b", "c", "d"};
+    uint32_t id;
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(lli_tx_topic_add(tx, names[i], &id), LLM_OK);
+    lli_pack_flush(&tx->pack);
+    lli_tx_sent(tx, 1, now);
+    lli_tx_reaped(tx, true);
+    rx.topics.limit = 2;
+    join = (struct llm_join){LLM_JOIN_NUMBER, 10};
+    send(20, false);
+    talk(now + 4000 * MS);
+    assert_int_equal(got.first, 10);
+    assert_int_equal(got.lives, 1);
+    assert_int_equal(got.expected, tx->pack.number);
+    assert_int_equal(rx.topics.known, 2);
+    assert_true(counters.queries_sent > 2 && counters.queries_sent <= 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -588,6 +611,7 @@ int main(void)
         T(who_joins_late_begins_no_later_than_with_what_is_not_acknowledged),
         T(who_joins_live_begins_with_what_is_not_acknowledged),
         T(who_fetches_the_past_acknowledges_only_what_was_delivered),
+        T(names_for_which_there_is_no_room_are_not_asked_for_at_every_turn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
