@@ -15,8 +15,8 @@
 #define SOL_XDP 283
 #endif
 
-/* Of a socket that was closed the kernel gives back the queue some time later. */
-enum { BIND_TRIES = 500, BIND_RETRY_US = 1000 };
+/* Of a socket that was closed the kernel gives back the queue some time later, on a loaded machine more than half a second. */
+enum { BIND_TRIES = 2000, BIND_RETRY_US = 1000 };
 
 /* --------------------------------------------------------------------------------------------------- failures */
 
