@@ -4,16 +4,19 @@
 # Tests side by side, which run.sh sources. Most tests wait most of their time: two lanes run them at once, each a run.sh with hosts
 # and files of its own, which takes the next test that the other has not taken. What needs all of the machine runs alone, after them.
 
-# Those that run alone: none so far needs it.
+# Those that run alone.
 # shellcheck disable=SC2034
 alone_tests=()
+
+# Those that look at what the others left: each lane runs them.
+each_lane_tests=()
 
 # Of a lane: where each test that was taken has a directory of its name.
 taken=${LLM_E2E_TAKEN:-}
 
 # take TEST: false if another lane has it, or if it is to run alone.
 take() {
-    [ -n "$taken" ] || return 0
+    [ -n "$taken" ] && [[ " ${each_lane_tests[*]} " != *" $1 "* ]] || return 0
     mkdir "$taken/$1" 2>/dev/null
 }
 

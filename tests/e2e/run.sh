@@ -910,7 +910,7 @@ if [ "$transport" = xdp ] && ! xdp_possible; then
 fi
 if [ $# -gt 0 ]; then
     all=("$@")
-elif [ -z "$taken" ] && [ "$transport" != roce ] && [ "$transport" != shm ]; then
+elif [ -z "$taken" ] && [ "$transport" != roce ]; then
     side_by_side "${given[@]}" || failures=1
 fi
 for test in "${all[@]}"; do
