@@ -6,12 +6,8 @@ enum { MESSAGES_MAX = 2048, SIZE_MAX_SENT = 900 };
 
 static struct transmitter t;
 static struct lli_tx *const tx = &t.tx;
-static struct lli_rx rx;
-static struct lli_rx_config config;
-static struct lli_reorder reorder;
-static struct lli_rx_counters counters;
-static uint64_t random_state;
-static uint8_t *memories[2];
+static struct receiver r;
+static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 static lli_ns now;
 
@@ -33,48 +29,27 @@ static struct {
     bool unnamed;                 /* messages may come without the name of their topic */
 } got;
 
-static void rx_layout(struct lli_arena *arena, struct lli_arena *rare)
-{
-    lli_reorder_init(&reorder, 32 * PACKET_MAX, PACKET_MAX, arena);
-    lli_rx_init(&rx, &config, &reorder, &counters, &random_state, arena, rare);
-}
-
 static int up(void **state)
 {
     const struct lli_tx_config tx_options = tx_config();
-    struct lli_arena arena = {.memory = NULL}, rare = {.memory = NULL};
 
     (void)state;
     now = 100 * MS;
-    random_state = 1;
-    memset(&counters, 0, sizeof counters);
+    r = (struct receiver){.random = 1};
     memset(&sent, 0, sizeof sent);
     memset(&got, 0, sizeof got);
-    config = (struct lli_rx_config){
-        .receiver = RECEIVER, .as_it_arrives = true, .window_packets = WINDOW, .topics_max = 8, .message_bytes_max = 4096,
-        .nak_receivers_immediate = 8, .nak_backoff_min = 50 * US, .nak_retry_min = 50 * US, .nak_retry_max = 50 * MS,
-        .nak_giveup = 200 * MS, .status = 100 * MS, .silence = 500 * MS, .timeout = 1000 * MS,
-        .address = {.size = 1, .bytes = {'r'}},
-    };
+    r.config = rx_config();
+    r.config.as_it_arrives = true;
     transmitter_make(&t, &tx_options, now);
-    rx_layout(&arena, &rare);
-    arena_fill(&arena);
-    arena_fill(&rare);
-    memories[0] = arena.memory;
-    memories[1] = rare.memory;
-    rx_layout(&arena, &rare);
-    lli_rx_start(&rx, (uint32_t)SESSION, now);
+    receiver_make(&r, 32, now);
     return 0;
 }
 
 static int down(void **state)
 {
     (void)state;
-    lli_rx_stop(&rx);
-    assert_int_equal(reorder.used, 0);
+    receiver_unmake(&r);
     free(t.memory);
-    free(memories[0]);
-    free(memories[1]);
     return 0;
 }
 
@@ -126,7 +101,7 @@ static void pull(void)
     const size_t used = strlen(got.order);
     struct lli_item item;
 
-    while (lli_rx_next(&rx, now, &item)) {
+    while (lli_rx_next(rx, now, &item)) {
         if (item.kind == LLI_ITEM_MESSAGES) {
             assert_true(item.count > 0);
             for (int i = 0; i < item.count; i++)
@@ -135,9 +110,9 @@ static void pull(void)
             assert_false(got.told >> item.event.topic_id & 1);
             got.told |= 1u << item.event.topic_id;
             if (got.refuses >> item.event.topic_id & 1)
-                lli_rx_topic_refuse(&rx, item.event.topic_id);
+                lli_rx_topic_refuse(rx, item.event.topic_id);
         } else if (item.kind == LLI_ITEM_JOIN) {
-            lli_rx_begin(&rx, &(struct llm_join){.mode = LLM_JOIN_OLDEST}, now);
+            lli_rx_begin(rx, &(struct llm_join){.mode = LLM_JOIN_OLDEST}, now);
         } else {
             take_event(&item.event);
         }
@@ -152,7 +127,7 @@ static void rx_take(const uint8_t *packet, size_t size)
     struct lli_rx_packet in = {.bytes = copy, .size = size};
 
     assert_int_equal(lli_wire_get_header(copy, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
-    if (lli_rx_input(&rx, &in, now))
+    if (lli_rx_input(rx, &in, now))
         pull();
     free(copy);
 }
@@ -176,7 +151,7 @@ static void asked(void)
 {
     struct lli_packet packet;
 
-    while (lli_rx_control(&rx, now, buffer, &packet))
+    while (lli_rx_control(rx, now, buffer, &packet))
         ;
     pull();
 }
@@ -255,10 +230,10 @@ static void messages_come_as_their_packets_do(void **state)
     carry(START + 4);
     assert_string_equal(got.order, "0 3 5 2 1 4 ");
     expect_all();
-    assert_int_equal(counters.messages_delivered, 6);
-    assert_int_equal(counters.messages_ahead, 3);
-    assert_int_equal(counters.data_malformed, 0);
-    assert_int_equal(reorder.used, 0);
+    assert_int_equal(r.counters.messages_delivered, 6);
+    assert_int_equal(r.counters.messages_ahead, 3);
+    assert_int_equal(r.counters.data_malformed, 0);
+    assert_int_equal(r.reorder.used, 0);
 }
 
 static void a_packet_that_comes_again_gives_nothing(void **state)
@@ -274,7 +249,7 @@ static void a_packet_that_comes_again_gives_nothing(void **state)
     for (lli_seq seq = START; seq < START + 4; seq++)
         carry(seq);
     assert_string_equal(got.order, "0 3 2 1 ");
-    assert_int_equal(counters.packets_duplicate, 7);
+    assert_int_equal(r.counters.packets_duplicate, 7);
 }
 
 static void what_is_missing_is_asked_for_as_ever(void **state)
@@ -289,7 +264,7 @@ static void what_is_missing_is_asked_for_as_ever(void **state)
     (void)state;
     begin(4);
     carry(START + 3);
-    while (lli_rx_control(&rx, now, buffer, &packet)) {
+    while (lli_rx_control(rx, now, buffer, &packet)) {
         assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
         if (header.type != LLI_WIRE_NAK)
             continue;
@@ -321,7 +296,7 @@ static void a_gap_names_what_is_lost_and_nothing_that_came(void **state)
     carry(START + 7);
     assert_string_equal(got.order, "0 3 6 4 7 ");
     expect_all();
-    assert_int_equal(counters.messages_lost, 3);
+    assert_int_equal(r.counters.messages_lost, 3);
 }
 
 static void the_end_comes_after_everything(void **state)
@@ -359,7 +334,7 @@ static void a_message_that_spans_packets_waits_for_its_turn(void **state)
     carry(START + 1);
     assert_string_equal(got.order, "0 45 123 ");
     expect_all();
-    assert_int_equal(counters.messages_delivered, 6);
+    assert_int_equal(r.counters.messages_delivered, 6);
 }
 
 static void what_begins_in_a_packet_ahead_is_lost_with_its_end(void **state)
@@ -437,9 +412,9 @@ static void refused_topics_stay_refused(void **state)
     carry(START + 3);
     carry(START + 1);
     assert_string_equal(got.order, "0 5 8 2 ");
-    assert_int_equal(counters.messages_refused, 6);
-    assert_int_equal(counters.messages_delivered, 4);
-    assert_int_equal(rx.unpack.number, sent.count);
+    assert_int_equal(r.counters.messages_refused, 6);
+    assert_int_equal(r.counters.messages_delivered, 4);
+    assert_int_equal(rx->unpack.number, sent.count);
 }
 
 /* Not those held since before it was lost, nor those that come meanwhile. */
@@ -478,19 +453,19 @@ static void nothing_comes_ahead_until_names_are_learnt(void **state)
 /* What was given may never come again, so it is not dropped for what is nearer its turn. */
 static void what_was_given_is_never_lost_for_want_of_memory(void **state)
 {
-    const uint32_t cells = reorder.count;
+    const uint32_t cells = r.reorder.count;
 
     (void)state;
     begin(60);
     for (lli_seq seq = START + 59; seq > START + 1; seq--)
         carry(seq);
-    assert_int_equal(reorder.used, cells);
-    assert_int_equal(counters.reorder_full, 58 - cells);
-    assert_int_equal(counters.messages_ahead, cells);
+    assert_int_equal(r.reorder.used, cells);
+    assert_int_equal(r.counters.reorder_full, 58 - cells);
+    assert_int_equal(r.counters.messages_ahead, cells);
     for (lli_seq seq = START + 1; seq < START + 60 - cells; seq++)
         carry(seq);
     assert_int_equal(got.gaps, 0);
-    assert_int_equal(counters.messages_delivered, 60);
+    assert_int_equal(r.counters.messages_delivered, 60);
     expect_all();
 }
 
@@ -499,11 +474,11 @@ static void only_what_came_in_order_is_acknowledged(void **state)
     (void)state;
     begin(4);
     carry(START + 2);
-    assert_false(lli_rx_acknowledge(&rx, 2, now));
-    assert_true(lli_rx_acknowledge(&rx, 0, now));
+    assert_false(lli_rx_acknowledge(rx, 2, now));
+    assert_true(lli_rx_acknowledge(rx, 0, now));
     carry(START + 1);
-    assert_true(lli_rx_acknowledge(&rx, 2, now));
-    assert_false(lli_rx_acknowledge(&rx, 3, now));
+    assert_true(lli_rx_acknowledge(rx, 2, now));
+    assert_false(lli_rx_acknowledge(rx, 3, now));
 }
 
 static void the_past_comes_in_order_and_then_what_arrives(void **state)
@@ -512,7 +487,7 @@ static void the_past_comes_in_order_and_then_what_arrives(void **state)
                                   .from = LLM_JOIN_OLDEST, .topics = 1, .packet = START, .lead = START + 4};
 
     (void)state;
-    config.chooses = true;
+    r.config.chooses = true;
     now += 2 * LLI_TX_YOUNG;
     announce(0);
     for (int i = 0; i < 8; i++) {
@@ -565,16 +540,16 @@ static void answer(uint64_t *random, bool lossy)
     const uint8_t *body;
     size_t size;
 
-    while (lli_rx_control(&rx, now, buffer, &packet))
+    while (lli_rx_control(rx, now, buffer, &packet))
         if (lli_wire_get_header(packet.data, packet.size, &header, &body, &size) == LLI_WIRE_OK && header.type == LLI_WIRE_NAK)
             assert_true(lli_wire_get_nak(body, size, header.tag, &nak));
     pull();
     for (uint16_t range = 0; range < nak.count; range++)
         for (uint32_t i = 0; i < nak.ranges[range].count; i++)
             if (chance(random, 50))
-                carry(lli_seq_extend(rx.gap.next, nak.ranges[range].first + i));
-    if (lossy && rx.gap.missing > 0 && chance(random, 10))
-        gone(rx.gap.next + 1 + below(random, 3));
+                carry(lli_seq_extend(rx->gap.next, nak.ranges[range].first + i));
+    if (lossy && rx->gap.missing > 0 && chance(random, 10))
+        gone(rx->gap.next + 1 + below(random, 3));
 }
 
 static void shuffled_packets_give_each_message_once(void **state)
@@ -585,15 +560,15 @@ static void shuffled_packets_give_each_message_once(void **state)
     (void)down(NULL);
     for (uint32_t seed = 0; seed < 60; seed++) {
         (void)up(NULL);
-        config.nak_retry_max = 200 * US;
+        r.config.nak_retry_max = 200 * US;
         got.unnamed = seed % 2 == 1; /* the names that are lost are never told here */
         heartbeat_due();
         tx->topics_count = 1;
         announce(0);
-        for (int round = 0; round < 150 || rx.gap.next < tx->sent; round++) {
+        for (int round = 0; round < 150 || rx->gap.next < tx->sent; round++) {
             assert_true(round < 5000);
             now += 60 * US;
-            if (round < 150 && tx->sent - rx.gap.next < WINDOW / 2)
+            if (round < 150 && tx->sent - rx->gap.next < WINDOW / 2)
                 send_some(&random);
             for (int i = 0; i < 3 && tx->sent > START; i++)
                 if (chance(&random, 60))
@@ -605,11 +580,11 @@ static void shuffled_packets_give_each_message_once(void **state)
         heartbeat_due();
         expect_all();
         assert_int_equal(got.end.kind, LLM_EVENT_SESSION_END);
-        assert_int_equal(counters.messages_delivered + counters.messages_lost, sent.count);
-        assert_int_equal(counters.data_malformed, 0);
+        assert_int_equal(r.counters.messages_delivered + r.counters.messages_lost, sent.count);
+        assert_int_equal(r.counters.data_malformed, 0);
         assert_true(seed % 2 == 1 || got.gaps == 0);
-        ahead += counters.messages_ahead;
-        lost += counters.messages_lost;
+        ahead += r.counters.messages_ahead;
+        lost += r.counters.messages_lost;
         (void)down(NULL);
     }
     assert_true(ahead > 1000 && lost > 100);

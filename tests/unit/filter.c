@@ -32,8 +32,8 @@ static void filter_random(void)
         filter.match[i] = filter.any ? 0 : filter.mask[i] & lli_random(&seeded) & lli_random(&seeded) & lli_random(&seeded);
     }
     lli_filter_finish(&filter);
-    config.filter = chance(&seeded, 20) ? NULL : &filter;
-    lli_rx_filter(&rx);
+    r.config.filter = chance(&seeded, 20) ? NULL : &filter;
+    lli_rx_filter(rx);
 }
 
 static void run_random(uint32_t loss_percent, bool reorders)
@@ -59,11 +59,11 @@ static void run_random(uint32_t loss_percent, bool reorders)
             now += MS;
         model_pass(sent_count);
     }
-    assert_int_equal(counters.messages_delivered, delivered);
-    assert_int_equal(counters.messages_delivered + counters.messages_refused + counters.messages_rejected + lost, sent_count);
-    assert_int_equal(counters.messages_lost, lost);
-    assert_int_equal(counters.data_malformed, 0);
-    assert_true(counters.packets_skipped > 20 && counters.messages_rejected > 500 && delivered > 500);
+    assert_int_equal(r.counters.messages_delivered, delivered);
+    assert_int_equal(r.counters.messages_delivered + r.counters.messages_refused + r.counters.messages_rejected + lost, sent_count);
+    assert_int_equal(r.counters.messages_lost, lost);
+    assert_int_equal(r.counters.data_malformed, 0);
+    assert_true(r.counters.packets_skipped > 20 && r.counters.messages_rejected > 500 && delivered > 500);
 }
 
 static void exactly_what_is_wanted_comes(void **state)
@@ -92,14 +92,14 @@ static void exactly_what_is_wanted_comes_as_it_arrives(void **state)
     (void)state;
     run_random(0, true);
     assert_int_equal(lost, 0);
-    assert_true(counters.messages_ahead > 500);
+    assert_true(r.counters.messages_ahead > 500);
 }
 
 static void what_is_lost_is_named_and_the_rest_comes_as_it_arrives(void **state)
 {
     (void)state;
     run_random(5, true);
-    assert_true(lost > 50 && counters.messages_ahead > 500);
+    assert_true(lost > 50 && r.counters.messages_ahead > 500);
 }
 
 int main(void)

@@ -9,8 +9,8 @@ static void use_label(uint32_t mask, uint32_t match)
 {
     filter = (struct lli_filter){.labels_count = 1, .labels = {{mask, match}}};
     lli_filter_finish(&filter);
-    config.filter = &filter;
-    lli_rx_filter(&rx);
+    r.config.filter = &filter;
+    lli_rx_filter(rx);
 }
 
 static void set_label(uint32_t mask, uint32_t match)
@@ -108,14 +108,14 @@ static void a_message_without_attributes_ends_the_summary(void **state)
     assert_int_equal(summary.any, 1);
     assert_int_equal(summary.count, 1);
     assert_int_equal(summary.end, LLI_FRAME_SUMMARY_SIZE + 8 + 10);
-    assert_int_equal(counters.packets_skipped, 0);
-    assert_int_equal(counters.messages_rejected, 3);
+    assert_int_equal(r.counters.packets_skipped, 0);
+    assert_int_equal(r.counters.messages_rejected, 3);
     /* It begins with one without: there is no place for a summary. */
     from = tx->history.next;
     assert_true(pack_message(&plain, 0) && pack_labelled(2, 10));
     deliver(from, 0, false);
     assert_false(summary_of_last(&summary));
-    assert_int_equal(counters.messages_rejected, 5);
+    assert_int_equal(r.counters.messages_rejected, 5);
     /* Which is wanted where label 0 is. */
     set_label(3, 0);
     assert_true(pack_labelled(1, 10) && pack_message(&plain, 0) && pack_labelled(4, 10));
@@ -146,10 +146,10 @@ static void a_packet_with_nothing_wanted_is_not_looked_into(void **state)
 
         in = (struct lli_rx_packet){.bytes = lli_history_packet(&tx->history, seq), .size = size};
         assert_int_equal(lli_wire_get_header(in.bytes, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
-        assert_false(lli_rx_input(&rx, &in, now));
+        assert_false(lli_rx_input(rx, &in, now));
     }
-    assert_int_equal(counters.packets_skipped, 1);
-    assert_int_equal(counters.messages_rejected, 6);
+    assert_int_equal(r.counters.packets_skipped, 1);
+    assert_int_equal(r.counters.messages_rejected, 6);
     assert_int_equal(delivered, 0);
     pull();
     told = sent_count;
@@ -168,10 +168,10 @@ static void an_announcement_is_never_passed_over(void **state)
     assert_int_equal(lli_tx_topic_add(tx, "late", &id), LLM_OK);
     assert_true(pack_labelled(0, 10));
     deliver(from, 0, false);
-    assert_int_equal(counters.packets_skipped, 0);
-    assert_int_equal(counters.messages_rejected, 2);
-    assert_int_equal(rx.topics.known, TOPICS + 1);
-    assert_string_equal(lli_topics_name(&rx.topics, id), "late");
+    assert_int_equal(r.counters.packets_skipped, 0);
+    assert_int_equal(r.counters.messages_rejected, 2);
+    assert_int_equal(rx->topics.known, TOPICS + 1);
+    assert_string_equal(lli_topics_name(&rx->topics, id), "late");
 }
 
 /* It is longer than what a receiver takes, and nobody is told. */
@@ -197,10 +197,10 @@ static void long_messages_that_are_rejected_are_not_put_together(void **state)
     deliver(from, 0, false);
     assert_int_equal(lost, 0);
     assert_int_equal(delivered, 1);
-    assert_int_equal(counters.messages_rejected, 3);
-    assert_int_equal(counters.data_malformed, 0);
+    assert_int_equal(r.counters.messages_rejected, 3);
+    assert_int_equal(r.counters.data_malformed, 0);
     /* Without a filter it would have been named. */
-    assert_true(sizeof bytes > config.message_bytes_max);
+    assert_true(sizeof bytes > r.config.message_bytes_max);
 }
 
 static void frames_that_contradict_themselves_harm_nobody(void **state)
@@ -226,13 +226,13 @@ static void frames_that_contradict_themselves_harm_nobody(void **state)
     lli_filter_finish(&filter);
     sent_count = MESSAGES_MAX;
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
-        header.seq = (uint32_t)rx.gap.next;
-        header.number = (uint32_t)rx.unpack.number;
+        header.seq = (uint32_t)rx->gap.next;
+        header.number = (uint32_t)rx->unpack.number;
         lli_wire_put_header(packet, &header);
         memcpy(packet + LLI_WIRE_HEADER, bodies[i], sizeof bodies[i]);
         rx_take(packet, LLI_WIRE_HEADER + sizeof bodies[i]);
     }
-    assert_int_equal(counters.packets_skipped, 0);
+    assert_int_equal(r.counters.packets_skipped, 0);
     told = sent_count;
 }
 
@@ -252,7 +252,7 @@ static void nothing_is_acknowledged_with_a_filter(void **state)
     for (int with = 0; with < 2; with++) {
         heartbeat.sent_at = now += 200 * MS;
         rx_take(buffer, lli_wire_put_heartbeat(buffer, &heartbeat));
-        assert_true(lli_rx_control(&rx, now, buffer, &packet));
+        assert_true(lli_rx_control(rx, now, buffer, &packet));
         assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
         assert_true(lli_wire_get_status(body, size, header.tag, &status));
         assert_int_equal(status.accepts, with == 0 ? 1 : 0);
@@ -266,13 +266,13 @@ static void the_filter_is_in_force_from_a_sessions_first_packet(void **state)
 
     (void)state;
     set_label(1, 1);
-    lli_rx_stop(&rx);
-    lli_rx_start(&rx, (uint32_t)SESSION, now);
+    lli_rx_stop(rx);
+    lli_rx_start(rx, (uint32_t)SESSION, now);
     assert_true(pack_labelled(0, 10) && pack_labelled(1, 10));
     deliver(from, 0, false);
     heartbeat_due();
     assert_int_equal(delivered, 1);
-    assert_int_equal(counters.messages_rejected, 1);
+    assert_int_equal(r.counters.messages_rejected, 1);
 }
 
 /* Three packets of messages with these labels, the first of which comes last; the last message goes on in the third packet. */
@@ -306,15 +306,15 @@ static void what_was_decided_on_when_it_came_stays_so(void **state)
     from = three_packets((const uint32_t[]){1, 2, 1, 2, 1, 2, 2, 2});
     carry(from + 1);
     assert_int_equal(delivered, 2);
-    assert_int_equal(counters.messages_rejected, 3);
+    assert_int_equal(r.counters.messages_rejected, 3);
     use_label(3, 2);
     carry(from);
     assert_true(came[1] && !came[3] && !came[7]);
     carry(from + 2);
     assert_true(came[7]);
     assert_int_equal(delivered, 4);
-    assert_int_equal(counters.messages_rejected, 4);
-    assert_int_equal(counters.messages_ahead, 2);
+    assert_int_equal(r.counters.messages_rejected, 4);
+    assert_int_equal(r.counters.messages_ahead, 2);
     told = sent_count;
 }
 
@@ -331,22 +331,22 @@ static void a_packet_passed_over_before_its_turn_is_counted_in_it(void **state)
         set_label(3, 1);
         from = three_packets((const uint32_t[]){1, 1, 2, 2, 2, 2, 2, 2});
         carry(from + 1);
-        assert_int_equal(counters.messages_rejected, 5);
-        assert_int_equal(counters.packets_skipped, 0);
+        assert_int_equal(r.counters.messages_rejected, 5);
+        assert_int_equal(r.counters.packets_skipped, 0);
         if (later == 1)
             use_label(3, 2);
         if (later == 2) {
-            config.filter = NULL;
-            lli_rx_filter(&rx);
+            r.config.filter = NULL;
+            lli_rx_filter(rx);
         }
         carry(from);
         carry(from + 2);
         assert_int_equal(delivered, later == 0 ? 2 : later == 1 ? 1 : 3);
         assert_int_equal(came[7], later > 0);
-        assert_int_equal(counters.messages_rejected, later == 0 ? 6 : later == 1 ? 7 : 5);
+        assert_int_equal(r.counters.messages_rejected, later == 0 ? 6 : later == 1 ? 7 : 5);
         /* The second one that was looked into before its turn, or the first one under the second filter. */
-        assert_int_equal(counters.packets_skipped, later < 2);
-        assert_int_equal(counters.data_malformed, 0);
+        assert_int_equal(r.counters.packets_skipped, later < 2);
+        assert_int_equal(r.counters.data_malformed, 0);
         told = sent_count;
     }
 }
@@ -371,10 +371,10 @@ static void what_is_wanted_waits_for_the_name_of_its_topic(void **state)
     lli_tx_reaped(tx, true);
     carry(from + 1);
     assert_int_equal(delivered, 1);
-    assert_int_equal(counters.messages_rejected, 1);
+    assert_int_equal(r.counters.messages_rejected, 1);
     carry(from);
     assert_int_equal(delivered, 3);
-    assert_int_equal(counters.messages_rejected, 1);
+    assert_int_equal(r.counters.messages_rejected, 1);
     told = sent_count;
 }
 
@@ -385,8 +385,8 @@ static void take_any(const uint8_t *packet, size_t size)
     struct lli_item item;
 
     assert_int_equal(lli_wire_get_header(copy, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
-    (void)lli_rx_input(&rx, &in, now);
-    while (lli_rx_next(&rx, now, &item))
+    (void)lli_rx_input(rx, &in, now);
+    while (lli_rx_next(rx, now, &item))
         for (int i = 0; item.kind == LLI_ITEM_MESSAGES && i < item.count; i++)
             free(exact_copy(item.messages[i].data, item.messages[i].size));
     free(copy);
@@ -404,17 +404,17 @@ static void a_summary_that_lies_before_its_turn_harms_nobody(void **state)
     for (int later = 0; later < 9; later++) {
         use_label(3, 1);
         for (uint32_t ahead = 2; ahead-- > 0;) {
-            header.seq = (uint32_t)rx.gap.next + ahead;
-            header.number = (uint32_t)rx.unpack.number;
+            header.seq = (uint32_t)rx->gap.next + ahead;
+            header.number = (uint32_t)rx->unpack.number;
             lli_wire_put_header(packet, &header);
             memcpy(packet + LLI_WIRE_HEADER, lie, sizeof lie);
             take_any(packet, LLI_WIRE_HEADER + (ahead > 0 ? sizeof lie : 0));
             use_label(3, 2);
             if (later % 3 == 0)
-                config.filter = NULL;
+                r.config.filter = NULL;
         }
     }
-    assert_true(counters.data_malformed > 0);
+    assert_true(r.counters.data_malformed > 0);
     told = sent_count;
 }
 

@@ -23,26 +23,16 @@ struct sent {
 
 static struct transmitter t;
 static struct lli_tx *const tx = &t.tx;
-static struct lli_rx rx;
-static struct lli_rx_config config;
-static struct lli_reorder reorder;
-static struct lli_rx_counters counters;
+static struct receiver r;
+static struct lli_rx *const rx = &r.rx;
 static struct lli_filter filter;
-static uint64_t random_state;
 static uint64_t seeded;
-static uint8_t *memories[2];
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 static lli_ns now;
 static struct sent sent[MESSAGES_MAX];
 static bool came[MESSAGES_MAX];
 static uint64_t sent_count, told, delivered, lost;
 static bool arriving; /* messages are taken as they arrive: in any order, each once, or lost */
-
-static inline void rx_layout(struct lli_arena *arena, struct lli_arena *rare)
-{
-    lli_reorder_init(&reorder, 96 * PACKET_MAX, PACKET_MAX, arena);
-    lli_rx_init(&rx, &config, &reorder, &counters, &random_state, arena, rare);
-}
 
 static inline void topics_open(void)
 {
@@ -57,29 +47,20 @@ static inline void topics_open(void)
 static inline int up(void **state)
 {
     const struct lli_tx_config tx_options = tx_config();
-    struct lli_arena arena = {.memory = NULL}, rare = {.memory = NULL};
 
     (void)state;
     now = 100 * MS;
-    random_state = seeded = 1;
-    memset(&counters, 0, sizeof counters);
+    r = (struct receiver){.random = 1};
+    seeded = 1;
     memset(&filter, 0, sizeof filter);
     memset(came, 0, sizeof came);
     sent_count = told = delivered = lost = 0;
-    config = (struct lli_rx_config){
-        .receiver = RECEIVER, .as_it_arrives = arriving, .window_packets = WINDOW * 4, .topics_max = 8, .message_bytes_max = 4096,
-        .nak_receivers_immediate = 8, .nak_backoff_min = 50 * US, .nak_retry_min = 50 * US, .nak_retry_max = 50 * MS,
-        .nak_giveup = 200 * MS, .status = 100 * MS, .silence = 500 * MS, .timeout = 5000 * MS,
-        .address = {.size = 1, .bytes = {'r'}},
-    };
+    r.config = rx_config();
+    r.config.as_it_arrives = arriving;
+    r.config.window_packets = 4 * WINDOW;
+    r.config.timeout = 5000 * MS;
     transmitter_make(&t, &tx_options, now);
-    rx_layout(&arena, &rare);
-    arena_fill(&arena);
-    arena_fill(&rare);
-    memories[0] = arena.memory;
-    memories[1] = rare.memory;
-    rx_layout(&arena, &rare);
-    lli_rx_start(&rx, (uint32_t)SESSION, now);
+    receiver_make(&r, 96, now);
     topics_open();
     return 0;
 }
@@ -95,11 +76,8 @@ static inline int up_arriving(void **state)
 static inline int down(void **state)
 {
     (void)state;
-    lli_rx_stop(&rx);
-    assert_int_equal(reorder.used, 0);
+    receiver_unmake(&r);
     free(t.memory);
-    free(memories[0]);
-    free(memories[1]);
     return 0;
 }
 
@@ -110,7 +88,7 @@ static inline bool model_wants(const struct sent *message)
     bool label = filter.labels_count == 0;
     unsigned common = 0, wrong = 0;
 
-    if (config.filter == NULL)
+    if (r.config.filter == NULL)
         return true;
     for (uint32_t i = 0; i < filter.labels_count; i++)
         label |= (message->attributes.label & filter.labels[i].mask) == filter.labels[i].match;
@@ -139,7 +117,7 @@ static inline void model_message(const struct llm_message *message)
     struct lli_attributes attributes;
     struct lli_rx_frame frame;
 
-    if (!config.as_it_arrives)
+    if (!r.config.as_it_arrives)
         model_pass(number);
     assert_true(number >= told && number < sent_count && !came[number]);
     if (!model_wants(&sent[number]) || sent[number].topic == REFUSED)
@@ -148,13 +126,13 @@ static inline void model_message(const struct llm_message *message)
     assert_int_equal(message->topic_id, sent[number].topic);
     assert_string_equal(message->topic, names[sent[number].topic]);
     pattern_check(message->data, message->size, number);
-    if (config.filter != NULL) {
-        assert_true(lli_rx_attributes(&rx, message, &frame));
+    if (r.config.filter != NULL) {
+        assert_true(lli_rx_attributes(rx, message, &frame));
         (void)lli_attributes_get(frame.bytes, frame.size, &attributes);
         assert_int_equal(attributes.label, sent[number].attributes.label);
     }
     came[number] = true;
-    told += !config.as_it_arrives;
+    told += !r.config.as_it_arrives;
     delivered++;
 }
 
@@ -162,11 +140,11 @@ static inline void pull(void)
 {
     struct lli_item item;
 
-    while (lli_rx_next(&rx, now, &item)) {
+    while (lli_rx_next(rx, now, &item)) {
         for (int i = 0; item.kind == LLI_ITEM_MESSAGES && i < item.count; i++)
             model_message(&item.messages[i]);
         if (item.kind == LLI_ITEM_TOPIC && item.event.topic_id == REFUSED)
-            lli_rx_topic_refuse(&rx, REFUSED);
+            lli_rx_topic_refuse(rx, REFUSED);
         if (item.kind != LLI_ITEM_EVENT || item.event.kind != LLM_EVENT_GAP)
             continue;
         model_pass(item.event.first);
@@ -182,7 +160,7 @@ static inline void rx_take(const uint8_t *packet, size_t size)
     struct lli_rx_packet in = {.bytes = copy, .size = size};
 
     assert_int_equal(lli_wire_get_header(copy, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
-    if (lli_rx_input(&rx, &in, now))
+    if (lli_rx_input(rx, &in, now))
         pull();
     free(copy);
 }
@@ -208,7 +186,7 @@ static inline void wait_for(lli_ns time)
     struct lli_packet packet;
 
     for (lli_ns until = now + time; now < until; now += 10 * MS) {
-        while (lli_rx_control(&rx, now, buffer, &packet))
+        while (lli_rx_control(rx, now, buffer, &packet))
             continue;
         heartbeat_due();
     }

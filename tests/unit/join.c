@@ -6,12 +6,8 @@ enum { MESSAGES_MAX = 1024 };
 
 static struct transmitter t;
 static struct lli_tx *const tx = &t.tx;
-static struct lli_rx rx;
-static struct lli_rx_config config;
-static struct lli_reorder reorder;
-static struct lli_rx_counters counters;
-static uint64_t random_state;
-static uint8_t *memories[2];
+static struct receiver r;
+static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[1024];
 static struct llm_join join;
 static lli_ns now;
@@ -27,49 +23,30 @@ static struct {
     struct llm_event refused;
 } got;
 
-static void rx_layout(struct lli_arena *arena, struct lli_arena *rare)
-{
-    lli_reorder_init(&reorder, 32 * PACKET_MAX, PACKET_MAX, arena);
-    lli_rx_init(&rx, &config, &reorder, &counters, &random_state, arena, rare);
-}
-
 static int up(void **state)
 {
     const struct lli_tx_config tx_options = tx_config();
-    struct lli_arena arena = {.memory = NULL}, rare = {.memory = NULL};
 
     (void)state;
     now = 5000 * MS;
-    random_state = 1;
+    r = (struct receiver){.random = 1};
     losing = losing_answers = 0;
-    memset(&counters, 0, sizeof counters);
     memset(&got, 0, sizeof got);
-    config = (struct lli_rx_config){
-        .receiver = RECEIVER, .chooses = true, .otherwise = LLI_RX_ELSE_REFUSE, .window_packets = WINDOW, .topics_max = 8,
-        .message_bytes_max = 4096, .nak_receivers_immediate = 8, .nak_backoff_min = 50 * US, .nak_retry_min = 50 * US,
-        .nak_retry_max = 50 * MS, .nak_giveup = 300 * MS, .status = 100 * MS, .silence = 500 * MS, .timeout = 1000 * MS,
-        .address = {.size = 1, .bytes = {'r'}},
-    };
+    r.config = rx_config();
+    r.config.chooses = true;
+    r.config.otherwise = LLI_RX_ELSE_REFUSE;
+    r.config.nak_giveup = 300 * MS;
     transmitter_make(&t, &tx_options, now);
     now += 2 * LLI_TX_YOUNG;
-    rx_layout(&arena, &rare);
-    arena_fill(&arena);
-    arena_fill(&rare);
-    memories[0] = arena.memory;
-    memories[1] = rare.memory;
-    rx_layout(&arena, &rare);
-    lli_rx_start(&rx, (uint32_t)SESSION, now);
+    receiver_make(&r, 32, now);
     return 0;
 }
 
 static int down(void **state)
 {
     (void)state;
-    lli_rx_stop(&rx);
-    assert_int_equal(reorder.used, 0);
+    receiver_unmake(&r);
     free(t.memory);
-    free(memories[0]);
-    free(memories[1]);
     return 0;
 }
 
@@ -97,9 +74,9 @@ static void pull(void)
 {
     struct lli_item item;
 
-    while (lli_rx_next(&rx, now, &item)) {
+    while (lli_rx_next(rx, now, &item)) {
         if (item.kind == LLI_ITEM_JOIN)
-            lli_rx_begin(&rx, &join, now);
+            lli_rx_begin(rx, &join, now);
         else if (item.kind == LLI_ITEM_MESSAGES)
             for (int i = 0; i < item.count; i++)
                 assert_int_equal(item.messages[i].number, got.expected++);
@@ -114,7 +91,7 @@ static void rx_take(const struct lli_packet *sent)
     struct lli_rx_packet packet = {.bytes = copy, .size = sent->size};
 
     assert_int_equal(lli_wire_get_header(copy, sent->size, &packet.header, &packet.body, &packet.body_size), LLI_WIRE_OK);
-    (void)lli_rx_input(&rx, &packet, now);
+    (void)lli_rx_input(rx, &packet, now);
     pull();
     free(copy);
 }
@@ -139,7 +116,7 @@ static void talk(lli_ns until)
         while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
             if ((packet.data[0] & 15) != LLI_WIRE_JOIN || losing_answers-- <= 0)
                 rx_take(&packet);
-        while (lli_rx_control(&rx, now, buffer, &packet))
+        while (lli_rx_control(rx, now, buffer, &packet))
             if (losing-- <= 0)
                 tx_take(tx, packet.data, packet.size, now);
         pull();
@@ -184,7 +161,7 @@ static void expect_joined(uint64_t first)
     assert_int_equal(got.expected, tx->pack.number);
     assert_int_equal(tx->counters.repairs_multicast, 0);
     assert_int_equal(tx->counters.packets_repaired, 0);
-    assert_int_equal(counters.data_malformed, 0);
+    assert_int_equal(r.counters.data_malformed, 0);
 }
 
 static void from_the_oldest_everything_comes_then_what_is_live(void **state)
@@ -195,7 +172,7 @@ static void from_the_oldest_everything_comes_then_what_is_live(void **state)
     expect_joined(0);
     assert_int_equal(got.gaps, 0);
     assert_int_equal(tx->counters.packets_replayed, 50);
-    assert_int_equal(counters.packets_missed, 0);
+    assert_int_equal(r.counters.packets_missed, 0);
 }
 
 /* The way back is nearly two windows; live packets that find no room on the way are fetched as well. */
@@ -206,11 +183,11 @@ static void a_window_smaller_than_the_way_back_is_enough(void **state)
     send(90, false);
     while (got.news == 0)
         talk(now + 20 * US);
-    assert_true(lli_gap_window(&rx.gap) < 90);
+    assert_true(lli_gap_window(&rx->gap) < 90);
     send(20, true);
     expect_joined(0);
     assert_int_equal(got.gaps, 0);
-    assert_true(counters.window_overflow > 0);
+    assert_true(r.counters.window_overflow > 0);
 }
 
 static void from_so_many_messages_back_in_the_middle_of_a_packet(void **state)
@@ -268,7 +245,7 @@ static void a_number_that_was_not_sent_yet_is_refused(void **state)
     assert_int_equal(got.refused.reason, LLM_REASON_AHEAD);
     assert_int_equal(got.refused.first, 21);
     assert_int_equal(got.news, 0);
-    assert_int_equal(rx.state, LLI_RX_REFUSED);
+    assert_int_equal(rx->state, LLI_RX_REFUSED);
 }
 
 static void what_is_beyond_the_history_is_refused_and_said(void **state)
@@ -286,7 +263,7 @@ static void what_is_beyond_the_history_is_refused_and_said(void **state)
 static void or_begins_with_the_oldest_if_that_was_asked_for(void **state)
 {
     (void)state;
-    config.otherwise = LLI_RX_ELSE_OLDEST;
+    r.config.otherwise = LLI_RX_ELSE_OLDEST;
     join = (struct llm_join){LLM_JOIN_MESSAGES, 190};
     send(200, false);
     talk(now + 200 * MS);
@@ -327,14 +304,14 @@ static void requests_and_answers_that_are_lost_are_repeated(void **state)
     losing = 2;
     losing_answers = 2;
     expect_joined(0);
-    assert_true(counters.joins_sent > 4);
-    assert_int_equal(counters.joins_granted, 1);
+    assert_true(r.counters.joins_sent > 4);
+    assert_int_equal(r.counters.joins_granted, 1);
 }
 
 static void what_nobody_answers_is_given_up(void **state)
 {
     (void)state;
-    config.otherwise = LLI_RX_ELSE_OLDEST;
+    r.config.otherwise = LLI_RX_ELSE_OLDEST;
     join = (struct llm_join){LLM_JOIN_NUMBER, 5};
     send(20, false);
     losing = 1 << 30;
@@ -427,7 +404,7 @@ static void the_past_waits_for_repairs_and_holds_nobody_up(void **state)
     send(60, false);
     while (got.news == 0)
         talk(now + 20 * US);
-    assert_true(rx.behind & LLI_RX_REPLAYING);
+    assert_true(rx->behind & LLI_RX_REPLAYING);
     lli_pacer_init(&tx->repair_pacer, 1 << 20, 1 << 20, now);
     nak.ranges[0] = (struct lli_wire_range){(uint32_t)START, 1};
     tx_take(tx, buffer, lli_wire_put_nak(buffer, &nak), now);
@@ -554,7 +531,7 @@ static void who_fetches_the_past_acknowledges_only_what_was_delivered(void **sta
     while (now < end && got.lives == 0) {
         talk(now + 10 * MS);
         assert_true(100 - tx->assure.waiting <= got.expected);
-        partly |= rx.behind & LLI_RX_REPLAYING && tx->assure.waiting > 0 && tx->assure.waiting < 100;
+        partly |= rx->behind & LLI_RX_REPLAYING && tx->assure.waiting > 0 && tx->assure.waiting < 100;
     }
     assert_true(partly);
     talk(now + 200 * MS);
@@ -575,15 +552,15 @@ static void names_for_which_there_is_no_room_are_not_asked_for_at_every_turn(voi
     lli_pack_flush(&tx->pack);
     lli_tx_sent(tx, 1, now);
     lli_tx_reaped(tx, true);
-    rx.topics.limit = 2;
+    rx->topics.limit = 2;
     join = (struct llm_join){LLM_JOIN_NUMBER, 10};
     send(20, false);
     talk(now + 4000 * MS);
     assert_int_equal(got.first, 10);
     assert_int_equal(got.lives, 1);
     assert_int_equal(got.expected, tx->pack.number);
-    assert_int_equal(rx.topics.known, 2);
-    assert_true(counters.queries_sent > 2 && counters.queries_sent <= 20);
+    assert_int_equal(rx->topics.known, 2);
+    assert_true(r.counters.queries_sent > 2 && r.counters.queries_sent <= 20);
 }
 
 int main(void)

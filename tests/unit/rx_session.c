@@ -5,12 +5,8 @@ enum { ITEMS_MAX = 512 };
 
 static struct transmitter t;
 static struct lli_tx *const tx = &t.tx;
-static struct lli_rx rx;
-static struct lli_rx_config config;
-static struct lli_reorder reorder;
-static struct lli_rx_counters counters;
-static uint64_t random_state;
-static uint8_t *memories[2];
+static struct receiver r;
+static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 static lli_ns now;
 
@@ -22,56 +18,25 @@ static struct {
     int event_count;
 } got;
 
-static void rx_layout(struct lli_arena *arena, struct lli_arena *rare)
-{
-    lli_reorder_init(&reorder, 32 * PACKET_MAX, PACKET_MAX, arena);
-    lli_rx_init(&rx, &config, &reorder, &counters, &random_state, arena, rare);
-}
-
 static int up(void **state)
 {
     const struct lli_tx_config tx_options = tx_config();
-    struct lli_arena arena = {.memory = NULL}, rare = {.memory = NULL};
 
     (void)state;
     now = 100 * MS;
-    random_state = 1;
-    memset(&counters, 0, sizeof counters);
+    r = (struct receiver){.random = 1};
     memset(&got, 0, sizeof got);
-    config = (struct lli_rx_config){
-        .receiver = RECEIVER,
-        .window_packets = WINDOW,
-        .topics_max = 8,
-        .message_bytes_max = 4096,
-        .nak_receivers_immediate = 8,
-        .nak_backoff_min = 50 * US,
-        .nak_retry_min = 50 * US,
-        .nak_retry_max = 50 * MS,
-        .nak_giveup = 200 * MS,
-        .status = 100 * MS,
-        .silence = 500 * MS,
-        .timeout = 1000 * MS,
-        .address = {.size = 1, .bytes = {'r'}},
-    };
+    r.config = rx_config();
     transmitter_make(&t, &tx_options, now);
-    rx_layout(&arena, &rare);
-    arena_fill(&arena);
-    arena_fill(&rare);
-    memories[0] = arena.memory;
-    memories[1] = rare.memory;
-    rx_layout(&arena, &rare);
-    lli_rx_start(&rx, (uint32_t)SESSION, now);
+    receiver_make(&r, 32, now);
     return 0;
 }
 
 static int down(void **state)
 {
     (void)state;
-    lli_rx_stop(&rx);
-    assert_int_equal(reorder.used, 0);
+    receiver_unmake(&r);
     free(t.memory);
-    free(memories[0]);
-    free(memories[1]);
     return 0;
 }
 
@@ -79,7 +44,7 @@ static void pull(void)
 {
     struct lli_item item;
 
-    while (lli_rx_next(&rx, now, &item)) {
+    while (lli_rx_next(rx, now, &item)) {
         if (item.kind == LLI_ITEM_MESSAGES)
             for (int i = 0; i < item.count; i++)
                 got.messages[got.message_count++] = item.messages[i].number;
@@ -92,14 +57,14 @@ static void rx_take(const uint8_t *packet, size_t size)
 {
     uint8_t *copy = exact_copy(packet, size);
     struct lli_rx_packet in = {.bytes = copy, .size = size};
-    const lli_ns due_at = lli_rx_deadline(&rx);
+    const lli_ns due_at = lli_rx_deadline(rx);
 
     assert_int_equal(lli_wire_get_header(copy, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
-    rx.stirred = false;
-    if (lli_rx_input(&rx, &in, now))
+    rx->stirred = false;
+    if (lli_rx_input(rx, &in, now))
         pull();
     /* Who polls looks for what is due only if it is said that there is something. */
-    assert_true(rx.stirred || lli_rx_deadline(&rx) >= due_at);
+    assert_true(rx->stirred || lli_rx_deadline(rx) >= due_at);
     free(copy);
 }
 
@@ -143,7 +108,7 @@ static int control(struct lli_wire_nak *nak)
     size_t size;
     int naks = 0;
 
-    while (lli_rx_control(&rx, now, buffer, &packet)) {
+    while (lli_rx_control(rx, now, buffer, &packet)) {
         assert_int_equal(packet.to->bytes[0], 't');
         assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
         if (header.type == LLI_WIRE_NAK) {
@@ -228,10 +193,10 @@ static void loss_is_asked_for_at_once_and_delivered_in_order(void **state)
     expect_messages(1, 3);
     carry(START + 4);
     expect_messages(4, 5);
-    assert_int_equal(counters.packets_recovered, 3);
+    assert_int_equal(r.counters.packets_recovered, 3);
     carry(START + 4);
-    assert_int_equal(counters.packets_duplicate, 1);
-    assert_int_equal(reorder.used, 0);
+    assert_int_equal(r.counters.packets_duplicate, 1);
+    assert_int_equal(r.reorder.used, 0);
 }
 
 static void a_heartbeat_tells_of_loss_at_the_tail(void **state)
@@ -281,7 +246,7 @@ static void a_confirmed_request_is_held_back(void **state)
     assert_int_equal(control(&nak), 0);
     now += 200 * US;
     assert_int_equal(control(&nak), 1);
-    assert_int_equal(counters.naks_held, 1);
+    assert_int_equal(r.counters.naks_held, 1);
 }
 
 static void what_is_gone_becomes_a_gap_with_its_messages(void **state)
@@ -312,7 +277,7 @@ static void what_is_gone_becomes_a_gap_with_its_messages(void **state)
     assert_int_equal(got.messages[1], 4);
     carry(START + 5);
     assert_int_equal(got.messages[2], 5);
-    assert_int_equal(counters.messages_lost, 3);
+    assert_int_equal(r.counters.messages_lost, 3);
 }
 
 /* Not only when something else comes. */
@@ -354,7 +319,7 @@ static void what_a_suspended_receiver_asks_for_becomes_a_gap(void **state)
     /* Of somebody else, or before anything was asked for. */
     notice(RECEIVER + 1, LLI_STANDING_SUSPENDED, START + 6, 0);
     assert_null(event_of(LLM_EVENT_SUSPENDED));
-    assert_int_equal(counters.control_foreign, 1);
+    assert_int_equal(r.counters.control_foreign, 1);
     notice(RECEIVER, LLI_STANDING_SUSPENDED, START + 6, 0);
     event = event_of(LLM_EVENT_SUSPENDED);
     assert_non_null(event);
@@ -374,13 +339,13 @@ static void what_a_suspended_receiver_asks_for_becomes_a_gap(void **state)
     now += MS;
     carry(START + 6);
     assert_int_equal(control(&nak), 0);
-    now += config.nak_retry_max;
+    now += r.config.nak_retry_max;
     assert_int_equal(control(&nak), 1);
     carry(START + 5);
     assert_int_equal(got.messages[3], 6);
     notice(RECEIVER, LLI_STANDING_FINE, 0, 0);
     assert_non_null(event_of(LLM_EVENT_READMITTED));
-    assert_int_equal(counters.gaps, 1);
+    assert_int_equal(r.counters.gaps, 1);
 }
 
 /* It waited in the socket while nobody listened; what was asked for since will come. */
@@ -403,18 +368,18 @@ static void who_was_suspended_for_silence_gives_nothing_up(void **state)
     for (lli_seq seq = START + 1; seq < START + 4; seq++)
         carry(seq);
     assert_int_equal(got.messages[4], 4);
-    assert_int_equal(counters.gaps, 0);
+    assert_int_equal(r.counters.gaps, 0);
 }
 
 /* Packets in order from START + from on, until a report is made. */
 static lli_seq reported_after(lli_seq from)
 {
-    const uint64_t reports = counters.status_sent;
+    const uint64_t reports = r.counters.status_sent;
     struct lli_wire_nak nak;
 
     for (lli_seq seq = START + from;; seq++) {
         (void)control(&nak);
-        if (counters.status_sent > reports)
+        if (r.counters.status_sent > reports)
             return seq - START;
         carry(seq);
     }
@@ -432,7 +397,7 @@ static void one_of_many_reports_before_a_transmitter_has_to_wait_for_it(void **s
     heartbeat.report_packets = 4;
     send_many(WINDOW);
     heartbeat_made(&heartbeat);
-    rx.status_at = now;
+    rx->status_at = now;
     assert_int_equal(reported_after(0), 0);
     first = reported_after(0);
     second = reported_after(first) - first;
@@ -456,21 +421,21 @@ static void one_of_many_that_is_waited_for_reports_soon(void **state)
     heartbeat.flags = LLI_WIRE_HEARTBEAT_YOUNG;
     heartbeat.report_packets = WINDOW;
     heartbeat_made(&heartbeat);
-    rx.status_at = now;
+    rx->status_at = now;
     (void)control(&nak);
-    reports = counters.status_sent;
-    assert_true(rx.status_at > now + 1000 * MS);
+    reports = r.counters.status_sent;
+    assert_true(rx->status_at > now + 1000 * MS);
     heartbeat.flags = LLI_WIRE_HEARTBEAT_HELD;
     for (int i = 0; i < 100; i++) {
         heartbeat.sent_at = ++now;
         heartbeat_made(&heartbeat);
     }
-    assert_true(rx.status_at < now + 100 * MS);
+    assert_true(rx->status_at < now + 100 * MS);
     /* Said again and again, it is no sooner. */
-    assert_true(rx.status_at > now + 5 * MS);
-    now = rx.status_at;
+    assert_true(rx->status_at > now + 5 * MS);
+    now = rx->status_at;
     (void)control(&nak);
-    assert_int_equal(counters.status_sent, reports + 1);
+    assert_int_equal(r.counters.status_sent, reports + 1);
 }
 
 static void a_notice_is_answered_with_a_report_and_told_once(void **state)
@@ -481,13 +446,13 @@ static void a_notice_is_answered_with_a_report_and_told_once(void **state)
     (void)state;
     heartbeat_due();
     (void)control(&nak);
-    reports = counters.status_sent;
+    reports = r.counters.status_sent;
     for (int i = 0; i < 3; i++) {
         notice(RECEIVER, LLI_STANDING_WARNED, 0, 0);
         (void)control(&nak);
     }
-    assert_int_equal(counters.status_sent, reports + 3);
-    assert_int_equal(counters.notices_received, 3);
+    assert_int_equal(r.counters.status_sent, reports + 3);
+    assert_int_equal(r.counters.notices_received, 3);
     assert_int_equal(got.event_count, 2);
     assert_int_equal(got.events[1].kind, LLM_EVENT_WARNED);
 }
@@ -510,12 +475,12 @@ static void an_expelled_receiver_ends_the_session_and_may_return(void **state)
     assert_int_equal(event->reason, LLM_REASON_EXPELLED);
     assert_int_equal(event->first, 5);
     (void)control(&nak);
-    assert_int_equal(lli_rx_deadline(&rx), now + 300 * MS);
-    assert_false(lli_rx_may_return(&rx, now + 299 * MS));
+    assert_int_equal(lli_rx_deadline(rx), now + 300 * MS);
+    assert_false(lli_rx_may_return(rx, now + 299 * MS));
     carry(START + 5);
-    assert_int_equal(counters.packets_stale, 1);
+    assert_int_equal(r.counters.packets_stale, 1);
     now += 300 * MS;
-    assert_true(lli_rx_may_return(&rx, now));
+    assert_true(lli_rx_may_return(rx, now));
 }
 
 static void what_is_not_repaired_in_time_is_given_up(void **state)
@@ -563,7 +528,7 @@ static void a_forged_heartbeat_makes_nothing_be_skipped(void **state)
     forged = heartbeat_now(START + 2, 2);
     forged.session ^= (uint64_t)1 << 50;
     heartbeat_made(&forged);
-    assert_int_equal(counters.control_foreign, 1);
+    assert_int_equal(r.counters.control_foreign, 1);
 }
 
 static void packets_beyond_the_window_and_without_memory_are_counted(void **state)
@@ -572,13 +537,13 @@ static void packets_beyond_the_window_and_without_memory_are_counted(void **stat
     heartbeat_due();
     send_many(100);
     carry(START + WINDOW);
-    assert_int_equal(counters.window_overflow, 1);
+    assert_int_equal(r.counters.window_overflow, 1);
     for (lli_seq seq = START + 1; seq < START + WINDOW; seq++)
         carry(seq);
-    assert_int_equal(counters.reorder_full, WINDOW - 1 - reorder.count);
+    assert_int_equal(r.counters.reorder_full, WINDOW - 1 - r.reorder.count);
     carry(START);
-    assert_int_equal(got.message_count, 1 + reorder.count);
-    assert_int_equal(reorder.used, 0);
+    assert_int_equal(got.message_count, 1 + r.reorder.count);
+    assert_int_equal(r.reorder.used, 0);
 }
 
 static uint32_t nak_packets(const struct lli_wire_nak *nak)
@@ -607,8 +572,8 @@ static void without_memory_only_the_next_packet_is_asked_for(void **state)
     carry(START);
     now += 10 * MS;
     assert_int_equal(control(&nak), 1);
-    assert_int_equal(nak_packets(&nak), WINDOW - 1 - reorder.count);
-    for (lli_seq seq = START + 1 + reorder.count; seq < START + WINDOW; seq++)
+    assert_int_equal(nak_packets(&nak), WINDOW - 1 - r.reorder.count);
+    for (lli_seq seq = START + 1 + r.reorder.count; seq < START + WINDOW; seq++)
         carry(seq);
     expect_messages(0, WINDOW - 1);
 }
@@ -652,20 +617,20 @@ static void the_end_comes_after_everything_before_it(void **state)
     assert_int_equal(event_of(LLM_EVENT_SESSION_END)->reason, LLM_REASON_CLOSED);
     assert_int_equal(event_of(LLM_EVENT_SESSION_END)->first, 2);
     carry(START + 1);
-    assert_int_equal(counters.packets_stale, 1);
+    assert_int_equal(r.counters.packets_stale, 1);
 }
 
 static void a_refused_session_drops_its_packets(void **state)
 {
     (void)state;
     heartbeat_due();
-    lli_rx_refuse(&rx);
+    lli_rx_refuse(rx);
     send_many(3);
     carry(START);
     carry(START + 2);
     assert_int_equal(got.message_count, 0);
-    assert_int_equal(counters.packets_stale, 2);
-    assert_int_equal(reorder.used, 0);
+    assert_int_equal(r.counters.packets_stale, 2);
+    assert_int_equal(r.reorder.used, 0);
 }
 
 static void messages_in_order_stir_nothing_but_a_report_that_is_owed(void **state)
@@ -675,7 +640,7 @@ static void messages_in_order_stir_nothing_but_a_report_that_is_owed(void **stat
 
     (void)state;
     heartbeat_due();
-    assert_true(rx.stirred);
+    assert_true(rx->stirred);
     heartbeat = heartbeat_now(tx->sent, 0);
     heartbeat.report_packets = 4;
     rx_take(buffer, lli_wire_put_heartbeat(buffer, &heartbeat));
@@ -683,12 +648,12 @@ static void messages_in_order_stir_nothing_but_a_report_that_is_owed(void **stat
     for (int i = 0; i < 4; i++) {
         send_many(1);
         carry(tx->sent - 1);
-        assert_true(rx.stirred == (i == 3));
+        assert_true(rx->stirred == (i == 3));
     }
-    assert_int_equal(lli_rx_deadline(&rx), 0);
+    assert_int_equal(lli_rx_deadline(rx), 0);
     send_many(2);
     carry(tx->sent - 1);
-    assert_true(rx.stirred);
+    assert_true(rx->stirred);
     expect_messages(0, 3);
 }
 
@@ -707,10 +672,10 @@ static void shuffled_packets_are_delivered_once_and_in_order(void **state)
             seed % 2 ? BEFORE_WRAP_33 : ((lli_seq)2 << 32) - 20;
         heartbeat_due();
         first = next = tx->sent;
-        for (int round = 0; round < 300 || rx.gap.next < next; round++) {
+        for (int round = 0; round < 300 || rx->gap.next < next; round++) {
             assert_true(round < 3000);
             now += 60 * US;
-            if (round < 300 && next - rx.gap.next < WINDOW / 2) {
+            if (round < 300 && next - rx->gap.next < WINDOW / 2) {
                 send_many(1);
                 next++;
             }
@@ -726,7 +691,7 @@ static void shuffled_packets_are_delivered_once_and_in_order(void **state)
         }
         expect_messages(0, next - first - 1);
         assert_null(event_of(LLM_EVENT_GAP));
-        assert_int_equal(counters.data_malformed, 0);
+        assert_int_equal(r.counters.data_malformed, 0);
         (void)down(NULL);
     }
     (void)up(NULL);

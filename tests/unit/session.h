@@ -80,4 +80,67 @@ static inline void tx_take(struct lli_tx *tx, const uint8_t *packet, size_t size
     free(copy);
 }
 
+/* A receiver's session, with all that it needs. */
+struct receiver {
+    struct lli_rx rx;
+    struct lli_rx_config config;
+    struct lli_rx_counters counters;
+    struct lli_reorder reorder;
+    uint64_t random;
+    uint8_t *memories[2];
+};
+
+static inline struct lli_rx_config rx_config(void)
+{
+    return (struct lli_rx_config){
+        .receiver = RECEIVER,
+        .window_packets = WINDOW,
+        .topics_max = 8,
+        .message_bytes_max = 4096,
+        .nak_receivers_immediate = 8,
+        .nak_backoff_min = 50 * US,
+        .nak_retry_min = 50 * US,
+        .nak_retry_max = 50 * MS,
+        .nak_giveup = 200 * MS,
+        .status = 100 * MS,
+        .silence = 500 * MS,
+        .timeout = 1000 * MS,
+        .address = {.size = 1, .bytes = {'r'}},
+    };
+}
+
+static inline void receiver_place(struct receiver *receiver, uint32_t packets, struct lli_arena *arena, struct lli_arena *rare)
+{
+    lli_reorder_init(&receiver->reorder, packets * PACKET_MAX, PACKET_MAX, arena);
+    lli_rx_init(&receiver->rx, &receiver->config, &receiver->reorder, &receiver->counters, &receiver->random, arena, rare);
+}
+
+/* Starts one with the configuration that stands in it. packets: so many can be held. */
+static inline void receiver_make(struct receiver *receiver, uint32_t packets, lli_ns now)
+{
+    struct lli_arena arena = {.memory = NULL}, rare = {.memory = NULL};
+
+    receiver_place(receiver, packets, &arena, &rare);
+    arena_fill(&arena);
+    arena_fill(&rare);
+    receiver->memories[0] = arena.memory;
+    receiver->memories[1] = rare.memory;
+    receiver_place(receiver, packets, &arena, &rare);
+    lli_rx_start(&receiver->rx, (uint32_t)SESSION, now);
+}
+
+static inline void receiver_free(struct receiver *receiver)
+{
+    free(receiver->memories[0]);
+    free(receiver->memories[1]);
+}
+
+/* It holds no packet in the end. */
+static inline void receiver_unmake(struct receiver *receiver)
+{
+    lli_rx_stop(&receiver->rx);
+    assert_int_equal(receiver->reorder.used, 0);
+    receiver_free(receiver);
+}
+
 #endif

@@ -9,13 +9,9 @@ static const char *const names[TOPICS] = {"orders", "quotes", "trades", "ticks"}
 
 static struct transmitter t;
 static struct lli_tx *const tx = &t.tx;
-static struct lli_rx rx;
-static struct lli_rx_config config;
-static struct lli_reorder reorder;
-static struct lli_rx_counters counters;
-static uint64_t random_state;
+static struct receiver r;
+static struct lli_rx *const rx = &r.rx;
 static uint64_t chance_state;
-static uint8_t *memories[2];
 static uint8_t buffer[1024];
 static struct llm_join join;
 static lli_ns now;
@@ -33,23 +29,9 @@ static struct {
     enum llm_reason reason;
 } got;
 
-static void rx_layout(struct lli_arena *arena, struct lli_arena *rare)
-{
-    lli_reorder_init(&reorder, CELLS * PACKET_MAX, PACKET_MAX, arena);
-    lli_rx_init(&rx, &config, &reorder, &counters, &random_state, arena, rare);
-}
-
 static void rx_make(void)
 {
-    struct lli_arena arena = {.memory = NULL}, rare = {.memory = NULL};
-
-    rx_layout(&arena, &rare);
-    arena_fill(&arena);
-    arena_fill(&rare);
-    memories[0] = arena.memory;
-    memories[1] = rare.memory;
-    rx_layout(&arena, &rare);
-    lli_rx_start(&rx, (uint32_t)SESSION, now);
+    receiver_make(&r, CELLS, now);
     present = true;
 }
 
@@ -57,10 +39,7 @@ static void rx_unmake(void)
 {
     if (!present)
         return;
-    lli_rx_stop(&rx);
-    assert_int_equal(reorder.used, 0);
-    free(memories[0]);
-    free(memories[1]);
+    receiver_unmake(&r);
     present = false;
 }
 
@@ -90,16 +69,14 @@ static void tx_make(unsigned transient)
 static void begin(void)
 {
     now = 5000 * MS;
-    random_state = 1;
+    r = (struct receiver){.random = 1};
     loss = 0;
-    memset(&counters, 0, sizeof counters);
     memset(&got, 0, sizeof got);
-    config = (struct lli_rx_config){
-        .receiver = RECEIVER, .chooses = true, .otherwise = LLI_RX_ELSE_REFUSE, .window_packets = WINDOW, .topics_max = 8,
-        .message_bytes_max = 4096, .nak_receivers_immediate = 8, .nak_backoff_min = 50 * US, .nak_retry_min = 50 * US,
-        .nak_retry_max = 5 * MS, .nak_giveup = 10000 * MS, .status = 100 * MS, .silence = 500 * MS, .timeout = 1000 * MS,
-        .address = {.size = 1, .bytes = {'r'}},
-    };
+    r.config = rx_config();
+    r.config.chooses = true;
+    r.config.otherwise = LLI_RX_ELSE_REFUSE;
+    r.config.nak_retry_max = 5 * MS;
+    r.config.nak_giveup = 10000 * MS;
     join = (struct llm_join){LLM_JOIN_OLDEST, 0};
 }
 
@@ -138,7 +115,7 @@ static void take_event(const struct llm_event *event)
     if (event->kind == LLM_EVENT_SESSION_NEW) {
         got.news++;
         got.first = got.expected = event->first;
-        got.live = rx.live;
+        got.live = rx->live;
     } else if (event->kind == LLM_EVENT_GAP) {
         got.gaps++;
         got.reason = event->reason;
@@ -167,9 +144,9 @@ static void pull(void)
 {
     struct lli_item item;
 
-    while (lli_rx_next(&rx, now, &item)) {
+    while (lli_rx_next(rx, now, &item)) {
         if (item.kind == LLI_ITEM_JOIN)
-            lli_rx_begin(&rx, &join, now);
+            lli_rx_begin(rx, &join, now);
         else if (item.kind == LLI_ITEM_MESSAGES)
             for (int i = 0; i < item.count; i++)
                 take_message(&item.messages[i]);
@@ -188,7 +165,7 @@ static void rx_take(const uint8_t *data, size_t size)
     copy = exact_copy(data, size);
     packet.bytes = copy;
     assert_int_equal(lli_wire_get_header(copy, size, &packet.header, &packet.body, &packet.body_size), LLI_WIRE_OK);
-    (void)lli_rx_input(&rx, &packet, now);
+    (void)lli_rx_input(rx, &packet, now);
     pull();
     free(copy);
 }
@@ -210,7 +187,7 @@ static void talk(lli_ns until)
         lli_tx_reaped(tx, true);
         while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
             rx_take(packet.data, packet.size);
-        while (present && lli_rx_control(&rx, now, buffer, &packet))
+        while (present && lli_rx_control(rx, now, buffer, &packet))
             if (!chance(&chance_state, loss))
                 tx_take(tx, packet.data, packet.size, now);
         if (present)
@@ -267,8 +244,8 @@ static void expect_joined(void)
     assert_int_equal(got.lives, 1);
     expect_next();
     assert_int_equal(got.expected, tx->pack.number);
-    assert_int_equal(counters.data_malformed, 0);
-    assert_int_equal(counters.topics_unknown, 0);
+    assert_int_equal(r.counters.data_malformed, 0);
+    assert_int_equal(r.counters.topics_unknown, 0);
 }
 
 static void who_is_there_has_losses_repaired(void **state)
@@ -299,8 +276,8 @@ static void who_comes_late_gets_nothing_sent_before(void **state)
     expect_joined();
     assert_int_equal(got.came, 20 + 2);
     assert_int_equal(got.gaps, 0);
-    assert_int_equal(counters.messages_stale, 20);
-    assert_int_equal(counters.messages_lost, 0);
+    assert_int_equal(r.counters.messages_stale, 20);
+    assert_int_equal(r.counters.messages_lost, 0);
     assert_int_equal(tx->counters.packets_passed, 0);
 }
 
@@ -315,12 +292,12 @@ static void packets_of_nothing_else_are_not_sent_and_nothing_is_lost(void **stat
     assert_int_equal(got.came, 3);
     assert_int_equal(got.gaps, 0);
     assert_int_equal(tx->counters.packets_passed, 87);
-    assert_int_equal(counters.packets_passed, 87);
-    assert_int_equal(counters.packets_lost, 0);
+    assert_int_equal(r.counters.packets_passed, 87);
+    assert_int_equal(r.counters.packets_lost, 0);
     /* With the announcements; and nothing is waited for that does not come. */
     assert_int_equal(tx->counters.packets_replayed, 4);
-    assert_true(counters.fetches_sent <= 5);
-    assert_int_equal(rx.unpack.number, 90);
+    assert_true(r.counters.fetches_sent <= 5);
+    assert_int_equal(rx->unpack.number, 90);
     send(1, true);
     send(2, true);
     expect_joined();
@@ -344,7 +321,7 @@ static void a_message_belongs_to_when_it_starts(void **state)
     talk(now + 20 * MS);
     expect_joined();
     assert_int_equal(got.came, 2);
-    assert_int_equal(counters.messages_lost, 0);
+    assert_int_equal(r.counters.messages_lost, 0);
 }
 
 static void from_a_number_and_so_many_back_it_is_the_same(void **state)
@@ -367,7 +344,7 @@ static void from_a_number_and_so_many_back_it_is_the_same(void **state)
     assert_int_equal(got.first, 31);
     expect_joined();
     assert_int_equal(got.came, 5);
-    assert_int_equal(counters.messages_stale, 4);
+    assert_int_equal(r.counters.messages_stale, 4);
 }
 
 /* Live packets for which there is no room become part of the past; what is in them was sent since. */
@@ -384,7 +361,7 @@ static void what_is_fetched_because_it_found_no_room_is_live_all_the_same(void *
     talk(now + 100 * MS);
     expect_joined();
     assert_int_equal(got.came, 30 + 100);
-    assert_true(counters.window_overflow > 0);
+    assert_true(r.counters.window_overflow > 0);
     assert_int_equal(got.gaps, 0);
 }
 
@@ -410,7 +387,7 @@ static void only_the_past_that_was_fetched_can_be_passed(void **state)
     talk(now + 20 * MS);
     expect_joined();
     assert_int_equal(got.came, 12);
-    assert_int_equal(counters.packets_passed, 0);
+    assert_int_equal(r.counters.packets_passed, 0);
 }
 
 /* A receiver that does not say where what is live begins is of an earlier version. */
@@ -442,7 +419,7 @@ static void a_loss_beside_them_is_told(void **state)
     (void)state;
     for (int i = 0; i < 30; i++)
         send(i % 10 == 5 ? 0 : 1, false);
-    config.otherwise = LLI_RX_ELSE_LIVE;
+    r.config.otherwise = LLI_RX_ELSE_LIVE;
     rx_make();
     while (got.news == 0)
         talk(now + 20 * US);
@@ -479,7 +456,7 @@ static void who_begins_in_the_past_for_assured_topics_gets_nothing_old_either(vo
     expect_next();
     assert_int_equal(got.expected, 11);
     assert_int_equal(got.came, 6);
-    assert_int_equal(counters.messages_stale, 5);
+    assert_int_equal(r.counters.messages_stale, 5);
     send(1, true);
     assert_int_equal(got.came, 7);
 }
@@ -494,7 +471,7 @@ static void nothing_of_others_is_ever_left_out(void **state)
 
         begin();
         tx_make(below(&chance_state, 1u << TOPICS));
-        random_state = (uint64_t)round + 1;
+        r.random = (uint64_t)round + 1;
         join = (struct llm_join){(enum llm_join_mode)below(&chance_state, LLM_JOIN_NUMBER), 0};
         join.value = join.mode == LLM_JOIN_MESSAGES ? below(&chance_state, 200) : 2 * MS;
         for (unsigned i = 0; i < 400; i++) {
@@ -526,7 +503,7 @@ static void nothing_of_others_is_ever_left_out(void **state)
         assert_int_equal(got.news, 1);
         assert_int_equal(got.expected, tx->pack.number);
         assert_int_equal(got.gaps, 0);
-        assert_int_equal(counters.data_malformed, 0);
+        assert_int_equal(r.counters.data_malformed, 0);
         rx_unmake();
         free(t.memory);
     }

@@ -9,12 +9,8 @@ static const struct lli_pack_topic unreliable = {.id = 1, .unreliable = true};
 
 static struct transmitter t;
 static struct lli_tx *const tx = &t.tx;
-static struct lli_rx rx;
-static struct lli_rx_config config;
-static struct lli_reorder reorder;
-static struct lli_rx_counters counters;
-static uint64_t random_state;
-static uint8_t *memories[2];
+static struct receiver r;
+static struct lli_rx *const rx = &r.rx;
 static uint8_t buffer[1024];
 static struct llm_join join;
 static lli_ns now;
@@ -26,43 +22,21 @@ static uint64_t first; /* where it began */
 static int gaps;
 static bool live;
 
-static void rx_layout(struct lli_arena *arena, struct lli_arena *rare)
-{
-    lli_reorder_init(&reorder, 200 * PACKET_MAX, PACKET_MAX, arena);
-    lli_rx_init(&rx, &config, &reorder, &counters, &random_state, arena, rare);
-}
-
-static void rx_make(void)
-{
-    struct lli_arena arena = {.memory = NULL}, rare = {.memory = NULL};
-
-    rx_layout(&arena, &rare);
-    arena_fill(&arena);
-    arena_fill(&rare);
-    memories[0] = arena.memory;
-    memories[1] = rare.memory;
-    rx_layout(&arena, &rare);
-    lli_rx_start(&rx, (uint32_t)SESSION, now);
-}
-
 static int up(void **state)
 {
     struct lli_tx_config tx_options = tx_config();
 
     (void)state;
     now = 5000 * MS;
-    random_state = 1;
+    r = (struct receiver){.random = 1};
     expected = first = 0;
     gaps = 0;
     live = false;
-    memset(&counters, 0, sizeof counters);
     memset(told, 0, sizeof told);
-    config = (struct lli_rx_config){
-        .receiver = RECEIVER, .otherwise = LLI_RX_ELSE_REFUSE, .window_packets = 4 * WINDOW, .topics_max = 8,
-        .message_bytes_max = 4096, .nak_receivers_immediate = 8, .nak_backoff_min = 50 * US, .nak_retry_min = 50 * US,
-        .nak_retry_max = 50 * MS, .nak_giveup = 10000 * MS, .status = 100 * MS, .silence = 500 * MS, .timeout = 1000 * MS,
-        .address = {.size = 1, .bytes = {'r'}},
-    };
+    r.config = rx_config();
+    r.config.otherwise = LLI_RX_ELSE_REFUSE;
+    r.config.window_packets = 4 * WINDOW;
+    r.config.nak_giveup = 10000 * MS;
     /* Whoever asks for anything more than once a second is slow. */
     tx_options.judge = (struct lli_judge_policy){
         .most = LLI_STANDING_SUSPENDED, .warn_percent = 50, .unicast_percent = 100,
@@ -70,18 +44,15 @@ static int up(void **state)
     };
     transmitter_make(&t, &tx_options, now);
     lli_pack_unreliable(&tx->pack, 1);
-    rx_make();
+    receiver_make(&r, 200, now);
     return 0;
 }
 
 static int down(void **state)
 {
     (void)state;
-    lli_rx_stop(&rx);
-    assert_int_equal(reorder.used, 0);
+    receiver_unmake(&r);
     free(t.memory);
-    free(memories[0]);
-    free(memories[1]);
     return 0;
 }
 
@@ -101,9 +72,9 @@ static void pull(void)
 {
     struct lli_item item;
 
-    while (lli_rx_next(&rx, now, &item)) {
+    while (lli_rx_next(rx, now, &item)) {
         if (item.kind == LLI_ITEM_JOIN)
-            lli_rx_begin(&rx, &join, now);
+            lli_rx_begin(rx, &join, now);
         else if (item.kind == LLI_ITEM_MESSAGES)
             for (int i = 0; i < item.count; i++) {
                 assert_int_equal(item.messages[i].number, expected);
@@ -120,7 +91,7 @@ static void rx_take(const uint8_t *data, size_t size)
     struct lli_rx_packet packet = {.bytes = copy, .size = size};
 
     assert_int_equal(lli_wire_get_header(copy, size, &packet.header, &packet.body, &packet.body_size), LLI_WIRE_OK);
-    (void)lli_rx_input(&rx, &packet, now);
+    (void)lli_rx_input(rx, &packet, now);
     pull();
     free(copy);
 }
@@ -142,7 +113,7 @@ static void talk(lli_ns until)
         lli_tx_reaped(tx, true);
         while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
             rx_take(packet.data, packet.size);
-        while (lli_rx_control(&rx, now, buffer, &packet))
+        while (lli_rx_control(rx, now, buffer, &packet))
             tx_take(tx, packet.data, packet.size, now);
         pull();
     }
@@ -180,7 +151,7 @@ static void expect_told(uint64_t messages, uint64_t lost)
     }
     assert_int_equal(lost, 0);
     assert_int_equal(tx->counters.packets_repaired + tx->counters.packets_replayed,
-                     counters.packets_recovered + counters.packets_replayed);
+                     r.counters.packets_recovered + r.counters.packets_replayed);
 }
 
 static void what_is_lost_is_named_at_once_and_not_asked_for(void **state)
@@ -195,9 +166,9 @@ static void what_is_lost_is_named_at_once_and_not_asked_for(void **state)
     assert_int_equal(told[3], DELIVERED);
     assert_int_equal(gaps, 1);
     talk(now + 5 * MS);
-    assert_int_equal(counters.naks_sent, 0);
-    assert_int_equal(counters.packets_unreliable, 2);
-    assert_int_equal(counters.packets_lost, 2);
+    assert_int_equal(r.counters.naks_sent, 0);
+    assert_int_equal(r.counters.packets_unreliable, 2);
+    assert_int_equal(r.counters.packets_lost, 2);
     /* And an unreliable one behind it as well. */
     send(&unreliable, true);
     send(&unreliable, false);
@@ -219,7 +190,7 @@ static void a_reliable_loss_beside_it_is_repaired(void **state)
     expect_told(6, 2);
     assert_int_equal(told[2], LLM_REASON_UNRELIABLE);
     assert_int_equal(told[4], LLM_REASON_UNRELIABLE);
-    assert_int_equal(counters.packets_recovered, 2);
+    assert_int_equal(r.counters.packets_recovered, 2);
     /* What lies before the lost reliable packet is known once that is there. */
     assert_int_equal(tx->counters.nak_packets, 3);
     assert_int_equal(tx->counters.nak_packets_unreliable, 1);
@@ -268,7 +239,7 @@ static void only_what_was_asked_for_can_be_rejected(void **state)
     struct lli_wire_reject reject = {.session = SESSION, .trail = START, .reason = LLI_WIRE_UNREPAIRED, .count = 2};
 
     (void)state;
-    config.nak_delay = 1 * MS;
+    r.config.nak_delay = 1 * MS;
     begin();
     send(&reliable, true);
     send(&reliable, false);
@@ -287,7 +258,7 @@ static void one_that_was_overtaken_is_waited_for_where_losses_are(void **state)
     struct lli_packet packets[2];
 
     (void)state;
-    config.nak_delay = 1 * MS;
+    r.config.nak_delay = 1 * MS;
     begin();
     for (int i = 0; i < 2; i++) {
         assert_true(lli_pack_message(&tx->pack, i == 0 ? &unreliable : &reliable, &piece, 9, lli_tx_busy(tx)));
@@ -302,16 +273,16 @@ static void one_that_was_overtaken_is_waited_for_where_losses_are(void **state)
     send(&unreliable, true);
     send(&reliable, false);
     assert_int_equal(expected, 3);
-    assert_true(lli_rx_deadline(&rx) <= now + 1 * MS);
+    assert_true(lli_rx_deadline(rx) <= now + 1 * MS);
     talk(now + 1 * MS + 40 * US);
     expect_told(5, 1);
-    assert_int_equal(counters.naks_sent, 0);
+    assert_int_equal(r.counters.naks_sent, 0);
 }
 
 static void a_loss_with_reliable_packets_in_it_has_their_reason(void **state)
 {
     (void)state;
-    config.nak_giveup = 3 * MS;
+    r.config.nak_giveup = 3 * MS;
     begin();
     send(&reliable, true);
     send(&unreliable, true);
@@ -321,7 +292,7 @@ static void a_loss_with_reliable_packets_in_it_has_their_reason(void **state)
     for (lli_ns until = now + 10 * MS; now < until; now += 20 * US) {
         struct lli_packet packet;
 
-        while (lli_rx_control(&rx, now, buffer, &packet)) {
+        while (lli_rx_control(rx, now, buffer, &packet)) {
         }
         pull();
     }
@@ -329,7 +300,7 @@ static void a_loss_with_reliable_packets_in_it_has_their_reason(void **state)
     assert_int_equal(gaps, 1);
     assert_int_equal(told[1], LLM_REASON_TIMEOUT);
     assert_int_equal(told[2], LLM_REASON_TIMEOUT);
-    assert_int_equal(rx.held_from, 3);
+    assert_int_equal(rx->held_from, 3);
 }
 
 /* A run of acknowledged messages is one of reliable ones. */
@@ -340,30 +311,29 @@ static void what_was_delivered_before_it_stays_acknowledged(void **state)
     send(&unreliable, true);
     send(&reliable, false);
     expect_told(3, 1);
-    assert_int_equal(rx.held_from, 0);
+    assert_int_equal(rx->held_from, 0);
 }
 
 static void who_joins_late_gets_the_reliable_part_of_the_past(void **state)
 {
     (void)state;
-    lli_rx_stop(&rx);
-    free(memories[0]);
-    free(memories[1]);
+    lli_rx_stop(rx);
+    receiver_free(&r);
     for (int i = 0; i < 40; i++) {
         send(i % 10 == 5 ? &reliable : &unreliable, true);
     }
     now += 2 * LLI_TX_YOUNG;
     tx->heartbeat_at = now;
-    config.chooses = true;
+    r.config.chooses = true;
     join = (struct llm_join){LLM_JOIN_OLDEST, 0};
-    rx_make();
+    receiver_make(&r, 200, now);
     talk(now + 100 * MS);
     assert_true(live);
     expect_told(40, 36);
     assert_int_equal(tx->counters.packets_replayed, 4);
     /* Nothing is waited for that does not come. */
-    assert_true(counters.fetches_sent <= 6);
-    assert_int_equal(counters.packets_unreliable, 36);
+    assert_true(r.counters.fetches_sent <= 6);
+    assert_int_equal(r.counters.packets_unreliable, 36);
     send(&unreliable, false);
     assert_int_equal(told[40], DELIVERED);
 }
@@ -375,10 +345,10 @@ static void packets_held_before_the_session_is_known_tell_it_as_well(void **stat
     send(&reliable, false);
     send(&unreliable, true);
     send(&reliable, false);
-    assert_int_equal(rx.state, LLI_RX_JOINING);
+    assert_int_equal(rx->state, LLI_RX_JOINING);
     talk(now + 1 * MS);
     expect_told(3, 1);
-    assert_int_equal(counters.naks_sent, 0);
+    assert_int_equal(r.counters.naks_sent, 0);
 }
 
 int main(void)
