@@ -263,6 +263,7 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
 static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
 {
     struct lli_gap *gap = &rx->gap;
+    const lli_seq first = gap->next;
     enum llm_reason reason = LLM_REASON_NONE;
 
     if (gap->next < gap->end && lli_gap_is_present(gap, gap->next)) {
@@ -303,10 +304,10 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         if (rx->lost_reason != LLM_REASON_UNRELIABLE)
             lli_rx_learn(rx, now, true);
     }
-    /* With all that the window had lost, it has room for more of what heartbeats told of. */
-    if (gap->next == gap->end)
-        return gap->next < rx->heartbeat.lead;
-    return lli_gap_is_present(gap, gap->next);
+    if (gap->next < gap->end && lli_gap_is_present(gap, gap->next))
+        return true;
+    /* With what was lost behind it, the window has room for more of what heartbeats told of. */
+    return (gap->next > first || gap->next == gap->end) && gap->end < rx->heartbeat.lead;
 }
 
 /* Once everything before the end is told: what was lost at the very end, then the end itself. */

@@ -2,6 +2,7 @@
 /* The channel parser: the input is the text of a channel. */
 #include "channel.h"
 #include "fuzz.h"
+#include "transport.h"
 
 enum { TEXT_MAX = 2000 };
 
@@ -31,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(error == LLM_OK || error == LLM_EINVAL || error == LLM_EOPTION);
         FUZZ_CHECK((error == LLM_OK) == (lines == 0));
         if (error == LLM_OK) {
-            FUZZ_CHECK(channel.port > 0);
+            FUZZ_CHECK(channel.port > 0 || lli_transport_is_named(channel.scheme));
             FUZZ_CHECK(memchr(channel.scheme, '\0', sizeof channel.scheme) > (void *)channel.scheme);
             FUZZ_CHECK(memchr(channel.host, '\0', sizeof channel.host) > (void *)channel.host);
             FUZZ_CHECK(memchr(channel.options.interface, '\0', sizeof channel.options.interface) != NULL);
@@ -51,6 +52,8 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         "loop://group:1?window_packets=64&heartbeat_ns_min=1000&heartbeat_ns_max=10000000000",
         "impair+udp://239.192.1.1:65535?impair_seed=18446744073709551615&impair_loss_ppm=1000000",
         "udp://239.192.1.1",
+        "shm://book?shm_directory=/dev/shm",
+        "shm+udp://239.192.1.1:5001?destinations=10.0.0.2:5001,10.0.0.3:5001",
         "udp://239.192.1.1:0?ttl=256",
         "udp://[ff15::1:5001?ttl",
     };
