@@ -29,21 +29,22 @@ calls() {
     caller=$last
 }
 
-# carried CALLS MESSAGES [UNCERTAIN]: what both sides of so many calls say that carried so many messages each way; of so many
-# the listener need not know that all arrived.
+# carried CALLS MESSAGES: what both sides of so many calls say that carried so many messages each way.
 carried() {
     local name
     for name in listener caller; do
         is "$name" connected == "$1" && is "$name" messages == $(($1 * $2)) && is "$name" errors == 0 || return
     done
-    is listener over_1 == "$1" && is listener undelivered "<=" "${3:-0}" && is caller undelivered == 0
+    is listener over_1 == "$1" || return
+    # The word by which a side leaves goes once: where it may be lost, the other may not know that all arrived, as it did.
+    [ "${3:-}" = lossy ] || { is listener undelivered == 0 && is caller undelivered == 0; }
 }
 
-# both COUNT [OPTIONS [UNCERTAIN]]
+# both COUNT [OPTIONS [lossy]]
 both() {
     local listener caller
     listens "${2:-}" --messages "$1" && calls "${2:-}" --messages "$1" && ends "$caller" && ends "$listener" &&
-        carried 1 "$1" "${3:-0}"
+        carried 1 "$1" "${3:-}"
 }
 
 calls_carry_both_ways() {
@@ -51,10 +52,9 @@ calls_carry_both_ways() {
     note "refused to send $(number caller again) and $(number listener again) times until the other had taken more"
 }
 
-# The word by which the caller leaves goes once, and may be lost.
 calls_in_spite_of_losses() {
     need_nft || return
-    lose 5 && both "$((some / 5))" "" 1
+    lose 5 && both "$((some / 5))" "" lossy
 }
 
 calls_without_the_key_are_refused() {

@@ -35,7 +35,7 @@ unreliable_topics_lose_beside_a_reliable_one_shortly() {
     unreliable 5 98 10 $((some / 4)) && is receiver packets_recovered ">" 0 && is sender packets_repaired ">" 0
 }
 
-# What announces the two topics is, if that is lost, perhaps more than once.
+# But for what announces the two topics, in a packet each at most.
 what_is_unreliable_is_never_repaired() {
     unreliable 20 99 0 && is receiver packets_recovered "<=" 2 && is sender packets_repaired "<" 20
 }
