@@ -73,6 +73,7 @@ static int endpoint_new(struct llm_context *context, const struct lli_channel *c
         .host = channel->host,
         .options = &channel->options,
         .log = &context->log,
+        .size_at = LLI_WIRE_SIZE_AT,
     };
     struct lli_endpoint *endpoint = calloc(1, sizeof *endpoint);
     size_t size = lli_round_up(transport->size, 64);

@@ -8,7 +8,7 @@ void lli_pack_init(struct lli_pack *pack, struct lli_history *history, uint32_t 
 
 uint32_t lli_pack_whole_max(const struct lli_pack *pack)
 {
-    return pack->history->packet_max - LLI_WIRE_HEADER - lli_frame_topic_size(UINT32_MAX) - LLI_WIRE_FRAME_MAX;
+    return pack->history->packet_max - LLI_WIRE_DATA_HEADER - lli_frame_topic_size(UINT32_MAX) - LLI_WIRE_FRAME_MAX;
 }
 
 /*
@@ -25,7 +25,7 @@ static void pack_mark(struct lli_pack *pack, bool unreliable)
 static void pack_open(struct lli_pack *pack, uint32_t first, lli_seq busy)
 {
     pack->packet = lli_history_open(pack->history, busy);
-    pack->at = pack->packet + LLI_WIRE_HEADER;
+    pack->at = pack->packet + LLI_WIRE_DATA_HEADER;
     pack->end = pack->packet + pack->history->packet_max;
     pack->first = (uint16_t)first;
     pack->first_number = (uint32_t)pack->number;
@@ -53,6 +53,7 @@ static void pack_seal(struct lli_pack *pack)
 {
     const struct lli_wire_header header = {
         .type = LLI_WIRE_DATA,
+        .size = (uint16_t)(pack->at - pack->packet),
         .first = pack->first,
         .tag = pack->tag,
         .seq = (uint32_t)pack->history->next,
@@ -135,7 +136,7 @@ static void pack_copy(struct lli_pack *pack, const struct iovec *pieces, uint32_
     uint32_t left;
 
     while ((left = pack_left(pack)) < size) {
-        uint32_t body = pack->history->packet_max - LLI_WIRE_HEADER;
+        uint32_t body = pack->history->packet_max - LLI_WIRE_DATA_HEADER;
 
         gather_copy(&gather, pack->at, left);
         size -= left;
@@ -161,7 +162,7 @@ static bool pack_may_span(const struct lli_pack *pack, const struct lli_pack_top
 /* Whether the history has room for all packets that size more bytes can take, beside the open one. In line: asked for each packet. */
 static inline __attribute__((always_inline)) bool pack_room(const struct lli_pack *pack, uint32_t size, lli_seq busy)
 {
-    uint32_t body = pack->history->packet_max - LLI_WIRE_HEADER;
+    uint32_t body = pack->history->packet_max - LLI_WIRE_DATA_HEADER;
     uint32_t bytes = size + LLI_WIRE_FRAME_MAX * 2u;
     /* Most messages are shorter than a packet, and division is slow. */
     uint64_t needed = (pack->packet == NULL || size > 0 ? 1 : 0) + (bytes < body ? 0 : bytes / body) + 1;

@@ -124,7 +124,7 @@ void lli_pack_flush(struct lli_pack *pack);
 /* Whether anything is packed that is not sealed yet. */
 static inline bool lli_pack_pending(const struct lli_pack *pack)
 {
-    return pack->packet != NULL && pack->at > pack->packet + LLI_WIRE_HEADER;
+    return pack->packet != NULL && pack->at > pack->packet + LLI_WIRE_DATA_HEADER;
 }
 
 #endif

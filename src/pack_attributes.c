@@ -7,7 +7,7 @@
 
 uint32_t lli_pack_attributes_max(const struct lli_pack *pack)
 {
-    const uint32_t room = pack->history->packet_max - LLI_WIRE_HEADER;
+    const uint32_t room = pack->history->packet_max - LLI_WIRE_DATA_HEADER;
     /* And at least a byte of the message. */
     const uint32_t others = LLI_FRAME_SUMMARY_SIZE + lli_frame_topic_size(UINT32_MAX) + LLI_WIRE_FRAME_MAX + 1;
 
@@ -25,12 +25,12 @@ void lli_pack_attribute(struct lli_pack *pack, const struct lli_pack_attributes 
 
 static uint32_t pack_body_max(const struct lli_pack *pack)
 {
-    return pack->history->packet_max - LLI_WIRE_HEADER;
+    return pack->history->packet_max - LLI_WIRE_DATA_HEADER;
 }
 
 static uint16_t pack_offset(const struct lli_pack *pack, const uint8_t *at)
 {
-    return (uint16_t)(at - pack->packet - LLI_WIRE_HEADER);
+    return (uint16_t)(at - pack->packet - LLI_WIRE_DATA_HEADER);
 }
 
 /* Whether no frame was put into the open packet. */

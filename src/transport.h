@@ -99,6 +99,7 @@ struct lli_transport_config {
     const struct llm_options *options; /* of the channel that needed the instance first; valid during open() */
     const struct lli_log *log;         /* valid while the instance is open */
     const struct lli_address *address; /* of the instance on the network, if it has one: one on the same host derives its own */
+    uint32_t size_at; /* where in every packet its size stands, 16 bits, little-endian: tells apart what came merged. 0: nowhere */
 };
 
 struct lli_transport {

@@ -84,7 +84,7 @@ uint64_t lli_tx_message_max(const struct lli_tx *tx)
     /* With nothing in flight, less a packet for headers and one that may be open. */
     uint64_t packets = lli_min(history->slots_mask, history->bytes_size / history->stride_max - 2);
 
-    return packets < 3 ? 0 : (packets - 3) * (history->packet_max - LLI_WIRE_HEADER);
+    return packets < 3 ? 0 : (packets - 3) * (history->packet_max - LLI_WIRE_DATA_HEADER);
 }
 
 /* --------------------------------------------------------------------------------------- assured topics */

@@ -46,6 +46,5 @@ size_t lli_tx_build_topics(const struct lli_tx *tx, uint32_t first, uint8_t *buf
         used = added;
         topics.count++;
     }
-    lli_wire_put_topics(buffer, &topics);
-    return used;
+    return lli_wire_put_topics(buffer, &topics, used);
 }

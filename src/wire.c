@@ -119,10 +119,12 @@ void lli_wire_put_header(uint8_t *packet, const struct lli_wire_header *header)
 {
     packet[0] = (uint8_t)(LLI_WIRE_VERSION << 4 | header->type);
     packet[1] = header->flags;
-    lli_store_u16(packet + 2, header->first);
+    lli_wire_put_size(packet, header->size);
     lli_store_u32(packet + 4, header->tag);
     lli_store_u32(packet + 8, header->seq);
     lli_store_u32(packet + 12, header->number);
+    if (header->type == LLI_WIRE_DATA)
+        lli_store_u16(packet + LLI_WIRE_HEADER, header->first);
 }
 
 /* A 16-bit length that counts itself, then what this version skips. */
@@ -147,6 +149,9 @@ enum lli_wire_fault lli_wire_get_connection(const uint8_t *packet, size_t size, 
     *header = (struct lli_wire_header){.type = packet[0] & 15, .flags = packet[1], .tag = lli_load_u32(packet + 4)};
     if (header->type < LLI_WIRE_CONNECT || header->type > LLI_WIRE_CLOSE)
         return LLI_WIRE_TYPE_BAD;
+    header->size = lli_load_u16(packet + LLI_WIRE_SIZE_AT);
+    if (header->size != size)
+        return LLI_WIRE_MALFORMED;
     *body = packet + LLI_WIRE_HEADER;
     *body_size = size - LLI_WIRE_HEADER;
     if (header->flags & LLI_WIRE_FLAG_EXTENDED && !lli_wire_skip_extensions(body, body_size))
@@ -163,11 +168,12 @@ static void control_begin(uint8_t *packet, struct writer *writer, uint8_t type, 
     write_u64(writer, session);
 }
 
-static size_t control_end(const uint8_t *packet, const struct writer *writer)
+static size_t control_end(uint8_t *packet, const struct writer *writer)
 {
     size_t size = (size_t)(writer->at - packet);
 
     assert(size <= LLI_WIRE_CONTROL_MAX);
+    lli_wire_put_size(packet, size);
     return size;
 }
 
@@ -531,7 +537,7 @@ bool lli_wire_get_query(const uint8_t *body, size_t size, uint32_t tag, struct l
     return reader.ok;
 }
 
-size_t lli_wire_put_topics(uint8_t *packet, const struct lli_wire_topics *topics)
+size_t lli_wire_put_topics(uint8_t *packet, const struct lli_wire_topics *topics, size_t size)
 {
     struct writer writer;
 
@@ -539,7 +545,9 @@ size_t lli_wire_put_topics(uint8_t *packet, const struct lli_wire_topics *topics
     write_u32(&writer, topics->total);
     write_u32(&writer, topics->first);
     write_u16(&writer, topics->count);
-    return control_end(packet, &writer);
+    assert(writer.at == packet + LLI_WIRE_TOPICS_HEAD);
+    lli_wire_put_size(packet, size);
+    return size;
 }
 
 size_t lli_wire_add_topic(uint8_t *packet, size_t used, size_t size, const char *name, size_t name_size)

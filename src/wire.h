@@ -13,6 +13,8 @@
 enum {
     LLI_WIRE_VERSION = 1,
     LLI_WIRE_HEADER = 16,       /* bytes of the base header, section 2 */
+    LLI_WIRE_SIZE_AT = 2,       /* of these, where the packet's size stands */
+    LLI_WIRE_DATA_HEADER = 18,  /* bytes before the frames of DATA, without extensions */
     LLI_WIRE_ADDRESS_MAX = 31,  /* bytes of a transport's address */
     LLI_WIRE_RANGES_MAX = 64,   /* ranges in a NAK or reject */
     LLI_WIRE_FETCH_MAX = 16,    /* ranges in a join */
@@ -51,7 +53,8 @@ enum {
 struct lli_wire_header {
     uint8_t type;
     uint8_t flags;
-    uint16_t first;  /* DATA: offset in the body of the first frame that starts in this packet */
+    uint16_t size;   /* of the packet */
+    uint16_t first;  /* DATA: offset, behind it, of the first frame that starts in this packet */
     uint32_t tag;    /* low half of the session's identity */
     uint32_t seq;    /* low half of the packet's sequence number */
     uint32_t number; /* low half of the number of the first message that starts in this packet or later */
@@ -341,14 +344,33 @@ static inline void lli_store_u32(uint8_t *at, uint32_t value)
 
 /* -------------------------------------------------------------------------------------------- header */
 
+/* LLI_WIRE_HEADER bytes, of DATA LLI_WIRE_DATA_HEADER. */
 void lli_wire_put_header(uint8_t *packet, const struct lli_wire_header *header);
+
+/* Writes into a packet whose header is written how long it is. */
+static inline void lli_wire_put_size(uint8_t *packet, size_t size)
+{
+    lli_store_u16(packet + LLI_WIRE_SIZE_AT, (uint16_t)size);
+}
 
 /* Section 2.1: passes what this version skips. False if it does not end in the packet. */
 bool lli_wire_skip_extensions(const uint8_t **body, size_t *body_size);
 
+/* What goes before the frames of DATA. */
+static inline enum lli_wire_fault lli_wire_get_first(struct lli_wire_header *header, const uint8_t **body, size_t *body_size)
+{
+    if (*body_size < LLI_WIRE_DATA_HEADER - LLI_WIRE_HEADER)
+        return LLI_WIRE_SHORT;
+    header->first = lli_load_u16(*body);
+    *body += LLI_WIRE_DATA_HEADER - LLI_WIRE_HEADER;
+    *body_size -= LLI_WIRE_DATA_HEADER - LLI_WIRE_HEADER;
+    return header->first > *body_size ? LLI_WIRE_MALFORMED : LLI_WIRE_OK;
+}
+
 /*
  * Reads the header of a packet and skips its extensions. On LLI_WIRE_OK *body points behind them and *body_size is what is
- * left, and for DATA header->first is at most *body_size. LLI_WIRE_TYPE_BAD: unknown, or of a connection.
+ * left; for DATA it points to the frames, behind `first`, which is at most *body_size. LLI_WIRE_TYPE_BAD: unknown, or of a
+ * connection.
  */
 static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, size_t size, struct lli_wire_header *header,
                                                       const uint8_t **body, size_t *body_size)
@@ -359,18 +381,21 @@ static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, siz
         return LLI_WIRE_VERSION_BAD;
     header->type = packet[0] & 15;
     header->flags = packet[1];
-    header->first = lli_load_u16(packet + 2);
+    header->size = lli_load_u16(packet + LLI_WIRE_SIZE_AT);
     header->tag = lli_load_u32(packet + 4);
     header->seq = lli_load_u32(packet + 8);
     header->number = lli_load_u32(packet + 12);
     if (header->type < LLI_WIRE_DATA || header->type > LLI_WIRE_NOTICE)
         return LLI_WIRE_TYPE_BAD;
+    if (header->size != size)
+        return LLI_WIRE_MALFORMED;
     *body = packet + LLI_WIRE_HEADER;
     *body_size = size - LLI_WIRE_HEADER;
     if (header->flags & LLI_WIRE_FLAG_EXTENDED && !lli_wire_skip_extensions(body, body_size))
         return LLI_WIRE_MALFORMED;
-    if (header->type == LLI_WIRE_DATA && header->first > *body_size)
-        return LLI_WIRE_MALFORMED;
+    if (header->type == LLI_WIRE_DATA)
+        return lli_wire_get_first(header, body, body_size);
+    header->first = 0;
     return LLI_WIRE_OK;
 }
 
@@ -531,10 +556,11 @@ size_t lli_wire_put_close(uint8_t *packet, const struct lli_wire_close *close);
 
 /*
  * A TOPICS packet: names are added behind its head of LLI_WIRE_TOPICS_HEAD bytes while they fit into size, each addition
- * returning the bytes used then, or 0 if it does not fit; the head is written last, with their count.
+ * returning the bytes used then, or 0 if it does not fit; the head is written last, with their count and the size of it all,
+ * which it returns.
  */
 enum { LLI_WIRE_TOPICS_HEAD = LLI_WIRE_HEADER + 18 };
-size_t lli_wire_put_topics(uint8_t *packet, const struct lli_wire_topics *topics);
+size_t lli_wire_put_topics(uint8_t *packet, const struct lli_wire_topics *topics, size_t size);
 size_t lli_wire_add_topic(uint8_t *packet, size_t used, size_t size, const char *name, size_t name_size);
 
 /*

@@ -26,6 +26,9 @@ extern const char *host;
 extern uint16_t port;
 extern struct llm_options common;
 
+/* Where packets say how long they are, as transports are told; 0: nowhere. */
+extern uint32_t size_at;
+
 /* only=faults: of a decorated transport that was tested bare, the faults alone. */
 extern bool only_faults;
 

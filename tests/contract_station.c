@@ -19,6 +19,7 @@ const char *scheme;
 const char *host;
 uint16_t port;
 struct llm_options common;
+uint32_t size_at;
 
 char log_text[4096];
 
@@ -82,7 +83,8 @@ bool network_made(void)
 
 int station_open_here(struct station *station, const char *at)
 {
-    const struct lli_transport_config config = {.scheme = scheme, .host = at, .options = &station->options, .log = &keeper};
+    const struct lli_transport_config config = {
+        .scheme = scheme, .host = at, .options = &station->options, .log = &keeper, .size_at = size_at};
 
     memset(station->instance, 0, transport->size);
     log_text[0] = '\0';

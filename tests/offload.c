@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trains of packets that go through the kernel as one: how they leave and how they arrive. In a network namespace of its own. */
+/*
+ * Trains of packets that go through the kernel as one: how they leave and how they arrive, by the kernel's word of where one ends,
+ * and by the packets' own. In a network namespace of its own.
+ */
 #define _GNU_SOURCE
 #include "contract.h"
 
@@ -20,6 +23,7 @@ enum {
     BYTES_MAX = 1452,            /* what an MTU of 1500 leaves of a packet in either family */
     POSTED_MAX = 256,            /* packets that the transport takes before it has sent any */
     BUFFERS = 64,                /* of the transport; each holds a run of packets */
+    SIZE_AT = 2,                 /* where packets say how long they are, in half of the tests */
     LONGEST = 65507 / BYTES_MAX, /* packets of that size that one IP packet holds, in either family */
 };
 
@@ -90,8 +94,10 @@ static int scene_end(void **state)
 /* ------------------------------------------------------------------------------------------------------- bursts */
 
 /* What packet number i of a burst holds at a place. */
-static uint8_t burst_byte(int i, uint32_t place)
+static uint8_t burst_byte(int i, uint32_t place, uint32_t size)
 {
+    if (size_at > 0 && place - size_at < 2)
+        return (uint8_t)(size >> 8 * (place - size_at));
     return (uint8_t)((uint32_t)i * 31 + place * 7 + (place >> 8));
 }
 
@@ -104,7 +110,7 @@ static void burst_send(struct station *from, lli_handle to, const uint32_t *size
     assert_true(count <= POSTED_MAX);
     for (int i = 0; i < count; i++) {
         for (uint32_t place = 0; place < sizes[i]; place++)
-            data[i][place] = burst_byte(i, place);
+            data[i][place] = burst_byte(i, place, sizes[i]);
         packets[i] = (struct lli_out){data[i], sizes[i], to};
     }
     assert_int_equal(transport->post(from->instance, packets, count), count);
@@ -117,7 +123,7 @@ static void burst_check(const struct lli_in *packets, int count, const uint32_t 
     for (int i = 0; i < count; i++) {
         assert_int_equal(packets[i].size, sizes[first + i]);
         for (uint32_t place = 0; place < packets[i].size; place++)
-            if (packets[i].data[place] != burst_byte(first + i, place))
+            if (packets[i].data[place] != burst_byte(first + i, place, packets[i].size))
                 fail_msg("packet %d differs at byte %u", first + i, place);
     }
 }
@@ -261,7 +267,7 @@ static void a_train_goes_to_a_peer(void **state)
 static void a_train_has_packets_for_one_peer_only(void **state)
 {
     struct scene *scene = *state;
-    static const uint8_t text[] = "for one of you";
+    static const uint8_t text[] = "fo\20\0 one of you";
     struct lli_out packets[8];
 
     for (int i = 0; i < 8; i++)
@@ -376,6 +382,56 @@ static void a_buffer_is_used_again_when_the_last_of_its_run_is_given_back(void *
     burst_expect(&scene->merging, sizes, 3, 3);
 }
 
+/* What is no train by what its first packet says is one packet; nobody is told of bytes that did not come. */
+static void packets_that_cannot_be_as_they_say_are_given_whole(void **state)
+{
+    struct scene *scene = *state;
+    static const uint32_t said[] = {0, 7, 1001, 1472, UINT16_MAX};
+    const lli_handle handles[] = {scene->sender.send, station_peer(&scene->sender, &scene->merging)};
+    uint8_t data[1000];
+
+    memset(data, 'd', sizeof data);
+    for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
+        data[SIZE_AT] = (uint8_t)said[i];
+        data[SIZE_AT + 1] = (uint8_t)(said[i] >> 8);
+        for (int to = 0; to < 2; to++) {
+            station_send(&scene->sender, handles[to], data, sizeof data);
+            station_expect(&scene->merging, to == 0 ? scene->merging.receive : LLI_HANDLE_UNICAST, data, sizeof data);
+        }
+    }
+    for (uint32_t size = 1; size < SIZE_AT + 2; size++) {
+        station_send(&scene->sender, handles[0], data, size);
+        station_expect(&scene->merging, scene->merging.receive, data, size);
+    }
+    assert_int_equal(station_counter(&scene->merging, "udp_superframes"), 0);
+    /* Who says that they are many, gets many. */
+    data[SIZE_AT] = 250;
+    data[SIZE_AT + 1] = 0;
+    station_send(&scene->sender, handles[0], data, sizeof data);
+    for (int i = 0; i < 4; i++)
+        station_expect(&scene->merging, scene->merging.receive, data + 250 * i, 250);
+    assert_int_equal(station_counter(&scene->merging, "udp_superframes"), 1);
+}
+
+/* The kernel stamps what comes, by a call that tells of merged packets as well. */
+static void trains_arrive_with_time_stamps_too(void **state)
+{
+    struct scene *scene = *state;
+    struct llm_options options = options_of(0, 1);
+    struct station stamping;
+    uint32_t sizes[20];
+
+    options.timestamps = 1;
+    if (instance_open(&stamping, host, &options) != 0 ||
+        station_join(&stamping, host, port, LLI_JOIN_RECEIVE, &stamping.receive) != 0)
+        fail_msg("%s", log_text);
+    sizes_fill(sizes, 20, 1000);
+    burst_send(&scene->sender, scene->sender.send, sizes, 20);
+    burst_expect(&stamping, sizes, 20, BURST);
+    assert_int_equal(station_counter(&stamping, "udp_superframes"), 1);
+    station_close(&stamping);
+}
+
 /* -------------------------------------------------------------------------------------------------------- main */
 
 /* Whether this kernel has the offload at all: the transport is not asked, as it is what is tested. */
@@ -409,6 +465,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(leaving_takes_nothing_from_a_run_of_unicasts, scene_begin, scene_end),
         cmocka_unit_test_setup_teardown(a_buffer_is_used_again_when_the_last_of_its_run_is_given_back, scene_begin, scene_end),
     };
+    const struct CMUnitTest said_tests[] = {
+        cmocka_unit_test_setup_teardown(packets_that_cannot_be_as_they_say_are_given_whole, scene_begin, scene_end),
+        cmocka_unit_test_setup_teardown(trains_arrive_with_time_stamps_too, scene_begin, scene_end),
+    };
     static const char *const groups[] = {GROUP, GROUP_IPV6};
     int failed = 0;
 
@@ -419,9 +479,12 @@ int main(void)
     port = PORT;
     llm_options_init(&common);
     strcpy(common.interface, NETWORK_INTERFACE);
-    for (int i = 0; i < 2; i++) {
-        host = groups[i];
+    for (int i = 0; i < 4; i++) {
+        host = groups[i % 2];
+        size_at = i < 2 ? 0 : SIZE_AT;
         failed += cmocka_run_group_tests_name(host, tests, NULL, NULL);
+        if (size_at > 0)
+            failed += cmocka_run_group_tests_name(host, said_tests, NULL, NULL);
     }
     return failed;
 }

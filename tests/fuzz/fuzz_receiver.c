@@ -237,13 +237,15 @@ static void input(struct world *world, const uint8_t *packet, size_t size)
         take_items(world);
 }
 
-/* Any bytes, with the session's identity in them: nothing else would get far. */
+/* Any bytes, most with their size and the session's identity in them: nothing else would get far. */
 static void step_raw(struct world *world, struct fuzz_input *in)
 {
     size_t size;
     uint8_t *packet = fuzz_bytes(in, fuzz_u8(in), &size);
     uint64_t session = SESSION;
 
+    if (size >= LLI_WIRE_HEADER && packet[LLI_WIRE_SIZE_AT + 1] != UINT8_MAX)
+        lli_wire_put_size(packet, size);
     if (size >= 8)
         lli_store_u32(packet + 4, (uint32_t)session);
     if (size >= 24 && (packet[0] & 15) != LLI_WIRE_DATA)
@@ -262,11 +264,12 @@ static void step_data(struct world *world, struct fuzz_input *in)
     header.number = fuzz_u8(in);
     header.first = fuzz_u8(in) % 8;
     body = fuzz_bytes(in, fuzz_u8(in), &size);
-    packet = malloc(LLI_WIRE_HEADER + size);
+    header.size = (uint16_t)(LLI_WIRE_DATA_HEADER + size);
+    packet = malloc(header.size);
     FUZZ_CHECK(packet != NULL);
     lli_wire_put_header(packet, &header);
-    memcpy(packet + LLI_WIRE_HEADER, body, size);
-    input(world, packet, LLI_WIRE_HEADER + size);
+    memcpy(packet + LLI_WIRE_DATA_HEADER, body, size);
+    input(world, packet, header.size);
     free(packet);
     free(body);
 }
@@ -331,8 +334,7 @@ static void step_topics(struct world *world, struct fuzz_input *in)
         used = lli_wire_add_topic(packet, used, sizeof packet, (const char *)name, size);
         free(name);
     }
-    lli_wire_put_topics(packet, &topics);
-    input(world, packet, used);
+    input(world, packet, lli_wire_put_topics(packet, &topics, used));
 }
 
 /* What the transmitter answers, or somebody else. */

@@ -364,6 +364,8 @@ static void step_raw(struct world *world, struct fuzz_input *in)
     uint8_t *packet = fuzz_bytes(in, fuzz_u8(in), &size);
     uint64_t session = SESSION;
 
+    if (size >= LLI_WIRE_HEADER && packet[LLI_WIRE_SIZE_AT + 1] != UINT8_MAX)
+        lli_wire_put_size(packet, size);
     if (size >= 8)
         lli_store_u32(packet + 4, (uint32_t)session);
     if (size >= 24)

@@ -182,8 +182,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t *body;
     size_t body_size;
     uint8_t *packet = fuzz_bytes(&input, size, &size);
-    const enum lli_wire_fault fault = lli_wire_get_header(packet, size, &header, &body, &body_size);
+    enum lli_wire_fault fault;
 
+    /* Few inputs would say by chance how long they are. */
+    if (size >= LLI_WIRE_HEADER && packet[LLI_WIRE_SIZE_AT + 1] != UINT8_MAX)
+        lli_wire_put_size(packet, size);
+    fault = lli_wire_get_header(packet, size, &header, &body, &body_size);
     if (fault == LLI_WIRE_TYPE_BAD && lli_wire_get_connection(packet, size, &header, &body, &body_size) == LLI_WIRE_OK) {
         FUZZ_CHECK(body >= packet + LLI_WIRE_HEADER && body + body_size == packet + size);
         fuzz_connection(&header, body, body_size);
@@ -206,11 +210,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 static void seed_data(fuzz_emit_fn *emit, void *arg)
 {
-    const struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = 7, .seq = 1, .first = 3};
+    struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = 7, .seq = 1, .first = 3};
     uint8_t packet[128] = {0};
-    size_t at = LLI_WIRE_HEADER + 3;
+    size_t at = LLI_WIRE_DATA_HEADER + 3;
 
-    lli_wire_put_header(packet, &header);
     lli_frame_put_announcement(packet + at, 0, "prices", 6);
     at += LLI_FRAME_ANNOUNCE_HEAD + 6;
     lli_frame_put_topic(packet + at, 1);
@@ -223,7 +226,9 @@ static void seed_data(fuzz_emit_fn *emit, void *arg)
     at += 5 + 2;
     packet[at++] = LLI_FRAME_PAD;
     lli_frame_put_message(packet + at, 2, 300);
-    emit(arg, packet, at + 20);
+    header.size = (uint16_t)(at + 20);
+    lli_wire_put_header(packet, &header);
+    emit(arg, packet, header.size);
 }
 
 static void seed_topics(fuzz_emit_fn *emit, void *arg)
@@ -234,8 +239,7 @@ static void seed_topics(fuzz_emit_fn *emit, void *arg)
 
     used = lli_wire_add_topic(packet, used, sizeof packet, "bids", 4);
     used = lli_wire_add_topic(packet, used, sizeof packet, "asks", 4);
-    lli_wire_put_topics(packet, &topics);
-    emit(arg, packet, used);
+    emit(arg, packet, lli_wire_put_topics(packet, &topics, used));
 }
 
 void fuzz_seeds(fuzz_emit_fn *emit, void *arg)

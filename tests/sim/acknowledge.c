@@ -116,9 +116,6 @@ bool sim_check_answered(struct sim_world *world, const struct sim_node *node, co
     const struct sim_sender *sender = world->nodes[session->node].sender;
 
     (void)node;
-    /* Who got the last packet cut short waits for the rest of its last message: what comes next would tell that there is none. */
-    if (s->truncate_data)
-        return true;
     for (uint32_t i = 0; i < sender->tx.assure.count; i++) {
         const struct lli_assured *topic = &sender->assured[i];
         uint32_t able = 0;

@@ -187,8 +187,8 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
     switch (event->reason) {
     case LLM_REASON_GONE:
         /* A packet that contradicts the one before is taken for a lost one. */
-        allowed = s->truncate_data || trail > session->start;
-        if (!s->truncate_data && reliable != NULL)
+        allowed = trail > session->start;
+        if (reliable != NULL)
             allowed = reliable->seq < trail;
         break;
     case LLM_REASON_TIMEOUT:
@@ -207,7 +207,7 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
         allowed = check_may_be(s, LLI_STANDING_EXPELLED) && (tx == NULL || tx->judge.decided[LLI_STANDING_EXPELLED] > 0);
         break;
     case LLM_REASON_UNRELIABLE:
-        allowed = s->unreliable > 0 && (reliable == NULL || s->truncate_data);
+        allowed = s->unreliable > 0 && reliable == NULL;
         break;
     case LLM_REASON_NONE:
     case LLM_REASON_CLOSED:
@@ -435,8 +435,8 @@ static void check_new(struct sim_world *world, struct sim_node *node, const stru
         sim_fail(world, "node %u: session %u is live from message %llu on, not between %llu and %llu", node->index, session->index,
                  (unsigned long long)follow->live, (unsigned long long)before.asked, (unsigned long long)check_unsent(world, session));
     check_late(world, node, session, follow, event->first);
-    /* Half a message that began before is passed over in silence, and so are names told long ago, until they are learnt; a cut may hide one. */
-    follow->gapped = event->first != 0 || session->first != 0 || world->scenario.truncate_data;
+    /* Half a message that began before is passed over in silence, and so are names told long ago, until they are learnt. */
+    follow->gapped = event->first != 0 || session->first != 0;
 }
 
 static void check_end(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
@@ -786,7 +786,7 @@ bool sim_check_caught_up(struct sim_world *world, const struct sim_node *node, c
     if (rx == NULL || rx->state != LLI_RX_LIVE)
         return check_is_kept_away(tx, node);
     return follow->open && !follow->late && rx->gap.missing == 0 && rx->gap.next == tx->sent && tx->sent == tx->history.next &&
-           (check_next(world, session, follow) == session->end || world->scenario.truncate_data);
+           check_next(world, session, follow) == session->end;
 }
 
 bool sim_check_is_over(struct sim_world *world, const struct sim_node *node, const struct sim_session *session)

@@ -105,8 +105,7 @@ static size_t forge_packet(struct sim_world *world, enum lli_wire_type type, uin
         return forge_status(world, session, packet);
     case LLI_WIRE_TOPICS:
         size = lli_wire_add_topic(packet, LLI_WIRE_TOPICS_HEAD, FORGE_SIZE_MAX, "forged", 6);
-        lli_wire_put_topics(packet, &topics);
-        return size;
+        return lli_wire_put_topics(packet, &topics, size);
     case LLI_WIRE_QUERY:
         return lli_wire_put_query(packet, &query);
     case LLI_WIRE_JOIN:
@@ -121,9 +120,10 @@ static size_t forge_packet(struct sim_world *world, enum lli_wire_type type, uin
         break;
     }
     header.seq = (uint32_t)lli_random(&world->random);
+    header.size = (uint16_t)size;
+    lli_wire_put_header(packet, &header);
     for (size_t i = LLI_WIRE_HEADER; i < size; i++)
         packet[i] = (uint8_t)lli_random(&world->random);
-    lli_wire_put_header(packet, &header);
     return size;
 }
 

@@ -91,19 +91,12 @@ static lli_ns network_delay(struct sim_network *network, struct sim_link *link, 
     return link->last_at;
 }
 
-/* What is left of a packet that is cut short: never what could pass for a whole one, unless the scenario wants that. */
+/* What is left of a packet that may be cut short. */
 static uint32_t network_truncate(struct sim_network *network, const struct sim_packet *packet)
 {
-    uint32_t whole = LLI_WIRE_HEADER;
-    bool data = (packet->bytes[0] & 15) == LLI_WIRE_DATA;
-
-    if (packet->size < LLI_WIRE_HEADER || !network_hits(network, network->scenario->truncate))
+    if (!network_hits(network, network->scenario->truncate))
         return packet->size;
-    if (data && !network->scenario->truncate_data)
-        whole += lli_load_u16(packet->bytes + 2);
-    else
-        whole = packet->size;
-    return (uint32_t)lli_random_below(&network->random, whole);
+    return (uint32_t)lli_random_below(&network->random, packet->size);
 }
 
 static void network_deliver(struct sim_network *network, lli_ns now, uint32_t to, bool group, struct sim_packet *packet)

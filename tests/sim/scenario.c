@@ -121,7 +121,6 @@ static void draw_network(struct sim_scenario *s, uint64_t *random)
     s->reorder = chance(random, 50) ? 0 : (uint32_t)draw(random, 0, 100000);
     s->duplicate = chance(random, 50) ? 0 : (uint32_t)draw(random, 0, 100000);
     s->truncate = chance(random, 70) ? 0 : (uint32_t)draw(random, 0, 30000);
-    s->truncate_data = s->truncate > 0 && chance(random, 30);
     s->lossy_to_the_end = chance(random, 50);
 }
 
@@ -227,17 +226,17 @@ static void draw_unreliable(struct sim_scenario *s)
     uint64_t random = s->seed ^ UINT64_C(0x756e72656c);
 
     (void)lli_random(&random);
-    if (!s->suppression && !(s->truncate_data && s->assured > 0) && chance(&random, 40))
+    if (!s->suppression && chance(&random, 40))
         s->unreliable = (uint32_t)draw(&random, 0, s->topics - s->assured);
 }
 
-/* From numbers of its own, too. What is cut from a packet unnoticed would look like a part of packets that are passed over behind it. */
+/* From numbers of its own, too. */
 static void draw_transients(struct sim_scenario *s)
 {
     uint64_t random = s->seed ^ UINT64_C(0x7472616e73);
 
     (void)lli_random(&random);
-    s->transients = !s->suppression && !s->truncate_data && chance(&random, 50);
+    s->transients = !s->suppression && chance(&random, 50);
 }
 
 static void draw_fault(struct sim_scenario *s, uint64_t *random)
@@ -386,9 +385,8 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
                   (unsigned long long)(s->nak_retry_min / SIM_US), (unsigned long long)(s->nak_retry_max / SIM_US),
                   (unsigned long long)(s->repair_linger / SIM_US));
     (void)fprintf(file, "  delay %.1f + %.1f us; ppm: loss %u, at the source %u, in runs of %u%s, reorder %u, duplicate %u, "
-                  "truncate %u%s\n", (double)s->delay_min / 1e3, (double)s->delay_mean / 1e3, s->loss, s->loss_source,
-                  s->loss_burst, s->lossy_to_the_end ? " to the end" : "", s->reorder, s->duplicate, s->truncate,
-                  s->truncate_data ? " data too" : "");
+                  "truncate %u\n", (double)s->delay_min / 1e3, (double)s->delay_mean / 1e3, s->loss, s->loss_source,
+                  s->loss_burst, s->lossy_to_the_end ? " to the end" : "", s->reorder, s->duplicate, s->truncate);
     if (s->joining)
         (void)fprintf(file, "  receivers join late, else %u; replays %llu B/s, history %llu us\n", s->join_else,
                       (unsigned long long)s->replay_bytes_per_s, (unsigned long long)(s->history_ns / SIM_US));

@@ -109,8 +109,7 @@ struct sim_scenario {
     uint32_t loss_burst;  /* mean length of a run of losses, in packets */
     uint32_t reorder;
     uint32_t duplicate;
-    uint32_t truncate;
-    bool truncate_data;   /* also where the packet still looks like one: messages may be lost then */
+    uint32_t truncate;    /* cut short, which every packet shows */
     bool lossy_to_the_end; /* losses go on after the faults are over */
     uint32_t inbox_packets;
 

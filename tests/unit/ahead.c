@@ -441,8 +441,7 @@ static void nothing_comes_ahead_until_names_are_learnt(void **state)
     assert_string_equal(got.order, "0 1 ");
     used = lli_wire_add_topic(buffer, used, sizeof buffer, "a", 1);
     used = lli_wire_add_topic(buffer, used, sizeof buffer, "b", 1);
-    lli_wire_put_topics(buffer, &topics);
-    rx_take(buffer, used);
+    rx_take(buffer, lli_wire_put_topics(buffer, &topics, used));
     assert_string_equal(got.order, "0 1 24 ");
     carry(START + 4);
     carry(START + 6);

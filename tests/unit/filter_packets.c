@@ -26,7 +26,7 @@ static bool summary_of_last(struct lli_frame_summary *summary)
     const uint8_t *packet = lli_history_packet(&tx->history, seq);
     const uint32_t size = lli_history_slot(&tx->history, seq)->size;
 
-    return lli_frame_get_summary(packet + LLI_WIRE_HEADER + lli_load_u16(packet + 2), packet + size, summary);
+    return lli_frame_get_summary(packet + LLI_WIRE_DATA_HEADER + lli_load_u16(packet + LLI_WIRE_HEADER), packet + size, summary);
 }
 
 /* The announcements of topics are in a packet of their own. */
@@ -53,7 +53,7 @@ static void a_packet_of_labels_has_their_summary(void **state)
     assert_int_equal(summary.any, 0x33);
     assert_int_equal(summary.all, 0x11);
     assert_int_equal(summary.count, 3);
-    assert_int_equal(summary.end, lli_history_slot(&tx->history, from)->size - LLI_WIRE_HEADER);
+    assert_int_equal(summary.end, lli_history_slot(&tx->history, from)->size - LLI_WIRE_DATA_HEADER);
     assert_int_equal(summary.end, LLI_FRAME_SUMMARY_SIZE + 3 * 8 + 30);
 }
 
@@ -88,8 +88,8 @@ static void attributes_are_written_as_specified(void **state)
     lli_pack_flush(&tx->pack);
     assert_int_equal(lli_history_slot(&tx->history, tx->history.next - 1)->size, size);
     /* What comes before is of the session. */
-    assert_memory_equal(lli_history_packet(&tx->history, tx->history.next - 1) + LLI_WIRE_HEADER, expected + LLI_WIRE_HEADER,
-                        size - LLI_WIRE_HEADER);
+    assert_memory_equal(lli_history_packet(&tx->history, tx->history.next - 1) + LLI_WIRE_DATA_HEADER,
+                        expected + LLI_WIRE_DATA_HEADER, size - LLI_WIRE_DATA_HEADER);
 }
 
 static void a_message_without_attributes_ends_the_summary(void **state)
@@ -228,9 +228,10 @@ static void frames_that_contradict_themselves_harm_nobody(void **state)
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
         header.seq = (uint32_t)rx->gap.next;
         header.number = (uint32_t)rx->unpack.number;
+        header.size = LLI_WIRE_DATA_HEADER + sizeof bodies[i];
         lli_wire_put_header(packet, &header);
-        memcpy(packet + LLI_WIRE_HEADER, bodies[i], sizeof bodies[i]);
-        rx_take(packet, LLI_WIRE_HEADER + sizeof bodies[i]);
+        memcpy(packet + LLI_WIRE_DATA_HEADER, bodies[i], sizeof bodies[i]);
+        rx_take(packet, header.size);
     }
     assert_int_equal(r.counters.packets_skipped, 0);
     told = sent_count;
@@ -406,9 +407,10 @@ static void a_summary_that_lies_before_its_turn_harms_nobody(void **state)
         for (uint32_t ahead = 2; ahead-- > 0;) {
             header.seq = (uint32_t)rx->gap.next + ahead;
             header.number = (uint32_t)rx->unpack.number;
+            header.size = LLI_WIRE_DATA_HEADER + (ahead > 0 ? sizeof lie : 0);
             lli_wire_put_header(packet, &header);
-            memcpy(packet + LLI_WIRE_HEADER, lie, sizeof lie);
-            take_any(packet, LLI_WIRE_HEADER + (ahead > 0 ? sizeof lie : 0));
+            memcpy(packet + LLI_WIRE_DATA_HEADER, lie, sizeof lie);
+            take_any(packet, header.size);
             use_label(3, 2);
             if (later % 3 == 0)
                 r.config.filter = NULL;

@@ -3,7 +3,7 @@
 
 #include "pack.h"
 
-enum { PACKET_MAX = 128, PACKETS = 64, BODY = PACKET_MAX - LLI_WIRE_HEADER };
+enum { PACKET_MAX = 128, PACKETS = 64, BODY = PACKET_MAX - LLI_WIRE_DATA_HEADER };
 
 struct packer {
     struct lli_history history;
@@ -52,7 +52,7 @@ static void nothing_packed_is_nothing_to_flush(void **state)
     lli_pack_flush(&packer.pack);
     assert_false(lli_pack_pending(&packer.pack));
     assert_int_equal(packer.history.next, 101);
-    assert_int_equal(packet_size(&packer, 100), LLI_WIRE_HEADER + 1);
+    assert_int_equal(packet_size(&packer, 100), LLI_WIRE_DATA_HEADER + 1);
     free(packer.memory);
 }
 
@@ -67,10 +67,10 @@ static void the_topic_is_told_once_a_packet_and_topic_zero_never(void **state)
     (void)packer_send(&packer, 9, false, 4, 100);
     (void)packer_send(&packer, 9000, false, 4, 100);
     lli_pack_flush(&packer.pack);
-    assert_int_equal(packet_size(&packer, 100), LLI_WIRE_HEADER + 4 * 5 + 2 + 5);
+    assert_int_equal(packet_size(&packer, 100), LLI_WIRE_DATA_HEADER + 4 * 5 + 2 + 5);
     (void)packer_send(&packer, 9000, false, 4, 100);
     lli_pack_flush(&packer.pack);
-    assert_int_equal(packet_size(&packer, 101), LLI_WIRE_HEADER + 5 + 5);
+    assert_int_equal(packet_size(&packer, 101), LLI_WIRE_DATA_HEADER + 5 + 5);
     free(packer.memory);
 }
 
@@ -99,7 +99,7 @@ static void a_header_alone_does_not_end_a_packet(void **state)
     assert_int_equal(packet_size(&packer, 100), PACKET_MAX);
     assert_int_equal(lli_history_packet(&packer.history, 100)[PACKET_MAX - 1], LLI_FRAME_PAD);
     lli_pack_flush(&packer.pack);
-    assert_int_equal(packet_size(&packer, 101), LLI_WIRE_HEADER + 11);
+    assert_int_equal(packet_size(&packer, 101), LLI_WIRE_DATA_HEADER + 11);
     free(packer.memory);
 }
 
@@ -116,7 +116,7 @@ static void a_message_that_just_fits_stays_in_its_packet(void **state)
     (void)packer_send(&packer, 0, false, BODY, 100);
     assert_int_equal(packer.history.next, 102);
     lli_pack_flush(&packer.pack);
-    assert_int_equal(packet_size(&packer, 102), LLI_WIRE_HEADER + 1);
+    assert_int_equal(packet_size(&packer, 102), LLI_WIRE_DATA_HEADER + 1);
     free(packer.memory);
 }
 
@@ -130,7 +130,7 @@ static void whole_messages_never_span_packets(void **state)
         assert_true(packer_send(&packer, 1, true, 60, packer.history.next));
     lli_pack_flush(&packer.pack);
     for (lli_seq seq = packer.history.trail; seq < packer.history.next; seq++)
-        assert_int_equal(lli_load_u16(lli_history_packet(&packer.history, seq) + 2), 0);
+        assert_int_equal(lli_load_u16(lli_history_packet(&packer.history, seq) + LLI_WIRE_HEADER), 0);
     free(packer.memory);
 }
 
@@ -187,8 +187,8 @@ static void a_claim_is_committed_shorter_or_given_up(void **state)
     lli_pack_commit(&packer.pack, 3);
     assert_int_equal(packer.pack.number, 1);
     lli_pack_flush(&packer.pack);
-    assert_int_equal(packet_size(&packer, 100), LLI_WIRE_HEADER + 4);
-    assert_memory_equal(lli_history_packet(&packer.history, 100) + LLI_WIRE_HEADER, "\3abc", 4);
+    assert_int_equal(packet_size(&packer, 100), LLI_WIRE_DATA_HEADER + 4);
+    assert_memory_equal(lli_history_packet(&packer.history, 100) + LLI_WIRE_DATA_HEADER, "\3abc", 4);
     free(packer.memory);
 }
 
@@ -235,7 +235,7 @@ static void a_message_is_gathered_from_its_pieces(void **state)
     packer_make(&packer, 32);
     assert_true(lli_pack_message(&packer.pack, &topic, pieces, 6, 100));
     lli_pack_flush(&packer.pack);
-    assert_memory_equal(lli_history_packet(&packer.history, 100) + LLI_WIRE_HEADER, "\6abcdef", 7);
+    assert_memory_equal(lli_history_packet(&packer.history, 100) + LLI_WIRE_DATA_HEADER, "\6abcdef", 7);
     free(packer.memory);
 }
 

@@ -395,12 +395,15 @@ static void a_query_is_answered_with_names_to_the_one_that_asks(void **state)
 static void control_of_another_session_is_counted_and_dropped(void **state)
 {
     struct lli_wire_nak packet = {.session = SESSION ^ (uint64_t)1 << 40, .receiver = 1, .count = 1, .ranges = {{0, 1}}};
+    size_t size;
 
     (void)state;
     tx_take(tx, buffer, lli_wire_put_nak(buffer, &packet), 11 * MS);
     assert_int_equal(tx->counters.control_foreign, 1);
     packet.session = SESSION;
-    tx_take(tx, buffer, lli_wire_put_nak(buffer, &packet) - 1, 11 * MS);
+    size = lli_wire_put_nak(buffer, &packet) - 1;
+    lli_wire_put_size(buffer, size);
+    tx_take(tx, buffer, size, 11 * MS);
     assert_int_equal(tx->counters.control_malformed, 1);
     assert_int_equal(tx->members.count, 0);
     assert_int_equal(tx->counters.naks_received, 0);

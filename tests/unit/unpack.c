@@ -326,7 +326,7 @@ static uint32_t stream_size(struct stream *stream)
     case 1:
         /* Around what fills the packet. */
         return stream->pack.packet == NULL
-                   ? stream->history.packet_max - LLI_WIRE_HEADER - below(&stream->random, 14)
+                   ? stream->history.packet_max - LLI_WIRE_DATA_HEADER - below(&stream->random, 14)
                    : (uint32_t)lli_max((uint64_t)(stream->pack.end - stream->pack.at), 12) - below(&stream->random, 12);
     case 2:
         return 120 + below(&stream->random, 20);
@@ -366,7 +366,7 @@ static void stream_claim(struct stream *stream, struct sent *sent)
 /* The packet that a message's last byte went to is open still, unless it was full. */
 static void stream_note(struct stream *stream, struct sent *sent, lli_seq before)
 {
-    uint32_t header = LLI_WIRE_HEADER;
+    uint32_t header = LLI_WIRE_DATA_HEADER;
 
     sent->last = stream->history.next;
     sent->first = before;
@@ -375,7 +375,7 @@ static void stream_note(struct stream *stream, struct sent *sent, lli_seq before
         const uint8_t *packet = lli_history_packet(&stream->history, seq);
         uint32_t numbered = lli_load_u32(packet + 12);
         uint32_t starts = 0;
-        const uint8_t *at = packet + header + lli_load_u16(packet + 2);
+        const uint8_t *at = packet + header + lli_load_u16(packet + LLI_WIRE_HEADER);
         const uint8_t *end = packet + lli_history_slot(&stream->history, seq)->size;
         struct lli_frame frame;
 

@@ -223,8 +223,7 @@ static void control_packets_are_written_as_specified(void **state)
     expect_vector(&notice_vector, packet, lli_wire_put_notice(packet, &notice_value));
     used = lli_wire_add_topic(packet, used, sizeof packet, "px", 2);
     used = lli_wire_add_topic(packet, used, sizeof packet, name, lli_wire_put_name(name, "qty", LLI_WIRE_TOPIC_TRANSIENT));
-    assert_int_equal(lli_wire_put_topics(packet, &topics_value), LLI_WIRE_TOPICS_HEAD);
-    expect_vector(&topics_vector, packet, used);
+    expect_vector(&topics_vector, packet, lli_wire_put_topics(packet, &topics_value, used));
 }
 
 static void data_packets_are_written_as_specified(void **state)
@@ -247,8 +246,8 @@ static void a_continued_packet_says_where_its_first_frame_starts(void **state)
     struct packer packer;
 
     (void)state;
-    /* 16 bytes of header and 1 of the frame: 47 of the 49 fit. */
-    packer_make(&packer, 64, LEAD);
+    /* 18 bytes of header and 1 of the frame: 47 of the 49 fit. */
+    packer_make(&packer, 66, LEAD);
     packer.pack.number = NUMBER + 1;
     packer_send(&packer, 0, "01234567890123456789012345678901234567890123456XY", 49);
     packer_send(&packer, 0, "z", 1);
@@ -378,17 +377,20 @@ static void extensions_are_skipped(void **state)
 
     (void)state;
     assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_OK);
-    assert_ptr_equal(body, bytes + LLI_WIRE_HEADER + 6);
+    assert_ptr_equal(body, bytes + LLI_WIRE_DATA_HEADER + 6);
     assert_int_equal(body_size, 2);
     bytes[16] = 1; /* shorter than itself */
     assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_MALFORMED);
-    bytes[16] = 8; /* all that is left */
+    bytes[16] = 8; /* but for the last two bytes */
+    memset(bytes + size - 2, 0, 2);
     assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_OK);
     assert_int_equal(body_size, 0);
-    bytes[16] = 9;
+    bytes[16] = 9; /* which leaves no room for `first` */
+    assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_SHORT);
+    bytes[16] = 11;
     assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_MALFORMED);
     bytes[16] = 8;
-    bytes[2] = 1; /* the first frame lies behind the end */
+    bytes[size - 2] = 1; /* the first frame lies behind the end */
     assert_int_equal(lli_wire_get_header(bytes, size, &header, &body, &body_size), LLI_WIRE_MALFORMED);
 }
 
@@ -402,7 +404,13 @@ static void what_is_no_packet_of_this_version_is_told_why(void **state)
 
     (void)state;
     assert_int_equal(lli_wire_get_header(bytes, LLI_WIRE_HEADER - 1, &header, &body, &body_size), LLI_WIRE_SHORT);
-    assert_int_equal(lli_wire_get_header(bytes, LLI_WIRE_HEADER, &header, &body, &body_size), LLI_WIRE_OK);
+    assert_int_equal(lli_wire_get_header(bytes, size - 1, &header, &body, &body_size), LLI_WIRE_MALFORMED);
+    assert_int_equal(lli_wire_get_header(bytes, size + 1, &header, &body, &body_size), LLI_WIRE_MALFORMED);
+    set_size(bytes, LLI_WIRE_DATA_HEADER - 1);
+    assert_int_equal(lli_wire_get_header(bytes, LLI_WIRE_DATA_HEADER - 1, &header, &body, &body_size), LLI_WIRE_SHORT);
+    set_size(bytes, LLI_WIRE_DATA_HEADER);
+    assert_int_equal(lli_wire_get_header(bytes, LLI_WIRE_DATA_HEADER, &header, &body, &body_size), LLI_WIRE_OK);
+    set_size(bytes, size);
     for (unsigned first = 0; first < 256; first++) {
         enum lli_wire_fault expected = first >> 4 != 1                  ? LLI_WIRE_VERSION_BAD
                                        : (first & 15) < 1 || (first & 15) > LLI_WIRE_NOTICE ? LLI_WIRE_TYPE_BAD
@@ -420,12 +428,13 @@ static void every_prefix_of_a_packet_is_refused(void **state)
         uint8_t bytes[VECTOR_MAX];
         size_t size = vector_bytes(vectors[i], bytes);
         /* A data packet may end anywhere behind its extensions and what goes on from the packet before. */
-        size_t whole = (bytes[0] & 15) != LLI_WIRE_DATA ? size : LLI_WIRE_HEADER + (bytes[1] & 0x80 ? 6u : bytes[2]);
+        size_t whole = (bytes[0] & 15) != LLI_WIRE_DATA ? size : LLI_WIRE_DATA_HEADER + (bytes[1] & 0x80 ? 6u : bytes[16]);
 
         for (size_t cut = 0; cut <= size; cut++) {
             uint8_t *copy = exact_copy(bytes, cut);
             struct decoded out;
 
+            set_size(copy, cut);
             if (decode(copy, cut, &out) != (cut >= whole))
                 fail_msg("%s: the first %zu of %zu bytes", vectors[i]->name, cut, size);
             free(copy);
@@ -442,6 +451,7 @@ static void bytes_behind_a_control_packet_are_room_for_later_versions(void **sta
         struct decoded out;
 
         memset(bytes + size, 0xff, 9);
+        set_size(bytes, size + 9);
         if ((bytes[0] & 15) != LLI_WIRE_DATA)
             assert_true(decode(bytes, size + 9, &out));
     }
@@ -452,7 +462,10 @@ static void packets_that_contradict_themselves_are_refused(void **state)
     (void)state;
     /* The whole identity does not have the header's tag. */
     for (int i = 5; i < VECTORS; i++)
-        assert_false(decode_changed(vectors[i], 16, 0x89));
+        assert_false(decode_changed(vectors[i], LLI_WIRE_HEADER, 0x89));
+    /* Nor are they as long as they say. */
+    for (int i = 0; i < VECTORS; i++)
+        assert_false(decode_changed(vectors[i], LLI_WIRE_SIZE_AT, 0xff));
     /* lead before trail; trail before start; lead or messages beyond 2^63 */
     assert_false(decode_changed(&heartbeat_vector, 25, 0x02));
     assert_false(decode_changed(&heartbeat_vector, 32, 0x05));
@@ -493,12 +506,13 @@ static void a_new_session_and_all_topics_at_once_are_no_contradictions(void **st
     struct lli_wire_topics topics = {.session = SESSION, .total = 1, .count = 1};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
     struct decoded out;
+    size_t size;
 
     (void)state;
     heartbeat.trail = heartbeat.start = heartbeat.lead;
     assert_true(decode(packet, lli_wire_put_heartbeat(packet, &heartbeat), &out));
-    (void)lli_wire_put_topics(packet, &topics);
-    assert_true(decode(packet, lli_wire_add_topic(packet, LLI_WIRE_TOPICS_HEAD, sizeof packet, "a", 1), &out));
+    size = lli_wire_add_topic(packet, LLI_WIRE_TOPICS_HEAD, sizeof packet, "a", 1);
+    assert_true(decode(packet, lli_wire_put_topics(packet, &topics, size), &out));
 }
 
 static void the_most_ranges_are_read_and_one_more_is_refused(void **state)
@@ -516,6 +530,7 @@ static void the_most_ranges_are_read_and_one_more_is_refused(void **state)
     assert_true(decode(packet, size, &out));
     assert_memory_equal(&out.nak, &nak, sizeof nak);
     packet[34] = LLI_WIRE_RANGES_MAX + 1;
+    set_size(packet, size + 8);
     assert_false(decode(packet, size + 8, &out));
 }
 

@@ -67,6 +67,13 @@ struct decoded {
     };
 };
 
+/* How long a packet says that it is, so that one which is cut, or longer, is not refused for that alone. */
+static inline void set_size(uint8_t *packet, size_t size)
+{
+    if (size >= LLI_WIRE_HEADER)
+        lli_wire_put_size(packet, size);
+}
+
 static inline bool decode_names(const struct lli_wire_topics *topics, struct lli_reader names)
 {
     for (uint16_t i = 0; i < topics->count; i++)

@@ -31,10 +31,11 @@ static const struct vector data_vector = {
     {
         {"11", "version 1, type 1"},
         {"00", "flags"},
-        {"00 00", "the first frame starts at 0 of the body"},
+        {"22 00", "size of the packet"},
         TAG_FIELD,
         {"04 03 02 01", "packet number, low half"},
         {"0c 0b 0a 00", "number of the first message that starts here, low half"},
+        {"00 00", "the first frame starts at 0 of the body"},
         {"f0 06 00 01 00 00 00 70 78", "announcement, 6 bytes: topic 1 is \"px\""},
         {"c0 01", "the messages that follow are of topic 1"},
         {"03 68 65 79", "message of 3 bytes: \"hey\""},
@@ -47,10 +48,11 @@ static const struct vector continued_vector = {
     {
         {"11", "version 1, type 1"},
         {"00", "flags"},
-        {"02 00", "the first frame starts at 2 of the body"},
+        {"16 00", "size of the packet"},
         TAG_FIELD,
         {"05 03 02 01", "packet number, low half"},
         {"0e 0b 0a 00", "number of the first message that starts here, low half"},
+        {"02 00", "the first frame starts at 2 of the body"},
         {"58 59", "\"XY\", the end of message 0x0a0b0d"},
         {"01 7a", "message of 1 byte, topic 0: \"z\""},
     },
@@ -61,10 +63,11 @@ static const struct vector unreliable_vector = {
     {
         {"11", "version 1, type 1"},
         {"02", "flags: the 2 packets directly before this one are not repaired"},
-        {"00 00", "the first frame starts at 0 of the body"},
+        {"14 00", "size of the packet"},
         TAG_FIELD,
         {"06 03 02 01", "packet number, low half"},
         {"0e 0b 0a 00", "number of the first message that starts here, low half"},
+        {"00 00", "the first frame starts at 0 of the body"},
         {"01 7a", "message of 1 byte, topic 0: \"z\""},
     },
 };
@@ -74,11 +77,12 @@ static const struct vector extended_vector = {
     {
         {"11", "version 1, type 1"},
         {"80", "flags: extended"},
-        {"00 00", "the first frame starts at 0 of the body"},
+        {"1a 00", "size of the packet"},
         TAG_FIELD,
         {"04 03 02 01", "packet number, low half"},
         {"0c 0b 0a 00", "number of the first message that starts here, low half"},
         {"06 00 de ad be ef", "extensions, 6 bytes with this length: skipped"},
+        {"00 00", "the first frame starts at 0 of the body"},
         {"01 7a", "message of 1 byte, topic 0: \"z\""},
     },
 };
@@ -88,10 +92,11 @@ static const struct vector attributes_vector = {
     {
         {"11", "version 1, type 1"},
         {"00", "flags"},
-        {"00 00", "the first frame starts at 0 of the body"},
+        {"40 00", "size of the packet"},
         TAG_FIELD,
         {"04 03 02 01", "packet number, low half"},
         {"0c 0b 0a 00", "number of the first message that starts here, low half"},
+        {"00 00", "the first frame starts at 0 of the body"},
         {"f2 0c 00", "summary, 12 bytes"},
         {"04 03 02 01", "bits that a label has"},
         {"00 03 02 01", "bits that all labels have"},
@@ -112,7 +117,7 @@ static const struct vector attributes_vector = {
 static const struct vector heartbeat_vector = {
     "HEARTBEAT",
     {
-        {"12 00 00 00", "version 1, type 2, flags, not used"},
+        {"12 00 5d 00", "version 1, type 2, flags, size"},
         TAG_FIELD,
         {"04 03 02 01", "lead, low half"},
         {"0c 0b 0a 00", "messages, low half"},
@@ -136,7 +141,7 @@ static const struct vector heartbeat_vector = {
 static const struct vector nak_vector = {
     "NAK",
     {
-        {"13 00 00 00", "version 1, type 3, flags, not used"},
+        {"13 00 3b 00", "version 1, type 3, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -154,7 +159,7 @@ static const struct vector nak_vector = {
 static const struct vector reject_vector = {
     "REJECT",
     {
-        {"14 00 00 00", "version 1, type 4, flags, not used"},
+        {"14 00 2c 00", "version 1, type 4, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -170,7 +175,7 @@ static const struct vector reject_vector = {
 static const struct vector unrepaired_vector = {
     "REJECT of packets that are not repaired",
     {
-        {"14 00 00 00", "version 1, type 4, flags, not used"},
+        {"14 00 34 00", "version 1, type 4, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -187,7 +192,7 @@ static const struct vector unrepaired_vector = {
 static const struct vector passed_vector = {
     "REJECT of packets of topics without history",
     {
-        {"14 00 00 00", "version 1, type 4, flags, not used"},
+        {"14 00 2c 00", "version 1, type 4, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -203,7 +208,7 @@ static const struct vector passed_vector = {
 static const struct vector status_vector = {
     "STATUS",
     {
-        {"15 00 00 00", "version 1, type 5, flags, not used"},
+        {"15 00 55 00", "version 1, type 5, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -226,7 +231,7 @@ static const struct vector status_vector = {
 static const struct vector topics_vector = {
     "TOPICS",
     {
-        {"16 00 00 00", "version 1, type 6, flags, not used"},
+        {"16 00 2b 00", "version 1, type 6, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -243,7 +248,7 @@ static const struct vector topics_vector = {
 static const struct vector query_vector = {
     "QUERY",
     {
-        {"17 00 00 00", "version 1, type 7, flags, not used"},
+        {"17 00 2c 00", "version 1, type 7, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -258,7 +263,7 @@ static const struct vector query_vector = {
 static const struct vector join_ask_vector = {
     "JOIN: a receiver asks to begin 1,000 messages back",
     {
-        {"18 00 00 00", "version 1, type 8, flags, not used"},
+        {"18 00 59 00", "version 1, type 8, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -282,7 +287,7 @@ static const struct vector join_ask_vector = {
 static const struct vector join_grant_vector = {
     "JOIN: the transmitter says where to begin",
     {
-        {"18 00 00 00", "version 1, type 8, flags, not used"},
+        {"18 00 52 00", "version 1, type 8, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -305,7 +310,7 @@ static const struct vector join_grant_vector = {
 static const struct vector join_fetch_vector = {
     "JOIN: a receiver fetches packets of the past",
     {
-        {"18 00 00 00", "version 1, type 8, flags, not used"},
+        {"18 00 61 00", "version 1, type 8, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -330,7 +335,7 @@ static const struct vector join_fetch_vector = {
 static const struct vector notice_vector = {
     "NOTICE",
     {
-        {"19 00 00 00", "version 1, type 9, flags, not used"},
+        {"19 00 6a 00", "version 1, type 9, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -356,7 +361,7 @@ static const struct vector notice_vector = {
 static const struct vector assured_vector = {
     "HEARTBEAT of a session with assured topics",
     {
-        {"12 00 00 00", "version 1, type 2, flags, not used"},
+        {"12 00 76 00", "version 1, type 2, flags, size"},
         TAG_FIELD,
         {"04 03 02 01", "lead, low half"},
         {"0c 0b 0a 00", "messages, low half"},
@@ -385,7 +390,7 @@ static const struct vector assured_vector = {
 static const struct vector acknowledging_vector = {
     "STATUS that acknowledges",
     {
-        {"15 00 00 00", "version 1, type 5, flags, not used"},
+        {"15 00 6c 00", "version 1, type 5, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -415,7 +420,7 @@ static const struct vector acknowledging_vector = {
 static const struct vector connect_vector = {
     "CONNECT",
     {
-        {"1a 00 00 00", "version 1, type 10, flags, not used"},
+        {"1a 00 34 00", "version 1, type 10, flags, size"},
         {"88 77 66 55", "tag: low half of the connection's identity"},
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -433,7 +438,7 @@ static const struct vector connect_vector = {
 static const struct vector accept_vector = {
     "ACCEPT",
     {
-        {"1b 00 00 00", "version 1, type 11, flags, not used"},
+        {"1b 00 2c 00", "version 1, type 11, flags, size"},
         {"88 77 66 55", "tag: low half of the connection's identity"},
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -448,7 +453,7 @@ static const struct vector accept_vector = {
 static const struct vector refuse_vector = {
     "REFUSE",
     {
-        {"1c 00 00 00", "version 1, type 12, flags, not used"},
+        {"1c 00 1b 00", "version 1, type 12, flags, size"},
         {"88 77 66 55", "tag: low half of the connection's identity"},
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -461,7 +466,7 @@ static const struct vector refuse_vector = {
 static const struct vector close_vector = {
     "CLOSE",
     {
-        {"1d 00 00 00", "version 1, type 13, flags, not used"},
+        {"1d 00 19 00", "version 1, type 13, flags, size"},
         {"88 77 66 55", "tag: low half of the connection's identity"},
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -473,7 +478,7 @@ static const struct vector close_vector = {
 static const struct vector limited_vector = {
     "STATUS that tells what limits the receiver",
     {
-        {"15 00 00 00", "version 1, type 5, flags, not used"},
+        {"15 00 6e 00", "version 1, type 5, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,

@@ -219,7 +219,7 @@ STORY = [
     (topics(S, 402, 400, [b"", "grün".encode()]), {"topics.name": "grün", "topics.id": [400, 401], "topics.name_size": [0, 5]}, set()),
     (data(S, N + 10, 9, b"\x01a" + b"\xe1" + struct.pack("<I", 10) + b"xy"), {"message.left": 8}, set()),
     (data(S, N + 11, 11, b"abc\x01a", first=3), {"continued.size": [], "continued.data": "61:62:63"}, {"broken"}),
-    (heartbeat(S, N + 12, 12)[:-3] + IPV4[-3:] + b"new", {"trailing": "6e:65:77"}, set()),
+    (sized(heartbeat(S, N + 12, 12) + b"new"), {"trailing": "6e:65:77"}, set()),
     (packet(DATA, X, version=2), {"version": 2, "seq": []}, {"version"}),
     (packet(15, X), {"type": 15, "seq": []}, {"type"}),
     (data(X, 1, 0, b"\x01a\xe5more"), {"message.data": "61", "unreadable": "e5:6d:6f:72:65"}, {"frame"}),
@@ -228,13 +228,13 @@ STORY = [
     (heartbeat(X, N, trail=N + 1), {}, {"malformed"}),
     (heartbeat(X, 1 << 63), {}, {"malformed"}),
     (nak(X, R, [(1, 1)] * 65), {"nak.ranges": 65, "nak.first": []}, {"malformed"}),
-    (nak(X, R, [(1, 1)])[:-1], {}, {"malformed"}),
+    (sized(nak(X, R, [(1, 1)])[:-1]), {}, {"malformed"}),
     (nak(X, R, [], address=bytes(32)), {"address.size": 32}, {"malformed"}),
     (status(X, R, 2, 1), {}, {"malformed"}),
     (topics(X, 1, 1, [b"a"]), {}, {"malformed"}),
     (packet(QUERY, X + 1, query(X, R, 1)[16:]), {}, {"malformed"}),
-    (packet(DATA, X, b"\x09\x00a", flags=0x80), {"extension.size": 9}, {"malformed"}),
-    (packet(DATA, X, b"\x01\x00a", flags=0x80), {"extension.size": 1}, {"malformed"}),
+    (packet(DATA, X, extension=b"\x09\x00a", flags=0x80), {"extension.size": 9}, {"malformed"}),
+    (packet(DATA, X, extension=b"\x01\x00a", flags=0x80), {"extension.size": 1}, {"malformed"}),
     (data(X, 2, 0, b"\xf0\x04\x00abcd"), {}, {"malformed"}),
     (data(X, 3, 0, b"\xe1\x01\x00\x00\x01"), {}, {"malformed"}),
     (data(X, 4, 0, b"\x80"), {}, {"malformed"}),
@@ -242,7 +242,10 @@ STORY = [
     (notice(X, R, standing=5), {}, {"malformed"}),
     (notice(X, R, threshold=8), {}, {"malformed"}),
     (connect(X, b"x" * 513), {"connect.payload_size": 513}, {"malformed"}),
-    (connect(X, b"xyz")[:-1], {"connect.payload": []}, {"malformed"}),
+    (sized(connect(X, b"xyz")[:-1]), {"connect.payload": []}, {"malformed"}),
+    (data(X, 5, 0, b"\x01a") + b"b", {"size": 20, "seq": 5, "messages": []}, {"malformed"}),
+    (nak(X, R, [(1, 1)])[:-1], {"nak.ranges": []}, {"malformed"}),
+    (sized(data(X, 6, 0, b"")[:17]), {"first": []}, {"malformed"}),
 ]
 STORY_BROKEN = list(range(23, len(STORY) + 1))  # from there on packets are of no use
 
@@ -301,7 +304,7 @@ def quoted_packets_are_not_counted(tshark):
 FILTERS = {
     "llm": list(range(1, len(STORY) + 1)),
     f"llm.session == {hex(S)}": list(range(1, 15)) + list(range(16, 23)),
-    "llm.type == 3": [6, 30, 31, 32],
+    "llm.type == 3": [6, 30, 31, 32, 47],
     "llm.seq == 2": [8, 9, 16, 26, 38],
     f"llm.packet == {N + 4}": [8, 9, 16],
     "llm.nak.first == 1 && llm.receiver": [6],
@@ -362,9 +365,9 @@ def info_column_can_be_read(tshark):
 
 FOREIGN = [
     b"", b"\x11", b"hello, world, this is text", bytes(16), bytes(200), b"\x11" * 64, b"\xff" * 64,
-    bytes.fromhex("11000000") + bytes(60),                       # looks like data, and is followed by nothing that goes on
-    bytes.fromhex("1100000001000000 05000000 00000000") + bytes(20),
-    bytes.fromhex("1100000001000000 06000000 00000000") + bytes(20),  # goes on, but by a count only
+    sized(bytes.fromhex("11000000") + bytes(60)),                      # looks like data, and is followed by nothing that goes on
+    sized(bytes.fromhex("1100000001000000 05000000 00000000") + bytes(20)),
+    sized(bytes.fromhex("1100000001000000 06000000 00000000") + bytes(20)),  # goes on, but by a count only
     packet(DATA, X, seq=5), packet(DATA, X, seq=6),              # nothing but a count that goes on
     packet(NAK, X, nak(X + 1, R, [])[16:]),                      # another tag than its session's
     heartbeat(X, N, trail=N + 1), packet(15, X), packet(DATA, X, version=2),
@@ -376,7 +379,7 @@ FOREIGN = [
 def heuristics_take_what_is_certain(tshark):
     random_of = random.Random(1)
     foreign = FOREIGN + [random_of.randbytes(random_of.randint(0, 200)) for _ in range(500)] + \
-        [b"\x11\x00" + random_of.randbytes(random_of.randint(0, 200)) for _ in range(500)]
+        [sized(b"\x11\x00" + random_of.randbytes(random_of.randint(2, 200))) for _ in range(500)]
     own = [packet for packet, _, _ in STORY[:22]]
     other = [data(OTHER, 7, 7, b"\x01a"), data(OTHER, 8, 8, b"\x01a\x01b"), data(OTHER, 9, 10, b"\x01a")]
     taken = [protocol == "LLM" for protocol, *_ in tshark.infos(tshark.capture("foreign", foreign))]

@@ -14,8 +14,16 @@ IPV4 = bytes([4, 192, 0, 2, 1]) + struct.pack(">H", 5001)
 IPV6 = bytes([6]) + bytes.fromhex("fd77" + 13 * "00" + "02") + struct.pack(">H", 5002)
 
 
-def packet(kind, tag, body=b"", version=1, flags=0, first=0, seq=0, number=0):
-    return struct.pack("<BBHIII", version << 4 | kind, flags, first, tag & 0xffffffff, seq & 0xffffffff, number & 0xffffffff) + body
+def packet(kind, tag, body=b"", version=1, flags=0, first=0, seq=0, number=0, extension=b""):
+    if kind == DATA:
+        body = extension + struct.pack("<H", first) + body
+    return struct.pack("<BBHIII", version << 4 | kind, flags, 16 + len(body), tag & 0xffffffff, seq & 0xffffffff,
+                       number & 0xffffffff) + body
+
+
+def sized(changed):
+    """A packet that was cut or went on, with the size that it has."""
+    return changed[:2] + struct.pack("<H", len(changed)) + changed[4:]
 
 
 def data(session, seq, number, body, first=0, unrepaired=0):

@@ -39,6 +39,7 @@ end
 field("uint8", "version", "Version", base.DEC, nil, 0xf0)
 local FLAGS = integer("flags", 1, "Flags", { base = base.HEX, bits = { { "extended", 0x80, "Extended" } } })
 field("uint8", "flags.unrepaired", "Packets directly before that are not repaired", base.DEC, nil, 0x3f)
+local SIZE = integer("size", 2, "Size")
 local FIRST = integer("first", 2, "First frame at")
 local TAG = integer("tag", 4, "Tag: low half of the session", { base = base.HEX })
 local SEQ = integer("seq", 4, "Packet number, low half")
@@ -906,6 +907,9 @@ local function data_info(p)
 end
 
 local function data(p)
+    if not layout_read(p, { FIRST }) then
+        return
+    end
     local first, body = p.values.first, p.whole - p.at
     local number = absolute(p.session.lead, p.values.seq)
     p.topic, p.messages, p.topics, p.announced, p.wants = 0, 0, {}, {}, message_wants(p)
@@ -1419,7 +1423,7 @@ end
 
 local function header(p, kind)
     local rest = kind.header or { unused(4), unused(4) }
-    return layout_read(p, { FLAGS, kind.header == types[1].header and FIRST or unused(2), TAG, rest[1], rest[2] })
+    return layout_read(p, { FLAGS, SIZE, TAG, rest[1], rest[2] })
 end
 
 -- Of a data packet: so many directly before it are of unreliable topics.
@@ -1451,6 +1455,9 @@ local function packet(p)
     kind = first_byte(p)
     if kind == nil or not header(p, kind) then
         return
+    end
+    if p.values.size ~= p.whole - at then
+        return fault(p, "malformed", "says that it has " .. counted(p.values.size, "byte") .. ", of " .. p.whole - at)
     end
     p.session = p.learns and session_of(p.values.tag) or sessions[p.values.tag] or { topics = {}, carried = {}, seen = {}, naks = {},
         clocks = {} }
@@ -1500,16 +1507,12 @@ local function train_fits(raw, tag, step, size)
     return true
 end
 
--- The distance between the packets of a train; the size of the datagram if it is one packet.
+-- The distance between the packets of a train, as the first one says; the size of the datagram if it is one packet.
 local function train_step(tvb, raw)
     local size = tvb:reported_len()
-    local tag = raw:sub(5, 8)
-    local at = #raw > 2 * HEADER_BYTES and raw:find(tag, HEADER_BYTES + 5, true)
-    while at do
-        if train_fits(raw, tag, at - 5, size) then
-            return at - 5
-        end
-        at = raw:find(tag, at + 1, true)
+    local said = #raw >= HEADER_BYTES and raw:byte(3) + 256 * raw:byte(4) or size
+    if said >= HEADER_BYTES and said < size and train_fits(raw, raw:sub(5, 8), said, size) then
+        return said
     end
     return math.max(size, 1)
 end

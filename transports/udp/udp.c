@@ -278,17 +278,12 @@ static void udp_unhold(struct lli_udp *udp, size_t buffer)
         udp->free |= UINT64_C(1) << buffer;
 }
 
-/* What the kernel noted about a buffer: how long each of the packets merged in it is, and when they came. */
-static void udp_read_notes(struct lli_udp *udp, struct mmsghdr *in)
+/* Reads what the kernel noted about a buffer: how long each of the packets merged in it is, and when they came. */
+static void udp_read_notes(struct lli_udp_fetched *fetched, struct mmsghdr *in)
 {
-    struct lli_udp_fetched *fetched = &udp->fetched;
     struct timespec stamp;
     int segment;
 
-    fetched->segment = in->msg_len;
-    fetched->stamp_ns = 0;
-    if (!fetched->receiver->noted)
-        return;
     for (struct cmsghdr *note = CMSG_FIRSTHDR(&in->msg_hdr); note != NULL; note = CMSG_NXTHDR(&in->msg_hdr, note)) {
         if (note->cmsg_level == SOL_UDP && note->cmsg_type == UDP_GRO) {
             memcpy(&segment, CMSG_DATA(note), sizeof segment);
@@ -298,9 +293,36 @@ static void udp_read_notes(struct lli_udp *udp, struct mmsghdr *in)
             fetched->stamp_ns = (uint64_t)stamp.tv_sec * 1000000000u + (uint64_t)stamp.tv_nsec;
         }
     }
-    if (fetched->segment < in->msg_len)
-        udp->superframes++;
+}
+
+/*
+ * How long each of the packets in a buffer is, but for the last: as the first one says. If it says what cannot be, they are one,
+ * which whoever knows what packets are will refuse.
+ */
+static uint32_t udp_segment_said(const struct lli_udp *udp, const struct mmsghdr *in)
+{
+    const uint8_t *at = (const uint8_t *)in->msg_hdr.msg_iov->iov_base + udp->size_at;
+    uint32_t segment;
+
+    if (in->msg_len < udp->size_at + 2)
+        return in->msg_len;
+    segment = (uint32_t)(at[0] | at[1] << 8);
+    return segment > in->msg_len || segment * LLI_UDP_TRAIN_MAX < in->msg_len ? in->msg_len : segment;
+}
+
+/* Finds out how long the packets are that the kernel merged in a buffer, if it did. */
+static void udp_look(struct lli_udp *udp, struct mmsghdr *in)
+{
+    struct lli_udp_fetched *fetched = &udp->fetched;
+
+    fetched->segment = in->msg_len;
+    fetched->stamp_ns = 0;
+    if (fetched->receiver->noted)
+        udp_read_notes(fetched, in);
+    else if (udp->merges)
+        fetched->segment = udp_segment_said(udp, in);
     fetched->receiver->merged = fetched->segment < in->msg_len;
+    udp->superframes += fetched->receiver->merged;
 }
 
 int lli_udp_lend(struct lli_udp *udp, struct lli_in *packets, int max)
@@ -315,7 +337,7 @@ int lli_udp_lend(struct lli_udp *udp, struct lli_in *packets, int max)
         bool too_large;
 
         if (fetched->offset == 0)
-            udp_read_notes(udp, in);
+            udp_look(udp, in);
         too_large = (in->msg_hdr.msg_flags & MSG_TRUNC) != 0 || fetched->segment > udp->packet_bytes;
         if (too_large) {
             udp->truncated++;

@@ -45,7 +45,7 @@ struct lli_udp_receiver {
     bool bursting;     /* the last call got something: fetch many at a time until one gets nothing */
     bool merged;       /* ... and it was packets that the kernel had merged */
     bool stamped;      /* the kernel stamps its packets */
-    bool noted;        /* control messages come with its packets */
+    bool noted;        /* control messages are asked for with its packets */
     uint32_t unchecked;  /* packets since the kernel's count of drops was read */
     uint32_t drops_seen; /* that count */
     union lli_ip_address group;
@@ -78,6 +78,7 @@ struct lli_udp {
     size_t buffer_stride;
     uint32_t buffer_bytes;                     /* of a buffer that packets may fill */
     uint32_t packet_bytes;                     /* of the largest packet of the interface */
+    uint32_t size_at;                          /* where packets say how long they are; 0: nowhere */
     uint32_t turn;                             /* counts calls of receive() */
     uint32_t polled_count;
     uint16_t polled_next;

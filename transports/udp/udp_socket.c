@@ -158,12 +158,12 @@ static void socket_busy_poll(struct lli_udp *udp, int fd, const struct llm_optio
             time_us);
 }
 
-/* A kernel that merges for one socket does for all. */
+/* A kernel that merges for one socket does for all. Packets that say how long they are need no note of it, which takes a costlier call. */
 static int socket_merges(const struct lli_udp *udp, struct lli_udp_receiver *receiver)
 {
     if (!udp->merges)
         return 0;
-    receiver->noted = true;
+    receiver->noted = udp->size_at == 0;
     return socket_set(udp, receiver->fd, SOL_UDP, UDP_GRO, 1, "socket option UDP_GRO");
 }
 
@@ -304,6 +304,7 @@ static int instance_set_up(struct lli_udp *udp, const struct lli_transport_confi
         (status = lli_ip_mtu_choose(udp->log, "udp", &udp->interface, options->mtu, &mtu)) != 0)
         return status;
     udp->payload_max = mtu - headers_size(udp);
+    udp->size_at = config->size_at;
     lli_udp_offload_probe(udp, options);
     if ((status = buffers_open(udp)) != 0)
         return status;
