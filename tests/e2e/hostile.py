@@ -5,7 +5,7 @@
 hostile.py GROUP PORT ADDRESS SECONDS
 
 Says "listening" on stderr, and listens on the interface with ADDRESS for a heartbeat, to learn what the network shows to everybody: the session, its packets
-and its control address. Then sends, round after round: truncated, random, wrong-version and unknown packets, foreign tags,
+and its control address. Then sends, round after round: truncated, random, wrong-version and unknown packets, some of another size than they say, foreign tags,
 packets replayed as they were and with one field changed, and forged heartbeats, NAKs, rejects and status reports whose low
 32 bits of the identity are right but the rest is not. Prints how many packets it sent.
 """
@@ -21,7 +21,14 @@ DATA, HEARTBEAT, NAK, REJECT, STATUS, TOPICS, QUERY, JOIN = range(1, 9)
 
 
 def packet(kind, tag, body, version=1, flags=0, first=0, seq=0, number=0):
-    return HEADER.pack(version << 4 | kind, flags, first, tag, seq, number) + body
+    if kind == DATA:
+        body = struct.pack("<H", first) + body
+    return HEADER.pack(version << 4 | kind, flags, HEADER.size + len(body), tag, seq, number) + body
+
+
+def saying(size, data):
+    """A packet that says that it is so long."""
+    return data[:2] + struct.pack("<H", size) + data[4:]
 
 
 def open_sockets(group, port, address):
@@ -72,9 +79,13 @@ class Attacker:
         yield packet(rng.choice([0, 8, 15]), self.tag, b"x" * 20)
         yield packet(DATA, self.tag, b"x" * 20, first=21)
         yield packet(DATA, self.tag, b"\xff\xff", flags=0x80)
+        yield saying(rng.choice([0, 1, 16, 17, 18, 30, 1472, 65535]), packet(DATA, self.tag, b"x" * 400))
+        yield saying(rng.randrange(1 << 16), rng.choice(self.heard))
         yield packet(NAK, rng.getrandbits(32), b"")
         yield rng.randbytes(rng.randrange(16, 1400))
-        yield self.heartbeat[:rng.randrange(16, len(self.heartbeat))]
+        cut = rng.randrange(16, len(self.heartbeat))
+        yield self.heartbeat[:cut]
+        yield saying(cut, self.heartbeat[:cut])
 
     def replayed(self):
         """Packets of the session, as they were, and where they cannot be: far from where the stream is now."""
