@@ -82,6 +82,7 @@ uint8_t *lli_history_open(struct lli_history *history, lli_seq busy)
 void lli_history_seal(struct lli_history *history, uint32_t size)
 {
     struct lli_history_slot *slot = &history->slots[history->next & history->slots_mask];
+    const uint8_t *at;
 
     assert(size <= history->packet_max);
     *slot = (struct lli_history_slot){.offset = history->head, .size = size};
@@ -90,8 +91,11 @@ void lli_history_seal(struct lli_history *history, uint32_t size)
     history->next++;
     if (history->filling)
         return;
-    /* Where the next one begins, if it is a short one too. */
-    __builtin_prefetch(history->bytes + history->head, 1);
-    __builtin_prefetch(history->bytes + history->head + 64, 1);
+    /* Where the next one goes, if it is as short as this one. */
+    at = history->bytes + history->head;
+    __builtin_prefetch(at, 1);
+    __builtin_prefetch(at + 64, 1);
     __builtin_prefetch(slot + 1, 1);
+    for (const uint8_t *line = at + 128; line < at + size + 63; line += 64)
+        __builtin_prefetch(line, 1);
 }

@@ -132,18 +132,21 @@ static unsigned udp_batch(struct lli_udp *udp)
     return count;
 }
 
-/* Hands messages to the kernel. How many it took, from the first, or -1. */
-static int udp_send(struct lli_udp *udp, unsigned count)
+/* Hands the oldest packets to the kernel, made into messages. How many messages it took, from the first, or -1. */
+static int udp_send(struct lli_udp *udp)
 {
-    const int fd = udp_out(udp, udp->done)->fd;
-    const struct msghdr *header = &udp->batch[0].msg_hdr;
+    const struct lli_udp_out *out = udp_out(udp, udp->done);
+    unsigned count;
 
-    if (count > 1)
-        return sendmmsg(fd, udp->batch, count, 0);
-    if (udp->batch_train[0] > 1)
-        return sendmsg(fd, header, 0) < 0 ? -1 : 1;
-    /* A lone packet takes the shortest way through the kernel. */
-    return sendto(fd, header->msg_iov->iov_base, header->msg_iov->iov_len, 0, header->msg_name, header->msg_namelen) < 0 ? -1 : 1;
+    if (udp->taken - udp->done > 1) {
+        count = udp_batch(udp);
+        return count > 1 ? sendmmsg(out->fd, udp->batch, count, 0) : sendmsg(out->fd, &udp->batch[0].msg_hdr, 0) < 0 ? -1 : 1;
+    }
+    /* A lone packet takes the shortest way, here and in the kernel. */
+    udp->batch_train[0] = 1;
+    if (out->to == NULL)
+        return send(out->fd, out->data, out->size, 0) < 0 ? -1 : 1;
+    return sendto(out->fd, out->data, out->size, 0, &out->to->any, lli_ip_length(out->to)) < 0 ? -1 : 1;
 }
 
 /* Whether an error is about the offload: the device, or a library in the kernel's place, does without. */
@@ -182,7 +185,7 @@ int lli_udp_flush(void *instance)
             udp->done++;
             continue;
         }
-        sent = udp_send(udp, udp_batch(udp));
+        sent = udp_send(udp);
         if (sent <= 0 && !udp_send_failed(udp)) {
             udp->stuck = true;
             udp->send_waits++;
