@@ -169,6 +169,13 @@ void lli_endpoint_close(struct lli_endpoint *endpoint)
 
 /* ------------------------------------------------------------------------------------------------ send */
 
+/* Sends what was posted; lli_endpoint_flush() sees to the rest. */
+static void endpoint_start(struct lli_endpoint *endpoint)
+{
+    endpoint->stuck = endpoint->transport->flush(endpoint->instance) != LLM_OK;
+    endpoint->started = true;
+}
+
 /* Sends what was posted, and tells the transmitters what the transport is done with: it counts packets, not whose they are. */
 void lli_endpoint_flush(struct lli_endpoint *endpoint)
 {
@@ -176,7 +183,9 @@ void lli_endpoint_flush(struct lli_endpoint *endpoint)
 
     if (!endpoint->unsettled)
         return;
-    endpoint->stuck = endpoint->transport->flush(endpoint->instance) != LLM_OK;
+    if (!endpoint->started)
+        endpoint_start(endpoint);
+    endpoint->started = false;
     reaped = endpoint->transport->reap(endpoint->instance);
     endpoint->unsettled = endpoint->stuck || reaped < endpoint->posted;
     if (reaped < endpoint->reaping)
@@ -192,6 +201,7 @@ int lli_endpoint_post(struct lli_endpoint *endpoint, const struct lli_out *packe
 
     endpoint->posted += (uint64_t)taken;
     endpoint->unsettled = true;
+    endpoint->started = false;
     if (taken == count)
         return taken;
     lli_endpoint_flush(endpoint);
@@ -264,6 +274,9 @@ static void endpoint_post_data(struct lli_endpoint *endpoint, struct llm_transmi
             out[i] = (struct lli_out){packet.data, packet.size, transmitter->group};
         }
         taken = lli_endpoint_post(endpoint, out, count);
+        /* They leave before whatever else there is to do. */
+        if (taken < ENDPOINT_POST)
+            endpoint_start(endpoint);
         lli_tx_sent(&transmitter->tx, taken, now);
     } while (taken == ENDPOINT_POST);
 }

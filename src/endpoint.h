@@ -53,6 +53,7 @@ struct lli_endpoint {
     uint64_t reaping; /* of these, those that transmitters wait for: lli_tx_reaped() */
     int more;         /* so many received at a time say that there may be more */
     bool unsettled;   /* not all of them are sent and done with */
+    bool started;     /* it was told to send all of them, and nobody has looked what it is done with */
     bool stuck;       /* the transport could not send all of them yet */
     lli_ns deadline;  /* nothing is due before */
 
