@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether a stopped receiver costs the others latency: short periods without it and with it take turns many times in one run,
- * so that what else changes on the machine meanwhile meets both alike. bench/slow.sh starts, stops and ends it when the
+ * so that what else changes on the machine meanwhile meets both alike. Without it, a mute stands in its place: a socket that joined
+ * the group and is not read any more, for which the network, which is this machine's kernel, has the same work. bench/slow.sh starts, stops and ends it when the
  * transmitter says so. Each message has its time in it, so the ends need one clock, that of one machine.
  */
 #define _GNU_SOURCE
@@ -9,12 +10,16 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "machine.h"
 #include "options.h"
+#include "raw_udp.h"
 #include "report.h"
 
 enum { PAIRS_MAX = 1000 };
@@ -213,12 +218,40 @@ static void pairs_receive(bool steady)
         pairs_report(lost);
 }
 
+/* ------------------------------------------------------------------------------------------------------- mute */
+
+/* Reads until it is told by SIGUSR1 to stand still, as the receiver is stopped. */
+static void pairs_mute(void)
+{
+    const char *reason = "it has no bare form";
+    struct pollfd ready = {.events = POLLIN};
+    struct raw_group group;
+    char nothing[1];
+
+    (void)signal(SIGUSR1, pairs_end);
+
+    if (raw_group_of_channel(pairs_channel, 0, &group, &reason) != 0) {
+        (void)fprintf(stderr, "slow_pairs: %s: %s\n", pairs_channel, reason);
+        exit(EXIT_FAILURE);
+    }
+    ready.fd = raw_udp_open_receive(&group);
+    if (ready.fd < 0) {
+        perror("slow_pairs: the mute's socket");
+        exit(EXIT_FAILURE);
+    }
+    while (!pairs_over)
+        if (poll(&ready, 1, -1) == 1)
+            (void)!recv(ready.fd, nothing, sizeof nothing, 0);
+    for (;;)
+        pause();
+}
+
 /* ------------------------------------------------------------------------------------------------------- main */
 
 int main(int argc, char **argv)
 {
     static const struct option_spec specs[] = {
-        {"role", OPTION_CHOICE, &pairs_role, "ROLE", "transmitter, steady or other", 0, 0, "transmitter steady other"},
+        {"role", OPTION_CHOICE, &pairs_role, "ROLE", "transmitter, steady, other or mute", 0, 0, "transmitter steady other mute"},
         {"channel", OPTION_TEXT, &pairs_channel, "CHANNEL", "the channel, with its options", 0, 0, NULL},
         {"rate", OPTION_NUMBER, &pairs_rate, "N", "messages a second", 1, 10000000, NULL},
         {"size", OPTION_NUMBER, &pairs_size, "N", "bytes of a message", 16, 65507, NULL},
@@ -237,6 +270,8 @@ int main(int argc, char **argv)
     options_parse(&program, argc, argv);
     if (machine_pin_as_asked("slow_pairs", pairs_cpu) != 0)
         return EXIT_FAILURE;
+    if (strcmp(pairs_role, "mute") == 0)
+        pairs_mute();
     llm_context_options_init(&options);
     options.wait = strcmp(pairs_role, "other") == 0 ? LLM_WAIT_BLOCK : LLM_WAIT_SPIN;
     options.log_level = LLM_LEVEL_ERROR;
