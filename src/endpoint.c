@@ -14,6 +14,7 @@ enum {
     ENDPOINT_SCRATCH = 64,  /* control packets on their way at a time; a power of two */
     ENDPOINT_SCRATCH_SIZE = 1024,
     ENDPOINT_POST = LLI_ENDPOINT_POST,
+    ENDPOINT_OLD = 64,      /* repairs, and packets of the past, between two looks at what is new */
 };
 
 /* A transport that is stuck wakes those who sleep when it can go on; should it not, they try again after this. */
@@ -341,7 +342,7 @@ static void endpoint_post_repairs(struct lli_endpoint *endpoint, struct llm_tran
     struct lli_packet packet;
     struct lli_out out;
 
-    while (!endpoint->stuck && lli_tx_repair(&transmitter->tx, now, &packet)) {
+    for (int i = 0; i < ENDPOINT_OLD && !endpoint->stuck && lli_tx_repair(&transmitter->tx, now, &packet); i++) {
         out = (struct lli_out){.data = packet.data, .size = packet.size};
         /* A repair that nobody can be reached with is done with: the receiver asks again. */
         if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) && lli_endpoint_post(endpoint, &out, 1) == 0)
@@ -357,7 +358,7 @@ static void endpoint_post_replays(struct lli_endpoint *endpoint, struct llm_tran
     struct lli_packet packet;
     struct lli_out out;
 
-    while (!endpoint->stuck && lli_tx_replay(&transmitter->tx, now, &packet)) {
+    for (int i = 0; i < ENDPOINT_OLD && !endpoint->stuck && lli_tx_replay(&transmitter->tx, now, &packet); i++) {
         out = (struct lli_out){.data = packet.data, .size = packet.size};
         if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) && lli_endpoint_post(endpoint, &out, 1) == 0)
             return;
