@@ -263,6 +263,13 @@ static void rx_input_joining(struct lli_rx *rx, const struct lli_rx_packet *pack
         lli_gap_reset(&rx->gap, rx->gap.next);
 }
 
+/* There is nothing to give of it, but it may be the first that is heard after a silence. */
+static bool rx_input_duplicate(struct lli_rx *rx)
+{
+    rx->counters->packets_duplicate++;
+    return (rx->news & LLI_RX_RESUMED) != 0;
+}
+
 /* Apart, so that no registers are saved for it where packets come in order. */
 static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_seq seq,
                                                      lli_ns now)
@@ -274,19 +281,15 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
         lli_rx_filter_begin(rx, &packet->header, packet->body, packet->body_size);
         return !lli_rx_is_idle(rx);
     }
-    if (seq < gap->next) {
-        rx->counters->packets_duplicate++;
-        return false;
-    }
+    if (seq < gap->next)
+        return rx_input_duplicate(rx);
     if (seq >= gap->next + lli_gap_window(gap)) {
         rx->counters->window_overflow++;
         lli_rx_dropped(rx, seq);
         return true;
     }
-    if (seq < gap->end && lli_gap_is_present(gap, seq)) {
-        rx->counters->packets_duplicate++;
-        return false;
-    }
+    if (seq < gap->end && lli_gap_is_present(gap, seq))
+        return rx_input_duplicate(rx);
     if (seq > gap->next)
         rx->counters->packets_reordered++;
     lli_rx_extend(rx, seq, now);

@@ -600,6 +600,29 @@ static void silence_is_told_once_then_the_end_and_words_again_resume(void **stat
     assert_int_equal(got.events[1].reason, LLM_REASON_TIMEOUT);
 }
 
+static void words_that_are_known_already_resume_as_well(void **state)
+{
+    struct lli_wire_nak nak;
+
+    (void)state;
+    r.config.nak_giveup = 10000 * MS;
+    heartbeat_due();
+    send_many(3);
+    carry(START);
+    carry(START + 2);
+    /* One that was given, and one that is held. */
+    for (lli_seq known = START; known <= START + 2; known += 2) {
+        memset(&got, 0, sizeof got);
+        now += 500 * MS;
+        (void)control(&nak);
+        assert_int_equal(got.event_count, 1);
+        carry(known);
+        assert_int_equal(got.event_count, 2);
+        assert_int_equal(got.events[1].kind, LLM_EVENT_RESUMED);
+    }
+    assert_int_equal(r.counters.packets_duplicate, 2);
+}
+
 static void the_end_comes_after_everything_before_it(void **state)
 {
     struct lli_wire_nak nak;
@@ -721,6 +744,7 @@ int main(void)
         T(packets_beyond_the_window_and_without_memory_are_counted),
         T(without_memory_only_the_next_packet_is_asked_for),
         T(silence_is_told_once_then_the_end_and_words_again_resume),
+        T(words_that_are_known_already_resume_as_well),
         T(the_end_comes_after_everything_before_it),
         T(a_refused_session_drops_its_packets),
         T(messages_in_order_stir_nothing_but_a_report_that_is_owed),
