@@ -22,8 +22,6 @@ enum {
 
 /* What is not possible now is tried again after this. */
 #define CONNECTION_RETRY ((lli_ns)1000000)
-/* To say that there is no connection is not worth more than this. */
-#define CONNECTION_SPURN ((lli_ns)2000000000)
 /* After the other side closed: whether it still listens is looked at so often. */
 #define CONNECTION_LOOK ((lli_ns)100000000)
 
@@ -72,26 +70,9 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
     strcpy(channel->options.acknowledge, "library");
     /* Many may ask under one name. */
     channel->options.shm_exclusive = 0;
-    return LLM_OK;
-}
-
-/* ------------------------------------------------------------------------------------------------ send */
-
-static bool connection_post_close(const struct llm_connection *connection, lli_handle to, enum lli_wire_closing reason)
-{
-    const struct lli_wire_close close = {.id = connection->id, .reason = (uint8_t)reason};
-    uint8_t bytes[LLI_WIRE_CONTROL_MAX];
-
-    return lli_links_post(connection->endpoint, bytes, lli_wire_put_close(bytes, &close), to);
-}
-
-/* An address that it has need not be reached any more. */
-static void connection_forget(struct lli_endpoint *endpoint, struct lli_wire_address *address)
-{
-    const struct lli_wire_address forgotten = *address;
-
-    address->size = 0;
-    lli_links_forget(endpoint, &forgotten);
+    if (context->farewells == NULL)
+        context->farewells = calloc(1, sizeof *context->farewells);
+    return context->farewells == NULL ? lli_fail(&context->log, LLM_ENOMEM, "no memory for the ends of connections") : LLM_OK;
 }
 
 /* --------------------------------------------------------------------------------------------- events */
@@ -307,38 +288,53 @@ static void connection_unlink(struct llm_connection *connection)
     connection->running = false;
 }
 
-/* Whether the other side has said that it has all, and the end, or that it had all when it left. */
 static bool connection_is_delivered(const struct llm_connection *connection)
 {
-    const struct lli_tx *tx = &connection->transmitter->tx;
+    return lli_farewell_is_delivered(&connection->transmitter->tx, connection->dismissed);
+}
 
-    if (tx->members.count > 0)
-        return tx->ended && lli_members_waiting(&tx->members) == 0;
-    return tx->taken == tx->history.next && !lli_pack_pending(&tx->pack);
+/* The last word to the other side. */
+static void connection_leave(const struct llm_connection *connection, enum lli_wire_closing reason)
+{
+    const struct lli_rx *rx = &connection->receiver->sessions[0];
+    const struct lli_wire_close close = {
+        .id = connection->id,
+        .reason = (uint8_t)reason,
+        /* Of one that is broken nobody knows what it has. */
+        .next = reason == LLI_WIRE_BROKEN || rx->state == LLI_RX_JOINING ? 0 : rx->gap.next,
+        .address = connection->endpoint->address,
+    };
+
+    lli_links_leave(connection, &close);
 }
 
 /* Its sessions run no longer, or never will; says so to the other side, with a reason (0: it knows). */
 static void connection_stop(struct llm_connection *connection, unsigned closing)
 {
-    if (connection->dismissed)
-        closing = 0;
+    const struct lli_wire_address peer = connection->peer;
+
     if (connection->running) {
         connection->undelivered = connection->transmitter->tx.pack.number > 0 && !connection_is_delivered(connection);
-        lli_receiver_leave(connection->receiver);
-        if (closing != 0)
-            (void)connection_post_close(connection, connection->transmitter->group, (enum lli_wire_closing)closing);
+        if (closing != 0 && !connection->dismissed)
+            connection_leave(connection, (enum lli_wire_closing)closing);
         lli_endpoint_flush(connection->endpoint);
         connection_unlink(connection);
     }
-    connection_forget(connection->endpoint, &connection->peer);
+    connection->peer.size = 0;
+    lli_links_forget(connection->endpoint, &peer);
+}
+
+/* How a connection is left that did not break. */
+static enum lli_wire_closing connection_closing(const struct llm_connection *connection)
+{
+    return connection_is_delivered(connection) ? LLI_WIRE_LEFT : LLI_WIRE_ABANDONED;
 }
 
 void lli_connection_destroy(struct llm_connection *connection)
 {
     struct llm_connection **link = &connection->context->connections;
 
-    connection_stop(connection, connection_is_delivered(connection) ? 0 : LLI_WIRE_ABANDONED);
-    connection_forget(connection->endpoint, &connection->spurned);
+    connection_stop(connection, connection_closing(connection));
     while (*link != connection)
         link = &(*link)->next;
     *link = connection->next;
@@ -439,14 +435,13 @@ uint64_t llm_connection_id(const struct llm_connection *connection)
 static void connection_finish(struct llm_connection *connection)
 {
     struct llm_context *context = connection->context;
-    lli_ns until;
 
     connection->transmitter->claimed = connection->transmitter;
     lli_tx_end(&connection->transmitter->tx, lli_clock_ns());
     lli_endpoint_due(connection->endpoint, 0);
     (void)lli_context_poll(context);
-    until = lli_clock_ns() + connection->linger;
-    while (connection->running && !connection_is_delivered(connection) && lli_clock_ns() < until) {
+    connection->lingers_until = lli_clock_ns() + connection->linger;
+    while (connection->running && !connection_is_delivered(connection) && lli_clock_ns() < connection->lingers_until) {
         lli_context_leave(context);
         lli_context_enter(context);
         (void)lli_context_poll(context);
@@ -467,7 +462,7 @@ static int connection_close(struct llm_connection *connection)
     connection->closing = true;
     if (connection->running && connection->state >= LLI_CONNECTION_OPEN)
         connection_finish(connection);
-    connection_stop(connection, connection_is_delivered(connection) ? 0 : LLI_WIRE_ABANDONED);
+    connection_stop(connection, connection_closing(connection));
     undelivered = connection->undelivered;
     (void)lli_requests_expire(connection, true, LLM_REASON_CLOSED, 0);
     lli_connection_destroy(connection);
@@ -568,7 +563,7 @@ static lli_ns connection_service_over(struct llm_connection *connection, lli_ns 
 {
     /* Who closed still takes what is on its way, until it leaves. */
     if (connection->running && connection->reason == LLM_REASON_CLOSED) {
-        if (connection->transmitter->tx.members.count > 0)
+        if (connection->transmitter->tx.members.count > 0 && !connection->dismissed)
             return now + CONNECTION_LOOK;
         connection_stop(connection, 0);
     }
@@ -576,33 +571,16 @@ static lli_ns connection_service_over(struct llm_connection *connection, lli_ns 
     return LLI_NEVER;
 }
 
-/*
- * Tells another who accepted that there is no connection, once that one can be reached. Returns when it has to be called again.
- */
-static lli_ns connection_service_spurned(struct llm_connection *connection, lli_ns now)
-{
-    lli_handle to;
-    const int error = lli_links_reach(connection->endpoint, &connection->spurned, &to);
-    const bool posted = error == LLM_OK && connection_post_close(connection, to, LLI_WIRE_UNKNOWN);
-
-    if (!posted && error != LLM_EINVAL && now < connection->spurned_until)
-        return now + CONNECTION_RETRY;
-    connection->endpoint->counters.packets_unreachable += !posted;
-    connection_forget(connection->endpoint, &connection->spurned);
-    return LLI_NEVER;
-}
-
 /* Returns when it has to be called again. The connection may be gone then. */
 static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
 {
-    const lli_ns spurned_at = connection->spurned.size > 0 ? connection_service_spurned(connection, now) : LLI_NEVER;
     lli_ns at = LLI_NEVER;
 
     if (connection->state == LLI_CONNECTION_ASKING)
         at = connection_service_asking(connection, now);
     if (connection->state == LLI_CONNECTION_OPENING) {
         if (now < connection->until)
-            return lli_min(connection->until, spurned_at);
+            return connection->until;
         connection_over(connection, LLM_REASON_UNANSWERED, 0);
     }
     if (connection->state == LLI_CONNECTION_OPEN)
@@ -620,7 +598,7 @@ static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
             return LLI_NEVER;
         }
     }
-    return lli_min(at, spurned_at);
+    return at;
 }
 
 void lli_links_service(struct llm_context *context, lli_ns now)
@@ -634,6 +612,7 @@ void lli_links_service(struct llm_context *context, lli_ns now)
         next = connection->next;
         context->links_at = lli_min(context->links_at, connection_service(connection, now));
     }
+    context->links_at = lli_min(context->links_at, lli_links_say(context, now));
     for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
         lli_endpoint_flush(endpoint);
     if (context->dirty)
@@ -647,6 +626,7 @@ void lli_links_close(struct llm_context *context)
 
         (void)llm_connection_close(&connection);
     }
+    lli_links_part(context);
     while (context->listeners != NULL)
         lli_listener_destroy(context->listeners);
 }
@@ -675,17 +655,16 @@ static struct llm_connection *links_find(const struct lli_endpoint *endpoint, ui
     return connection;
 }
 
-static bool links_accept(const struct lli_endpoint *endpoint, const struct lli_wire_accept *accept, lli_ns now)
+static bool links_accept(struct lli_endpoint *endpoint, const struct lli_wire_accept *accept, lli_ns now)
 {
+    const struct lli_wire_close close = {.id = accept->id, .reason = LLI_WIRE_UNKNOWN};
     struct llm_connection *connection = links_find(endpoint, accept->id, false);
 
     if (connection == NULL)
         return false;
-    /* One at a time: the others give up by themselves, as they hear nothing. */
-    if (!lli_dial_input_accept(&connection->dial, accept) && connection->spurned.size == 0) {
-        connection->spurned = accept->address;
-        connection->spurned_until = now + CONNECTION_SPURN;
-    }
+    /* Who is not told, or does not hear it, gives up by itself, as it hears nothing. */
+    if (!lli_dial_input_accept(&connection->dial, accept))
+        lli_links_tell(endpoint, &close, &accept->address, now);
     return true;
 }
 
@@ -698,22 +677,35 @@ static bool links_refuse(const struct lli_endpoint *endpoint, const struct lli_w
     return connection != NULL;
 }
 
-static bool links_close(const struct lli_endpoint *endpoint, const struct lli_wire_close *close)
+/* The other side has left; what that is to whoever did not. */
+static enum llm_reason links_closed(const struct lli_wire_close *close)
 {
+    if (close->reason == LLI_WIRE_BROKEN)
+        return LLM_REASON_BROKEN;
+    return close->reason == LLI_WIRE_LEFT ? LLM_REASON_CLOSED : LLM_REASON_ABANDONED;
+}
+
+static bool links_close(struct lli_endpoint *endpoint, const struct lli_wire_close *close, lli_ns now)
+{
+    const struct lli_wire_close answer = {.id = close->id, .reason = LLI_WIRE_HEARD};
     bool known = false;
 
+    if (close->reason == LLI_WIRE_HEARD)
+        return lli_links_heard(endpoint, close);
+    /* Also if there is no connection: that it is no more is all that is left to be known. */
+    if (lli_farewell_wants_answer(close))
+        lli_links_tell(endpoint, &answer, &close->address, now);
     for (int accepted = 0; accepted < 2; accepted++) {
         struct llm_connection *connection = links_find(endpoint, close->id, accepted != 0);
 
         if (connection == NULL)
             continue;
         known = true;
-        connection->dismissed |= connection->running;
-        if (connection->running)
-            connection_over(connection, close->reason == LLI_WIRE_BROKEN ? LLM_REASON_BROKEN : LLM_REASON_ABANDONED, 0);
-        /* It was closed by the other side before, and that one has gone now. */
-        if (connection->running && connection->reason == LLM_REASON_CLOSED)
-            connection->reason = LLM_REASON_ABANDONED;
+        if (!connection->running)
+            continue;
+        connection->dismissed = true;
+        lli_farewell_left(&connection->transmitter->tx, close->next);
+        connection_over(connection, links_closed(close), 0);
     }
     return known;
 }
@@ -746,7 +738,7 @@ enum lli_wire_fault lli_links_input(struct lli_endpoint *endpoint, const struct 
                 links_refuse(endpoint, &packet.refuse);
     else
         known = (whole = lli_wire_get_close(body, size, header.tag, &packet.close)) && !group &&
-                links_close(endpoint, &packet.close);
+                links_close(endpoint, &packet.close, now);
     if (!whole)
         return LLI_WIRE_MALFORMED;
     if (known)

@@ -7,6 +7,7 @@
 #ifndef LLI_CONNECTION_H
 #define LLI_CONNECTION_H
 
+#include "farewell.h"
 #include "handshake.h"
 #include "objects.h"
 
@@ -43,15 +44,14 @@ struct llm_connection {
     bool closing;           /* llm_connection_close() runs */
     bool released;          /* it was called in a handler */
     bool undelivered;       /* not known to have arrived: something that was sent */
-    bool dismissed;         /* the other side is not told of the end: it told us, or never was there */
+    bool dismissed;         /* the other side is not told of the end: it has left, and said so, or never was there */
     bool joined;            /* the group of whoever listens, to ask */
     lli_handle group;
     lli_ns until;           /* OPENING: given up then */
     lli_ns linger;
+    lli_ns lingers_until;   /* it is being closed; else 0 */
     uint64_t session;       /* the other side's, 0: not known */
-    struct lli_wire_address peer;    /* where the other side is; empty: not known, or needed no more */
-    struct lli_wire_address spurned; /* of another who accepted, and is owed a CLOSE; empty: there is none */
-    lli_ns spurned_until;            /* given up then */
+    struct lli_wire_address peer; /* where the other side is; empty: not known, or needed no more */
     struct lli_dial dial;
     /* Requests and replies. */
     struct lli_request *requests; /* LLM_REQUESTS_MAX places: request n has place n modulo that */
@@ -123,6 +123,22 @@ bool lli_links_post(struct lli_endpoint *endpoint, const uint8_t *bytes, size_t 
  * few.
  */
 void lli_links_forget(struct lli_endpoint *endpoint, const struct lli_wire_address *address);
+
+/* Says the last word of a connection whose peer is reached, and repeats it until it is answered. */
+void lli_links_leave(const struct llm_connection *connection, const struct lli_wire_close *close);
+
+/* Says something to an address that is not resolved perhaps, once; nothing if there is no place for it now. */
+void lli_links_tell(struct lli_endpoint *endpoint, const struct lli_wire_close *close, const struct lli_wire_address *to,
+                    lli_ns now);
+
+/* The answer to a last word came. False: nobody waits for it. */
+bool lli_links_heard(const struct lli_endpoint *endpoint, const struct lli_wire_close *close);
+
+/* Says what is due; returns when it has to be called again. */
+lli_ns lli_links_say(struct llm_context *context, lli_ns now);
+
+/* Waits for the answers that are waited for, for as long as those linger who wait for them; nothing more is said then. */
+void lli_links_part(struct llm_context *context);
 
 /* ------------------------------------------------------------------------------------------ request.c */
 

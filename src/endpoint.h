@@ -25,7 +25,9 @@ struct lli_endpoint_latency;
     X(packets_malformed, "packets that contradict themselves")                                                             \
     X(packets_foreign, "packets of sessions that nobody here has or follows")                                              \
     X(packets_unsent, "control packets dropped because the transport took none")                                           \
-    X(packets_unreachable, "packets not sent because their address could not be resolved")
+    X(packets_unreachable, "packets not sent because their address could not be resolved")                                    \
+    X(closes_repeated, "last words of a connection that were repeated")                                                    \
+    X(closes_unanswered, "last words of a connection, with all repetitions, that were not answered")
 
 enum { LLI_ENDPOINT_POST = 64 }; /* data packets posted at a time */
 

@@ -121,6 +121,7 @@ struct llm_context {
     lli_ns links_at;  /* when listeners and connections have something to do */
     struct llm_listener *listeners;
     struct llm_connection *connections;
+    struct lli_farewells *farewells; /* NULL before there was one of these */
     struct lli_stats_file stats;
     struct lli_latency *latency;
     struct lli_watch watch;

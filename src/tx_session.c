@@ -169,6 +169,16 @@ static void tx_measure(struct lli_tx *tx, struct lli_member *member, const struc
         tx->rtt = tx->members.count == 1 ? member->rtt : lli_members_rtt(&tx->members);
 }
 
+void lli_tx_leave(struct lli_tx *tx, uint64_t receiver, lli_seq next)
+{
+    const uint32_t known = tx->members.count;
+
+    tx->taken = lli_min(next, tx->sent);
+    lli_members_del(&tx->members, receiver);
+    lli_flow_reported(&tx->flow, &tx->members);
+    tx->counters.receivers_left += known - tx->members.count;
+}
+
 static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *status, lli_ns now)
 {
     struct lli_member *member;
@@ -177,15 +187,10 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
 
     tx->counters.status_received++;
     if (status->flags & LLI_WIRE_STATUS_LEAVING) {
-        uint32_t known = tx->members.count;
-
         /* What it has it has. */
         index = status->receiver == 0 ? LLI_MEMBER_NONE : lli_members_get(&tx->members, status->receiver);
         tx_input_acknowledgement(tx, status, index);
-        tx->taken = lli_min(status->next, tx->sent);
-        lli_members_del(&tx->members, status->receiver);
-        lli_flow_reported(&tx->flow, &tx->members);
-        tx->counters.receivers_left += known - tx->members.count;
+        lli_tx_leave(tx, status->receiver, status->next);
         return;
     }
     index = tx_member(tx, status->receiver, &status->address, now);

@@ -202,6 +202,9 @@ static inline lli_seq lli_tx_busy(const struct lli_tx *tx)
 
 /* ------------------------------------------------------------------------------------------ packets in */
 
+/* A receiver has left, and had taken all packets before this one. */
+void lli_tx_leave(struct lli_tx *tx, uint64_t receiver, lli_seq next);
+
 /* Takes a packet with this session's tag whose header was read. */
 void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const uint8_t *body, size_t size, lli_ns now);
 

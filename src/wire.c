@@ -732,14 +732,21 @@ size_t lli_wire_put_close(uint8_t *packet, const struct lli_wire_close *close)
 
     control_begin(packet, &writer, LLI_WIRE_CLOSE, close->id);
     write_u8(&writer, close->reason);
+    write_u8(&writer, close->address.size);
+    write_u64(&writer, close->next);
+    write_address(&writer, &close->address);
     return control_end(packet, &writer);
 }
 
 bool lli_wire_get_close(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_close *close)
 {
     struct lli_reader reader = lli_reader_of(body, size);
+    uint8_t address_size;
 
     close->id = read_session(&reader, tag);
     close->reason = lli_read_u8(&reader);
+    address_size = lli_read_u8(&reader);
+    close->next = lli_read_u64(&reader);
+    read_address(&reader, address_size, &close->address);
     return reader.ok;
 }

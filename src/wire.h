@@ -291,12 +291,16 @@ enum lli_wire_closing {
     LLI_WIRE_ABANDONED = 1, /* closed, perhaps before all was delivered */
     LLI_WIRE_BROKEN = 2,    /* a message could not be delivered */
     LLI_WIRE_UNKNOWN = 3,   /* there is no such connection, or no longer */
+    LLI_WIRE_LEFT = 4,      /* closed, and the other side has all that was sent */
+    LLI_WIRE_HEARD = 5,     /* the answer to ABANDONED, BROKEN and LEFT */
 };
 
 /* Section 13.4. */
 struct lli_wire_close {
     uint64_t id;
     uint8_t reason;
+    lli_seq next; /* whoever leaves has taken all packets of the other side before this one */
+    struct lli_wire_address address; /* to which the answer goes; empty: there is none */
 };
 
 /* -------------------------------------------------------------------------------------------- cursor */

@@ -138,7 +138,8 @@ LLM_API int llm_context_open(const struct llm_context_options *options, struct l
 
 /*
  * Stops the loop thread if there is one, closes every transmitter (as llm_transmitter_close() does, so it may block for
- * their linger time) and receiver that is still open, and frees the context. *context becomes NULL; NULL in it is allowed.
+ * their linger time), connection and receiver that is still open, and frees the context. Waits, for the linger time of a connection
+ * from its close on, until the other side has heard of that. *context becomes NULL; NULL in it is allowed.
  * LLM_ESTATE inside a handler: nothing is closed then.
  */
 LLM_API int llm_context_close(struct llm_context **context);

@@ -35,16 +35,14 @@ carried() {
     for name in listener caller; do
         is "$name" connected == "$1" && is "$name" messages == $(($1 * $2)) && is "$name" errors == 0 || return
     done
-    is listener over_1 == "$1" || return
-    # The word by which a side leaves goes once: where it may be lost, the other may not know that all arrived, as it did.
-    [ "${3:-}" = lossy ] || { is listener undelivered == 0 && is caller undelivered == 0; }
+    is listener over_1 == "$1" && is listener undelivered == 0 && is caller undelivered == 0
 }
 
-# both COUNT [OPTIONS [lossy]]
+# both COUNT [OPTIONS]
 both() {
     local listener caller
     listens "${2:-}" --messages "$1" && calls "${2:-}" --messages "$1" && ends "$caller" && ends "$listener" &&
-        carried 1 "$1" "${3:-}"
+        carried 1 "$1"
 }
 
 calls_carry_both_ways() {
@@ -54,7 +52,7 @@ calls_carry_both_ways() {
 
 calls_in_spite_of_losses() {
     need_nft || return
-    lose 5 && both "$((some / 5))" "" lossy
+    lose 5 && both "$((some / 5))"
 }
 
 calls_without_the_key_are_refused() {

@@ -265,7 +265,7 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
                                              .payload = "key", .address = address};
     const struct lli_wire_accept accept = {.id = 7, .session = 5, .message_bytes_max = 1000, .address = address};
     const struct lli_wire_refuse refuse = {.id = 7, .code = 4, .reason = LLI_WIRE_REFUSED};
-    const struct lli_wire_close close = {.id = 7, .reason = LLI_WIRE_UNKNOWN};
+    const struct lli_wire_close close = {.id = 7, .reason = LLI_WIRE_LEFT, .next = 9, .address = address};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     seed_data(emit, arg);

@@ -260,6 +260,69 @@ static void a_dead_peer_is_noticed_by_its_silence(void **state)
     assert_int_equal(llm_connection_close(&alive->connection), 0);
 }
 
+/* Of five packets one is lost, and whoever closes ends as a process does that exits. */
+static void both_sides_know_that_all_arrived_in_spite_of_losses(void **state)
+{
+    (void)state;
+    listen_on("impair+loop://calls:3?impair_loss_ppm=200000&" SMALL);
+    assert_int_equal(llm_context_close(&sides[CONNECTS].context), LLM_OK);
+    for (int i = 1; i <= 40; i++) {
+        struct side *other = &sides[LISTENS];
+
+        sides[CONNECTS] = (struct side){.context = context_make()};
+        other->received = 0;
+        connect_to("impair+loop://calls:3?impair_loss_ppm=200000&" SMALL);
+        POLL_UNTIL(other->connected == i && sides[CONNECTS].connected == 1);
+        exchange(3);
+        assert_int_equal(llm_thread_start(other->context, -1), LLM_OK);
+        assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
+        assert_int_equal(llm_context_close(&sides[CONNECTS].context), LLM_OK);
+        assert_int_equal(llm_thread_stop(other->context), LLM_OK);
+        assert_int_equal(other->disconnected, 1);
+        assert_int_equal(other->last.reason, LLM_REASON_CLOSED);
+        assert_int_equal(llm_connection_close(&other->connection), 0);
+        other->disconnected = 0;
+    }
+    sides[CONNECTS].context = context_make();
+}
+
+static void a_last_word_that_is_not_answered_is_repeated_so_often(void **state)
+{
+    const struct side *side = &sides[CONNECTS];
+    uint64_t begin, repeated = 0;
+
+    (void)state;
+    connected_over(LOOP "&linger_ns=0");
+    exchange(3);
+    begin = llm_clock();
+    assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 1);
+    /* The endpoint is kept for that, and closed when all is said. */
+    for (; side->context->endpoints != NULL && llm_clock() < begin + WAIT_NS; assert_true(llm_poll(side->context) >= 0))
+        repeated = stat_of(side, "closes_repeated");
+    assert_null(side->context->endpoints);
+    assert_true(llm_clock() - begin >= 100000000);
+    assert_int_equal(repeated, LLI_FAREWELL_WORDS - 2); /* before the last */
+    assert_int_equal(sides[LISTENS].disconnected, 0);
+    POLL_UNTIL(sides[LISTENS].disconnected == 1);
+    /* Nothing is missing before the end, which it has heard of too. */
+    assert_int_equal(sides[LISTENS].last.reason, LLM_REASON_CLOSED);
+    assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
+}
+
+static void who_is_not_there_any_more_answers_all_the_same(void **state)
+{
+    struct side *closer = &sides[CONNECTS], *other = &sides[LISTENS];
+
+    (void)state;
+    connected_over(LOOP "&linger_ns=0");
+    /* Neither hears the other leave. */
+    assert_true(llm_connection_close(&closer->connection) >= 0);
+    assert_true(llm_connection_close(&other->connection) >= 0);
+    POLL_UNTIL(closer->context->endpoints == NULL && other->context->endpoints->users == 1);
+    assert_int_equal(stat_of(other, "closes_unanswered"), 0);
+    assert_true(stat_of(other, "closes_repeated") < LLI_FAREWELL_WORDS - 1);
+}
+
 static void both_may_close_at_once(void **state)
 {
     (void)state;
@@ -375,7 +438,8 @@ static size_t forge(uint64_t *random, uint8_t *packet)
     struct lli_wire_connect connect = {.id = lli_random(random), .session = lli_random(random), .address = address};
     const struct lli_wire_accept accept = {.id = lli_random(random), .session = lli_random(random), .address = address};
     const struct lli_wire_refuse refuse = {.id = lli_random(random), .reason = LLI_WIRE_FULL};
-    const struct lli_wire_close close = {.id = lli_random(random), .reason = LLI_WIRE_BROKEN};
+    const struct lli_wire_close close = {
+        .id = lli_random(random), .reason = (uint8_t)below(random, 7), .next = lli_random(random), .address = address};
     size_t size;
 
     connect.payload_size = (uint16_t)below(random, LLI_WIRE_PAYLOAD_MAX + 1);
@@ -511,6 +575,9 @@ int main(void)
         TEST(what_an_unreliable_topic_loses_does_not_break_the_connection),
         TEST(a_side_that_goes_without_waiting_is_told_so),
         TEST(a_dead_peer_is_noticed_by_its_silence),
+        TEST(both_sides_know_that_all_arrived_in_spite_of_losses),
+        TEST(a_last_word_that_is_not_answered_is_repeated_so_often),
+        TEST(who_is_not_there_any_more_answers_all_the_same),
         TEST(both_may_close_at_once),
         TEST(a_connection_that_is_over_may_be_closed_in_its_handler),
         TEST(more_than_connections_max_are_refused_until_one_is_closed),

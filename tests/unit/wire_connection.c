@@ -13,7 +13,8 @@ static const struct lli_wire_connect connect_value = {
 static const struct lli_wire_accept accept_value = {
     .id = SESSION, .session = RECEIVER, .message_bytes_max = 1048576, .address = ADDRESS_VALUE};
 static const struct lli_wire_refuse refuse_value = {.id = SESSION, .code = 403, .reason = LLI_WIRE_REFUSED};
-static const struct lli_wire_close close_value = {.id = SESSION, .reason = LLI_WIRE_ABANDONED};
+static const struct lli_wire_close close_value = {
+    .id = SESSION, .reason = LLI_WIRE_LEFT, .next = 0x201020302, .address = ADDRESS_VALUE};
 
 static void packets_of_connections_are_written_as_specified(void **state)
 {
@@ -63,6 +64,7 @@ static void contradictions_are_refused(void **state)
     assert_false(decode_changed(&connect_vector, 36, 6));
     assert_false(decode_changed(&connect_vector, 39, 32));
     assert_false(decode_changed(&accept_vector, 36, 32));
+    assert_false(decode_changed(&close_vector, 25, 32));
 }
 
 static void other_types_are_none_of_a_connection(void **state)

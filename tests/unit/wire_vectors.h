@@ -471,7 +471,10 @@ static const struct vector close_vector = {
         UNUSED_HEADER,
         UNUSED_HEADER,
         CONNECTION_FIELD,
-        {"01", "abandoned"},
+        {"04", "left: the other side has all that was sent"},
+        {"07", "7 bytes of address"},
+        {"02 03 02 01 02 00 00 00", "next: every packet of the other side before was taken"},
+        {ADDRESS_HEX, "where the answer goes"},
     },
 };
 

@@ -159,7 +159,7 @@ VECTORS = {
     "ACCEPT": {
         **VECTOR_SESSION, **ADDRESS, "type": 11, "accept.session": "0x99aabbccddeeff01", "accept.message_bytes_max": 1048576},
     "REFUSE": {**VECTOR_SESSION, "type": 12, "refuse.code": 403, "refuse.reason": 1},
-    "CLOSE": {**VECTOR_SESSION, "type": 13, "close.reason": 1},
+    "CLOSE": {**VECTOR_SESSION, **ADDRESS, "type": 13, "close.reason": 4, "close.next": 0x201020302},
 }
 
 

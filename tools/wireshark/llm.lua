@@ -1194,7 +1194,7 @@ end
 
 -- Section 13. The connection's identity stands in the place of a session's.
 local REFUSALS = { [1] = "by the application", [2] = "FULL" }
-local CLOSINGS = { [1] = "ABANDONED", [2] = "BROKEN", [3] = "UNKNOWN" }
+local CLOSINGS = { [1] = "ABANDONED", [2] = "BROKEN", [3] = "UNKNOWN", [4] = "LEFT", [5] = "HEARD" }
 field("bytes", "connect.payload", "Payload")
 
 local function connect_payload(p)
@@ -1371,7 +1371,10 @@ local types = {
     },
     [13] = {
         name = "CLOSE",
-        layout = { integer("close.reason", 1, "Reason", { values = CLOSINGS }) },
+        layout = {
+            integer("close.reason", 1, "Reason", { values = CLOSINGS }), address_size,
+            integer("close.next", 8, "Everything before was taken"), address,
+        },
         tell = close_tell,
     },
 }
