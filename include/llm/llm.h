@@ -151,7 +151,7 @@ LLM_API int llm_context_close(struct llm_context **context);
  * transport: udp; bypass, the same sockets over a stack that was loaded before the program; roce, where the library was built
  * with it; loop; a prefix "impair+" puts a seeded fault injector in front. Then a group and a port, then options.
  *
- * Over udp and bypass the group may be one host, "udp://10.0.0.2:5001": a receiver there is at that address, which must be its
+ * Over udp, bypass and xdp the group may be one host, "udp://10.0.0.2:5001": a receiver there is at that address, which must be its
  * own, and a transmitter sends to it. With more of them in the option destinations the same stream goes to a list of hosts,
  * each packet to each of them, where the network has no multicast.
  *

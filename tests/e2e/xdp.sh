@@ -11,8 +11,8 @@ xdp_tests=(flood_without_loss frames_lost_on_purpose_are_repaired kernel_and_fra
     killed_transmitter_is_noticed_and_its_successor_followed killed_processes_leave_the_interface_to_the_kernel
     receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up ipv6 sleeping_receiver many_in_one_context
     snooping_bridge frames_of_any_mtu stopped_receiver_holds_the_window full_receive_ring_is_counted_and_repaired
-    late_receiver_has_the_past_too applications_acknowledge "${calls_tests[@]}" "${order_tests_short[@]}"
-    "${unreliable_tests_short[@]}" generic_mode benchmark_reflector)
+    frames_to_a_list_of_hosts unicast_over_ipv6 late_receiver_has_the_past_too applications_acknowledge "${calls_tests[@]}"
+    "${order_tests_short[@]}" "${unreliable_tests_short[@]}" generic_mode benchmark_reflector)
 
 # Whether AF_XDP can be had here at all.
 xdp_possible() {
@@ -53,6 +53,25 @@ kernel_and_frames_repair_each_others_losses() {
     need_nft && lose 5 || return
     between xdp udp "$messages" "$rate" "$keep" && is receiver packets_recovered ">" 0 || return
     between udp impair+xdp "$messages" "$rate" "$keep" "$keep&impair_loss_ppm=50000" && is receiver packets_recovered ">" 0
+}
+
+# One by frames, of which some are lost; one beside it and one at the sender's own host, which are the kernel's.
+frames_to_a_list_of_hosts() {
+    local first second own list sender name
+    receive "$HOST_B" first "$(transport=impair+xdp at "$ADDRESS_B" 5011 "interface=$IF_B&impair_loss_ppm=50000")" &&
+        first=$last || return
+    receive "$HOST_B" second "$(transport=udp at "$ADDRESS_B" 5012 "interface=$IF_B")" && second=$last || return
+    receive "$HOST_A" own "$(transport=udp at "$ADDRESS_A" 5013 "interface=$IF_A")" && own=$last || return
+    list="$(at "$ADDRESS_B" 5011 "interface=$IF_A&destinations=$ADDRESS_B:5012,$ADDRESS_A:5013&$keep")"
+    send "$HOST_A" sender "$list" --messages $((some / 2)) --rate "$rate" --receivers 3
+    sender=$last
+    ends "$sender" && ends "$first" && ends "$second" && ends "$own" || return
+    for name in first second own; do
+        complete "$name" $((some / 2)) || return
+    done
+    is first packets_recovered ">" 0 && is first xdp_frames_received ">" 0 && is sender xdp_frames_sent ">" 0 &&
+        is sender xdp_host_detours ">" 0 && is sender xdp_hosts_dead == 0 || return
+    note "$(number sender xdp_frames_sent) packets left as frames, $(number sender xdp_host_detours) by the kernel"
 }
 
 trains_of_the_kernel_reach_frames() {

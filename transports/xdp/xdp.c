@@ -26,7 +26,7 @@ static struct lli_xdp_out *xdp_out(struct lli_xdp *xdp, uint64_t number)
 }
 
 /* The join to send that a packet is for, or NULL: it is for a peer. */
-static const struct lli_xdp_sender *xdp_sender(const struct lli_xdp *xdp, lli_handle to)
+static struct lli_xdp_sender *xdp_sender(struct lli_xdp *xdp, lli_handle to)
 {
     return to < LLI_XDP_GROUPS_MAX && xdp->senders[to].open ? &xdp->senders[to] : NULL;
 }
@@ -49,7 +49,7 @@ static int xdp_post(void *instance, const struct lli_out *packets, int count)
         const bool too_large = packets[i].size > xdp->payload_max;
 
         xdp->send_errors += too_large;
-        *xdp_out(xdp, xdp->taken++) = (struct lli_xdp_out){packets[i].data, packets[i].size, packets[i].to, too_large};
+        *xdp_out(xdp, xdp->taken++) = (struct lli_xdp_out){packets[i].data, packets[i].size, packets[i].to, too_large, false};
     }
     return taken;
 }
@@ -151,27 +151,40 @@ static bool wire_kick(struct lli_xdp *xdp)
     return !xdp->wire_failed;
 }
 
+/* The join of a packet that leaves as a frame, or NULL; notes which go to UDP. */
+static const struct lli_xdp_sender *wire_sender(struct lli_xdp *xdp, struct lli_xdp_out *out)
+{
+    struct lli_xdp_sender *sender = xdp_sender(xdp, out->to);
+    bool wire = sender != NULL && sender->wire;
+
+    out->kernel = sender == NULL || sender->loops;
+    if (sender != NULL && sender->host && !out->lost) {
+        out->kernel |= sender->nudge;
+        wire &= !sender->nudge;
+        sender->nudge = false;
+        xdp->host_detours += out->kernel;
+    }
+    return wire && !out->lost ? sender : NULL;
+}
+
 /* What the interface does not take is lost. Frames that lie in the ring already leave when it does, late. */
 static void wire_lose(struct lli_xdp *xdp)
 {
-    for (; xdp->wired != xdp->taken; xdp->wired++) {
-        const struct lli_xdp_out *out = xdp_out(xdp, xdp->wired);
-
-        xdp->send_errors += !out->lost && xdp_sender(xdp, out->to) != NULL;
-    }
+    for (; xdp->wired != xdp->taken; xdp->wired++)
+        xdp->send_errors += wire_sender(xdp, xdp_out(xdp, xdp->wired)) != NULL;
 }
 
-/* Makes frames of packets to groups for as long as there are chunks. */
+/* Makes frames of packets to groups and hosts for as long as there are chunks. */
 static void wire_fill(struct lli_xdp *xdp)
 {
     struct lli_xdp_socket *socket = &xdp->sockets[0];
 
     wire_reap(socket);
     for (; xdp->wired != xdp->taken; xdp->wired++) {
-        const struct lli_xdp_out *out = xdp_out(xdp, xdp->wired);
-        const struct lli_xdp_sender *sender = xdp_sender(xdp, out->to);
+        struct lli_xdp_out *out = xdp_out(xdp, xdp->wired);
+        const struct lli_xdp_sender *sender = wire_sender(xdp, out);
 
-        if (!out->lost && sender != NULL && sender->wire && !wire_queue(xdp, sender, out))
+        if (sender != NULL && !wire_queue(xdp, sender, out))
             break;
     }
     lli_xdp_ring_publish(&socket->tx);
@@ -210,16 +223,18 @@ static bool kernel_post(struct lli_xdp *xdp, const struct lli_xdp_out *out)
     return true;
 }
 
-/* What goes to peers, and copies for receivers on this host, once the frames have left. False: UDP takes no more. */
+/*
+ * What goes to peers, or to hosts not as frames, and copies for receivers on this host, once the frames have left. False: UDP
+ * takes no more.
+ */
 static bool kernel_flush(struct lli_xdp *xdp)
 {
     bool waits = xdp->udp->reap(xdp->udp_instance) != xdp->udp_taken;
 
     for (; xdp->handed != xdp->wired; xdp->handed++) {
         const struct lli_xdp_out *out = xdp_out(xdp, xdp->handed);
-        const struct lli_xdp_sender *sender = xdp_sender(xdp, out->to);
 
-        if (out->lost || (sender != NULL && !sender->loops))
+        if (out->lost || !out->kernel)
             continue;
         waits = true;
         if (!kernel_post(xdp, out) && (xdp->udp->flush(xdp->udp_instance) != 0 || !kernel_post(xdp, out)))
@@ -233,6 +248,8 @@ static int xdp_flush(void *instance)
     struct lli_xdp *xdp = instance;
     bool settled;
 
+    if (xdp->look_at != LLI_NEVER && xdp->wired != xdp->taken)
+        lli_xdp_hosts_look(xdp);
     if (xdp->wired != xdp->taken || xdp->wire_stuck)
         wire_flush(xdp);
     settled = kernel_flush(xdp);
@@ -487,8 +504,10 @@ static uint64_t xdp_drops(void *instance)
 }
 
 static const struct lli_counter xdp_counters[] = {
-    {"xdp_frames_sent", offsetof(struct lli_xdp, frames_sent)},         /* packets to groups that left as frames */
+    {"xdp_frames_sent", offsetof(struct lli_xdp, frames_sent)},         /* packets to groups and hosts that left as frames */
     {"xdp_frames_received", offsetof(struct lli_xdp, frames_received)}, /* packets to groups that did not pass the kernel */
+    {"xdp_host_detours", offsetof(struct lli_xdp, host_detours)},       /* packets to hosts that left by the kernel */
+    {"xdp_hosts_dead", offsetof(struct lli_xdp, hosts_dead)},           /* times that a host was found not to answer */
     {"xdp_send_errors", offsetof(struct lli_xdp, send_errors)},         /* packets that could not be sent: lost */
     {"xdp_send_waits", offsetof(struct lli_xdp, send_waits)},           /* flushes after which the kernel had not taken all */
     {"xdp_malformed", offsetof(struct lli_xdp, malformed)},             /* frames whose lengths or checksum are wrong: dropped */

@@ -2,26 +2,30 @@
 /*
  * What the files of the AF_XDP transport share.
  *
- *   xdp_frame.c    frames as bytes
- *   xdp_program.c  the program that takes frames of the groups off the kernel
- *   xdp_socket.c   AF_XDP sockets, their memory and rings
- *   xdp_control.c  control operations
- *   xdp.c          data operations, and the transport's table
+ *   xdp_frame.c      frames as bytes
+ *   xdp_program.c    the program that takes frames of the groups off the kernel
+ *   xdp_socket.c     AF_XDP sockets, their memory and rings
+ *   xdp_neighbour.c  which MAC address frames to a host go to, as the kernel knows it
+ *   xdp_control.c    control operations
+ *   xdp.c            data operations, and the transport's table
  *
  * One instance has one interface for itself, in one address family: its program, and an AF_XDP socket for every queue that it
  * was given. The first of them sends.
  *
  * Beside it stands an instance of UDP, on the same interface. It does all that frames are not for: it holds the memberships,
- * so that hosts and switches forward the groups; it carries unicasts, whose frames would need neighbours and routes; it hands
- * packets to groups that the instance has joined itself back to this host, with a TTL of 0, so that they do not leave it; and
- * it receives what the program passes on to the kernel. Addresses and peers are its own, so hosts with udp:// and with xdp:// reach each other.
+ * so that hosts and switches forward the groups; it carries unicasts to peers, and those to a host that is joined to send for as
+ * long as its neighbour is not known, which the kernel resolves; it hands packets to groups that the instance has joined itself
+ * back to this host, with a TTL of 0, so that they do not leave it; and it receives what the program passes on to the kernel.
+ * Addresses and peers are its own, so hosts with udp:// and with xdp:// reach each other.
  */
 #ifndef LLI_XDP_H
 #define LLI_XDP_H
 
 #include "xdp_frame.h"
+#include "xdp_neighbour.h"
 #include "xdp_program.h"
 #include "xdp_socket.h"
+#include "types.h"
 
 enum {
     LLI_XDP_POST_MAX = 256,    /* a power of two: the queue is a ring */
@@ -39,6 +43,10 @@ struct lli_xdp_sender {
     bool wire;  /* its packets may leave the host */
     bool loop;  /* receivers on it are to hear them too */
     bool loops; /* ... and so they are given to UDP */
+    bool host;  /* it is one: packets go to UDP instead, unless the neighbour is known, */
+    bool nudge; /* ... and the next one too, so that the kernel asks a neighbour that was not heard of for long */
+    bool told;  /* that the neighbour does not answer */
+    lli_ns look_at; /* the kernel is asked for it again */
     union lli_ip_address group;
 };
 
@@ -55,6 +63,7 @@ struct lli_xdp_out {
     uint32_t size;
     lli_handle to;
     bool lost;
+    bool kernel; /* it goes to UDP as well, or instead */
 };
 
 struct lli_xdp {
@@ -86,6 +95,9 @@ struct lli_xdp {
     uint32_t whole_count;
     uint16_t whole_free[LLI_XDP_WHOLES];
 
+    lli_ns look_at;                /* a neighbour is asked for again; LLI_NEVER: there are no hosts to send to */
+    int neighbours;                /* socket to ask by, -1 before the first */
+
     int epoll;
     bool watched_for_room;
 
@@ -106,6 +118,8 @@ struct lli_xdp {
     uint64_t malformed;
     uint64_t foreign;
     uint64_t kernel_drops;
+    uint64_t host_detours;
+    uint64_t hosts_dead;
     uint64_t drops_told; /* of these, by xdp_drops() */
 };
 
@@ -115,6 +129,9 @@ int lli_xdp_open(void *instance, const struct lli_transport_config *config, stru
 void lli_xdp_close(void *instance);
 int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle);
 void lli_xdp_leave(void *instance, lli_handle handle, enum lli_join_mode mode);
+
+/* Asks for the neighbours that are due. With packets waiting: they go where that says. */
+void lli_xdp_hosts_look(struct lli_xdp *xdp);
 
 /* Where the search for a group begins in slots. */
 uint32_t lli_xdp_group_hash(const union lli_ip_address *group);

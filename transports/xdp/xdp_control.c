@@ -15,11 +15,18 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "clock.h"
+
 enum {
     ETHERNET_BYTES = 14,
     RX_CHUNKS_MIN = 64,
     RX_CHUNKS_MAX = 65536,
+    HOST_TTL = 64, /* as the kernel's own; the option is for groups */
 };
+
+/* So often the kernel is asked for a neighbour: while it resolves it, and later. */
+#define HOST_LOOK_SOON ((lli_ns)2000000)
+#define HOST_LOOK ((lli_ns)1000000000)
 
 /* ------------------------------------------------------------------------------------------------ the interface */
 
@@ -291,7 +298,7 @@ static int instance_set_up(struct lli_xdp *xdp, const struct lli_transport_confi
     union lli_ip_address group;
     int status;
 
-    if ((status = lli_ip_group_resolve(xdp->log, "xdp", config->host, AF_UNSPEC, &group)) != 0)
+    if ((status = lli_ip_resolve(xdp->log, "xdp", LLM_EGROUP, "group", config->host, AF_UNSPEC, &group)) != 0)
         return status;
     xdp->family = group.any.sa_family;
     if ((status = lli_ip_interface_find(xdp->log, "xdp", options->interface, &group, &xdp->interface)) != 0 ||
@@ -313,7 +320,8 @@ int lli_xdp_open(void *instance, const struct lli_transport_config *config, stru
     int status;
 
     xdp->log = config->log;
-    xdp->epoll = -1;
+    xdp->epoll = xdp->neighbours = -1;
+    xdp->look_at = LLI_NEVER;
     xdp->program = (struct lli_xdp_program){-1, -1, -1, -1};
     status = instance_set_up(xdp, config, caps);
     if (status != 0) {
@@ -339,7 +347,9 @@ void lli_xdp_close(void *instance)
     lli_memory_unmap(&xdp->whole_memory);
     if (xdp->epoll >= 0)
         close(xdp->epoll);
-    xdp->epoll = -1;
+    if (xdp->neighbours >= 0)
+        close(xdp->neighbours);
+    xdp->epoll = xdp->neighbours = -1;
     if (xdp->udp_instance != NULL)
         xdp->udp->close(xdp->udp_instance);
     free(xdp->udp_instance);
@@ -384,6 +394,8 @@ static void loops_settle(struct lli_xdp *xdp)
     for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
         struct lli_xdp_sender *sender = &xdp->senders[i];
 
+        if (sender->open && sender->host)
+            continue;
         sender->loops = false;
         for (uint32_t j = 0; j < LLI_XDP_GROUPS_MAX && sender->open && sender->loop; j++)
             sender->loops |= group_hears_own(xdp, &xdp->groups[j]) && lli_ip_same(&xdp->groups[j].group, &sender->group);
@@ -434,14 +446,58 @@ static int join_receive(struct lli_xdp *xdp, const struct lli_group *group, cons
 static void join_send(struct lli_xdp *xdp, const struct lli_group *group, const union lli_ip_address *address, lli_handle handle)
 {
     struct lli_xdp_sender *sender = &xdp->senders[handle];
-    const uint32_t ttl = group->options->ttl;
+    const bool host = !lli_ip_multicast(address);
+    const uint32_t ttl = host ? HOST_TTL : group->options->ttl;
 
+    *sender = (struct lli_xdp_sender){.group = *address, .host = host, .loops = host};
     lli_xdp_header_init(&sender->header, xdp->mac, &xdp->own, address, (uint8_t)ttl);
-    sender->group = *address;
     sender->open = true;
-    sender->wire = ttl > 0;
-    sender->loop = group->options->loop != 0;
+    sender->wire = !host && ttl > 0;
+    sender->loop = !host && group->options->loop != 0;
+    if (host)
+        xdp->look_at = 0;
     loops_settle(xdp);
+}
+
+/* How packets to a host go from now on. */
+static void host_settle(struct lli_xdp *xdp, struct lli_xdp_sender *sender, lli_ns now)
+{
+    uint8_t mac[LLI_XDP_MAC_BYTES];
+    char text[LLI_IP_TEXT_MAX];
+    const enum lli_xdp_hop hop = lli_xdp_neighbour_find(xdp->neighbours, &xdp->interface, &sender->group, mac);
+    const bool dead = hop == LLI_XDP_HOP_DEAD;
+
+    sender->wire = hop >= LLI_XDP_HOP_STALE;
+    sender->loops = !sender->wire;
+    sender->nudge = hop == LLI_XDP_HOP_STALE;
+    sender->look_at = now + (hop == LLI_XDP_HOP_UNKNOWN ? HOST_LOOK_SOON : HOST_LOOK);
+    if (sender->wire)
+        lli_xdp_header_host(&sender->header, mac);
+    if (dead && !sender->told) {
+        xdp->hosts_dead++;
+        lli_log(xdp->log, LLM_LEVEL_WARNING, "xdp: host %s does not answer on interface %s, or no route leads to it: see "
+                "'ip route get' and 'ip neigh'; its packets go by the kernel until it does",
+                lli_ip_text(&sender->group, text), xdp->interface.name);
+    }
+    sender->told = dead || (sender->told && !sender->wire);
+}
+
+void lli_xdp_hosts_look(struct lli_xdp *xdp)
+{
+    const lli_ns now = lli_clock_ns();
+
+    if (now < xdp->look_at)
+        return;
+    xdp->look_at = LLI_NEVER;
+    for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
+        struct lli_xdp_sender *sender = &xdp->senders[i];
+
+        if (!sender->open || !sender->host)
+            continue;
+        if (now >= sender->look_at)
+            host_settle(xdp, sender, now);
+        xdp->look_at = lli_min(xdp->look_at, sender->look_at);
+    }
 }
 
 int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
@@ -451,12 +507,15 @@ int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mo
     const struct lli_group inner = {group->host, group->port, &options};
     union lli_ip_address address;
     lli_handle joined;
-    int status = lli_ip_group_resolve(xdp->log, "xdp", group->host, xdp->family, &address);
+    int status = lli_ip_resolve(xdp->log, "xdp", LLM_EGROUP, "group", group->host, xdp->family, &address);
 
     if (status != 0)
         return status;
     lli_ip_port_set(&address, group->port);
-    /* By the sockets of UDP packets go to receivers on this host only. */
+    if (mode == LLI_JOIN_SEND && !lli_ip_multicast(&address) && xdp->neighbours < 0 &&
+        (status = lli_xdp_neighbour_open(xdp->log, &xdp->interface, &xdp->neighbours)) != 0)
+        return status;
+    /* By the sockets of UDP packets to groups go to receivers on this host only. */
     if (mode == LLI_JOIN_SEND)
         options.ttl = 0;
     if ((status = xdp->udp->join(xdp->udp_instance, &inner, mode, &joined)) != 0)

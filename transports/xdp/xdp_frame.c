@@ -138,6 +138,11 @@ void lli_xdp_header_init(struct lli_xdp_header *header, const uint8_t mac[LLI_XD
         header->sum = sum_bytes(htons(PROTOCOL_UDP), addresses, 2 * address_bytes + sizeof ports);
 }
 
+void lli_xdp_header_host(struct lli_xdp_header *header, const uint8_t mac[LLI_XDP_MAC_BYTES])
+{
+    memcpy(header->bytes, mac, LLI_XDP_MAC_BYTES);
+}
+
 void lli_xdp_header_put(const struct lli_xdp_header *header, uint8_t *place, const uint8_t *payload, uint32_t size)
 {
     uint8_t *udp = place + header->size - UDP_BYTES;

@@ -38,6 +38,9 @@ uint32_t lli_xdp_header_size(sa_family_t family);
 void lli_xdp_header_init(struct lli_xdp_header *header, const uint8_t mac[LLI_XDP_MAC_BYTES],
                          const union lli_ip_address *source, const union lli_ip_address *group, uint8_t ttl);
 
+/* The frames go to this MAC address, where the group is a host. */
+void lli_xdp_header_host(struct lli_xdp_header *header, const uint8_t mac[LLI_XDP_MAC_BYTES]);
+
 /* Writes the header of a frame with this payload to a place of header->size bytes. */
 void lli_xdp_header_put(const struct lli_xdp_header *header, uint8_t *place, const uint8_t *payload, uint32_t size);
 
