@@ -253,14 +253,18 @@ static inline void lli_tx_sent_at(struct lli_tx *tx, lli_ns now)
         tx->heartbeat_at = now;
 }
 
-/* Unsent packets, when flow control holds them, beyond which messages are refused. */
+/*
+ * Unsent packets, when flow control holds them, beyond which messages are refused. Of a small history a quarter: they must not take
+ * the place of what was sent within the window, which is half of it.
+ */
 #define LLI_TX_HELD ((uint64_t)256)
+#define LLI_TX_HELD_SHARE 4
 
 /* Whether flow control holds so many packets back that no more messages should be packed. */
 static inline bool lli_tx_is_held(const struct lli_tx *tx)
 {
     return tx->flow.hold != LLI_FLOW_OPEN &&
-           tx->history.next - tx->sent >= lli_min(LLI_TX_HELD, tx->history.slots_mask / 2);
+           tx->history.next - tx->sent >= lli_min(LLI_TX_HELD, tx->history.packets_free / LLI_TX_HELD_SHARE);
 }
 
 /* Limits the rates of new data and of repairs from now on; 0: no limit. */

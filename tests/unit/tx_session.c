@@ -212,6 +212,32 @@ static void what_the_transport_may_still_read_stays_until_it_said_so(void **stat
     assert_int_equal(lli_tx_busy(tx), first + 2);
 }
 
+static void what_flow_control_holds_back_leaves_the_window_in_the_history(void **state)
+{
+    const struct lli_wire_status report = {.session = SESSION, .receiver = 1, .next = START + 1, .highest = START + 1,
+                                           .window_free = HISTORY, .address = {1, {'a'}}};
+    struct lli_tx_config config = tx_config();
+    char text[PACKET_MAX - 40];
+
+    (void)state;
+    memset(text, 'm', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    /* Bytes are what is short, as where packets are large. */
+    config.history.packets = 8 * HISTORY;
+    config.flow = (struct lli_flow_config){.mode = LLI_FLOW_WINDOW, .window_packets = HISTORY / 2, .quorum_percent = 100};
+    free(t.memory);
+    transmitter_make(&t, &config, 0);
+    send_one(tx, text, 0);
+    tx_take(tx, buffer, lli_wire_put_status(buffer, &report), 0);
+    while (!lli_tx_is_held(tx)) {
+        pack_one(tx, text);
+        lli_tx_sent(tx, lli_tx_ready(tx, 0, 1), 0);
+        lli_tx_reaped(tx, true);
+    }
+    assert_int_equal(tx->sent, START + 1 + HISTORY / 2);
+    assert_true(tx->history.trail <= START + 1);
+}
+
 static void a_lost_packet_is_repaired_to_the_one_that_asks(void **state)
 {
     struct lli_packet packet;
@@ -528,6 +554,7 @@ int main(void)
         T(while_data_flows_heartbeats_are_few),
         T(a_heartbeat_tells_only_of_what_the_transport_took),
         T(what_the_transport_may_still_read_stays_until_it_said_so),
+        T(what_flow_control_holds_back_leaves_the_window_in_the_history),
         T(a_lost_packet_is_repaired_to_the_one_that_asks),
         T(two_that_ask_get_one_repair_for_the_group),
         T(forged_requests_for_what_was_never_sent_do_nothing),
