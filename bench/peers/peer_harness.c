@@ -56,6 +56,7 @@ struct harness_options {
     uint64_t cpu;
     uint64_t batch;
     const char *idle;
+    const char *read;
 };
 
 /* A steady stream: message i is due at start + i * interval. interval 0: as fast as they are taken. */
@@ -74,6 +75,7 @@ struct harness {
     int control; /* the connection to the other end */
     char *message;
     bool refused;
+    uint64_t read; /* the sum of what was read */
     struct histogram rtt;
     uint64_t waited_ns; /* of this process when the measurement began */
 
@@ -110,6 +112,7 @@ static struct harness_options harness_options = {
     .patience_ns = 15000000000,
     .cpu = HARNESS_NO_CPU,
     .idle = "",
+    .read = "header",
 };
 
 static const struct option_spec harness_specs[] = {
@@ -138,6 +141,8 @@ static const struct option_spec harness_specs[] = {
      .help = "messages between two polls at full rate (the peer's own choice)"},
     {.name = "idle", .kind = OPTION_CHOICE, .value = &harness_options.idle, .argument = "HOW", .choices = "spin yield sleep",
      .help = "what to do when there is nothing to do (the peer's own choice)"},
+    {.name = "read", .kind = OPTION_CHOICE, .value = &harness_options.read, .argument = "WHAT", .choices = "header all",
+     .help = "of each message that comes (header)"},
     {.name = "wait", .kind = OPTION_SECONDS, .value = &harness_options.patience_ns, .argument = "SECONDS", .min = 0,
      .max = 3600000000000, .help = "how long to wait for the other end (15)"},
 };
@@ -256,12 +261,29 @@ static void harness_take_return(const void *data)
         histogram_add(&harness.rtt, llm_clock() - stamped.due_at);
 }
 
+/* As a program would that has a use for its messages: in shared memory a line that nobody reads does not cross from core to core. */
+static void harness_read_all(const uint8_t *data, size_t size)
+{
+    uint64_t sum = 0;
+    uint64_t word;
+
+    for (; size >= sizeof word; data += sizeof word, size -= sizeof word) {
+        memcpy(&word, data, sizeof word);
+        sum += word;
+    }
+    while (size-- > 0)
+        sum += *data++;
+    harness.read += sum;
+}
+
 void harness_deliver(const void *data, size_t size)
 {
     struct peer_header header;
 
     if (size != harness_options.size)
         return;
+    if (harness_link.reads_all)
+        harness_read_all(data, size);
     memcpy(&header, data, sizeof header);
     if (header.kind == PEER_HELLO) {
         harness_add(&harness.hellos, 1);
@@ -645,6 +667,7 @@ static void harness_set_link(void)
     const char *const *groups = *harness_link.common ? names : multicast;
 
     harness_link.near = strcmp(harness_options.role, "near") == 0;
+    harness_link.reads_all = strcmp(harness_options.read, "all") == 0;
     harness_link.throughput = strcmp(harness_options.work, "throughput") == 0;
     harness_link.size = harness_options.size;
     harness_link.rate = harness_options.rate;

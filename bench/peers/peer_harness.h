@@ -23,6 +23,7 @@ extern "C" {
 struct harness_link {
     bool near;
     bool throughput;           /* else reflector */
+    bool reads_all;            /* of each message that comes, not only what the measurement needs */
     uint64_t rate;             /* of the messages, reflector only */
     size_t size;               /* of every message */
     const char *variant;       /* which of its transports the library uses, as the command line says */

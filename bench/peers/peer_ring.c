@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A bare ring in shared memory: "raw" has a message in each slot, which is no larger than that takes, "packed" as many whole
- * ones as a packet of libllm holds.
+ * ones as 9,000 bytes hold.
  */
 #include <errno.h>
 #include <stdio.h>
