@@ -403,6 +403,23 @@ static void readers_that_are_lapped_get_whole_packets_only(void **state)
     shared_free(shared, sizeof *shared);
 }
 
+static void packets_are_as_large_as_a_history_holds_many_of(void **state)
+{
+    static const uint64_t sizes[][2] = {{64 << 10, 9000}, {1 << 20, 9000}, {2 << 20, 16384}, {4 << 20, 32768}, {24 << 20, 32768}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct llm_options options = small_options();
+        struct station writer;
+
+        options.mtu = 0;
+        options.history_bytes = sizes[i][0];
+        open_writer(&writer, &options);
+        assert_int_equal(writer.caps.payload_max, sizes[i][1]);
+        station_close(&writer);
+    }
+}
+
 /* -------------------------------------------------------------------------------------------------------- main */
 
 int main(void)
@@ -416,6 +433,7 @@ int main(void)
         shm_test(packets_in_the_history_are_read_until_they_are_touched),
         shm_test(copied_packets_are_read_until_they_are_written_over),
         shm_test(copied_packets_of_any_size_lie_whole_in_their_ring),
+        shm_test(packets_are_as_large_as_a_history_holds_many_of),
         shm_test(packets_that_a_lap_went_past_are_counted),
         shm_test(a_run_longer_than_the_ring_is_followed_before_it_ends),
         shm_test(what_a_writer_left_that_died_in_an_entry_is_read_to_the_end),
