@@ -466,7 +466,7 @@ static const struct vector refuse_vector = {
 static const struct vector close_vector = {
     "CLOSE",
     {
-        {"1d 00 19 00", "version 1, type 13, flags, size"},
+        {"1d 00 29 00", "version 1, type 13, flags, size"},
         {"88 77 66 55", "tag: low half of the connection's identity"},
         UNUSED_HEADER,
         UNUSED_HEADER,
