@@ -306,6 +306,9 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
     }
     if (gap->next < gap->end && lli_gap_is_present(gap, gap->next))
         return true;
+    /* The past may be over with what was lost, or passed over. */
+    if (lli_rx_is_replaying(rx) && gap->next > first && gap->next >= rx->replay_end)
+        return true;
     /* With what was lost behind it, the window has room for more of what heartbeats told of. */
     return (gap->next > first || gap->next == gap->end) && gap->end < rx->heartbeat.lead;
 }
