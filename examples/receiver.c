@@ -89,6 +89,10 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_JOIN_REFUSED:
         printf(", %s: from message %" PRIu64 ", there is %" PRIu64, llm_reason_name(event->reason), event->first, event->last);
         break;
+    case LLM_EVENT_KEPT_LOST:
+        printf(", %s: of topic %s and those behind it; the stream goes on with message %" PRIu64, llm_reason_name(event->reason),
+               event->topic, event->first);
+        break;
     case LLM_EVENT_LIVE:
         printf(", from message %" PRIu64, event->first);
         break;

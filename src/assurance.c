@@ -23,7 +23,8 @@ void llm_assurance_init(struct llm_assurance *assurance)
 void lli_topic_route(struct llm_topic *topic)
 {
     const struct llm_transmitter *transmitter = topic->transmitter;
-    const bool plain = !transmitter->counts_topics && !topic->rated && (topic->assured == NULL || !lli_assured_is_on(topic->assured));
+    const bool plain = !transmitter->counts_topics && !topic->rated && topic->kept == NULL &&
+                       (topic->assured == NULL || !lli_assured_is_on(topic->assured));
 
     topic->plain_below = plain ? transmitter->message_bytes_max + 1 : 0;
     topic->claim_below = plain ? llm_claim_max(transmitter) + 1 : 0;

@@ -12,7 +12,7 @@ enum {
     ENDPOINT_BURST = 128,   /* packets fetched at a time */
     ENDPOINT_BURSTS = 8,    /* before what is due is done */
     ENDPOINT_SCRATCH = 64,  /* control packets on their way at a time; a power of two */
-    ENDPOINT_SCRATCH_SIZE = 1024,
+    ENDPOINT_SCRATCH_SIZE = LLI_ENDPOINT_SCRATCH,
     ENDPOINT_POST = LLI_ENDPOINT_POST,
     ENDPOINT_OLD = 64,      /* repairs, and packets of the past, between two looks at what is new */
 };
@@ -352,7 +352,20 @@ static void endpoint_post_repairs(struct lli_endpoint *endpoint, struct llm_tran
     }
 }
 
-/* What joins late gets what is left, when all else was posted. */
+/* A packet of messages that topics keep; false: there is none to post. */
+static bool endpoint_post_kept(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+{
+    struct lli_packet packet;
+    uint8_t *buffer;
+
+    if (transmitter->tx.keep.waiting == 0 || endpoint->stuck || (buffer = lli_endpoint_scratch(endpoint)) == NULL ||
+        !lli_tx_replay_kept(&transmitter->tx, now, buffer, ENDPOINT_SCRATCH_SIZE, &packet))
+        return false;
+    lli_endpoint_post_control(endpoint, &packet, transmitter->group);
+    return true;
+}
+
+/* What joins late gets what is left, when all else was posted: packets of the past, and what is kept by topic between them. */
 static void endpoint_post_replays(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
 {
     struct lli_packet packet;
@@ -363,7 +376,10 @@ static void endpoint_post_replays(struct lli_endpoint *endpoint, struct llm_tran
         if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) && lli_endpoint_post(endpoint, &out, 1) == 0)
             return;
         lli_tx_replayed(&transmitter->tx);
+        (void)endpoint_post_kept(endpoint, transmitter, now);
     }
+    for (int i = 0; i < ENDPOINT_OLD && endpoint_post_kept(endpoint, transmitter, now); i++)
+        continue;
 }
 
 /* Returns how many packets there were to post beside data and repairs: mostly heartbeats. */

@@ -29,7 +29,10 @@ struct lli_endpoint_latency;
     X(closes_repeated, "last words of a connection that were repeated")                                                    \
     X(closes_unanswered, "last words of a connection, with all repetitions, that were not answered")
 
-enum { LLI_ENDPOINT_POST = 64 }; /* data packets posted at a time */
+enum {
+    LLI_ENDPOINT_POST = 64,      /* data packets posted at a time */
+    LLI_ENDPOINT_SCRATCH = 1024, /* bytes of the largest packet that is built for lli_endpoint_post_control() */
+};
 
 struct lli_endpoint_counters {
 #define LLI_ENDPOINT_COUNTER_FIELD(name, text) uint64_t name;

@@ -56,6 +56,8 @@ const char *llm_event_name(enum llm_event_kind kind)
         return "join refused";
     case LLM_EVENT_LIVE:
         return "live";
+    case LLM_EVENT_KEPT_LOST:
+        return "kept messages lost";
     case LLM_EVENT_WARNED:
         return "warned";
     case LLM_EVENT_UNICAST_ONLY:
@@ -117,6 +119,8 @@ const char *llm_reason_name(enum llm_reason reason)
         return "abandoned";
     case LLM_REASON_BROKEN:
         return "a message was lost";
+    case LLM_REASON_NOT_KEPT:
+        return "no topic keeps messages";
     case LLM_REASON_RECEIVERS_FEW:
         return "too few receivers";
     case LLM_REASON_RECEIVER_ABSENT:
@@ -261,6 +265,11 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
     case LLM_EVENT_TOPIC_NEW:
         length = snprintf(text, size, "session %016" PRIx64 ": topic %" PRIu32 " is \"%s\"", event->session, event->topic_id,
                           event->topic == NULL ? "" : event->topic);
+        break;
+    case LLM_EVENT_KEPT_LOST:
+        length = snprintf(text, size, "session %016" PRIx64 ": of what topic %" PRIu32 " \"%s\" and those behind it keep some did not come: "
+                          "%s; it goes on with message %" PRIu64, event->session, event->topic_id,
+                          event->topic == NULL ? "" : event->topic, llm_reason_name(event->reason), event->first);
         break;
     case LLM_EVENT_CONNECTED:
         length = snprintf(text, size, "session %016" PRIx64 " is connected", event->session);

@@ -29,6 +29,7 @@ struct llm_topic {
     uint64_t claim_below;  /* the same of claims */
     const void *claims;    /* what stands for its claims: the topic, or where they do not take the short way its rate */
     struct lli_assured *assured; /* NULL: it never was */
+    struct lli_kept_topic *kept; /* NULL: its last messages are not kept */
     struct lli_pacer rate; /* if it is rated: bytes of its messages */
     bool rated;
     struct lli_topic_count count; /* if its transmitter counts topics */
@@ -60,6 +61,8 @@ struct llm_transmitter {
     uint64_t busy_for;            /* so long after that the transport counts as busy */
     uint64_t batch;               /* sealed packets that are worth a flush even then */
     uint64_t message_bytes_max;
+    uint64_t keep_bytes;          /* that topics may keep together */
+    void *keep_memory;            /* NULL: none does */
     lli_ns linger;
     bool counts_topics;
     bool dirty;                   /* packed in a handler, not flushed */
@@ -221,7 +224,7 @@ void lli_transmitter_tell(const struct llm_transmitter *transmitter, const struc
 
 /* ------------------------------------------------------------------------------------------- assurance.c */
 
-/* Messages of a topic take the short way, if it is not assured, rated or counted; it is new, or that changed. */
+/* Messages of a topic take the short way, if it is not assured, rated or counted and does not keep them; it is new, or that changed. */
 void lli_topic_route(struct llm_topic *topic);
 
 /* --------------------------------------------------------------------------------------------- rate.c */

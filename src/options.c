@@ -179,8 +179,8 @@ enum { OPTION_RATE_MIN = 65536 };
 
 enum { OPTION_FLOWS = sizeof option_flows / sizeof option_flows[0] };
 
-/* By enum llm_join_mode; a number is a session's affair, and said by a handler. */
-static const char *const option_joins[] = {"live", "oldest", "messages", "time"};
+/* The modes of joining; a number is a session's affair, and said by a handler. */
+static const char *const option_joins[] = {"live", "oldest", "messages", "time", "latest"};
 
 enum { OPTION_JOINS = sizeof option_joins / sizeof option_joins[0] };
 
@@ -206,9 +206,10 @@ enum lli_flow_mode lli_options_flow(const struct llm_options *options)
 
 struct llm_join lli_options_join(const struct llm_options *options)
 {
-    struct llm_join join = {.mode = (enum llm_join_mode)option_word(options->join, option_joins, OPTION_JOINS)};
+    static const enum llm_join_mode modes[] = {LLM_JOIN_LIVE, LLM_JOIN_OLDEST, LLM_JOIN_MESSAGES, LLM_JOIN_TIME, LLM_JOIN_LATEST};
+    struct llm_join join = {.mode = modes[option_word(options->join, option_joins, OPTION_JOINS)]};
 
-    if (join.mode == LLM_JOIN_MESSAGES)
+    if (join.mode == LLM_JOIN_MESSAGES || join.mode == LLM_JOIN_LATEST)
         join.value = options->join_messages;
     if (join.mode == LLM_JOIN_TIME)
         join.value = options->join_ns;
@@ -344,7 +345,7 @@ int lli_options_check(const struct llm_options *o, const struct lli_log *log)
     if (error == LLM_OK && option_word(o->flow, option_flows, OPTION_FLOWS) == OPTION_FLOWS)
         error = lli_fail(log, LLM_EOPTION, "option flow: \"%s\" must be open, paced or window", o->flow);
     if (error == LLM_OK && option_word(o->join, option_joins, OPTION_JOINS) == OPTION_JOINS)
-        error = lli_fail(log, LLM_EOPTION, "option join: \"%s\" must be live, oldest, messages or time", o->join);
+        error = lli_fail(log, LLM_EOPTION, "option join: \"%s\" must be live, oldest, messages, time or latest", o->join);
     if (error == LLM_OK && option_word(o->join_else, option_elses, OPTION_ELSES) == OPTION_ELSES)
         error = lli_fail(log, LLM_EOPTION, "option join_else: \"%s\" must be oldest, live or refuse", o->join_else);
     if (error == LLM_OK)

@@ -104,7 +104,7 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     rx->passed = false;
     /* Nothing before is acknowledged from now on: it was, or never will be. What is not repaired is nothing to acknowledge. */
     if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
-        rx->held_from = lost->last + 1;
+        rx->held_from = lli_max(rx->held_from, lost->last + 1);
     rx->counters->gaps++;
     rx->counters->messages_lost += lost->last + 1 - lost->number;
     return true;
@@ -254,7 +254,7 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
     if (slot->unrepaired && (slot->passed || now >= slot->since + rx->config->nak_delay))
         return LLM_REASON_UNRELIABLE;
     /* What only heartbeats told of is never given up by time: section 4.3. */
-    if (!lli_rx_is_replaying(rx) && gap->next < gap->received && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
+    if (!lli_rx_is_fetching(rx) && gap->next < gap->received && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
         return LLM_REASON_TIMEOUT;
     return LLM_REASON_NONE;
 }
@@ -372,6 +372,10 @@ static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
         return false;
     if (rx->passed)
         rx_pass_up(rx);
+    /* What displaced a kept message before it was sent has come by then, too: all that there is, if a heartbeat says so. */
+    if (rx->unpack.number - rx->unpack.assembling < rx->kept.live &&
+        (rx->gap.next < rx->heartbeat.lead || rx->heartbeat.messages < rx->kept.live))
+        return false;
     rx->behind &= (uint8_t)~LLI_RX_REPLAYING;
     lli_rx_status_soon(rx, now);
     (void)rx_event(rx, LLM_EVENT_LIVE, item);
@@ -433,6 +437,13 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
         rx_go_on(rx, now);
         if (rx->aside & LLI_RX_LEARNING)
             return false;
+        if (rx->aside & LLI_RX_LATEST) {
+            if (lli_rx_lost_kept(rx, now, item))
+                return true;
+            if (lli_rx_next_kept(rx, now))
+                continue;
+            return false;
+        }
         if (lli_rx_is_replaying(rx) && rx_next_live(rx, now, item))
             return true;
         if (!rx_next_packet(rx, now))

@@ -65,12 +65,25 @@ bool lli_rx_next_join(struct lli_rx *rx, lli_ns now, struct lli_item *item);
 /* Builds the request for packets of the past that is due. */
 bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
+/* Requests repeat at doubling distances up to this: the transmitter may have many to serve. */
+#define LLI_RX_JOIN_RETRY_MAX ((lli_ns)100000000)
+
+/* When a request is repeated that was sent so often already as rx->tries says, and the time that an answer takes. */
+lli_ns lli_rx_retry_after(const struct lli_rx *rx, lli_ns least);
+lli_ns lli_rx_request_time(const struct lli_rx *rx);
+
 /* A packet of the past came. */
 void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now);
 
 static inline bool lli_rx_is_replaying(const struct lli_rx *rx)
 {
     return rx->behind & LLI_RX_REPLAYING;
+}
+
+/* Whether what comes next in order is of the past. */
+static inline bool lli_rx_is_fetching(const struct lli_rx *rx)
+{
+    return lli_rx_is_replaying(rx) && rx->gap.next < rx->replay_end;
 }
 
 /* Missing packets of [first, end) are not repaired: they are given up as soon as those before them are there, or were. */
@@ -115,6 +128,28 @@ static inline bool lli_rx_is_stale(struct lli_rx *rx, uint32_t topic, uint64_t n
 
 /* The item that a topic is announced by. */
 bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item);
+
+/* ----------------------------------------------------------------------------------------- rx_kept.c */
+
+void lli_rx_kept_init(struct lli_rx *rx, struct lli_arena *arena);
+
+/* The transmitter said where the stream goes on: what topics keep of the messages before comes first, while LLI_RX_LATEST is set. */
+void lli_rx_kept_begin(struct lli_rx *rx, const struct lli_wire_join *granted);
+
+/* Gives back what is held of it. */
+void lli_rx_kept_drop(struct lli_rx *rx);
+
+/* A packet of it came. */
+void lli_rx_input_kept(struct lli_rx *rx, const struct lli_wire_kept *packet, const struct lli_reader *records, lli_ns now);
+
+/* Goes on to the next message, to be unpacked, or to the stream when all is there; false: it is still to come. */
+bool lli_rx_next_kept(struct lli_rx *rx, lli_ns now);
+
+/* The item that it does not all come, once that is given up. */
+bool lli_rx_lost_kept(struct lli_rx *rx, lli_ns now, struct lli_item *item);
+
+/* Builds the request for it that is due. */
+bool lli_rx_control_kept(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
 /* ---------------------------------------------------------------------------------------- rx_ahead.c */
 

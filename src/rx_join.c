@@ -9,9 +9,6 @@
 /* Packets asked for at a time: the next piece is asked for when the one before is there. */
 enum { JOIN_PIECE = 256 };
 
-/* Requests repeat at doubling distances up to this: the transmitter may have many to serve. */
-#define JOIN_RETRY_MAX ((lli_ns)100000000)
-
 /* A packet of the past that is late by so many of the distances between two is asked for again. */
 enum { JOIN_PATIENCE = 4 };
 
@@ -130,13 +127,12 @@ void lli_rx_begin(struct lli_rx *rx, const struct llm_join *join, lli_ns now)
         rx_ask(rx, join->mode, join->value, now);
 }
 
-/* When a request is repeated that was sent so often already. */
-static lli_ns rx_retry_after(const struct lli_rx *rx, lli_ns least)
+lli_ns lli_rx_retry_after(const struct lli_rx *rx, lli_ns least)
 {
-    return lli_min(least << lli_min(rx->tries, 16), lli_max(least, lli_max(rx->config->nak_retry_max, JOIN_RETRY_MAX)));
+    return lli_min(least << lli_min(rx->tries, 16), lli_max(least, lli_max(rx->config->nak_retry_max, LLI_RX_JOIN_RETRY_MAX)));
 }
 
-static lli_ns rx_request_time(const struct lli_rx *rx)
+lli_ns lli_rx_request_time(const struct lli_rx *rx)
 {
     return lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx));
 }
@@ -167,7 +163,7 @@ bool lli_rx_control_join(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct 
     }
     if (now < rx->ask_at)
         return false;
-    rx->ask_at = now + rx_retry_after(rx, rx_request_time(rx));
+    rx->ask_at = now + lli_rx_retry_after(rx, lli_rx_request_time(rx));
     rx->tries++;
     rx->counters->joins_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_join(buffer, &join), packet);
@@ -179,7 +175,7 @@ static void rx_join_otherwise(struct lli_rx *rx, enum llm_reason reason, lli_ns 
     if (rx->config->otherwise == LLI_RX_ELSE_REFUSE) {
         lli_rx_drop_packets(rx);
         rx->state = LLI_RX_REFUSED;
-    } else if (rx->config->otherwise == LLI_RX_ELSE_OLDEST && reason == LLM_REASON_HISTORY) {
+    } else if (rx->config->otherwise == LLI_RX_ELSE_OLDEST && (reason == LLM_REASON_HISTORY || reason == LLM_REASON_NOT_KEPT)) {
         rx_ask(rx, LLM_JOIN_OLDEST, 0, now);
     } else {
         rx_join_live(rx, now);
@@ -238,6 +234,16 @@ static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_
     rx->replay_distance = 0;
     rx_follow(rx, join->number, now);
     lli_rx_extend(rx, lli_max(rx->heartbeat.lead, join->lead), now);
+    rx->kept.live = 0;
+    if (join->from == LLM_JOIN_LATEST)
+        lli_rx_kept_begin(rx, join);
+}
+
+static enum llm_reason rx_refusal(uint8_t reason)
+{
+    return reason == LLI_WIRE_JOIN_AHEAD     ? LLM_REASON_AHEAD
+           : reason == LLI_WIRE_JOIN_NOTHING ? LLM_REASON_NOT_KEPT
+                                             : LLM_REASON_HISTORY;
 }
 
 void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_ns now)
@@ -249,14 +255,14 @@ void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_
     if (join->kind == LLI_WIRE_JOIN_GRANT && join->packet >= rx->heartbeat.start)
         rx_granted(rx, join, now);
     else if (join->kind == LLI_WIRE_JOIN_REFUSE)
-        rx_refused(rx, join->reason == LLI_WIRE_JOIN_AHEAD ? LLM_REASON_AHEAD : LLM_REASON_HISTORY, join->wanted, join->number);
+        rx_refused(rx, rx_refusal(join->reason), join->wanted, join->number);
 }
 
 /* ------------------------------------------------------------------------------------------- the past */
 
 void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now)
 {
-    const lli_ns distance = lli_min(now - rx->replayed_at, JOIN_RETRY_MAX);
+    const lli_ns distance = lli_min(now - rx->replayed_at, LLI_RX_JOIN_RETRY_MAX);
 
     rx->counters->packets_replayed++;
     rx->replay_distance = rx->replay_distance == 0 ? distance : (rx->replay_distance * 7 + distance) / 8;
@@ -270,7 +276,7 @@ void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now)
         /* The last one: what is missing of the others may just have been overtaken by it. */
         rx->fetch_at = now + rx->config->nak_retry_min;
     else
-        rx->fetch_at = now + rx_request_time(rx) + JOIN_PATIENCE * rx->replay_distance;
+        rx->fetch_at = now + lli_rx_request_time(rx) + JOIN_PATIENCE * rx->replay_distance;
 }
 
 void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now)
@@ -313,7 +319,7 @@ bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
     rx->fetching = 0;
     for (uint16_t i = 0; i < join.count; i++)
         rx->fetching += join.ranges[i].count;
-    rx->fetch_at = now + rx_retry_after(rx, rx_request_time(rx) + JOIN_PATIENCE * rx->replay_distance);
+    rx->fetch_at = now + lli_rx_retry_after(rx, lli_rx_request_time(rx) + JOIN_PATIENCE * rx->replay_distance);
     rx->tries++;
     rx->counters->fetches_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_join(buffer, &join), packet);

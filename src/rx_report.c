@@ -60,15 +60,9 @@ void lli_rx_status_soon(struct lli_rx *rx, lli_ns now)
 
 /* ------------------------------------------------------------------------------------------------- what */
 
-/* Every message before this one was delivered, or told lost. */
-static uint64_t rx_delivered(const struct lli_rx *rx)
-{
-    return rx->unpack.number - rx->unpack.assembling;
-}
-
 bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
 {
-    if (number >= rx_delivered(rx))
+    if (number >= lli_rx_delivered(rx))
         return false;
     rx->acknowledged = lli_max(rx->acknowledged, number + 1);
     if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_HELD)
@@ -80,7 +74,7 @@ bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
 static void rx_status_held(const struct lli_rx *rx, struct lli_wire_status *status)
 {
     const struct lli_rx_config *config = rx->config;
-    const uint64_t next = config->application_acknowledges ? lli_min(rx_delivered(rx), rx->acknowledged) : rx_delivered(rx);
+    const uint64_t next = config->application_acknowledges ? lli_min(lli_rx_delivered(rx), rx->acknowledged) : lli_rx_delivered(rx);
 
     status->flags |= LLI_WIRE_STATUS_ACKNOWLEDGES;
     status->held_from = rx->held_from;

@@ -31,6 +31,7 @@ void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct l
         rx->topic_counts = lli_arena_take(rare, config->topics_max * sizeof *rx->topic_counts, 64);
     lli_unpack_init(&rx->unpack, lli_arena_take(rare, config->message_bytes_max, 4096), config->message_bytes_max);
     lli_rx_ahead_init(rx, rare);
+    lli_rx_kept_init(rx, rare);
 }
 
 void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
@@ -77,6 +78,7 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
 
 void lli_rx_drop_packets(struct lli_rx *rx)
 {
+    lli_rx_kept_drop(rx);
     for (lli_seq seq = rx->gap.next; seq < rx->gap.end; seq++)
         if (lli_gap_is_present(&rx->gap, seq))
             lli_reorder_free(rx->reorder, *lli_rx_cell(rx, seq));
@@ -295,7 +297,7 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
     lli_rx_extend(rx, seq, now);
     lli_gap_extend(gap, seq + 1, now, now + rx->config->nak_retry_min);
     rx_input_unrepaired(rx, packet, seq, now);
-    if (seq != gap->next || rx->aside & LLI_RX_LEARNING) {
+    if (seq != gap->next || rx->aside & (LLI_RX_LEARNING | LLI_RX_LATEST)) {
         if (rx->reorder->used == rx->reorder->count)
             rx_make_room(rx, seq, now);
         if (rx_hold(rx, seq, packet)) {
@@ -451,12 +453,14 @@ static void rx_suspended(struct lli_rx *rx, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
     const lli_seq lead = lli_min(rx->notice.lead, lli_max(rx->heartbeat.lead, gap->end));
-    const bool asked = lli_rx_is_replaying(rx) ? rx->tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
+    const bool asked = lli_rx_is_fetching(rx) || rx->aside & LLI_RX_LATEST ? rx->tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
 
     /* It was sent to a receiver that was not heard, and which is served when it is. */
     if (rx->notice.threshold == LLM_THRESHOLD_SILENCE)
         return;
     rx->naks_held_until = now + rx->config->nak_retry_max;
+    if (rx->aside & LLI_RX_LATEST && asked)
+        rx->kept.lost = LLM_REASON_SUSPENDED;
     if (gap->missing == 0 || lead <= rx->gone_below || !asked)
         return;
     rx->gone_below = lead;
@@ -527,6 +531,7 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
         struct lli_wire_topics topics;
         struct lli_wire_join join;
         struct lli_wire_notice notice;
+        struct lli_wire_kept kept;
     } packet;
     struct lli_reader names;
 
@@ -556,6 +561,11 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
         if (rx_is_mine(rx, lli_wire_get_join(body, size, header->tag, &packet.join), &packet.join.session))
             lli_rx_input_join(rx, &packet.join, now);
         break;
+    case LLI_WIRE_KEPT:
+        if (rx_is_mine(rx, lli_wire_get_kept(body, size, header->tag, &packet.kept, &names), &packet.kept.session) &&
+            rx->state == LLI_RX_LIVE)
+            lli_rx_input_kept(rx, &packet.kept, &names, now);
+        break;
     default:
         break;
     }
@@ -565,6 +575,8 @@ bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns 
 {
     if (packet->header.type != LLI_WIRE_DATA) {
         rx->stirred = true;
+        if (packet->header.type == LLI_WIRE_KEPT)
+            rx->stamp_ns = packet->stamp_ns;
         rx_input_control(rx, &packet->header, packet->body, packet->body_size, now);
         return true;
     }
@@ -662,8 +674,12 @@ bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_p
         return true;
     if (rx->state == LLI_RX_LIVE && now >= rx->gap.due_at && rx_control_nak(rx, now, buffer, packet))
         return true;
-    if (rx->state == LLI_RX_LIVE && lli_rx_is_replaying(rx) && lli_rx_control_fetch(rx, now, buffer, packet))
+    if (rx->aside & LLI_RX_LATEST && rx->state == LLI_RX_LIVE) {
+        if (lli_rx_control_kept(rx, now, buffer, packet))
+            return true;
+    } else if (rx->state == LLI_RX_LIVE && lli_rx_is_fetching(rx) && lli_rx_control_fetch(rx, now, buffer, packet)) {
         return true;
+    }
     return (now >= rx->status_at || (rx->state == LLI_RX_LIVE && lli_rx_owes_report(rx))) &&
            lli_rx_control_status(rx, now, buffer, packet);
 }
@@ -676,7 +692,7 @@ static lli_ns rx_missing_deadline(const struct lli_rx *rx)
 
     if (!(rx->aside & LLI_RX_LEARNING) && slot->unrepaired && gap->next < gap->end)
         return slot->since + rx->config->nak_delay;
-    if (lli_rx_is_replaying(rx))
+    if (lli_rx_is_fetching(rx))
         return rx->fetch_at;
     if (rx->aside & LLI_RX_LEARNING || gap->next >= gap->received || slot->tries == 0)
         return LLI_NEVER;
@@ -695,7 +711,9 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
     if (lli_rx_owes_report(rx) || rx->news & LLI_RX_RESOLVING)
         return 0;
     at = lli_min(at, gap->due_at);
-    if (gap->missing > 0)
+    if (rx->aside & LLI_RX_LATEST)
+        at = lli_min(at, rx->aside & LLI_RX_LEARNING ? LLI_NEVER : rx->fetch_at);
+    else if (gap->missing > 0)
         at = lli_min(at, rx_missing_deadline(rx));
     return lli_min(at, rx->silent ? rx->heard_at + rx->config->timeout : rx_silent_at(rx));
 }

@@ -48,6 +48,9 @@
     X(joins_granted, "of these, granted")                                                                                  \
     X(joins_refused, "of these, refused, or never answered")                                                               \
     X(fetches_sent, "requests for packets of the past sent")                                                               \
+    X(kept_fetches_sent, "requests for messages that topics keep sent")                                                    \
+    X(kept_packets_received, "packets of them received")                                                                   \
+    X(kept_lost, "joins for which not all of them came, each told by an event")                                            \
     X(heartbeats_received, "heartbeats received")                                                                          \
     X(sessions_new, "sessions followed")                                                                                   \
     X(sessions_ended, "sessions ended")                                                                                    \
@@ -159,6 +162,25 @@ struct lli_rx_ahead {
     struct lli_rx_mark turn;   /* of the packet that is being unpacked in its turn, while LLI_RX_TURN is set */
 };
 
+struct lli_rx_held;
+
+/* Of what topics keep, while it is fetched: rx_kept.c. */
+struct lli_rx_kept {
+    struct lli_rx_held *held;    /* packets that came before their turn, by where they begin */
+    uint32_t held_count;
+    struct lli_wire_place next;  /* all before it was given */
+    struct lli_reader records;   /* of the packet that is being read ... */
+    struct lli_wire_place until; /* ... behind which is this place */
+    bool reading;
+    uint32_t cell;               /* it lies in, LLI_REORDER_NONE: none */
+    struct lli_wire_place part;  /* where the message that is being put together goes on */
+    uint64_t number;             /* as granted: what is meant is messages before this one */
+    uint64_t live;               /* what newer messages displaced meanwhile were displaced by messages before this one */
+    uint64_t most;               /* of each topic, 0: all */
+    uint32_t topics;             /* that may keep some: those before this one */
+    enum llm_reason lost;        /* given up for this reason */
+};
+
 struct lli_rx {
     const struct lli_rx_config *config; /* shared by the sessions of a receiver, as the next three */
     struct lli_reorder *reorder;
@@ -242,17 +264,25 @@ struct lli_rx {
     lli_ns replay_distance;     /* smoothed time between two, 0: not measured */
 
     struct lli_rx_ahead ahead;
+    struct lli_rx_kept kept; /* in use while LLI_RX_LATEST is set, `live` until it is live */
 };
 
 enum lli_rx_aside {
     LLI_RX_LEARNING = 1,  /* nothing is delivered until names of topics are known */
     LLI_RX_FILTERING = 2, /* there is a filter, or what was passed over for one goes on */
+    LLI_RX_LATEST = 4,    /* what topics keep is being fetched: nothing else is delivered until it came */
 };
 
 enum lli_rx_behind {
     LLI_RX_CHASED = 1,    /* packets were gone while this receiver was a window behind, and it has not caught up since */
     LLI_RX_REPLAYING = 2, /* the past is being fetched */
 };
+
+/* Every message of the stream before this one was delivered, or told lost. */
+static inline uint64_t lli_rx_delivered(const struct lli_rx *rx)
+{
+    return rx->aside & LLI_RX_LATEST ? rx->first : rx->unpack.number - rx->unpack.assembling;
+}
 
 /* Whether it is of use: not over, not refused, and not perhaps made up by a packet. */
 static inline bool lli_rx_is_followed(const struct lli_rx *rx)

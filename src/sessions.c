@@ -6,8 +6,8 @@
 
 static void sessions_log_event(const struct llm_receiver *receiver, const struct llm_event *event)
 {
-    enum llm_level level = event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_HEARTBEAT_LOST ? LLM_LEVEL_WARNING
-                                                                                                   : LLM_LEVEL_INFO;
+    enum llm_level level = event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_KEPT_LOST || event->kind == LLM_EVENT_HEARTBEAT_LOST
+                               ? LLM_LEVEL_WARNING : LLM_LEVEL_INFO;
 
     if (event->kind == LLM_EVENT_GAP)
         lli_log(&receiver->context->log, level, "session %016llx: messages %llu to %llu lost: %s",
@@ -79,7 +79,7 @@ static void sessions_join(struct llm_receiver *receiver, struct lli_rx *rx, uint
     }
     if (receiver->handlers.join != NULL)
         receiver->handlers.join(receiver->handlers.arg, session, &join);
-    if ((unsigned)join.mode > LLM_JOIN_NUMBER) {
+    if ((unsigned)join.mode > LLM_JOIN_LATEST) {
         lli_log(&receiver->context->log, LLM_LEVEL_ERROR, "%s: session %016llx: join mode %u does not exist: as the options say",
                 receiver->object, (unsigned long long)session, (unsigned)join.mode);
         join = receiver->join;
@@ -155,7 +155,7 @@ static void sessions_replace(struct llm_receiver *receiver, struct lli_rx *rx)
             .kind = LLM_EVENT_SESSION_END,
             .reason = LLM_REASON_REPLACED,
             .session = rx->session,
-            .first = rx->unpack.number - rx->unpack.assembling,
+            .first = lli_rx_delivered(rx),
         };
 
         receiver->context->in_handler = true;

@@ -196,7 +196,7 @@ static void stats_session(const struct lli_stats_visitor *to, const struct lli_r
     stats_put(to, LLM_STATS_GAUGE, "session_silent", rx->silent);
     stats_put(to, LLM_STATS_GAUGE, "session_heard_at", rx->heard_at);
     stats_put(to, LLM_STATS_GAUGE, "topics", rx->topics.known);
-    stats_put(to, LLM_STATS_COUNTER, "session_messages", rx->unpack.number - rx->first);
+    stats_put(to, LLM_STATS_COUNTER, "session_messages", lli_rx_delivered(rx) - rx->first);
     stats_put(to, LLM_STATS_COUNTER, "session_naks", rx->naks);
     stats_put(to, LLM_STATS_COUNTER, "session_packets_lost", rx->lost);
     if (rx->config->counts_topics)

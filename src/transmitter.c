@@ -98,6 +98,7 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
     if (error != LLM_OK)
         return error;
     transmitter->message_bytes_max = lli_min(options->message_bytes_max, lli_tx_message_max(&transmitter->tx));
+    transmitter->keep_bytes = options->keep_bytes;
     if (transport->region != NULL)
         return transport->region(endpoint->instance, transmitter->memory.base, transmitter->memory.size);
     return LLM_OK;
@@ -246,8 +247,10 @@ static void transmitter_forget(struct llm_transmitter *transmitter)
         if (topic->assured != NULL)
             free(topic->assured->ring);
         free(topic->assured);
+        free(topic->kept);
         free(topic);
     }
+    free(transmitter->keep_memory);
     free(transmitter);
 }
 
@@ -408,10 +411,20 @@ static bool topic_is_assured(const struct llm_topic *topic)
     return topic->assured != NULL && lli_assured_is_on(topic->assured);
 }
 
-/* Whether a message of an assured topic is longer than may be unacknowledged at all. */
+/* Whether a message of a topic that keeps its last ones is too long for that, with its attributes. */
+static bool topic_is_overfull(const struct llm_topic *topic, size_t size)
+{
+    const struct lli_pack_attributes *attributes = topic->transmitter->tx.pack.attributes;
+    const uint32_t bytes = attributes != NULL ? attributes->size : 0;
+
+    return size > topic->kept->bytes_max || bytes > topic->kept->bytes_max - size ||
+           bytes > lli_keep_attributes_max((uint32_t)lli_min(topic->transmitter->tx.config.history.packet_max, LLI_ENDPOINT_SCRATCH));
+}
+
+/* Whether a message is longer than the topic, if it is assured or keeps its last ones, can ever take. */
 static bool topic_is_exceeded(const struct llm_topic *topic, size_t size)
 {
-    return topic_is_assured(topic) && size > topic->assured->rule.bytes_max;
+    return (topic_is_assured(topic) && size > topic->assured->rule.bytes_max) || (topic->kept != NULL && topic_is_overfull(topic, size));
 }
 
 /* Whether one more message of an assured topic may be unacknowledged. */
@@ -459,12 +472,12 @@ static void transmitter_account(struct llm_topic *topic, lli_seq seq, size_t siz
     topic->count.bytes += size;
 }
 
-/* Most messages of a topic that is counted, and neither assured nor rated: as transmitter_send_in_place(), and counted. */
+/* Most messages of a topic that is counted, and nothing else of this: as transmitter_send_in_place(), and counted. */
 static inline bool transmitter_count_in_place(struct llm_topic *topic, const struct iovec *piece, size_t size)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
 
-    if (topic->rated || topic_is_assured(topic) || transmitter->claimed != NULL || size == 0 ||
+    if (topic->rated || topic->kept != NULL || topic_is_assured(topic) || transmitter->claimed != NULL || size == 0 ||
         size > transmitter->message_bytes_max ||
         !lli_pack_in_place(&transmitter->tx.pack, &topic->pack, piece->iov_base, size))
         return false;
@@ -474,14 +487,16 @@ static inline bool transmitter_count_in_place(struct llm_topic *topic, const str
 }
 
 /*
- * What does not take the short way: messages of an assured, rated or counted topic, and those that are too long for any. Apart, so that
- * the others save no registers for it.
+ * What does not take the short way: messages of a topic that is assured, rated or counted or keeps them, and those that are too long for
+ * any. Apart, so that the others save no registers for it.
  */
 static __attribute__((noinline)) int transmitter_send_account(struct llm_topic *topic, const struct iovec *pieces, int count,
                                                               size_t size, unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct lli_tx *tx = &transmitter->tx;
+    /* They are the packer's until it has packed them. */
+    const struct lli_pack_attributes *attributes = tx->pack.attributes;
     lli_seq seq;
 
     if (count == 1 && transmitter_count_in_place(topic, pieces, size)) {
@@ -503,6 +518,8 @@ static __attribute__((noinline)) int transmitter_send_account(struct llm_topic *
             return LLM_EAGAIN;
     }
     transmitter_account(topic, seq, size);
+    if (topic->kept != NULL)
+        lli_tx_kept(tx, topic->kept, attributes, pieces, (uint32_t)size);
     transmitter_packed(transmitter, flags);
     return LLM_OK;
 }
@@ -625,6 +642,7 @@ static __attribute__((noinline)) int transmitter_commit_account(struct llm_topic
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct lli_tx *tx = &transmitter->tx;
+    struct iovec piece = {.iov_len = size};
 
     if (transmitter->claimed == NULL || transmitter->claimed != topic->claims)
         return LLM_ESTATE;
@@ -633,6 +651,9 @@ static __attribute__((noinline)) int transmitter_commit_account(struct llm_topic
     lli_pack_commit(&tx->pack, (uint32_t)size);
     transmitter->claimed = NULL;
     transmitter_account(topic, tx->history.next, size);
+    piece.iov_base = tx->pack.at - size;
+    if (topic->kept != NULL)
+        lli_tx_kept(tx, topic->kept, NULL, &piece, (uint32_t)size);
     transmitter_packed(transmitter, flags);
     return LLM_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tx_session.c and tx_join.c share. */
+/* What tx_session.c, tx_join.c and tx_keep.c share. */
 #ifndef LLI_TX_INTERNAL_H
 #define LLI_TX_INTERNAL_H
 
@@ -64,6 +64,12 @@ void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_
 
 /* Drops what waits for receivers that are not served any more. */
 void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now);
+
+/* Something is due then for those who fetch the past; what is due for kept messages is added. */
+void lli_tx_replay_due(struct lli_tx *tx, lli_ns at);
+
+/* A receiver asks for kept messages. False: there is no place for it. */
+bool lli_tx_input_kept(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now);
 
 /* Builds the next answer to one, or the word that what it asked for is gone. */
 bool lli_tx_control_join(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);

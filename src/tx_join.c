@@ -146,9 +146,21 @@ static void tx_join_time(const struct lli_tx *tx, struct lli_wire_join *answer, 
         tx_grant(tx, answer, packet, lli_tx_number_of(tx, packet));
 }
 
+/* From what is sent next; what is kept of the messages before is asked for then. */
+static void tx_join_latest(const struct lli_tx *tx, struct lli_wire_join *answer)
+{
+    if (tx->keep.count > 0)
+        tx_grant(tx, answer, tx->sent, lli_tx_lead_number(tx));
+    else
+        tx_refuse(tx, answer, LLI_WIRE_JOIN_NOTHING, 0);
+}
+
 static void tx_join(const struct lli_tx *tx, struct lli_wire_join *answer, lli_ns now)
 {
     switch (answer->from) {
+    case LLM_JOIN_LATEST:
+        tx_join_latest(tx, answer);
+        break;
     case LLM_JOIN_MESSAGES:
         tx_join_messages(tx, answer, answer->value);
         break;
@@ -166,9 +178,9 @@ static void tx_join(const struct lli_tx *tx, struct lli_wire_join *answer, lli_n
 
 /* ------------------------------------------------------------------------------------------ packets in */
 
-static void tx_replay_due(struct lli_tx *tx, lli_ns at)
+void lli_tx_replay_due(struct lli_tx *tx, lli_ns at)
 {
-    tx->replay_at = tx->replay.telling > 0 ? 0 : at;
+    tx->replay_at = tx->replay.telling > 0 ? 0 : lli_min(at, tx->kept_at);
     tx->slow_at = lli_min(tx->look_at, tx->replay_at);
 }
 
@@ -186,20 +198,31 @@ static bool tx_is_join_shed(struct lli_tx *tx, uint64_t receiver, lli_ns now)
     return shed;
 }
 
+static bool tx_is_shed_now(const struct lli_tx *tx, uint64_t receiver)
+{
+    const uint32_t member = lli_members_get(&tx->members, receiver);
+
+    return tx->judge.shedding || (member != LLI_MEMBER_NONE && !lli_member_counts(&tx->members.table[member]));
+}
+
 void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now)
 {
     struct lli_replay *replay = &tx->replay;
 
     /* Another one takes the place of one that is dropped, from behind. */
-    for (uint32_t i = replay->count; i-- > 0;) {
-        const uint32_t member = lli_members_get(&tx->members, replay->receivers[i]);
-
-        if (tx->judge.shedding || (member != LLI_MEMBER_NONE && !lli_member_counts(&tx->members.table[member]))) {
+    for (uint32_t i = replay->count; i-- > 0;)
+        if (tx_is_shed_now(tx, replay->receivers[i])) {
             lli_replay_drop(replay, i);
             tx->counters.joins_shed++;
         }
-    }
-    tx_replay_due(tx, replay->fetching > 0 ? now : LLI_NEVER);
+    for (uint32_t i = tx->keep.waiting; i-- > 0;)
+        if (tx_is_shed_now(tx, tx->keep.receivers[i])) {
+            lli_keep_drop(&tx->keep, i);
+            tx->counters.joins_shed++;
+        }
+    if (tx->keep.waiting == 0)
+        tx->kept_at = LLI_NEVER;
+    lli_tx_replay_due(tx, replay->fetching > 0 ? now : LLI_NEVER);
 }
 
 /* Why a packet of the past is not sent to a receiver for which what is live begins at this one; 0: it is. */
@@ -239,7 +262,7 @@ void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_
         tx->counters.joins_shed++;
         return;
     }
-    if (join->kind == LLI_WIRE_JOIN_ASK && join->from >= LLM_JOIN_OLDEST && join->from <= LLM_JOIN_NUMBER) {
+    if (join->kind == LLI_WIRE_JOIN_ASK && join->from >= LLM_JOIN_OLDEST && join->from <= LLM_JOIN_LATEST) {
         tx->counters.joins_received++;
         placed = lli_replay_ask(&tx->replay, join->receiver, join);
     } else if (join->kind == LLI_WIRE_JOIN_FETCH) {
@@ -249,12 +272,15 @@ void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_
             tx_fetch_left_out(tx, join, LLI_WIRE_UNREPAIRED);
         if (tx->pack.transients && join->lead > 0)
             tx_fetch_left_out(tx, join, LLI_WIRE_PASSED);
+    } else if (join->kind == LLI_WIRE_JOIN_LATEST) {
+        tx->counters.kept_fetches_received++;
+        placed = lli_tx_input_kept(tx, join, now);
     } else {
         /* Of a kind of later releases, or an answer. */
         return;
     }
     tx->counters.joins_dropped += !placed;
-    tx_replay_due(tx, now);
+    lli_tx_replay_due(tx, now);
 }
 
 /* ----------------------------------------------------------------------------------------- packets out */
@@ -285,12 +311,12 @@ bool lli_tx_replay(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
     if (replay->fetching == 0)
         return false;
     if (lli_repair_peek(&tx->repair, &seq)) {
-        tx_replay_due(tx, lli_pacer_ready_at(&tx->repair_pacer));
+        lli_tx_replay_due(tx, lli_pacer_ready_at(&tx->repair_pacer));
         return false;
     }
     lli_pacer_fill(&replay->pacer, now);
     if (replay->pacer.tokens == 0 || !tx_replay_next(tx, &seq, &packet->to)) {
-        tx_replay_due(tx, replay->fetching > 0 ? lli_pacer_ready_at(&replay->pacer) : LLI_NEVER);
+        lli_tx_replay_due(tx, replay->fetching > 0 ? lli_pacer_ready_at(&replay->pacer) : LLI_NEVER);
         return false;
     }
     packet->data = lli_history_packet(&tx->history, seq);
@@ -311,7 +337,7 @@ void lli_tx_replayed(struct lli_tx *tx)
     (void)lli_pacer_take(&tx->replay.pacer, size);
     lli_replay_pop(&tx->replay);
     if (tx->replay.fetching == 0)
-        tx_replay_due(tx, LLI_NEVER);
+        lli_tx_replay_due(tx, LLI_NEVER);
     tx->counters.packets_replayed++;
     lli_tx_inflight(tx, seq);
     lli_tx_count(tx, size);
@@ -349,7 +375,7 @@ bool lli_tx_control_join(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct 
     used = place.asked ? tx_build_answer(tx, &place, receiver, now, buffer) : tx_build_gone(tx, buffer);
     tx->told = place.address;
     *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = &tx->told};
-    tx_replay_due(tx, tx->replay.fetching > 0 ? now : LLI_NEVER);
+    lli_tx_replay_due(tx, tx->replay.fetching > 0 ? now : LLI_NEVER);
     lli_tx_count(tx, used);
     return true;
 }

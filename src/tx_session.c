@@ -58,6 +58,7 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
         .expire_at = now + config->status,
         .look_at = now + config->status,
         .replay_at = LLI_NEVER,
+        .kept_at = LLI_NEVER,
         .slow_at = now + config->status,
         .wake_at = LLI_NEVER,
     };

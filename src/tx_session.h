@@ -10,6 +10,7 @@
 #include "flow.h"
 #include "history.h"
 #include "judge.h"
+#include "keep.h"
 #include "marks.h"
 #include "members.h"
 #include "pacer.h"
@@ -51,6 +52,9 @@
     X(joins_granted, "answers that said where")                                                                            \
     X(joins_refused, "answers that it cannot be done")                                                                     \
     X(fetches_received, "requests for packets of the past")                                                                \
+    X(messages_kept, "copies of messages taken, of topics that keep their last ones")                                       \
+    X(kept_fetches_received, "requests for such messages, of receivers that join late")                                    \
+    X(kept_packets_sent, "packets of them sent")                                                                           \
     X(joins_shed, "requests of either kind not answered: of suspended receivers, or by the operator's order")               \
     X(joins_dropped, "requests of either kind dropped because too many receivers were being served")                       \
     X(receivers_joined, "receivers that became known")                                                                     \
@@ -150,7 +154,8 @@ struct lli_tx {
     lli_ns heartbeat_interval;
     lli_ns expire_at;
     lli_ns look_at;   /* members are looked at: they may have expired, or are to be judged */
-    lli_ns replay_at; /* when something is due for those who join late */
+    lli_ns replay_at; /* when something is due for those who join late ... */
+    lli_ns kept_at;   /* ... of what is kept by topic, included in that */
     lli_ns slow_at;   /* the sooner of these two */
     lli_ns wake_at;   /* the application may send again, of what a limit refused; members are looked at then, too */
     bool flowing;     /* data went out since the last heartbeat */
@@ -163,6 +168,7 @@ struct lli_tx {
     uint32_t answers_tail;
     struct lli_tx_counters counters;
     struct lli_assure assure;
+    struct lli_keep keep; /* in memory of its own, once a topic keeps messages */
     bool limits_untold; /* some receiver is limited by something else than was told; judge.untold is set, too */
     struct llm_bottleneck limits_told; /* the latest */
 };
@@ -193,6 +199,13 @@ bool lli_tx_assure(struct lli_tx *tx, struct lli_assured *topic, const struct ll
 
 /* The latest message, of an assured topic that allowed it, starts in this packet or later. */
 void lli_tx_assured(struct lli_tx *tx, struct lli_assured *topic, lli_seq seq, uint64_t size);
+
+/* Messages of a topic are kept from now on: lli_keep_add(). memory: for lli_keep_init(), where no topic of the session keeps any yet. */
+void lli_tx_keep(struct lli_tx *tx, struct lli_kept_topic *topic, struct lli_arena *memory);
+
+/* The latest message that was packed, with these attributes or NULL, is of a topic that keeps it. */
+void lli_tx_kept(struct lli_tx *tx, struct lli_kept_topic *topic, const struct lli_pack_attributes *attributes,
+                 const struct iovec *pieces, uint32_t size);
 
 /* Packets that must stay where they are start here. */
 static inline lli_seq lli_tx_busy(const struct lli_tx *tx)
@@ -285,6 +298,11 @@ void lli_tx_repaired(struct lli_tx *tx, lli_ns now);
  */
 bool lli_tx_replay(struct lli_tx *tx, lli_ns now, struct lli_packet *packet);
 void lli_tx_replayed(struct lli_tx *tx);
+
+/*
+ * The same of messages that topics keep, built in buffer as lli_tx_control() does: it counts as sent.
+ */
+bool lli_tx_replay_kept(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size, struct lli_packet *packet);
 
 /*
  * Builds the next heartbeat, notice, reject or answer that is due in buffer, which has at least LLI_WIRE_CONTROL_MAX

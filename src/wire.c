@@ -615,7 +615,10 @@ size_t lli_wire_put_join(uint8_t *packet, const struct lli_wire_join *join)
     write_u64(&writer, join->wanted);
     write_u64(&writer, join->lead);
     write_address(&writer, &join->address);
-    write_ranges(&writer, join->ranges, join->count);
+    if (join->kind == LLI_WIRE_JOIN_LATEST)
+        writer.at = lli_wire_put_spans(writer.at, join->spans, join->count);
+    else
+        write_ranges(&writer, join->ranges, join->count);
     return control_end(packet, &writer);
 }
 
@@ -640,7 +643,10 @@ bool lli_wire_get_join(const uint8_t *body, size_t size, uint32_t tag, struct ll
     read_address(&reader, address_size, &join->address);
     if (join->count > LLI_WIRE_FETCH_MAX)
         return false;
-    read_ranges(&reader, join->count, join->ranges);
+    if (join->kind == LLI_WIRE_JOIN_LATEST)
+        lli_wire_get_spans(&reader, join->count, join->spans);
+    else
+        read_ranges(&reader, join->count, join->ranges);
     return reader.ok && join->packet <= join->lead && join->lead <= INT64_MAX && join->number <= INT64_MAX;
 }
 

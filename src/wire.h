@@ -18,6 +18,7 @@ enum {
     LLI_WIRE_ADDRESS_MAX = 31,  /* bytes of a transport's address */
     LLI_WIRE_RANGES_MAX = 64,   /* ranges in a NAK or reject */
     LLI_WIRE_FETCH_MAX = 16,    /* ranges in a join */
+    LLI_WIRE_SPANS_MAX = 16,    /* spans in one */
     LLI_WIRE_NAME_MAX = 255,    /* bytes of a topic's name */
     LLI_WIRE_NAME_FLAGS = 2,    /* of these, what flags take */
     LLI_WIRE_CONTROL_MAX = 640, /* bytes of the largest control packet but TOPICS, which fills what it is given */
@@ -42,7 +43,11 @@ enum lli_wire_type {
     LLI_WIRE_ACCEPT = 11,
     LLI_WIRE_REFUSE = 12,
     LLI_WIRE_CLOSE = 13,
+    LLI_WIRE_KEPT = 14, /* of sessions again */
 };
+
+/* A bit for each type that lli_wire_get_header() takes. */
+enum { LLI_WIRE_SESSION_TYPES = 0x43fe };
 
 enum {
     LLI_WIRE_FLAG_EXTENDED = 0x80,
@@ -202,12 +207,34 @@ enum lli_wire_join_kind {
     LLI_WIRE_JOIN_GRANT = 2,  /* the transmitter says where */
     LLI_WIRE_JOIN_REFUSE = 3, /* ... or that it cannot be done */
     LLI_WIRE_JOIN_FETCH = 4,  /* a receiver asks for packets of the past */
+    LLI_WIRE_JOIN_LATEST = 5, /* ... for messages that topics keep */
 };
 
 enum lli_wire_join_reason {
     LLI_WIRE_JOIN_HISTORY = 1, /* the history does not reach back so far */
     LLI_WIRE_JOIN_AHEAD = 2,   /* no such message was sent yet */
+    LLI_WIRE_JOIN_NOTHING = 3, /* no topic keeps messages */
 };
+
+/* A place among the messages that topics keep, which are in the order of topics, then of numbers. */
+struct lli_wire_place {
+    uint64_t number;
+    uint32_t topic;
+    uint32_t offset; /* in the message's frames */
+};
+
+/* From one place to before another. */
+struct lli_wire_span {
+    struct lli_wire_place from;
+    struct lli_wire_place to;
+};
+
+static inline bool lli_wire_is_before(const struct lli_wire_place *a, const struct lli_wire_place *b)
+{
+    if (a->topic != b->topic)
+        return a->topic < b->topic;
+    return a->number != b->number ? a->number < b->number : a->offset < b->offset;
+}
 
 /* Section 12. */
 struct lli_wire_join {
@@ -217,14 +244,34 @@ struct lli_wire_join {
     uint8_t from;      /* of enum llm_join_mode; in an answer, as asked */
     uint8_t reason;
     uint32_t topics;   /* GRANT: announced so far */
-    uint64_t value;    /* messages, nanoseconds or a message number; in an answer, as asked */
+    uint64_t value;    /* messages, nanoseconds or a message number; in an answer, as asked; LATEST: so many of a topic, 0: all */
     uint64_t packet;   /* GRANT: the first to fetch; REFUSE: the oldest kept */
-    uint64_t number;   /* GRANT: of the first message to deliver; REFUSE: of the first that starts in the oldest packet or later */
-    uint64_t wanted;   /* REFUSE: of the message asked for, if that is known; GRANT: of the first in lead or later */
+    uint64_t number;   /* GRANT: of the first message to deliver; REFUSE: of the first that starts in the oldest packet or later;
+                          LATEST: as granted */
+    uint64_t wanted;   /* REFUSE: of the message asked for, if that is known; GRANT: of the first in lead or later; LATEST: packets */
     uint64_t lead;     /* GRANT, REFUSE: the packet that will be sent next; FETCH: as granted */
     struct lli_wire_address address; /* ASK, FETCH: where answers and packets go */
     uint16_t count;
     struct lli_wire_range ranges[LLI_WIRE_FETCH_MAX]; /* FETCH */
+    struct lli_wire_span spans[LLI_WIRE_SPANS_MAX];   /* LATEST */
+};
+
+/* The head of a packet of kept messages, section 12.3; records follow. */
+struct lli_wire_kept {
+    uint64_t session;
+    uint64_t receiver; /* whom it is for */
+    uint64_t number;   /* messages before this one are meant, as granted */
+    uint64_t next;     /* that was to be packed next then: what was displaced has lower numbers, and so has what displaced it */
+    struct lli_wire_span span; /* all that is kept in it is in this packet */
+    uint16_t left;     /* of the packets asked for, so many may follow */
+    uint16_t count;    /* of records */
+};
+
+/* A kept message in a packet, or a part of it: its frames as in DATA, of attributes and of itself. */
+struct lli_wire_record {
+    struct lli_wire_place at;
+    const uint8_t *bytes;
+    uint16_t size;
 };
 
 /* How a transmitter serves a receiver, section 7.2: each step takes away more. */
@@ -389,7 +436,7 @@ static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, siz
     header->tag = lli_load_u32(packet + 4);
     header->seq = lli_load_u32(packet + 8);
     header->number = lli_load_u32(packet + 12);
-    if (header->type < LLI_WIRE_DATA || header->type > LLI_WIRE_NOTICE)
+    if (header->type != LLI_WIRE_DATA && !(LLI_WIRE_SESSION_TYPES >> header->type & 1))
         return LLI_WIRE_TYPE_BAD;
     if (header->size != size)
         return LLI_WIRE_MALFORMED;
@@ -567,6 +614,11 @@ enum { LLI_WIRE_TOPICS_HEAD = LLI_WIRE_HEADER + 18 };
 size_t lli_wire_put_topics(uint8_t *packet, const struct lli_wire_topics *topics, size_t size);
 size_t lli_wire_add_topic(uint8_t *packet, size_t used, size_t size, const char *name, size_t name_size);
 
+/* A KEPT packet, likewise: records are added behind its head of LLI_WIRE_KEPT_HEAD bytes, 0: it does not fit; the head is written last. */
+enum { LLI_WIRE_KEPT_HEAD = LLI_WIRE_HEADER + 68, LLI_WIRE_RECORD_HEAD = 18 };
+size_t lli_wire_put_kept(uint8_t *packet, const struct lli_wire_kept *kept, size_t size);
+size_t lli_wire_add_record(uint8_t *packet, size_t used, size_t size, const struct lli_wire_record *record);
+
 /*
  * A topic's name as announcements and TOPICS have it: in `to`, of LLI_WIRE_NAME_MAX bytes; returns how many it takes. Without
  * flags (of enum lli_wire_topic_flags) it is the name alone, else shorter than that by LLI_WIRE_NAME_FLAGS.
@@ -591,5 +643,12 @@ bool lli_wire_get_close(const uint8_t *body, size_t size, uint32_t tag, struct l
 /* *names is left behind the head; read count length-prefixed names from it with lli_read_u8 and lli_read_bytes. */
 bool lli_wire_get_topics(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_topics *topics,
                          struct lli_reader *names);
+/* *records is left behind the head. All are inside the span, in their order and before `number`: lli_wire_next_record() gives each. */
+bool lli_wire_get_kept(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_kept *kept, struct lli_reader *records);
+bool lli_wire_next_record(struct lli_reader *records, struct lli_wire_record *record);
+
+/* The spans of a join. Those that are empty or too many are not read: the reader is not ok then. */
+uint8_t *lli_wire_put_spans(uint8_t *at, const struct lli_wire_span *spans, uint16_t count);
+void lli_wire_get_spans(struct lli_reader *reader, uint16_t count, struct lli_wire_span *spans);
 
 #endif

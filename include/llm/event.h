@@ -42,6 +42,9 @@ enum llm_event_kind {
     /* Of connections; session: the other side's. */
     LLM_EVENT_CONNECTED = 15,      /* the other side is there: messages may be sent */
     LLM_EVENT_DISCONNECTED = 16,   /* it is over, for reason, and has to be closed; first: the code of who refused */
+    /* Of receivers that join with LLM_JOIN_LATEST: topic, topic_id. */
+    LLM_EVENT_KEPT_LOST = 17,      /* of what is kept of this topic and those with higher ids some did not come, for reason; first:
+                                      number of the message with which the stream goes on */
     /* Of transmitters, for assured topics: topic, topic_id. */
     LLM_EVENT_ACKNOWLEDGED = 20,   /* its messages from first to last were, by all who have to */
     LLM_EVENT_UNACKNOWLEDGED = 21, /* those from first to last have not been for patience_ns, for reason; receiver: waited for */
@@ -68,6 +71,7 @@ enum llm_reason {
     LLM_REASON_FULL = 13,      /* who listens has connections_max connections */
     LLM_REASON_ABANDONED = 14, /* the other side is gone, perhaps before it had, or had sent, everything */
     LLM_REASON_BROKEN = 15,    /* a message could not be delivered: nothing behind it is */
+    LLM_REASON_NOT_KEPT = 16,  /* no topic of the transmitter keeps messages: llm_topic_keep() */
     LLM_REASON_RECEIVERS_FEW = 20,   /* fewer that accept the topic are known, and not suspended, than have to acknowledge */
     LLM_REASON_RECEIVER_ABSENT = 21, /* of those that have to by name, this one is not known, or suspended */
     LLM_REASON_GIVEN_UP = 22,        /* those that are known lost a message, or came after it, and will never acknowledge it */

@@ -209,8 +209,8 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u64, nak_retry_ns_max, 10000000, 1000, 10000000000, "greatest distance of NAKs for the same packet")                 \
     X(u64, nak_giveup_ns, 10000000000, 1000000, 3600000000000, "a packet not repaired in this time is reported lost")      \
     X(str, flow, "open", 0, 8, "open, paced (a rate that receivers keep up with) or window (none falls behind further)")   \
-    X(str, join, "live", 0, 10, "where sessions begin: live, oldest, messages, time (join_messages, join_ns back)")         \
-    X(u64, join_messages, 0, 0, UINT64_MAX, "join=messages: so many back")                                                  \
+    X(str, join, "live", 0, 10, "where sessions begin: live, oldest, messages, time (join_messages, join_ns back), latest")  \
+    X(u64, join_messages, 0, 0, UINT64_MAX, "join=messages: so many back; latest: of each topic, 0: all that it keeps")      \
     X(u64, join_ns, 0, 0, UINT64_MAX, "join=time: so long back")                                                            \
     X(str, join_else, "oldest", 0, 8, "if that is no longer kept: oldest, live, or refuse, and the session is not followed") \
     X(str, order, "sequence", 0, 10, "messages come in the sequence they were sent in, or each as it arrives (arrival)")   \
@@ -223,6 +223,7 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u64, repair_bytes_per_s, 33554432, 65536, 68719476736, "repairs may always take this many bytes a second")           \
     X(u64, repair_linger_ns, 20000, 0, 10000000000, "a packet just repaired is not repaired again for this, or one rtt")   \
     X(u64, replay_bytes_per_s, 33554432, 65536, 68719476736, "bytes a second for receivers that join late, all together")  \
+    X(u64, keep_bytes, 67108864, 0, 68719476736, "memory of messages that topics keep for those who join late, together")  \
     X(u64, history_ns, 0, 0, 86400000000000, "older packets count as gone; 0: kept as long as there is room")              \
     X(str, slow, "suspend", 0, 8, "how far slow receivers are dealt with: off, report, warn, unicast, suspend or expel")     \
     X(u32, slow_naks_per_s, 10000, 1, 1000000000, "a receiver is suspended that sends so many NAKs a second")              \
@@ -348,6 +349,28 @@ LLM_API void llm_assurance_init(struct llm_assurance *assurance);
  * a 17th topic of this transmitter; LLM_ESTATE: a claim is open; LLM_EVERSION, LLM_ENOMEM.
  */
 LLM_API int llm_topic_assure(struct llm_topic *topic, const struct llm_assurance *assurance);
+
+/*
+ * What a topic keeps for those who join late, whatever becomes of the history: LLM_JOIN_LATEST. With messages=1 that is the last value of
+ * each topic.
+ */
+struct llm_keep {
+    size_t size;        /* sizeof(struct llm_keep), set by llm_keep_init() */
+    uint64_t messages;  /* the last so many messages, 1 to 1048576; default 1 */
+    uint64_t bytes_max; /* the longest message, with its attributes; default 256. Each takes so much memory, and up to 28 bytes more */
+};
+
+/* Fills *keep with the defaults. */
+LLM_API void llm_keep_init(struct llm_keep *keep);
+
+/*
+ * From now on a topic keeps a copy of its last messages, for good; once for each topic. keep may be NULL for the defaults; it is
+ * copied. Messages that are longer than bytes_max are refused with LLM_EMSGSIZE. Allocates. Allowed in handlers.
+ * LLM_EINVAL: a bound out of its range, a topic with LLM_TOPIC_NO_HISTORY, or of a connection; LLM_ELIMIT: all topics of the
+ * transmitter together would take more than keep_bytes; LLM_ESTATE: it keeps messages already, or a claim is open; LLM_EVERSION,
+ * LLM_ENOMEM.
+ */
+LLM_API int llm_topic_keep(struct llm_topic *topic, const struct llm_keep *keep);
 
 /* How fast may be sent, in bytes a second; 0: no limit, else 64 KiB/s to 64 GiB/s. */
 struct llm_rate {
@@ -513,6 +536,7 @@ enum llm_join_mode {
     LLM_JOIN_MESSAGES = 2, /* value messages back; with the first if there were not so many yet */
     LLM_JOIN_TIME = 3,     /* value nanoseconds back, or a little earlier; with the first if the session is younger */
     LLM_JOIN_NUMBER = 4,   /* with message number value, which an earlier run may have been about to get */
+    LLM_JOIN_LATEST = 5,   /* with what topics keep (llm_topic_keep()), of each the last value messages, 0: all; then with what is sent now */
 };
 
 struct llm_join {
@@ -538,6 +562,9 @@ struct llm_handlers {
      * then what is sent now, with no message twice and none left out that is not named in a gap. A session less than a
      * second old begins with its message 0 in any case but LLM_JOIN_NUMBER, and none begins behind what of its assured topics is
      * not acknowledged. NULL: as the options say.
+     * With LLM_JOIN_LATEST what is kept comes first, from topic to topic and in order in each; its numbers are below that of
+     * LLM_EVENT_SESSION_NEW. What newer messages displace before it could be sent is left out, and these follow in their turn: by
+     * LLM_EVENT_LIVE at least the last messages of each topic came, as many as it keeps.
      */
     void (*join)(void *arg, uint64_t session, struct llm_join *join);
 };

@@ -238,6 +238,7 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_TOPIC_NEW:
     case LLM_EVENT_JOIN_REFUSED:
     case LLM_EVENT_LIVE:
+    case LLM_EVENT_KEPT_LOST:
     case LLM_EVENT_WARNED:
     case LLM_EVENT_UNICAST_ONLY:
     case LLM_EVENT_CONNECTED:

@@ -85,6 +85,8 @@ static bool is_asked(const struct place *place, uint64_t first)
         return first == 0 || sent_at[first - 1] < llm_clock() - place->join.value;
     case LLM_JOIN_NUMBER:
         return first == place->join.value;
+    case LLM_JOIN_LATEST:
+        break;
     }
     return false;
 }
@@ -115,6 +117,7 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_JOIN_REFUSED:
         place->refused = event->reason == LLM_REASON_AHEAD && event->first == place->join.value;
         break;
+    case LLM_EVENT_KEPT_LOST:
     case LLM_EVENT_TOPIC_NEW:
     case LLM_EVENT_HEARTBEAT_LOST:
     case LLM_EVENT_RESUMED:

@@ -36,6 +36,8 @@ struct world {
     struct llm_join join; /* where it wants to begin */
     bool refusing;    /* topics were refused: their messages leave no trace */
     bool filtering;   /* there is or was a filter: the same of what it rejects */
+    uint64_t kept_topic;   /* of the message that came last of what topics keep, and ... */
+    uint64_t kept_number;  /* ... its number plus one; all that comes of it is before `expected` */
     uint64_t expected; /* number of the next message */
     uint64_t ahead;    /* messages that came before their turn */
 };
@@ -96,8 +98,11 @@ static void take_event(struct world *world, const struct llm_event *event)
         FUZZ_CHECK(!world->known);
         world->known = true;
         world->expected = event->first;
+        world->kept_topic = world->kept_number = 0;
         break;
     case LLM_EVENT_GAP:
+        if (event->reason == LLM_REASON_TOO_LONG && event->first < world->expected && world->rx.aside & LLI_RX_LATEST)
+            break;
         FUZZ_CHECK(event->reason != LLM_REASON_NONE);
         FUZZ_CHECK(event->packets > 0 || event->last + 1 > event->first);
         expect(world, event->first, event->last + 1);
@@ -130,12 +135,23 @@ static void take_event(struct world *world, const struct llm_event *event)
         FUZZ_CHECK(false);
         break;
     case LLM_EVENT_LIVE:
+    case LLM_EVENT_KEPT_LOST:
     case LLM_EVENT_HEARTBEAT_LOST:
     case LLM_EVENT_RESUMED:
     case LLM_EVENT_TOPIC_NEW:
         FUZZ_CHECK(world->known);
         break;
     }
+}
+
+/* What topics keep comes from topic to topic, in order, and is of messages before those of the stream. */
+static void take_kept(struct world *world, const struct llm_message *message)
+{
+    FUZZ_CHECK(world->known && message->number < world->expected);
+    FUZZ_CHECK(message->topic_id > world->kept_topic ||
+               (message->topic_id == world->kept_topic && message->number >= world->kept_number));
+    world->kept_topic = message->topic_id;
+    world->kept_number = message->number + 1;
 }
 
 static void take_items(struct world *world)
@@ -165,7 +181,9 @@ static void take_items(struct world *world)
             FUZZ_CHECK(world->filtering || !lli_rx_attributes(&world->rx, message, &frame));
             if (lli_rx_attributes(&world->rx, message, &frame))
                 fuzz_touch(frame.bytes, frame.size);
-            if (world->counters.messages_ahead == world->ahead)
+            if (world->rx.aside & LLI_RX_LATEST)
+                take_kept(world, message);
+            else if (world->counters.messages_ahead == world->ahead)
                 expect(world, message->number, message->number + 1);
             else
                 FUZZ_CHECK(world->config.as_it_arrives && world->known && message->number >= world->expected);
@@ -185,6 +203,8 @@ static void check_memory(const struct world *world)
     FUZZ_CHECK(gap->missing == gap->end - gap->next - present);
     if (world->rx.state != LLI_RX_FREE)
         present += world->rx.current_cell != LLI_REORDER_NONE;
+    if (world->rx.aside & LLI_RX_LATEST)
+        present += world->rx.kept.held_count + (world->rx.kept.cell != LLI_REORDER_NONE);
     FUZZ_CHECK(world->reorder.used == present);
 }
 
@@ -344,6 +364,7 @@ static void step_join(struct world *world, struct fuzz_input *in)
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
 
     join.kind = fuzz_u8(in) % 6;
+    join.topics = world->join.mode == LLM_JOIN_LATEST ? 4 : 0;
     join.from = (uint8_t)world->join.mode;
     join.value = world->join.value;
     join.reason = fuzz_u8(in) % 4;
@@ -352,6 +373,35 @@ static void step_join(struct world *world, struct fuzz_input *in)
     join.wanted = join.number % 3 * join.number;
     join.lead = join.packet + fuzz_u16(in);
     input(world, packet, lli_wire_put_join(packet, &join));
+}
+
+/* Records as they come, sound and not. */
+static void step_kept(struct world *world, struct fuzz_input *in)
+{
+    struct lli_wire_kept kept = {.session = SESSION, .receiver = 77};
+    uint8_t packet[PACKET_MAX], how = fuzz_u8(in);
+    size_t used = LLI_WIRE_KEPT_HEAD, size;
+
+    kept.number = how & 128 ? fuzz_u8(in) : world->rx.kept.number;
+    kept.next = kept.number + how % 4;
+    kept.left = fuzz_u8(in);
+    kept.count = how >> 2 & 7;
+    kept.span.from = (struct lli_wire_place){fuzz_u8(in), fuzz_u8(in) % 8, 0};
+    kept.span.to = (struct lli_wire_place){fuzz_u8(in), fuzz_u8(in) % 8, fuzz_u8(in)};
+    if (how & 32)
+        kept.span.from = world->rx.kept.next;
+    for (uint16_t i = 0; i < kept.count; i++) {
+        struct lli_wire_record record = {.at = {fuzz_u8(in), fuzz_u8(in) % 8, 0}};
+        uint8_t *bytes = fuzz_bytes(in, fuzz_u8(in) % 64, &size);
+
+        if (how & 64)
+            record.at.offset = world->rx.kept.part.offset;
+        record.bytes = bytes;
+        record.size = (uint16_t)size;
+        used = lli_wire_add_record(packet, used, sizeof packet, &record);
+        free(bytes);
+    }
+    input(world, packet, lli_wire_put_kept(packet, &kept, used));
 }
 
 static void step_time(struct world *world, struct fuzz_input *in)
@@ -386,9 +436,9 @@ static void step_application(struct world *world, struct fuzz_input *in)
 
     if (what >= 248 && what < 255 && world->rx.state != LLI_RX_ASKING) {
         /* From the next session on. */
-        world->config.chooses = what > 248;
+        world->config.chooses = what != 249;
         world->config.otherwise = (enum lli_rx_otherwise)(what % 3);
-        world->join = (struct llm_join){.mode = (enum llm_join_mode)(what - 249) % 5, .value = fuzz_u8(in)};
+        world->join = (struct llm_join){.mode = (enum llm_join_mode)(what == 248 ? LLM_JOIN_LATEST : what - 249), .value = fuzz_u8(in)};
     }
     if (what >= 200 && what < 206) {
         world->config.filter = what % 3 == 0 ? NULL : &filters[what % 3 - 1];
@@ -410,7 +460,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const steps[])(struct world *, struct fuzz_input *) = {
         step_data, step_heartbeat, step_time, step_raw, step_reject, step_topics, step_data, step_application,
-        step_join, step_notice,
+        step_join, step_notice, step_kept,
     };
     struct fuzz_input in = fuzz_input_of(data, size);
     struct world world;
@@ -509,6 +559,19 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         0, 2, 2, 0, 27, 0xf1, 4, 0, 1, 0, 0, 0, 1, 'c', 0xf1, 4, 0, 2, 0, 0, 0, 1, 'd', 0xf1, 4, 0, 1, 0, 0, 0, 9, 'e',
         7, 202, 0, 5, 9, 0, 9, 0xf1, 4, 0, 1, 0, 0, 0, 1, 'f', 7, 204, 0, 1, 1, 0, 2, 1, 'm', 2, 17, 2, 20,
     };
+    /*
+     * Joined with what topics keep: granted, a record, one that is cut, one before its turn, the rest of the one that was cut; then a
+     * packet of the stream. The same with a filter, and given up.
+     */
+    static const uint8_t latest[] = {
+        7, 248, 2, 1, 9, 0, 2, 9, 0, 0, 0, 20, 0, 1, 0, 0, 100, 0, 1, 2, 17,
+        8, 2, 0, 4, 7, 5, 0, 2, 17, 0, 9, 9, 0, 2, 1, 'l',
+        10, 36, 3, 0, 0, 1, 5, 0, 0, 2, 2, 1, 'k',
+        10, 4, 1, 3, 0, 4, 0, 0, 3, 1, 2, 1, 'm',
+        10, 36, 2, 1, 5, 2, 6, 2, 2, 1, 3, 2, 9, 'a',
+        10, 100, 0, 2, 6, 3, 0, 0, 2, 1, 8, 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i',
+        2, 17, 10, 36, 0, 0, 0, 4, 0, 0, 3, 5, 1, 'n', 2, 20, 2, 30, 2, 33, 7, 255,
+    };
     uint8_t arriving_past[sizeof past + 1] = {255};
 
     memcpy(arriving_past + 1, past, sizeof past);
@@ -517,6 +580,7 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
     emit(arg, arriving_filtered, sizeof arriving_filtered);
     emit(arg, filtered, sizeof filtered);
     emit(arg, past, sizeof past);
+    emit(arg, latest, sizeof latest);
     emit(arg, whole, sizeof whole);
     emit(arg, late, sizeof late);
     emit(arg, slow, sizeof slow);

@@ -42,6 +42,9 @@ struct world {
     uint32_t used;            /* ... on which anything was tried to be sent */
     bool begun;               /* ... on any */
     unsigned unrepaired;      /* packets directly before the next one that are not repaired */
+    struct lli_kept_topic kept[TOPICS]; /* keeps nothing yet where messages is 0 */
+    uint8_t rings[TOPICS][8 * 512];
+    uint8_t keep_memory[1 << 20];
 };
 
 static uint8_t *arena_memory;
@@ -161,6 +164,32 @@ static void take_repairs(struct world *world)
     check_budget(world);
 }
 
+/* Whole records, or the first part of one, of messages that were sent on topics that keep them. */
+static void check_kept(const struct world *world, const struct lli_packet *packet)
+{
+    struct lli_wire_header header;
+    struct lli_wire_kept kept;
+    struct lli_wire_record record;
+    struct lli_reader records;
+    struct lli_frame frame;
+    const uint8_t *body;
+    size_t size;
+
+    FUZZ_CHECK(packet->to != NULL && packet->size <= PACKET_MAX);
+    FUZZ_CHECK(lli_wire_get_header(packet->data, packet->size, &header, &body, &size) == LLI_WIRE_OK && header.type == LLI_WIRE_KEPT);
+    FUZZ_CHECK(lli_wire_get_kept(body, size, header.tag, &kept, &records) && kept.number <= world->tx.pack.number);
+    while (lli_wire_next_record(&records, &record)) {
+        FUZZ_CHECK(record.at.topic < TOPICS && world->kept[record.at.topic].messages > 0 && record.at.number < kept.number);
+        /* Where a span ends a part ends, be it in the header. */
+        if (record.at.offset > 0 || record.size < LLI_WIRE_FRAME_MAX)
+            continue;
+        body = lli_frame_get(record.bytes, record.bytes + record.size, &frame);
+        FUZZ_CHECK(frame.kind == LLI_FRAME_MESSAGE);
+        for (; body < record.bytes + record.size; body++)
+            FUZZ_CHECK(*body == (uint8_t)record.at.number);
+    }
+}
+
 /* Only to those who asked, on a budget of their own. */
 static void take_replays(struct world *world)
 {
@@ -176,6 +205,10 @@ static void take_replays(struct world *world)
         FUZZ_CHECK(header.type == LLI_WIRE_DATA && header.tag == (uint32_t)SESSION && !is_unrepaired(world, &header));
         world->replay_bytes += packet.size;
         lli_tx_replayed(&world->tx);
+    }
+    for (uint8_t buffer[1024]; lli_tx_replay_kept(&world->tx, world->now, buffer, sizeof buffer, &packet);) {
+        check_kept(world, &packet);
+        world->replay_bytes += packet.size;
     }
     FUZZ_CHECK(world->replay_bytes <= REPAIR_BURST + by_time + 2 * PACKET_MAX);
 }
@@ -231,7 +264,9 @@ static void step_send(struct world *world, struct fuzz_input *in)
     if (world->claimed > 0 || world->tx.ended)
         return;
     memset(data, (int)(world->tx.pack.number & 255), size);
-    (void)lli_pack_message(&world->tx.pack, &topic, &piece, size, lli_tx_busy(&world->tx));
+    if (lli_pack_message(&world->tx.pack, &topic, &piece, size, lli_tx_busy(&world->tx)) && id < TOPICS &&
+        world->kept[id].messages > 0 && size <= world->kept[id].bytes_max)
+        lli_tx_kept(&world->tx, &world->kept[id], NULL, &piece, size);
 }
 
 static void step_claim(struct world *world, struct fuzz_input *in)
@@ -358,6 +393,33 @@ static void step_join(struct world *world, struct fuzz_input *in)
     input(world, packet, lli_wire_put_join(packet, &join));
 }
 
+/* A topic keeps its last messages, or somebody asks for them. */
+static void step_kept(struct world *world, struct fuzz_input *in)
+{
+    struct lli_wire_join join = {.session = SESSION, .kind = LLI_WIRE_JOIN_LATEST, .address = {.size = 1, .bytes = {1}}};
+    struct lli_arena arena = {.memory = world->keep_memory};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+    const uint8_t what = fuzz_u8(in);
+    struct lli_kept_topic *kept = &world->kept[what % TOPICS];
+
+    if (what & 128) {
+        join.receiver = what & 7;
+        join.value = fuzz_u8(in) % 4;
+        join.number = fuzz_u16(in);
+        join.wanted = fuzz_u16(in);
+        join.count = fuzz_u8(in) % (LLI_WIRE_SPANS_MAX + 1);
+        for (uint16_t i = 0; i < join.count; i++)
+            join.spans[i] = (struct lli_wire_span){{fuzz_u8(in), fuzz_u8(in) % TOPICS, fuzz_u16(in)},
+                                                   {fuzz_u8(in), fuzz_u8(in) % (TOPICS + 1), fuzz_u16(in)}};
+        input(world, packet, lli_wire_put_join(packet, &join));
+    } else if (kept->messages == 0) {
+        *kept = (struct lli_kept_topic){what % TOPICS, 1 + (what >> 3) % 8, 480, 0, world->rings[what % TOPICS]};
+        FUZZ_CHECK(lli_keep_ring_size(kept->messages, kept->bytes_max) <= sizeof world->rings[0]);
+        lli_tx_keep(&world->tx, kept, &arena);
+        FUZZ_CHECK(arena.used <= sizeof world->keep_memory);
+    }
+}
+
 static void step_raw(struct world *world, struct fuzz_input *in)
 {
     size_t size;
@@ -390,10 +452,10 @@ static void step_end(struct world *world, struct fuzz_input *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const steps[])(struct world *, struct fuzz_input *) = {
-        step_send, step_flush, step_nak, step_time, step_status, step_claim, step_topic, step_query, step_raw, step_end, step_join,
+        step_send, step_flush, step_nak, step_time, step_status, step_claim, step_topic, step_query, step_raw, step_end, step_join, step_kept,
     };
     struct fuzz_input in = fuzz_input_of(data, size);
-    struct world world;
+    static struct world world;
 
     world_init(&world);
     for (int step = 0; step < STEPS_MAX && fuzz_left(&in) > 0; step++) {
@@ -404,7 +466,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             take_control(&world);
         }
         FUZZ_CHECK(world.tx.members.count <= RECEIVERS);
-        FUZZ_CHECK(world.tx.replay.count <= LLI_REPLAY_PLACES);
+        FUZZ_CHECK(world.tx.replay.count <= LLI_REPLAY_PLACES && world.tx.keep.waiting <= LLI_KEEP_PLACES);
         FUZZ_CHECK(world.tx.history.trail <= lli_tx_busy(&world.tx));
     }
     return 0;
@@ -457,6 +519,14 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
         0, 1, 0, 9, 0, 0, 2, 0, 9, 0, 1, 0x84, 9, 255, 3, 25,
     };
 
+    /* Two topics that keep three and one: messages of both, a long one; asked for where to begin, for all, for a part, in few packets. */
+    static const uint8_t keeping[] = {
+        6, 0, 6, 1, 11, 16, 11, 1, 0, 0, 0, 40, 0, 0, 1, 0, 30, 0, 0, 0, 0, 144, 1, 0, 0, 0, 9, 0, 0, 0, 0, 7, 0, 1, 0x88, 3, 20,
+        10, 0, 7, 1, 5, 0, 0, 3, 17, 11, 135, 0, 4, 0, 2, 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 3, 20, 0, 0, 0, 9, 0, 3, 22,
+        11, 136, 2, 5, 0, 9, 0, 2, 0, 0, 100, 0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 3, 25,
+    };
+
+    emit(arg, keeping, sizeof keeping);
     emit(arg, unreliable, sizeof unreliable);
     emit(arg, late, sizeof late);
     emit(arg, lossy, sizeof lossy);

@@ -175,6 +175,28 @@ static void fuzz_unpack(const struct lli_wire_header *header, const uint8_t *bod
     }
 }
 
+/* Records stay inside the packet, in their order and their span. */
+static void fuzz_kept(const struct lli_wire_header *header, const uint8_t *body, size_t size)
+{
+    struct lli_wire_kept kept;
+    struct lli_wire_record record;
+    struct lli_reader records;
+    struct lli_wire_place at;
+    uint32_t count = 0;
+
+    if (header->type != LLI_WIRE_KEPT || !lli_wire_get_kept(body, size, header->tag, &kept, &records))
+        return;
+    at = kept.span.from;
+    for (; lli_wire_next_record(&records, &record); count++) {
+        FUZZ_CHECK(record.size > 0 && record.bytes >= body && record.bytes + record.size <= body + size);
+        FUZZ_CHECK(!lli_wire_is_before(&record.at, &at) && record.at.number < kept.number);
+        fuzz_touch(record.bytes, record.size);
+        at = record.at;
+        at.offset += record.size;
+    }
+    FUZZ_CHECK(records.ok && count == kept.count && !lli_wire_is_before(&kept.span.to, &at));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = fuzz_input_of(data, size);
@@ -196,6 +218,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(body >= packet + LLI_WIRE_HEADER && body + body_size == packet + size);
         fuzz_control(&header, body, body_size);
         fuzz_topics(&header, body, body_size);
+        fuzz_kept(&header, body, body_size);
         if (header.type == LLI_WIRE_DATA) {
             FUZZ_CHECK(header.first <= body_size);
             fuzz_frames(&header, body, body_size);
@@ -242,6 +265,17 @@ static void seed_topics(fuzz_emit_fn *emit, void *arg)
     emit(arg, packet, lli_wire_put_topics(packet, &topics, used));
 }
 
+static void seed_kept(fuzz_emit_fn *emit, void *arg)
+{
+    const struct lli_wire_kept kept = {.session = 7, .receiver = 5, .number = 9, .next = 10, .span = {{1, 0, 3}, {0, 4, 0}}, .count = 2};
+    const struct lli_wire_record end = {{1, 0, 3}, (const uint8_t *)"end", 3}, hi = {{8, 3, 0}, (const uint8_t *)"\2hi", 3};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX] = {0};
+    size_t used = lli_wire_add_record(packet, LLI_WIRE_KEPT_HEAD, sizeof packet, &end);
+
+    used = lli_wire_add_record(packet, used, sizeof packet, &hi);
+    emit(arg, packet, lli_wire_put_kept(packet, &kept, used));
+}
+
 void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
 {
     const struct lli_wire_address address = {.size = 7, .bytes = {4, 10, 77, 0, 1, 0x89, 0x13}};
@@ -260,6 +294,8 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
     const struct lli_wire_query query = {.session = 7, .receiver = 5, .first = 1, .address = address};
     const struct lli_wire_join join = {.session = 7, .receiver = 5, .kind = LLI_WIRE_JOIN_FETCH, .packet = 3, .number = 4,
                                        .lead = 9, .address = address, .count = 2, .ranges = {{1, 2}, {7, 1}}};
+    const struct lli_wire_join latest = {.session = 7, .receiver = 5, .kind = LLI_WIRE_JOIN_LATEST, .number = 9, .wanted = 10,
+                                         .address = address, .count = 2, .spans = {{{1, 0, 3}, {0, 1, 0}}, {{0, 2, 0}, {0, 4, 0}}}};
     const struct lli_wire_notice notice = {.session = 7, .receiver = 5, .lead = 9, .standing = LLI_STANDING_SUSPENDED};
     const struct lli_wire_connect connect = {.id = 7, .session = 5, .message_bytes_max = 1000, .payload_size = 3,
                                              .payload = "key", .address = address};
@@ -270,6 +306,8 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
 
     seed_data(emit, arg);
     seed_topics(emit, arg);
+    seed_kept(emit, arg);
+    emit(arg, packet, lli_wire_put_join(packet, &latest));
     emit(arg, packet, lli_wire_put_heartbeat(packet, &heartbeat));
     emit(arg, packet, lli_wire_put_nak(packet, &nak));
     emit(arg, packet, lli_wire_put_reject(packet, &reject));

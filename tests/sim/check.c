@@ -120,6 +120,7 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
     const struct sim_message *sent;
     uint64_t expected = check_next(world, session, follow);
     const bool turn = message->number == expected;
+    const bool kept = sim_late_is_kept(follow, message->number);
     const bool arrives = node->follower->config.as_it_arrives;
 
     if (!follow->open) {
@@ -131,7 +132,7 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
     if (message->number < session->end && message->topic[0] == '\0' && follow->gapped &&
         check_is_stale(world, session, follow, message->number))
         return;
-    if (message->number >= session->end || (arrives ? !check_arrives(world, session, follow, message->number) : !turn)) {
+    if (message->number >= session->end || (kept ? false : arrives ? !check_arrives(world, session, follow, message->number) : !turn)) {
         sim_fail(world, "node %u session %u: message %llu came, %llu was next (%llu sent)", node->index, session->index,
                  (unsigned long long)message->number, (unsigned long long)expected, (unsigned long long)session->end);
         return;
@@ -152,7 +153,10 @@ static void check_message(struct sim_world *world, struct sim_node *node, struct
     if (world->scenario.crowd && node->index <= SIM_CROWD_LIVE && world->now > sent->at + CHECK_CROWD_LATE)
         sim_fail(world, "node %u: message %llu is %llu us late because others join", node->index,
                  (unsigned long long)message->number, (unsigned long long)((world->now - sent->at) / SIM_US));
-    sim_check_given(world, node, session, message->number);
+    if (kept)
+        sim_late_message(world, node, session, follow, message->number);
+    else
+        sim_check_given(world, node, session, message->number);
     world->delivered++;
     sim_digest(world, message->number);
 }
@@ -215,6 +219,7 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
     case LLM_REASON_HISTORY:
     case LLM_REASON_UNANSWERED:
     case LLM_REASON_AHEAD:
+    case LLM_REASON_NOT_KEPT:
     case LLM_REASON_REFUSED:
     case LLM_REASON_FULL:
     case LLM_REASON_ABANDONED:
@@ -238,6 +243,10 @@ static void check_gap(struct sim_world *world, const struct sim_node *node, cons
     /* Of what is not wanted nobody can see whether it came before what came as it arrived. */
     const uint64_t low = node->follower->config.as_it_arrives ? follow->told : follow->expected;
 
+    if (event->reason == LLM_REASON_TOO_LONG && sim_late_is_kept(follow, event->first)) {
+        sim_late_message(world, node, session, follow, event->first);
+        return;
+    }
     if (event->first < low || event->first > next || event->last + 1 < event->first ||
         event->last + 1 > session->end) {
         sim_fail(world, "node %u session %u: messages %llu to %llu are told lost, %llu was next (%llu sent)", node->index,
@@ -261,15 +270,15 @@ static void check_gap(struct sim_world *world, const struct sim_node *node, cons
 
 /* ------------------------------------------------------------------------------------------ late join */
 
-static const char *const check_joins[] = {"live", "oldest", "messages", "time", "number"};
+static const char *const check_joins[] = {"live", "oldest", "messages", "time", "number", "latest"};
 
-/* The number of the first message that was not sent yet. */
-static uint64_t check_unsent(const struct sim_world *world, const struct sim_session *session)
+/* The number of the first message that was not sent yet; of one it is known that it starts in its packet or that behind it: early. */
+static uint64_t check_unsent(const struct sim_world *world, const struct sim_session *session, bool early)
 {
     const struct lli_tx *tx = check_tx(world, session);
     uint64_t number = session->end;
 
-    while (tx != NULL && number > session->first && check_message_of(session, number - 1)->seq >= tx->sent)
+    while (tx != NULL && number > session->first && check_message_of(session, number - 1)->seq + early >= tx->sent)
         number--;
     return number;
 }
@@ -299,10 +308,12 @@ struct llm_join sim_check_choose(struct sim_world *world, struct sim_node *node,
         return (struct llm_join){.mode = LLM_JOIN_LIVE};
     follow = check_follow(world, node->follower, session->index);
     follow->join = check_draw(&world->random_join, session, session->index < node->seen_count ? node->seen[session->index] : 0);
+    sim_late_choose(world, &follow->join);
     if (world->scenario.crowd && node->index <= SIM_CROWD_LIVE)
         follow->join = (struct llm_join){.mode = LLM_JOIN_LIVE};
-    follow->asked = check_unsent(world, session);
+    follow->asked = check_unsent(world, session, true);
     follow->late = follow->denied = false;
+    follow->keeping = check_tx(world, session) != NULL && check_tx(world, session)->keep.count > 0;
     sim_trace(world, "node %u session %u: join %s %llu", node->index, session->index, check_joins[follow->join.mode],
               (unsigned long long)follow->join.value);
     return follow->join;
@@ -320,6 +331,8 @@ static void check_refused(struct sim_world *world, const struct sim_node *node, 
         allowed = join->mode != LLM_JOIN_OLDEST && trail > session->start &&
                   (join->mode != LLM_JOIN_NUMBER || (event->first == join->value && join->value < event->last &&
                                                      check_message_of(session, join->value)->seq < trail));
+    else if (event->reason == LLM_REASON_NOT_KEPT)
+        allowed = join->mode == LLM_JOIN_LATEST && !follow->keeping;
     else if (event->reason == LLM_REASON_AHEAD)
         allowed = join->mode == LLM_JOIN_NUMBER && event->first == join->value && join->value > follow->asked;
     else
@@ -336,7 +349,7 @@ static bool check_is_asked(const struct sim_world *world, const struct sim_sessi
                            uint64_t first)
 {
     const uint64_t back = follow->join.value;
-    const uint64_t sent = check_unsent(world, session);
+    const uint64_t sent = check_unsent(world, session, false);
     /* What is not acknowledged may have lain before. */
     const bool assured = world->scenario.assured > 0;
 
@@ -355,6 +368,8 @@ static bool check_is_asked(const struct sim_world *world, const struct sim_sessi
     case LLM_JOIN_OLDEST:
         return first == session->first || session->trail > session->start ||
                (check_tx(world, session) != NULL && check_tx(world, session)->history.trail > session->start);
+    case LLM_JOIN_LATEST:
+        return first <= sent && (assured || first >= follow->asked);
     case LLM_JOIN_LIVE:
         break;
     }
@@ -377,33 +392,7 @@ static void check_live(struct sim_world *world, const struct sim_node *node, con
         sim_fail(world, "node %u session %u: live from message %llu on, %llu is next", node->index, session->index,
                  (unsigned long long)event->first, (unsigned long long)follow->expected);
     follow->late = false;
-}
-
-void sim_check_replay(struct sim_world *world, const struct sim_node *node, const struct lli_wire_address *to, uint64_t burst)
-{
-    const struct sim_sender *sender = node->sender;
-    const struct sim_scenario *s = &world->scenario;
-    double elapsed = (double)(sim_node_now(world, node) - sender->opened_at) / 1e9;
-    double budget = (double)burst + s->packet_max + (double)s->replay_bytes_per_s * elapsed;
-
-    if (to == NULL || (double)sender->replay_bytes > budget)
-        sim_fail(world, "node %u: %llu bytes of the past to %s, %.0f are the budget", node->index,
-                 (unsigned long long)sender->replay_bytes, to == NULL ? "the group" : "receivers", budget);
-}
-
-void sim_check_crowd(struct sim_world *world)
-{
-    const struct sim_sender *sender = world->nodes[0].sender;
-    const struct lli_tx_counters *counters = &sender->tx.counters;
-
-    sim_trace(world, "%llu joins granted, %llu packets replayed in %llu requests, %llu dropped; %llu messages",
-              (unsigned long long)counters->joins_granted, (unsigned long long)counters->packets_replayed,
-              (unsigned long long)counters->fetches_received, (unsigned long long)counters->joins_dropped,
-              (unsigned long long)sender->session->end);
-    if (counters->joins_granted < SIM_CROWD / 2 || counters->packets_replayed < 50 * SIM_CROWD || sender->session->end < SIM_CROWD || counters->send_again > 0)
-        sim_fail(world, "%llu joins, %llu packets of the past, %llu messages: not what a crowd should be",
-                 (unsigned long long)counters->joins_granted, (unsigned long long)counters->packets_replayed,
-                 (unsigned long long)sender->session->end);
+    sim_late_live(world, node, session, follow, event->first);
 }
 
 /* --------------------------------------------------------------------------------------- begin and end */
@@ -431,10 +420,11 @@ static void check_new(struct sim_world *world, struct sim_node *node, const stru
                                   .given = check_forget(&before)};
     follow->late = rx != NULL && rx->behind & LLI_RX_REPLAYING;
     follow->live = rx != NULL ? rx->live : 0;
-    if (follow->live > check_unsent(world, session) || (follow->late && follow->live < lli_max(before.asked, event->first)))
+    if (follow->live > check_unsent(world, session, false) || (follow->late && follow->live < lli_max(before.asked, event->first)))
         sim_fail(world, "node %u: session %u is live from message %llu on, not between %llu and %llu", node->index, session->index,
-                 (unsigned long long)follow->live, (unsigned long long)before.asked, (unsigned long long)check_unsent(world, session));
+                 (unsigned long long)follow->live, (unsigned long long)before.asked, (unsigned long long)check_unsent(world, session, false));
     check_late(world, node, session, follow, event->first);
+    sim_late_begin(world, session, follow, event->first);
     /* Half a message that began before is passed over in silence, and so are names told long ago, until they are learnt. */
     follow->gapped = event->first != 0 || session->first != 0;
 }
@@ -514,6 +504,10 @@ static void check_event(struct sim_world *world, struct sim_node *node, const st
         break;
     case LLM_EVENT_LIVE:
         check_live(world, node, session, follow, event);
+        break;
+    case LLM_EVENT_KEPT_LOST:
+        sim_late_lost(world, node, session, follow, event,
+                      !check_is_unexcused(world, session, lli_min(world->scenario.nak_giveup, world->scenario.timeout)));
         break;
     case LLM_EVENT_WARNED:
     case LLM_EVENT_UNICAST_ONLY:
@@ -748,7 +742,7 @@ static uint32_t check_window(struct sim_world *world, const struct sim_node *nod
         sim_fail(world, "node %u: window %llu to %llu: %llu missing, %llu counted; %llu present, %llu bits", node->index,
                  (unsigned long long)gap->next, (unsigned long long)gap->end, (unsigned long long)missing,
                  (unsigned long long)gap->missing, (unsigned long long)present, (unsigned long long)bits);
-    return (uint32_t)present + (rx->current_cell != LLI_REORDER_NONE);
+    return (uint32_t)present + (rx->current_cell != LLI_REORDER_NONE) + (rx->aside & LLI_RX_LATEST ? rx->kept.held_count : 0);
 }
 
 void sim_check_memory(struct sim_world *world, const struct sim_node *node)

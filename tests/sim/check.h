@@ -55,6 +55,23 @@ struct llm_join sim_check_choose(struct sim_world *world, struct sim_node *node,
 /* That those who joined late were many, and the sender was not held up. */
 void sim_check_crowd(struct sim_world *world);
 
+/* Where messages are kept by topic (late.c): whether a receiver wants them, ... */
+void sim_late_choose(struct sim_world *world, struct llm_join *join);
+
+/* ... a session begins with this message behind what is kept, ... */
+void sim_late_begin(const struct sim_world *world, const struct sim_session *session, struct sim_follow *follow, uint64_t first);
+
+/* ... whether a message comes of that, and that it may; ... */
+bool sim_late_is_kept(const struct sim_follow *follow, uint64_t number);
+void sim_late_message(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
+                      struct sim_follow *follow, uint64_t number);
+
+/* ... that all of it came when the session is live, at this message; and that there is a reason to give it up. */
+void sim_late_live(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
+                   struct sim_follow *follow, uint64_t live);
+void sim_late_lost(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
+                   struct sim_follow *follow, const struct llm_event *event, bool excused);
+
 /* How many NAKs a loss that all receivers share costs. */
 void sim_check_suppression(struct sim_world *world);
 

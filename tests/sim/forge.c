@@ -53,12 +53,28 @@ static size_t forge_status(struct sim_world *world, uint64_t session, uint8_t *p
     return lli_wire_put_status(packet, &status);
 }
 
+/* Of a session that he knows, to a receiver that he does not. */
+static size_t forge_kept(struct sim_world *world, uint8_t *packet)
+{
+    const struct lli_wire_kept kept = {
+        .session = world->sessions[lli_random_below(&world->random, world->sessions_count)]->id,
+        .receiver = lli_random(&world->random),
+        .number = world->scenario.number,
+        .next = world->scenario.number,
+        .span = {{0, 0, 0}, {0, SIM_TOPICS_MAX, 0}},
+    };
+
+    return lli_wire_put_kept(packet, &kept, LLI_WIRE_KEPT_HEAD);
+}
+
 static size_t forge_join(struct sim_world *world, uint64_t session, uint8_t *packet)
 {
     struct lli_wire_join join = {.session = session, .receiver = 1, .count = 4};
 
     join.kind = (uint8_t)lli_random_below(&world->random, 6);
     join.from = (uint8_t)lli_random_below(&world->random, 6);
+    if (join.kind == LLI_WIRE_JOIN_LATEST)
+        return forge_kept(world, packet);
     join.packet = world->scenario.start;
     join.lead = join.packet + lli_random_below(&world->random, 1000);
     forge_ranges(world, join.ranges, join.count);
@@ -117,6 +133,7 @@ static size_t forge_packet(struct sim_world *world, enum lli_wire_type type, uin
     case LLI_WIRE_ACCEPT:
     case LLI_WIRE_REFUSE:
     case LLI_WIRE_CLOSE:
+    case LLI_WIRE_KEPT:
         break;
     }
     header.seq = (uint32_t)lli_random(&world->random);

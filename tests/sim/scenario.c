@@ -239,6 +239,16 @@ static void draw_transients(struct sim_scenario *s)
     s->transients = !s->suppression && chance(&random, 50);
 }
 
+/* From numbers of its own, too. */
+static void draw_keep(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x6b656570);
+
+    (void)lli_random(&random);
+    if (s->joining && chance(&random, 60))
+        s->keeps = (uint32_t)(chance(&random, 50) ? 1 : draw(&random, 2, s->sizes == SIM_SIZES_LARGE ? 3 : 12));
+}
+
 static void draw_fault(struct sim_scenario *s, uint64_t *random)
 {
     struct sim_fault fault = {.at = lli_random_below(random, s->traffic)};
@@ -300,6 +310,7 @@ void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
     while (s->faults_count < faults)
         draw_fault(s, &random);
     draw_join(s);
+    draw_keep(s);
 }
 
 /* Nothing goes wrong but what goes wrong because so many join. */
@@ -390,6 +401,8 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
     if (s->joining)
         (void)fprintf(file, "  receivers join late, else %u; replays %llu B/s, history %llu us\n", s->join_else,
                       (unsigned long long)s->replay_bytes_per_s, (unsigned long long)(s->history_ns / SIM_US));
+    if (s->keeps > 0)
+        (void)fprintf(file, "  most topics keep %u messages for them\n", s->keeps);
     for (uint32_t i = 0; i < s->faults_count; i++)
         print_fault(&s->faults[i], file);
 }

@@ -96,6 +96,7 @@ struct sim_scenario {
 
     uint32_t unreliable;         /* so many topics, the last ones, but none that is assured */
     bool transients;             /* some of the others have no history */
+    uint32_t keeps;              /* most topics keep so many messages for those who join */
     uint32_t assured;            /* so many topics, the first ones, are to be acknowledged */
     uint32_t named;              /* this node, a receiver, has to; 0: nobody by name */
     uint32_t application_percent; /* of the receivers, whose applications acknowledge */

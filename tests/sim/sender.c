@@ -134,6 +134,9 @@ void sim_sender_stop(struct sim_world *world, struct sim_node *node)
     session->alive = false;
     for (int i = 0; i < SIM_ASSURED_MAX; i++)
         free(node->sender->assured[i].ring);
+    for (int i = 0; i < SIM_TOPICS_MAX; i++)
+        free(node->sender->kept[i]);
+    free(node->sender->keep_memory);
     free(node->sender->memory);
     free(node->sender);
     node->sender = NULL;
@@ -185,6 +188,34 @@ static void sender_assure(struct sim_world *world, struct sim_sender *sender, ui
         sim_fail(world, "node %u: topic %u is not assured", sender->session->node, id);
 }
 
+/* Keeps its last messages from now on, which are all. */
+static void sender_keep(const struct sim_world *world, struct sim_sender *sender, uint32_t id)
+{
+    const struct sim_scenario *s = &world->scenario;
+    const uint32_t bytes_max = s->size_max + LLI_FRAME_ATTRIBUTES_MAX;
+    struct lli_arena arena = {.memory = NULL};
+    struct lli_keep measured;
+
+    if (sender->keep_memory == NULL) {
+        lli_keep_init(&measured, SIM_TOPICS_MAX, &arena);
+        sender->keep_memory = aligned_alloc(64, lli_round_up(arena.used, 64));
+        memset(sender->keep_memory, 0, lli_round_up(arena.used, 64));
+    }
+    arena = (struct lli_arena){.memory = sender->keep_memory};
+    sender->kept[id] = sim_memory(sizeof **sender->kept + lli_keep_ring_size(s->keeps, bytes_max));
+    *sender->kept[id] = (struct lli_kept_topic){id, s->keeps, bytes_max, 0, (uint8_t *)(sender->kept[id] + 1)};
+    lli_tx_keep(&sender->tx, sender->kept[id], &arena);
+}
+
+static void sender_kept(struct sim_sender *sender, uint32_t topic, uint32_t label, const uint8_t *data, uint32_t size)
+{
+    const struct lli_pack_attributes attributes = {.label = label, .size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4, 0, (uint8_t)label}};
+    const struct iovec piece = {(void *)(uintptr_t)data, size};
+
+    if (sender->kept[topic] != NULL)
+        lli_tx_kept(&sender->tx, sender->kept[topic], label != 0 ? &attributes : NULL, &piece, size);
+}
+
 /* Opens the topics one by one, as an application would; the first at once. */
 static bool sender_topic(struct sim_world *world, struct sim_sender *sender)
 {
@@ -204,6 +235,8 @@ static bool sender_topic(struct sim_world *world, struct sim_sender *sender)
         lli_pack_unreliable(&sender->tx.pack, id);
     if (id < world->scenario.assured)
         sender_assure(world, sender, id);
+    if (sim_is_kept(world, sender->session, id))
+        sender_keep(world, sender, id);
     return true;
 }
 
@@ -222,6 +255,7 @@ static bool sender_claim(struct sim_world *world, struct sim_sender *sender, con
     }
     sim_message_fill(bytes, used, sender->session->id, tx->pack.number);
     lli_pack_commit(&tx->pack, used);
+    sender_kept(sender, topic->id, 0, tx->pack.at - used, used);
     sender_note(world, sender->session, seq, topic->id, used);
     if (topic->id < world->scenario.assured)
         lli_tx_assured(tx, &sender->assured[topic->id], seq, used);
@@ -273,6 +307,7 @@ static bool sender_message(struct sim_world *world, struct sim_sender *sender)
             sim_fail(world, "node %u: a message of %u bytes is refused though nothing waits", sender->session->node, size);
         return false;
     }
+    sender_kept(sender, topic->id, label, world->scratch, size);
     sender_note(world, sender->session, seq, topic->id, size);
     sender->session->messages[sender->session->end - 1 - sender->session->first].label = label;
     if (topic->id < world->scenario.assured)
@@ -382,6 +417,22 @@ static void sender_replay(struct sim_world *world, struct sim_node *node)
     }
 }
 
+/* The same of what topics keep. */
+static void sender_replay_kept(struct sim_world *world, struct sim_node *node)
+{
+    struct sim_sender *sender = node->sender;
+    uint8_t buffer[SENDER_SCRATCH];
+    struct lli_packet packet;
+    uint32_t to;
+
+    while (!world->failed && lli_tx_replay_kept(&sender->tx, sim_node_now(world, node), buffer, sizeof buffer, &packet)) {
+        sender->replay_bytes += packet.size;
+        sim_check_replay(world, node, packet.to, sender->tx.replay.pacer.burst);
+        if (!world->failed && sim_address_node(&world->network, packet.to, &to))
+            sim_network_send(&world->network, world->now, node->index, to, packet.data, packet.size);
+    }
+}
+
 static void sender_events(struct sim_world *world, struct sim_node *node)
 {
     struct llm_event event;
@@ -417,6 +468,7 @@ void sim_sender_service(struct sim_world *world, struct sim_node *node)
     sender_post(world, node);
     sender_repair(world, node);
     sender_replay(world, node);
+    sender_replay_kept(world, node);
     while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet)) {
         to = SIM_GROUP;
         if (packet.to == NULL || sim_address_node(&world->network, packet.to, &to))

@@ -47,6 +47,8 @@ struct sim_sender {
     struct sim_session *session;
     struct lli_pack_topic topics[SIM_TOPICS_MAX];
     struct lli_assured assured[SIM_ASSURED_MAX];
+    struct lli_kept_topic *kept[SIM_TOPICS_MAX];
+    void *keep_memory;
     uint64_t acknowledged[SIM_ASSURED_MAX]; /* messages before this one, the application was told */
     uint32_t left;        /* messages to send */
     uint64_t repair_bytes;
@@ -88,6 +90,12 @@ struct sim_follow {
     struct sim_marks given; /* 1: this message was */
     uint64_t given_end;     /* one past the last of these */
     uint64_t told;          /* one past the last message that was told lost */
+    /* Where it joins with what topics keep. */
+    bool keeping;           /* some did when it asked */
+    bool latest;            /* that comes now */
+    uint64_t splice;        /* and this message behind it */
+    uint64_t kept_next[SIM_TOPICS_MAX]; /* behind the latest of a topic that came of it */
+    uint64_t kept_run[SIM_TOPICS_MAX];  /* so many, up to that one, with none left out between */
 };
 
 struct sim_follower {
@@ -164,6 +172,9 @@ static inline bool sim_is_transient(const struct sim_world *world, const struct 
     return world->scenario.transients && topic >= world->scenario.assured && !sim_is_unreliable(world, session, topic) &&
            (topic + session->index) % 3 == 0;
 }
+
+/* Whether a topic keeps its last messages: in each session others do not. */
+bool sim_is_kept(const struct sim_world *world, const struct sim_session *session, uint32_t topic);
 
 /* Reports a violation, once; nothing more happens in this world. */
 void sim_fail(struct sim_world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -332,6 +332,54 @@ static const struct vector join_fetch_vector = {
     },
 };
 
+static const struct vector join_latest_vector = {
+    "JOIN: a receiver asks for messages that topics keep",
+    {
+        {"18 00 79 00", "version 1, type 8, flags, size"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        RECEIVER_FIELD,
+        {"05", "LATEST"},
+        {"05", "not used"},
+        {"00", "no reason"},
+        {"07", "7 bytes of address"},
+        {"01 00", "1 span"},
+        {"00 00 00 00", "no topics"},
+        {"02 00 00 00 00 00 00 00", "the last 2 of each topic"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"2a 00 00 00 00 00 00 00", "as granted: messages before number 42"},
+        {"00 01 00 00 00 00 00 00", "in 256 packets"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {ADDRESS_HEX, "where the packets go"},
+        {"07 00 00 00 29 00 00 00 00 00 00 00 e8 03 00 00", "from topic 7, message 41, byte 1,000 of it"},
+        {"10 27 00 00 00 00 00 00 00 00 00 00 00 00 00 00", "to before topic 10,000"},
+    },
+};
+
+static const struct vector kept_vector = {
+    "KEPT: messages that topics keep",
+    {
+        {"1e 00 7e 00", "version 1, type 14, flags, size"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        RECEIVER_FIELD,
+        {"2a 00 00 00 00 00 00 00", "as asked: messages before number 42"},
+        {"2f 00 00 00 00 00 00 00", "what was packed by now is messages before number 47"},
+        {"07 00 00 00 29 00 00 00 00 00 00 00 e8 03 00 00", "from topic 7, message 41, byte 1,000 of it"},
+        {"10 27 00 00 00 00 00 00 00 00 00 00 00 00 00 00", "to before topic 10,000: all that is kept of these"},
+        {"00 00", "no packet follows of those asked for"},
+        {"02 00", "2 records"},
+        {"07 00 00 00 29 00 00 00 00 00 00 00 e8 03 00 00", "of topic 7, message 41, from its byte 1,000 on"},
+        {"03 00 65 6e 64", "3 bytes: \"end\""},
+        {"09 00 00 00 03 00 00 00 00 00 00 00 00 00 00 00", "of topic 9, message 3, from its first byte on"},
+        {"03 00 02 68 69", "3 bytes: a message of 2, \"hi\""},
+    },
+};
+
 static const struct vector notice_vector = {
     "NOTICE",
     {
@@ -511,7 +559,7 @@ static const struct vector limited_vector = {
 static const struct vector *const vectors[] = {
     &data_vector, &continued_vector, &extended_vector, &attributes_vector, &unreliable_vector, &heartbeat_vector, &nak_vector,
     &reject_vector, &unrepaired_vector, &passed_vector, &status_vector, &topics_vector, &query_vector, &notice_vector,
-    &join_ask_vector, &join_grant_vector, &join_fetch_vector,
+    &join_ask_vector, &join_grant_vector, &join_fetch_vector, &join_latest_vector, &kept_vector,
     &assured_vector, &acknowledging_vector, &limited_vector, &connect_vector, &accept_vector, &refuse_vector, &close_vector,
 };
 

@@ -11,6 +11,7 @@ local llm = Proto("llm", "libllm reliable multicast")
 local HEADER_BYTES = 16
 local ADDRESS_MAX = 31
 local RANGES_MAX = 64
+local SPANS_MAX = 16
 local PAYLOAD_MAX = 512
 local MESSAGE_MAX = 16777216
 local WRAP = 2 ^ 32   -- of the low halves
@@ -101,6 +102,16 @@ field("uint8", "address.family", "Family")
 field("ipv4", "address.ipv4", "IPv4")
 field("ipv6", "address.ipv6", "IPv6")
 field("uint16", "address.port", "Port")
+-- Places among what topics keep, of spans and records.
+for _, kind in ipairs { "join.from", "join.to", "kept.from", "kept.to", "record" } do
+    field("uint32", kind .. "_topic", "Topic")
+    field("uint64", kind .. "_number", "Message number")
+    field("uint32", kind .. "_offset", "Offset")
+end
+field("none", "join.span", "Span")
+field("none", "record", "Record")
+field("uint16", "record.size", "Size")
+field("bytes", "record.data", "Frames of the message")
 for _, kind in ipairs { "nak", "reject", "join" } do
     field("uint16", kind .. ".ranges", "Ranges")
     field("none", kind .. ".range", "Range")
@@ -1155,9 +1166,105 @@ local function query_tell(p)
 end
 
 -- Section 12.
-local JOIN_KINDS = { [1] = "ASK", [2] = "GRANT", [3] = "REFUSE", [4] = "FETCH" }
-local JOIN_FROM = { [1] = "the oldest", [2] = "messages back", [3] = "ns back", [4] = "message number" }
-local JOIN_REASONS = { [1] = "HISTORY", [2] = "AHEAD" }
+local JOIN_KINDS = { [1] = "ASK", [2] = "GRANT", [3] = "REFUSE", [4] = "FETCH", [5] = "LATEST" }
+local JOIN_FROM = { [1] = "the oldest", [2] = "messages back", [3] = "ns back", [4] = "message number", [5] = "what topics keep" }
+local JOIN_REASONS = { [1] = "HISTORY", [2] = "AHEAD", [3] = "NOTHING" }
+
+-- Section 12.3: a place of a topic (4), a message number (8) and an offset (4).
+local function place_show(tree, kind, range)
+    tree:add_le(fields[kind .. "_topic"], range(0, 4))
+    tree:add_le(fields[kind .. "_number"], range(4, 8))
+    tree:add_le(fields[kind .. "_offset"], range(12, 4))
+    local offset = range(12, 4):le_uint()
+    return "topic " .. text_of(range(0, 4):le_uint()) .. " message " .. tostring(range(4, 8):le_uint64())
+        .. (offset > 0 and " byte " .. text_of(offset) or "")
+end
+
+local function place_is_before(a, b)
+    local topic_a, topic_b = a(0, 4):le_uint(), b(0, 4):le_uint()
+    local number_a, number_b = a(4, 8):le_uint64(), b(4, 8):le_uint64()
+    if topic_a ~= topic_b then
+        return topic_a < topic_b
+    end
+    return number_a < number_b or number_a == number_b and a(12, 4):le_uint() < b(12, 4):le_uint()
+end
+
+local function span_show(p, tree, kind)
+    local range = take(p, 32)
+    if range == nil then
+        return nil
+    end
+    if not place_is_before(range(0, 16), range(16, 16)) then
+        fault(p, "malformed", "a span that ends where it begins, or before")
+        return nil
+    end
+    local item = kind == "join" and tree:add(fields["join.span"], range) or tree
+    local from, to = place_show(item, kind .. ".from", range(0, 16)), place_show(item, kind .. ".to", range(16, 16))
+    if kind == "join" then
+        item:set_text("From " .. from .. " to before " .. to)
+    end
+    return "from " .. from .. " to before " .. to
+end
+
+local join_ranges = ranges("join")
+
+local function join_parts(p)
+    if p.values["join.kind"] ~= 5 then
+        return join_ranges(p)
+    end
+    if p.range_count > SPANS_MAX then
+        return fault(p, "malformed", p.range_count .. " spans")
+    end
+    p.spans = {}
+    for _ = 1, p.range_count do
+        local text = span_show(p, p.tree, "join")
+        if text == nil then
+            return false
+        end
+        table.insert(p.spans, text)
+    end
+    return true
+end
+
+local function kept_span(p)
+    p.span = span_show(p, p.tree, "kept")
+    return p.span ~= nil
+end
+
+local function kept_record(p)
+    local head = take(p, 18)
+    local size = head and head(16, 2):le_uint()
+    if head == nil then
+        return false
+    end
+    local bytes = size > 0 and take(p, size)
+    local item = p.tree:add(fields["record"], head)
+    local text = place_show(item, "record", head(0, 16))
+    item:add_le(fields["record.size"], head(16, 2))
+    if bytes then
+        item:set_len(18 + size)
+        item:add(fields["record.data"], bytes)
+    end
+    item:set_text("Record: " .. topic_text(p.session, head(0, 4):le_uint()) .. ", " .. text .. ", " .. counted(size, "byte"))
+    if size == 0 then
+        return fault(p, "malformed", "an empty record")
+    end
+    return bytes ~= nil
+end
+
+local function kept_records(p)
+    for _ = 1, p.values["kept.records"] do
+        if not kept_record(p) then
+            return false
+        end
+    end
+    return true
+end
+
+local function kept_tell(p)
+    table.insert(p.info, counted(p.values["kept.records"], "record") .. " before message " .. tostring(p.values["kept.number"]) .. ", "
+        .. p.span .. ", " .. counted(p.values["kept.left"], "packet") .. " left")
+end
 
 local function join_tell(p)
     local v = p.values
@@ -1165,6 +1272,9 @@ local function join_tell(p)
     local text = JOIN_KINDS[kind] or "kind " .. kind
     if kind == 4 then
         text = text .. ": " .. ranges_text(p) .. ", to " .. p.address
+    elseif kind == 5 then
+        text = text .. ": " .. table.concat(p.spans, ", ", 1, math.min(#p.spans, 2)) .. (#p.spans > 2 and ", ..." or "") .. ", to "
+            .. p.address
     else
         text = text .. ": " .. (JOIN_FROM[v["join.from"]] or "?") .. " " .. tostring(v["join.value"])
     end
@@ -1314,9 +1424,9 @@ local types = {
             integer("join.value", 8, "Value"),
             integer("join.packet", 8, "Packet to begin with, or the oldest kept"),
             integer("join.number", 8, "Number of the first message there"),
-            integer("join.wanted", 8, "Number of the message asked for, or of the first that is live"),
+            integer("join.wanted", 8, "Number of the message asked for, or of the first that is live, or packets"),
             integer("join.lead", 8, "Lead: the next packet"),
-            address, ranges("join"),
+            address, join_parts,
         },
         tell = join_tell,
     },
@@ -1376,6 +1486,19 @@ local types = {
             integer("close.next", 8, "Everything before was taken"), address,
         },
         tell = close_tell,
+    },
+    [14] = {
+        name = "KEPT",
+        layout = {
+            RECEIVER,
+            integer("kept.number", 8, "Messages before this one"),
+            integer("kept.next", 8, "Number of the message packed next then"),
+            kept_span,
+            integer("kept.left", 2, "Packets that may follow"),
+            integer("kept.records", 2, "Records"),
+            kept_records,
+        },
+        tell = kept_tell,
     },
 }
 

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Topics that keep messages through the public API, over the loop transport. */
+#include "unit.h"
+
+#include <llm/llm.h>
+#include <stdio.h>
+
+/* A history so small that the session does not begin at its start for whoever joins. */
+#define CHANNEL "loop://keeping:1?mtu=1500&linger_ns=0&history_bytes=64K&history_packets=64&reorder_bytes=64K&sessions_max=2" \
+                "&message_bytes_max=32K&topics_max=32&window_packets=64&receivers_max=4&rcvbuf_bytes=4M&keep_bytes=64K"
+
+static struct llm_context *context;
+static struct llm_transmitter *transmitter;
+static struct llm_receiver *receiver;
+static struct llm_topic *topic, *filler;
+static struct llm_keep keep;
+static char logged[512];
+static char got[64][64]; /* topic and text of the messages of others than the filler */
+static int messages, lives;
+static uint32_t label;
+static struct llm_event refused;
+
+static void log_keep(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    snprintf(logged, sizeof logged, "%s", text);
+}
+
+static void on_message(void *arg, const struct llm_message *message)
+{
+    struct llm_attributes attributes;
+
+    (void)arg;
+    llm_attributes_init(&attributes);
+    if (strcmp(message->topic, "filler") == 0)
+        return;
+    assert_true(messages < 64);
+    snprintf(got[messages++], sizeof got[0], "%s %.*s", message->topic, (int)lli_min(message->size, 30), (const char *)message->data);
+    if (llm_message_attributes(receiver, message, &attributes) == LLM_OK)
+        label = attributes.label;
+}
+
+static void on_event(void *arg, const struct llm_event *event)
+{
+    (void)arg;
+    lives += event->kind == LLM_EVENT_LIVE;
+    if (event->kind == LLM_EVENT_JOIN_REFUSED)
+        refused = *event;
+    assert_int_not_equal(event->kind, LLM_EVENT_KEPT_LOST);
+}
+
+static void join(const char *options)
+{
+    struct llm_handlers handlers;
+    char channel[512];
+    const uint64_t began = llm_clock();
+
+    snprintf(channel, sizeof channel, "%s%s", CHANNEL, options);
+    llm_handlers_init(&handlers);
+    handlers.message = on_message;
+    handlers.event = on_event;
+    assert_int_equal(llm_receiver_open(context, channel, NULL, &handlers, &receiver), LLM_OK);
+    while (lives == 0 && refused.kind == 0) {
+        assert_true(llm_clock() < began + UINT64_C(20000000000));
+        assert_true(llm_poll(context) >= 0);
+    }
+}
+
+/* The history forgets what came before. */
+static void forget(void)
+{
+    static const char bytes[1400];
+
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(llm_send(filler, bytes, sizeof bytes, LLM_SEND_NOW), LLM_OK);
+    assert_true(llm_poll(context) >= 0);
+}
+
+static int up(void **state)
+{
+    struct llm_context_options options;
+
+    (void)state;
+    llm_context_options_init(&options);
+    options.log = log_keep;
+    assert_int_equal(llm_context_open(&options, &context), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "filler", 0, &filler), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "price", 0, &topic), LLM_OK);
+    llm_keep_init(&keep);
+    refused = (struct llm_event){0};
+    messages = lives = 0;
+    label = 0;
+    receiver = NULL;
+    logged[0] = '\0';
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    assert_int_equal(llm_context_close(&context), LLM_OK);
+    return 0;
+}
+
+static uint64_t counter(const char *name)
+{
+    uint64_t value = 0;
+
+    assert_int_equal(llm_stat(context, name, &value), LLM_OK);
+    return value;
+}
+
+static void text(struct llm_topic *to, const char *string)
+{
+    assert_int_equal(llm_send(to, string, strlen(string), 0), LLM_OK);
+}
+
+static void the_last_value_of_each_topic_comes_whatever_became_of_the_history(void **state)
+{
+    struct llm_topic *other;
+
+    (void)state;
+    assert_int_equal(llm_topic_open(transmitter, "other", LLM_TOPIC_WHOLE, &other), LLM_OK);
+    assert_int_equal(llm_topic_keep(topic, NULL), LLM_OK);
+    keep.messages = 2;
+    assert_int_equal(llm_topic_keep(other, &keep), LLM_OK);
+    text(topic, "1");
+    text(topic, "2");
+    text(other, "a");
+    text(other, "b");
+    text(other, "c");
+    forget();
+    join("&join=latest");
+    assert_int_equal(messages, 3);
+    assert_string_equal(got[0], "price 2");
+    assert_string_equal(got[1], "other b");
+    assert_string_equal(got[2], "other c");
+    text(topic, "3");
+    while (messages < 4)
+        assert_true(llm_poll(context) >= 0);
+    assert_string_equal(got[3], "price 3");
+    assert_int_equal(counter("messages_kept"), 6);
+    assert_int_equal(counter("joins_granted"), 2);
+    assert_int_equal(counter("kept_lost"), 0);
+    assert_true(counter("kept_packets_received") > 0);
+}
+
+static void of_each_as_many_as_the_option_says(void **state)
+{
+    (void)state;
+    keep.messages = 3;
+    assert_int_equal(llm_topic_keep(topic, &keep), LLM_OK);
+    for (const char *at = "12345"; *at != '\0'; at++)
+        assert_int_equal(llm_send(topic, at, 1, 0), LLM_OK);
+    forget();
+    join("&join=latest&join_messages=2");
+    assert_int_equal(messages, 2);
+    assert_string_equal(got[0], "price 4");
+}
+
+/* However they are sent. */
+static void gathered_claimed_and_labelled_messages_are_kept(void **state)
+{
+    const struct iovec pieces[] = {{(void *)(uintptr_t)"ga", 2}, {(void *)(uintptr_t)"thered", 6}};
+    struct llm_attributes attributes;
+    void *data;
+
+    (void)state;
+    keep.messages = 3;
+    assert_int_equal(llm_topic_keep(topic, &keep), LLM_OK);
+    assert_int_equal(llm_sendv(topic, pieces, 2, 0), LLM_OK);
+    assert_int_equal(llm_claim(topic, 20, &data), LLM_OK);
+    memcpy(data, "claimed", 7);
+    assert_int_equal(llm_commit(topic, 7, 0), LLM_OK);
+    llm_attributes_init(&attributes);
+    attributes.label = 7;
+    assert_int_equal(llm_send_with(topic, "labelled", 8, &attributes, 0), LLM_OK);
+    forget();
+    join("&join=latest");
+    assert_int_equal(messages, 3);
+    assert_string_equal(got[0], "price gathered");
+    assert_string_equal(got[1], "price claimed");
+    assert_string_equal(got[2], "price labelled");
+}
+
+static void messages_that_are_too_long_to_be_kept_are_refused(void **state)
+{
+    struct llm_attributes attributes;
+    char bytes[64] = {0};
+    void *data;
+
+    (void)state;
+    keep.bytes_max = 20;
+    assert_int_equal(llm_topic_keep(topic, &keep), LLM_OK);
+    assert_int_equal(llm_send(topic, bytes, 21, 0), LLM_EMSGSIZE);
+    assert_int_equal(llm_claim(topic, 21, &data), LLM_EMSGSIZE);
+    llm_attributes_init(&attributes);
+    assert_int_equal(llm_send_with(topic, bytes, 14, &attributes, 0), LLM_EMSGSIZE);
+    assert_int_equal(llm_send_with(topic, bytes, 13, &attributes, 0), LLM_OK);
+    assert_int_equal(llm_send(topic, bytes, 20, 0), LLM_OK);
+    assert_int_equal(llm_send(topic, bytes, 0, 0), LLM_OK);
+    assert_int_equal(counter("messages_kept"), 3);
+}
+
+static void expect_refused(int error, const char *why)
+{
+    logged[0] = '\0';
+    assert_int_equal(llm_topic_keep(topic, &keep), error);
+    if (strstr(logged, why) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", logged, why);
+}
+
+static void what_cannot_be_kept_is_refused_and_said(void **state)
+{
+    struct llm_topic *transient;
+    void *data;
+
+    (void)state;
+    assert_int_equal(llm_topic_keep(NULL, &keep), LLM_EINVAL);
+    keep.messages = 0;
+    expect_refused(LLM_EINVAL, "messages: 0 is not between 1 and 1048576");
+    keep.messages = 1048577;
+    expect_refused(LLM_EINVAL, "messages: 1048577 is not");
+    keep.messages = 1;
+    keep.bytes_max = 0;
+    expect_refused(LLM_EINVAL, "bytes_max: 0 is not between 1 and the longest message");
+    keep.bytes_max = 40000;
+    expect_refused(LLM_EINVAL, "bytes_max: 40000");
+    keep.bytes_max = 30000;
+    keep.messages = 3;
+    expect_refused(LLM_ELIMIT, "of keep_bytes=65536 topics have 0 already");
+    keep.size = 7;
+    expect_refused(LLM_EINVAL, "struct llm_keep: size is 7");
+    llm_keep_init(&keep);
+    assert_int_equal(llm_claim(topic, 5, &data), LLM_OK);
+    expect_refused(LLM_ESTATE, "commit or abort the open claim first");
+    assert_int_equal(llm_abort(topic), LLM_OK);
+    assert_int_equal(llm_topic_keep(topic, &keep), LLM_OK);
+    expect_refused(LLM_ESTATE, "keeps 1 messages already");
+    assert_int_equal(llm_topic_open(transmitter, "transient", LLM_TOPIC_NO_HISTORY, &transient), LLM_OK);
+    topic = transient;
+    expect_refused(LLM_EINVAL, "it has no history");
+}
+
+/* keep_bytes is for all topics together. */
+static void topics_keep_until_the_bytes_are_spent(void **state)
+{
+    struct llm_topic *topics[20];
+    char name[16];
+    int count = 0, error = LLM_OK;
+
+    (void)state;
+    keep.bytes_max = 10000;
+    while (error == LLM_OK && count < 20) {
+        snprintf(name, sizeof name, "t%d", count);
+        assert_int_equal(llm_topic_open(transmitter, name, 0, &topics[count]), LLM_OK);
+        error = llm_topic_keep(topics[count++], &keep);
+    }
+    assert_int_equal(error, LLM_ELIMIT);
+    assert_int_equal(count, 7);
+    /* And it sends as any other. */
+    assert_int_equal(llm_send(topics[6], "x", 1, 0), LLM_OK);
+}
+
+static void without_any_that_keep_it_is_refused_and_another_way_taken(void **state)
+{
+    (void)state;
+    text(topic, "1");
+    forget();
+    join("&join=latest&join_else=live");
+    assert_int_equal(refused.reason, LLM_REASON_NOT_KEPT);
+    text(topic, "2");
+    while (messages == 0)
+        assert_true(llm_poll(context) >= 0);
+    assert_string_equal(got[0], "price 2");
+}
+
+static void a_topic_may_be_unreliable_rated_or_counted_as_well(void **state)
+{
+    struct llm_topic *unreliable;
+    struct llm_rate rate;
+
+    (void)state;
+    assert_int_equal(llm_topic_open(transmitter, "unreliable", LLM_TOPIC_UNRELIABLE, &unreliable), LLM_OK);
+    assert_int_equal(llm_topic_keep(unreliable, NULL), LLM_OK);
+    llm_rate_init(&rate);
+    rate.bytes_per_s = 1 << 20;
+    assert_int_equal(llm_topic_rate(unreliable, &rate), LLM_OK);
+    text(unreliable, "1");
+    text(unreliable, "2");
+    forget();
+    join("&join=latest");
+    assert_int_equal(messages, 1);
+    assert_string_equal(got[0], "unreliable 2");
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, up, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(the_last_value_of_each_topic_comes_whatever_became_of_the_history),
+        T(of_each_as_many_as_the_option_says),
+        T(gathered_claimed_and_labelled_messages_are_kept),
+        T(messages_that_are_too_long_to_be_kept_are_refused),
+        T(what_cannot_be_kept_is_refused_and_said),
+        T(topics_keep_until_the_bytes_are_spent),
+        T(without_any_that_keep_it_is_refused_and_another_way_taken),
+        T(a_topic_may_be_unreliable_rated_or_counted_as_well),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

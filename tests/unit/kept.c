@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Joining with what topics keep, with packets carried by hand. */
+#include "kept_world.h"
+
+static void the_last_message_of_each_topic_comes_then_what_is_live(void **state)
+{
+    (void)state;
+    open_topics(30, 1, 64);
+    for (uint32_t i = 0; i < 300; i++)
+        send(i * 7 % 29, i % 60, false);
+    assert_true(tx->history.trail > START);
+    expect_before(29);
+    assert_int_equal(tx->counters.messages_kept, 301);
+    assert_int_equal(tx->counters.packets_replayed, 0);
+    assert_int_equal(r.counters.packets_missed, 0);
+    assert_int_equal(tx->keep.waiting, 0);
+}
+
+static void the_last_of_each_come_in_order_and_fewer_where_fewer_were_sent(void **state)
+{
+    (void)state;
+    open_topics(3, 5, 64);
+    for (int i = 0; i < 20; i++)
+        send(0, 10, false);
+    for (int i = 0; i < 3; i++)
+        send(1, 0, false);
+    expect_before(5 + 3);
+}
+
+static void of_each_no_more_come_than_were_asked_for(void **state)
+{
+    (void)state;
+    join.value = 2;
+    open_topics(3, 5, 64);
+    for (int i = 0; i < 20; i++)
+        send(i % 2 == 0 ? 0 : 2, 10, false);
+    talk(now + 200 * MS);
+    expect_latest(2);
+    assert_int_equal(got.before, 4);
+}
+
+static void of_a_topic_that_keeps_nothing_only_what_is_live_comes(void **state)
+{
+    (void)state;
+    open_topics(2, 1, 64);
+    (void)open_topic();
+    sent_all();
+    for (uint32_t i = 0; i < 9; i++)
+        send(i % 3, 10, false);
+    expect_before(2);
+    assert_false(got.given[8]);
+}
+
+static void a_topic_is_kept_from_when_that_was_asked_for(void **state)
+{
+    (void)state;
+    open_topics(1, 1, 64);
+    assert_int_equal(open_topic(), 1);
+    sent_all();
+    send(1, 10, false);
+    send(1, 11, false);
+    keep(1, 5, 64);
+    send(1, 12, false);
+    talk(now + 200 * MS);
+    assert_int_equal(got.before, 1);
+    assert_true(got.given[2]);
+}
+
+static void messages_longer_than_a_packet_come_whole(void **state)
+{
+    (void)state;
+    open_topics(3, 3, SIZE_MAX_SENT);
+    for (uint32_t i = 0; i < 12; i++)
+        send(i % 3, i * 160, false);
+    expect_before(9);
+}
+
+/* Between the grant and the fetch, and in the middle of a message of many packets. */
+static void what_is_displaced_meanwhile_comes_in_its_turn(void **state)
+{
+    (void)state;
+    open_topics(4, 2, SIZE_MAX_SENT);
+    for (uint32_t i = 0; i < 16; i++)
+        send(i % 4, 1900, false);
+    lli_pacer_init(&tx->replay.pacer, 100000, 300, now);
+    talk_until_new();
+    /* The budget lets a packet pass now and then: each message takes a dozen. */
+    for (int i = 0; i < 12; i++) {
+        talk(now + 4 * MS);
+        send((uint32_t)i % 4, 20, i % 3 != 0);
+    }
+    talk(now + 500 * MS);
+    send(0, 5, true);
+    expect_latest(UINT64_MAX);
+    assert_int_equal(got.gaps, 0);
+    assert_true(got.before < 8);
+}
+
+static void what_is_live_meanwhile_is_held_or_fetched_later(void **state)
+{
+    (void)state;
+    open_topics(30, 1, 64);
+    for (uint32_t i = 0; i < 60; i++)
+        send(i % 30, 60, false);
+    lli_pacer_init(&tx->replay.pacer, 1 << 16, 200, now);
+    talk_until_new();
+    for (uint32_t i = 0; i < 90; i++)
+        send(i % 7, 30, true);
+    assert_int_equal(got.lives, 0);
+    tx->replay.pacer.bytes_per_s = 1 << 24;
+    talk(now + 500 * MS);
+    expect_latest(UINT64_MAX);
+    assert_true(r.counters.window_overflow + r.counters.reorder_full > 0);
+    assert_int_equal(got.gaps, 0);
+    assert_true(tx->counters.packets_replayed > 0);
+}
+
+static void send_any(uint32_t topics, uint32_t size, bool heard)
+{
+    const uint32_t topic = below(&dice, topics);
+
+    send(topic, below(&dice, size), heard);
+}
+
+/* At every loss, with messages of all sizes, while more are sent. */
+static void whatever_is_lost_is_asked_for_again(void **state)
+{
+    for (dice = 1; dice < 200; dice++) {
+        const uint64_t seed = dice;
+        const uint32_t topics = 1 + below(&dice, TOPICS - 1), most = 1 + below(&dice, 5);
+        const uint32_t size = chance(&dice, 30) ? SIZE_MAX_SENT : 1 + below(&dice, 100);
+
+        (void)down(state);
+        (void)up(state);
+        open_topics(topics, most, size);
+        for (uint32_t i = 0; i < 200; i++)
+            send_any(topics, size, false);
+        loss = below(&dice, 21);
+        join.value = chance(&dice, 50) ? 0 : 1 + below(&dice, most);
+        refused_from = chance(&dice, 30) ? below(&dice, topics + 1) : TOPICS;
+        r.config.nak_giveup = 5000 * MS;
+        r.config.as_it_arrives = false;
+        for (int i = 0; i < 40; i++) {
+            talk(now + 200 * US);
+            send_any(topics, (uint32_t)lli_min(size, 60), !chance(&dice, loss));
+        }
+        for (int i = 0; i < 500 && (got.lives == 0 || rx->gap.next < tx->sent); i++)
+            talk(now + 10 * MS);
+        while (got.expected < tx->pack.number && sent[got.expected].topic >= refused_from)
+            got.expected++;
+        if (got.lives != 1 || got.expected != tx->pack.number)
+            fail_msg("seed %llu: %d news %d lives, %llu of %llu, aside %u", (unsigned long long)seed, got.news, got.lives, (unsigned long long)got.expected,
+                     (unsigned long long)tx->pack.number, rx->aside);
+        expect_latest(join.value == 0 ? UINT64_MAX : join.value);
+        assert_int_equal(r.counters.kept_lost, 0);
+        dice = seed;
+    }
+}
+
+static void topics_that_are_not_wanted_are_not_sent(void **state)
+{
+    uint64_t all;
+
+    (void)state;
+    open_topics(32, 4, 100);
+    for (uint32_t i = 0; i < 128; i++)
+        send(i % 32, 90, false);
+    talk(now + 200 * MS);
+    all = tx->counters.kept_packets_sent;
+    (void)down(NULL);
+    (void)up(NULL);
+    refused_from = 3;
+    open_topics(32, 4, 100);
+    for (uint32_t i = 0; i < 128; i++)
+        send(i % 32, 90, false);
+    talk(now + 200 * MS);
+    expect_latest(UINT64_MAX);
+    assert_int_equal(got.before, 12);
+    assert_true(tx->counters.kept_packets_sent < all / 8);
+    assert_int_equal(r.counters.messages_refused, 0);
+}
+
+static void without_a_topic_that_keeps_messages_it_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(open_topic(), 0);
+    sent_all();
+    send(0, 10, false);
+    talk(now + 100 * MS);
+    assert_int_equal(got.refused.reason, LLM_REASON_NOT_KEPT);
+    assert_int_equal(got.news, 0);
+    assert_int_equal(rx->state, LLI_RX_REFUSED);
+    assert_int_equal(tx->counters.joins_refused, 1);
+}
+
+static void and_begins_elsewhere_if_that_was_asked_for(void **state)
+{
+    (void)state;
+    r.config.otherwise = LLI_RX_ELSE_OLDEST;
+    assert_int_equal(open_topic(), 0);
+    sent_all();
+    for (int i = 0; i < 5; i++)
+        send(0, 10, false);
+    talk(now + 100 * MS);
+    assert_int_equal(got.refused.reason, LLM_REASON_NOT_KEPT);
+    assert_int_equal(got.splice, 0);
+    assert_int_equal(got.expected, 5);
+}
+
+static void what_does_not_come_in_time_is_told_and_the_stream_goes_on(void **state)
+{
+    (void)state;
+    open_topics(30, 1, 64);
+    for (uint32_t i = 0; i < 60; i++)
+        send(i % 30, 60, false);
+    lli_pacer_init(&tx->replay.pacer, 1 << 16, 200, now);
+    talk_until_new();
+    talk(now + 2 * MS);
+    assert_true(got.before > 0 && got.before < 30);
+    deaf = true;
+    tx->keep.waiting = 0;
+    send(4, 10, true);
+    talk(now + 190 * MS);
+    assert_int_equal(got.lost.kind, 0);
+    talk(now + 100 * MS);
+    assert_int_equal(got.lost.reason, LLM_REASON_TIMEOUT);
+    assert_int_equal(got.lost.first, 60);
+    assert_int_equal(got.lost.topic_id, got.before);
+    assert_string_equal(got.lost.topic, names[got.before]);
+    assert_int_equal(got.lives, 1);
+    assert_int_equal(got.expected, 61);
+    assert_int_equal(r.counters.kept_lost, 1);
+    assert_int_equal(r.reorder.used, 0);
+}
+
+static void with_a_transmitter_that_dies_the_session_ends(void **state)
+{
+    struct lli_packet packet;
+
+    (void)state;
+    r.config.nak_giveup = 5000 * MS;
+    open_topics(30, 1, 64);
+    for (uint32_t i = 0; i < 60; i++)
+        send(i % 30, 60, false);
+    lli_pacer_init(&tx->replay.pacer, 1 << 16, 200, now);
+    talk_until_new();
+    talk(now + 2 * MS);
+    for (const lli_ns until = now + 1500 * MS; now < until; now += MS) {
+        while (lli_rx_control(rx, now, buffer, &packet))
+            continue;
+        pull();
+    }
+    assert_int_equal(got.lost.reason, LLM_REASON_TIMEOUT);
+    assert_int_equal(rx->state, LLI_RX_ENDED);
+    assert_int_equal(r.reorder.used, 0);
+}
+
+static void who_is_suspended_is_sent_nothing_of_it(void **state)
+{
+    (void)state;
+    open_topics(30, 1, 64);
+    for (uint32_t i = 0; i < 60; i++)
+        send(i % 30, 60, false);
+    lli_pacer_init(&tx->replay.pacer, 1 << 16, 200, now);
+    talk_until_new();
+    talk(now + 2 * MS);
+    assert_int_equal(tx->keep.waiting, 1);
+    assert_true(lli_tx_shed(tx, RECEIVER, true, now));
+    assert_int_equal(tx->keep.waiting, 0);
+    assert_int_equal(tx->counters.joins_shed, 1);
+    assert_true(lli_tx_deadline(tx) > 0);
+    talk(now + 150 * MS);
+    assert_int_equal(got.lost.reason, LLM_REASON_SUSPENDED);
+    assert_int_equal(got.lives, 1);
+}
+
+static void messages_longer_than_the_receiver_takes_are_told(void **state)
+{
+    (void)state;
+    r.config.message_bytes_max = 500;
+    rx->unpack.buffer_size = 500;
+    open_topics(2, 1, SIZE_MAX_SENT);
+    send(0, 100, false);
+    send(1, 1500, false);
+    talk(now + 100 * MS);
+    assert_int_equal(got.gap.reason, LLM_REASON_TOO_LONG);
+    assert_int_equal(got.gap.first, 1);
+    assert_int_equal(got.before, 1);
+    assert_int_equal(got.lives, 1);
+    assert_int_equal(rx->held_from, 2);
+}
+
+/* The stream goes on with what is not acknowledged: of what is kept, only messages before that come beside it. */
+static void what_is_not_acknowledged_comes_with_the_stream(void **state)
+{
+    const struct lli_assure_rule rule = {.receivers = 1, .messages_max = 64, .bytes_max = 4096, .patience = 100 * MS};
+    static struct lli_assure_message ring[64];
+    static struct lli_assured orders;
+
+    (void)state;
+    open_topics(3, 2, 64);
+    for (uint32_t i = 0; i < 6; i++)
+        send(i % 3, 20, false);
+    lli_assured_init(&orders, 0, "orders");
+    assert_true(lli_tx_assure(tx, &orders, &rule, ring, 64));
+    for (uint32_t i = 0; i < 6; i++) {
+        const lli_seq seq = tx->history.next;
+
+        send(i % 3, 20, false);
+        if (i % 3 == 0)
+            lli_tx_assured(tx, &orders, seq, 20);
+    }
+    talk(now + 400 * MS);
+    expect_latest(UINT64_MAX);
+    assert_int_equal(got.splice, 6);
+    /* The last two of each are behind that by now. */
+    assert_int_equal(got.before, 0);
+    assert_int_equal(tx->assure.waiting, 0);
+}
+
+static void what_was_packed_and_not_sent_comes_with_the_stream(void **state)
+{
+    const struct lli_pack_topic topic = {.id = 0};
+    const struct iovec piece = {bytes, 10};
+
+    (void)state;
+    open_topics(1, 1, 64);
+    send(0, 10, false);
+    sent[1].topic = 0;
+    sent[1].size = 10;
+    pattern_fill(bytes, 10, 1);
+    assert_true(lli_pack_message(&tx->pack, &topic, &piece, 10, lli_tx_busy(tx)));
+    lli_tx_kept(tx, kept[0], NULL, &piece, 10);
+    talk(now + 100 * MS);
+    /* The copy of message 0 was displaced, and message 1 is still to come. */
+    assert_int_equal(got.splice, 1);
+    assert_int_equal(got.before, 0);
+    assert_int_equal(got.lives, 0);
+    send(0, 10, true);
+    assert_int_equal(got.lives, 1);
+    assert_true(got.given[1]);
+}
+
+static void a_filter_is_asked_of_what_is_kept_as_well(void **state)
+{
+    static struct lli_filter filter = {.labels_count = 1, .labels = {{0xff, WANTED}}};
+
+    (void)state;
+    open_topics(4, 1, SIZE_MAX_SENT);
+    for (uint32_t i = 0; i < 8; i++) {
+        const struct lli_pack_attributes attributes = {.label = i % 4, .size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4, 0, (uint8_t)(i % 4)}};
+
+        lli_pack_attribute(&tx->pack, &attributes);
+        send(i % 4, i > 3 && i % 4 != 1 ? 1000 : 50, false);
+    }
+    r.config.filter = &filter;
+    lli_rx_filter(rx);
+    talk(now + 100 * MS);
+    assert_int_equal(got.lives, 1);
+    assert_int_equal(got.before, 1);
+    assert_true(got.given[6]);
+    assert_int_equal(r.counters.messages_rejected, 3);
+    assert_int_equal(r.counters.data_malformed, 0);
+}
+
+/* Each has one place and one request, however often it asks; who finds no place is counted. */
+static void a_thousand_that_ask_cost_what_the_budget_allows(void **state)
+{
+    struct lli_wire_join ask = {.session = SESSION, .kind = LLI_WIRE_JOIN_LATEST, .from = LLM_JOIN_LATEST, .number = 1000,
+                                .wanted = UINT64_MAX, .count = 1, .spans = {{{0, 0, 0}, {0, TOPICS, 0}}}, .address = {1, {'x'}}};
+    struct lli_packet packet;
+    const lli_ns begin = now;
+
+    (void)state;
+    open_topics(30, 5, 200);
+    for (uint32_t i = 0; i < 200; i++)
+        send(i % 30, 190, false);
+    for (int round = 0; round < 3; round++)
+        for (ask.receiver = 1; ask.receiver <= LLI_KEEP_PLACES + 10; ask.receiver++)
+            tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
+    assert_int_equal(tx->keep.waiting, LLI_KEEP_PLACES);
+    assert_int_equal(tx->counters.joins_dropped, 30);
+    assert_int_equal(tx->counters.kept_fetches_received, 3 * (LLI_KEEP_PLACES + 10));
+    for (; now < begin + 100 * MS; now += MS)
+        while (lli_tx_replay_kept(tx, now, buffer, sizeof buffer, &packet))
+            continue;
+    assert_in_range(tx->counters.kept_packets_sent * PACKET_MAX, 90000, 140000);
+    /* What was not sent yet is given to nobody, whatever was asked for, and one answer has an end. */
+    for (int i = 0; i < 30; i++)
+        assert_true(tx->keep.places[i].number == 200 && tx->keep.places[i].left < LLI_KEEP_PACKETS_MAX);
+}
+
+static void requests_for_nothing_are_not_answered(void **state)
+{
+    struct lli_wire_join ask = {.session = SESSION, .receiver = 7, .kind = LLI_WIRE_JOIN_LATEST, .wanted = 10, .address = {1, {'x'}}};
+    struct lli_packet packet;
+
+    (void)state;
+    ask.count = 1;
+    ask.spans[0] = (struct lli_wire_span){{0, 0, 0}, {0, 5, 0}};
+    tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
+    assert_int_equal(tx->keep.waiting, 0);
+    open_topics(2, 1, 10);
+    ask.count = 0;
+    tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
+    ask.count = 1;
+    ask.wanted = 0;
+    tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
+    assert_int_equal(tx->keep.waiting, 0);
+    /* Of a span in which there is nothing, that is told. */
+    ask.wanted = 10;
+    tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
+    assert_true(lli_tx_replay_kept(tx, now, buffer, sizeof buffer, &packet));
+    assert_int_equal(packet.size, LLI_WIRE_KEPT_HEAD);
+    assert_false(lli_tx_replay_kept(tx, now, buffer, sizeof buffer, &packet));
+    assert_true(lli_tx_deadline(tx) > 0);
+}
+
+static void it_waits_for_repairs_and_shares_the_budget_of_the_past(void **state)
+{
+    const struct lli_wire_nak nak = {.session = SESSION, .receiver = 5, .address = {1, {'a'}}, .count = 1, .ranges = {{(uint32_t)START, 1}}};
+    struct lli_packet packet;
+
+    (void)state;
+    open_topics(30, 1, 64);
+    for (uint32_t i = 0; i < 60; i++)
+        send(i % 30, 60, false);
+    lli_pacer_init(&tx->replay.pacer, 1 << 16, 200, now);
+    while (tx->keep.waiting == 0)
+        talk(now + 20 * US);
+    now += 10 * MS;
+    lli_pacer_init(&tx->repair_pacer, 1 << 20, 1 << 20, now);
+    tx_take(tx, buffer, lli_wire_put_nak(buffer, &nak), now);
+    assert_true(tx->keep.waiting > 0);
+    assert_false(lli_tx_replay_kept(tx, now, buffer, sizeof buffer, &packet));
+    assert_true(lli_tx_repair(tx, now, &packet));
+    lli_tx_repaired(tx, now);
+    assert_true(lli_tx_replay_kept(tx, now, buffer, sizeof buffer, &packet));
+    assert_false(lli_tx_replay_kept(tx, now, buffer, sizeof buffer, &packet));
+    assert_int_equal(tx->replay.pacer.tokens, 0);
+    assert_true(tx->replay_at > now && tx->replay_at != LLI_NEVER);
+}
+
+static void packets_of_somebody_else_or_another_grant_are_not_taken(void **state)
+{
+    struct lli_wire_kept packet = {.session = SESSION, .receiver = RECEIVER, .next = 5, .span = {{0, 0, 0}, {0, 40, 0}}};
+    const struct lli_packet out = {.data = buffer, .size = LLI_WIRE_KEPT_HEAD};
+
+    (void)state;
+    open_topics(4, 1, 64);
+    send(0, 10, false);
+    deaf = true;
+    talk(now + MS);
+    deaf = false;
+    lli_pacer_init(&tx->replay.pacer, 1 << 16, 100, now);
+    tx->replay.pacer.tokens = 0;
+    talk_until_new();
+    (void)lli_wire_put_kept(buffer, &packet, out.size);
+    rx_take(&out);
+    packet.number = 1;
+    packet.receiver++;
+    (void)lli_wire_put_kept(buffer, &packet, out.size);
+    rx_take(&out);
+    assert_int_equal(r.counters.control_malformed, 0);
+    assert_int_equal(r.counters.control_foreign, 1);
+    assert_int_equal(got.lives, 0);
+    talk(now + 100 * MS);
+    expect_latest(UINT64_MAX);
+    assert_int_equal(got.before, 1);
+    /* And none when it is over. */
+    packet.receiver--;
+    (void)lli_wire_put_kept(buffer, &packet, out.size);
+    rx_take(&out);
+}
+
+/* Two messages in a record, a topic, and nothing that can be read. */
+static void records_of_anything_but_one_message_are_counted(void **state)
+{
+    static const char *const bad[] = {"\1a\1b", "\xc0\1\1b", "\xe3", "\xe0\1a"};
+    struct lli_wire_kept packet = {.session = SESSION, .receiver = RECEIVER, .number = 1, .next = 1, .count = 1, .span = {{0, 0, 0}, {0, 1, 0}}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const struct lli_wire_record record = {{0, 0, 0}, (const uint8_t *)bad[i], (uint16_t)strlen(bad[i])};
+        struct lli_packet out = {.data = buffer};
+
+        (void)down(state);
+        (void)up(state);
+        open_topics(1, 1, 64);
+        send(0, 10, false);
+        lli_pacer_init(&tx->replay.pacer, 1, 1, now);
+        tx->replay.pacer.tokens = 0;
+        talk_until_new();
+        talk(now + MS);
+        out.size = (uint32_t)lli_wire_add_record(buffer, LLI_WIRE_KEPT_HEAD, sizeof buffer, &record);
+        (void)lli_wire_put_kept(buffer, &packet, out.size);
+        rx_take(&out);
+        assert_int_equal(r.counters.data_malformed, 1);
+        assert_int_equal(got.before, 0);
+        assert_int_equal(got.lives, 1);
+    }
+}
+
+static void who_takes_messages_as_they_arrive_gets_these_before(void **state)
+{
+    (void)state;
+    receiver_unmake(&r);
+    r.config.as_it_arrives = true;
+    receiver_make(&r, 32, now);
+    open_topics(5, 2, 64);
+    for (uint32_t i = 0; i < 30; i++)
+        send(i % 5, 20, false);
+    lli_pacer_init(&tx->replay.pacer, 1 << 16, 100, now);
+    talk_until_new();
+    send(1, 10, false);
+    send(2, 10, true);
+    expect_before(8);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, up, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(the_last_message_of_each_topic_comes_then_what_is_live),
+        T(the_last_of_each_come_in_order_and_fewer_where_fewer_were_sent),
+        T(of_each_no_more_come_than_were_asked_for),
+        T(of_a_topic_that_keeps_nothing_only_what_is_live_comes),
+        T(a_topic_is_kept_from_when_that_was_asked_for),
+        T(messages_longer_than_a_packet_come_whole),
+        T(what_is_displaced_meanwhile_comes_in_its_turn),
+        T(what_is_live_meanwhile_is_held_or_fetched_later),
+        T(whatever_is_lost_is_asked_for_again),
+        T(topics_that_are_not_wanted_are_not_sent),
+        T(without_a_topic_that_keeps_messages_it_is_refused),
+        T(and_begins_elsewhere_if_that_was_asked_for),
+        T(what_does_not_come_in_time_is_told_and_the_stream_goes_on),
+        T(with_a_transmitter_that_dies_the_session_ends),
+        T(who_is_suspended_is_sent_nothing_of_it),
+        T(messages_longer_than_the_receiver_takes_are_told),
+        T(what_is_not_acknowledged_comes_with_the_stream),
+        T(what_was_packed_and_not_sent_comes_with_the_stream),
+        T(a_filter_is_asked_of_what_is_kept_as_well),
+        T(a_thousand_that_ask_cost_what_the_budget_allows),
+        T(requests_for_nothing_are_not_answered),
+        T(it_waits_for_repairs_and_shares_the_budget_of_the_past),
+        T(packets_of_somebody_else_or_another_grant_are_not_taken),
+        T(records_of_anything_but_one_message_are_counted),
+        T(who_takes_messages_as_they_arrive_gets_these_before),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
