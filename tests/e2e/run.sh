@@ -852,6 +852,8 @@ slow_tests=(stopped_receiver_is_suspended receiver_at_a_tenth_of_the_rate_is_sus
 . "$here/order.sh"
 # shellcheck source=unreliable.sh
 . "$here/unreliable.sh"
+# shellcheck source=kept.sh
+. "$here/kept.sh"
 
 all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_receiver_is_told_what_it_lost
     killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
@@ -863,13 +865,14 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
     stopped_receiver_in_full_blast_is_told_what_it_lost slow_receiver_decides_for_all_if_asked
     slow_receiver_does_not_decide_for_the_others runs_of_lost_packets_are_repaired
     "${slow_tests[@]}" "${unicast_tests[@]}" "${assured_tests[@]}" assured_messages_survive_loss "${calls_tests[@]}"
-    calls_in_spite_of_losses "${filter_tests[@]}" "${order_tests[@]}" "${unreliable_tests[@]}" "${bottleneck_tests[@]}" "${stat_tests[@]}"
+    calls_in_spite_of_losses "${filter_tests[@]}" "${order_tests[@]}" "${unreliable_tests[@]}" "${kept_tests[@]}" "${bottleneck_tests[@]}" "${stat_tests[@]}"
     "${benchmark_tests[@]}")
 
 # With a stand-in for a stack, which the transports that know of none run over as well.
 preload_tests=(flood_without_loss flood_with_loss packets_leave_one_by_one)
 bypass_tests=("${preload_tests[@]}" packets_are_lent_from_the_stacks_memory warm_sends_disturb_nobody
-    without_a_stack_bypass_is_refused sockets_left_to_the_kernel_are_refused "${order_tests_short[@]}" "${unreliable_tests_short[@]}")
+    without_a_stack_bypass_is_refused sockets_left_to_the_kernel_are_refused "${order_tests_short[@]}" "${unreliable_tests_short[@]}"
+    "${kept_tests_short[@]}")
 # Once is enough: a stack has no part in these.
 bypass_fault_tests=(stopped_receiver_is_told_what_it_lost killed_receiver_disturbs_nobody one_stream_to_a_list_of_hosts
     killed_transmitter_is_noticed_and_its_successor_followed receivers_interface_goes_down_and_up

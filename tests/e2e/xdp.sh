@@ -12,7 +12,7 @@ xdp_tests=(flood_without_loss frames_lost_on_purpose_are_repaired kernel_and_fra
     receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up ipv6 sleeping_receiver many_in_one_context
     snooping_bridge frames_of_any_mtu stopped_receiver_holds_the_window full_receive_ring_is_counted_and_repaired
     frames_to_a_list_of_hosts unicast_over_ipv6 late_receiver_has_the_past_too applications_acknowledge "${calls_tests[@]}"
-    "${order_tests_short[@]}" "${unreliable_tests_short[@]}" generic_mode benchmark_reflector)
+    "${order_tests_short[@]}" "${unreliable_tests_short[@]}" "${kept_tests_short[@]}" generic_mode benchmark_reflector)
 
 # Whether AF_XDP can be had here at all.
 xdp_possible() {

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# End-to-end tests of topics that keep their last messages, which run.sh sources.
+
+# shellcheck disable=SC2034
+kept_tests=(who_joins_gets_the_last_value_of_each_topic who_joins_gets_the_last_of_each_topic_in_spite_of_losses)
+# Over the other transports.
+# shellcheck disable=SC2034
+kept_tests_short=(who_joins_gets_the_last_value_of_each_topic_shortly)
+
+# kept GROUP TOPICS KEEP NAME...: receivers of these names join a sender with so many topics one after the other; it ends when all are live.
+kept() {
+    local sender name names=("${@:4}") pids=() pid
+    run_on "$HOST_A" sender "$programs/e2e_kept" send "$(channel "$IF_A" "$1")" --topics "$2" --keep "$3" --rate $((rate / 20))
+    sender=$last
+    says sender ready || return
+    for name in "${names[@]}"; do
+        run_on "$HOST_B" "$name" "$programs/e2e_kept" receive "$(channel "$IF_B" "$1")" --topics "$2" --keep "$3"
+        pids+=("$last")
+        says "$name" live || return
+    done
+    kill -INT "$sender" && ends "$sender" || return
+    for pid in "${pids[@]}"; do
+        ends "$pid" || { why="$why: $(tail -n 5 "$work/$name.out")" && return 1; }
+    done
+    for name in "${names[@]}"; do
+        is "$name" before ">" 0 && is "$name" behind ">" 0 && is "$name" errors == 0 || return
+    done
+    is sender kept_packets_sent ">" 0 || return
+    note "$2 topics, the last $3 of each: live after $(number "$name" live_ms) ms, $(number "$name" before) messages" \
+        "in $(number "$name" kept_packets_received) packets, then $(number "$name" behind)"
+}
+
+who_joins_gets_the_last_value_of_each_topic() {
+    kept 120 10000 1 early later
+}
+
+who_joins_gets_the_last_of_each_topic_in_spite_of_losses() {
+    need_nft || return
+    lose 5 && kept 121 1000 3 early later
+}
+
+# One process has the interface for itself over xdp.
+who_joins_gets_the_last_value_of_each_topic_shortly() {
+    kept 120 $((2000 / fewer)) 1 receiver
+}
