@@ -230,8 +230,6 @@ static int source_copy(struct lli_shm *shm, struct lli_shm_source *source, struc
         if (number != source->next + 1) {
             if (number > source->next)
                 source_skip(shm, source, number);
-            /* Both lines leave this core when they are written, and come back at once if both are asked for. */
-            __builtin_prefetch((const uint8_t *)entry + 64);
             break;
         }
         mine = entry->to == 0 || entry->to == shm->id;
@@ -282,7 +280,20 @@ static int source_check(struct lli_shm *shm, const struct lli_shm_source *source
     return kept;
 }
 
-static int source_take(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, int max)
+/* Whether there is an entry that was not read: asked in every poll, so in line. */
+static inline bool source_has(const struct lli_shm_source *source)
+{
+    const struct lli_shm_entry *entry = &source->segment.entries[source->next & source->segment.entries_mask];
+    const bool has = atomic_load_explicit(&entry->number, memory_order_acquire) > source->next;
+
+    /* Both lines leave this core when they are written, and come back at once if both are asked for. */
+    if (!has)
+        __builtin_prefetch((const uint8_t *)entry + 64);
+    return has;
+}
+
+/* Apart, so that a poll which finds nothing saves no registers for it. */
+static __attribute__((noinline)) int source_take(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, int max)
 {
     struct copied copied[SHM_BURST];
     const int count = source_copy(shm, source, packets, copied, max < SHM_BURST ? max : SHM_BURST);
@@ -343,7 +354,8 @@ static int shm_receive(void *instance, struct lli_in *packets, int max)
     for (uint32_t i = 0; i < shm->sources_count && count < max; i++) {
         if (++shm->sources_next >= shm->sources_count)
             shm->sources_next = 0;
-        count += source_take(shm, &shm->sources[shm->sources_next], packets + count, max - count);
+        if (source_has(&shm->sources[shm->sources_next]))
+            count += source_take(shm, &shm->sources[shm->sources_next], packets + count, max - count);
     }
     return count;
 }
