@@ -541,6 +541,8 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_int_equal(llm_connect(context, LOOP "&destinations=b:1", NULL, NULL, &handlers, &connection), LLM_EOPTION);
     assert_int_equal(llm_connect(context, LOOP "&order=arrival", NULL, NULL, &handlers, &connection), LLM_EOPTION);
     assert_int_equal(llm_connect(context, LOOP "&history_bytes=64K&mtu=9000", NULL, NULL, &handlers, &connection), LLM_EOPTION);
+    assert_non_null(strstr(logged, "65536 is less than 16 packets"));
+    assert_non_null(strstr(logged, "lower mtu"));
     assert_null(connection);
     assert_int_equal(llm_listen(context, LOOP, NULL, &none, &other), LLM_EINVAL);
     assert_int_equal(llm_listen(context, LOOP, NULL, NULL, &other), LLM_EINVAL);
