@@ -23,9 +23,10 @@ void llm_assurance_init(struct llm_assurance *assurance)
 void lli_topic_route(struct llm_topic *topic)
 {
     const struct llm_transmitter *transmitter = topic->transmitter;
-    const bool plain = !transmitter->counts_topics && !topic->rated && topic->kept == NULL &&
-                       (topic->assured == NULL || !lli_assured_is_on(topic->assured));
+    const bool free = !topic->rated && topic->kept == NULL && (topic->assured == NULL || !lli_assured_is_on(topic->assured));
+    const bool plain = free && !transmitter->counts_topics;
 
+    topic->counted_below = free && !plain ? transmitter->message_bytes_max + 1 : 0;
     topic->plain_below = plain ? transmitter->message_bytes_max + 1 : 0;
     topic->claim_below = plain ? llm_claim_max(transmitter) + 1 : 0;
     topic->claims = plain ? (const void *)topic : &topic->rate;

@@ -27,6 +27,7 @@ struct llm_topic {
     struct lli_pack_topic pack;
     uint64_t plain_below;  /* messages shorter than this take the short way; 0: none does, the topic is assured */
     uint64_t claim_below;  /* the same of claims */
+    uint64_t counted_below; /* the same of messages of a topic that is counted, and nothing else */
     const void *claims;    /* what stands for its claims: the topic, or where they do not take the short way its rate */
     struct lli_assured *assured; /* NULL: it never was */
     struct lli_kept_topic *kept; /* NULL: its last messages are not kept */
