@@ -14,8 +14,8 @@ extern "C" {
  * flow control. Whoever connects shows a payload to the application that listens, which accepts or refuses. Each side gets
  * every message of the other once and in order until LLM_EVENT_DISCONNECTED, which says whether that was the end or a loss.
  *
- * A channel of a connection is that of whoever listens: over udp and bypass its own address, "udp://10.0.0.2:5001", or, over
- * every transport, a group, by which only the request goes. All else goes by unicast, so firewalls have to let that pass both
+ * A channel of a connection is that of whoever listens: over udp, bypass and xdp its own address, "udp://10.0.0.2:5001", or,
+ * over every transport, a group, by which only the request goes. All else goes by unicast, so firewalls have to let that pass both
  * ways.
  */
 struct llm_connection;

@@ -10,7 +10,7 @@ calls_tests=(calls_carry_both_ways calls_without_the_key_are_refused killed_side
 # call_channel INTERFACE [OPTIONS]: to the host, where the transport has that; else a group.
 call_channel() {
     case ${transport#impair+} in
-    udp | bypass) echo "$transport://$ADDRESS_B:5021?interface=$1${2:+&$2}" ;;
+    udp | bypass | xdp) echo "$transport://$ADDRESS_B:5021?interface=$1${2:+&$2}" ;;
     *) channel "$1" 40 "${2:-}" ;;
     esac
 }
