@@ -169,7 +169,8 @@ unicast_crosses_the_cable() {
 # refused CHANNEL TEXT [COMMAND...]: a receiver, started by the command if one is given, says what is wrong and ends.
 refused() {
     local status=0
-    timeout "$limit" "${@:3}" "$build/tests/e2e/e2e_flood_receive" "$1" 2>"$SETUP_SCRATCH/refused" || status=$?
+    timeout "$limit" "${@:3}" env LD_LIBRARY_PATH="$SETUP_SCRATCH/open" "$SETUP_SCRATCH/open/e2e_flood_receive" "$1" \
+        2>"$SETUP_SCRATCH/refused" || status=$?
     [ "$status" != 0 ] && grep -q -- "$2" "$SETUP_SCRATCH/refused" && return 0
     why="$1: status $status, and not '$2': $(tail -n 1 "$SETUP_SCRATCH/refused")"
     return 1
@@ -178,6 +179,9 @@ refused() {
 what_is_wrong_is_named() {
     local nobody="setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set -all --inh-caps -all --"
     local channel=roce://239.193.8.4:5004?interface=$ROCE_IF_A
+    # Where anybody may run it, wherever the build is.
+    mkdir -p "$SETUP_SCRATCH/open" && chmod 755 "$SETUP_SCRATCH" "$SETUP_SCRATCH/open" || return
+    cp "$build/tests/e2e/e2e_flood_receive" "$build"/libllm.so.0 "$SETUP_SCRATCH/open/" && chmod -R a+rX "$SETUP_SCRATCH/open" || return
     refused "roce://239.193.8.4:5004?interface=lo" "interface lo.*rdma link" || return
     refused "roce://10.1.2.3:5004?interface=$ROCE_IF_A" "not multicast" || return
     refused "$channel&mtu=60000" "mtu=60000" || return
