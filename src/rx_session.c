@@ -4,8 +4,12 @@
 
 #include <math.h>
 
-/* A query is repeated this often before the session goes on without the names. */
+/*
+ * A query is repeated this often before the session goes on without the names, and at last at this distance: in all that is most of a
+ * second, as who has just come does not know yet how far away the transmitter is.
+ */
 enum { RX_QUERIES = 16 };
+#define RX_QUERY_DISTANCE ((lli_ns)100000000)
 
 /* A session is not silent before it missed this many of the heartbeats that it promised. */
 enum { RX_HEARTBEATS_MISSED = 5 };
@@ -620,7 +624,7 @@ static bool rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, str
         rx->query_at = LLI_NEVER;
         return false;
     }
-    rx->query_at = now + lli_min(base << rx->query_tries, rx->config->nak_retry_max);
+    rx->query_at = now + lli_min(base << rx->query_tries, lli_max(rx->config->nak_retry_max, RX_QUERY_DISTANCE));
     rx->query_tries++;
     rx->counters->queries_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_query(buffer, &query), packet);

@@ -38,7 +38,7 @@ who_joins_gets_the_last_value_of_each_topic() {
 
 who_joins_gets_the_last_of_each_topic_in_spite_of_losses() {
     need_nft || return
-    lose 5 && kept 121 1000 3 early later
+    lose 5 && kept 121 $((1000 / fewer)) 3 early later
 }
 
 # One process has the interface for itself over xdp.

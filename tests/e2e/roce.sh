@@ -13,7 +13,7 @@ roce_tests=(flood_with_loss packets_lost_doubled_and_reordered_on_the_cable stop
     a_run_of_lost_packets_is_repaired stopped_receiver_is_suspended slow_receiver_is_expelled_if_asked
     one_stream_to_a_list_of_hosts "${assured_tests[@]}" assured_messages_survive_loss "${calls_tests[@]}"
     calls_in_spite_of_losses labels_bitmaps_and_selectors_choose_under_loss "${order_tests[@]}" "${unreliable_tests[@]}"
-    the_slow_application_is_named the_lossy_network_is_named the_rate_limit_is_kept_and_named)
+    "${kept_tests_short[@]}" who_joins_gets_the_last_of_each_topic_in_spite_of_losses the_slow_application_is_named the_lossy_network_is_named the_rate_limit_is_kept_and_named)
 
 declare -A roce_not=(
     [flood_without_loss]="flood_with_loss begins without any"
@@ -39,6 +39,7 @@ declare -A roce_not=(
     [receiver_that_loses_a_fifth_is_suspended]="as above"
     [killed_host_of_a_list_disturbs_nobody]="killed_receiver_disturbs_nobody, of a list; it passes if it is named"
     [a_hundredth_of_ten_thousand_topics_comes_whole_under_loss]="so many topics take a while here; it passes if it is named"
+    [who_joins_gets_the_last_value_of_each_topic]="the short one is the same with fewer topics"
     [full_send_buffers_double_nothing_of_a_list]="the buffer of a socket; tests/unit/roce/send.c fills the device's queue"
     [the_overflowing_buffer_is_named]="the buffer of a socket"
     [the_transport_that_takes_no_more_is_named]="the buffer of a socket"

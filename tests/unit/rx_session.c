@@ -93,6 +93,25 @@ static void heartbeat_made(const struct lli_wire_heartbeat *heartbeat)
     rx_take(buffer, lli_wire_put_heartbeat(buffer, heartbeat));
 }
 
+/* Nobody answers: a transmitter that is far away gets the time that its answer takes, and then the session goes on. */
+static void names_are_asked_for_for_most_of_a_second(void **state)
+{
+    struct lli_wire_heartbeat heartbeat = heartbeat_now(START + 1, 1);
+    struct lli_packet packet;
+
+    (void)state;
+    heartbeat.topics = 1;
+    now = 1000 * MS;
+    heartbeat_made(&heartbeat);
+    while (now < 5000 * MS && rx->query_at != LLI_NEVER) {
+        now = lli_max(now, rx->query_at);
+        while (lli_rx_control(rx, now, buffer, &packet))
+            continue;
+    }
+    assert_int_equal(r.counters.queries_sent, 16);
+    assert_in_range(now, 1500 * MS, 2000 * MS);
+}
+
 static void send_many(int count)
 {
     for (; count > 0; count--)
@@ -729,6 +748,7 @@ int main(void)
         T(an_old_session_is_received_from_what_is_held),
         T(loss_is_asked_for_at_once_and_delivered_in_order),
         T(a_heartbeat_tells_of_loss_at_the_tail),
+        T(names_are_asked_for_for_most_of_a_second),
         T(in_a_crowd_the_first_request_is_put_off_at_random),
         T(a_confirmed_request_is_held_back),
         T(what_is_gone_becomes_a_gap_with_its_messages),
