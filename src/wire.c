@@ -115,18 +115,6 @@ static void write_ranges(struct writer *writer, const struct lli_wire_range *ran
 
 /* -------------------------------------------------------------------------------------------- header */
 
-void lli_wire_put_header(uint8_t *packet, const struct lli_wire_header *header)
-{
-    packet[0] = (uint8_t)(LLI_WIRE_VERSION << 4 | header->type);
-    packet[1] = header->flags;
-    lli_wire_put_size(packet, header->size);
-    lli_store_u32(packet + 4, header->tag);
-    lli_store_u32(packet + 8, header->seq);
-    lli_store_u32(packet + 12, header->number);
-    if (header->type == LLI_WIRE_DATA)
-        lli_store_u16(packet + LLI_WIRE_HEADER, header->first);
-}
-
 /* A 16-bit length that counts itself, then what this version skips. */
 bool lli_wire_skip_extensions(const uint8_t **body, size_t *body_size)
 {

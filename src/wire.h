@@ -371,37 +371,82 @@ uint16_t lli_read_u16(struct lli_reader *reader);
 uint32_t lli_read_u32(struct lli_reader *reader);
 uint64_t lli_read_u64(struct lli_reader *reader);
 
+/* Numbers on the network are little-endian: changes one of this machine into one of them, or back. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define LLI_LITTLE(bits, value) (value)
+#else
+#define LLI_LITTLE(bits, value) __builtin_bswap##bits(value)
+#endif
+
+/* By memcpy(), which is one instruction each: from single bytes gcc 12 puts a number together, and takes it apart, bit by bit. */
 static inline uint16_t lli_load_u16(const uint8_t *at)
 {
-    return (uint16_t)(at[0] | at[1] << 8);
+    uint16_t value;
+
+    memcpy(&value, at, sizeof value);
+    return LLI_LITTLE(16, value);
 }
 
 static inline uint32_t lli_load_u32(const uint8_t *at)
 {
-    return (uint32_t)lli_load_u16(at) | (uint32_t)lli_load_u16(at + 2) << 16;
+    uint32_t value;
+
+    memcpy(&value, at, sizeof value);
+    return LLI_LITTLE(32, value);
+}
+
+static inline uint64_t lli_load_u64(const uint8_t *at)
+{
+    uint64_t value;
+
+    memcpy(&value, at, sizeof value);
+    return LLI_LITTLE(64, value);
 }
 
 static inline void lli_store_u16(uint8_t *at, uint16_t value)
 {
-    at[0] = (uint8_t)value;
-    at[1] = (uint8_t)(value >> 8);
+    value = LLI_LITTLE(16, value);
+    memcpy(at, &value, sizeof value);
 }
 
 static inline void lli_store_u32(uint8_t *at, uint32_t value)
 {
-    lli_store_u16(at, (uint16_t)value);
-    lli_store_u16(at + 2, (uint16_t)(value >> 16));
+    value = LLI_LITTLE(32, value);
+    memcpy(at, &value, sizeof value);
 }
 
 /* -------------------------------------------------------------------------------------------- header */
 
-/* LLI_WIRE_HEADER bytes, of DATA LLI_WIRE_DATA_HEADER. */
-void lli_wire_put_header(uint8_t *packet, const struct lli_wire_header *header);
-
-/* Writes into a packet whose header is written how long it is. */
+/* Writes into a packet how long it is. */
 static inline void lli_wire_put_size(uint8_t *packet, size_t size)
 {
     lli_store_u16(packet + LLI_WIRE_SIZE_AT, (uint16_t)size);
+}
+
+/* LLI_WIRE_HEADER bytes, of DATA LLI_WIRE_DATA_HEADER. */
+static inline void lli_wire_put_header(uint8_t *packet, const struct lli_wire_header *header)
+{
+    packet[0] = (uint8_t)(LLI_WIRE_VERSION << 4 | header->type);
+    packet[1] = header->flags;
+    lli_wire_put_size(packet, header->size);
+    lli_store_u32(packet + 4, header->tag);
+    lli_store_u32(packet + 8, header->seq);
+    lli_store_u32(packet + 12, header->number);
+    if (header->type == LLI_WIRE_DATA)
+        lli_store_u16(packet + LLI_WIRE_HEADER, header->first);
+}
+
+/*
+ * Whether a packet of LLI_WIRE_DATA_HEADER bytes or more is DATA of a session, with these two numbers, as far as they are sent, no
+ * extensions, and nothing before its first message.
+ */
+static inline bool lli_wire_is_data(const uint8_t *packet, size_t size, uint32_t tag, uint64_t seq, uint64_t number)
+{
+    const uint64_t flags = (uint64_t)(0xff & ~LLI_WIRE_FLAG_EXTENDED) << 8;
+    const uint64_t head = LLI_WIRE_VERSION << 4 | LLI_WIRE_DATA | (uint64_t)size << 8 * LLI_WIRE_SIZE_AT | (uint64_t)tag << 32;
+
+    return (lli_load_u64(packet) & ~flags) == head && lli_load_u64(packet + 8) == ((uint32_t)seq | number << 32) &&
+           lli_load_u16(packet + LLI_WIRE_HEADER) == 0;
 }
 
 /* Section 2.1: passes what this version skips. False if it does not end in the packet. */
