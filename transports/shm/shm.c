@@ -292,8 +292,37 @@ static inline bool source_has(const struct lli_shm_source *source)
     return has;
 }
 
+/*
+ * The next packet, if it lies in its entry and is for all, as a lone small one does: copied with what lies behind it, which costs less
+ * than to look how long it is. False, with nothing changed: it is another, or is being written.
+ */
+static inline bool source_copy_here(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packet)
+{
+    const struct lli_shm_entry *entry = &source->segment.entries[source->next & source->segment.entries_mask];
+    const uint64_t number = atomic_load_explicit(&entry->number, memory_order_acquire);
+    const uint32_t size = *(const volatile uint32_t *)&entry->size;
+    uint16_t slot;
+
+    if (number != source->next + 1 || entry->to != 0 || entry->place != LLI_SHM_HERE || size > LLI_SHM_INLINE ||
+        shm->free_count == 0)
+        return false;
+    slot = shm->free[shm->free_count - 1];
+    packet->data = memcpy(shm->slots + (size_t)slot * LLI_SHM_SLOT_STRIDE, entry->bytes, LLI_SHM_INLINE);
+    packet->size = size;
+    packet->from = source->group;
+    packet->buffer = slot;
+    packet->stamp_ns = 0;
+    /* As in source_copy(). */
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(&entry->number, memory_order_relaxed) != number)
+        return false;
+    source->next++;
+    shm->free_count--;
+    return true;
+}
+
 /* Apart, so that a poll which finds nothing saves no registers for it. */
-static __attribute__((noinline)) int source_take(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, int max)
+static __attribute__((noinline)) int source_take_all(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, int max)
 {
     struct copied copied[SHM_BURST];
     const int count = source_copy(shm, source, packets, copied, max < SHM_BURST ? max : SHM_BURST);
@@ -305,26 +334,38 @@ static __attribute__((noinline)) int source_take(struct lli_shm *shm, struct lli
     return count;
 }
 
-/* Whether somebody says that there is something in the socket. */
-static bool shm_is_rung(struct lli_shm *shm)
+/* A lone packet is the rule where nothing was there before. */
+static __attribute__((noinline)) int source_take(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, int max)
 {
-    bool rung = false;
+    const int first = source_copy_here(shm, source, packets);
 
+    return first == 1 && !source_has(source) ? 1 : first + source_take_all(shm, source, packets + first, max - first);
+}
+
+/* Whether somebody says that there is something in the socket: asked in every poll, so in line. */
+static inline bool shm_is_rung(const struct lli_shm *shm)
+{
     for (uint32_t i = 0; i < shm->senders_count; i++) {
-        struct lli_shm_sender *sender = &shm->senders[i];
-        uint32_t now;
+        const struct lli_shm_sender *sender = &shm->senders[i];
 
-        if (sender->segment.bell == NULL)
-            continue;
-        now = atomic_load_explicit(&sender->segment.bell->rung, memory_order_acquire);
-        rung |= now != sender->rung;
-        sender->rung = now;
+        if (sender->segment.bell != NULL &&
+            atomic_load_explicit(&sender->segment.bell->rung, memory_order_acquire) != sender->rung)
+            return true;
     }
-    return rung;
+    return false;
+}
+
+/* Takes it out, having seen how often they said so. */
+static __attribute__((noinline)) void shm_answer(struct lli_shm *shm)
+{
+    for (uint32_t i = 0; i < shm->senders_count; i++)
+        if (shm->senders[i].segment.bell != NULL)
+            shm->senders[i].rung = atomic_load_explicit(&shm->senders[i].segment.bell->rung, memory_order_acquire);
+    lli_shm_socket_drain(shm);
 }
 
 /* Does now and then what nothing tells of. */
-static void shm_look_around(struct lli_shm *shm)
+static __attribute__((noinline)) void shm_look_around(struct lli_shm *shm)
 {
     const lli_ns now = lli_clock_ns();
 
@@ -338,15 +379,11 @@ static void shm_look_around(struct lli_shm *shm)
     }
 }
 
-static int shm_receive(void *instance, struct lli_in *packets, int max)
+/* What came from the socket, and what is in any number of segments. */
+static __attribute__((noinline)) int shm_receive_all(struct lli_shm *shm, struct lli_in *packets, int max)
 {
-    struct lli_shm *shm = instance;
     int count = 0;
 
-    if (shm_is_rung(shm))
-        lli_shm_socket_drain(shm);
-    if (++shm->turn % SHM_TURNS_CLOCK == 0)
-        shm_look_around(shm);
     if (shm->changed)
         lli_shm_look(shm);
     while (count < max && shm->waiting_head != shm->waiting_tail)
@@ -358,6 +395,19 @@ static int shm_receive(void *instance, struct lli_in *packets, int max)
             count += source_take(shm, &shm->sources[shm->sources_next], packets + count, max - count);
     }
     return count;
+}
+
+static int shm_receive(void *instance, struct lli_in *packets, int max)
+{
+    struct lli_shm *shm = instance;
+
+    if (shm_is_rung(shm))
+        shm_answer(shm);
+    if (++shm->turn % SHM_TURNS_CLOCK == 0)
+        shm_look_around(shm);
+    if (shm->sources_count != 1 || shm->changed || shm->waiting_head != shm->waiting_tail)
+        return shm_receive_all(shm, packets, max);
+    return source_has(shm->sources) ? source_take(shm, shm->sources, packets, max) : 0;
 }
 
 static void shm_release(void *instance, const struct lli_in *packets, int count)
