@@ -293,6 +293,13 @@ static void endpoint_watch(struct llm_transmitter *transmitter, lli_seq sent, ui
         lli_latency_sent(transmitter, begin, transmitter->flushed_at);
 }
 
+/* When what was sent has left, and what is due after it. */
+static inline void endpoint_flushed(struct llm_transmitter *transmitter, uint64_t begin)
+{
+    transmitter->flushed_at = lli_ticks();
+    transmitter->busy_for = transmitter->flushed_at - begin;
+}
+
 int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t begin)
 {
     struct lli_endpoint *endpoint = transmitter->endpoint;
@@ -305,15 +312,39 @@ int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t be
     /* Only a pace needs the time before: all others read the clock when the packets have left. */
     endpoint_post_data(endpoint, transmitter, watched && lli_tx_is_paced(tx) ? lli_clock_ns() : LLI_NEVER);
     lli_endpoint_flush(endpoint);
-    transmitter->flushed_at = lli_ticks();
-    transmitter->busy_for = transmitter->flushed_at - begin;
+    endpoint_flushed(transmitter, begin);
     if (watched)
         endpoint_watch(transmitter, sent, begin);
     else if (tx->sent != sent)
         lli_tx_sent_at(tx, lli_context_time(endpoint->context, transmitter->flushed_at));
     lli_endpoint_due(endpoint, lli_tx_deadline(tx));
+    lli_pack_prepare(&tx->pack, lli_tx_busy(tx));
     transmitter->dirty &= !all;
     return endpoint->stuck || tx->sent < tx->history.next ? LLM_EAGAIN : LLM_OK;
+}
+
+void lli_endpoint_send_lone(struct llm_transmitter *transmitter, uint32_t size, uint64_t begin)
+{
+    struct lli_endpoint *endpoint = transmitter->endpoint;
+    struct lli_tx *tx = &transmitter->tx;
+    const struct lli_out out = {tx->pack.packet, size, transmitter->group};
+    const int taken = endpoint->transport->post(endpoint->instance, &out, 1);
+
+    if (taken == 1)
+        endpoint_start(endpoint);
+    lli_pack_lone_end(&tx->pack);
+    if (taken == 0) {
+        (void)lli_endpoint_send(transmitter, true, begin);
+        return;
+    }
+    endpoint->posted++;
+    endpoint->unsettled = true;
+    lli_tx_sent(tx, 1, LLI_NEVER);
+    lli_endpoint_flush(endpoint);
+    endpoint_flushed(transmitter, begin);
+    lli_tx_sent_at(tx, lli_context_time(endpoint->context, transmitter->flushed_at));
+    lli_endpoint_due(endpoint, lli_tx_deadline(tx));
+    lli_pack_prepare(&tx->pack, lli_tx_busy(tx));
 }
 
 /* Kept out of the loop over received packets, whose registers it would take: 13 instructions a packet, measured. */
@@ -477,6 +508,26 @@ static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *i
     endpoint->counters.packets_foreign += !known;
 }
 
+/* Whether a packet may have one message alone: most that have more say so by the size of the first. */
+static inline bool endpoint_may_be_lone(const struct lli_in *in)
+{
+    uint8_t code;
+
+    if (in->size <= LLI_WIRE_DATA_HEADER)
+        return false;
+    code = in->data[LLI_WIRE_DATA_HEADER];
+    return code > LLI_FRAME_SHORT_MAX || in->size == LLI_WIRE_DATA_HEADER + 1u + code;
+}
+
+/* A packet that came alone, if one receiver alone can be meant. */
+static inline bool endpoint_input_lone(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+{
+    struct llm_receiver *receiver = endpoint->receivers;
+
+    return receiver != NULL && receiver->next == NULL && receiver->group == in->from && endpoint_may_be_lone(in) &&
+           lli_sessions_lone(receiver, in, now);
+}
+
 /* Hands on a burst. Apart, so that a poll which finds nothing saves no registers for it. */
 static __attribute__((noinline)) void endpoint_receive(struct lli_endpoint *endpoint, const struct lli_in *packets, int count,
                                                        lli_ns now)
@@ -484,7 +535,8 @@ static __attribute__((noinline)) void endpoint_receive(struct lli_endpoint *endp
     if (endpoint->latency != NULL)
         lli_latency_fetched(endpoint, packets, count);
     for (int i = 0; i < count; i++) {
-        endpoint_input(endpoint, &packets[i], now);
+        if (count > 1 || !endpoint_input_lone(endpoint, packets, now))
+            endpoint_input(endpoint, &packets[i], now);
         if (endpoint->context->dirty)
             lli_endpoint_send_dirty(endpoint->context, false);
     }

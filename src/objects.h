@@ -114,6 +114,7 @@ struct llm_context {
     struct lli_endpoint *endpoints;
     int epoll_fd;
     bool in_handler;
+    bool in_lone;    /* in that of a message that came alone */
     bool dirty;      /* some transmitter is */
     int delivered;   /* by the poll that runs */
     lli_ns polled_at; /* when the latest poll began */
@@ -202,6 +203,12 @@ int lli_context_poll(struct llm_context *context);
  * Takes a packet for the receiver's group, or for its address (group false). False: the receiver follows no such session.
  */
 bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet, lli_ns now);
+
+/*
+ * The same, if it came alone and for the group, and its session has nothing but it to think of: at the least cost. False, with
+ * nothing changed: lli_sessions_input() has to take it.
+ */
+bool lli_sessions_lone(struct llm_receiver *receiver, const struct lli_in *in, lli_ns now);
 
 /* Sends what the sessions want sent, delivers what time made due; returns when something is due next. */
 lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now);

@@ -24,7 +24,8 @@ static void pack_mark(struct lli_pack *pack, bool unreliable)
 /* Opens a packet, of the kind of the one before, whose first `first` bytes of body go on with a message begun before. */
 static void pack_open(struct lli_pack *pack, uint32_t first, lli_seq busy)
 {
-    pack->packet = lli_history_open(pack->history, busy);
+    pack->packet = pack->ahead != NULL ? pack->ahead : lli_history_open(pack->history, busy);
+    pack->ahead = NULL;
     pack->at = pack->packet + LLI_WIRE_DATA_HEADER;
     pack->end = pack->packet + pack->history->packet_max;
     pack->first = (uint16_t)first;
@@ -49,7 +50,7 @@ static __attribute__((noinline)) void pack_count(struct lli_pack *pack)
         pack->unrepaired++;
 }
 
-static void pack_seal(struct lli_pack *pack)
+static inline void pack_put_wire(struct lli_pack *pack)
 {
     const struct lli_wire_header header = {
         .type = LLI_WIRE_DATA,
@@ -61,6 +62,11 @@ static void pack_seal(struct lli_pack *pack)
     };
 
     lli_wire_put_header(pack->packet, &header);
+}
+
+static void pack_seal(struct lli_pack *pack)
+{
+    pack_put_wire(pack);
     lli_history_seal(pack->history, (uint32_t)(pack->at - pack->packet));
     /* Of the next one. */
     pack->topic = 0;
@@ -173,10 +179,50 @@ static inline __attribute__((always_inline)) bool pack_room(const struct lli_pac
 
 bool lli_pack_open(struct lli_pack *pack, lli_seq busy)
 {
-    if (!pack_room(pack, 0, busy))
+    if (pack->ahead == NULL && !pack_room(pack, 0, busy))
         return false;
     pack_open(pack, 0, busy);
     return true;
+}
+
+void lli_pack_prepare(struct lli_pack *pack, lli_seq busy)
+{
+    if (pack->packet == NULL && pack->ahead == NULL && pack_room(pack, 0, busy))
+        pack->ahead = lli_history_open(pack->history, busy);
+}
+
+uint32_t lli_pack_lone(struct lli_pack *pack, const struct lli_pack_topic *topic, const void *data, size_t size)
+{
+    const uint32_t names = topic->id == 0 ? 0 : lli_frame_topic_size(topic->id);
+    uint32_t header;
+    uint8_t *at;
+
+    if (pack->ahead == NULL || pack->odd || size == 0 || size > LLI_FRAME_MEDIUM_MAX)
+        return 0;
+    header = lli_frame_message_size((uint32_t)size);
+    if (LLI_WIRE_DATA_HEADER + names + header + size > pack->history->packet_max)
+        return 0;
+    pack->packet = pack->ahead;
+    pack->ahead = NULL;
+    pack->first = 0;
+    pack->first_number = (uint32_t)pack->number;
+    at = pack->packet + LLI_WIRE_DATA_HEADER;
+    if (names != 0)
+        lli_frame_put_topic(at, topic->id);
+    at += names;
+    lli_frame_put_message(at, header, (uint32_t)size);
+    memcpy(at + header, data, size);
+    pack->at = at + header + size;
+    pack_put_wire(pack);
+    return (uint32_t)(pack->at - pack->packet);
+}
+
+void lli_pack_lone_end(struct lli_pack *pack)
+{
+    lli_history_seal(pack->history, (uint32_t)(pack->at - pack->packet));
+    pack->number++;
+    pack->topic = 0;
+    pack->packet = NULL;
 }
 
 /* The next packet, or the open one if nothing is in it, is of this kind. */

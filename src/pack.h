@@ -21,6 +21,7 @@ struct lli_pack_attributes {
 struct lli_pack {
     struct lli_history *history;
     uint8_t *packet;      /* the open packet, NULL if there is none */
+    uint8_t *ahead;       /* there is none, and the next one goes here, all that it takes being there; NULL: not known */
     uint8_t *at;          /* where its next frame goes */
     uint8_t *end;
     uint8_t *claim;       /* where a claimed message's frame begins, NULL without a claim */
@@ -67,6 +68,16 @@ bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic,
 
 /* Opens a packet where none is open. False, with nothing changed, if the history has no room for one. */
 bool lli_pack_open(struct lli_pack *pack, lli_seq busy);
+
+/* Sees to what opening the next packet will take, if none is open, while nobody waits for it. */
+void lli_pack_prepare(struct lli_pack *pack, lli_seq busy);
+
+/*
+ * A message in a packet of its own, which can be sent before it is sealed: lli_pack_lone_end() follows. It returns the size of the
+ * packet, pack->packet; 0, with nothing changed, if the next packet was not prepared or cannot be such a one.
+ */
+uint32_t lli_pack_lone(struct lli_pack *pack, const struct lli_pack_topic *topic, const void *data, size_t size);
+void lli_pack_lone_end(struct lli_pack *pack);
 
 /*
  * The common case of lli_pack_message(): a message in one piece, on the topic of the one before, for which the open packet has

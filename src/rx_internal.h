@@ -96,9 +96,6 @@ static inline void lli_rx_dropped(struct lli_rx *rx, lli_seq seq)
         rx->replay_end = lli_max(rx->replay_end, seq + 1);
 }
 
-/* Whether all that came is given, nothing is missing and nothing ends. */
-bool lli_rx_is_idle(const struct lli_rx *rx);
-
 /* As lli_unpack_begin(), where LLI_RX_FILTERING is on; passes over what is not wanted up to the first that is. */
 void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *body, size_t size);
 

@@ -330,6 +330,16 @@ void lli_rx_resolve(struct lli_rx *rx);
  */
 bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now);
 
+/*
+ * Takes a packet for the group that is next in order and has one message, while all before it was delivered and nothing else is to
+ * be done: the message, which was delivered when this returns. False, with nothing changed, in any other case. Others may be due
+ * all the same when the message was handled: unless lli_rx_is_idle(), lli_rx_next() has to follow.
+ */
+bool lli_rx_lone(struct lli_rx *rx, const uint8_t *packet, size_t size, uint64_t stamp_ns, lli_ns now, struct llm_message *message);
+
+/* Whether all that came is given, nothing is missing and nothing ends. */
+bool lli_rx_is_idle(const struct lli_rx *rx);
+
 /* The next messages or event in order, or as they arrived; valid until the next call. False if there is none. */
 bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item);
 

@@ -56,16 +56,16 @@ static bool sessions_event(struct llm_receiver *receiver, struct lli_rx *rx, con
     return true;
 }
 
-static void sessions_messages(struct llm_receiver *receiver, const struct lli_item *item)
+static inline void sessions_messages(struct llm_receiver *receiver, const struct llm_message *messages, int count)
 {
     const struct llm_handlers *handlers = &receiver->handlers;
 
-    receiver->context->delivered += item->count;
+    receiver->context->delivered += count;
     if (handlers->messages != NULL)
-        handlers->messages(handlers->arg, item->messages, item->count);
+        handlers->messages(handlers->arg, messages, count);
     else if (handlers->message != NULL)
-        for (int i = 0; i < item->count; i++)
-            handlers->message(handlers->arg, &item->messages[i]);
+        for (int i = 0; i < count; i++)
+            handlers->message(handlers->arg, &messages[i]);
 }
 
 /* Where a session is to begin, if it is wanted. */
@@ -119,7 +119,7 @@ static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, l
     receiver->context->in_handler = true;
     while (lli_rx_next(rx, now, &item)) {
         if (item.kind == LLI_ITEM_MESSAGES)
-            sessions_messages(receiver, &item);
+            sessions_messages(receiver, item.messages, item.count);
         else
             sessions_other(receiver, rx, &item, now);
     }
@@ -204,6 +204,15 @@ static struct lli_rx *sessions_new(struct llm_receiver *receiver, uint32_t tag, 
     return receiver->latest = rx;
 }
 
+/* Most packets bring messages in order, and nothing is due sooner for them. */
+static inline void sessions_stirred(const struct llm_receiver *receiver, struct lli_rx *rx)
+{
+    if (!rx->stirred)
+        return;
+    rx->stirred = false;
+    lli_endpoint_due(receiver->endpoint, 0);
+}
+
 bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet, lli_ns now)
 {
     const struct lli_wire_header *header = &packet->header;
@@ -219,11 +228,24 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
     }
     if (lli_rx_input(rx, packet, now))
         sessions_deliver(receiver, rx, now);
-    /* Most packets bring messages in order, and nothing is due sooner for them. */
-    if (rx->stirred) {
-        rx->stirred = false;
-        lli_endpoint_due(receiver->endpoint, 0);
-    }
+    sessions_stirred(receiver, rx);
+    return true;
+}
+
+bool lli_sessions_lone(struct llm_receiver *receiver, const struct lli_in *in, lli_ns now)
+{
+    struct llm_context *context = receiver->context;
+    struct lli_rx *rx = receiver->latest;
+    struct llm_message message;
+
+    if (rx == NULL || !lli_rx_lone(rx, in->data, in->size, in->stamp_ns, now, &message))
+        return false;
+    context->in_handler = context->in_lone = true;
+    sessions_messages(receiver, &message, 1);
+    context->in_handler = context->in_lone = false;
+    if (!lli_rx_is_idle(rx))
+        sessions_deliver(receiver, rx, now);
+    sessions_stirred(receiver, rx);
     return true;
 }
 

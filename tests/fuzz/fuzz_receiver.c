@@ -154,6 +154,24 @@ static void take_kept(struct world *world, const struct llm_message *message)
     world->kept_number = message->number + 1;
 }
 
+static void take_message(struct world *world, const struct llm_message *message)
+{
+    struct lli_rx_frame frame;
+
+    FUZZ_CHECK(message->size <= MESSAGE_MAX);
+    fuzz_touch(message->data, message->size);
+    fuzz_touch(message->topic, strlen(message->topic));
+    FUZZ_CHECK(world->filtering || !lli_rx_attributes(&world->rx, message, &frame));
+    if (lli_rx_attributes(&world->rx, message, &frame))
+        fuzz_touch(frame.bytes, frame.size);
+    if (world->rx.aside & LLI_RX_LATEST)
+        take_kept(world, message);
+    else if (world->counters.messages_ahead == world->ahead)
+        expect(world, message->number, message->number + 1);
+    else
+        FUZZ_CHECK(world->config.as_it_arrives && world->known && message->number >= world->expected);
+}
+
 static void take_items(struct world *world)
 {
     struct lli_item item;
@@ -171,23 +189,8 @@ static void take_items(struct world *world)
             continue;
         }
         FUZZ_CHECK(item.count > 0 && item.count <= LLI_ITEM_MESSAGES_MAX);
-        for (int i = 0; i < item.count; i++) {
-            const struct llm_message *message = &item.messages[i];
-            struct lli_rx_frame frame;
-
-            FUZZ_CHECK(message->size <= MESSAGE_MAX);
-            fuzz_touch(message->data, message->size);
-            fuzz_touch(message->topic, strlen(message->topic));
-            FUZZ_CHECK(world->filtering || !lli_rx_attributes(&world->rx, message, &frame));
-            if (lli_rx_attributes(&world->rx, message, &frame))
-                fuzz_touch(frame.bytes, frame.size);
-            if (world->rx.aside & LLI_RX_LATEST)
-                take_kept(world, message);
-            else if (world->counters.messages_ahead == world->ahead)
-                expect(world, message->number, message->number + 1);
-            else
-                FUZZ_CHECK(world->config.as_it_arrives && world->known && message->number >= world->expected);
-        }
+        for (int i = 0; i < item.count; i++)
+            take_message(world, &item.messages[i]);
         world->ahead = world->counters.messages_ahead;
     }
 }
@@ -245,7 +248,16 @@ static void service(struct world *world)
 static void input(struct world *world, const uint8_t *packet, size_t size)
 {
     struct lli_rx_packet in = {.bytes = packet, .size = size};
+    struct llm_message message;
 
+    /* Some as packets that came alone: before anything else looks at them. */
+    if (size & 1 && size <= PACKET_MAX && world->rx.state != LLI_RX_FREE &&
+        lli_rx_lone(&world->rx, packet, size, 0, world->now, &message)) {
+        take_message(world, &message);
+        if (!lli_rx_is_idle(&world->rx))
+            take_items(world);
+        return;
+    }
     if (size > PACKET_MAX || lli_wire_get_header(packet, size, &in.header, &in.body, &in.body_size) != LLI_WIRE_OK)
         return;
     if (world->rx.state == LLI_RX_FREE) {

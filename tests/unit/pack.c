@@ -315,6 +315,81 @@ static void an_unreliable_topic_zero_shares_no_packet_with_announcements(void **
     free(packer.memory);
 }
 
+/* Whatever topic and size: what leaves the short way is, byte for byte, what packing and sealing makes. */
+static void a_lone_message_is_packed_as_any_other(void **state)
+{
+    static const uint32_t topics[] = {0, 1, LLI_FRAME_TOPIC_SHORT_MAX, LLI_FRAME_TOPIC_SHORT_MAX + 1, UINT32_MAX};
+    static uint8_t bytes[PACKET_MAX];
+    struct packer packer, other;
+
+    (void)state;
+    packer_make(&packer, 32);
+    packer_make(&other, 32);
+    for (uint32_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 7 + 1);
+    for (uint32_t t = 0; t < sizeof topics / sizeof topics[0]; t++)
+        for (uint32_t size = 1; size <= PACKET_MAX; size++) {
+            const struct lli_pack_topic topic = {.id = topics[t]};
+            const struct iovec piece = {bytes, size};
+            const lli_seq seq = packer.history.next;
+            uint32_t lone;
+
+            lli_pack_prepare(&packer.pack, seq);
+            lone = lli_pack_lone(&packer.pack, &topic, bytes, size);
+            assert_true(lli_pack_message(&other.pack, &topic, &piece, size, seq));
+            lli_pack_flush(&other.pack);
+            if (lone == 0) {
+                /* It has to span packets, or just to be packed: as it is then. */
+                assert_true(size + lli_frame_message_size(size) + (topic.id == 0 ? 0 : lli_frame_topic_size(topic.id)) > BODY);
+                assert_true(lli_pack_message(&packer.pack, &topic, &piece, size, seq));
+                lli_pack_flush(&packer.pack);
+            } else {
+                assert_int_equal(packer.history.next, seq);
+                lli_pack_lone_end(&packer.pack);
+                assert_int_equal(lone, packet_size(&packer, seq));
+            }
+            assert_int_equal(packer.history.next, other.history.next);
+            assert_int_equal(packer.history.trail, other.history.trail);
+            assert_int_equal(packer.pack.number, other.pack.number);
+            for (lli_seq at = seq; at < packer.history.next; at++) {
+                assert_int_equal(packet_size(&packer, at), packet_size(&other, at));
+                assert_memory_equal(lli_history_packet(&packer.history, at), lli_history_packet(&other.history, at),
+                                    packet_size(&other, at));
+            }
+        }
+    free(packer.memory);
+    free(other.memory);
+}
+
+static void what_is_not_prepared_or_odd_is_not_packed_alone(void **state)
+{
+    static const struct lli_pack_attributes attributes = {.size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4}};
+    const struct lli_pack_topic topic = {.id = 0};
+    struct packer packer;
+
+    (void)state;
+    packer_make(&packer, 32);
+    assert_int_equal(lli_pack_lone(&packer.pack, &topic, "x", 1), 0);
+    lli_pack_prepare(&packer.pack, 100);
+    assert_int_equal(lli_pack_lone(&packer.pack, &topic, "", 0), 0);
+    lli_pack_attribute(&packer.pack, &attributes);
+    assert_int_equal(lli_pack_lone(&packer.pack, &topic, "x", 1), 0);
+    lli_pack_attribute(&packer.pack, NULL);
+    /* Where something is packed nothing is prepared. */
+    assert_true(packer_send(&packer, 0, false, 1, 100));
+    lli_pack_prepare(&packer.pack, 100);
+    assert_int_equal(lli_pack_lone(&packer.pack, &topic, "x", 1), 0);
+    lli_pack_flush(&packer.pack);
+    /* Nor where the history has no room: what is still read lies where the next packet would. */
+    for (lli_pack_prepare(&packer.pack, 100); lli_pack_lone(&packer.pack, &topic, "x", 1) != 0; lli_pack_prepare(&packer.pack, 100))
+        lli_pack_lone_end(&packer.pack);
+    assert_true(packer.history.next > 100 && packer.history.trail == 100);
+    lli_pack_prepare(&packer.pack, packer.history.next);
+    assert_int_equal(lli_pack_lone(&packer.pack, &topic, "x", 1), LLI_WIRE_DATA_HEADER + 2);
+    lli_pack_lone_end(&packer.pack);
+    free(packer.memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +407,8 @@ int main(void)
         cmocka_unit_test(a_message_is_gathered_from_its_pieces),
         cmocka_unit_test(reliable_and_unreliable_messages_never_share_a_packet),
         cmocka_unit_test(an_unreliable_topic_zero_shares_no_packet_with_announcements),
+        cmocka_unit_test(a_lone_message_is_packed_as_any_other),
+        cmocka_unit_test(what_is_not_prepared_or_odd_is_not_packed_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is sent on topics: checked, packed, and sent at once or with what follows. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "objects.h"
+#include "options.h"
+
+enum { TRANSMITTER_FLAGS = LLM_SEND_MORE | LLM_SEND_NOW };
+
+/* ----------------------------------------------------------------------------------------------- flush */
+
+/* With a latency monitor every message that waits comes by here. */
+static bool transmitter_is_batch(struct llm_transmitter *transmitter)
+{
+    if (transmitter->latency == NULL)
+        return true;
+    lli_latency_waits(transmitter);
+    return transmitter->tx.history.next - transmitter->tx.sent >= transmitter->latency->batch;
+}
+
+/* What was just packed goes with what follows; what is worth a flush leaves all the same, but not the packet that is open. */
+static void transmitter_wait(struct llm_transmitter *transmitter)
+{
+    const bool in_handler = transmitter->context->in_handler;
+
+    transmitter->dirty |= in_handler;
+    transmitter->context->dirty |= in_handler;
+    if (transmitter->tx.history.next - transmitter->tx.sent >= transmitter->batch && transmitter_is_batch(transmitter))
+        (void)lli_endpoint_send(transmitter, false, lli_ticks());
+    lli_endpoint_due(transmitter->endpoint, 0);
+}
+
+/* Whether a message may leave at once. In a handler the rest of the received packet, if any, comes first: it may bring more to send. */
+static inline bool transmitter_may_leave(const struct llm_transmitter *transmitter, unsigned flags)
+{
+    const struct llm_context *context = transmitter->context;
+
+    return flags & LLM_SEND_NOW || (!(flags & LLM_SEND_MORE) && (!context->in_handler || context->in_lone));
+}
+
+/* What was just packed leaves now if the transport is idle, else with the next flush. */
+static inline void transmitter_packed(struct llm_transmitter *transmitter, unsigned flags)
+{
+    uint64_t ticks;
+
+    if (!transmitter_may_leave(transmitter, flags)) {
+        transmitter_wait(transmitter);
+        return;
+    }
+    ticks = lli_ticks();
+    if (!(flags & LLM_SEND_NOW) && lli_transmitter_is_busy(transmitter, ticks))
+        transmitter_wait(transmitter);
+    else
+        (void)lli_endpoint_send(transmitter, true, ticks);
+}
+
+int llm_flush(struct llm_transmitter *transmitter)
+{
+    int error;
+
+    if (transmitter == NULL)
+        return LLM_EINVAL;
+    lli_context_enter(transmitter->context);
+    error = lli_endpoint_send(transmitter, true, lli_ticks());
+    lli_context_leave(transmitter->context);
+    return error;
+}
+
+/* -------------------------------------------------------------------------------------------- messages */
+
+/* The history is full of unsent packets: let the transport take some. True if it is worth trying again. */
+static bool transmitter_make_room(struct llm_transmitter *transmitter)
+{
+    lli_seq busy = lli_tx_busy(&transmitter->tx);
+
+    (void)lli_endpoint_send(transmitter, true, lli_ticks());
+    if (lli_tx_busy(&transmitter->tx) > busy)
+        return true;
+    lli_watch_refused(transmitter);
+    return false;
+}
+
+static bool topic_is_assured(const struct llm_topic *topic)
+{
+    return topic->assured != NULL && lli_assured_is_on(topic->assured);
+}
+
+/* Whether a message of a topic that keeps its last ones is too long for that, with its attributes. */
+static bool topic_is_overfull(const struct llm_topic *topic, size_t size)
+{
+    const struct lli_pack_attributes *attributes = topic->transmitter->tx.pack.attributes;
+    const uint32_t bytes = attributes != NULL ? attributes->size : 0;
+
+    return size > topic->kept->bytes_max || bytes > topic->kept->bytes_max - size ||
+           bytes > lli_keep_attributes_max((uint32_t)lli_min(topic->transmitter->tx.config.history.packet_max, LLI_ENDPOINT_SCRATCH));
+}
+
+/* Whether a message is longer than the topic, if it is assured or keeps its last ones, can ever take. */
+static bool topic_is_exceeded(const struct llm_topic *topic, size_t size)
+{
+    return (topic_is_assured(topic) && size > topic->assured->rule.bytes_max) || (topic->kept != NULL && topic_is_overfull(topic, size));
+}
+
+/* Whether one more message of an assured topic may be unacknowledged. */
+static bool transmitter_may_wait(const struct llm_topic *topic, size_t size)
+{
+    if (!topic_is_assured(topic) || lli_assured_allows(topic->assured, size))
+        return true;
+    topic->transmitter->tx.counters.send_unacknowledged++;
+    return false;
+}
+
+/* Whether another packet may be begun: flow control may hold too many back already. */
+static bool transmitter_may_open(struct llm_transmitter *transmitter)
+{
+    if (!lli_tx_is_held(&transmitter->tx))
+        return true;
+    (void)lli_endpoint_send(transmitter, false, lli_ticks());
+    if (!lli_tx_is_held(&transmitter->tx))
+        return true;
+    lli_watch_refused(transmitter);
+    return false;
+}
+
+/* Begins a packet where none is open. False: it may not be begun, or the history has no room. */
+static bool transmitter_open_packet(struct llm_transmitter *transmitter)
+{
+    struct lli_tx *tx = &transmitter->tx;
+
+    if (!transmitter_may_open(transmitter))
+        return false;
+    while (!lli_pack_open(&tx->pack, lli_tx_busy(tx)))
+        if (!transmitter_make_room(transmitter))
+            return false;
+    return true;
+}
+
+/* A message of a topic that is assured, rated or counted was packed in this packet or later. */
+static void transmitter_account(struct llm_topic *topic, lli_seq seq, size_t size)
+{
+    if (topic_is_assured(topic))
+        lli_tx_assured(&topic->transmitter->tx, topic->assured, seq, size);
+    if (topic->rated)
+        (void)lli_pacer_take(&topic->rate, size);
+    topic->count.messages++;
+    topic->count.bytes += size;
+}
+
+/* Most messages of a topic that is counted, and nothing else of this: as transmitter_send_in_place(), and counted. */
+static inline bool transmitter_count_in_place(struct llm_topic *topic, const struct iovec *piece, size_t size)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+
+    if (topic->rated || topic->kept != NULL || topic_is_assured(topic) || transmitter->claimed != NULL || size == 0 ||
+        size > transmitter->message_bytes_max ||
+        !lli_pack_in_place(&transmitter->tx.pack, &topic->pack, piece->iov_base, size))
+        return false;
+    topic->count.messages++;
+    topic->count.bytes += size;
+    return true;
+}
+
+/*
+ * What does not take the short way: messages of a topic that is assured, rated or counted or keeps them, and those that are too long for
+ * any. Apart, so that the others save no registers for it.
+ */
+static __attribute__((noinline)) int transmitter_send_account(struct llm_topic *topic, const struct iovec *pieces, int count,
+                                                              size_t size, unsigned flags)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+    struct lli_tx *tx = &transmitter->tx;
+    /* They are the packer's until it has packed them. */
+    const struct lli_pack_attributes *attributes = tx->pack.attributes;
+    lli_seq seq;
+
+    if (count == 1 && transmitter_count_in_place(topic, pieces, size)) {
+        if (flags != LLM_SEND_MORE || transmitter->context->in_handler)
+            transmitter_packed(transmitter, flags);
+        return LLM_OK;
+    }
+    if (size > transmitter->message_bytes_max || topic_is_exceeded(topic, size))
+        return LLM_EMSGSIZE;
+    if (transmitter->claimed != NULL)
+        return LLM_ESTATE;
+    if (!lli_topic_may_send(topic) || !transmitter_may_wait(topic, size) || !transmitter_may_open(transmitter))
+        return LLM_EAGAIN;
+    for (;;) {
+        seq = tx->history.next;
+        if (lli_pack_message(&tx->pack, &topic->pack, pieces, (uint32_t)size, lli_tx_busy(tx)))
+            break;
+        if (!transmitter_make_room(transmitter))
+            return LLM_EAGAIN;
+    }
+    transmitter_account(topic, seq, size);
+    if (topic->kept != NULL)
+        lli_tx_kept(tx, topic->kept, attributes, pieces, (uint32_t)size);
+    transmitter_packed(transmitter, flags);
+    return LLM_OK;
+}
+
+static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces, int count, size_t size, unsigned flags)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+    struct lli_tx *tx = &transmitter->tx;
+    bool tried = flags == LLM_SEND_MORE; /* transmitter_send_in_place() */
+
+    if (flags > TRANSMITTER_FLAGS)
+        return LLM_EINVAL;
+    if (size >= topic->plain_below)
+        return transmitter_send_account(topic, pieces, count, size, flags);
+    if (transmitter->claimed != NULL)
+        return LLM_ESTATE;
+    if (tx->pack.packet == NULL) {
+        if (!transmitter_open_packet(transmitter))
+            return LLM_EAGAIN;
+        tried = false;
+    }
+    /* One piece is the rule, and most messages have room in the open packet, alone or behind another of their topic. */
+    if (tried || count != 1 || size == 0 || !lli_pack_in_place(&tx->pack, &topic->pack, pieces->iov_base, size)) {
+        if (!transmitter_may_open(transmitter))
+            return LLM_EAGAIN;
+        while (!lli_pack_message(&tx->pack, &topic->pack, pieces, (uint32_t)size, lli_tx_busy(tx)))
+            if (!transmitter_make_room(transmitter))
+                return LLM_EAGAIN;
+    }
+    transmitter_packed(transmitter, flags);
+    return LLM_OK;
+}
+
+/*
+ * Most messages by far: more follow, and this one has room behind another of its topic. The packet was made due when it was
+ * begun, so nothing is left to do.
+ */
+static inline bool transmitter_send_in_place(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+    const struct llm_context *context = transmitter->context;
+
+    return flags == LLM_SEND_MORE && data != NULL && size < topic->plain_below && transmitter->claimed == NULL &&
+           !lli_context_is_threaded(context) && !context->in_handler &&
+           lli_pack_in_place(&transmitter->tx.pack, &topic->pack, data, size);
+}
+
+/* Whether a packet may leave by lli_endpoint_send_lone(): none waits, and nothing holds it back or has to be known of it. */
+static inline bool transmitter_is_clear(const struct llm_transmitter *transmitter)
+{
+    const struct lli_tx *tx = &transmitter->tx;
+
+    return tx->sent == tx->history.next && tx->sent < tx->flow.limit && !transmitter->watched && !transmitter->endpoint->stuck &&
+           transmitter->posted_max != 0 && transmitter->destinations == NULL;
+}
+
+/*
+ * A message that nothing waits for and that waits for nothing: it leaves in a packet of its own, before the library notes that it
+ * did. False, with nothing changed, in any other case.
+ */
+static inline bool transmitter_send_lone(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+    uint64_t ticks;
+    uint32_t bytes;
+
+    if (flags & ~(unsigned)LLM_SEND_NOW || size >= topic->plain_below || transmitter->claimed != NULL ||
+        !transmitter_may_leave(transmitter, flags) || !transmitter_is_clear(transmitter))
+        return false;
+    ticks = lli_ticks();
+    if (!(flags & LLM_SEND_NOW) && lli_transmitter_is_busy(transmitter, ticks))
+        return false;
+    bytes = lli_pack_lone(&transmitter->tx.pack, &topic->pack, data, size);
+    if (bytes == 0)
+        return false;
+    lli_endpoint_send_lone(transmitter, bytes, ticks);
+    return true;
+}
+
+static __attribute__((noinline)) int transmitter_send_one(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
+{
+    const struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
+    int error = LLM_OK;
+
+    lli_context_enter(topic->transmitter->context);
+    if (!transmitter_send_lone(topic, data, size, flags))
+        error = transmitter_send(topic, &piece, 1, size, flags);
+    lli_context_leave(topic->transmitter->context);
+    return error;
+}
+
+/*
+ * The same of a topic that is counted, and neither assured nor rated. Apart, and where nothing is left to do after it, so that
+ * the others save no registers for it.
+ */
+static __attribute__((noinline)) int transmitter_send_counted(struct llm_topic *topic, const void *data, size_t size)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+    const struct llm_context *context = transmitter->context;
+
+    if (transmitter->claimed != NULL || lli_context_is_threaded(context) || context->in_handler ||
+        !lli_pack_in_place(&transmitter->tx.pack, &topic->pack, data, size))
+        return transmitter_send_one(topic, data, size, LLM_SEND_MORE);
+    topic->count.messages++;
+    topic->count.bytes += size;
+    return LLM_OK;
+}
+
+int llm_send(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
+{
+    if (topic == NULL || (data == NULL && size > 0))
+        return LLM_EINVAL;
+    if (transmitter_send_in_place(topic, data, size, flags))
+        return LLM_OK;
+    if (flags == LLM_SEND_MORE && data != NULL && size < topic->counted_below)
+        return transmitter_send_counted(topic, data, size);
+    return transmitter_send_one(topic, data, size, flags);
+}
+
+int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, unsigned flags)
+{
+    size_t size = 0;
+    int error;
+
+    if (topic == NULL || count < 0 || (pieces == NULL && count > 0))
+        return LLM_EINVAL;
+    for (int i = 0; i < count; i++) {
+        if (pieces[i].iov_len > SIZE_MAX - size)
+            return LLM_EMSGSIZE;
+        size += pieces[i].iov_len;
+    }
+    lli_context_enter(topic->transmitter->context);
+    error = transmitter_send(topic, pieces, count, size, flags);
+    lli_context_leave(topic->transmitter->context);
+    return error;
+}
+
+/* Whether a claim may be made that does not take the short way, as messages may not. */
+static __attribute__((noinline)) int transmitter_may_claim(struct llm_topic *topic, size_t size)
+{
+    if (size > llm_claim_max(topic->transmitter) || topic_is_exceeded(topic, size))
+        return LLM_EMSGSIZE;
+    return lli_topic_may_send(topic) && transmitter_may_wait(topic, size) && transmitter_may_open(topic->transmitter) ? LLM_OK : LLM_EAGAIN;
+}
+
+int llm_claim(struct llm_topic *topic, size_t size, void **data)
+{
+    struct llm_transmitter *transmitter;
+    uint8_t *bytes = NULL;
+    int error = LLM_OK;
+
+    if (topic == NULL || data == NULL)
+        return LLM_EINVAL;
+    transmitter = topic->transmitter;
+    lli_context_enter(transmitter->context);
+    if (transmitter->claimed != NULL)
+        error = LLM_ESTATE;
+    else if (size >= topic->claim_below)
+        error = transmitter_may_claim(topic, size);
+    else if (!transmitter_may_open(transmitter))
+        error = LLM_EAGAIN;
+    while (error == LLM_OK && bytes == NULL) {
+        bytes = lli_pack_claim(&transmitter->tx.pack, &topic->pack, (uint32_t)size, lli_tx_busy(&transmitter->tx));
+        if (bytes == NULL && !transmitter_make_room(transmitter))
+            error = LLM_EAGAIN;
+    }
+    if (error == LLM_OK) {
+        transmitter->claimed = topic->claims;
+        *data = bytes;
+    }
+    lli_context_leave(transmitter->context);
+    return error;
+}
+
+/* A claim that did not take the short way; it lies in the open packet, too. */
+static __attribute__((noinline)) int transmitter_commit_account(struct llm_topic *topic, size_t size, unsigned flags)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+    struct lli_tx *tx = &transmitter->tx;
+    struct iovec piece = {.iov_len = size};
+
+    if (transmitter->claimed == NULL || transmitter->claimed != topic->claims)
+        return LLM_ESTATE;
+    if (flags > TRANSMITTER_FLAGS || size > tx->pack.claim_size)
+        return LLM_EINVAL;
+    lli_pack_commit(&tx->pack, (uint32_t)size);
+    transmitter->claimed = NULL;
+    transmitter_account(topic, tx->history.next, size);
+    piece.iov_base = tx->pack.at - size;
+    if (topic->kept != NULL)
+        lli_tx_kept(tx, topic->kept, NULL, &piece, (uint32_t)size);
+    transmitter_packed(transmitter, flags);
+    return LLM_OK;
+}
+
+int llm_commit(struct llm_topic *topic, size_t size, unsigned flags)
+{
+    struct llm_transmitter *transmitter;
+    int error = LLM_OK;
+
+    if (topic == NULL)
+        return LLM_EINVAL;
+    transmitter = topic->transmitter;
+    lli_context_enter(transmitter->context);
+    if (transmitter->claimed != topic) {
+        error = transmitter_commit_account(topic, size, flags);
+    } else if (flags > TRANSMITTER_FLAGS || size > transmitter->tx.pack.claim_size) {
+        error = LLM_EINVAL;
+    } else {
+        lli_pack_commit(&transmitter->tx.pack, (uint32_t)size);
+        transmitter->claimed = NULL;
+        transmitter_packed(transmitter, flags);
+    }
+    lli_context_leave(transmitter->context);
+    return error;
+}
+
+int llm_abort(struct llm_topic *topic)
+{
+    struct llm_transmitter *transmitter;
+    int error = LLM_ESTATE;
+
+    if (topic == NULL)
+        return LLM_EINVAL;
+    transmitter = topic->transmitter;
+    lli_context_enter(transmitter->context);
+    if (transmitter->claimed != NULL && transmitter->claimed == topic->claims) {
+        lli_pack_abort(&transmitter->tx.pack);
+        transmitter->claimed = NULL;
+        /* A poll in the meantime could not send what is packed before the claim. */
+        lli_endpoint_due(transmitter->endpoint, 0);
+        error = LLM_OK;
+    }
+    lli_context_leave(transmitter->context);
+    return error;
+}
+
+/* ---------------------------------------------------------------------------------------------- topics */
+
+static int transmitter_topic(struct llm_transmitter *transmitter, const char *name, unsigned flags, struct llm_topic **result)
+{
+    const struct lli_log *log = &transmitter->context->log;
+    struct lli_tx *tx = &transmitter->tx;
+    /* What is unreliable has no history anyway. */
+    const bool transient = flags & LLM_TOPIC_NO_HISTORY && !(flags & LLM_TOPIC_UNRELIABLE);
+    const size_t name_max = LLI_WIRE_NAME_MAX - (flags & LLM_TOPIC_NO_HISTORY ? LLI_WIRE_NAME_FLAGS : 0);
+    struct llm_topic *topic;
+    int error;
+
+    if (strlen(name) < 1 || strlen(name) > name_max)
+        return lli_fail(log, LLM_EINVAL, "topic \"%.32s\": a name has 1 to %zu bytes%s, this one has %zu", name, name_max,
+                        flags & LLM_TOPIC_NO_HISTORY ? " without history" : "", strlen(name));
+    for (topic = transmitter->topics; topic != NULL; topic = topic->next)
+        if (strcmp(topic->name, name) == 0)
+            return lli_fail(log, LLM_EINVAL, "topic \"%s\" is open already on this transmitter", name);
+    if (transmitter->claimed == transmitter)
+        return lli_fail(log, LLM_ESTATE, "topic \"%s\": the connection is over, close it", name);
+    if (transmitter->claimed != NULL)
+        return lli_fail(log, LLM_ESTATE, "topic \"%s\": commit or abort the open claim first", name);
+    topic = calloc(1, sizeof *topic);
+    if (topic == NULL)
+        return lli_fail(log, LLM_ENOMEM, "no memory for a topic");
+    topic->transmitter = transmitter;
+    memcpy(topic->name, name, strlen(name));
+    topic->pack.whole = flags & LLM_TOPIC_WHOLE;
+    topic->pack.unreliable = flags & LLM_TOPIC_UNRELIABLE;
+    topic->pack.transient = transient;
+    do
+        error = transient ? lli_tx_topic_add_transient(tx, topic->name, &topic->pack.id)
+                          : lli_tx_topic_add(tx, topic->name, &topic->pack.id);
+    while (error == LLM_EAGAIN && transmitter_make_room(transmitter));
+    if (error != LLM_OK) {
+        free(topic);
+        if (error == LLM_ELIMIT)
+            return lli_fail(log, error, "topic \"%s\": there are topics_max=%u already", name, tx->config.topics_max);
+        return error;
+    }
+    if (topic->pack.unreliable)
+        lli_pack_unreliable(&tx->pack, topic->pack.id);
+    lli_topic_route(topic);
+    topic->next = transmitter->topics;
+    transmitter->topics = topic;
+    *result = topic;
+    transmitter_packed(transmitter, LLM_SEND_MORE);
+    return LLM_OK;
+}
+
+int llm_topic_open(struct llm_transmitter *transmitter, const char *name, unsigned flags, struct llm_topic **topic)
+{
+    int error;
+
+    if (transmitter == NULL || name == NULL || topic == NULL || flags > (LLM_TOPIC_WHOLE | LLM_TOPIC_UNRELIABLE | LLM_TOPIC_NO_HISTORY))
+        return LLM_EINVAL;
+    lli_context_enter(transmitter->context);
+    error = transmitter_topic(transmitter, name, flags, topic);
+    lli_context_leave(transmitter->context);
+    return error;
+}
