@@ -288,7 +288,61 @@ static void trains_of_a_plain_sender_come_packet_by_packet(void **state)
     station_close(&station);
 }
 
-static void in_generic_mode_trains_are_lost_and_counted(void **state)
+/* Packets of so many bytes, each of which says so at its beginning, in one piece. */
+static void say_train(int fd, uint16_t size, int count)
+{
+    uint8_t data[4096] = {0};
+
+    for (int i = 0; i < count; i++)
+        memcpy(data + i * size, (const uint8_t[]){0, (uint8_t)size, (uint8_t)(size >> 8)}, 3);
+    set(fd, SOL_UDP, UDP_SEGMENT, count > 1 ? size : 0);
+    assert_int_equal(send(fd, data, (size_t)(count * size), 0), count * size);
+}
+
+/* Where it runs the program without a word of the application: its driver would copy each frame once more. */
+static void on_veth_trains_come_by_the_kernel_and_what_is_alone_as_frames(void **state)
+{
+    const struct llm_options options = options_on(HOSTS_INTERFACE);
+    struct station station;
+    const int fd = talker(FAR_HOST);
+
+    (void)state;
+    size_at = 1;
+    must_listen(&station, &options);
+    size_at = 0;
+    say_train(fd, 200, 20);
+    assert_int_equal(heard(&station), 20);
+    say_train(fd, 300, 2); /* no longer than a frame may be */
+    assert_int_equal(heard(&station), 2);
+    assert_int_equal(frames_received(&station), 0);
+    say_train(fd, 300, 1);
+    assert_int_equal(heard(&station), 1);
+    assert_int_equal(frames_received(&station), 1);
+    transport->arm(station.instance);
+    assert_int_equal(station_counter(&station, "xdp_kernel_drops"), 0);
+    close(fd);
+    station_close(&station);
+}
+
+static void native_mode_can_be_asked_for_on_veth(void **state)
+{
+    struct llm_options options = options_on(HOSTS_INTERFACE);
+    struct station station;
+    const int fd = talker(FAR_HOST);
+
+    (void)state;
+    strcpy(options.xdp_mode, "native");
+    size_at = 1;
+    must_listen(&station, &options);
+    size_at = 0;
+    say_train(fd, 200, 20);
+    assert_int_equal(heard(&station), 20);
+    assert_int_equal(frames_received(&station), 20);
+    close(fd);
+    station_close(&station);
+}
+
+static void in_generic_mode_trains_that_do_not_say_their_sizes_are_lost_and_counted(void **state)
 {
     struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
@@ -390,7 +444,9 @@ int main(void)
         cmocka_unit_test(fragments_come_by_the_kernel),
         cmocka_unit_test(packets_with_options_come_by_the_kernel),
         cmocka_unit_test(trains_of_a_plain_sender_come_packet_by_packet),
-        cmocka_unit_test(in_generic_mode_trains_are_lost_and_counted),
+        cmocka_unit_test(on_veth_trains_come_by_the_kernel_and_what_is_alone_as_frames),
+        cmocka_unit_test(native_mode_can_be_asked_for_on_veth),
+        cmocka_unit_test(in_generic_mode_trains_that_do_not_say_their_sizes_are_lost_and_counted),
         cmocka_unit_test(a_source_specific_join_hears_its_source_only),
         cmocka_unit_test(joins_of_one_group_with_different_sources_hear_each_its_own),
         cmocka_unit_test(others_of_the_host_hear_the_group_again_when_it_is_left),

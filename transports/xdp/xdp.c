@@ -512,7 +512,7 @@ static const struct lli_counter xdp_counters[] = {
     {"xdp_send_waits", offsetof(struct lli_xdp, send_waits)},           /* flushes after which the kernel had not taken all */
     {"xdp_malformed", offsetof(struct lli_xdp, malformed)},             /* frames whose lengths or checksum are wrong: dropped */
     {"xdp_foreign", offsetof(struct lli_xdp, foreign)},                 /* frames of another source, or of a group just left */
-    {"xdp_kernel_drops", offsetof(struct lli_xdp, kernel_drops)},       /* frames that found no room, or came as one of many */
+    {"xdp_kernel_drops", offsetof(struct lli_xdp, kernel_drops)},       /* frames that found no room */
     {NULL, 0},
 };
 

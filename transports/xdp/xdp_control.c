@@ -67,6 +67,15 @@ static uint32_t interface_queues(const struct lli_xdp *xdp)
     return known && count > 0 ? count : 1;
 }
 
+/* Whether it is one end of a cable that the kernel has made, veth. */
+static bool interface_is_veth(const struct lli_xdp *xdp)
+{
+    struct ethtool_drvinfo about = {.cmd = ETHTOOL_GDRVINFO};
+    struct ifreq request = {.ifr_data = (void *)&about};
+
+    return interface_ask(&xdp->interface, SIOCETHTOOL, &request) == 0 && strcmp(about.driver, "veth") == 0;
+}
+
 static int interface_numa_node(const struct lli_xdp *xdp)
 {
     char path[64 + IF_NAMESIZE];
@@ -188,6 +197,16 @@ static bool has_wholes(const struct lli_xdp *xdp)
     return frame_bytes_max(xdp) > LLI_XDP_CHUNK_LARGE - LLI_XDP_HEADROOM - LLI_XDP_TAILROOM;
 }
 
+/*
+ * Where it is ours to choose: whether the kernel is the better place for the program. It is on veth, whose driver copies each
+ * frame into a page for its own; if trains, which come whole then, can be told from packets.
+ */
+static bool generic_is_better(const struct lli_xdp *xdp, const struct lli_transport_config *config)
+{
+    return config->size_at != 0 && !has_wholes(xdp) && strcmp(config->options->xdp_zero_copy, "on") != 0 &&
+           interface_is_veth(xdp);
+}
+
 static int wholes_open(struct lli_xdp *xdp)
 {
     const struct lli_memory_policy policy = {.huge_pages = true, .populate = true, .numa_node = -1};
@@ -261,13 +280,15 @@ static int sockets_open(struct lli_xdp *xdp, const struct llm_options *options, 
 }
 
 /* The program comes before the sockets: some drivers give a queue to a socket only if there is one. It passes all until then. */
-static int fast_path_open(struct lli_xdp *xdp, const struct llm_options *options, int numa_node)
+static int fast_path_open(struct lli_xdp *xdp, const struct lli_transport_config *config, int numa_node)
 {
+    const struct llm_options *options = config->options;
     struct lli_xdp_program_config program = {
         .log = xdp->log,
         .family = xdp->family,
         .groups_max = LLI_XDP_GROUPS_MAX,
         .frags = has_wholes(xdp),
+        .size_at = config->size_at,
     };
     uint32_t first, count;
     int status;
@@ -275,6 +296,8 @@ static int fast_path_open(struct lli_xdp *xdp, const struct llm_options *options
     if ((status = option_mode(xdp->log, options->xdp_mode, &xdp->mode)) != 0 ||
         (status = option_queues(xdp, options->xdp_queue, &first, &count)) != 0)
         return status;
+    if (xdp->mode == LLI_XDP_AUTO && generic_is_better(xdp, config))
+        xdp->mode = LLI_XDP_GENERIC;
     xdp->sockets = calloc(count, sizeof *xdp->sockets);
     if (xdp->sockets == NULL)
         return lli_fail(xdp->log, LLM_ENOMEM, "xdp: no memory for %u sockets", count);
@@ -311,7 +334,7 @@ static int instance_set_up(struct lli_xdp *xdp, const struct lli_transport_confi
     caps->numa_node = interface_numa_node(xdp);
     if ((status = epoll_watch(xdp, xdp->udp->arm(xdp->udp_instance), NULL)) != 0)
         return status;
-    return fast_path_open(xdp, options, caps->numa_node);
+    return fast_path_open(xdp, config, caps->numa_node);
 }
 
 int lli_xdp_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps)

@@ -131,7 +131,7 @@ static void code_exit(struct code *code)
 /* ------------------------------------------------------------------------------------------------- the program */
 
 /* Where fields are in a frame. */
-enum { ETHER_TYPE = 12, IP = 14, HEADERS_V4 = 42, HEADERS_V6 = 62 };
+enum { ETHER_TYPE = 12, IP = 14, HEADERS_V4 = 42, HEADERS_V6 = 62, UDP_BYTES = 8 };
 
 /* Registers: the frame lies in [FRAME, END); CONTEXT survives calls. */
 enum { CONTEXT = BPF_REG_6, FRAME = BPF_REG_2, END = BPF_REG_3, AT = BPF_REG_4, VALUE = BPF_REG_5, STACK = BPF_REG_10 };
@@ -162,11 +162,31 @@ static void program_port(struct code *code, int16_t headers, int16_t key)
     code_store(code, BPF_H, STACK, (int16_t)(key + 2), VALUE);
 }
 
-static void program_parse_v4(struct code *code)
+/*
+ * Sees to it that the frame has one packet, by what that says of its size: several that the kernel has in one piece say less than
+ * UDP's header does. Only the kernel knows how to part them.
+ */
+static void program_lone(struct code *code, int16_t headers, uint32_t size_at)
+{
+    code_load(code, BPF_H, AT, FRAME, (int16_t)(headers - 4));
+    code_add(code, (struct bpf_insn){.code = BPF_ALU | BPF_END | BPF_TO_BE, .dst_reg = AT, .imm = 16});
+    code_load(code, BPF_H, VALUE, FRAME, (int16_t)(headers + (int16_t)size_at));
+    code_add(code, (struct bpf_insn){.code = BPF_ALU | BPF_END | BPF_TO_LE, .dst_reg = VALUE, .imm = 16});
+    code_number(code, BPF_ADD, VALUE, UDP_BYTES);
+    code_jump(code, (struct bpf_insn){.code = BPF_JMP | BPF_JNE | BPF_X, .dst_reg = VALUE, .src_reg = AT});
+}
+
+/* How much of a frame is looked at. */
+static int32_t program_reads(int32_t headers, uint32_t size_at)
+{
+    return size_at == 0 ? headers : headers + (int32_t)size_at + (int32_t)sizeof(uint16_t);
+}
+
+static void program_parse_v4(struct code *code, uint32_t size_at)
 {
     const int16_t key = -(int16_t)sizeof(struct group_key_v4);
 
-    program_bounds(code, HEADERS_V4);
+    program_bounds(code, program_reads(HEADERS_V4, size_at));
     program_expect(code, BPF_H, ETHER_TYPE, htons(0x0800));
     program_expect(code, BPF_B, IP, 0x45); /* no options */
     program_expect(code, BPF_B, IP + 9, IPPROTO_UDP);
@@ -176,13 +196,15 @@ static void program_parse_v4(struct code *code)
     code_load(code, BPF_W, VALUE, FRAME, IP + 16);
     code_store(code, BPF_W, STACK, key, VALUE);
     program_port(code, HEADERS_V4, key + 4);
+    if (size_at != 0)
+        program_lone(code, HEADERS_V4, size_at);
 }
 
-static void program_parse_v6(struct code *code)
+static void program_parse_v6(struct code *code, uint32_t size_at)
 {
     const int16_t key = -(int16_t)sizeof(struct group_key_v6);
 
-    program_bounds(code, HEADERS_V6);
+    program_bounds(code, program_reads(HEADERS_V6, size_at));
     program_expect(code, BPF_H, ETHER_TYPE, htons(0x86dd));
     program_expect(code, BPF_B, IP + 6, IPPROTO_UDP); /* no extension, so no fragment */
     for (int16_t word = 0; word < 4; word++) {
@@ -190,6 +212,8 @@ static void program_parse_v6(struct code *code)
         code_store(code, BPF_W, STACK, (int16_t)(key + 4 * word), VALUE);
     }
     program_port(code, HEADERS_V6, key + 16);
+    if (size_at != 0)
+        program_lone(code, HEADERS_V6, size_at);
 }
 
 /* A group that is known, and a socket for the queue: the frame is its. Else the kernel's. */
@@ -227,9 +251,9 @@ static int program_load(const struct lli_xdp_program *program, const struct lli_
     struct code code = {.count = 0};
 
     if (config->family == AF_INET)
-        program_parse_v4(&code);
+        program_parse_v4(&code, config->size_at);
     else
-        program_parse_v6(&code);
+        program_parse_v6(&code, config->size_at);
     program_decide(&code, program, config->family);
     memcpy(attribute.prog_name, "llm_groups", sizeof "llm_groups");
     attribute.insns = (uintptr_t)code.insns;
@@ -309,8 +333,8 @@ int lli_xdp_program_attach(struct lli_xdp_program *program, const struct lli_log
             return attach_fail(log, interface, "native");
         if (program->link < 0)
             lli_log(log, LLM_LEVEL_WARNING,
-                    "xdp: the driver of interface %s runs no programs: in generic mode runs of packets that a sender on this machine "
-                    "does not split are dropped; xdp_mode=generic asks for it", interface->name);
+                    "xdp: the driver of interface %s runs no programs: in generic mode it makes packets of all frames first, and has no "
+                    "zero copy; xdp_mode=generic asks for it", interface->name);
         else
             *mode = LLI_XDP_NATIVE;
     }

@@ -4,7 +4,7 @@
  *
  * The kernel runs it for every frame. It hands those of UDP packets to one of its groups to the AF_XDP socket of the frame's
  * queue, and passes all else on to the kernel: other groups and ports, ARP, IGMP, fragments, packets with IP options, tagged
- * frames, and everything of a queue whose socket is gone or never was.
+ * frames, several packets in one piece, and everything of a queue whose socket is gone or never was.
  */
 #ifndef LLI_XDP_PROGRAM_H
 #define LLI_XDP_PROGRAM_H
@@ -20,7 +20,7 @@ struct lli_xdp_program {
 
 /* How a program comes to see frames. */
 enum lli_xdp_mode {
-    LLI_XDP_AUTO,    /* native if the driver can, else generic */
+    LLI_XDP_AUTO,    /* the better: native if the driver can, but of veth; else generic */
     LLI_XDP_NATIVE,  /* run by the driver */
     LLI_XDP_GENERIC, /* run by the kernel, for every driver */
 };
@@ -31,6 +31,7 @@ struct lli_xdp_program_config {
     uint32_t queues;     /* of the interface */
     uint32_t groups_max;
     bool frags;          /* frames may lie in several pieces */
+    uint32_t size_at;    /* where packets say how long they are; 0: nowhere */
 };
 
 /* Loads it, without an interface. fini() is due in any case. LLM_EACCESS, LLM_ENOMEM, LLM_ESYSTEM. */

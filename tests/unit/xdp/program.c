@@ -18,9 +18,10 @@
 #include "xdp_frame.h"
 #include "xdp_program.h"
 
-enum { FRAME_MAX = 256, PAYLOAD = 45, SKIPPED = 77 };
+enum { FRAME_MAX = 256, PAYLOAD = 45, SIZE_AT = 2, SKIPPED = 77 };
 
 static struct lli_xdp_program program;
+static uint32_t size_at; /* where packets say how long they are; 0: nowhere */
 static char log_text[512];
 
 static void log_keep(void *arg, enum llm_level level, const char *text)
@@ -49,7 +50,8 @@ static union lli_ip_address address(const char *text, uint16_t port)
 
 static int program_open(sa_family_t family, bool frags)
 {
-    const struct lli_xdp_program_config config = {.log = &keeper, .family = family, .queues = 1, .groups_max = 4, .frags = frags};
+    const struct lli_xdp_program_config config = {
+        .log = &keeper, .family = family, .queues = 1, .groups_max = 4, .frags = frags, .size_at = size_at};
 
     return lli_xdp_program_init(&program, &config);
 }
@@ -80,8 +82,21 @@ static int set_up_v6(void **state)
     return family_set_up(state, AF_INET6, "ff15::7:1");
 }
 
+static int set_up_v4_sizes(void **state)
+{
+    size_at = SIZE_AT;
+    return set_up_v4(state);
+}
+
+static int set_up_v6_sizes(void **state)
+{
+    size_at = SIZE_AT;
+    return set_up_v6(state);
+}
+
 static int tear_down(void **state)
 {
+    size_at = 0;
     lli_xdp_program_fini(&program);
     close(*(int *)*state);
     return 0;
@@ -255,6 +270,42 @@ static void over_ipv6_all_else_passes(void **state)
         assert_int_equal(verdict(frame, size), XDP_PASS);
 }
 
+/* What is said of the size of a packet that has PAYLOAD bytes, in a frame of which so many are there. */
+static unsigned verdict_v4_saying(uint8_t low, uint8_t high, uint32_t payload)
+{
+    uint8_t frame[FRAME_MAX];
+
+    frame_make(frame, "10.77.0.2", "239.192.1.1", 5001);
+    frame[LLI_XDP_HEADER_V4 + SIZE_AT] = low;
+    frame[LLI_XDP_HEADER_V4 + SIZE_AT + 1] = high;
+    return verdict(frame, LLI_XDP_HEADER_V4 + payload);
+}
+
+static void several_packets_in_one_piece_pass(void **state)
+{
+    (void)state;
+    assert_int_equal(verdict_v4_saying(PAYLOAD, 0, PAYLOAD), XDP_REDIRECT);
+    assert_int_equal(verdict_v4_saying(PAYLOAD, 0, SIZE_AT + 2), XDP_REDIRECT); /* the rest lies elsewhere */
+    assert_int_equal(verdict_v4_saying(PAYLOAD, 0, SIZE_AT + 1), XDP_PASS);
+    assert_int_equal(verdict_v4_saying(PAYLOAD - 1, 0, PAYLOAD), XDP_PASS);
+    assert_int_equal(verdict_v4_saying(PAYLOAD + 1, 0, PAYLOAD), XDP_PASS);
+    assert_int_equal(verdict_v4_saying(PAYLOAD, 1, PAYLOAD), XDP_PASS);
+    assert_int_equal(verdict_v4_saying(0, PAYLOAD, PAYLOAD), XDP_PASS); /* the other byte order */
+    assert_int_equal(verdict_v4_saying(0, 0, PAYLOAD), XDP_PASS);
+}
+
+static void over_ipv6_several_packets_in_one_piece_pass(void **state)
+{
+    uint8_t frame[FRAME_MAX];
+    const uint32_t size = frame_make(frame, "fd77::2", "ff15::7:1", 5001);
+
+    (void)state;
+    frame[LLI_XDP_HEADER_V6 + SIZE_AT] = PAYLOAD;
+    assert_int_equal(verdict(frame, size), XDP_REDIRECT);
+    frame[LLI_XDP_HEADER_V6 + SIZE_AT] = PAYLOAD / 2;
+    assert_int_equal(verdict(frame, size), XDP_PASS);
+}
+
 static void more_groups_than_the_map_holds_are_refused(void **state)
 {
     int taken = 0;
@@ -292,6 +343,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(more_groups_than_the_map_holds_are_refused, set_up_v4, tear_down),
         cmocka_unit_test_setup_teardown(over_ipv6_packets_to_the_group_are_taken, set_up_v6, tear_down),
         cmocka_unit_test_setup_teardown(over_ipv6_all_else_passes, set_up_v6, tear_down),
+        cmocka_unit_test_setup_teardown(several_packets_in_one_piece_pass, set_up_v4_sizes, tear_down),
+        cmocka_unit_test_setup_teardown(over_ipv6_several_packets_in_one_piece_pass, set_up_v6_sizes, tear_down),
         cmocka_unit_test(it_loads_for_frames_of_several_pieces),
     };
     const int error = program_open(AF_INET, false);
