@@ -561,6 +561,18 @@ static __attribute__((noinline)) void endpoint_send_packed(struct lli_endpoint *
         lli_latency_sent(transmitter, begin, 0);
 }
 
+/* Has a transport and those below it say what they found out. */
+static void endpoint_tell(const struct lli_transport *transport, void *instance)
+{
+    const struct lli_transport *inner;
+    const void *inner_instance = NULL;
+
+    if (transport->tell != NULL)
+        transport->tell(instance);
+    for (int i = 0; transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
+        endpoint_tell(inner, (void *)(uintptr_t)inner_instance);
+}
+
 /* Does what is due, and finds out what is due next. Apart, as endpoint_receive(). */
 static __attribute__((noinline)) void endpoint_service(struct lli_endpoint *endpoint, lli_ns now)
 {
@@ -578,6 +590,8 @@ static __attribute__((noinline)) void endpoint_service(struct lli_endpoint *endp
         endpoint_flush_heartbeats(endpoint, heartbeats);
     else
         lli_endpoint_flush(endpoint);
+    if (heartbeats > 0)
+        endpoint_tell(endpoint->transport, endpoint->instance);
     /* Handlers may have packed and sent in the meantime. */
     for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
         at = lli_min(at, lli_tx_deadline(&transmitter->tx));

@@ -149,6 +149,8 @@ struct lli_transport {
      * is queued for it be lost, or go there. So flush first. May be NULL: addresses are kept until close().
      */
     void (*forget)(void *instance, const struct lli_address *address);
+    /* Logs what data operations have found out that people should know, each once. Called now and then. NULL: they find out nothing. */
+    void (*tell)(void *instance);
 
     /* --------------------------------------------------------------------- data */
 

@@ -528,6 +528,7 @@ const struct lli_transport lli_transport_xdp = {
     .address = xdp_address,
     .peer = xdp_peer,
     .forget = xdp_forget,
+    .tell = lli_xdp_tell,
     .post = xdp_post,
     .flush = xdp_flush,
     .reap = xdp_reap,

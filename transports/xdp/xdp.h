@@ -45,7 +45,8 @@ struct lli_xdp_sender {
     bool loops; /* ... and so they are given to UDP */
     bool host;  /* it is one: packets go to UDP instead, unless the neighbour is known, */
     bool nudge; /* ... and the next one too, so that the kernel asks a neighbour that was not heard of for long */
-    bool told;  /* that the neighbour does not answer */
+    bool dead;  /* the neighbour was found not to answer, and frames have not gone there since */
+    bool tell;  /* ... which the log does not say yet */
     lli_ns look_at; /* the kernel is asked for it again */
     union lli_ip_address group;
 };
@@ -97,6 +98,7 @@ struct lli_xdp {
 
     lli_ns look_at;                /* a neighbour is asked for again; LLI_NEVER: there are no hosts to send to */
     int neighbours;                /* socket to ask by, -1 before the first */
+    bool untold;                   /* there is a sender to tell of */
 
     int epoll;
     bool watched_for_room;
@@ -132,6 +134,9 @@ void lli_xdp_leave(void *instance, lli_handle handle, enum lli_join_mode mode);
 
 /* Asks for the neighbours that are due. With packets waiting: they go where that says. */
 void lli_xdp_hosts_look(struct lli_xdp *xdp);
+
+/* Names the hosts that were found not to answer. */
+void lli_xdp_tell(void *instance);
 
 /* Where the search for a group begins in slots. */
 uint32_t lli_xdp_group_hash(const union lli_ip_address *group);

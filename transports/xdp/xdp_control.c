@@ -486,7 +486,6 @@ static void join_send(struct lli_xdp *xdp, const struct lli_group *group, const 
 static void host_settle(struct lli_xdp *xdp, struct lli_xdp_sender *sender, lli_ns now)
 {
     uint8_t mac[LLI_XDP_MAC_BYTES];
-    char text[LLI_IP_TEXT_MAX];
     const enum lli_xdp_hop hop = lli_xdp_neighbour_find(xdp->neighbours, &xdp->interface, &sender->group, mac);
     const bool dead = hop == LLI_XDP_HOP_DEAD;
 
@@ -496,13 +495,11 @@ static void host_settle(struct lli_xdp *xdp, struct lli_xdp_sender *sender, lli_
     sender->look_at = now + (hop == LLI_XDP_HOP_UNKNOWN ? HOST_LOOK_SOON : HOST_LOOK);
     if (sender->wire)
         lli_xdp_header_host(&sender->header, mac);
-    if (dead && !sender->told) {
+    if (dead && !sender->dead) {
         xdp->hosts_dead++;
-        lli_log(xdp->log, LLM_LEVEL_WARNING, "xdp: host %s does not answer on interface %s, or no route leads to it: see "
-                "'ip route get' and 'ip neigh'; its packets go by the kernel until it does",
-                lli_ip_text(&sender->group, text), xdp->interface.name);
+        sender->tell = xdp->untold = true;
     }
-    sender->told = dead || (sender->told && !sender->wire);
+    sender->dead = dead || (sender->dead && !sender->wire);
 }
 
 void lli_xdp_hosts_look(struct lli_xdp *xdp)
@@ -521,6 +518,23 @@ void lli_xdp_hosts_look(struct lli_xdp *xdp)
             host_settle(xdp, sender, now);
         xdp->look_at = lli_min(xdp->look_at, sender->look_at);
     }
+}
+
+void lli_xdp_tell(void *instance)
+{
+    struct lli_xdp *xdp = instance;
+    char text[LLI_IP_TEXT_MAX];
+
+    for (uint32_t i = 0; xdp->untold && i < LLI_XDP_GROUPS_MAX; i++) {
+        struct lli_xdp_sender *sender = &xdp->senders[i];
+
+        if (sender->open && sender->tell)
+            lli_log(xdp->log, LLM_LEVEL_WARNING, "xdp: host %s does not answer on interface %s, or no route leads to it: see "
+                    "'ip route get' and 'ip neigh'; its packets go by the kernel until it does",
+                    lli_ip_text(&sender->group, text), xdp->interface.name);
+        sender->tell = false;
+    }
+    xdp->untold = false;
 }
 
 int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)
