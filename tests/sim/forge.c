@@ -138,9 +138,10 @@ static size_t forge_packet(struct sim_world *world, enum lli_wire_type type, uin
     }
     header.seq = (uint32_t)lli_random(&world->random);
     header.size = (uint16_t)size;
-    lli_wire_put_header(packet, &header);
     for (size_t i = LLI_WIRE_HEADER; i < size; i++)
         packet[i] = (uint8_t)lli_random(&world->random);
+    /* Last, as the header of DATA reaches into the body: with a random `first` nearly all of it would be malformed. */
+    lli_wire_put_header(packet, &header);
     return size;
 }
 
