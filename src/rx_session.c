@@ -368,7 +368,8 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
         lli_rx_plan_report(rx);
     if (rx->state == LLI_RX_JOINING)
         lli_rx_found(rx, now);
-    if (heartbeat->flags & LLI_WIRE_HEARTBEAT_HELD ||
+    /* For whom a session was over before it had everything is not heard: its transmitter would wait until it had. */
+    if ((heartbeat->flags & LLI_WIRE_HEARTBEAT_HELD && rx->state != LLI_RX_ENDED) ||
         (heartbeat->flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= heartbeat->lead))
         lli_rx_status_soon(rx, now);
     if (rx->state != LLI_RX_LIVE)

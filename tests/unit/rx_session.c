@@ -478,6 +478,7 @@ static void a_notice_is_answered_with_a_report_and_told_once(void **state)
 
 static void an_expelled_receiver_ends_the_session_and_may_return(void **state)
 {
+    struct lli_wire_heartbeat heartbeat;
     struct lli_wire_nak nak;
     const struct llm_event *event;
 
@@ -498,6 +499,11 @@ static void an_expelled_receiver_ends_the_session_and_may_return(void **state)
     assert_false(lli_rx_may_return(rx, now + 299 * MS));
     carry(START + 5);
     assert_int_equal(r.counters.packets_stale, 1);
+    /* Nobody waits for its reports. */
+    heartbeat = heartbeat_now(START + 8, 8);
+    heartbeat.flags = LLI_WIRE_HEARTBEAT_HELD;
+    heartbeat_made(&heartbeat);
+    assert_int_equal(lli_rx_deadline(rx), now + 300 * MS);
     now += 300 * MS;
     assert_true(lli_rx_may_return(rx, now));
 }
@@ -662,6 +668,22 @@ static void the_end_comes_after_everything_before_it(void **state)
     assert_int_equal(r.counters.packets_stale, 1);
 }
 
+/* Its transmitter would wait for a receiver that never has everything. */
+static void a_session_that_is_over_when_it_is_first_heard_is_not_reported_to(void **state)
+{
+    struct lli_wire_heartbeat heartbeat = heartbeat_now(START + 3, 3);
+    struct lli_packet packet;
+
+    (void)state;
+    heartbeat.flags = LLI_WIRE_HEARTBEAT_END | LLI_WIRE_HEARTBEAT_HELD;
+    heartbeat_made(&heartbeat);
+    assert_int_equal(rx->state, LLI_RX_ENDED);
+    heartbeat.sent_at++;
+    heartbeat_made(&heartbeat);
+    assert_int_equal(lli_rx_deadline(rx), LLI_NEVER);
+    assert_false(lli_rx_control(rx, now + 1000 * MS, buffer, &packet));
+}
+
 static void a_refused_session_drops_its_packets(void **state)
 {
     (void)state;
@@ -766,6 +788,7 @@ int main(void)
         T(silence_is_told_once_then_the_end_and_words_again_resume),
         T(words_that_are_known_already_resume_as_well),
         T(the_end_comes_after_everything_before_it),
+        T(a_session_that_is_over_when_it_is_first_heard_is_not_reported_to),
         T(a_refused_session_drops_its_packets),
         T(messages_in_order_stir_nothing_but_a_report_that_is_owed),
         T(shuffled_packets_are_delivered_once_and_in_order),
