@@ -7,7 +7,7 @@ static void filter_words(const uint8_t *bytes, unsigned count, uint64_t *words)
     unsigned at = 0;
 
     for (; at + 8 <= count; at += 8)
-        words[at / 8] = lli_load_u32(bytes + at) | (uint64_t)lli_load_u32(bytes + at + 4) << 32;
+        words[at / 8] = lli_load_u64(bytes + at);
     for (; at < count; at++)
         words[at / 8] |= (uint64_t)bytes[at] << at % 8 * 8;
 }

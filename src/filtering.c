@@ -30,12 +30,6 @@ static uint64_t property_size(const struct llm_property *property)
     return 0;
 }
 
-static void put_u64(uint8_t *at, uint64_t value)
-{
-    lli_store_u32(at, (uint32_t)value);
-    lli_store_u32(at + 4, (uint32_t)(value >> 32));
-}
-
 static uint8_t *property_put(uint8_t *at, const struct llm_property *property)
 {
     uint64_t bits;
@@ -48,11 +42,11 @@ static uint8_t *property_put(uint8_t *at, const struct llm_property *property)
         lli_store_u32(at, (uint32_t)property->value.int32);
         break;
     case LLM_PROPERTY_INT64:
-        put_u64(at, (uint64_t)property->value.int64);
+        lli_store_u64(at, (uint64_t)property->value.int64);
         break;
     case LLM_PROPERTY_DOUBLE:
         memcpy(&bits, &property->value.float64, sizeof bits);
-        put_u64(at, bits);
+        lli_store_u64(at, bits);
         break;
     case LLM_PROPERTY_BYTES:
         lli_store_u16(at, (uint16_t)property->value.bytes.size);

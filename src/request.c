@@ -23,8 +23,7 @@ static int request_send(struct llm_connection *connection, struct llm_topic **to
 
     if (error != LLM_OK)
         return error;
-    lli_store_u32(head, (uint32_t)number);
-    lli_store_u32(head + 4, (uint32_t)(number >> 32));
+    lli_store_u64(head, number);
     return llm_sendv(*topic, pieces, 2, 0);
 }
 

@@ -41,7 +41,7 @@ uint64_t lli_read_u64(struct lli_reader *reader)
 {
     const uint8_t *at = lli_read_bytes(reader, 8);
 
-    return at == NULL ? 0 : (uint64_t)lli_load_u32(at) | (uint64_t)lli_load_u32(at + 4) << 32;
+    return at == NULL ? 0 : lli_load_u64(at);
 }
 
 static void read_address(struct lli_reader *reader, uint8_t size, struct lli_wire_address *address)
@@ -95,8 +95,8 @@ static void write_u32(struct writer *writer, uint32_t value)
 
 static void write_u64(struct writer *writer, uint64_t value)
 {
-    write_u32(writer, (uint32_t)value);
-    write_u32(writer, (uint32_t)(value >> 32));
+    lli_store_u64(writer->at, value);
+    writer->at += 8;
 }
 
 static void write_address(struct writer *writer, const struct lli_wire_address *address)

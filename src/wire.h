@@ -46,8 +46,8 @@ enum lli_wire_type {
     LLI_WIRE_KEPT = 14, /* of sessions again */
 };
 
-/* A bit for each type that lli_wire_get_header() takes. */
-enum { LLI_WIRE_SESSION_TYPES = 0x43fe };
+/* A bit for each type that lli_wire_get_header() takes: all but those of connections. */
+enum { LLI_WIRE_SESSION_TYPES = ((1 << LLI_WIRE_CONNECT) - (1 << LLI_WIRE_DATA)) | 1 << LLI_WIRE_KEPT };
 
 enum {
     LLI_WIRE_FLAG_EXTENDED = 0x80,
@@ -412,6 +412,12 @@ static inline void lli_store_u16(uint8_t *at, uint16_t value)
 static inline void lli_store_u32(uint8_t *at, uint32_t value)
 {
     value = LLI_LITTLE(32, value);
+    memcpy(at, &value, sizeof value);
+}
+
+static inline void lli_store_u64(uint8_t *at, uint64_t value)
+{
+    value = LLI_LITTLE(64, value);
     memcpy(at, &value, sizeof value);
 }
 

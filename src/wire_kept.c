@@ -2,19 +2,12 @@
 /* What messages that topics keep look like on the way to who joins (section 12.3). */
 #include "wire.h"
 
-static uint8_t *put_u64(uint8_t *at, uint64_t value)
-{
-    lli_store_u32(at, (uint32_t)value);
-    lli_store_u32(at + 4, (uint32_t)(value >> 32));
-    return at + 8;
-}
-
 static uint8_t *put_place(uint8_t *at, const struct lli_wire_place *place)
 {
     lli_store_u32(at, place->topic);
-    at = put_u64(at + 4, place->number);
-    lli_store_u32(at, place->offset);
-    return at + 4;
+    lli_store_u64(at + 4, place->number);
+    lli_store_u32(at + 12, place->offset);
+    return at + 16;
 }
 
 static void get_place(struct lli_reader *reader, struct lli_wire_place *place)
@@ -48,9 +41,11 @@ size_t lli_wire_put_kept(uint8_t *packet, const struct lli_wire_kept *kept, size
     uint8_t *at = packet + LLI_WIRE_HEADER;
 
     lli_wire_put_header(packet, &header);
-    at = put_u64(put_u64(at, kept->session), kept->receiver);
-    at = put_u64(put_u64(at, kept->number), kept->next);
-    at = lli_wire_put_spans(at, &kept->span, 1);
+    lli_store_u64(at, kept->session);
+    lli_store_u64(at + 8, kept->receiver);
+    lli_store_u64(at + 16, kept->number);
+    lli_store_u64(at + 24, kept->next);
+    at = lli_wire_put_spans(at + 32, &kept->span, 1);
     lli_store_u16(at, kept->left);
     lli_store_u16(at + 2, kept->count);
     assert(at + 4 == packet + LLI_WIRE_KEPT_HEAD);

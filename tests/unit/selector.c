@@ -28,9 +28,10 @@ static void put_head(uint16_t code, uint8_t type)
 static void put_integer(uint16_t code, int64_t value, bool wide)
 {
     put_head(code, wide ? LLM_PROPERTY_INT64 : LLM_PROPERTY_INT32);
-    lli_store_u32(properties + properties_size, (uint32_t)value);
     if (wide)
-        lli_store_u32(properties + properties_size + 4, (uint32_t)((uint64_t)value >> 32));
+        lli_store_u64(properties + properties_size, (uint64_t)value);
+    else
+        lli_store_u32(properties + properties_size, (uint32_t)value);
     properties_size += wide ? 8 : 4;
 }
 
@@ -40,8 +41,7 @@ static void put_real(uint16_t code, double value)
 
     memcpy(&bits, &value, sizeof bits);
     put_head(code, LLM_PROPERTY_DOUBLE);
-    lli_store_u32(properties + properties_size, (uint32_t)bits);
-    lli_store_u32(properties + properties_size + 4, (uint32_t)(bits >> 32));
+    lli_store_u64(properties + properties_size, bits);
     properties_size += 8;
 }
 
