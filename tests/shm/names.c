@@ -303,6 +303,13 @@ static void names_that_could_be_anything_else_are_refused(void **state)
 
 /* -------------------------------------------------------------------------------------------------- other users */
 
+/* False: only root can. Whoever is that user already would be let be it, and be nobody else. */
+static bool become_another(void)
+{
+    return geteuid() == 0 && setresgid(OTHER_USER, OTHER_USER, OTHER_USER) == 0 &&
+           setresuid(OTHER_USER, OTHER_USER, OTHER_USER) == 0;
+}
+
 /* Joins as somebody else, and says how it went; then gets one packet. */
 static int read_as_another(void *arg)
 {
@@ -310,7 +317,7 @@ static int read_as_another(void *arg)
     struct station reader;
     int status;
 
-    if (setresgid(OTHER_USER, OTHER_USER, OTHER_USER) != 0 || setresuid(OTHER_USER, OTHER_USER, OTHER_USER) != 0)
+    if (!become_another())
         return SKIPPED;
     status = try_reader(&reader, &shared->options);
     strcpy(shared->text, log_text);
@@ -417,7 +424,7 @@ static int write_as_another(void *arg)
     struct station writer;
     int status;
 
-    if (setresgid(OTHER_USER, OTHER_USER, OTHER_USER) != 0 || setresuid(OTHER_USER, OTHER_USER, OTHER_USER) != 0)
+    if (!become_another())
         return SKIPPED;
     status = try_writer(&writer, &shared->options);
     strcpy(shared->text, log_text);
@@ -479,22 +486,36 @@ static void directories_that_will_not_do_are_named(void **state)
 
 /* ---------------------------------------------------------------------------------------------------- full memory */
 
+static bool write_to(const char *path, const char *text)
+{
+    const int fd = open(path, O_WRONLY);
+    const bool written = fd >= 0 && write(fd, text, strlen(text)) >= 0;
+
+    if (fd >= 0)
+        close(fd);
+    return written;
+}
+
+/* Both are root in there: nothing is made by a group that a name space does not know. */
+static bool map_self(unsigned user, unsigned group)
+{
+    char users[32], groups[32];
+
+    snprintf(users, sizeof users, "0 %u 1", user);
+    snprintf(groups, sizeof groups, "0 %u 1", group);
+    return write_to("/proc/self/uid_map", users) && write_to("/proc/self/setgroups", "deny") &&
+           write_to("/proc/self/gid_map", groups);
+}
+
 /* A file system in memory of its own in place of the directory; false if that cannot be had. */
 static bool mount_own(const char *options)
 {
-    const unsigned user = geteuid();
-    char map[32];
-    int fd;
+    const unsigned user = geteuid(), group = getegid();
 
     if (unshare(user == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0)
         return false;
-    if (user != 0) {
-        snprintf(map, sizeof map, "0 %u 1", user);
-        fd = open("/proc/self/uid_map", O_WRONLY);
-        if (fd < 0 || write(fd, map, strlen(map)) < 0)
-            return false;
-        close(fd);
-    }
+    if (user != 0 && !map_self(user, group))
+        return false;
     return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("tmpfs", directory, "tmpfs", 0, options) == 0;
 }
 
