@@ -282,6 +282,9 @@ void sim_follower_input(struct sim_world *world, struct sim_node *node, const st
 
     if (event->forged && event->size >= LLI_WIRE_HEADER) {
         rx = follower_find(follower, lli_load_u32(event->packet->bytes + 4));
+        /* What is due any packet brings about, and after a pause that may be much. */
+        if (rx != NULL && rx->state == LLI_RX_LIVE)
+            follower_deliver(world, node, rx);
         if (rx != NULL && rx->state != LLI_RX_LIVE && rx->state != LLI_RX_ENDED)
             rx = NULL;
     }
