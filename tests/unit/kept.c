@@ -96,13 +96,19 @@ static void what_is_displaced_meanwhile_comes_in_its_turn(void **state)
     assert_true(got.before < 8);
 }
 
-static void what_is_live_meanwhile_is_held_or_fetched_later(void **state)
+/* Of thirty topics the last message each, and a budget that takes a while for them. */
+static void keep_thirty(void)
 {
-    (void)state;
     open_topics(30, 1, 64);
     for (uint32_t i = 0; i < 60; i++)
         send(i % 30, 60, false);
     lli_pacer_init(&tx->replay.pacer, 1 << 16, 200, now);
+}
+
+static void what_is_live_meanwhile_is_held_or_fetched_later(void **state)
+{
+    (void)state;
+    keep_thirty();
     talk_until_new();
     for (uint32_t i = 0; i < 90; i++)
         send(i % 7, 30, true);
@@ -210,10 +216,7 @@ static void and_begins_elsewhere_if_that_was_asked_for(void **state)
 static void what_does_not_come_in_time_is_told_and_the_stream_goes_on(void **state)
 {
     (void)state;
-    open_topics(30, 1, 64);
-    for (uint32_t i = 0; i < 60; i++)
-        send(i % 30, 60, false);
-    lli_pacer_init(&tx->replay.pacer, 1 << 16, 200, now);
+    keep_thirty();
     talk_until_new();
     talk(now + 2 * MS);
     assert_true(got.before > 0 && got.before < 30);
@@ -239,10 +242,7 @@ static void with_a_transmitter_that_dies_the_session_ends(void **state)
 
     (void)state;
     r.config.nak_giveup = 5000 * MS;
-    open_topics(30, 1, 64);
-    for (uint32_t i = 0; i < 60; i++)
-        send(i % 30, 60, false);
-    lli_pacer_init(&tx->replay.pacer, 1 << 16, 200, now);
+    keep_thirty();
     talk_until_new();
     talk(now + 2 * MS);
     for (const lli_ns until = now + 1500 * MS; now < until; now += MS) {
@@ -258,10 +258,7 @@ static void with_a_transmitter_that_dies_the_session_ends(void **state)
 static void who_is_suspended_is_sent_nothing_of_it(void **state)
 {
     (void)state;
-    open_topics(30, 1, 64);
-    for (uint32_t i = 0; i < 60; i++)
-        send(i % 30, 60, false);
-    lli_pacer_init(&tx->replay.pacer, 1 << 16, 200, now);
+    keep_thirty();
     talk_until_new();
     talk(now + 2 * MS);
     assert_int_equal(tx->keep.waiting, 1);
@@ -422,10 +419,7 @@ static void it_waits_for_repairs_and_shares_the_budget_of_the_past(void **state)
     struct lli_packet packet;
 
     (void)state;
-    open_topics(30, 1, 64);
-    for (uint32_t i = 0; i < 60; i++)
-        send(i % 30, 60, false);
-    lli_pacer_init(&tx->replay.pacer, 1 << 16, 200, now);
+    keep_thirty();
     while (tx->keep.waiting == 0)
         talk(now + 20 * US);
     now += 10 * MS;
