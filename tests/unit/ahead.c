@@ -123,13 +123,7 @@ static void pull(void)
 
 static void rx_take(const uint8_t *packet, size_t size)
 {
-    uint8_t *copy = exact_copy(packet, size);
-    struct lli_rx_packet in = {.bytes = copy, .size = size};
-
-    assert_int_equal(lli_wire_get_header(copy, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
-    if (lli_rx_input(rx, &in, now))
-        pull();
-    free(copy);
+    receiver_take(&r, packet, size, now, pull);
 }
 
 static void carry(lli_seq seq)

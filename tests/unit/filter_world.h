@@ -156,13 +156,7 @@ static inline void pull(void)
 
 static inline void rx_take(const uint8_t *packet, size_t size)
 {
-    uint8_t *copy = exact_copy(packet, size);
-    struct lli_rx_packet in = {.bytes = copy, .size = size};
-
-    assert_int_equal(lli_wire_get_header(copy, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
-    if (lli_rx_input(rx, &in, now))
-        pull();
-    free(copy);
+    receiver_take(&r, packet, size, now, pull);
 }
 
 static inline void carry(lli_seq seq)

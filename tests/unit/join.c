@@ -87,13 +87,7 @@ static void pull(void)
 
 static void rx_take(const struct lli_packet *sent)
 {
-    uint8_t *copy = exact_copy(sent->data, sent->size);
-    struct lli_rx_packet packet = {.bytes = copy, .size = sent->size};
-
-    assert_int_equal(lli_wire_get_header(copy, sent->size, &packet.header, &packet.body, &packet.body_size), LLI_WIRE_OK);
-    (void)lli_rx_input(rx, &packet, now);
-    pull();
-    free(copy);
+    receiver_take(&r, sent->data, sent->size, now, pull);
 }
 
 /* Everything that either has to say until then. */

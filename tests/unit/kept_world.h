@@ -241,13 +241,7 @@ static void pull(void)
 
 static void rx_take(const struct lli_packet *out)
 {
-    uint8_t *copy = exact_copy(out->data, out->size);
-    struct lli_rx_packet packet = {.bytes = copy, .size = out->size};
-
-    assert_int_equal(lli_wire_get_header(copy, out->size, &packet.header, &packet.body, &packet.body_size), LLI_WIRE_OK);
-    (void)lli_rx_input(rx, &packet, now);
-    pull();
-    free(copy);
+    receiver_take(&r, out->data, out->size, now, pull);
 }
 
 /* Everything that either has to say, once. */

@@ -55,17 +55,7 @@ static void pull(void)
 
 static void rx_take(const uint8_t *packet, size_t size)
 {
-    uint8_t *copy = exact_copy(packet, size);
-    struct lli_rx_packet in = {.bytes = copy, .size = size};
-    const lli_ns due_at = lli_rx_deadline(rx);
-
-    assert_int_equal(lli_wire_get_header(copy, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
-    rx->stirred = false;
-    if (lli_rx_input(rx, &in, now))
-        pull();
-    /* Who polls looks for what is due only if it is said that there is something. */
-    assert_true(rx->stirred || lli_rx_deadline(rx) >= due_at);
-    free(copy);
+    receiver_take(&r, packet, size, now, pull);
 }
 
 static void carry(lli_seq seq)

@@ -135,6 +135,23 @@ static inline void receiver_free(struct receiver *receiver)
     free(receiver->memories[1]);
 }
 
+/* A packet comes, what can be delivered is pulled, and the packet is gone. */
+static inline void receiver_take(struct receiver *receiver, const uint8_t *packet, size_t size, lli_ns now, void (*pull)(void))
+{
+    struct lli_rx *rx = &receiver->rx;
+    uint8_t *copy = exact_copy(packet, size);
+    struct lli_rx_packet in = {.bytes = copy, .size = size};
+    const lli_ns due_at = lli_rx_deadline(rx);
+
+    assert_int_equal(lli_wire_get_header(copy, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
+    rx->stirred = false;
+    if (lli_rx_input(rx, &in, now))
+        pull();
+    /* Who polls looks for what is due only if it is said that there is something. */
+    assert_true(rx->stirred || lli_rx_deadline(rx) >= due_at);
+    free(copy);
+}
+
 /* It holds no packet in the end. */
 static inline void receiver_unmake(struct receiver *receiver)
 {

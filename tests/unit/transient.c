@@ -157,17 +157,8 @@ static void pull(void)
 
 static void rx_take(const uint8_t *data, size_t size)
 {
-    uint8_t *copy;
-    struct lli_rx_packet packet = {.size = size};
-
-    if (!present || chance(&chance_state, loss))
-        return;
-    copy = exact_copy(data, size);
-    packet.bytes = copy;
-    assert_int_equal(lli_wire_get_header(copy, size, &packet.header, &packet.body, &packet.body_size), LLI_WIRE_OK);
-    (void)lli_rx_input(rx, &packet, now);
-    pull();
-    free(copy);
+    if (present && !chance(&chance_state, loss))
+        receiver_take(&r, data, size, now, pull);
 }
 
 /* Everything that either has to say until then. */
