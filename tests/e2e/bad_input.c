@@ -209,7 +209,9 @@ static void no_memory(const char *interface)
     limit = old;
     limit.rlim_cur = mapped_bytes() + (64u << 20);
     (void)setrlimit(RLIMIT_AS, &limit);
-    (void)snprintf(channel, sizeof channel, "udp://239.192.1.1:5001?interface=%s&history_bytes=4G&reorder_bytes=4G", interface);
+    /* Of a larger buffer who is not root is told that it was cut. */
+    (void)snprintf(channel, sizeof channel, "udp://239.192.1.1:5001?interface=%s&history_bytes=4G&reorder_bytes=4G&rcvbuf_bytes=64K",
+                   interface);
     refused(channel, LLM_ENOMEM, "memory", "");
     (void)setrlimit(RLIMIT_AS, &old);
 }
