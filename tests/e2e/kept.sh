@@ -12,7 +12,7 @@ kept_tests_short=(who_joins_gets_the_last_value_of_each_topic_shortly)
 # kept GROUP TOPICS KEEP NAME...: receivers of these names join a sender with so many topics one after the other; it ends when all are live.
 kept() {
     local sender name names=("${@:4}") pids=() pid
-    run_on "$HOST_A" sender "$programs/e2e_kept" send "$(channel "$IF_A" "$1")" --topics "$2" --keep "$3" --rate $((rate < 20000 ? 1000 : rate / 20))
+    run_on "$HOST_A" sender "$programs/e2e_kept" send "$(channel "$IF_A" "$1")" --topics "$2" --keep "$3" --rate $((rate / 20))
     sender=$last
     says sender ready || return
     for name in "${names[@]}"; do
