@@ -150,11 +150,12 @@ measure() {
     return "$status"
 }
 
-# A socket in the place of the receiver that is away: mute=PID
+# A socket in the place of the receiver that is away: mute=PID. It is waited for, as a signal before it is ready would end it.
 mute_start() {
     # shellcheck disable=SC2086
-    $HOST_B $bind "$build/bench/slow_pairs" --role mute --channel "udp://239.192.1.1:5001?interface=$IF_B" &
+    $HOST_B $bind "$build/bench/slow_pairs" --role mute --channel "udp://239.192.1.1:5001?interface=$IF_B" >"$work/mute" &
     mute=$!
+    read -r _ <"$work/mute"
 }
 
 # The receiver that is to be stopped comes in the mute's place, is stopped, and leaves, as the transmitter says.
@@ -165,8 +166,8 @@ take_turns() {
     $HOST_A $bind "$program" --role steady --channel "$channel$IF_A" --cpu "${cpus#*,}" --rate "$rate" --pairs "$pairs" \
         --period "$period" --json "$work/pairs-steady.json" &
     steady=$!
+    mkfifo "$work/mute" "$work/pairs-phases"
     mute_start
-    mkfifo "$work/pairs-phases"
     # shellcheck disable=SC2086
     $HOST_A $bind "$program" --role transmitter --channel "$channel$IF_A${options:+&$options}" --cpu "${cpus%,*}" --rate "$rate" \
         --size "$size" --pairs "$pairs" --period "$period" --settle "$settle" --json "$work/pairs-transmitter.json" >"$work/pairs-phases" &

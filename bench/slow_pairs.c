@@ -220,7 +220,7 @@ static void pairs_receive(bool steady)
 
 /* ------------------------------------------------------------------------------------------------------- mute */
 
-/* Reads until it is told by SIGUSR1 to stand still, as the receiver is stopped. */
+/* Says when it has joined; reads until it is told by SIGUSR1 to stand still, as the receiver is stopped. */
 static void pairs_mute(void)
 {
     const char *reason = "it has no bare form";
@@ -229,7 +229,6 @@ static void pairs_mute(void)
     char nothing[1];
 
     (void)signal(SIGUSR1, pairs_end);
-
     if (raw_group_of_channel(pairs_channel, 0, &group, &reason) != 0) {
         (void)fprintf(stderr, "slow_pairs: %s: %s\n", pairs_channel, reason);
         exit(EXIT_FAILURE);
@@ -239,6 +238,8 @@ static void pairs_mute(void)
         perror("slow_pairs: the mute's socket");
         exit(EXIT_FAILURE);
     }
+    (void)printf("ready\n");
+    (void)fflush(stdout);
     while (!pairs_over)
         if (poll(&ready, 1, -1) == 1)
             (void)!recv(ready.fd, nothing, sizeof nothing, 0);
