@@ -451,13 +451,19 @@ void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
         lli_tx_sent_at(tx, now);
 }
 
+static bool tx_is_served(const struct lli_tx *tx, uint32_t to)
+{
+    const struct lli_member *members = tx->members.table;
+
+    return !tx->judge.shedding &&
+           (to == LLI_REPAIR_TO_GROUP || (members[to].id != 0 && members[to].standing < LLI_STANDING_SUSPENDED));
+}
+
 /* Drops the repairs at the head that are for nobody, or for nobody who is served. False if none is left. */
 static bool tx_repair_next(struct lli_tx *tx, lli_seq *seq)
 {
     while (lli_repair_peek(&tx->repair, seq)) {
-        const uint32_t to = lli_history_slot(&tx->history, *seq)->repair_to;
-
-        if (!tx->judge.shedding && (to == LLI_REPAIR_TO_GROUP || tx->members.table[to].standing < LLI_STANDING_SUSPENDED))
+        if (tx_is_served(tx, lli_history_slot(&tx->history, *seq)->repair_to))
             return true;
         lli_repair_skip(&tx->repair);
         tx->counters.repairs_shed++;

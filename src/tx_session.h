@@ -39,7 +39,7 @@
     X(nak_packets_unreliable, "of these, of unreliable topics: not repaired, and counted against nobody")                  \
     X(nak_packets_beyond, "of these, never sent")                                                                          \
     X(naks_shed, "NAKs not answered: of suspended receivers, or by the operator's order")                                  \
-    X(repairs_shed, "repairs that waited and were dropped for the same")                                                   \
+    X(repairs_shed, "repairs that waited and were dropped for the same, or as who asked had left")                         \
     X(notices_sent, "notices sent to slow receivers")                                                                      \
     X(receivers_warned, "warnings of slow receivers")                                                                      \
     X(receivers_unicast, "times that a slow receiver was left to unicast repairs")                                         \

@@ -497,6 +497,20 @@ static int notices(lli_ns now, struct lli_wire_notice *notice)
     return count;
 }
 
+static void who_left_is_sent_no_repair_that_waited(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        send_one(tx, "abc", 11 * MS);
+    status(1, START, 0, 0, 0, 11 * MS);
+    status(2, START, 0, 0, 0, 11 * MS);
+    nak(1, (uint32_t)START, 2, 12 * MS);
+    nak(2, (uint32_t)START + 3, 1, 12 * MS);
+    status(1, START, 0, 0, LLI_WIRE_STATUS_LEAVING, 12 * MS);
+    assert_int_equal(repairs(12 * MS, false), 1);
+    assert_int_equal(tx->counters.repairs_shed, 2);
+}
+
 static void naks_that_the_operator_sheds_get_a_notice_and_no_repair(void **state)
 {
     struct lli_wire_notice notice;
@@ -568,6 +582,7 @@ int main(void)
         T(control_of_another_session_is_counted_and_dropped),
         T(more_answers_than_can_wait_are_dropped_and_counted),
         T(the_end_is_told_right_behind_the_last_packet),
+        T(who_left_is_sent_no_repair_that_waited),
         T(naks_that_the_operator_sheds_get_a_notice_and_no_repair),
         T(it_is_drained_when_all_known_receivers_have_everything),
     };
