@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public API over the loop transport: what is refused, what each call gives, and what handlers may do. */
-#include "unit.h"
+#include "logged.h"
 
 #include <llm/llm.h>
 #include <poll.h>
@@ -13,15 +13,6 @@ enum { MESSAGES_MAX = 4096, EVENTS_MAX = 256, TEXT_MAX = 64 };
 /* Small memory, so that many can be open. */
 #define SMALL "&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2&message_bytes_max=64K&topics_max=8" \
               "&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
-
-static char logged[4096];
-
-static void log_keep(void *arg, enum llm_level level, const char *text)
-{
-    (void)arg;
-    (void)level;
-    snprintf(logged, sizeof logged, "%s", text);
-}
 
 /* What a receiver was given. */
 struct heard {
@@ -203,8 +194,7 @@ static void expect_refused(const char *channel, int error, const char *named)
 
     logged[0] = '\0';
     assert_int_equal(llm_transmitter_open(context, channel, NULL, &transmitter), error);
-    if (strstr(logged, named) == NULL)
-        fail_msg("'%s' is not in: %s", named, logged);
+    expect_logged(named);
     assert_int_equal(llm_receiver_open(context, channel, NULL, &handlers, &receiver), error);
     assert_null(transmitter);
     assert_null(receiver);

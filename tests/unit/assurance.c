@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Assured topics through the public API, over the loop transport. */
-#include "unit.h"
+#include "logged.h"
 
 #include <llm/llm.h>
 #include <stdio.h>
@@ -13,16 +13,8 @@ static struct llm_transmitter *transmitter;
 static struct llm_receiver *receiver;
 static struct llm_topic *topic;
 static struct llm_assurance assurance;
-static char logged[512];
 static struct llm_event acknowledged, waits; /* the latest */
 static int messages;
-
-static void log_keep(void *arg, enum llm_level level, const char *text)
-{
-    (void)arg;
-    (void)level;
-    snprintf(logged, sizeof logged, "%s", text);
-}
 
 static void on_transmitter_event(void *arg, const struct llm_event *event)
 {
@@ -111,8 +103,7 @@ static void expect_refused(int error, const char *text)
 {
     logged[0] = '\0';
     assert_int_equal(llm_topic_assure(topic, &assurance), error);
-    if (strstr(logged, text) == NULL)
-        fail_msg("the log says \"%s\", not %s", logged, text);
+    expect_logged(text);
     llm_assurance_init(&assurance);
 }
 

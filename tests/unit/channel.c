@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unit.h"
+#include "logged.h"
 
 #include "channel.h"
-
-static char logged[512];
-
-static void log_keep(void *arg, enum llm_level level, const char *text)
-{
-    (void)arg;
-    (void)level;
-    strncpy(logged, text, sizeof logged - 1);
-}
 
 static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_ERROR};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public side of attributes and filters, over the loop transport: what is refused, and what comes. */
-#include "unit.h"
+#include "logged.h"
 
 #include <stdio.h>
 
@@ -11,20 +11,12 @@
 
 #define DISORDERED "impair+" CHANNEL "&impair_reorder_ppm=300000&impair_seed=7"
 
-static char logged[1024];
 static struct llm_context *context;
 static struct llm_transmitter *transmitter;
 static struct llm_receiver *receiver;
 static struct llm_topic *topic;
 static char heard[256];
 static int count;
-
-static void log_keep(void *arg, enum llm_level level, const char *text)
-{
-    (void)arg;
-    (void)level;
-    snprintf(logged, sizeof logged, "%s", text);
-}
 
 /* What the message is that comes next, if it is to be read. */
 static struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Topics that keep messages through the public API, over the loop transport. */
-#include "unit.h"
+#include "logged.h"
 
 #include <llm/llm.h>
 #include <stdio.h>
@@ -14,18 +14,10 @@ static struct llm_transmitter *transmitter;
 static struct llm_receiver *receiver;
 static struct llm_topic *topic, *filler;
 static struct llm_keep keep;
-static char logged[512];
 static char got[64][64]; /* topic and text of the messages of others than the filler */
 static int messages, lives;
 static uint32_t label;
 static struct llm_event refused;
-
-static void log_keep(void *arg, enum llm_level level, const char *text)
-{
-    (void)arg;
-    (void)level;
-    snprintf(logged, sizeof logged, "%s", text);
-}
 
 static void on_message(void *arg, const struct llm_message *message)
 {
@@ -208,8 +200,7 @@ static void expect_refused(int error, const char *why)
 {
     logged[0] = '\0';
     assert_int_equal(llm_topic_keep(topic, &keep), error);
-    if (strstr(logged, why) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", logged, why);
+    expect_logged(why);
 }
 
 static void what_cannot_be_kept_is_refused_and_said(void **state)

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unit.h"
+#include "logged.h"
 
 #include <stdio.h>
 
 #include "options.h"
-
-static char logged[512];
-
-static void log_keep(void *arg, enum llm_level level, const char *text)
-{
-    (void)arg;
-    (void)level;
-    strncpy(logged, text, sizeof logged - 1);
-}
 
 static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_ERROR};
 
@@ -137,8 +128,7 @@ static void expect_refused(const char *key, const char *value, const char *named
     llm_options_init(&options);
     assert_int_equal(lli_options_set(&options, key, value, &keeper), LLM_OK);
     assert_int_equal(lli_options_check(&options, &keeper), LLM_EOPTION);
-    if (strstr(logged, named) == NULL)
-        fail_msg("%s is not named: %s", named, logged);
+    expect_logged(named);
 }
 
 static void options_that_contradict_each_other_are_refused(void **state)

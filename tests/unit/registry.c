@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Schemes of a library that was built without RoCE: src/registry.c is compiled into this test so, whatever the build has. */
-#include "unit.h"
+#include "logged.h"
 
 #include <llm/llm.h>
 #include <stdio.h>
 
 #include "transport.h"
-
-static char logged[512];
-
-static void log_keep(void *arg, enum llm_level level, const char *text)
-{
-    (void)arg;
-    (void)level;
-    snprintf(logged, sizeof logged, "%s", text);
-}
 
 static void expect_refused(const char *channel, const char *named, const char *unnamed)
 {
@@ -27,8 +18,7 @@ static void expect_refused(const char *channel, const char *named, const char *u
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
     assert_int_equal(llm_transmitter_open(context, channel, NULL, &transmitter), LLM_ESCHEME);
     assert_null(transmitter);
-    if (strstr(logged, named) == NULL)
-        fail_msg("'%s' is not in: %s", named, logged);
+    expect_logged(named);
     if (strstr(logged, unnamed) != NULL)
         fail_msg("'%s' is in: %s", unnamed, logged);
     llm_context_close(&context);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The counters file: what is in it, who may have one, what is left of it, and what its readers make of bad ones. */
 #define _GNU_SOURCE
-#include "unit.h"
+#include "logged.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -23,7 +23,6 @@
 enum { MESSAGES = 10, DEAD = 20, DEAD_KEPT = 16 };
 
 static char directory[128];
-static char logged[1024];
 
 static int directory_up(void **state)
 {
@@ -56,13 +55,6 @@ static int directory_down(void **state)
     while (files(path) > 0)
         unlink(path);
     return rmdir(directory);
-}
-
-static void log_keep(void *arg, enum llm_level level, const char *text)
-{
-    (void)arg;
-    (void)level;
-    snprintf(logged, sizeof logged, "%s", text);
 }
 
 static struct llm_context_options options_of(const char *in)
@@ -341,8 +333,7 @@ static void refused(const struct llm_context_options *options, int error, const 
     logged[0] = '\0';
     assert_int_equal(llm_context_open(options, &context), error);
     assert_null(context);
-    if (strstr(logged, text) == NULL)
-        fail_msg("\"%s\" is not in: %s", text, logged);
+    expect_logged(text);
 }
 
 static void a_file_that_cannot_be_had_is_refused_with_the_reason(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Subjects: which names they take, and what a receiver delivers that subscribed to them. */
-#include "unit.h"
+#include "logged.h"
 
 #include <stdio.h>
 
@@ -10,15 +10,6 @@
                 "&message_bytes_max=64K&topics_max=64&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
 
 enum { RANDOM_NAMES = 20000 };
-
-static char logged[1024];
-
-static void log_keep(void *arg, enum llm_level level, const char *text)
-{
-    (void)arg;
-    (void)level;
-    snprintf(logged, sizeof logged, "%s", text);
-}
 
 static const struct lli_log test_log = {.function = log_keep, .level = LLM_LEVEL_DEBUG};
 
