@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <numa.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -68,6 +69,22 @@ int lli_memory_map_file(struct lli_memory *memory, int fd, size_t size, const st
         return lli_fail(log, LLM_ENOMEM, "no memory to map %zu bytes of a file (%s)", size, strerror(errno));
     *memory = (struct lli_memory){base, size};
     return LLM_OK;
+}
+
+int lli_memory_node(const char *class, const char *device)
+{
+    char path[160];
+    int node = -1;
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "/sys/class/%s/%s/device/numa_node", class, device);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return -1;
+    if (fscanf(file, "%d", &node) != 1)
+        node = -1;
+    (void)fclose(file);
+    return node;
 }
 
 void lli_memory_unmap(struct lli_memory *memory)

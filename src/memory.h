@@ -25,6 +25,9 @@ int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memo
 /* Maps the first size bytes of a file, shared. LLM_ENOMEM. */
 int lli_memory_map_file(struct lli_memory *memory, int fd, size_t size, const struct lli_log *log);
 
+/* The NUMA node of a device of a class of /sys/class ("net", "infiniband"), -1: it is not known. */
+int lli_memory_node(const char *class, const char *device);
+
 /* Unmaps; nothing is done for memory that was never mapped. */
 void lli_memory_unmap(struct lli_memory *memory);
 

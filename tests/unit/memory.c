@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unit.h"
+#include "logged.h"
 
 #include "memory.h"
-
-static char logged[512];
-
-static void log_keep(void *arg, enum llm_level level, const char *text)
-{
-    (void)arg;
-    (void)level;
-    strncpy(logged, text, sizeof logged - 1);
-}
 
 static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_WARNING};
 
@@ -79,6 +70,13 @@ static void what_was_never_mapped_can_be_unmapped(void **state)
     assert_null(memory.base);
 }
 
+static void the_node_of_what_is_no_device_is_not_known(void **state)
+{
+    (void)state;
+    assert_int_equal(lli_memory_node("net", "lo"), -1);
+    assert_int_equal(lli_memory_node("infiniband", "none"), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -86,6 +84,7 @@ int main(void)
         cmocka_unit_test(a_node_that_does_not_exist_is_no_failure),
         cmocka_unit_test(too_much_memory_is_refused_with_what_to_lower),
         cmocka_unit_test(what_was_never_mapped_can_be_unmapped),
+        cmocka_unit_test(the_node_of_what_is_no_device_is_not_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

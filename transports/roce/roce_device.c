@@ -166,22 +166,6 @@ static int mtu_check(struct lli_roce *roce, const struct llm_options *options, c
     return 0;
 }
 
-static int device_numa_node(const char *device)
-{
-    char path[160];
-    int node = -1;
-    FILE *file;
-
-    snprintf(path, sizeof path, "/sys/class/infiniband/%s/device/numa_node", device);
-    file = fopen(path, "re");
-    if (file == NULL)
-        return -1;
-    if (fscanf(file, "%d", &node) != 1)
-        node = -1;
-    fclose(file);
-    return node;
-}
-
 int lli_roce_device_check(struct lli_roce *roce, const struct llm_options *options, struct ibv_device_attr *limits)
 {
     struct ibv_context *verbs = roce->send_id->verbs;
@@ -193,7 +177,7 @@ int lli_roce_device_check(struct lli_roce *roce, const struct llm_options *optio
     }
     snprintf(roce->device, sizeof roce->device, "%s", ibv_get_device_name(verbs->device));
     roce->port = roce->send_id->port_num;
-    roce->numa_node = device_numa_node(roce->device);
+    roce->numa_node = lli_memory_node("infiniband", roce->device);
     if ((errno = ibv_query_device(verbs, limits)) != 0 || (errno = ibv_query_port(verbs, roce->port, &port)) != 0)
         return lli_roce_fail(roce, "query of the RDMA device");
     if (port.link_layer != IBV_LINK_LAYER_ETHERNET)

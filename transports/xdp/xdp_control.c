@@ -8,7 +8,6 @@
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if_arp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -74,22 +73,6 @@ static bool interface_is_veth(const struct lli_xdp *xdp)
     struct ifreq request = {.ifr_data = (void *)&about};
 
     return interface_ask(&xdp->interface, SIOCETHTOOL, &request) == 0 && strcmp(about.driver, "veth") == 0;
-}
-
-static int interface_numa_node(const struct lli_xdp *xdp)
-{
-    char path[64 + IF_NAMESIZE];
-    FILE *file;
-    int node;
-
-    snprintf(path, sizeof path, "/sys/class/net/%s/device/numa_node", xdp->interface.name);
-    file = fopen(path, "re");
-    if (file == NULL)
-        return -1;
-    if (fscanf(file, "%d", &node) != 1)
-        node = -1;
-    fclose(file);
-    return node;
 }
 
 /* ------------------------------------------------------------------------------------------------------ options */
@@ -331,7 +314,7 @@ static int instance_set_up(struct lli_xdp *xdp, const struct lli_transport_confi
     xdp->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (xdp->epoll < 0)
         return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: epoll: %m");
-    caps->numa_node = interface_numa_node(xdp);
+    caps->numa_node = lli_memory_node("net", xdp->interface.name);
     if ((status = epoll_watch(xdp, xdp->udp->arm(xdp->udp_instance), NULL)) != 0)
         return status;
     return fast_path_open(xdp, config, caps->numa_node);
