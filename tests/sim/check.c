@@ -196,7 +196,9 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
             allowed = reliable->seq < trail;
         break;
     case LLM_REASON_TIMEOUT:
-        allowed = !check_is_unexcused(world, session, lli_min(s->nak_giveup, s->timeout));
+        /* Where memory is full and messages come as they arrive, no room is made: what is next comes a packet at a time (ADR 23). */
+        allowed = !check_is_unexcused(world, session, lli_min(s->nak_giveup, s->timeout)) ||
+                  (node->follower->config.as_it_arrives && node->follower->counters.reorder_full > 0);
         break;
     case LLM_REASON_OVERRUN:
         allowed = trail > session->start && trail - session->start > 0;
