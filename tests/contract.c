@@ -786,7 +786,7 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc; i++)
         option_set(argv[i]);
     if (!network_made())
-        return NETWORK_SKIPPED;
+        return network_skipped();
     shared_memory_own();
     failed = only_faults ? 0 : cmocka_run_group_tests(contract, NULL, NULL) + contract_peers();
     if (strncmp(scheme, "impair+", strlen("impair+")) == 0)

@@ -473,7 +473,7 @@ int main(void)
     int failed = 0;
 
     if (!network_own() || !kernel_offloads())
-        return NETWORK_SKIPPED;
+        return network_skipped();
     transport = &lli_transport_udp;
     scheme = "udp";
     port = PORT;

@@ -701,7 +701,7 @@ int main(void)
     };
 
     if (!network_own() || !interfaces_add())
-        return NETWORK_SKIPPED;
+        return network_skipped();
     transport = udp;
     scheme = "udp";
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -410,5 +410,5 @@ int main(void)
         ODD(a_packet_too_large_is_dropped_and_counted),
     };
 
-    return rig_set_up() ? cmocka_run_group_tests_name(stack_name, tests, NULL, NULL) : NETWORK_SKIPPED;
+    return rig_set_up() ? cmocka_run_group_tests_name(stack_name, tests, NULL, NULL) : network_skipped();
 }

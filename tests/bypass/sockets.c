@@ -378,7 +378,7 @@ int main(void)
     int failed;
 
     if (!rig_set_up())
-        return NETWORK_SKIPPED;
+        return network_skipped();
     failed = cmocka_run_group_tests_name(stack_name, tests, NULL, NULL);
     if (is_onload())
         failed += cmocka_run_group_tests_name(stack_name, onload_tests, NULL, NULL);

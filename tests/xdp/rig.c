@@ -71,6 +71,6 @@ int rig_run(const struct CMUnitTest *tests, size_t count)
     transport = lli_transport_find(scheme);
     llm_options_init(&common);
     if (transport == NULL || !hosts_make(HOSTS_MAX, 1500))
-        return NETWORK_SKIPPED;
+        return network_skipped();
     return _cmocka_run_group_tests(scheme, tests, count, NULL, NULL);
 }
