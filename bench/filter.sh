@@ -18,30 +18,14 @@ Options:
 END
 }
 
-refuse() {
-    printf 'bench/run filter: %s\n' "$*" >&2
-    printf "Try 'bench/run filter --help'.\n" >&2
-    exit 2
-}
+script="bench/run filter"
+# shellcheck source=script.sh
+. "$(dirname "$0")/script.sh"
 
 cpu=0 json='' results=''
-while [ $# -gt 0 ]; do
-    case $1 in
-    --help | -h) usage && exit 0 ;;
-    --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" && continue ;;
-    --cpu | --json | --results)
-        [ $# -gt 1 ] && [ -n "$2" ] || refuse "$1: needs a value"
-        case $1 in
-        --cpu) cpu=$2 ;;
-        --json) json=$2 ;;
-        --results) results=$2 ;;
-        esac
-        shift 2
-        ;;
-    *) refuse "$1: no such option" ;;
-    esac
-done
+parse_options "cpu json results" "$@"
 [[ $cpu =~ ^[0-9]{1,4}$ ]] || refuse "--cpu $cpu: must be the number of a CPU, such as 0"
+[ -z "$json" ] || check_file --json "$json"
 
 # shellcheck source=../tests/setup.sh
 . "$(dirname "$0")/../tests/setup.sh"

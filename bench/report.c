@@ -158,3 +158,32 @@ double report_mean(const double *values, int count)
         sum += values[i];
     return count > 0 ? sum / count : NAN;
 }
+
+#define REPORT_WINDOW_NS 20000000ull
+
+/* Of the samples of one window, in microseconds. */
+static double report_p99(uint64_t *samples, size_t count)
+{
+    struct histogram window = {.samples = samples, .count = count, .capacity = count};
+
+    histogram_sort(&window);
+    return (double)samples[count * 99 / 100] / 1e3;
+}
+
+double report_typical_p99(const struct histogram *histogram, uint64_t rate)
+{
+    const size_t size = rate * REPORT_WINDOW_NS / 1000000000, windows = size < 100 ? 0 : histogram->count / size;
+    uint64_t *samples = calloc(size + 1, sizeof *samples);
+    double *found = calloc(windows + 1, sizeof *found);
+    double median = NAN;
+
+    for (size_t i = 0; samples && found && i < windows; i++) {
+        memcpy(samples, histogram->samples + i * size, size * sizeof *samples);
+        found[i] = report_p99(samples, size);
+    }
+    if (samples && found)
+        median = report_median(found, (int)windows);
+    free(samples);
+    free(found);
+    return median;
+}

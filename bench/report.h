@@ -31,6 +31,12 @@ void report_json_number(struct report_json *json, const char *key, double number
 /* An object with the fields of the summary: median, mean, p99, p99_9, p99_99, max, std. */
 void report_json_summary(struct report_json *json, const char *key, const struct histogram_summary *summary);
 
+/*
+ * The median, in microseconds, of the 99th percentiles of times of 20 ms each, of samples that came at this rate a second and are not sorted
+ * yet: what else runs on the machine meets few of these times. NAN if there are too few samples in one.
+ */
+double report_typical_p99(const struct histogram *histogram, uint64_t rate);
+
 /* The setting of a run, beside the machine itself. */
 struct report_setting {
     struct machine machine;

@@ -16,16 +16,11 @@
 #include "machine.h"
 #include "options.h"
 #include "report.h"
+#include "steady.h"
 
 enum { SLOW_PHASES = 3, SLOW_SAMPLES = 4 << 20, SLOW_BATCH = 100 };
 
 static const char *const slow_phases[SLOW_PHASES] = {"before", "during", "after"};
-
-/* The head of each message. */
-struct stamp {
-    uint64_t due_at;
-    uint64_t phase;
-};
 
 struct slow {
     struct llm_context *context;
@@ -51,14 +46,6 @@ static void slow_toggle(int number)
     slow_rests = !slow_rests;
 }
 
-static int slow_ok(int result, const char *what)
-{
-    if (result >= 0)
-        return result;
-    (void)fprintf(stderr, "slow: %s: %s\n", what, llm_error_text(result));
-    exit(EXIT_FAILURE);
-}
-
 /* ------------------------------------------------------------------------------------------------ transmitter */
 
 static void on_verdict(void *arg, const struct llm_event *event)
@@ -75,36 +62,13 @@ static void on_verdict(void *arg, const struct llm_event *event)
 }
 
 /* Returns the messages sent a second. */
-static double slow_send(struct slow *slow, struct llm_topic *topic, uint8_t *data)
+static double slow_send(struct slow *slow, struct steady_sender *sender)
 {
-    const uint64_t count = slow_rate * slow_duration / 1000000000;
-    struct stamp stamp = {.phase = (uint64_t)slow->phase};
-    int result;
-
     slow->begun_at = llm_clock();
     /* The script makes the other receiver slow, or no longer. */
     (void)printf("%s\n", slow_phases[slow->phase]);
     (void)fflush(stdout);
-    for (uint64_t i = 0; i < count; i++) {
-        stamp.due_at = slow->begun_at + i * 1000000000 / slow_rate;
-        while (llm_clock() < stamp.due_at)
-            slow_ok(llm_poll(slow->context), "llm_poll");
-        memcpy(data, &stamp, sizeof stamp);
-        while ((result = llm_send(topic, data, slow_size, 0)) == LLM_EAGAIN)
-            slow_ok(llm_poll(slow->context), "llm_poll");
-        slow_ok(result, "llm_send");
-        if (i % 16 == 0)
-            slow_ok(llm_poll(slow->context), "llm_poll");
-    }
-    return (double)count * 1e9 / (double)(llm_clock() - slow->begun_at);
-}
-
-static uint64_t slow_stat(const struct slow *slow, const char *name)
-{
-    uint64_t value = 0;
-
-    (void)llm_stat(slow->context, name, &value);
-    return value;
+    return steady_send(sender, slow_duration, 0, (uint32_t)slow->phase);
 }
 
 static void slow_transmit(struct slow *slow)
@@ -115,21 +79,19 @@ static void slow_transmit(struct slow *slow)
     struct llm_transmitter *transmitter;
     struct llm_topic *topic;
     struct report_json json;
+    struct steady_sender sender = {.context = slow->context, .topics = &topic, .topic_count = 1, .size = slow_size, .rate = slow_rate};
     double rates[SLOW_PHASES];
-    uint8_t *data = calloc(1, slow_size);
 
-    if (data == NULL)
-        exit(EXIT_FAILURE);
-    slow_ok(llm_transmitter_open(slow->context, slow_channel, NULL, &transmitter), slow_channel);
+    steady_ok(llm_transmitter_open(slow->context, slow_channel, NULL, &transmitter), slow_channel);
     llm_transmitter_handlers_init(&handlers);
     handlers.arg = slow;
     handlers.event = on_verdict;
-    slow_ok(llm_transmitter_handle(transmitter, &handlers), "llm_transmitter_handle");
-    slow_ok(llm_topic_open(transmitter, "slow", 0, &topic), "llm_topic_open");
+    steady_ok(llm_transmitter_handle(transmitter, &handlers), "llm_transmitter_handle");
+    steady_ok(llm_topic_open(transmitter, "slow", 0, &topic), "llm_topic_open");
     while (llm_transmitter_receivers(transmitter) < 2)
-        slow_ok(llm_poll(slow->context), "llm_poll");
+        steady_ok(llm_poll(slow->context), "llm_poll");
     for (slow->phase = 0; slow->phase < SLOW_PHASES; slow->phase++)
-        rates[slow->phase] = slow_send(slow, topic, data);
+        rates[slow->phase] = slow_send(slow, &sender);
     slow->phase = SLOW_PHASES - 1;
     if (report_json_open(&json, slow_json) != 0)
         exit(EXIT_FAILURE);
@@ -139,13 +101,10 @@ static void slow_transmit(struct slow *slow)
     report_json_end(&json, '}');
     report_json_number(&json, "suspended_after_ms", slow->suspended_ns == 0 ? (double)NAN : (double)slow->suspended_ns / 1e6, 1);
     report_json_number(&json, "readmitted_after_ms", slow->readmitted_ns == 0 ? (double)NAN : (double)slow->readmitted_ns / 1e6, 1);
-    report_json_begin(&json, "counters", '{');
-    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
-        report_json_number(&json, counters[i], (double)slow_stat(slow, counters[i]), 0);
-    report_json_end(&json, '}');
+    steady_json_stats(&json, slow->context, counters, sizeof counters / sizeof counters[0]);
     (void)report_json_close(&json);
-    slow_ok(llm_transmitter_close(&transmitter), "llm_transmitter_close");
-    free(data);
+    steady_ok(llm_transmitter_close(&transmitter), "llm_transmitter_close");
+    free(sender.data);
 }
 
 /* -------------------------------------------------------------------------------------------------- receivers */
@@ -153,7 +112,7 @@ static void slow_transmit(struct slow *slow)
 static void on_message(void *arg, const struct llm_message *message)
 {
     struct slow *slow = arg;
-    struct stamp stamp;
+    struct steady_stamp stamp;
 
     slow->messages++;
     if (slow_rests && slow->messages % SLOW_BATCH == 0)
@@ -190,9 +149,9 @@ static void slow_receive(struct slow *slow)
     handlers.arg = slow;
     handlers.message = on_message;
     handlers.event = on_event;
-    slow_ok(llm_receiver_open(slow->context, slow_channel, NULL, &handlers, &receiver), slow_channel);
+    steady_ok(llm_receiver_open(slow->context, slow_channel, NULL, &handlers, &receiver), slow_channel);
     while (!slow->ended)
-        slow_ok(llm_wait(slow->context, 10000000), "llm_wait");
+        steady_ok(llm_wait(slow->context, 10000000), "llm_wait");
     if (report_json_open(&json, slow_json) != 0)
         exit(EXIT_FAILURE);
     for (int i = 0; i < SLOW_PHASES; i++) {
@@ -218,7 +177,7 @@ int main(int argc, char **argv)
         {"role", OPTION_CHOICE, &slow_role, "ROLE", "transmitter, steady or slow", 0, 0, "transmitter steady slow"},
         {"channel", OPTION_TEXT, &slow_channel, "CHANNEL", "the channel, with its options", 0, 0, NULL},
         {"rate", OPTION_NUMBER, &slow_rate, "N", "messages a second", 1, 10000000, NULL},
-        {"size", OPTION_NUMBER, &slow_size, "N", "bytes of a message", 16, 65507, NULL},
+        {"size", OPTION_NUMBER, &slow_size, "N", "bytes of a message", STEADY_SIZE_MIN, 65507, NULL},
         {"duration", OPTION_SECONDS, &slow_duration, "SECONDS", "of each of the three phases", 100000000, 3600000000000, NULL},
         {"rest", OPTION_NUMBER, &slow_rest, "US", "of a slow receiver between a hundred messages, after SIGUSR1", 1, 10000000, NULL},
         {"cpu", OPTION_NUMBER, &slow_cpu, "CPU", "the CPU to run on", 0, MACHINE_NO_CPU, NULL},
@@ -228,21 +187,15 @@ int main(int argc, char **argv)
         "slow", "What a slow receiver costs the others; run by bench/run slow.",
         "  slow --role steady --channel udp://239.192.1.1:5001 --json steady.json\n", specs, sizeof specs / sizeof specs[0], NULL};
     static struct slow slow;
-    struct llm_context_options options;
 
     options_parse(&program, argc, argv);
     slow.rest_us = slow_rest;
-    if (machine_pin_as_asked("slow", slow_cpu) != 0)
-        return EXIT_FAILURE;
-    llm_context_options_init(&options);
     /* The slow one takes no core from those who are measured. */
-    options.wait = strcmp(slow_role, "slow") == 0 ? LLM_WAIT_BLOCK : LLM_WAIT_SPIN;
-    options.log_level = LLM_LEVEL_ERROR;
-    slow_ok(llm_context_open(&options, &slow.context), "llm_context_open");
+    slow.context = steady_context("slow", slow_cpu, strcmp(slow_role, "slow") == 0 ? LLM_WAIT_BLOCK : LLM_WAIT_SPIN);
     if (strcmp(slow_role, "transmitter") == 0)
         slow_transmit(&slow);
     else
         slow_receive(&slow);
-    slow_ok(llm_context_close(&slow.context), "llm_context_close");
+    steady_ok(llm_context_close(&slow.context), "llm_context_close");
     return EXIT_SUCCESS;
 }

@@ -36,47 +36,23 @@ Options:
 END
 }
 
-refuse() {
-    printf 'bench/run slow: %s\n' "$*" >&2
-    printf "Try 'bench/run slow --help'.\n" >&2
-    exit 2
-}
+script="bench/run slow"
+# shellcheck source=script.sh
+. "$(dirname "$0")/script.sh"
 
-kinds=stopped,tenth,lossy rate=20000 size=100 duration=4 pairs=60 period=0.25 settle=0.2 options='' cpus=0,1 json='' results=''
-while [ $# -gt 0 ]; do
-    case $1 in
-    --help | -h) usage && exit 0 ;;
-    --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" && continue ;;
-    --kind | --rate | --size | --duration | --pairs | --period | --settle | --options | --cpus | --json | --results)
-        [ $# -gt 1 ] && [ -n "$2" ] || refuse "$1: needs a value"
-        case $1 in
-        --kind) kinds=$2 ;;
-        --rate) rate=$2 ;;
-        --size) size=$2 ;;
-        --duration) duration=$2 ;;
-        --pairs) pairs=$2 ;;
-        --period) period=$2 ;;
-        --settle) settle=$2 ;;
-        --options) options=$2 ;;
-        --cpus) cpus=$2 ;;
-        --json) json=$2 ;;
-        --results) results=$2 ;;
-        esac
-        shift 2
-        ;;
-    *) refuse "$1: no such option" ;;
-    esac
-done
-[[ $kinds =~ ^(stopped|tenth|lossy)(,(stopped|tenth|lossy))*$ ]] || refuse "--kind $kinds: must be of stopped, tenth and lossy"
-[[ $rate =~ ^[0-9]{1,7}$ ]] && ((10#$rate > 0)) || refuse "--rate $rate: must be a number from 1 to 9999999"
-[[ $size =~ ^[0-9]{1,5}$ ]] && ((10#$size >= 16 && 10#$size <= 65507)) || refuse "--size $size: must be a number from 16 to 65507"
-[[ $duration =~ ^[0-9]{1,3}(\.[0-9]+)?$ ]] || refuse "--duration $duration: must be seconds"
-[[ $pairs =~ ^[0-9]{1,4}$ ]] && ((10#$pairs <= 1000)) || refuse "--pairs $pairs: must be a number from 0 to 1000"
-for seconds in "period $period" "settle $settle"; do
-    [[ ${seconds#* } =~ ^[0-9]{1,2}(\.[0-9]+)?$ ]] && [[ ! ${seconds#* } =~ ^0*(\.0[0-9]*)?$ ]] ||
-        refuse "--$seconds: must be seconds from 0.1 to 99"
-done
-[[ $cpus =~ ^[0-9]{1,4},[0-9]{1,4}$ ]] || refuse "--cpus $cpus: must be two numbers of CPUs, such as 0,1"
+kind=stopped,tenth,lossy rate=20000 size=100 duration=4 pairs=60 period=0.25 settle=0.2 options='' cpus=0,1 json='' results=''
+parse_options "kind rate size duration pairs period settle options cpus json results" "$@"
+kinds=$kind
+check_words --kind "$kinds" stopped tenth lossy
+check_number --rate "$rate" 1 9999999 20000
+check_number --size "$size" 24 65507 100
+check_seconds --duration "$duration" 100 999000
+check_number --pairs "$pairs" 0 1000 60
+check_seconds --period "$period" 100 99000
+check_seconds --settle "$settle" 100 99000
+check_options "$options"
+check_cpus "$cpus" 2
+[ -z "$json" ] || check_file --json "$json"
 
 # shellcheck source=../tests/setup.sh
 . "$(dirname "$0")/../tests/setup.sh"

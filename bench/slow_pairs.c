@@ -21,23 +21,14 @@
 #include "options.h"
 #include "raw_udp.h"
 #include "report.h"
+#include "steady.h"
 
 enum { PAIRS_MAX = 1000 };
-
-/* Of so long a time each the 99th percentile is taken, too: whatever else runs on the machine meets few of them. */
-#define PAIRS_WINDOW_NS 20000000ull
 
 /* What a pair goes through. Between two that are measured the other receiver comes, or goes. */
 enum pairs_phase { PAIRS_WITHOUT, PAIRS_COMING, PAIRS_STOPPED, PAIRS_GOING, PAIRS_PHASES };
 
 static const char *const pairs_phases[PAIRS_PHASES] = {"without", "coming", "stopped", "going"};
-
-/* The head of each message. */
-struct stamp {
-    uint64_t due_at;
-    uint32_t pair;
-    uint32_t phase;
-};
 
 static const char *pairs_role = "transmitter", *pairs_channel = "", *pairs_json = "";
 static uint64_t pairs_rate = 20000, pairs_size = 100, pairs_count = 60, pairs_period = 250000000, pairs_settle = 200000000;
@@ -53,38 +44,13 @@ static void pairs_end(int number)
     pairs_over = 1;
 }
 
-static int pairs_ok(int result, const char *what)
-{
-    if (result >= 0)
-        return result;
-    (void)fprintf(stderr, "slow_pairs: %s: %s\n", what, llm_error_text(result));
-    exit(EXIT_FAILURE);
-}
-
 /* ------------------------------------------------------------------------------------------------ transmitter */
 
-static void pairs_send(struct llm_topic *topic, uint8_t *data, uint32_t pair, enum pairs_phase phase)
+static void pairs_send(struct steady_sender *sender, uint32_t pair, enum pairs_phase phase)
 {
-    const uint64_t duration = phase == PAIRS_WITHOUT || phase == PAIRS_STOPPED ? pairs_period : pairs_settle;
-    const uint64_t count = pairs_rate * duration / 1000000000;
-    struct stamp stamp = {.pair = pair, .phase = (uint32_t)phase};
-    uint64_t begun_at;
-    int result;
-
     (void)printf("%s\n", pairs_phases[phase]);
     (void)fflush(stdout);
-    begun_at = llm_clock();
-    for (uint64_t i = 0; i < count; i++) {
-        stamp.due_at = begun_at + i * 1000000000 / pairs_rate;
-        while (llm_clock() < stamp.due_at)
-            pairs_ok(llm_poll(pairs_context), "llm_poll");
-        memcpy(data, &stamp, sizeof stamp);
-        while ((result = llm_send(topic, data, pairs_size, 0)) == LLM_EAGAIN)
-            pairs_ok(llm_poll(pairs_context), "llm_poll");
-        pairs_ok(result, "llm_send");
-        if (i % 16 == 0)
-            pairs_ok(llm_poll(pairs_context), "llm_poll");
-    }
+    (void)steady_send(sender, phase == PAIRS_WITHOUT || phase == PAIRS_STOPPED ? pairs_period : pairs_settle, pair, (uint32_t)phase);
 }
 
 static void pairs_transmit(void)
@@ -92,45 +58,39 @@ static void pairs_transmit(void)
     static const char *const counters[] = {"receivers_suspended", "receivers_lost", "packets_repaired", "notices_sent"};
     struct llm_transmitter *transmitter;
     struct llm_topic *topic;
+    struct steady_sender sender = {.context = pairs_context, .topics = &topic, .topic_count = 1, .size = pairs_size, .rate = pairs_rate};
     struct report_json json;
-    uint8_t *data = calloc(1, pairs_size);
 
-    if (data == NULL)
-        exit(EXIT_FAILURE);
-    pairs_ok(llm_transmitter_open(pairs_context, pairs_channel, NULL, &transmitter), pairs_channel);
-    pairs_ok(llm_topic_open(transmitter, "slow", 0, &topic), "llm_topic_open");
+    steady_ok(llm_transmitter_open(pairs_context, pairs_channel, NULL, &transmitter), pairs_channel);
+    steady_ok(llm_topic_open(transmitter, "slow", 0, &topic), "llm_topic_open");
     while (llm_transmitter_receivers(transmitter) < 1)
-        pairs_ok(llm_poll(pairs_context), "llm_poll");
+        steady_ok(llm_poll(pairs_context), "llm_poll");
     /* Something to warm up with. */
-    pairs_send(topic, data, 0, PAIRS_GOING);
+    pairs_send(&sender, 0, PAIRS_GOING);
     for (uint32_t pair = 0; pair < pairs_count; pair++)
         for (int phase = 0; phase < PAIRS_PHASES; phase++)
-            pairs_send(topic, data, pair, (enum pairs_phase)phase);
+            pairs_send(&sender, pair, (enum pairs_phase)phase);
     if (report_json_open(&json, pairs_json) != 0)
         exit(EXIT_FAILURE);
-    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
-        uint64_t value = 0;
-
-        (void)llm_stat(pairs_context, counters[i], &value);
-        report_json_number(&json, counters[i], (double)value, 0);
-    }
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
+        report_json_number(&json, counters[i], (double)steady_stat(pairs_context, counters[i]), 0);
     (void)report_json_close(&json);
-    pairs_ok(llm_transmitter_close(&transmitter), "llm_transmitter_close");
-    free(data);
+    steady_ok(llm_transmitter_close(&transmitter), "llm_transmitter_close");
+    free(sender.data);
 }
 
 /* -------------------------------------------------------------------------------------------------- receivers */
 
 static void on_message(void *arg, const struct llm_message *message)
 {
-    struct stamp stamp;
+    struct steady_stamp stamp;
 
     (void)arg;
     if (message->size < sizeof stamp)
         return;
     memcpy(&stamp, message->data, sizeof stamp);
-    if (stamp.pair < pairs_count && (stamp.phase == PAIRS_WITHOUT || stamp.phase == PAIRS_STOPPED))
-        histogram_add(&pairs_latency[stamp.pair][stamp.phase == PAIRS_STOPPED], llm_clock() - stamp.due_at);
+    if (stamp.round < pairs_count && (stamp.phase == PAIRS_WITHOUT || stamp.phase == PAIRS_STOPPED))
+        histogram_add(&pairs_latency[stamp.round][stamp.phase == PAIRS_STOPPED], llm_clock() - stamp.due_at);
 }
 
 static void on_event(void *arg, const struct llm_event *event)
@@ -140,33 +100,6 @@ static void on_event(void *arg, const struct llm_event *event)
     if (event->kind == LLM_EVENT_GAP)
         *lost += event->last + 1 - event->first;
     pairs_over |= event->kind == LLM_EVENT_SESSION_END;
-}
-
-static int pairs_compare(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* The median of the 99th percentiles of short times, in us; the samples are in the order in which they came. NAN: too few. */
-static double pairs_typical_p99(const struct histogram *histogram)
-{
-    const size_t size = pairs_rate * PAIRS_WINDOW_NS / 1000000000, windows = size < 100 ? 0 : histogram->count / size;
-    uint64_t *sorted = calloc(size + 1, sizeof *sorted);
-    double *found = calloc(windows + 1, sizeof *found);
-    double median = (double)NAN;
-
-    for (size_t i = 0; sorted != NULL && found != NULL && i < windows; i++) {
-        memcpy(sorted, histogram->samples + i * size, size * sizeof *sorted);
-        qsort(sorted, size, sizeof *sorted, pairs_compare);
-        found[i] = (double)sorted[size * 99 / 100] / 1e3;
-    }
-    if (sorted != NULL && found != NULL)
-        median = report_median(found, (int)windows);
-    free(sorted);
-    free(found);
-    return median;
 }
 
 static void pairs_report(uint64_t lost)
@@ -182,7 +115,7 @@ static void pairs_report(uint64_t lost)
             struct histogram *histogram = &pairs_latency[pair][with];
             struct histogram_summary summary;
 
-            report_json_number(&json, with ? "stopped_typical_p99" : "without_typical_p99", pairs_typical_p99(histogram), 3);
+            report_json_number(&json, with ? "stopped_typical_p99" : "without_typical_p99", report_typical_p99(histogram, pairs_rate), 3);
             histogram_sort(histogram);
             summary = histogram_summarize(histogram, 1);
             report_json_summary(&json, with ? "stopped" : "without", &summary);
@@ -209,11 +142,11 @@ static void pairs_receive(bool steady)
     handlers.arg = &lost;
     handlers.message = steady ? on_message : NULL;
     handlers.event = on_event;
-    pairs_ok(llm_receiver_open(pairs_context, pairs_channel, NULL, &handlers, &receiver), pairs_channel);
+    steady_ok(llm_receiver_open(pairs_context, pairs_channel, NULL, &handlers, &receiver), pairs_channel);
     while (!pairs_over)
-        pairs_ok(llm_wait(pairs_context, 10000000), "llm_wait");
+        steady_ok(llm_wait(pairs_context, 10000000), "llm_wait");
     /* It says that it leaves. */
-    pairs_ok(llm_receiver_close(&receiver), "llm_receiver_close");
+    steady_ok(llm_receiver_close(&receiver), "llm_receiver_close");
     if (steady)
         pairs_report(lost);
 }
@@ -255,7 +188,7 @@ int main(int argc, char **argv)
         {"role", OPTION_CHOICE, &pairs_role, "ROLE", "transmitter, steady, other or mute", 0, 0, "transmitter steady other mute"},
         {"channel", OPTION_TEXT, &pairs_channel, "CHANNEL", "the channel, with its options", 0, 0, NULL},
         {"rate", OPTION_NUMBER, &pairs_rate, "N", "messages a second", 1, 10000000, NULL},
-        {"size", OPTION_NUMBER, &pairs_size, "N", "bytes of a message", 16, 65507, NULL},
+        {"size", OPTION_NUMBER, &pairs_size, "N", "bytes of a message", STEADY_SIZE_MIN, 65507, NULL},
         {"pairs", OPTION_NUMBER, &pairs_count, "N", "so many periods without and with the stopped one", 1, PAIRS_MAX, NULL},
         {"period", OPTION_SECONDS, &pairs_period, "SECONDS", "of each", 10000000, 3600000000000, NULL},
         {"settle", OPTION_SECONDS, &pairs_settle, "SECONDS", "for it to come and to go", 10000000, 3600000000000, NULL},
@@ -266,21 +199,18 @@ int main(int argc, char **argv)
         "slow_pairs", "Whether a stopped receiver costs the others latency; run by bench/run slow.",
         "  slow_pairs --role steady --channel udp://239.192.1.1:5001 --json steady.json\n", specs,
         sizeof specs / sizeof specs[0], NULL};
-    struct llm_context_options options;
 
     options_parse(&program, argc, argv);
-    if (machine_pin_as_asked("slow_pairs", pairs_cpu) != 0)
-        return EXIT_FAILURE;
-    if (strcmp(pairs_role, "mute") == 0)
+    if (strcmp(pairs_role, "mute") == 0) {
+        if (machine_pin_as_asked("slow_pairs", pairs_cpu) != 0)
+            return EXIT_FAILURE;
         pairs_mute();
-    llm_context_options_init(&options);
-    options.wait = strcmp(pairs_role, "other") == 0 ? LLM_WAIT_BLOCK : LLM_WAIT_SPIN;
-    options.log_level = LLM_LEVEL_ERROR;
-    pairs_ok(llm_context_open(&options, &pairs_context), "llm_context_open");
+    }
+    pairs_context = steady_context("slow_pairs", pairs_cpu, strcmp(pairs_role, "other") == 0 ? LLM_WAIT_BLOCK : LLM_WAIT_SPIN);
     if (strcmp(pairs_role, "transmitter") == 0)
         pairs_transmit();
     else
         pairs_receive(strcmp(pairs_role, "steady") == 0);
-    pairs_ok(llm_context_close(&pairs_context), "llm_context_close");
+    steady_ok(llm_context_close(&pairs_context), "llm_context_close");
     return EXIT_SUCCESS;
 }

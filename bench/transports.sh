@@ -22,33 +22,14 @@ roce is left out: its devices are emulated, see bench/run reflector --transport 
 END
 }
 
-refuse() {
-    printf 'bench/run transports: %s\n' "$*" >&2
-    printf "Try 'bench/run transports --help'.\n" >&2
-    exit 2
-}
+script="bench/run transports"
+# shellcheck source=script.sh
+. "$(dirname "$0")/script.sh"
 
-transports=udp,xdp,bypass,shm duration=2 runs=3 results='' cpus=()
-while [ $# -gt 0 ]; do
-    case $1 in
-    --help | -h) usage && exit 0 ;;
-    --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" && continue ;;
-    --transport | --duration | --runs | --results | --cpus)
-        [ $# -gt 1 ] && [ -n "$2" ] || refuse "$1: needs a value"
-        case $1 in
-        --transport) transports=$2 ;;
-        --duration) duration=$2 ;;
-        --runs) runs=$2 ;;
-        --results) results=$2 ;;
-        --cpus) cpus=(--cpus "$2") ;;
-        esac
-        shift 2
-        ;;
-    *) refuse "$1: no such option" ;;
-    esac
-done
-[[ $transports =~ ^(udp|xdp|bypass|shm)(,(udp|xdp|bypass|shm))*$ ]] ||
-    refuse "--transport $transports: must be of udp, xdp, bypass and shm, with commas between"
+transport=udp,xdp,bypass,shm duration=2 runs=3 results='' cpus=''
+parse_options "transport duration runs results cpus" "$@"
+transports=$transport
+check_words --transport "$transports" udp xdp bypass shm
 
 # shellcheck source=../tests/setup.sh
 . "$(dirname "$0")/../tests/setup.sh"
@@ -59,7 +40,7 @@ setup_packages python3
 
 # What one transport makes of it; where it cannot run, why. measure TRANSPORT
 measure() {
-    local common=(--transport "$1" --duration "$duration" --runs "$runs" "${cpus[@]}")
+    local common=(--transport "$1" --duration "$duration" --runs "$runs" ${cpus:+--cpus "$cpus"})
     local benchmark
     for benchmark in reflector throughput; do
         local row=(--size 45,1000)
