@@ -33,6 +33,13 @@ ROWS = {
         "load": {"msgs_per_s", "lost", "transmitter_cpu_percent", "receiver_cpu_percent"},
     },
     "batching": SWEEP,
+    "join": {
+        "transport": None, "join": None, "size_bytes": None, "rate_msgs_per_s": None, "duration_s": None, "received": None, "lost": None,
+        "live_receiver": {"before", "during", "after"}, "ratio_during": {"median", "p99", "typical_p99"},
+        "msgs_per_s": {"fill", "before", "during", "settle", "after"}, "counters": None,
+        "joiners": {"joiners", "asked_for", "live", "exact", "refused", "open_max", "received", "lost", "unsaid", "duplicated", "changed",
+                    "past", "past_msgs_per_s", "until_live_ms", "each_past_msgs_per_s"},
+    },
     "topics": {
         **SWEEP, "topics": None,
         "throughput": {"msgs_per_s", "payload_gbit_per_s", "lost", "tries", "raw_gbit_per_s", "ratio_to_raw"},
@@ -47,6 +54,7 @@ BESIDES = {
                    "ratio_to_raw_segmented", "raw_kept_gbit_per_s", "ratio_to_raw_kept", "core_to_core_ns", "core_wait_ms"},
     "requests": {"outstanding_max", "p99_ratio_to_raw", "core_to_core_ns", "core_wait_ms"},
     "batching": SWEEP_BESIDES,
+    "join": {"calm_s", "history_packets", "topics", "stay_messages", "live_receiver_waits", "disturbed"},
     "groups": SWEEP_BESIDES,
     "topics": SWEEP_BESIDES,
 }

@@ -5,7 +5,7 @@
 
 # shellcheck disable=SC2034
 benchmark_tests=(benchmark_reflector benchmark_throughput benchmark_sweep benchmark_groups benchmark_topics benchmark_batching
-    benchmark_requests benchmark_slow benchmark_peers_that_share_memory benchmark_transports)
+    benchmark_requests benchmark_slow benchmark_join benchmark_peers_that_share_memory benchmark_transports)
 
 # The JSON has exactly the promised fields. Bare messages share datagrams at the higher rate, where there are trains.
 benchmark_reflector() {
@@ -47,6 +47,12 @@ benchmark_slow() {
     need_namespaces || return
     run_on "" bench "$SETUP_ROOT/bench/run" slow --kind stopped --duration 0.1 --pairs 3 --period 0.1 --settle 0.1 --results "$work"
     ends "$last" && grep -q '^p99 .*(.* to .*)' "$work/slow.txt" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
+}
+
+# All of the past is kept, and everybody has the same priority: no stream has a gap, however busy the machine is.
+benchmark_join() {
+    need_namespaces || return
+    benchmark_on join --cpus 0,1,0 --joiners 20 --duration 0.3 --calm 0.1 --rate 2000 --join messages:300 --history 65536
 }
 
 benchmark_peers_that_share_memory() {
