@@ -7,8 +7,8 @@
 
 #include "machine.h"
 
-/* Between two polls. */
-enum { STEADY_BATCH = 16 };
+/* Messages between two polls: flat out, each poll sends what was packed since the last one. */
+enum { STEADY_BATCH = 16, STEADY_BATCH_FLAT_OUT = 1024 };
 
 int steady_ok(int result, const char *what)
 {
@@ -75,7 +75,7 @@ static void steady_send_one(struct steady_sender *sender, const struct steady_st
     while ((result = llm_send(topic, sender->data, sender->size, flags)) == LLM_EAGAIN)
         steady_poll(sender->context);
     steady_ok(result, "llm_send");
-    if (++sender->sequence % STEADY_BATCH == 0)
+    if (++sender->sequence % (sender->rate > 0 ? STEADY_BATCH : STEADY_BATCH_FLAT_OUT) == 0)
         steady_poll(sender->context);
 }
 
@@ -94,7 +94,7 @@ double steady_send(struct steady_sender *sender, uint64_t duration_ns, uint32_t 
             steady_poll(sender->context);
         steady_send_one(sender, &stamp, 0);
     }
-    while (sender->rate == 0 && (sender->sequence % STEADY_BATCH != 0 || llm_clock() < begun_at + duration_ns)) {
+    while (sender->rate == 0 && (sender->sequence % STEADY_BATCH_FLAT_OUT != 0 || llm_clock() < begun_at + duration_ns)) {
         stamp.sequence = sender->sequence;
         steady_send_one(sender, &stamp, LLM_SEND_MORE);
     }

@@ -40,6 +40,10 @@ ROWS = {
         "joiners": {"joiners", "asked_for", "live", "exact", "refused", "open_max", "received", "lost", "unsaid", "duplicated", "changed",
                     "past", "past_msgs_per_s", "until_live_ms", "each_past_msgs_per_s"},
     },
+    "assured": {
+        "transport": None, "level": None, "receivers": None, "size_bytes": None, "duration_s": None, "sent": None, "received": None,
+        "lost": None, "unrepaired": None, "rates": None,
+    },
     "topics": {
         **SWEEP, "topics": None,
         "throughput": {"msgs_per_s", "payload_gbit_per_s", "lost", "tries", "raw_gbit_per_s", "ratio_to_raw"},
@@ -55,6 +59,7 @@ BESIDES = {
     "requests": {"outstanding_max", "p99_ratio_to_raw", "core_to_core_ns", "core_wait_ms"},
     "batching": SWEEP_BESIDES,
     "join": {"calm_s", "history_packets", "topics", "stay_messages", "live_receiver_waits", "disturbed"},
+    "assured": set(),
     "groups": SWEEP_BESIDES,
     "topics": SWEEP_BESIDES,
 }

@@ -5,7 +5,8 @@
 
 # shellcheck disable=SC2034
 benchmark_tests=(benchmark_reflector benchmark_throughput benchmark_sweep benchmark_groups benchmark_topics benchmark_batching
-    benchmark_requests benchmark_slow benchmark_join benchmark_peers_that_share_memory benchmark_transports)
+    benchmark_requests benchmark_slow benchmark_join benchmark_assured
+    benchmark_peers_that_share_memory benchmark_transports)
 
 # The JSON has exactly the promised fields. Bare messages share datagrams at the higher rate, where there are trains.
 benchmark_reflector() {
@@ -53,6 +54,11 @@ benchmark_slow() {
 benchmark_join() {
     need_namespaces || return
     benchmark_on join --cpus 0,1,0 --joiners 20 --duration 0.3 --calm 0.1 --rate 2000 --join messages:300 --history 65536
+}
+
+benchmark_assured() {
+    need_namespaces || return
+    benchmark_on assured --level reliable,acknowledged_by_all,by_applications --receivers 2 --rate 2000,0 --duration 0.1
 }
 
 benchmark_peers_that_share_memory() {
