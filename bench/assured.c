@@ -34,12 +34,6 @@ static uint64_t assured_samples(int rate)
     return assured_rates.values[rate] * assured_duration / 1000000000 + 1;
 }
 
-static void assured_json_begin(struct report_json *json)
-{
-    if (report_json_open(json, assured_json) != 0)
-        steady_ok(LLM_ESYSTEM, assured_json);
-}
-
 static void assured_json_latency(struct report_json *json, const char *name, struct histogram *histogram)
 {
     struct histogram_summary summary;
@@ -129,7 +123,7 @@ static void assured_report(struct assured *assured)
     struct report_setting setting = {.peer = "", .network = ""};
     struct report_json json;
 
-    assured_json_begin(&json);
+    steady_json_open(&json, assured_json);
     machine_describe(&setting.machine);
     report_json_machine(&json, &setting);
     report_json_number(&json, "sent", (double)assured->sender.sequence, 0);
@@ -221,7 +215,7 @@ static void assured_report_receivers(const struct place *places)
 {
     struct report_json json;
 
-    assured_json_begin(&json);
+    steady_json_open(&json, assured_json);
     report_json_begin(&json, "receivers", '[');
     for (uint64_t i = 0; i < assured_receivers; i++) {
         report_json_begin(&json, NULL, '{');

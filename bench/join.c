@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include <llm/llm.h>
 
-#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <sched.h>
@@ -74,8 +73,7 @@ static double join_send(struct steady_sender *sender, enum join_phase phase)
     const uint64_t begun_at = llm_clock();
     double rate;
 
-    (void)printf("%s\n", join_phases[phase]);
-    (void)fflush(stdout);
+    steady_say(join_phases[phase]);
     do
         rate = steady_send(sender, join_phase_ns(phase), 0, (uint32_t)phase);
     while (phase == JOIN_SETTLE && !join_done() && llm_clock() < begun_at + JOIN_SETTLE_NS);
@@ -105,8 +103,7 @@ static void join_report_transmitter(struct llm_context *context, const double *r
     struct report_setting setting = {.peer = "", .network = ""};
     struct report_json json;
 
-    if (report_json_open(&json, join_json) != 0)
-        steady_ok(LLM_ESYSTEM, join_json);
+    steady_json_open(&json, join_json);
     machine_describe(&setting.machine);
     report_json_machine(&json, &setting);
     report_json_begin(&json, "msgs_per_s", '{');
@@ -172,8 +169,7 @@ static void join_report_live(struct live *live)
 {
     struct report_json json;
 
-    if (report_json_open(&json, join_json) != 0)
-        steady_ok(LLM_ESYSTEM, join_json);
+    steady_json_open(&json, join_json);
     for (int i = 0; i < JOIN_PHASES; i++) {
         struct histogram_summary summary;
 
@@ -313,32 +309,15 @@ struct joiners {
     uint64_t begun_at;   /* 0: they may not come yet */
     uint64_t last_at;    /* when the last one was live */
     bool done;           /* which the transmitter knows */
-    bool over;           /* the transmitter has ended */
-    char line[64];
-    size_t line_size;
+    struct steady_ear ear;
 };
 
-static void join_phase_begins(struct joiners *joiners)
+static void join_hear(struct joiners *joiners)
 {
-    if (strcmp(joiners->line, join_phases[JOIN_DURING]) == 0)
+    const char *phase = steady_hear(&joiners->ear);
+
+    if (phase != NULL && strcmp(phase, join_phases[JOIN_DURING]) == 0)
         joiners->begun_at = llm_clock();
-}
-
-static void join_read_phases(struct joiners *joiners)
-{
-    char byte;
-    ssize_t got;
-
-    while ((got = read(STDIN_FILENO, &byte, 1)) == 1) {
-        if (byte == '\n' || joiners->line_size + 1 == sizeof joiners->line) {
-            joiners->line[joiners->line_size] = '\0';
-            joiners->line_size = 0;
-            join_phase_begins(joiners);
-        } else {
-            joiners->line[joiners->line_size++] = byte;
-        }
-    }
-    joiners->over = got == 0;
 }
 
 static bool join_is_done(const struct joiner *joiner)
@@ -415,8 +394,7 @@ static void join_report_joiners(const struct joiners *joiners)
         until_live[live] = (double)(joiner->live_at - joiner->opened_at) / 1e6;
         rates[live++] = (double)joiner->past * 1e9 / (double)(joiner->live_at - joiner->opened_at);
     }
-    if (report_json_open(&json, join_json) != 0)
-        steady_ok(LLM_ESYSTEM, join_json);
+    steady_json_open(&json, join_json);
     report_json_number(&json, "joiners", (double)joiners->opened, 0);
     report_json_number(&json, "asked_for", (double)join_joiners, 0);
     report_json_number(&json, "live", (double)live, 0);
@@ -445,20 +423,19 @@ static void join_all(struct llm_context *context)
     (void)getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = files.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &files);
-    (void)fcntl(STDIN_FILENO, F_SETFL, fcntl(STDIN_FILENO, F_GETFL) | O_NONBLOCK);
+    steady_ear_open();
     joiners.all = steady_memory(join_joiners, sizeof *joiners.all);
     joiners.open = steady_memory(join_joiners, sizeof *joiners.open);
-    while (!joiners.over) {
+    while (!joiners.ear.over) {
         for (int i = 0; i < 64; i++) {
             steady_ok(llm_poll(context), "llm_poll");
             join_poll_all(&joiners);
         }
         join_open_due(&joiners);
-        join_read_phases(&joiners);
+        join_hear(&joiners);
         if (!joiners.done && joiners.opened == join_joiners && joiners.open_count == 0) {
             joiners.done = true;
-            (void)printf("done\n");
-            (void)fflush(stdout);
+            steady_say("done");
         }
     }
     while (joiners.open_count > 0)

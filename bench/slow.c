@@ -66,8 +66,7 @@ static double slow_send(struct slow *slow, struct steady_sender *sender)
 {
     slow->begun_at = llm_clock();
     /* The script makes the other receiver slow, or no longer. */
-    (void)printf("%s\n", slow_phases[slow->phase]);
-    (void)fflush(stdout);
+    steady_say(slow_phases[slow->phase]);
     return steady_send(sender, slow_duration, 0, (uint32_t)slow->phase);
 }
 
@@ -93,8 +92,7 @@ static void slow_transmit(struct slow *slow)
     for (slow->phase = 0; slow->phase < SLOW_PHASES; slow->phase++)
         rates[slow->phase] = slow_send(slow, &sender);
     slow->phase = SLOW_PHASES - 1;
-    if (report_json_open(&json, slow_json) != 0)
-        exit(EXIT_FAILURE);
+    steady_json_open(&json, slow_json);
     report_json_begin(&json, "msgs_per_s", '{');
     for (int i = 0; i < SLOW_PHASES; i++)
         report_json_number(&json, slow_phases[i], rates[i], 0);
@@ -152,8 +150,7 @@ static void slow_receive(struct slow *slow)
     steady_ok(llm_receiver_open(slow->context, slow_channel, NULL, &handlers, &receiver), slow_channel);
     while (!slow->ended)
         steady_ok(llm_wait(slow->context, 10000000), "llm_wait");
-    if (report_json_open(&json, slow_json) != 0)
-        exit(EXIT_FAILURE);
+    steady_json_open(&json, slow_json);
     for (int i = 0; i < SLOW_PHASES; i++) {
         struct histogram_summary summary;
 

@@ -48,8 +48,7 @@ static void pairs_end(int number)
 
 static void pairs_send(struct steady_sender *sender, uint32_t pair, enum pairs_phase phase)
 {
-    (void)printf("%s\n", pairs_phases[phase]);
-    (void)fflush(stdout);
+    steady_say(pairs_phases[phase]);
     (void)steady_send(sender, phase == PAIRS_WITHOUT || phase == PAIRS_STOPPED ? pairs_period : pairs_settle, pair, (uint32_t)phase);
 }
 
@@ -70,8 +69,7 @@ static void pairs_transmit(void)
     for (uint32_t pair = 0; pair < pairs_count; pair++)
         for (int phase = 0; phase < PAIRS_PHASES; phase++)
             pairs_send(&sender, pair, (enum pairs_phase)phase);
-    if (report_json_open(&json, pairs_json) != 0)
-        exit(EXIT_FAILURE);
+    steady_json_open(&json, pairs_json);
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
         report_json_number(&json, counters[i], (double)steady_stat(pairs_context, counters[i]), 0);
     (void)report_json_close(&json);
@@ -106,8 +104,7 @@ static void pairs_report(uint64_t lost)
 {
     struct report_json json;
 
-    if (report_json_open(&json, pairs_json) != 0)
-        exit(EXIT_FAILURE);
+    steady_json_open(&json, pairs_json);
     report_json_begin(&json, "pairs", '[');
     for (uint64_t pair = 0; pair < pairs_count; pair++) {
         report_json_begin(&json, NULL, '{');

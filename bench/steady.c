@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "steady.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "machine.h"
 
@@ -49,12 +51,49 @@ uint64_t steady_stat(const struct llm_context *context, const char *name)
     return value;
 }
 
+void steady_json_open(struct report_json *json, const char *path)
+{
+    if (report_json_open(json, path) == 0)
+        return;
+    perror(path);
+    exit(EXIT_FAILURE);
+}
+
 void steady_json_stats(struct report_json *json, const struct llm_context *context, const char *const *names, size_t count)
 {
     report_json_begin(json, "counters", '{');
     for (size_t i = 0; i < count; i++)
         report_json_number(json, names[i], (double)steady_stat(context, names[i]), 0);
     report_json_end(json, '}');
+}
+
+void steady_say(const char *phase)
+{
+    (void)printf("%s\n", phase);
+    (void)fflush(stdout);
+}
+
+void steady_ear_open(void)
+{
+    (void)fcntl(STDIN_FILENO, F_SETFL, fcntl(STDIN_FILENO, F_GETFL) | O_NONBLOCK);
+}
+
+const char *steady_hear(struct steady_ear *ear)
+{
+    ssize_t got;
+    char byte;
+
+    while ((got = read(STDIN_FILENO, &byte, 1)) == 1) {
+        if (byte != '\n' && ear->size + 1 < sizeof ear->line) {
+            ear->line[ear->size++] = byte;
+            continue;
+        }
+        ear->line[ear->size] = '\0';
+        ear->size = 0;
+        return ear->line;
+    }
+    ear->over = got == 0;
+    return NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- sending */

@@ -36,8 +36,29 @@ struct llm_context *steady_context(const char *program, uint64_t cpu, enum llm_w
 /* A counter of all that is open in a context; 0 if nothing has it. */
 uint64_t steady_stat(const struct llm_context *context, const char *name);
 
+/* Opens a file for figures, with the top object. */
+void steady_json_open(struct report_json *json, const char *path);
+
 /* Writes counters as an object. */
 void steady_json_stats(struct report_json *json, const struct llm_context *context, const char *const *names, size_t count);
+
+/*
+ * Processes that go through phases together: one says on its standard output which one begins, another hears it on its standard input, without
+ * waiting.
+ */
+void steady_say(const char *phase);
+
+struct steady_ear {
+    char line[64];
+    size_t size;
+    bool over; /* nothing more will be said */
+};
+
+/* To be called once before it hears. */
+void steady_ear_open(void);
+
+/* The next phase that was said, until the next call; NULL: none was. */
+const char *steady_hear(struct steady_ear *ear);
 
 /* ------------------------------------------------------------------------------------------------------------- sending */
 

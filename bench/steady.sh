@@ -53,7 +53,7 @@ steady_wait() {
 
 steady_report() {
     local status=0
-    python3 "$SETUP_ROOT/bench/$benchmark.py" "$work" "$json" "$@" >"$results/$benchmark.txt" || status=$?
+    python3 -B "$SETUP_ROOT/bench/$benchmark.py" "$work" "$json" "$@" >"$results/$benchmark.txt" || status=$?
     cat "$results/$benchmark.txt"
     say "table: $results/$benchmark.txt, JSON: $json"
     return "$status"

@@ -44,6 +44,7 @@ ROWS = {
         "transport": None, "level": None, "receivers": None, "size_bytes": None, "duration_s": None, "sent": None, "received": None,
         "lost": None, "unrepaired": None, "rates": None,
     },
+    "rate": {"transport": None, "row": None, "received": None, "lost": None, "stream_us": None, "counters": None},
     "topics": {
         **SWEEP, "topics": None,
         "throughput": {"msgs_per_s", "payload_gbit_per_s", "lost", "tries", "raw_gbit_per_s", "ratio_to_raw"},
@@ -60,6 +61,8 @@ BESIDES = {
     "batching": SWEEP_BESIDES,
     "join": {"calm_s", "history_packets", "topics", "stay_messages", "live_receiver_waits", "disturbed"},
     "assured": set(),
+    "rate": {"limit_bytes_per_s", "offered_bytes_per_s", "seen", "ratio_to_limit", "witness_missed", "offered_msgs_per_s", "half_received",
+             "half_lost", "msgs_per_s", "down_after_ms", "back_after_ms"},
     "groups": SWEEP_BESIDES,
     "topics": SWEEP_BESIDES,
 }
