@@ -13,7 +13,8 @@ until it has been live for a while, and leaves. Prints the live receiver's laten
 after; the time from when a joiner's context is opened until it is live; and messages of the past a second, of all together from the first
 joiner to the last one that was live, and of each until it was live.
 
-Fails if the live receiver lost a message, or a joiner's stream was not whole or never live.
+Fails if the live receiver lost a message, or a joiner never became live, or got a message twice, or not and was not told so. Who begins with
+the oldest message may be overtaken by the end of the history, and is told what it lost: that is counted.
 
 The live receiver has a core of its own if there are three. With two it sleeps between messages, and the joiners, at the lowest priority
 (SCHED_IDLE), have the rest of its core, and poll all the time in all phases; so before and after tell what the same machine does without

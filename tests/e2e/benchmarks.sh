@@ -53,7 +53,8 @@ benchmark_slow() {
 # All of the past is kept, and everybody has the same priority: no stream has a gap, however busy the machine is.
 benchmark_join() {
     need_namespaces || return
-    benchmark_on join --cpus 0,1,0 --joiners 20 --duration 0.3 --calm 0.1 --rate 2000 --join messages:300 --history 65536
+    benchmark_on join --cpus 0,1,0 --joiners 20 --duration 0.3 --calm 0.1 --rate 2000 --join messages:300 --history 65536 || return
+    grep -q 'live 20, their streams whole 20,' "$work/join.txt" || { why="streams of late joiners are not whole" && return 1; }
 }
 
 benchmark_assured() {
