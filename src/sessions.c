@@ -196,7 +196,7 @@ static struct lli_rx *sessions_new(struct llm_receiver *receiver, uint32_t tag, 
         receiver->counters.sessions_dropped++;
         if (!receiver->warned_full)
             lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: more than sessions_max=%u sessions at a time, the "
-                    "others are not followed", receiver->object, receiver->sessions_max);
+                    "others are not followed until one ends; raise it", receiver->object, receiver->sessions_max);
         receiver->warned_full = true;
         return NULL;
     }

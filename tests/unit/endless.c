@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* More sessions and topics than a receiver has room for: what is refused, by which rule, and what is counted. */
+#include "unit.h"
+
+#include <llm/llm.h>
+#include <stdio.h>
+
+#define CHANNEL "loop://endless:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2" \
+                "&message_bytes_max=64K&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
+
+enum { SESSIONS_MAX = 2, TOPICS_MAX = 8, TOPICS = 40 };
+
+static struct llm_context *context;
+static struct llm_receiver *receiver;
+static char logged[4096];
+static int messages, unnamed, topics_new, sessions_new, sessions_ended;
+static uint64_t latest; /* session of the last message */
+
+static void log_keep(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    snprintf(logged, sizeof logged, "%s", text);
+}
+
+static void on_message(void *arg, const struct llm_message *message)
+{
+    (void)arg;
+    messages++;
+    unnamed += message->topic[0] == '\0';
+    latest = message->session;
+}
+
+static void on_event(void *arg, const struct llm_event *event)
+{
+    (void)arg;
+    assert_int_not_equal(event->kind, LLM_EVENT_GAP);
+    topics_new += event->kind == LLM_EVENT_TOPIC_NEW;
+    sessions_new += event->kind == LLM_EVENT_SESSION_NEW;
+    sessions_ended += event->kind == LLM_EVENT_SESSION_END;
+}
+
+static int up(void **state)
+{
+    struct llm_context_options options;
+    struct llm_handlers handlers;
+
+    (void)state;
+    messages = unnamed = topics_new = sessions_new = sessions_ended = 0;
+    logged[0] = '\0';
+    llm_context_options_init(&options);
+    options.log = log_keep;
+    options.huge_pages = false;
+    assert_int_equal(llm_context_open(&options, &context), LLM_OK);
+    llm_handlers_init(&handlers);
+    handlers.message = on_message;
+    handlers.event = on_event;
+    assert_int_equal(llm_receiver_open(context, CHANNEL "&topics_max=8", NULL, &handlers, &receiver), LLM_OK);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    assert_int_equal(llm_context_close(&context), LLM_OK);
+    return 0;
+}
+
+static uint64_t counter(const char *name)
+{
+    uint64_t value = 0;
+
+    assert_int_equal(llm_stat(context, name, &value), LLM_OK);
+    return value;
+}
+
+static void poll_some(void)
+{
+    for (int i = 0; i < 20; i++)
+        assert_true(llm_poll(context) >= 0);
+}
+
+static struct llm_transmitter *transmit(struct llm_topic **topic)
+{
+    struct llm_transmitter *transmitter;
+
+    assert_int_equal(llm_transmitter_open(context, CHANNEL "&topics_max=64", NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_topic_open(transmitter, "topic", 0, topic), LLM_OK);
+    assert_int_equal(llm_send(*topic, "x", 1, LLM_SEND_NOW), LLM_OK);
+    poll_some();
+    return transmitter;
+}
+
+/* Those that are followed and heard stay; one that ended makes room, for one that is older than that, too. */
+static void a_session_for_which_there_is_no_room_is_not_followed_until_there_is(void **state)
+{
+    struct llm_transmitter *transmitters[SESSIONS_MAX + 1];
+    struct llm_topic *topics[SESSIONS_MAX + 1];
+    const uint64_t until = llm_clock() + UINT64_C(20000000000);
+
+    (void)state;
+    for (int i = 0; i <= SESSIONS_MAX; i++)
+        transmitters[i] = transmit(&topics[i]);
+    assert_int_equal(messages, SESSIONS_MAX);
+    assert_int_equal(sessions_new, SESSIONS_MAX);
+    assert_int_equal(counter("sessions"), SESSIONS_MAX);
+    assert_true(counter("sessions_dropped") > 0);
+    assert_non_null(strstr(logged, "more than sessions_max=2 sessions at a time"));
+    assert_non_null(strstr(logged, "raise it"));
+    logged[0] = '\0';
+    for (int i = 0; i < SESSIONS_MAX; i++)
+        assert_int_equal(llm_send(topics[i], "y", 1, LLM_SEND_NOW), LLM_OK);
+    poll_some();
+    assert_int_equal(messages, 2 * SESSIONS_MAX);
+    /* It is told once. */
+    assert_string_equal(logged, "");
+    assert_true(llm_transmitter_close(&transmitters[0]) >= 0);
+    while (latest != llm_transmitter_session(transmitters[SESSIONS_MAX])) {
+        assert_true(llm_clock() < until);
+        assert_int_equal(llm_send(topics[SESSIONS_MAX], "z", 1, LLM_SEND_NOW), LLM_OK);
+        poll_some();
+    }
+    assert_int_equal(sessions_new, SESSIONS_MAX + 1);
+    assert_int_equal(sessions_ended, 1);
+    assert_int_equal(counter("sessions"), SESSIONS_MAX);
+}
+
+/* Opens so many topics more, with names of that size, and sends a message on each. */
+static void send_on(struct llm_transmitter *transmitter, int count, int size)
+{
+    struct llm_topic *topic;
+    char name[256];
+
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "%0*d", size, i);
+        assert_int_equal(llm_topic_open(transmitter, name, 0, &topic), LLM_OK);
+        assert_int_equal(llm_send(topic, "x", 1, 0), LLM_OK);
+        poll_some();
+    }
+}
+
+/* Nobody can say whether a topic without a name is wanted: it comes, and counts as one. */
+static void topics_for_which_there_is_no_room_come_without_a_name(void **state)
+{
+    struct llm_topic *topic;
+    struct llm_transmitter *transmitter = transmit(&topic);
+
+    (void)state;
+    send_on(transmitter, TOPICS - 1, 10);
+    assert_int_equal(messages, TOPICS);
+    assert_int_equal(topics_new, TOPICS_MAX);
+    assert_int_equal(unnamed, TOPICS - TOPICS_MAX);
+    assert_int_equal(counter("topics_unknown"), TOPICS - TOPICS_MAX);
+}
+
+static void names_for_which_there_is_no_room_are_left_out(void **state)
+{
+    struct llm_topic *topic;
+    struct llm_transmitter *transmitter = transmit(&topic);
+
+    (void)state;
+    send_on(transmitter, TOPICS_MAX - 1, 255);
+    assert_int_equal(messages, TOPICS_MAX);
+    assert_in_range(topics_new, 2, TOPICS_MAX - 1);
+    assert_int_equal(unnamed, TOPICS_MAX - topics_new);
+    assert_int_equal(counter("topics_unknown"), unnamed);
+}
+
+static void what_is_subscribed_to_is_asked_of_topics_with_names(void **state)
+{
+    struct llm_topic *topic;
+    struct llm_transmitter *transmitter;
+
+    (void)state;
+    assert_int_equal(llm_subscribe(receiver, "0000000003"), LLM_OK);
+    transmitter = transmit(&topic);
+    send_on(transmitter, TOPICS - 1, 10);
+    assert_int_equal(topics_new, 1);
+    assert_int_equal(messages, 1 + TOPICS - TOPICS_MAX);
+    assert_int_equal(counter("messages_refused"), TOPICS_MAX - 1);
+    assert_int_equal(counter("topics_unknown"), TOPICS - TOPICS_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_session_for_which_there_is_no_room_is_not_followed_until_there_is, up, down),
+        cmocka_unit_test_setup_teardown(topics_for_which_there_is_no_room_come_without_a_name, up, down),
+        cmocka_unit_test_setup_teardown(names_for_which_there_is_no_room_are_left_out, up, down),
+        cmocka_unit_test_setup_teardown(what_is_subscribed_to_is_asked_of_topics_with_names, up, down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
