@@ -289,7 +289,8 @@ int llm_transmitter_close(struct llm_transmitter **handle)
         return LLM_ESTATE;
     }
     transmitter->claimed = NULL;
-    lli_tx_end(&transmitter->tx, lli_clock_ns());
+    /* No later than what the poll takes for now, which may be the only one: the end is due in it. */
+    lli_tx_end(&transmitter->tx, lli_context_time(context, lli_ticks()));
     lli_endpoint_due(transmitter->endpoint, 0);
     (void)lli_context_poll(context);
     until = lli_clock_ns() + transmitter->linger;

@@ -8,7 +8,7 @@
 #define CHANNEL "loop://endless:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2" \
                 "&message_bytes_max=64K&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"
 
-enum { SESSIONS_MAX = 2, TOPICS_MAX = 8, TOPICS = 40 };
+enum { SESSIONS_MAX = 2, TOPICS_MAX = 8, TOPICS = 40, ROW = 200 };
 
 static struct llm_context *context;
 static struct llm_receiver *receiver;
@@ -125,6 +125,23 @@ static void a_session_for_which_there_is_no_room_is_not_followed_until_there_is(
     assert_int_equal(counter("sessions"), SESSIONS_MAX);
 }
 
+static void an_endless_stream_of_sessions_is_followed_one_after_the_other(void **state)
+{
+    (void)state;
+    for (int i = 1; i <= ROW; i++) {
+        struct llm_topic *topic;
+        struct llm_transmitter *transmitter = transmit(&topic);
+
+        assert_int_equal(messages, i);
+        assert_true(llm_transmitter_close(&transmitter) >= 0);
+        poll_some();
+        assert_in_range(counter("sessions"), 0, SESSIONS_MAX);
+    }
+    assert_int_equal(sessions_new, ROW);
+    assert_int_equal(sessions_ended, ROW);
+    assert_int_equal(counter("sessions_dropped"), 0);
+}
+
 /* Opens so many topics more, with names of that size, and sends a message on each. */
 static void send_on(struct llm_transmitter *transmitter, int count, int size)
 {
@@ -185,6 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_session_for_which_there_is_no_room_is_not_followed_until_there_is, up, down),
+        cmocka_unit_test_setup_teardown(an_endless_stream_of_sessions_is_followed_one_after_the_other, up, down),
         cmocka_unit_test_setup_teardown(topics_for_which_there_is_no_room_come_without_a_name, up, down),
         cmocka_unit_test_setup_teardown(names_for_which_there_is_no_room_are_left_out, up, down),
         cmocka_unit_test_setup_teardown(what_is_subscribed_to_is_asked_of_topics_with_names, up, down),
