@@ -5,6 +5,9 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +19,7 @@
 
 #include "../hosts.h"
 #include "../network.h"
+#include "xdp_program.h"
 
 /* -------------------------------------------------------------------------------------------------------- refused */
 
@@ -42,6 +46,70 @@ static void an_interface_has_one_instance(void **state)
     expect_logged("has an XDP program already");
     free(second.instance);
     station_close(&first);
+}
+
+/* Has a program attached to an interface of this namespace, or none with -1, as tools do, which leave it there when they end. */
+static bool attach_as_a_tool(const char *interface, int program, uint32_t flags)
+{
+    struct {
+        struct nlmsghdr head;
+        struct ifinfomsg link;
+        struct nlattr xdp;
+        struct nlattr fd_head;
+        int32_t fd;
+        struct nlattr flags_head;
+        uint32_t flags;
+    } request = {
+        .head = {.nlmsg_len = sizeof request, .nlmsg_type = RTM_SETLINK, .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
+        .link = {.ifi_index = (int)if_nametoindex(interface)},
+        .xdp = {sizeof request - offsetof(__typeof__(request), xdp), NLA_F_NESTED | IFLA_XDP},
+        .fd_head = {sizeof(struct nlattr) + sizeof(int32_t), IFLA_XDP_FD},
+        .fd = program,
+        .flags_head = {sizeof(struct nlattr) + sizeof(uint32_t), IFLA_XDP_FLAGS},
+        .flags = flags,
+    };
+    struct {
+        struct nlmsghdr head;
+        struct nlmsgerr error;
+        uint8_t rest[512];
+    } answer;
+    const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    bool good = fd >= 0 && send(fd, &request, sizeof request, 0) == (ssize_t)sizeof request &&
+                recv(fd, &answer, sizeof answer, 0) >= (ssize_t)(sizeof answer.head + sizeof answer.error) &&
+                answer.head.nlmsg_type == NLMSG_ERROR && answer.error.error == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+/* Whichever mode it is in, and whichever is asked for. */
+static void a_program_of_another_tool_is_named_and_stays(void **state)
+{
+    static const uint32_t places[] = {XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE};
+    static const char *const modes[] = {"auto", "native", "generic"};
+    const struct lli_xdp_program_config config = {.family = AF_INET, .groups_max = 4, .queues = 1};
+    struct llm_options options = options_on(HOSTS_INTERFACE);
+    struct lli_xdp_program other;
+    struct station station;
+
+    (void)state;
+    assert_int_equal(lli_xdp_program_init(&other, &config), 0);
+    for (size_t i = 0; i < 2 * 3; i++) {
+        hosts_enter_again(0);
+        assert_true(attach_as_a_tool(HOSTS_INTERFACE, other.code, places[i / 3]));
+        hosts_leave();
+        strcpy(options.xdp_mode, modes[i % 3]);
+        expect_refused(&options, LLM_EADDRINUSE, "has an XDP program already");
+        expect_logged("ip link set " HOSTS_INTERFACE " xdp off");
+        hosts_enter_again(0);
+        assert_true(network_command("ip -d link show " HOSTS_INTERFACE " | grep -q prog/xdp"));
+        assert_true(attach_as_a_tool(HOSTS_INTERFACE, -1, places[i / 3]));
+        hosts_leave();
+    }
+    lli_xdp_program_fini(&other);
+    must_open(&station, &options);
+    station_close(&station);
 }
 
 static void wrong_options_are_refused_by_value(void **state)
@@ -313,6 +381,8 @@ static void an_interface_that_is_gone_hangs_nobody(void **state)
         assert_in_range(transport->receive(near.instance, &in, 1), 0, 1);
     }
     assert_true(station_counter(&near, "xdp_send_errors") >= 1999);
+    expect_logged("interface near is gone");
+    expect_logged("open them again");
     transport->arm(near.instance);
     end_close(&near);
     end_close(&far);
@@ -373,6 +443,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_interface_has_one_instance),
+        cmocka_unit_test(a_program_of_another_tool_is_named_and_stays),
         cmocka_unit_test(wrong_options_are_refused_by_value),
         cmocka_unit_test(an_interface_that_is_no_ethernet_is_refused),
         cmocka_unit_test(time_stamps_that_frames_have_not_are_warned_of),

@@ -542,8 +542,8 @@ int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mo
         return status;
     if (joined >= LLI_XDP_GROUPS_MAX) {
         xdp->udp->leave(xdp->udp_instance, joined, mode);
-        return lli_fail(xdp->log, LLM_ELIMIT, "xdp: more than %d groups on interface %s; use a second context",
-                        LLI_XDP_GROUPS_MAX, xdp->interface.name);
+        return lli_fail(xdp->log, LLM_ELIMIT, "xdp: more than %d groups on interface %s, which a context has for itself; take udp:// for "
+                        "the others", LLI_XDP_GROUPS_MAX, xdp->interface.name);
     }
     if (mode == LLI_JOIN_SEND)
         join_send(xdp, group, &address, joined);
