@@ -4,6 +4,8 @@
 
 bottleneck_tests=(the_slow_application_is_named the_overflowing_buffer_is_named the_lossy_network_is_named
     the_transport_that_takes_no_more_is_named the_rate_limit_is_kept_and_named)
+# Over the other transports: what is transmitter's and receiver's own.
+bottleneck_tests_short=(the_slow_application_is_named_shortly the_rate_limit_is_kept_and_named_shortly)
 
 watch="--watch-ms 200"
 
@@ -35,8 +37,8 @@ reported() {
 }
 
 # It takes a hundred messages in 20 ms, and is sent eight times as many: the sender waits for it, and is told why.
-the_slow_application_is_named() {
-    local receiver sender count=$((15000 / (1 + fewer / 5)))
+slow_application() {
+    local receiver sender count=$1
     # shellcheck disable=SC2086
     receive "$HOST_B" receiver "$(channel "$IF_B" 41)" --wait 1 --pause-us 20000 $watch && receiver=$last || return
     # shellcheck disable=SC2086
@@ -46,6 +48,14 @@ the_slow_application_is_named() {
     ends "$sender" && ends "$receiver" && complete receiver "$count" && named receiver application &&
         named_only sender "its receivers, for whom flow control waits" &&
         reported sender "the application, which is slow to poll"
+}
+
+the_slow_application_is_named() {
+    slow_application $((15000 / (1 + fewer / 5)))
+}
+
+the_slow_application_is_named_shortly() {
+    slow_application 6000
 }
 
 # Bursts that come faster than a process wakes up, with long pauses.
@@ -97,8 +107,8 @@ the_transport_that_takes_no_more_is_named() {
 }
 
 # Ten thousand messages are 2 MB or so, at 1 MiB a second.
-the_rate_limit_is_kept_and_named() {
-    local receiver sender begin took bytes count=$((10000 / (1 + fewer / 10)))
+rate_limit() {
+    local receiver sender begin took bytes count=$1
     # shellcheck disable=SC2086
     receive "$HOST_B" receiver "$(channel "$IF_B" 45)" --wait 1 $watch && receiver=$last || return
     begin=$(date +%s%N)
@@ -111,4 +121,12 @@ the_rate_limit_is_kept_and_named() {
     ((took >= bytes * 1000 / (1 << 20) * 9 / 10)) || { why="$bytes bytes took only $took ms" && return 1; }
     is sender send_rated ">" 0 && named_only sender "a rate limit" || return
     note "$bytes bytes of data in $took ms"
+}
+
+the_rate_limit_is_kept_and_named() {
+    rate_limit $((10000 / (1 + fewer / 10)))
+}
+
+the_rate_limit_is_kept_and_named_shortly() {
+    rate_limit 4000
 }

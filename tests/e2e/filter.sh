@@ -5,6 +5,9 @@
 
 # shellcheck disable=SC2034
 filter_tests=(a_hundredth_of_ten_thousand_topics_comes_whole_under_loss labels_bitmaps_and_selectors_choose_under_loss)
+# Over the other transports, of some of which a process has the interface for itself.
+# shellcheck disable=SC2034
+filter_tests_short=(subjects_labels_bitmaps_and_selectors_choose_together)
 
 # filtered PREFIX NAME CHANNEL [OPTION...]: a receiver.
 filtered() {
@@ -55,4 +58,23 @@ labels_bitmaps_and_selectors_choose_under_loss() {
         is_filtered select "$count" $((count / 100)) && is select messages_rejected == $((count - count / 100)) &&
         is_filtered all "$count" "$count" || return
     note "passed over $(number label packets_skipped) of $(number label packets_received) packets whole"
+}
+
+# One receiver that chooses by all of them: of three topics the second, and of a hundred labels one.
+subjects_labels_bitmaps_and_selectors_choose_together() {
+    local receiver sender impaired count=25600 run number wanted=0
+    for ((run = 7 * 64; run < count; run += 6400)); do
+        for ((number = run; number < run + 64; number++)); do
+            wanted=$((wanted + (number % 3 == 1)))
+        done
+    done
+    lossy 5 && filtered "$HOST_B" receiver "$(lossy_channel "$IF_B" 100)" --topics 3 --subjects 1 --label 7 --bit 7 --select 7 &&
+        receiver=$last || return
+    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 100 "$keep")" --messages "$count" --rate "$rate" \
+        --topics 3 --labels 1
+    sender=$last
+    ends "$sender" && ends "$receiver" && is_filtered receiver "$count" "$wanted" && is receiver told == 1 &&
+        is receiver messages_refused ">" 0 && is receiver messages_rejected ">" 0 && is receiver packets_skipped ">" 0 &&
+        is receiver packets_recovered ">" 0 && is receiver data_malformed == 0 || return
+    note "$(number receiver messages) of $count messages; passed over $(number receiver packets_skipped) packets whole"
 }

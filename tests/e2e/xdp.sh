@@ -12,7 +12,8 @@ xdp_tests=(flood_without_loss frames_lost_on_purpose_are_repaired kernel_and_fra
     receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up ipv6 sleeping_receiver many_in_one_context
     snooping_bridge frames_of_any_mtu stopped_receiver_holds_the_window full_receive_ring_is_counted_and_repaired
     frames_to_a_list_of_hosts unicast_over_ipv6 late_receiver_has_the_past_too applications_acknowledge "${calls_tests[@]}"
-    "${order_tests_short[@]}" "${unreliable_tests_short[@]}" "${kept_tests_short[@]}" native_mode benchmark_reflector)
+    "${order_tests_short[@]}" "${unreliable_tests_short[@]}" "${kept_tests_short[@]}" "${filter_tests_short[@]}"
+    "${bottleneck_tests_short[@]}" stopped_receiver_of_frames_is_suspended native_mode benchmark_reflector)
 
 # Whether AF_XDP can be had here at all.
 xdp_possible() {
@@ -74,6 +75,20 @@ frames_to_a_list_of_hosts() {
     is first packets_recovered ">" 0 && is first xdp_frames_received ">" 0 && is sender xdp_frames_sent ">" 0 &&
         is sender xdp_host_detours ">" 0 && is sender xdp_hosts_dead == 1 && says sender "$nobody:5014 does not answer" || return
     note "$(number sender xdp_frames_sent) packets left as frames, $(number sender xdp_host_detours) by the kernel"
+}
+
+# One that gets frames, and beside it, by a port of its own, a steady one that is the kernel's.
+stopped_receiver_of_frames_is_suspended() {
+    local slow steady sender count=$((2 * rate)) list
+    receive "$HOST_B" slow "$(at "$ADDRESS_B" 5015 "interface=$IF_B&rcvbuf_bytes=256K")" --wait 1 --stop-at $((rate / 4)) &&
+        slow=$last || return
+    receive "$HOST_B" steady "$(transport=udp at "$ADDRESS_B" 5016 "interface=$IF_B")" --wait 1 && steady=$last || return
+    list="$(at "$ADDRESS_B" 5015 "interface=$IF_A&destinations=$ADDRESS_B:5016&$keep")"
+    send "$HOST_A" sender "$list" --messages "$count" --rate "$rate" --receivers 2
+    sender=$last
+    says slow reached && kill -STOP "$slow" && says sender " ns not heard, limit" && kill -CONT "$slow" || return
+    ends "$sender" && ends "$steady" && ends "$slow" && complete steady "$count" && complete slow "$count" &&
+        is slow xdp_frames_received ">" 0 && is sender receivers_suspended ">" 0 && is sender receivers_readmitted ">" 0
 }
 
 trains_of_the_kernel_reach_frames() {
