@@ -171,6 +171,7 @@ static void what_a_killed_transmitter_sent_is_delivered_before_the_end(void **st
         struct record record = {.session = 0};
         struct llm_context *context = receive(round->channel, &record);
         const uint64_t until = 1 + random_below(20000);
+        uint64_t ended;
         pid_t pid;
 
         round->sent = 0;
@@ -178,12 +179,16 @@ static void what_a_killed_transmitter_sent_is_delivered_before_the_end(void **st
         while (round->sent < until)
             (void)llm_poll(context);
         process_kill(pid);
+        ended = record.ends;
         while (record.ends == 0)
             (void)llm_wait(context, 10000000);
         record_expect_all(&record);
         /* One of several packets may have been cut off. */
         assert_in_range(record.lost, 0, 1);
-        assert_true(record.messages >= round->sent);
+        if (record.messages < round->sent)
+            fail_msg("round %" PRIu64 ": of %" PRIu64 " messages %" PRIu64 " came, %" PRIu64 " were lost; %" PRIu64 " silences, %" PRIu64
+                     " ends, of which %" PRIu64 " before the kill, %s", i, round->sent, record.messages, record.lost, record.silences,
+                     record.ends, ended, llm_reason_name(record.reason));
         assert_int_equal(record.reason, LLM_REASON_TIMEOUT);
         assert_true(record.silences >= 1);
         assert_int_equal(llm_context_close(&context), 0);
