@@ -154,6 +154,8 @@ const char *llm_threshold_name(enum llm_threshold threshold)
         return "receivers that suffer";
     case LLM_THRESHOLD_OPERATOR:
         return "the operator's order";
+    case LLM_THRESHOLD_LAG_BYTES:
+        return "bytes behind";
     }
     return "unknown threshold";
 }

@@ -102,6 +102,20 @@ static inline uint32_t lli_history_unreliable(const struct lli_history *history,
     return lli_history_slot(history, end - 1)->unreliable_sum - slot->unreliable_sum + slot->unreliable;
 }
 
+/* Bytes of the ring that the packets [first, end), all sealed, take: those that are still kept. */
+static inline uint64_t lli_history_span(const struct lli_history *history, lli_seq first, lli_seq end)
+{
+    uint64_t from, to;
+
+    assert(end <= history->next);
+    first = lli_max(first, history->trail);
+    if (first >= end)
+        return 0;
+    from = lli_history_slot(history, first)->offset;
+    to = end < history->next ? lli_history_slot(history, end)->offset : history->head;
+    return to > from ? to - from : to + history->bytes_size - from;
+}
+
 static inline uint8_t *lli_history_bytes(const struct lli_history *history, const struct lli_history_slot *slot)
 {
     return history->bytes + slot->offset + history->headroom;

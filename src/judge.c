@@ -110,6 +110,8 @@ static uint64_t judge_figure(const struct lli_judge *judge, const struct lli_jud
         return sent < JUDGE_PACKETS_MIN ? 0 : judge_sum(record->asked) * 1000000 / sent;
     case LLM_THRESHOLD_LAG_PACKETS:
         return record->lag_packets;
+    case LLM_THRESHOLD_LAG_BYTES:
+        return record->lag_bytes;
     case LLM_THRESHOLD_LAG_TIME:
         return record->lag_ns;
     case LLM_THRESHOLD_SILENCE:
@@ -131,7 +133,8 @@ static struct lli_judge_level judge_level(const struct lli_judge *judge, const s
     const bool patient = threshold == LLM_THRESHOLD_NAKS || threshold == LLM_THRESHOLD_ASKED;
     struct lli_judge_level level = {.threshold = threshold, .value = judge_figure(judge, record, threshold, now), .limit = limit};
     /* Who is new, or comes back from a silence, has some time to catch up. */
-    const bool spared = threshold == LLM_THRESHOLD_LAG_PACKETS && now - record->back_at < policy->recover;
+    const bool spared = (threshold == LLM_THRESHOLD_LAG_PACKETS || threshold == LLM_THRESHOLD_LAG_BYTES) &&
+                        now - record->back_at < policy->recover;
     lli_ns *beyond_at = &record->beyond_at[threshold == LLM_THRESHOLD_ASKED];
 
     if (limit == 0)
@@ -154,7 +157,7 @@ static struct lli_judge_level judge_level(const struct lli_judge *judge, const s
 static void judge_weigh(const struct lli_judge *judge, const struct lli_members *members, struct lli_judged *record, lli_ns now)
 {
     record->wanted = (struct lli_judge_level){.standing = LLI_STANDING_FINE};
-    for (int threshold = LLM_THRESHOLD_NAKS; threshold <= LLM_THRESHOLD_SILENCE; threshold++) {
+    for (int threshold = LLM_THRESHOLD_NAKS; threshold < LLI_JUDGE_LIMITS; threshold++) {
         const struct lli_judge_level level = judge_level(judge, members, record, (enum llm_threshold)threshold, now);
 
         if (level.standing > record->wanted.standing)
@@ -225,6 +228,7 @@ void lli_judge_report(struct lli_judge *judge, struct lli_members *members, uint
     struct lli_judged *record = judge_heard(judge, members, index, now);
 
     record->next = members->table[index].next;
+    record->lag_bytes = members->table[index].lag_bytes;
     /* Who fetches the past says nothing of what it has, and is behind from the report on that does. */
     if (record->next == 0) {
         record->lag_packets = record->lag_ns = record->goal = record->goal_ns = record->before_ns = 0;
@@ -517,6 +521,7 @@ bool lli_judge_event(struct lli_judge *judge, struct llm_event *event)
         judge->verdict.naks_per_s = judge_figure(judge, record, LLM_THRESHOLD_NAKS, now);
         judge->verdict.asked_ppm = judge_figure(judge, record, LLM_THRESHOLD_ASKED, now);
         judge->verdict.lag_packets = record->lag_packets;
+        judge->verdict.lag_bytes = record->lag_bytes;
         judge->verdict.lag_ns = record->lag_ns;
         judge->verdict.silent_ns = judge_silence(judge, record, now);
         return true;

@@ -18,7 +18,7 @@
 
 enum {
     LLI_JUDGE_BUCKETS = 8,   /* figures by time are those of the last so many pieces of a period */
-    LLI_JUDGE_LIMITS = LLM_THRESHOLD_SILENCE + 1,
+    LLI_JUDGE_LIMITS = LLM_THRESHOLD_LAG_BYTES + 1,
     LLI_JUDGE_RETURNS = 256, /* of so many that were expelled it is remembered for how long */
     LLI_JUDGE_REJOIN_TIMES = 64, /* the time grows to so many times the policy's ... */
 };
@@ -61,6 +61,7 @@ struct lli_judged {
     lli_ns goal_ns;        /* so long it has not been there, by its reports */
     lli_ns before_ns;      /* the same of the goal before */
     uint64_t lag_packets;  /* as of its latest report */
+    uint64_t lag_bytes;
     lli_ns lag_ns;
     uint32_t naks[LLI_JUDGE_BUCKETS];
     uint32_t asked[LLI_JUDGE_BUCKETS]; /* packets that they asked for */

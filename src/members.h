@@ -18,6 +18,7 @@ struct lli_member {
     lli_seq next;    /* as it reported, 0: not yet */
     uint64_t window; /* packets that it can hold from next on */
     uint64_t lag;    /* packets sent by then that it neither had nor gave up */
+    uint64_t lag_bytes; /* of the history, that these took, as far as they were kept */
     uint32_t naks;   /* it sent, as it reported */
     uint32_t lost;   /* packets, likewise */
     uint32_t asked;  /* packets it asked for again since the rate was last judged */

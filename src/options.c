@@ -269,6 +269,7 @@ struct lli_judge_policy lli_options_slow(const struct llm_options *o, uint64_t h
             [LLM_THRESHOLD_NAKS] = o->slow_naks_per_s,
             [LLM_THRESHOLD_ASKED] = o->slow_asked_ppm,
             [LLM_THRESHOLD_LAG_PACKETS] = o->slow_lag_packets != 0 ? o->slow_lag_packets : lag_packets,
+            [LLM_THRESHOLD_LAG_BYTES] = o->slow_lag_bytes,
             /* Where all have to keep up the slowest is waited for, however long it takes. */
             [LLM_THRESHOLD_LAG_TIME] = held && o->flow_quorum_percent == 100 ? 0 : o->slow_lag_ns,
             [LLM_THRESHOLD_SILENCE] = o->slow_silence_ns != 0 ? o->slow_silence_ns : o->status_ns * 9 / 5,
@@ -304,7 +305,18 @@ static int option_check_slow(const struct llm_options *o, const struct lli_log *
         error = option_order("flow_window_packets", o->flow_window_packets, "slow_lag_packets", o->slow_lag_packets, log);
     if (error == LLM_OK && o->slow_lag_packets != 0)
         error = option_order("slow_lag_packets", o->slow_lag_packets, "history_packets", o->history_packets, log);
+    if (error == LLM_OK && o->slow_lag_bytes != 0)
+        error = option_order("slow_lag_bytes", o->slow_lag_bytes, "history_bytes", o->history_bytes, log);
     return error;
+}
+
+int lli_options_check_window(const struct llm_options *o, uint32_t window_packets, uint32_t packet_max, const struct lli_log *log)
+{
+    if (o->slow_lag_bytes == 0 || lli_options_flow(o) == LLI_FLOW_OPEN ||
+        (uint64_t)window_packets * packet_max <= o->slow_lag_bytes)
+        return LLM_OK;
+    return lli_fail(log, LLM_EOPTION, "option slow_lag_bytes: %llu is less than flow control lets receivers be behind by, %u packets of "
+                    "%u bytes; raise it, or lower flow_window_packets", (unsigned long long)o->slow_lag_bytes, window_packets, packet_max);
 }
 
 /* Of a limit that can be kept, or none. */

@@ -121,6 +121,7 @@ static void stats_member(const struct lli_stats_visitor *to, const struct lli_me
 {
     to->object(to->arg, LLM_STATS_MEMBER, member->id, "");
     stats_put(to, LLM_STATS_GAUGE, "lag_packets", member->lag);
+    stats_put(to, LLM_STATS_GAUGE, "member_lag_bytes", member->lag_bytes);
     stats_put(to, LLM_STATS_GAUGE, "member_rtt_ns", member->rtt);
     stats_put(to, LLM_STATS_GAUGE, "member_window_packets", member->window);
     stats_put(to, LLM_STATS_GAUGE, "member_heard_at", member->heard_at);

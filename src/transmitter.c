@@ -75,6 +75,9 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
     if (config.history.bytes < 16u * config.history.packet_max)
         return lli_fail(&context->log, LLM_EOPTION, "option history_bytes: %llu is less than 16 packets of %u bytes; raise it, or "
                         "lower mtu on all channels of the context", (unsigned long long)config.history.bytes, config.history.packet_max);
+    error = lli_options_check_window(options, config.flow.window_packets, config.history.packet_max, &context->log);
+    if (error != LLM_OK)
+        return error;
     config.flow.awaits = transmitter->connection != NULL;
     if (transport->region_map != NULL && transmitter->connection == NULL) {
         error = transport->region_map(endpoint->instance, transmitter->group, config.history.bytes, &region);

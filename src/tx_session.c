@@ -203,6 +203,7 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
     member->next = lli_min(status->next, tx->sent);
     member->window = lli_max(status->highest, status->next) - status->next + status->window_free;
     member->lag = member->next == 0 ? 0 : tx->sent - member->next;
+    member->lag_bytes = member->next == 0 ? 0 : lli_history_span(&tx->history, member->next, tx->sent);
     member->naks = status->naks;
     member->lost = status->lost_packets;
     lli_congestion_reported(tx, member, status);

@@ -89,6 +89,7 @@ enum llm_threshold {
     LLM_THRESHOLD_SILENCE = 5,     /* ns in which it was not heard: slow_silence_ns */
     LLM_THRESHOLD_GROUP = 6,       /* no receiver, but receivers: more than half of them suffer, so the fault is upstream */
     LLM_THRESHOLD_OPERATOR = 7,    /* llm_transmitter_shed() */
+    LLM_THRESHOLD_LAG_BYTES = 8,   /* bytes of the history behind: slow_lag_bytes */
 };
 
 /* A judgement of a receiver, and the figures behind it: those by time are means over a second. */
@@ -106,6 +107,7 @@ struct llm_verdict {
     uint32_t receivers;   /* that have reported */
     uint32_t suffering;   /* of these */
     bool dry_run;         /* slow=report: nothing was done */
+    uint64_t lag_bytes;   /* of the transmitter's history; a receiver is told where they decided, else 0 */
 };
 
 /* X(name, number, text): what limits a receiver or a transmitter; the numbers are stable. */

@@ -694,7 +694,7 @@ void sim_check_verdict(struct sim_world *world, const struct llm_event *event)
 
     if (event->kind == LLM_EVENT_READMITTED)
         return;
-    if (v->threshold == LLM_THRESHOLD_NONE || v->threshold > LLM_THRESHOLD_GROUP || v->value < v->limit)
+    if (v->threshold == LLM_THRESHOLD_NONE || v->threshold == LLM_THRESHOLD_OPERATOR || v->value < v->limit)
         sim_fail(world, "a verdict without a reason: %llu is not %llu", (unsigned long long)v->value, (unsigned long long)v->limit);
 }
 

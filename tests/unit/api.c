@@ -211,6 +211,8 @@ static void wrong_channels_are_refused_by_name(void **state)
     expect_refused("loop://a:1?source=1.2.3.4", LLM_EOPTION, "source");
     assert_int_equal(llm_transmitter_open(context, "loop://a:1?history_bytes=64K", NULL, &transmitter), LLM_EOPTION);
     assert_non_null(strstr(logged, "history_bytes"));
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?flow=window&slow_lag_bytes=64K", NULL, &transmitter), LLM_EOPTION);
+    assert_non_null(strstr(logged, "slow_lag_bytes"));
     /* Nothing is left behind: the same context works. */
     assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, &transmitter), LLM_OK);
 }

@@ -112,6 +112,21 @@ static uint64_t model_kept_bytes(const struct lli_history *history, lli_seq star
     return bytes;
 }
 
+/* What packets take together: at the end of the ring a packet's worth may be left free. */
+static void model_compare_span(const struct lli_history *history, lli_seq start)
+{
+    uint64_t bytes = 0;
+
+    assert_int_equal(lli_history_span(history, history->next, history->next), 0);
+    for (lli_seq seq = history->next; seq > history->trail; seq--) {
+        bytes += lli_round_up(HEADROOM + model_sizes[seq - 1 - start], ALIGN);
+        assert_in_range(lli_history_span(history, seq - 1, history->next), bytes, lli_min(bytes + STRIDE, history->bytes_size));
+        assert_in_range(lli_history_span(history, seq - 1, seq), 1, 2 * STRIDE);
+    }
+    if (history->trail > start)
+        assert_int_equal(lli_history_span(history, start, history->next), lli_history_span(history, history->trail, history->next));
+}
+
 static void model_compare(const struct lli_history *history, lli_seq start, lli_seq busy)
 {
     assert_true(history->trail <= busy && history->trail >= start);
@@ -121,6 +136,7 @@ static void model_compare(const struct lli_history *history, lli_seq start, lli_
         assert_false(lli_history_slot(history, seq)->repair_queued);
         pattern_check(lli_history_packet(history, seq), model_sizes[seq - start], seq);
     }
+    model_compare_span(history, start);
     /* It forgets only what it must: memory or slots are nearly used up. */
     if (history->trail > start && history->next - history->trail < history->slots_mask - 1)
         assert_true(model_kept_bytes(history, start) + 3 * STRIDE > history->bytes_size);

@@ -181,6 +181,7 @@ static void contradictory_policies_on_slow_receivers_are_refused(void **state)
     assert_non_null(strstr(logged, "history_packets"));
     expect_both("slow_lag_packets", "8192", "history_packets", "4096");
     expect_both("slow_silence_ns", "2000000000", "status_ns", "100000000");
+    expect_both("slow_lag_bytes", "1048577", "history_bytes", "1048576");
 }
 
 static void the_policy_on_slow_receivers_is_what_the_options_say(void **state)
@@ -214,6 +215,23 @@ static void the_policy_on_slow_receivers_is_what_the_options_say(void **state)
     options.slow_lag_packets = 0;
     assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_TIME], 0);
     assert_int_equal(lli_options_slow(&options, 9000).limits[LLM_THRESHOLD_LAG_PACKETS], 8193);
+}
+
+static void a_window_of_flow_control_is_no_lag(void **state)
+{
+    struct llm_options options;
+
+    (void)state;
+    llm_options_init(&options);
+    assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_BYTES], 0);
+    options.slow_lag_bytes = 1000000;
+    assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_BYTES], 1000000);
+    assert_int_equal(lli_options_check_window(&options, 1000, 1001, &keeper), LLM_OK);
+    memcpy(options.flow, "window", sizeof "window");
+    assert_int_equal(lli_options_check_window(&options, 1000, 1000, &keeper), LLM_OK);
+    assert_int_equal(lli_options_check_window(&options, 1000, 1001, &keeper), LLM_EOPTION);
+    assert_non_null(strstr(logged, "slow_lag_bytes: 1000000"));
+    assert_non_null(strstr(logged, "flow_window_packets"));
 }
 
 static void the_structure_is_checked_as_its_text_is(void **state)
@@ -289,6 +307,7 @@ int main(void)
         cmocka_unit_test(options_that_contradict_each_other_are_refused),
         cmocka_unit_test(contradictory_policies_on_slow_receivers_are_refused),
         cmocka_unit_test(the_policy_on_slow_receivers_is_what_the_options_say),
+        cmocka_unit_test(a_window_of_flow_control_is_no_lag),
         cmocka_unit_test(the_structure_is_checked_as_its_text_is),
         cmocka_unit_test(a_smaller_structure_of_an_older_caller_keeps_the_later_defaults),
         cmocka_unit_test(a_larger_structure_is_taken_if_it_asks_for_nothing_unknown),
