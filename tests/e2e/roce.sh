@@ -36,6 +36,7 @@ declare -A roce_not=(
     [slow_receiver_does_not_decide_for_the_others]="its figures are those of a socket's buffer"
     [runs_of_lost_packets_are_repaired]="a_run_of_lost_packets_is_repaired, as RDMA packets have another port and no trains"
     [receiver_at_a_tenth_of_the_rate_is_suspended]="the same by another threshold; it passes if it is named"
+    [receiver_behind_by_bytes_is_suspended]="as above"
     [receiver_that_loses_a_fifth_is_suspended]="as above"
     [killed_host_of_a_list_disturbs_nobody]="killed_receiver_disturbs_nobody, of a list; it passes if it is named"
     [a_hundredth_of_ten_thousand_topics_comes_whole_under_loss]="so many topics take a while here; it passes if it is named"

@@ -686,6 +686,14 @@ receiver_at_a_tenth_of_the_rate_is_suspended() {
     ends "$sender" && ends "$steady" && ends "$slow" && slow_is_suspended $((rate / 2))
 }
 
+# The same by the bytes that it is behind. Where nothing is lost it takes ten seconds to read them all.
+receiver_behind_by_bytes_is_suspended() {
+    local slow steady sender
+    receive "$HOST_B" slow "$(channel "$IF_B" 38 "rcvbuf_bytes=256K&window_packets=512")" --wait 1 --pause-us $((1000000000 / rate)) && slow=$last || return
+    slow_and_steady 38 "$HOST_B" "$IF_B" "$rate" "slow_lag_bytes=128K&slow_recover_ns=50000000" || return
+    says sender " bytes behind, limit 131072 (" && ends "$sender" && ends "$steady" && ends "$slow" && slow_is_suspended "$rate"
+}
+
 # The steady one is where nothing is lost.
 receiver_that_loses_a_fifth_is_suspended() {
     local slow steady sender
@@ -865,7 +873,7 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
     segmentation_that_fails_later_loses_nothing cables_of_any_mtu stopped_receiver_holds_the_window small_receive_buffer
     stopped_receiver_in_full_blast_is_told_what_it_lost slow_receiver_decides_for_all_if_asked
     slow_receiver_does_not_decide_for_the_others runs_of_lost_packets_are_repaired
-    "${slow_tests[@]}" "${unicast_tests[@]}" "${assured_tests[@]}" assured_messages_survive_loss "${calls_tests[@]}"
+    "${slow_tests[@]}" receiver_behind_by_bytes_is_suspended "${unicast_tests[@]}" "${assured_tests[@]}" assured_messages_survive_loss "${calls_tests[@]}"
     calls_in_spite_of_losses "${filter_tests[@]}" "${order_tests[@]}" "${unreliable_tests[@]}" "${kept_tests[@]}" "${bottleneck_tests[@]}" "${stat_tests[@]}"
     "${benchmark_tests[@]}")
 
