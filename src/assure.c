@@ -183,6 +183,7 @@ bool lli_assure_report(struct lli_assure *assure, const struct lli_members *memb
     held->from = status->held_from;
     held->next = status->held_next;
     held->accepts = status->accepts;
+    held->acknowledged |= status->held_next > status->held_from;
     memcpy(held->name, status->name, sizeof held->name);
     if (assure->waiting == 0)
         return true;
@@ -190,6 +191,44 @@ bool lli_assure_report(struct lli_assure *assure, const struct lli_members *memb
         assure_topic(assure, members, i);
     assure_count(assure);
     return true;
+}
+
+/* Whether a topic that a receiver accepts waits for it. */
+static bool assure_waits_for(const struct lli_assured *topic, const struct lli_assure_held *held)
+{
+    for (uint32_t i = 0; i < topic->rule.names; i++)
+        if (memcmp(held->name, topic->rule.name[i], sizeof held->name) == 0)
+            return true;
+    return topic->rule.receivers > 0 && held->acknowledged;
+}
+
+/* Where the first message that is not acknowledged, from this number on, begins; UINT64_MAX: there is none. */
+static lli_seq assure_seq(const struct lli_assured *topic, uint64_t number)
+{
+    uint64_t low = topic->head, high = topic->tail;
+
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+
+        if (assured_at(topic, middle)->number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low == topic->tail ? UINT64_MAX : assured_at(topic, low)->seq;
+}
+
+lli_seq lli_assure_owes(const struct lli_assure *assure, const struct lli_members *members, uint32_t index)
+{
+    const struct lli_assure_held *held = &assure->table[index];
+    lli_seq owes = UINT64_MAX;
+
+    if (assure->waiting == 0 || held->id != members->table[index].id)
+        return 0;
+    for (int i = 0; i < assure->count; i++)
+        if (held->accepts >> i & 1 && assure_waits_for(assure->topics[i], held))
+            owes = lli_min(owes, assure_seq(assure->topics[i], held->next));
+    return owes == UINT64_MAX ? 0 : owes;
 }
 
 /* ---------------------------------------------------------------------------------------------- waiting */

@@ -68,6 +68,7 @@ struct lli_assure_held {
     uint64_t from;
     uint64_t next;
     uint16_t accepts; /* topics, by their place */
+    bool acknowledged; /* anything, ever */
     char name[LLI_WIRE_RECEIVER_NAME_MAX + 1];
 };
 
@@ -121,6 +122,12 @@ void lli_assure_sent(struct lli_assure *assure, struct lli_assured *topic, uint6
 /* What a member reported of the messages before `messages`. False: it speaks of others. */
 bool lli_assure_report(struct lli_assure *assure, const struct lli_members *members, uint32_t index,
                        const struct lli_wire_status *status, uint64_t messages);
+
+/*
+ * The packet where the oldest message begins that waits for this member, as it reported, 0: none does. It is waited for by its
+ * name, or as one of so many once it acknowledged anything; whether it counts while it is suspended makes no difference.
+ */
+lli_seq lli_assure_owes(const struct lli_assure *assure, const struct lli_members *members, uint32_t index);
 
 /* Time has passed: somebody may have been waited for too long. */
 void lli_assure_look(struct lli_assure *assure, const struct lli_members *members, lli_ns now);

@@ -156,6 +156,8 @@ const char *llm_threshold_name(enum llm_threshold threshold)
         return "the operator's order";
     case LLM_THRESHOLD_LAG_BYTES:
         return "bytes behind";
+    case LLM_THRESHOLD_ACK_TIME:
+        return "ns without an acknowledgement";
     }
     return "unknown threshold";
 }

@@ -98,6 +98,11 @@ static lli_ns judge_silence(const struct lli_judge *judge, const struct lli_judg
     return record->next == 0 || record->next >= judge->counted || now < record->heard_at ? 0 : now - record->heard_at;
 }
 
+static lli_ns judge_debt(const struct lli_judged *record)
+{
+    return lli_max(record->debt.goal_ns, record->debt.before_ns);
+}
+
 static uint64_t judge_figure(const struct lli_judge *judge, const struct lli_judged *record, enum llm_threshold threshold,
                              lli_ns now)
 {
@@ -114,6 +119,8 @@ static uint64_t judge_figure(const struct lli_judge *judge, const struct lli_jud
         return record->lag_bytes;
     case LLM_THRESHOLD_LAG_TIME:
         return record->lag_ns;
+    case LLM_THRESHOLD_ACK_TIME:
+        return judge_debt(record);
     case LLM_THRESHOLD_SILENCE:
         return judge_silence(judge, record, now);
     case LLM_THRESHOLD_NONE:
@@ -192,6 +199,7 @@ static struct lli_judged *judge_heard(struct lli_judge *judge, struct lli_member
 
     if (limit != 0 && judge_silence(judge, record, now) >= limit) {
         record->goal = record->goal_ns = record->before_ns = 0;
+        record->debt = (struct lli_judge_debt){.goal = 0};
         record->back_at = now;
     }
     record->heard_at = now;
@@ -220,6 +228,27 @@ bool lli_judge_nak(struct lli_judge *judge, struct lli_members *members, uint32_
 }
 
 /*
+ * As the time by which it is behind: what was sent at one of its reports is its goal, and the next one when all before that is
+ * acknowledged, or nobody waits for it any more. A transmitter that did not listen begins anew.
+ */
+static void judge_owes(const struct lli_judge *judge, struct lli_judged *record, lli_seq owes, lli_seq sent, lli_ns now)
+{
+    struct lli_judge_debt *debt = &record->debt;
+
+    if (now - judge->judged_at > judge->policy.status)
+        *debt = (struct lli_judge_debt){.goal = 0};
+    debt->owes = owes != 0;
+    if (owes != 0 && owes < debt->goal) {
+        debt->goal_ns = now - debt->goal_at;
+        return;
+    }
+    debt->before_ns = debt->goal_ns;
+    debt->goal_ns = 0;
+    debt->goal = sent;
+    debt->goal_at = now;
+}
+
+/*
  * Behind by the time since more was sent than the receiver has, as far as its reports tell: it is given what was sent at one
  * of them as its goal, and the next one when it has reached that. It lags by no less than either took.
  */
@@ -232,6 +261,7 @@ void lli_judge_report(struct lli_judge *judge, struct lli_members *members, uint
     /* Who fetches the past says nothing of what it has, and is behind from the report on that does. */
     if (record->next == 0) {
         record->lag_packets = record->lag_ns = record->goal = record->goal_ns = record->before_ns = 0;
+        record->debt = (struct lli_judge_debt){.goal = 0};
         return;
     }
     record->lag_packets = sent - lli_min(record->next, sent);
@@ -244,7 +274,8 @@ void lli_judge_report(struct lli_judge *judge, struct lli_members *members, uint
         record->goal_at = now;
     }
     record->lag_ns = lli_max(record->goal_ns, record->before_ns);
-    judge->quiet &= record->lag_packets == 0 && !record->answer;
+    judge_owes(judge, record, members->table[index].owes, sent, now);
+    judge->quiet &= record->lag_packets == 0 && !record->debt.owes && !record->answer;
 }
 
 /* -------------------------------------------------------------------------------------------- expulsions */
@@ -396,6 +427,8 @@ static uint32_t judge_weigh_all(struct lli_judge *judge, struct lli_members *mem
         seen++;
         record = judge_record(judge, members, i, now);
         record->heard_at = lli_min(record->heard_at + away, now);
+        if (away > 0)
+            record->debt = (struct lli_judge_debt){.owes = record->debt.owes};
         judge_weigh(judge, members, record, now);
         /* Who has not reported counts if it suffers: the only receiver is the only one before its first report, too. */
         if ((record->next == 0 && record->wanted.standing == LLI_STANDING_FINE) || record->stands.standing == LLI_STANDING_EXPELLED)
@@ -432,7 +465,8 @@ bool lli_judge_all(struct lli_judge *judge, struct lli_members *members, lli_seq
             judge_one(judge, member, record, most_suffer, now);
         changed |= member->standing != before;
         judge_notify(judge, members, record, now);
-        quiet &= record->stands.standing == LLI_STANDING_FINE && record->notices == 0 && (record->next == 0 || record->next >= sent);
+        quiet &= record->stands.standing == LLI_STANDING_FINE && record->notices == 0 && !record->debt.owes &&
+                 (record->next == 0 || record->next >= sent);
     }
     judge->quiet = quiet && !judge->group && judge_sum(judge->sent) == 0;
     return changed;
@@ -522,6 +556,7 @@ bool lli_judge_event(struct lli_judge *judge, struct llm_event *event)
         judge->verdict.asked_ppm = judge_figure(judge, record, LLM_THRESHOLD_ASKED, now);
         judge->verdict.lag_packets = record->lag_packets;
         judge->verdict.lag_bytes = record->lag_bytes;
+        judge->verdict.ack_ns = judge_debt(record);
         judge->verdict.lag_ns = record->lag_ns;
         judge->verdict.silent_ns = judge_silence(judge, record, now);
         return true;

@@ -18,7 +18,7 @@
 
 enum {
     LLI_JUDGE_BUCKETS = 8,   /* figures by time are those of the last so many pieces of a period */
-    LLI_JUDGE_LIMITS = LLM_THRESHOLD_LAG_BYTES + 1,
+    LLI_JUDGE_LIMITS = LLM_THRESHOLD_ACK_TIME + 1,
     LLI_JUDGE_RETURNS = 256, /* of so many that were expelled it is remembered for how long */
     LLI_JUDGE_REJOIN_TIMES = 64, /* the time grows to so many times the policy's ... */
 };
@@ -50,6 +50,15 @@ struct lli_judge_level {
     uint64_t limit;
 };
 
+/* For how long a receiver owes acknowledgements. */
+struct lli_judge_debt {
+    lli_seq goal;     /* what was sent ... */
+    lli_ns goal_at;   /* ... by then */
+    lli_ns goal_ns;   /* so long something before the goal has not been acknowledged, by its reports */
+    lli_ns before_ns; /* the same of the goal before */
+    bool owes;        /* something */
+};
+
 /* What is known of the receiver at the same place of the table of members. */
 struct lli_judged {
     uint64_t id;           /* whose record it is, if that is still the member's */
@@ -63,6 +72,7 @@ struct lli_judged {
     uint64_t lag_packets;  /* as of its latest report */
     uint64_t lag_bytes;
     lli_ns lag_ns;
+    struct lli_judge_debt debt;
     uint32_t naks[LLI_JUDGE_BUCKETS];
     uint32_t asked[LLI_JUDGE_BUCKETS]; /* packets that they asked for */
     lli_ns beyond_at[2];   /* the share of NAKs, and of packets, was not too large before, LLI_NEVER: it is not */

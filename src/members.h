@@ -16,6 +16,7 @@ struct lli_member {
     lli_ns heard_at;
     lli_ns rtt; /* smoothed, 0: not measured */
     lli_seq next;    /* as it reported, 0: not yet */
+    lli_seq owes;    /* the oldest packet with a message that it was to acknowledge by then, and did not, 0: none */
     uint64_t window; /* packets that it can hold from next on */
     uint64_t lag;    /* packets sent by then that it neither had nor gave up */
     uint64_t lag_bytes; /* of the history, that these took, as far as they were kept */

@@ -270,6 +270,7 @@ struct lli_judge_policy lli_options_slow(const struct llm_options *o, uint64_t h
             [LLM_THRESHOLD_ASKED] = o->slow_asked_ppm,
             [LLM_THRESHOLD_LAG_PACKETS] = o->slow_lag_packets != 0 ? o->slow_lag_packets : lag_packets,
             [LLM_THRESHOLD_LAG_BYTES] = o->slow_lag_bytes,
+            [LLM_THRESHOLD_ACK_TIME] = o->slow_ack_ns,
             /* Where all have to keep up the slowest is waited for, however long it takes. */
             [LLM_THRESHOLD_LAG_TIME] = held && o->flow_quorum_percent == 100 ? 0 : o->slow_lag_ns,
             [LLM_THRESHOLD_SILENCE] = o->slow_silence_ns != 0 ? o->slow_silence_ns : o->status_ns * 9 / 5,
@@ -298,6 +299,9 @@ static int option_check_slow(const struct llm_options *o, const struct lli_log *
         error = option_order("slow_patience_ns", o->slow_patience_ns, "slow_expel_ns", o->slow_expel_ns, log);
     if (error == LLM_OK && o->slow_silence_ns != 0)
         error = option_order("status_ns", o->status_ns, "slow_silence_ns", o->slow_silence_ns, log);
+    /* Nobody has to acknowledge sooner than it reports. */
+    if (error == LLM_OK && o->slow_ack_ns != 0)
+        error = option_order("status_ns", o->status_ns, "slow_ack_ns", o->slow_ack_ns, log);
     /* A receiver that is silent for longer is forgotten. */
     if (error == LLM_OK && o->slow_silence_ns != 0)
         error = option_order("slow_silence_ns", o->slow_silence_ns, "ten times status_ns", 10 * o->status_ns, log);

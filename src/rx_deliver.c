@@ -49,6 +49,7 @@ static bool rx_standing_item(struct lli_rx *rx, struct lli_item *item)
         .asked_ppm = notice->asked_ppm,
         .lag_packets = notice->lag_packets,
         .lag_bytes = notice->threshold == LLM_THRESHOLD_LAG_BYTES ? notice->value : 0,
+        .ack_ns = notice->threshold == LLM_THRESHOLD_ACK_TIME ? notice->value : 0,
         .lag_ns = notice->lag_ns,
         .silent_ns = notice->silent_ns,
         .rejoin_ns = notice->standing == LLI_STANDING_EXPELLED ? (uint64_t)notice->rejoin_ms * 1000000 : 0,

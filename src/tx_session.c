@@ -204,6 +204,7 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
     member->window = lli_max(status->highest, status->next) - status->next + status->window_free;
     member->lag = member->next == 0 ? 0 : tx->sent - member->next;
     member->lag_bytes = member->next == 0 ? 0 : lli_history_span(&tx->history, member->next, tx->sent);
+    member->owes = lli_assure_owes(&tx->assure, &tx->members, index);
     member->naks = status->naks;
     member->lost = status->lost_packets;
     lli_congestion_reported(tx, member, status);

@@ -303,7 +303,7 @@ struct lli_wire_notice {
     uint8_t threshold;   /* enum llm_threshold */
 };
 
-enum { LLI_WIRE_THRESHOLD_MAX = 8 };
+enum { LLI_WIRE_THRESHOLD_MAX = 9 };
 
 /* Section 13.1. */
 struct lli_wire_connect {

@@ -90,6 +90,7 @@ enum llm_threshold {
     LLM_THRESHOLD_GROUP = 6,       /* no receiver, but receivers: more than half of them suffer, so the fault is upstream */
     LLM_THRESHOLD_OPERATOR = 7,    /* llm_transmitter_shed() */
     LLM_THRESHOLD_LAG_BYTES = 8,   /* bytes of the history behind: slow_lag_bytes */
+    LLM_THRESHOLD_ACK_TIME = 9,    /* ns for which it owes an acknowledgement: slow_ack_ns */
 };
 
 /* A judgement of a receiver, and the figures behind it: those by time are means over a second. */
@@ -108,6 +109,7 @@ struct llm_verdict {
     uint32_t suffering;   /* of these */
     bool dry_run;         /* slow=report: nothing was done */
     uint64_t lag_bytes;   /* of the transmitter's history; a receiver is told where they decided, else 0 */
+    uint64_t ack_ns;      /* for which it owes an acknowledgement; likewise */
 };
 
 /* X(name, number, text): what limits a receiver or a transmitter; the numbers are stable. */

@@ -231,6 +231,7 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u64, slow_lag_packets, 0, 0, 16777216, "... that is so many packets behind; 0: three quarters of the history")       \
     X(u64, slow_lag_bytes, 0, 0, 68719476736, "... that is behind by so many bytes of the history; 0: nobody is for bytes")   \
     X(u64, slow_lag_ns, 0, 0, 3600000000000, "... that is behind by this; 0: nobody is for any time")                      \
+    X(u64, slow_ack_ns, 0, 0, 3600000000000, "... that owes an acknowledgement of an assured topic for this; 0: nobody does")   \
     X(u64, slow_silence_ns, 0, 0, 3600000000000, "... not heard for this, times receivers / 10; 0: 9/5 of status_ns")      \
     X(u32, slow_warn_percent, 50, 1, 100, "of these thresholds: a receiver that is over it is warned")                     \
     X(u32, slow_unicast_percent, 75, 1, 100, "of these thresholds: its repairs no longer go to the group")                 \

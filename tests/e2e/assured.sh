@@ -6,7 +6,7 @@
 # shellcheck disable=SC2034
 assured_tests=(assured_window_stops_with_a_killed_receiver_and_moves_with_another
     assured_window_waits_for_a_receiver_by_name_that_comes_back more_receivers_than_there_are_are_waited_for_and_told
-    applications_acknowledge)
+    applications_acknowledge who_does_not_acknowledge_is_suspended_until_it_does)
 
 # assure PREFIX NAME CHANNEL [OPTION...]: a receiver.
 assure() {
@@ -72,6 +72,19 @@ applications_acknowledge() {
     sender=$last
     says sender "waits: no answer yet" && kill -USR1 "$receiver" || return
     ends "$sender" && ends "$receiver" && is_assured 5000 && is receiver errors == 0
+}
+
+# It reports all the while. Suspended it does not count, and what it acknowledges then counts when it is readmitted.
+who_does_not_acknowledge_is_suspended_until_it_does() {
+    local debtor steady sender count=$((5000 / fewer))
+    assure "$HOST_B" debtor "$(channel "$IF_B" 101 acknowledge=application)" --hold-at $((count / 2)) && debtor=$last || return
+    assure "$HOST_B" steady "$(channel "$IF_B" 101)" && steady=$last || return
+    assured_send "$(channel "$IF_A" 101 "slow_ack_ns=300000000&slow_recover_ns=100000000")" --receivers 2 --messages "$count"
+    sender=$last
+    says debtor "event: suspended" && says sender "waits: too few receivers" && kill -USR1 "$debtor" || return
+    ends "$sender" && ends "$debtor" && ends "$steady" || return
+    is_assured "$count" && is sender receivers_suspended ">" 0 && is sender receivers_readmitted ">" 0 &&
+        is debtor next == "$count" && is debtor errors == 0 && is steady next == "$count" && is steady errors == 0
 }
 
 assured_messages_survive_loss() {

@@ -174,6 +174,7 @@ static void draw_judge(struct sim_scenario *s)
         .rejoin = draw(&random, 20, 1000) * SIM_MS,
     };
     s->judge.limits[LLM_THRESHOLD_LAG_BYTES] = chance(&random, 50) ? 0 : draw(&random, 4096, s->history_bytes);
+    s->judge.limits[LLM_THRESHOLD_ACK_TIME] = chance(&random, 50) ? 0 : draw(&random, 20, 500) * SIM_MS;
 }
 
 /* From numbers of its own, too. Sometimes nobody can ever acknowledge. */
@@ -375,13 +376,15 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
                       s->flow.mode == LLI_FLOW_PACED ? "paced" : "window", s->flow.window_packets, s->flow.quorum_percent,
                       (unsigned long long)s->flow.bytes_per_s_max);
     if (s->judge.most != LLI_STANDING_FINE)
-        (void)fprintf(file, "  slow receivers: at most %u%s, %llu NAKs/s, %llu ppm, %llu packets, %llu bytes, %llu us behind, patience %llu, "
+        (void)fprintf(file, "  slow receivers: at most %u%s, %llu NAKs/s, %llu ppm, %llu packets, %llu bytes, %llu us behind, "
+                      "%llu us to acknowledge, patience %llu, "
                       "recover %llu, expel %llu, rejoin %llu us\n", s->judge.most, s->judge.dry ? " (dry)" : "",
                       (unsigned long long)s->judge.limits[LLM_THRESHOLD_NAKS],
                       (unsigned long long)s->judge.limits[LLM_THRESHOLD_ASKED],
                       (unsigned long long)s->judge.limits[LLM_THRESHOLD_LAG_PACKETS],
                       (unsigned long long)s->judge.limits[LLM_THRESHOLD_LAG_BYTES],
                       (unsigned long long)(s->judge.limits[LLM_THRESHOLD_LAG_TIME] / SIM_US),
+                      (unsigned long long)(s->judge.limits[LLM_THRESHOLD_ACK_TIME] / SIM_US),
                       (unsigned long long)(s->judge.patience / SIM_US), (unsigned long long)(s->judge.recover / SIM_US),
                       (unsigned long long)(s->judge.expel / SIM_US), (unsigned long long)(s->judge.rejoin / SIM_US));
     if (s->assured > 0)

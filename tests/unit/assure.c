@@ -121,6 +121,52 @@ static void a_message_is_acknowledged_when_enough_receivers_hold_it(void **state
     assert_int_equal(assure.kept, UINT64_MAX);
 }
 
+static lli_seq owes(uint64_t receiver)
+{
+    return lli_assure_owes(&assure, &members, lli_members_get(&members, receiver));
+}
+
+static void whoever_is_waited_for_owes_the_oldest_message_that_it_has_not(void **state)
+{
+    (void)state;
+    assure_by(2, "book");
+    for (int i = 0; i < 5; i++)
+        send_message(10);
+    (void)report(1, 0, 0, 1, "book");
+    (void)report(2, 0, 0, 1, "");
+    (void)report(3, 0, 2, 0, "");
+    /* By its name at once, as one of so many when it has acknowledged anything, and not at all who refuses the topic. */
+    assert_int_equal(owes(1), 1000);
+    assert_int_equal(owes(2), 0);
+    assert_int_equal(owes(3), 0);
+    (void)report(2, 0, 3, 1, "");
+    assert_int_equal(owes(2), 1003);
+    (void)report(1, 0, 1, 1, "book");
+    assert_int_equal(owes(1), 1001);
+    expect_acknowledged(0, 0);
+    /* What was lost is behind its run, and what others acknowledged waits for nobody. */
+    (void)report(2, 4, 4, 1, "");
+    assert_int_equal(owes(2), 1004);
+    (void)report(4, 0, 5, 1, "");
+    (void)report(1, 0, 5, 1, "book");
+    assert_int_equal(owes(2), 0);
+    assert_int_equal(owes(1), 0);
+}
+
+static void whoever_is_suspended_goes_on_owing(void **state)
+{
+    (void)state;
+    assure_by(1, NULL);
+    send_message(10);
+    (void)report(1, 0, 1, 1, "");
+    send_message(10);
+    members.table[lli_members_get(&members, 1)].standing = LLI_STANDING_SUSPENDED;
+    assert_int_equal(owes(1), 1001);
+    /* Whoever asks for nobody any more is owed nothing. */
+    assert_true(lli_assure_set(&assure, &members, &topic, &(struct lli_assure_rule){.messages_max = 1}, NULL, 1));
+    assert_int_equal(owes(1), 0);
+}
+
 static void the_same_receiver_counts_once_and_one_that_is_forgotten_not_at_all(void **state)
 {
     (void)state;
@@ -456,6 +502,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_message_is_acknowledged_when_enough_receivers_hold_it, up, down),
+        cmocka_unit_test_setup_teardown(whoever_is_waited_for_owes_the_oldest_message_that_it_has_not, up, down),
+        cmocka_unit_test_setup_teardown(whoever_is_suspended_goes_on_owing, up, down),
         cmocka_unit_test_setup_teardown(the_same_receiver_counts_once_and_one_that_is_forgotten_not_at_all, up, down),
         cmocka_unit_test_setup_teardown(a_receiver_by_name_has_to_beside_those_that_are_counted, up, down),
         cmocka_unit_test_setup_teardown(what_was_lost_or_refused_is_not_acknowledged, up, down),

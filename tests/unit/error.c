@@ -40,8 +40,8 @@ static void every_event_and_reason_has_a_name_of_its_own(void **state)
     for (int i = 0; i <= LLM_REASON_UNRELIABLE; i++)
         for (int j = 0; j <= LLM_REASON_UNRELIABLE + 1; j++)
             expect_names(llm_reason_name((enum llm_reason)i), llm_reason_name((enum llm_reason)j), i == j, "unknown reason");
-    for (int i = 0; i <= LLM_THRESHOLD_LAG_BYTES; i++)
-        for (int j = 0; j <= LLM_THRESHOLD_LAG_BYTES + 1; j++)
+    for (int i = 0; i <= LLM_THRESHOLD_ACK_TIME; i++)
+        for (int j = 0; j <= LLM_THRESHOLD_ACK_TIME + 1; j++)
             expect_names(llm_threshold_name((enum llm_threshold)i), llm_threshold_name((enum llm_threshold)j), i == j,
                          "unknown threshold");
     assert_string_equal(llm_event_name(LLM_EVENT_EXPELLED), "expelled");

@@ -46,11 +46,102 @@ static void whoever_is_new_has_time_to_catch_up_in_bytes_too(void **state)
     assert_int_equal(standing(3), LLI_STANDING_FINE);
 }
 
+/* For so long receivers 1 and 2 acknowledge all, and 3 reports, but owes what was sent at the beginning. */
+static void owe(lli_ns time)
+{
+    const lli_seq owed = sent;
+
+    for (lli_ns until = now + time; now < until;) {
+        lli_members_add(&members, 3);
+        members.table[2].owes = owed;
+        step(3);
+    }
+}
+
+static void whoever_reports_but_does_not_acknowledge_is_suspended_and_back_when_it_does(void **state)
+{
+    struct llm_verdict verdict;
+
+    (void)state;
+    judge.policy.limits[LLM_THRESHOLD_ACK_TIME] = SECOND;
+    steps(3, SECOND);
+    owe(700 * MS);
+    verdict = expect_event(LLM_EVENT_WARNED, 3);
+    assert_int_equal(verdict.threshold, LLM_THRESHOLD_ACK_TIME);
+    assert_in_range(verdict.value, 500 * MS, 600 * MS);
+    assert_in_range(verdict.ack_ns, verdict.value, 700 * MS);
+    assert_int_equal(verdict.limit, 500 * MS);
+    assert_int_equal(standing(3), LLI_STANDING_WARNED);
+    /* What it owes since is another message. */
+    owe(250 * MS);
+    assert_int_equal(standing(3), LLI_STANDING_WARNED);
+    owe(1300 * MS);
+    verdict = expect_event(LLM_EVENT_SUSPENDED, 3);
+    assert_int_equal(verdict.threshold, LLM_THRESHOLD_ACK_TIME);
+    assert_in_range(verdict.value, SECOND, 1100 * MS);
+    assert_int_equal(verdict.lag_packets, 1);
+    members.table[2].owes = 0;
+    steps(3, 700 * MS);
+    (void)expect_event(LLM_EVENT_READMITTED, 3);
+    assert_int_equal(standing(3), LLI_STANDING_FINE);
+}
+
+/* As long as something is owed there is something to judge, though nothing is sent. */
+static void what_is_owed_is_judged_when_nothing_is_sent(void **state)
+{
+    (void)state;
+    judge.policy.limits[LLM_THRESHOLD_ACK_TIME] = SECOND;
+    steps(3, SECOND);
+    lli_members_add(&members, 3);
+    members.table[2].owes = sent - 1;
+    for (int i = 0; i < 250; i++) {
+        now += 10 * MS;
+        for (uint64_t id = 1; i % 10 == 0 && id <= 3; id++)
+            report(id, 0);
+        assert_false(judge.quiet);
+        (void)lli_judge_all(&judge, &members, sent, now);
+    }
+    assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
+    assert_int_equal(judge.table[2].stands.threshold, LLM_THRESHOLD_ACK_TIME);
+}
+
+static void silence_of_either_side_is_no_time_for_which_anything_is_owed(void **state)
+{
+    (void)state;
+    judge.policy.limits[LLM_THRESHOLD_ACK_TIME] = SECOND;
+    judge.policy.limits[LLM_THRESHOLD_LAG_TIME] = 0;
+    steps(3, SECOND);
+    owe(300 * MS);
+    /* The transmitter hears nothing, and then all that came meanwhile. */
+    now += 5 * SECOND;
+    owe(300 * MS);
+    assert_int_equal(standing(3), LLI_STANDING_FINE);
+    /* The receiver is silent, which is a threshold of its own. */
+    steps(2, 1500 * MS);
+    assert_int_equal(judge.table[2].stands.threshold, LLM_THRESHOLD_SILENCE);
+    report(3, 1);
+    step(2);
+    assert_int_equal(standing(3), LLI_STANDING_FINE);
+    assert_int_equal(judge.table[2].debt.goal_ns, 0);
+}
+
+static void nobody_owes_anything_where_there_is_no_threshold(void **state)
+{
+    (void)state;
+    steps(3, SECOND);
+    owe(3 * SECOND);
+    expect_no_event();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lag_in_bytes_has_a_threshold_of_its_own, up, down),
         cmocka_unit_test_setup_teardown(whoever_is_new_has_time_to_catch_up_in_bytes_too, up, down),
+        cmocka_unit_test_setup_teardown(whoever_reports_but_does_not_acknowledge_is_suspended_and_back_when_it_does, up, down),
+        cmocka_unit_test_setup_teardown(what_is_owed_is_judged_when_nothing_is_sent, up, down),
+        cmocka_unit_test_setup_teardown(silence_of_either_side_is_no_time_for_which_anything_is_owed, up, down),
+        cmocka_unit_test_setup_teardown(nobody_owes_anything_where_there_is_no_threshold, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -182,6 +182,7 @@ static void contradictory_policies_on_slow_receivers_are_refused(void **state)
     expect_both("slow_lag_packets", "8192", "history_packets", "4096");
     expect_both("slow_silence_ns", "2000000000", "status_ns", "100000000");
     expect_both("slow_lag_bytes", "1048577", "history_bytes", "1048576");
+    expect_both("status_ns", "200000000", "slow_ack_ns", "199999999");
 }
 
 static void the_policy_on_slow_receivers_is_what_the_options_say(void **state)
@@ -224,6 +225,9 @@ static void a_window_of_flow_control_is_no_lag(void **state)
     (void)state;
     llm_options_init(&options);
     assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_BYTES], 0);
+    assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_ACK_TIME], 0);
+    options.slow_ack_ns = 300000000;
+    assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_ACK_TIME], 300000000);
     options.slow_lag_bytes = 1000000;
     assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_BYTES], 1000000);
     assert_int_equal(lli_options_check_window(&options, 1000, 1001, &keeper), LLM_OK);

@@ -494,8 +494,8 @@ static void packets_that_contradict_themselves_are_refused(void **state)
     /* lead beyond 2^63; a standing and a threshold that there are not */
     assert_false(decode_changed(&notice_vector, 47, 0x80));
     assert_false(decode_changed(&notice_vector, 104, 5));
-    assert_true(decode_changed(&notice_vector, 105, 8));
-    assert_false(decode_changed(&notice_vector, 105, 9));
+    assert_true(decode_changed(&notice_vector, 105, 9));
+    assert_false(decode_changed(&notice_vector, 105, 10));
     /* topics first + count beyond total */
     assert_false(decode_changed(&topics_vector, 24, 2));
     assert_false(decode_changed(&topics_vector, 28, 2));

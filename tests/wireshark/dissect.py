@@ -249,7 +249,7 @@ STORY = [
     (data(X, 4, 0, b"\x80"), {}, {"malformed"}),
     (notice(X, R, lead=1 << 63), {}, {"malformed"}),
     (notice(X, R, standing=5), {}, {"malformed"}),
-    (notice(X, R, threshold=9), {}, {"malformed"}),
+    (notice(X, R, threshold=10), {}, {"malformed"}),
     (connect(X, b"x" * 513), {"connect.payload_size": 513}, {"malformed"}),
     (sized(connect(X, b"xyz")[:-1]), {"connect.payload": []}, {"malformed"}),
     (data(X, 5, 0, b"\x01a") + b"b", {"size": 20, "seq": 5, "messages": []}, {"malformed"}),

@@ -1286,7 +1286,7 @@ end
 
 local STANDINGS = { [0] = "fine", "warned", "repaired by unicast only", "suspended", "expelled" }
 local THRESHOLDS = { [0] = "none", "NAKs a second", "ppm asked for again", "packets behind", "ns behind", "ns not heard",
-                     "receivers that suffer", "the operator's order", "bytes behind" }
+                     "receivers that suffer", "the operator's order", "bytes behind", "ns without an acknowledgement" }
 
 local function notice_check(p)
     local v = p.values
