@@ -558,12 +558,23 @@ static void connection_unconfirmed(struct llm_connection *connection)
     lli_connection_destroy(connection);
 }
 
+/*
+ * Whether who closed may still take what is on its way: until it leaves, and says what it has, or is lost. That it did not report for
+ * long does not mean that: it may be held up where it waits for the DONE.
+ */
+static bool connection_is_taken(const struct llm_connection *connection, lli_ns now)
+{
+    const struct llm_receiver *receiver = connection->receiver;
+
+    return !connection->dismissed && (connection->transmitter->tx.members.count > 0 ||
+                                      now < receiver->sessions[0].heard_at + receiver->config.timeout);
+}
+
 /* It is over: what of it is left to do, before and after the application was told. */
 static lli_ns connection_service_over(struct llm_connection *connection, lli_ns now)
 {
-    /* Who closed still takes what is on its way, until it leaves. */
     if (connection->running && connection->reason == LLM_REASON_CLOSED) {
-        if (connection->transmitter->tx.members.count > 0 && !connection->dismissed)
+        if (connection_is_taken(connection, now))
             return now + CONNECTION_LOOK;
         connection_stop(connection, 0);
     }

@@ -11,6 +11,8 @@
 
 #include "connection.h"
 
+#define ENDLESS LOOP "&connections_max=2&linger_ns=10000000000"
+
 /* ----------------------------------------------------------------------------------------------- coming about */
 
 static void both_sides_are_told_and_messages_go_both_ways(void **state)
@@ -286,6 +288,28 @@ static void both_sides_know_that_all_arrived_in_spite_of_losses(void **state)
     sides[CONNECTS].context = context_make();
 }
 
+/* Whoever closes is held up between its end and its last word for longer than reports are waited for. */
+static void who_closes_and_is_held_up_has_taken_what_it_took(void **state)
+{
+    struct side *closes = &sides[CONNECTS], *other = &sides[LISTENS];
+
+    (void)state;
+    connected_over(LOOP "&status_ns=1000000&linger_ns=10000000000");
+    exchange(3);
+    lli_tx_end(&closes->connection->transmitter->tx, llm_clock());
+    lli_endpoint_due(closes->connection->endpoint, 0);
+    for (const uint64_t until = llm_clock() + WAIT_NS; !other->disconnected && llm_clock() < until;)
+        poll_all();
+    assert_int_equal(other->disconnected, 1);
+    for (const uint64_t until = llm_clock() + WAIT_NS; stat_of(other, "receivers_lost") == 0 && llm_clock() < until;)
+        assert_true(llm_poll(other->context) >= 0);
+    /* What is left to do for a connection that is over is looked at so often. */
+    for (const uint64_t until = llm_clock() + 200000000; llm_clock() < until;)
+        assert_true(llm_poll(other->context) >= 0);
+    close_beside(&closes->connection, other);
+    assert_int_equal(llm_connection_close(&other->connection), 0);
+}
+
 static void a_last_word_that_is_not_answered_is_repeated_so_often(void **state)
 {
     const struct side *side = &sides[CONNECTS];
@@ -412,11 +436,12 @@ static void those_who_ask_and_are_never_heard_again_leave_no_trace(void **state)
 static void an_endless_stream_of_connections_is_served(void **state)
 {
     (void)state;
-    listen_on(LOOP "&connections_max=2");
+    /* Who closes waits for a side that the machine may hold up. */
+    listen_on(ENDLESS);
     assert_int_equal(llm_context_close(&sides[CONNECTS].context), LLM_OK);
     for (int i = 1; i <= 300; i++) {
         sides[CONNECTS] = (struct side){.context = context_make()};
-        connect_to(LOOP);
+        connect_to(ENDLESS);
         POLL_UNTIL(sides[LISTENS].connected == i && sides[CONNECTS].connected == 1);
         sides[LISTENS].received = 0;
         exchange(3);
@@ -578,6 +603,7 @@ int main(void)
         TEST(a_side_that_goes_without_waiting_is_told_so),
         TEST(a_dead_peer_is_noticed_by_its_silence),
         TEST(both_sides_know_that_all_arrived_in_spite_of_losses),
+        TEST(who_closes_and_is_held_up_has_taken_what_it_took),
         TEST(a_last_word_that_is_not_answered_is_repeated_so_often),
         TEST(who_is_not_there_any_more_answers_all_the_same),
         TEST(both_may_close_at_once),
