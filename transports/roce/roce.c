@@ -11,18 +11,24 @@ enum { DRY_PACKETS = 1024 }; /* so many may have been dropped each time that the
 
 /* ---------------------------------------------------------------------------------------------------- sending */
 
-/* The registration of the memory that a packet lies in, or NULL. */
-static const struct lli_roce_region *send_region(struct lli_roce *roce, uintptr_t at)
+/* Looks for the registration of the memory that a packet lies in. Apart: mostly it is that of the packet before. */
+static __attribute__((noinline)) const struct lli_roce_region *send_region_find(struct lli_roce *roce, uintptr_t at)
 {
-    if (roce->region != NULL && at - roce->region->base < roce->region->size)
-        return roce->region;
     for (uint32_t i = 0; i < LLI_ROCE_REGIONS_MAX; i++)
         if (at - roce->regions[i].base < roce->regions[i].size)
             return roce->region = &roce->regions[i];
     return NULL;
 }
 
-static void send_address(const struct lli_roce *roce, struct ibv_send_wr *send, lli_handle to)
+/* The registration of the memory that a packet lies in, or NULL. */
+static inline const struct lli_roce_region *send_region(struct lli_roce *roce, uintptr_t at)
+{
+    if (roce->region != NULL && at - roce->region->base < roce->region->size)
+        return roce->region;
+    return send_region_find(roce, at);
+}
+
+static inline void send_address(const struct lli_roce *roce, struct ibv_send_wr *send, lli_handle to)
 {
     const uint32_t place = to & ~LLI_ROCE_PEER;
 
@@ -45,77 +51,100 @@ static void send_address(const struct lli_roce *roce, struct ibv_send_wr *send, 
     }
 }
 
-static void send_queue(struct lli_roce *roce, const struct lli_out *packet)
+/* Fills the slot of a packet; what is the same of all was written when the queue was opened. */
+static inline void send_queue(struct lli_roce *roce, const struct lli_out *packet)
 {
-    const uint32_t slot = (uint32_t)roce->taken & roce->send_mask;
-    const struct lli_roce_region *region = NULL;
+    const uint64_t number = roce->taken++;
+    const uint32_t slot = (uint32_t)number & roce->send_mask;
+    const struct lli_roce_region *region;
     struct ibv_send_wr *send = &roce->sends[slot];
-    struct ibv_sge *piece = &roce->send_pieces[slot];
+    struct ibv_sge *piece = send->sg_list;
 
     roce->send_to[slot] = packet->to;
-    roce->send_kinds[slot] = LLI_ROCE_OUT_LOST;
-    send->wr_id = roce->taken++;
-    send->send_flags = 0;
+    send->wr_id = number;
     piece->addr = (uintptr_t)packet->data;
     piece->length = packet->size;
-    if (packet->size > roce->payload_max)
-        return; /* devices drop it without a word, or stop */
     if (packet->size <= roce->inline_max) {
         send->send_flags = IBV_SEND_INLINE;
         roce->send_kinds[slot] = LLI_ROCE_OUT_COPIED;
-    } else if ((region = send_region(roce, (uintptr_t)packet->data)) != NULL) {
+    } else if (packet->size <= roce->payload_max && (region = send_region(roce, (uintptr_t)packet->data)) != NULL) {
         piece->lkey = region->registration->lkey;
+        send->send_flags = 0;
         roce->send_kinds[slot] = LLI_ROCE_OUT_READ;
+        roce->read_end = number + 1;
+    } else {
+        lli_roce_lose(roce, number); /* of what is too large: devices drop it without a word, or stop */
+        return;
     }
     send_address(roce, send, packet->to);
 }
 
-static uint64_t send_room(const struct lli_roce *roce)
+static inline bool send_has_room(const struct lli_roce *roce, uint64_t count)
 {
-    return lli_min(LLI_ROCE_POST_MAX - (roce->taken - roce->posted), roce->send_mask + 1 - (roce->taken - roce->done));
+    const uint64_t end = roce->taken + count;
+
+    return end - roce->posted <= LLI_ROCE_POST_MAX && end - roce->done <= roce->send_mask + 1u;
+}
+
+/* Takes as many as there is room for when some are done with. Apart, as all that is rare: the rest saves no registers for it. */
+static __attribute__((noinline)) int post_some(struct lli_roce *roce, const struct lli_out *packets, int count)
+{
+    int taken = 0;
+
+    (void)lli_roce_reap(roce);
+    for (; taken < count && send_has_room(roce, 1); taken++)
+        send_queue(roce, &packets[taken]);
+    return taken;
+}
+
+static __attribute__((noinline)) int post_gone(struct lli_roce *roce, int count)
+{
+    roce->send_errors += (uint64_t)count;
+    roce->taken += (uint64_t)count;
+    roce->posted = roce->done = roce->freed = roce->taken;
+    return count;
 }
 
 static int roce_post(void *instance, const struct lli_out *packets, int count)
 {
     struct lli_roce *roce = instance;
-    uint64_t room = send_room(roce);
-    int taken = 0;
 
-    if (lli_roce_is_gone(roce)) {
-        roce->send_errors += (uint64_t)count;
-        roce->taken += (uint64_t)count;
-        roce->posted = roce->done = roce->freed = roce->taken;
-        return count;
-    }
-    if (room < (uint64_t)count) {
-        (void)lli_roce_reap(roce);
-        room = send_room(roce);
-    }
-    for (; taken < count && (uint64_t)taken < room; taken++)
-        send_queue(roce, &packets[taken]);
-    return taken;
+    if (lli_roce_is_gone(roce))
+        return post_gone(roce, count);
+    if (!send_has_room(roce, (uint64_t)count))
+        return post_some(roce, packets, count);
+    for (int i = 0; i < count; i++)
+        send_queue(roce, &packets[i]);
+    return count;
 }
 
 /* No notice comes of what was lost; and the memory of what was copied is free at once. Both are counted in order. */
-static void send_free(struct lli_roce *roce)
+static inline void send_free(struct lli_roce *roce)
 {
-    while (roce->done != roce->posted && roce->send_kinds[roce->done & roce->send_mask] == LLI_ROCE_OUT_LOST)
-        roce->done++;
+    if (__builtin_expect(roce->lost_end > roce->done, 0))
+        while (roce->done != roce->posted && roce->send_kinds[roce->done & roce->send_mask] == LLI_ROCE_OUT_LOST)
+            roce->done++;
     roce->freed = lli_max(roce->freed, roce->done);
+    if (roce->read_end <= roce->freed)
+        roce->freed = roce->posted;
     while (roce->freed != roce->posted && roce->send_kinds[roce->freed & roce->send_mask] != LLI_ROCE_OUT_READ)
         roce->freed++;
 }
 
-static void send_completed(struct lli_roce *roce, const struct ibv_wc *completion)
+static __attribute__((noinline)) void send_failed(struct lli_roce *roce)
+{
+    roce->send_errors++;
+    /* What follows is flushed by the device, until the queue was brought back. */
+    if (atomic_load_explicit(&roce->send_fault, memory_order_relaxed) == LLI_ROCE_FINE)
+        atomic_store_explicit(&roce->send_fault, LLI_ROCE_BROKEN, memory_order_relaxed);
+}
+
+static inline void send_completed(struct lli_roce *roce, const struct ibv_wc *completion)
 {
     const uint64_t behind = completion->wr_id - roce->done;
 
-    if (completion->status != IBV_WC_SUCCESS) {
-        roce->send_errors++;
-        /* What follows is flushed by the device, until the queue was brought back. */
-        if (atomic_load_explicit(&roce->send_fault, memory_order_relaxed) == LLI_ROCE_FINE)
-            atomic_store_explicit(&roce->send_fault, LLI_ROCE_BROKEN, memory_order_relaxed);
-    }
+    if (__builtin_expect(completion->status != IBV_WC_SUCCESS, 0))
+        send_failed(roce);
     /* A notice given twice, or late, is of a packet that is done with. */
     if (behind < roce->posted - roce->done)
         roce->done += behind + 1;
@@ -143,87 +172,90 @@ uint64_t lli_roce_reap(void *instance)
 }
 
 /* A send queue that stopped is repaired by the control thread, once the device has given back all that was in it. */
-static bool send_is_broken(struct lli_roce *roce)
+static __attribute__((noinline)) int flush_broken(struct lli_roce *roce, int fault)
 {
-    int fault = atomic_load_explicit(&roce->send_fault, memory_order_acquire);
-
-    if (__builtin_expect(fault == LLI_ROCE_FINE, 1))
-        return false;
     (void)lli_roce_reap(roce);
     /* Behind an error all are completed, with notice or not. */
     if (fault == LLI_ROCE_BROKEN && roce->done == roce->posted) {
         atomic_store_explicit(&roce->send_fault, LLI_ROCE_REPAIRING, memory_order_release);
         lli_roce_control_wake(roce);
     }
-    return true;
+    roce->send_waits++;
+    return LLM_EAGAIN;
 }
 
-/* Chooses which of a run of packets are completed with a notice: one in so many, and the last, so that an end is always told. */
-static void send_mark(struct lli_roce *roce, uint64_t first, uint64_t end)
+/* Passes over lost packets, and returns the end of the run that follows. */
+static __attribute__((noinline)) uint64_t send_run_next(struct lli_roce *roce)
 {
-    for (uint64_t number = first; number != end; number++) {
-        const uint32_t slot = (uint32_t)number & roce->send_mask;
+    uint64_t end;
 
-        roce->sends[slot].send_flags &= ~(unsigned)IBV_SEND_SIGNALED;
-        if (++roce->unsignalled >= LLI_ROCE_SIGNAL || number + 1 == end) {
-            roce->sends[slot].send_flags |= IBV_SEND_SIGNALED;
-            roce->unsignalled = 0;
-        }
-    }
+    for (; roce->posted != roce->taken && roce->send_kinds[roce->posted & roce->send_mask] == LLI_ROCE_OUT_LOST; roce->posted++)
+        roce->send_errors++;
+    for (end = roce->posted; end != roce->taken; end++)
+        if (roce->send_kinds[end & roce->send_mask] == LLI_ROCE_OUT_LOST)
+            break;
+    return end;
 }
 
-/* Hands packets, none of them lost, to the device with one doorbell. False: it takes no more of them until some are done with. */
-static bool send_run(struct lli_roce *roce, uint64_t end)
+/*
+ * The device refused a packet, and with it all up to the end. None of them gives notice but the first, as nobody looks up whether
+ * one of those taken does. False: it takes no more of them until some are done with.
+ */
+static __attribute__((noinline)) bool send_refused(struct lli_roce *roce, uint64_t number, uint64_t end, int status)
+{
+    const bool lost = status != ENOMEM && status != EAGAIN && status != EBUSY;
+
+    roce->posted = number;
+    for (uint64_t left = number; left != end; left++)
+        roce->sends[left & roce->send_mask].send_flags &= ~(unsigned)IBV_SEND_SIGNALED;
+    if (lost)
+        lli_roce_lose(roce, number);
+    if (number + lost != end)
+        roce->sends[(number + lost) & roce->send_mask].send_flags |= IBV_SEND_SIGNALED;
+    return lost;
+}
+
+/*
+ * Hands packets, none of them lost, to the device with one doorbell. One in so many is completed with a notice, and the last, so
+ * that an end is always told. False: it takes no more of them until some are done with.
+ */
+static inline bool send_run(struct lli_roce *roce, uint64_t end)
 {
     struct ibv_send_wr *const last = &roce->sends[(end - 1) & roce->send_mask];
     struct ibv_send_wr *const next = last->next;
     struct ibv_send_wr *refused = NULL;
     int status;
 
-    send_mark(roce, roce->posted, end);
+    if (end - roce->posted > LLI_ROCE_SIGNAL)
+        for (uint64_t number = roce->posted + LLI_ROCE_SIGNAL - 1; number < end; number += LLI_ROCE_SIGNAL)
+            roce->sends[number & roce->send_mask].send_flags |= IBV_SEND_SIGNALED;
+    last->send_flags |= IBV_SEND_SIGNALED;
     last->next = NULL;
     status = ibv_post_send(roce->send_qp, &roce->sends[roce->posted & roce->send_mask], &refused);
     last->next = next;
-    if (status == 0) {
-        roce->posted = end;
-        return true;
-    }
-    roce->posted = refused->wr_id;
-    /* Whether one of those taken gives notice is not looked up: the next one does. */
-    roce->unsignalled = LLI_ROCE_SIGNAL;
-    if (status == ENOMEM || status == EAGAIN || status == EBUSY)
-        return false;
-    roce->send_kinds[roce->posted & roce->send_mask] = LLI_ROCE_OUT_LOST;
+    if (__builtin_expect(status != 0, 0))
+        return send_refused(roce, refused->wr_id, end, status);
+    roce->posted = end;
     return true;
-}
-
-static int send_stuck(struct lli_roce *roce)
-{
-    roce->send_waits++;
-    return LLM_EAGAIN;
 }
 
 static int roce_flush(void *instance)
 {
     struct lli_roce *roce = instance;
+    int fault;
 
     if (lli_roce_is_gone(roce))
         return 0;
-    if (send_is_broken(roce))
-        return send_stuck(roce);
+    fault = atomic_load_explicit(&roce->send_fault, memory_order_acquire);
+    if (__builtin_expect(fault != LLI_ROCE_FINE, 0))
+        return flush_broken(roce, fault);
     while (roce->posted != roce->taken) {
-        uint64_t end = roce->posted;
+        const uint64_t end = roce->lost_end <= roce->posted ? roce->taken : send_run_next(roce);
 
-        if (roce->send_kinds[end & roce->send_mask] == LLI_ROCE_OUT_LOST) {
-            roce->send_errors++;
-            roce->posted++;
-            continue;
-        }
-        while (end != roce->taken && roce->send_kinds[end & roce->send_mask] != LLI_ROCE_OUT_LOST)
-            end++;
-        if (!send_run(roce, end)) {
+        if (end != roce->posted && !send_run(roce, end)) {
             (void)lli_roce_reap(roce);
-            return send_stuck(roce);
+            roce->send_waits++;
+            return LLM_EAGAIN;
         }
     }
     send_free(roce);

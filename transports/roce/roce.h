@@ -152,9 +152,10 @@ struct lli_roce {
     uint64_t posted;           /* of these, handed to the device or lost */
     uint64_t done;             /* of these, completed: their slots are free */
     uint64_t freed;            /* of the posted ones, those whose memory may be reused, done or copied */
+    uint64_t lost_end;         /* none of the taken ones from here on is lost, */
+    uint64_t read_end;         /* and none from here on is read by the device later: so the slots need no look */
     uint32_t send_mask;
-    uint32_t unsignalled;      /* since the latest send with a notice */
-    uint32_t inline_max;
+    uint32_t inline_max;       /* not above payload_max */
     uint32_t payload_max;
     struct ibv_send_wr *sends; /* by slot, each linked to the next */
     struct ibv_sge *send_pieces;
@@ -238,6 +239,13 @@ static inline bool lli_roce_is_gone(struct lli_roce *roce)
         return false;
     atomic_store_explicit(&roce->parked, true, memory_order_release);
     return true;
+}
+
+/* A packet that was taken, but not posted, is not sent. */
+static inline void lli_roce_lose(struct lli_roce *roce, uint64_t number)
+{
+    roce->send_kinds[number & roce->send_mask] = LLI_ROCE_OUT_LOST;
+    roce->lost_end = lli_max(roce->lost_end, number + 1);
 }
 
 /* ---------------------------------------------------------------------------------------------- roce_device.c */

@@ -264,7 +264,7 @@ static void leave_send(struct lli_roce *roce, lli_handle handle)
 
     for (uint64_t number = roce->posted; number != roce->taken; number++)
         if (roce->send_to[number & roce->send_mask] == handle)
-            roce->send_kinds[number & roce->send_mask] = LLI_ROCE_OUT_LOST;
+            lli_roce_lose(roce, number);
     /* Whatever uses the handle is waited for. */
     lli_roce_drain(roce);
     if (!lli_roce_is_gone(roce)) {

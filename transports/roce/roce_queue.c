@@ -161,7 +161,7 @@ static int qp_open(struct lli_roce *roce, struct rdma_cm_id *id, struct ibv_cq *
         wanted.cap = *caps;
         wanted.cap.max_inline_data = inline_bytes < CACHE_LINE ? 0 : inline_bytes;
     }
-    roce->inline_max = wanted.cap.max_inline_data;
+    roce->inline_max = (uint32_t)lli_min(wanted.cap.max_inline_data, roce->payload_max);
     *qp = id->qp;
     return 0;
 }
@@ -292,12 +292,9 @@ void lli_roce_region_end(void *instance, void *base, size_t size)
 {
     struct lli_roce *roce = instance;
 
-    for (uint64_t number = roce->posted; number != roce->taken; number++) {
-        const uint32_t slot = (uint32_t)number & roce->send_mask;
-
-        if (roce->send_pieces[slot].addr - (uintptr_t)base < size)
-            roce->send_kinds[slot] = LLI_ROCE_OUT_LOST;
-    }
+    for (uint64_t number = roce->posted; number != roce->taken; number++)
+        if (roce->send_pieces[number & roce->send_mask].addr - (uintptr_t)base < size)
+            lli_roce_lose(roce, number);
     lli_roce_drain(roce);
     if (lli_roce_is_gone(roce))
         return; /* the control thread ends all of them */

@@ -299,6 +299,35 @@ static void memory_of_inline_packets_is_free_at_once_but_not_before_that_of_earl
     assert_int_equal(rig_reap(), 5);
 }
 
+/* Packets that travel inline, are read, and are lost, in all orders of five; flushed one by one, or together. */
+static void memory_is_free_up_to_the_first_that_is_read_whatever_is_among_the_others(void **state)
+{
+    static const uint32_t sizes[] = {64, LARGE, 4097};
+    uint64_t before = 0;
+
+    (void)state;
+    fake.device.inline_granted = 64;
+    rig_up();
+    for (uint32_t mixed = 0; mixed < 2 * 3 * 3 * 3 * 3 * 3; mixed++) {
+        uint64_t free = before;
+        bool reads = false;
+
+        fake_sent_forget();
+        for (uint32_t i = 0, left = mixed / 2; i < 5; i++, left /= 3) {
+            rig_post(rig.send, (size_t)i * 64, sizes[left % 3]);
+            reads |= left % 3 == 1;
+            free += !reads;
+            if (mixed % 2 == 0 && i < 4)
+                continue;
+            assert_int_equal(rig_flush(), 0);
+            assert_int_equal(rig_reap(), free);
+        }
+        fake_complete_all();
+        before += 5;
+        assert_int_equal(rig_reap(), before);
+    }
+}
+
 static void notices_may_come_twice_or_late_or_in_another_order(void **state)
 {
     uint64_t first, second, third;
@@ -496,6 +525,7 @@ int main(void)
         TEST(a_small_device_gets_small_queues),
         TEST(memory_is_free_in_order_and_not_before_its_notice),
         TEST(memory_of_inline_packets_is_free_at_once_but_not_before_that_of_earlier_ones),
+        TEST(memory_is_free_up_to_the_first_that_is_read_whatever_is_among_the_others),
         TEST(notices_may_come_twice_or_late_or_in_another_order),
         TEST(a_notice_given_twice_frees_nothing_of_a_full_queue),
         TEST(what_the_device_has_no_room_for_goes_later_in_order),
