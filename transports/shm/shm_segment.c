@@ -125,8 +125,11 @@ void lli_shm_sweep(const struct lli_shm_root *root, const char *name)
         if (!name_parse(entry->d_name, &id, ".data") && !name_parse(entry->d_name, &id, ".bell"))
             continue;
         fd = openat(dirfd(directory), entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        /* Files are locked before they have a name: what is not has no writer. */
-        if (fd >= 0 && lli_shm_take(fd, F_WRLCK))
+        /*
+         * Files are locked before they have a name: what is not has no writer, and never will. It is not locked to be removed: whoever
+         * looks in between would take it for a writer's, and read it once more.
+         */
+        if (fd >= 0 && !lli_shm_is_locked(fd))
             unlinkat(dirfd(directory), entry->d_name, 0);
         if (fd >= 0)
             close(fd);
