@@ -343,6 +343,8 @@ void lli_endpoint_send_lone(struct llm_transmitter *transmitter, uint32_t size, 
     lli_endpoint_flush(endpoint);
     endpoint_flushed(transmitter, begin);
     lli_tx_sent_at(tx, lli_context_time(endpoint->context, transmitter->flushed_at));
+    if (transmitter->latency != NULL)
+        lli_latency_sent(transmitter, begin, transmitter->flushed_at);
     lli_endpoint_due(endpoint, lli_tx_deadline(tx));
     lli_pack_prepare(&tx->pack, lli_tx_busy(tx));
 }

@@ -247,7 +247,7 @@ static inline bool transmitter_is_clear(const struct llm_transmitter *transmitte
 {
     const struct lli_tx *tx = &transmitter->tx;
 
-    return tx->sent == tx->history.next && tx->sent < tx->flow.limit && !transmitter->watched && !transmitter->endpoint->stuck &&
+    return tx->sent == tx->history.next && tx->sent < tx->flow.limit && !lli_tx_is_paced(tx) && !transmitter->endpoint->stuck &&
            transmitter->posted_max != 0 && transmitter->destinations == NULL;
 }
 
