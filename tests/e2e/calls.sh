@@ -5,7 +5,7 @@
 
 # shellcheck disable=SC2034
 calls_tests=(calls_carry_both_ways calls_without_the_key_are_refused killed_side_of_a_call_is_noticed endless_calls_are_served
-    calls_nobody_answers_are_given_up)
+    calls_nobody_answers_are_given_up requests_are_replied_to_or_told_why_not)
 
 # call_channel INTERFACE [OPTIONS]: to the host, where the transport has that; else a group.
 call_channel() {
@@ -93,4 +93,40 @@ endless_calls_are_served() {
 calls_nobody_answers_are_given_up() {
     local caller
     calls "connect_timeout_ns=300000000" && ends "$caller" && is caller over_8 == 1 && is caller connected == 0
+}
+
+# replies [OPTIONS], asks [OPTIONS [ARGUMENT...]]: what comes to either is lossy.
+replies() {
+    talks "$HOST_B" listener reply "$IF_B" "${1:-}" && listener=$last && says listener listening
+}
+
+asks() {
+    talks "$HOST_A" caller ask "$IF_A" "${1:-}" "${@:2}" && caller=$last
+}
+
+# talks PREFIX NAME SIDE INTERFACE OPTIONS [ARGUMENT...]
+# shellcheck disable=SC2086
+talks() {
+    local options=$5${5:+${impaired:+&}}$impaired
+    run_on "$1" "$2" "$programs/e2e_requests" "$3" "$(transport=${impaired:+impair+}$transport call_channel "$4" "$options")" \
+        "${@:6}" $idle
+}
+
+# Each by its own reply, by its deadline, or, once, by what became of the connection.
+requests_are_replied_to_or_told_why_not() {
+    local listener caller impaired count=$((3000 / fewer)) kept=$((100 / fewer)) more=1024 reason
+    lossy 5 && replies && asks "" --requests "$count" && ends "$caller" && ends "$listener" || return
+    is caller errors == 0 && is caller replied == $((count - kept + more)) && is caller unanswered == "$kept" &&
+        is caller ended == 0 && is listener errors == 0 && is listener asked == $((count + more)) &&
+        is listener late == "$kept" || return
+    (($(number caller recovered) + $(number listener recovered) > 0)) || { why="nothing was lost and repaired" && return 1; }
+    note "$((count + more)) requests, of which $kept passed their deadlines, repaired $(number caller recovered) and" \
+        "$(number listener recovered) packets"
+    replies && asks "session_timeout_ns=$((1000000000 * (fewer > 1 ? 2 : 1)))" --hold $((300 / fewer)) &&
+        says caller waiting && kill -KILL "$listener" && ends "$caller" || return
+    reason=$(number caller reason)
+    is caller errors == 0 && is caller replied == 1 && is caller ended ">=" $((300 / fewer)) &&
+        is caller ended == $(($(number caller asked) - 1)) || return
+    # As it was silent, or as what was lost nobody can send again.
+    [[ $reason = 2 || $reason = 15 ]] || { why="caller was told reason $reason" && return 1; }
 }
