@@ -72,6 +72,19 @@ void sim_late_live(struct sim_world *world, const struct sim_node *node, const s
 void sim_late_lost(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
                    struct sim_follow *follow, const struct llm_event *event, bool excused);
 
+/* Limits of rates (rates.c): a transmitter started with those in force; they change, ... */
+void sim_rates_start(const struct sim_world *world, struct sim_node *node);
+void sim_rates_change(struct sim_world *world, struct sim_node *node, const struct sim_rate *rate);
+
+/* ... a packet of data goes, or a repair, which is within them; all of them went that may. */
+void sim_rates_posted(struct sim_world *world, struct sim_node *node, uint32_t size);
+void sim_rates_held(struct sim_world *world, struct sim_node *node);
+void sim_rates_repaired(struct sim_world *world, struct sim_node *node, uint32_t size);
+void sim_rates_repairs_held(struct sim_world *world, struct sim_node *node);
+
+/* How much longer everything takes for them. */
+lli_ns sim_rates_patience(const struct sim_world *world);
+
 /* How many NAKs a loss that all receivers share costs. */
 void sim_check_suppression(struct sim_world *world);
 

@@ -251,6 +251,36 @@ static void draw_keep(struct sim_scenario *s)
         s->keeps = (uint32_t)(chance(&random, 50) ? 1 : draw(&random, 2, s->sizes == SIM_SIZES_LARGE ? 3 : 12));
 }
 
+/* 0, no limit, or one, low ones as often as high ones. */
+static uint64_t draw_limit(uint64_t *random, uint64_t low, uint32_t doublings)
+{
+    const uint64_t limit = low << lli_random_below(random, doublings);
+
+    return chance(random, 25) ? 0 : draw(random, limit, 2 * limit);
+}
+
+/* From numbers of its own, too. Every other time they change while messages flow, and after. */
+static void draw_rates(struct sim_scenario *s)
+{
+    uint64_t random = s->seed ^ UINT64_C(0x7261746573);
+    uint32_t count;
+    lli_ns at = 0;
+
+    (void)lli_random(&random);
+    if (s->suppression || chance(&random, 80))
+        return;
+    count = chance(&random, 50) ? 1 : (uint32_t)draw(&random, 2, SIM_RATES_MAX);
+    while (s->rates_count < count) {
+        struct sim_rate *rate = &s->rates[s->rates_count++];
+
+        *rate = (struct sim_rate){at, draw_limit(&random, 65536, 9), draw_limit(&random, 1u << 18, 6)};
+        /* A transmitter does not sleep while who joins late waits behind repairs that their limit holds back. */
+        if (s->joining)
+            rate->repair_bytes_per_s = 0;
+        at += draw(&random, 0, s->traffic / 2);
+    }
+}
+
 static void draw_fault(struct sim_scenario *s, uint64_t *random)
 {
     struct sim_fault fault = {.at = lli_random_below(random, s->traffic)};
@@ -279,6 +309,7 @@ static void draw_fault(struct sim_scenario *s, uint64_t *random)
     case SIM_FAULT_FORGE:
     case SIM_FAULT_RESTART:
     case SIM_FAULT_RESUME:
+    case SIM_FAULT_RATE:
         fault.ns = draw(random, 1, 100) * SIM_MS;
         s->forging |= fault.kind == SIM_FAULT_FORGE;
         break;
@@ -313,6 +344,7 @@ void sim_scenario_draw(struct sim_scenario *s, uint64_t seed)
         draw_fault(s, &random);
     draw_join(s);
     draw_keep(s);
+    draw_rates(s);
 }
 
 /* Nothing goes wrong but what goes wrong because so many join. */
@@ -343,7 +375,7 @@ void sim_scenario_draw_crowd(struct sim_scenario *s, uint64_t seed)
 
 static void print_fault(const struct sim_fault *fault, FILE *file)
 {
-    static const char *const names[] = {"pause", "cut", "step", "crash", "leave", "forge", "restart", "resume"};
+    static const char *const names[] = {"pause", "cut", "step", "crash", "leave", "forge", "restart", "resume", "rate"};
 
     (void)fprintf(file, "  at %9.3f ms: %s node %u for %.3f ms%s%s\n", (double)fault->at / 1e6, names[fault->kind],
                   fault->node, (double)fault->ns / 1e6, fault->in ? " in" : "", fault->out ? " out" : "");
@@ -408,6 +440,9 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
                       (unsigned long long)s->replay_bytes_per_s, (unsigned long long)(s->history_ns / SIM_US));
     if (s->keeps > 0)
         (void)fprintf(file, "  most topics keep %u messages for them\n", s->keeps);
+    for (uint32_t i = 0; i < s->rates_count; i++)
+        (void)fprintf(file, "  at %9.3f ms: limits, 0: none: data %llu B/s, repairs %llu B/s\n", (double)s->rates[i].at / 1e6,
+                      (unsigned long long)s->rates[i].bytes_per_s, (unsigned long long)s->rates[i].repair_bytes_per_s);
     for (uint32_t i = 0; i < s->faults_count; i++)
         print_fault(&s->faults[i], file);
 }

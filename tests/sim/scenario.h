@@ -23,6 +23,7 @@ enum {
     SIM_TOPICS_MAX = 48,
     SIM_ASSURED_MAX = 3,
     SIM_FAULTS_MAX = 64,
+    SIM_RATES_MAX = 4,
 };
 
 enum sim_fault_kind {
@@ -34,6 +35,7 @@ enum sim_fault_kind {
     SIM_FAULT_FORGE,   /* somebody who does not know the sessions sends packets to a node */
     SIM_FAULT_RESTART, /* follows a crash */
     SIM_FAULT_RESUME,  /* follows a pause */
+    SIM_FAULT_RATE,    /* no fault: the limits of rates change */
 };
 
 struct sim_fault {
@@ -43,6 +45,14 @@ struct sim_fault {
     lli_ns ns; /* how long, or how far */
     bool in;   /* a cut's directions */
     bool out;
+    uint32_t rate; /* which of the scenario's */
+};
+
+/* Limits of rates from some time on, 0: none. */
+struct sim_rate {
+    lli_ns at;
+    uint64_t bytes_per_s;
+    uint64_t repair_bytes_per_s;
 };
 
 enum sim_sizes { SIM_SIZES_SMALL, SIM_SIZES_PACKET, SIM_SIZES_MIXED, SIM_SIZES_LARGE };
@@ -93,6 +103,8 @@ struct sim_scenario {
     uint32_t join_else;   /* of enum lli_rx_otherwise */
     struct lli_flow_config flow;
     struct lli_judge_policy judge;
+    uint32_t rates_count;        /* limits of rates that hold one after the other, the first from the beginning on */
+    struct sim_rate rates[SIM_RATES_MAX];
 
     uint32_t unreliable;         /* so many topics, the last ones, but none that is assured */
     bool transients;             /* some of the others have no history */

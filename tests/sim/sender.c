@@ -62,7 +62,9 @@ static struct sim_session *session_new(struct sim_world *world, uint32_t node)
 static struct lli_tx_config sender_config(struct sim_world *world, const struct sim_session *session)
 {
     const struct sim_scenario *s = &world->scenario;
+    struct lli_flow_config flow = s->flow;
 
+    flow.rate = world->rate.bytes_per_s;
     return (struct lli_tx_config){
         .session = session->id,
         .history = {
@@ -77,6 +79,7 @@ static struct lli_tx_config sender_config(struct sim_world *world, const struct 
         .nak_receivers_immediate = s->nak_receivers_immediate,
         .repair_percent = s->repair_percent,
         .repair_bytes_per_s = s->repair_bytes_per_s,
+        .repair_rate = world->rate.repair_bytes_per_s,
         .repair_linger = s->repair_linger,
         .replay_bytes_per_s = s->replay_bytes_per_s,
         .history_ns = s->history_ns,
@@ -84,7 +87,7 @@ static struct lli_tx_config sender_config(struct sim_world *world, const struct 
         .heartbeat_max = s->heartbeat_max,
         .heartbeat_busy = s->heartbeat_busy,
         .status = s->status,
-        .flow = s->flow,
+        .flow = flow,
         .judge = s->judge,
         .address = sim_address(session->node),
     };
@@ -114,6 +117,7 @@ void sim_sender_start(struct sim_world *world, struct sim_node *node)
     memset(arena.memory, 0, arena.used);
     arena.used = 0;
     lli_tx_init(&sender->tx, &config, &arena, sender->opened_at);
+    sim_rates_start(world, node);
     if (world->scenario.number != 0) {
         /* As if so many messages had been sent long ago. */
         sender->tx.pack.number = world->scenario.number;
@@ -338,9 +342,14 @@ static void sender_post(struct sim_world *world, struct sim_node *node)
         for (int i = 0; i < taken; i++) {
             sim_network_send(&world->network, world->now, node->index, SIM_GROUP, packets[i].data, packets[i].size);
             sender->data_bytes += packets[i].size;
+            sim_rates_posted(world, node, packets[i].size);
         }
         lli_tx_sent(&sender->tx, taken, sim_node_now(world, node));
     } while (taken == SENDER_POST);
+    if (taken == count)
+        sim_rates_held(world, node);
+    else
+        sender->held_until = LLI_NEVER;
     if (!reluctant || lli_random_below(&world->random, 2) == 0)
         lli_tx_reaped(&sender->tx, true);
 }
@@ -406,7 +415,9 @@ static void sender_repair(struct sim_world *world, struct sim_node *node)
         to = SIM_GROUP;
         lli_tx_repaired(&sender->tx, now);
         sim_check_repairs(world, node, SENDER_BURST);
+        sim_rates_repaired(world, node, packet.size);
     }
+    sim_rates_repairs_held(world, node);
 }
 
 static void sender_replay(struct sim_world *world, struct sim_node *node)

@@ -234,6 +234,8 @@ static void world_fault(struct sim_world *world, struct sim_fault fault)
             node_start(world, node);
         return;
     }
+    if (fault.kind == SIM_FAULT_RATE)
+        sim_rates_change(world, node, &world->scenario.rates[fault.rate]);
     if (!node->alive)
         return;
     sim_trace(world, "fault %d at node %u", (int)fault.kind, fault.node);
@@ -259,6 +261,9 @@ static void world_fault(struct sim_world *world, struct sim_fault fault)
         break;
     case SIM_FAULT_FORGE:
         sim_forge(world, &fault);
+        break;
+    case SIM_FAULT_RATE:
+        node_schedule(world, node);
         break;
     case SIM_FAULT_RESTART:
         break;
@@ -354,6 +359,10 @@ static void world_start(struct sim_world *world)
     }
     for (uint32_t i = 0; i < s->faults_count; i++)
         world_plan(world, s->faults[i]);
+    world->rate = s->rates[0];
+    for (uint32_t i = 1; i < s->rates_count; i++)
+        for (uint32_t j = 0; j < s->transmitters; j++)
+            world_plan(world, (struct sim_fault){.kind = SIM_FAULT_RATE, .node = j, .at = s->rates[i].at, .rate = i});
 }
 
 static void world_heal(struct sim_world *world)
@@ -394,7 +403,7 @@ static lli_ns world_patience(const struct sim_world *world)
     /* At worst each receiver has to be sent everything. */
     if (s->joining)
         patience += (lli_ns)((double)bytes * s->receivers / (double)s->replay_bytes_per_s * 2e9);
-    return patience + (lli_ns)((double)bytes * s->receivers / (double)s->repair_bytes_per_s * 2e9);
+    return patience + (lli_ns)((double)bytes * s->receivers / (double)s->repair_bytes_per_s * 2e9) + sim_rates_patience(world);
 }
 
 static void world_close(struct sim_world *world)

@@ -41,6 +41,15 @@ struct sim_session {
     lli_seq trail;     /* when it was last looked at */
 };
 
+/* A limit of a rate as it should be kept (rates.c): bytes that may go now, less than 0: that went beforehand. */
+struct sim_limit {
+    uint64_t bytes_per_s; /* 0: none */
+    double burst;
+    double most;  /* allowed at the most ... */
+    double least; /* ... and at the least */
+    lli_ns at;    /* by the node's clock */
+};
+
 struct sim_sender {
     struct lli_tx tx;
     void *memory;
@@ -54,6 +63,9 @@ struct sim_sender {
     uint64_t repair_bytes;
     uint64_t replay_bytes;
     uint64_t data_bytes;
+    struct sim_limit data_limit;
+    struct sim_limit repair_limit;
+    lli_ns held_until;    /* by the world's time: the limit holds data no longer, LLI_NEVER: it does not */
     lli_ns opened_at;     /* by the node's clock */
     uint32_t crowd;       /* most receivers known lately ... */
     lli_ns crowd_at;      /* ... and when there were so many */
@@ -142,6 +154,7 @@ struct sim_world {
     struct sim_node nodes[SIM_NODES_MAX];
     struct sim_session **sessions;
     uint32_t sessions_count;
+    struct sim_rate rate; /* in force */
     struct sim_fault *faults;
     uint32_t faults_count;
     uint8_t *scratch;
