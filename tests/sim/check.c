@@ -394,7 +394,7 @@ static void check_live(struct sim_world *world, const struct sim_node *node, con
         sim_fail(world, "node %u session %u: live from message %llu on, %llu is next", node->index, session->index,
                  (unsigned long long)event->first, (unsigned long long)follow->expected);
     follow->late = false;
-    sim_late_live(world, node, session, follow, event->first);
+    sim_late_live(world, node, session, follow);
 }
 
 /* --------------------------------------------------------------------------------------- begin and end */

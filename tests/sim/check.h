@@ -66,9 +66,9 @@ bool sim_late_is_kept(const struct sim_follow *follow, uint64_t number);
 void sim_late_message(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
                       struct sim_follow *follow, uint64_t number);
 
-/* ... that all of it came when the session is live, at this message; and that there is a reason to give it up. */
+/* ... that all of it came when the session is live; and that there is a reason to give it up. */
 void sim_late_live(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
-                   struct sim_follow *follow, uint64_t live);
+                   struct sim_follow *follow);
 void sim_late_lost(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
                    struct sim_follow *follow, const struct llm_event *event, bool excused);
 

@@ -100,13 +100,13 @@ void sim_late_message(struct sim_world *world, const struct sim_node *node, cons
     follow->kept_next[topic] = number + 1;
 }
 
-/* Of a topic's last messages before the splice, all that newer ones have not displaced came: these are delivered by now. */
+/* Of a topic's last messages before the splice, all that newer ones have not displaced came: these are sent, or wait for it. */
 static void late_topic(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
-                       const struct sim_follow *follow, uint32_t topic, uint64_t live)
+                       const struct sim_follow *follow, uint32_t topic)
 {
     uint64_t left = late_most(world, follow), wanted = 0, latest = 0;
 
-    for (uint64_t number = live; number-- > follow->splice && left > 0;)
+    for (uint64_t number = session->end; number-- > follow->splice && left > 0;)
         left -= late_message(session, number)->topic == topic;
     for (uint64_t number = follow->splice; number-- > session->first && left > 0;) {
         left -= late_message(session, number)->topic == topic;
@@ -121,14 +121,14 @@ static void late_topic(struct sim_world *world, const struct sim_node *node, con
 }
 
 void sim_late_live(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
-                   struct sim_follow *follow, uint64_t live)
+                   struct sim_follow *follow)
 {
     if (!follow->latest)
         return;
     follow->latest = false;
     for (uint32_t topic = 0; topic < session->topics && !world->failed; topic++)
         if (sim_is_kept(world, session, topic))
-            late_topic(world, node, session, follow, topic, live);
+            late_topic(world, node, session, follow, topic);
 }
 
 void sim_late_lost(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
