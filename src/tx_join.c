@@ -311,7 +311,7 @@ bool lli_tx_replay(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
     if (replay->fetching == 0)
         return false;
     if (lli_repair_peek(&tx->repair, &seq)) {
-        lli_tx_replay_due(tx, lli_pacer_ready_at(&tx->repair_pacer));
+        lli_tx_replay_due(tx, lli_tx_repair_ready_at(tx));
         return false;
     }
     lli_pacer_fill(&replay->pacer, now);

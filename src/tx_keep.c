@@ -36,7 +36,7 @@ static bool tx_kept_waits(struct lli_tx *tx, lli_ns now, lli_ns *until)
     lli_seq seq;
 
     if (lli_repair_peek(&tx->repair, &seq)) {
-        *until = lli_pacer_ready_at(&tx->repair_pacer);
+        *until = lli_tx_repair_ready_at(tx);
         return true;
     }
     lli_pacer_fill(&tx->replay.pacer, now);

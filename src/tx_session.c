@@ -726,7 +726,7 @@ bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
     return true;
 }
 
-static lli_ns tx_repair_ready_at(const struct lli_tx *tx)
+lli_ns lli_tx_repair_ready_at(const struct lli_tx *tx)
 {
     const lli_ns ready_at = lli_pacer_ready_at(&tx->repair_pacer);
 
@@ -743,7 +743,7 @@ lli_ns lli_tx_deadline_waiting(const struct lli_tx *tx)
         (lli_pack_pending(&tx->pack) && tx->pack.claim == NULL))
         return 0;
     if (lli_repair_queued(&tx->repair) > 0)
-        at = lli_min(at, tx_repair_ready_at(tx));
+        at = lli_min(at, lli_tx_repair_ready_at(tx));
     return at;
 }
 

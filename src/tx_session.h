@@ -292,6 +292,9 @@ void lli_tx_wake_at(struct lli_tx *tx, lli_ns at);
 bool lli_tx_repair(struct lli_tx *tx, lli_ns now, struct lli_packet *packet);
 void lli_tx_repaired(struct lli_tx *tx, lli_ns now);
 
+/* When the budget and the limit of their rate allow the next one. */
+lli_ns lli_tx_repair_ready_at(const struct lli_tx *tx);
+
 /*
  * The next packet of the past for a receiver that joins late, once no repair waits; false if there is none, or the budget
  * does not allow it. It counts as sent by lli_tx_replayed().

@@ -271,12 +271,7 @@ static void draw_rates(struct sim_scenario *s)
         return;
     count = chance(&random, 50) ? 1 : (uint32_t)draw(&random, 2, SIM_RATES_MAX);
     while (s->rates_count < count) {
-        struct sim_rate *rate = &s->rates[s->rates_count++];
-
-        *rate = (struct sim_rate){at, draw_limit(&random, 65536, 9), draw_limit(&random, 1u << 18, 6)};
-        /* A transmitter does not sleep while who joins late waits behind repairs that their limit holds back. */
-        if (s->joining)
-            rate->repair_bytes_per_s = 0;
+        s->rates[s->rates_count++] = (struct sim_rate){at, draw_limit(&random, 65536, 9), draw_limit(&random, 1u << 18, 6)};
         at += draw(&random, 0, s->traffic / 2);
     }
 }
