@@ -292,7 +292,7 @@ int llm_transmitter_close(struct llm_transmitter **handle)
         return LLM_ESTATE;
     }
     transmitter->claimed = NULL;
-    /* No later than what the poll takes for now, which may be the only one: the end is due in it. */
+    /* No later than what the poll takes for the present, which may be the only one: the end is due in it. */
     lli_tx_end(&transmitter->tx, lli_context_time(context, lli_ticks()));
     lli_endpoint_due(transmitter->endpoint, 0);
     (void)lli_context_poll(context);
