@@ -293,7 +293,7 @@ static void endpoint_watch(struct llm_transmitter *transmitter, lli_seq sent, ui
         lli_latency_sent(transmitter, begin, transmitter->flushed_at);
 }
 
-/* When what was sent has left, and what is due after it. */
+/* What was sent has left: the transport counts as busy from here on for as long as that took. */
 static inline void endpoint_flushed(struct llm_transmitter *transmitter, uint64_t begin)
 {
     transmitter->flushed_at = lli_ticks();

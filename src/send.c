@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is sent on topics: checked, packed, and sent at once or with what follows. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "objects.h"
-#include "options.h"
 
 enum { TRANSMITTER_FLAGS = LLM_SEND_MORE | LLM_SEND_NOW };
 
