@@ -9,6 +9,10 @@
 
 #include "clock.h"
 
+enum {
+    AHEAD_MAX = 128, /* packets on their way: the kernel's queue of a virtual cable has room for 256 */
+};
+
 /* What came of packets 0 to sent - 1. */
 struct history {
     int sent;
@@ -66,14 +70,43 @@ static void history_counters(struct history *history, const struct station *stat
     history->delayed_count = station_counter(station, "impaired_delayed");
 }
 
-/* Sends so many packets, a few at a time so that only the injector loses any, and sleeps for the last ones. */
+/* How many packets are yet to come: all that were sent, without those that the injector dropped, and those twice that it doubled. */
+static int64_t history_due(const struct history *history, const struct station *station)
+{
+    const uint64_t lost = station_counter(station, "impaired_lost");
+    const uint64_t duplicated = station_counter(station, "impaired_duplicated");
+
+    return history->sent - (int64_t)lost + (int64_t)duplicated - history->got - history->corrupted;
+}
+
+/* Takes what has come, and sleeps until no more than so many packets are on their way. */
+static void history_await(struct history *history, struct station *station, int64_t most)
+{
+    const uint64_t give_up_at = lli_clock_ns() + ARRIVAL_NS;
+    struct lli_in in[BURST];
+
+    for (;;) {
+        const int fd = transport->arm(station->instance);
+        const int count = station_await(station, in, BURST, 0);
+
+        history_take(history, in, count);
+        transport->release(station->instance, in, count);
+        if (count > 0)
+            continue;
+        if (history_due(history, station) <= most)
+            return;
+        if (!readable(fd, 50) && lli_clock_ns() >= give_up_at)
+            fail_msg("of %d packets %lld were lost, and not by the injector", history->sent,
+                     (long long)history_due(history, station));
+    }
+}
+
+/* Sends so many packets, and no more at a time than any transport holds, so that only the injector loses any. */
 static struct history *history_make(const struct llm_options *options, int packets)
 {
     struct history *history = calloc(1, sizeof *history);
     struct llm_options clean = common;
-    struct lli_in in[BURST];
     struct station a, b;
-    int count;
 
     assert_non_null(history);
     clean.loop = 1;
@@ -87,20 +120,10 @@ static struct history *history_make(const struct llm_options *options, int packe
                 content.copies[copy] = content.number;
             station_send(&a, a.send, &content, sizeof content);
         }
-        while ((count = transport->receive(b.instance, in, BURST)) > 0) {
-            history_take(history, in, count);
-            transport->release(b.instance, in, count);
-        }
+        history_await(history, &b, AHEAD_MAX);
     }
-    for (;;) {
-        const int fd = transport->arm(b.instance);
-
-        count = station_await(&b, in, BURST, 0);
-        if (count == 0 && !readable(fd, 50))
-            break;
-        history_take(history, in, count);
-        transport->release(b.instance, in, count);
-    }
+    history_await(history, &b, 0);
+    assert_int_equal(station_await(&b, (struct lli_in[1]){0}, 1, QUIET_NS), 0);
     history_counters(history, &b);
     station_close(&a);
     station_close(&b);
