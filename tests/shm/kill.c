@@ -3,26 +3,34 @@
  * Writers and readers that are killed: at moments of which no two are alike, and at every instruction of what they do. Those
  * who stay go on, get no torn packet, and all that was sent; the name is taken at once, and nothing is left at the end.
  *
- *   shm_kill [ROUNDS [SEED]]   kills at random (150), and as many at instructions
+ *   shm_kill [ROUNDS [SEED]]   kills at random (150), and as many at instructions (1500; 150 with sanitizers)
  */
 #define _GNU_SOURCE
 #include "shm_test.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "clock.h"
 
-enum { MOMENT_NS_MAX = 2000000 };
+enum { MOMENT_NS_MAX = 2000000, NEWS_MAX = 8192 };
 
-static uint64_t rounds = 150;
+#ifdef SANITIZED
+enum { INSTRUCTIONS = 150 }; /* a process takes ten times as long to begin and to end */
+#else
+enum { INSTRUCTIONS = 1500 };
+#endif
+
+static uint64_t rounds = 150, instructions = INSTRUCTIONS;
 
 /* Of a round, for its processes. */
 struct round {
@@ -189,6 +197,12 @@ static const struct {
     {"leave as reader", false}, {"open", true}, {"close", true},
 };
 
+/* What a reader does: beside it somebody writes, who stays. */
+static bool is_a_readers(int action)
+{
+    return action == TAKE || action == ARM || action == JOIN_RECEIVE || action == LEAVE_RECEIVE || action == OPEN;
+}
+
 /* A process with a writer, a reader, or neither. */
 struct actor {
     struct feed feed;
@@ -200,7 +214,7 @@ static void actor_prepare(struct actor *actor, struct round *round)
 {
     const int action = round->action;
 
-    if (action <= WAKE || action == LEAVE_SEND || action == CLOSE) {
+    if (action <= PUT_HISTORY || action == WAKE || action == LEAVE_SEND || action == CLOSE) {
         feed_open(&actor->feed, &round->options, round->writer);
         for (int i = 0; i < 100; i++)
             put_some(&actor->feed);
@@ -208,6 +222,7 @@ static void actor_prepare(struct actor *actor, struct round *round)
             feed_plain(&actor->feed, 1990);
             feed_history(&actor->feed, 1990);
         }
+        round->flushed = actor->feed.sent;
     } else if (action == MAP) {
         open_writer(&actor->feed.station, &round->options);
     } else if (action == JOIN_SEND) {
@@ -217,14 +232,11 @@ static void actor_prepare(struct actor *actor, struct round *round)
         open_reader(&actor->reader, &round->options);
     else if (action == JOIN_RECEIVE)
         (void)instance_open(&actor->reader, NAME, &round->options);
-    if (action == TAKE) {
-        feed_plain(&actor->feed, 40);
-        feed_plain(&actor->feed, 110);
-        feed_history(&actor->feed, 110);
-    }
+    /* What was put before it came. */
+    if (action == TAKE)
+        shm_of(&actor->reader)->sources[0].next -= 3;
     if (action == WAKE)
         (void)transport->arm(actor->reader.instance);
-    round->flushed = actor->feed.sent;
 }
 
 static void actor_act(struct actor *actor, struct round *round)
@@ -312,26 +324,219 @@ static int any_cpu(void **state)
     return sched_setaffinity(0, sizeof anywhere, &anywhere) != 0 ? -1 : left;
 }
 
-/* Lets a process act for so many steps, and kills it. How many it went; fewer: it was done. UINT64_MAX: it cannot be stopped. */
-static uint64_t kill_after(struct round *round, uint64_t steps)
+/* Whoever acts, stopped before it does; 0: there are no debuggers here. */
+static pid_t act_start(struct round *round)
 {
     const pid_t pid = process_start(act, round);
-    uint64_t done = 0;
     int status;
 
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    if (!WIFSTOPPED(status))
-        return UINT64_MAX;
-    for (; done < steps; done++) {
-        assert_int_equal(ptrace(actions[round->action].calls ? PTRACE_SYSCALL : PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP)
-            break;
+    return WIFSTOPPED(status) ? pid : 0;
+}
+
+/* Has it go on as the debugger asks. False: it is done, or it ended. */
+static bool act_on(pid_t pid, int request)
+{
+    int status;
+
+    assert_int_equal(ptrace(request, pid, NULL, NULL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP;
+}
+
+/*
+ * An action, as it was watched once, with where it came to an instruction for the first time: others run to there, and go step by
+ * step from there on only. A step takes twenty microseconds on a virtual machine.
+ */
+struct path {
+    uint64_t length; /* steps */
+    size_t count;
+    struct {
+        uint64_t steps; /* before it, */
+        long at;        /* its instruction */
+    } news[NEWS_MAX];
+};
+
+#ifdef __x86_64__
+static long act_place(pid_t pid)
+{
+    return ptrace(PTRACE_PEEKUSER, pid, offsetof(struct user, regs.rip), NULL);
+}
+
+/* Runs until it comes to an instruction. False: it does not. */
+static bool act_reach(pid_t pid, long at)
+{
+    const long instruction = ptrace(PTRACE_PEEKTEXT, pid, at, NULL);
+
+    assert_int_equal(ptrace(PTRACE_POKETEXT, pid, at, (instruction & ~0xffL) | 0xcc), 0);
+    if (!act_on(pid, PTRACE_CONT))
+        return false;
+    assert_int_equal(act_place(pid), at + 1);
+    assert_int_equal(ptrace(PTRACE_POKETEXT, pid, at, instruction), 0);
+    assert_int_equal(ptrace(PTRACE_POKEUSER, pid, offsetof(struct user, regs.rip), at), 0);
+    return true;
+}
+#else
+/* All goes step by step. */
+static long act_place(pid_t pid)
+{
+    (void)pid;
+    return 0;
+}
+
+static bool act_reach(pid_t pid, long at)
+{
+    (void)pid;
+    (void)at;
+    return true;
+}
+#endif
+
+static void path_note(struct path *path, pid_t pid)
+{
+    const long at = act_place(pid);
+    size_t i = path->count;
+
+    while (i > 0 && path->news[i - 1].at != at)
+        i--;
+    if (i > 0 || path->count == NEWS_MAX)
+        return;
+    path->news[path->count].steps = path->length;
+    path->news[path->count++].at = at;
+}
+
+/* Watches an action to its end. False: it cannot be. */
+static bool path_watch(struct path *path, struct round *round)
+{
+    const bool calls = actions[round->action].calls;
+    const pid_t pid = act_start(round);
+
+    path->length = path->count = 0;
+    if (pid == 0)
+        return false;
+    path_note(path, pid);
+    while (act_on(pid, calls ? PTRACE_SYSCALL : PTRACE_SINGLESTEP)) {
+        path->length++;
+        if (!calls)
+            path_note(path, pid);
     }
+    process_kill(pid);
+    return true;
+}
+
+/*
+ * After how many steps one is killed: of four, one at any step, which most often is in a loop, and three before an instruction that it
+ * had not come to.
+ */
+static uint64_t path_pick(const struct path *path)
+{
+    if (path->count <= 1 || random_below(4) == 0)
+        return random_below(path->length + 1);
+    return path->news[random_below(path->count)].steps;
+}
+
+/* Has a process act for so many steps, and kills it. */
+static void kill_after(struct round *round, const struct path *path, uint64_t steps)
+{
+    const bool calls = actions[round->action].calls;
+    const pid_t pid = act_start(round);
+    size_t new = path->count - 1;
+    bool acts = true;
+    int status;
+
+    assert_true(pid > 0);
+    while (path->news[new].steps > steps)
+        new--;
+    if (new > 0)
+        acts = act_reach(pid, path->news[new].at);
+    for (uint64_t done = path->news[new].steps; acts && done < steps; done++)
+        acts = act_on(pid, calls ? PTRACE_SYSCALL : PTRACE_SINGLESTEP);
     kill(pid, SIGKILL);
-    while (WIFSTOPPED(status) && waitpid(pid, &status, 0) == pid)
+    while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status))
         continue;
-    return done;
+}
+
+/* A writer that stays. */
+static struct feed stays;
+
+/* One packet of each kind. */
+static void stays_put(void)
+{
+    feed_plain(&stays, 40);
+    feed_plain(&stays, 110);
+    feed_history(&stays, 110);
+}
+
+static void stays_open(struct round *round)
+{
+    feed_open(&stays, &round->options, round->writer);
+    stays_put();
+}
+
+/* False: there are no debuggers here. */
+static bool watch_all(struct round *round, struct path paths[ACTIONS])
+{
+    bool watched = true;
+
+    for (int i = 0; i < ACTIONS && watched; i++) {
+        round->action = i;
+        if (is_a_readers(i))
+            stays_open(round);
+        watched = path_watch(&paths[i], round);
+        if (is_a_readers(i))
+            feed_close(&stays);
+        assert_true(!watched || paths[i].length > 5);
+    }
+    return watched;
+}
+
+static void kill_a_writer(struct audit *audit, struct station *witness, struct round *round, const struct path *path)
+{
+    round->flushed = 0;
+    kill_after(round, path, path_pick(path));
+    station_look(witness);
+    bury(audit, witness, round);
+}
+
+/* The writer goes on, and the other reader is woken and misses nothing. */
+static void kill_a_reader(struct audit *audit, struct station *witness, struct round *round, const struct path *path)
+{
+    const uint64_t got = audit->got, skipped = audit->skipped;
+    struct pollfd asleep = {.events = POLLIN};
+
+    stays_open(round);
+    station_look(witness);
+    audit_all(audit, witness);
+    asleep.fd = transport->arm(witness->instance);
+    kill_after(round, path, path_pick(path));
+    stays_put();
+    assert_int_equal(poll(&asleep, 1, 0), 1);
+    audit_all(audit, witness);
+    audit_fine(audit);
+    assert_int_equal(audit->got - got, stays.sent);
+    assert_int_equal(audit->skipped, skipped);
+    feed_close(&stays);
+    station_look(witness);
+    assert_int_equal(shm_of(witness)->sources_count, 0);
+}
+
+/* The name is free, and whoever comes next is heard by whoever was there. */
+static void succeed(struct audit *audit, struct station *witness, struct round *round)
+{
+    static struct feed next;
+    const uint64_t got = audit->got;
+
+    feed_open(&next, &round->options, round->writer);
+    assert_int_equal(files_of(NAME, ".data"), 1);
+    assert_int_equal(files_of(NAME, ".bell"), 1);
+    station_look(witness);
+    audit->next = 0;
+    for (int i = 0; i < 5; i++)
+        feed_plain(&next, 50);
+    audit_all(audit, witness);
+    assert_int_equal(audit->got, got + 5);
+    feed_close(&next);
+    station_look(witness);
 }
 
 static void those_who_stay_go_on_when_one_is_killed_at_any_instruction(void **state)
@@ -339,46 +544,26 @@ static void those_who_stay_go_on_when_one_is_killed_at_any_instruction(void **st
     struct round *round = round_shared();
     struct audit audit = {.writer = 0};
     struct station witness;
-    uint64_t lengths[ACTIONS];
+    static struct path paths[ACTIONS];
+    uint64_t killed[2] = {0, 0};
 
     (void)state;
-    for (int i = 0; i < ACTIONS; i++) {
-        round->action = i;
-        lengths[i] = kill_after(round, UINT64_MAX - 1);
-        if (lengths[i] == UINT64_MAX) {
-            shared_free(round, sizeof *round);
-            skip(); /* no debuggers here */
-        }
-        assert_true(lengths[i] > 5);
+    if (!watch_all(round, paths)) {
+        shared_free(round, sizeof *round);
+        skip(); /* no debuggers here */
     }
     open_reader(&witness, &round->options);
-    for (round->writer = 1; round->writer <= rounds; round->writer++) {
-        static struct feed next;
-        uint64_t got;
-
+    for (round->writer = 1; round->writer <= instructions; round->writer++) {
         round->action = (int)(round->writer % ACTIONS);
-        round->flushed = 0;
-        (void)kill_after(round, random_below(lengths[round->action] + 1));
-        station_look(&witness);
-        bury(&audit, &witness, round);
-        /* The name is free, and whoever comes next is heard by whoever was there. */
-        got = audit.got;
-        feed_open(&next, &round->options, round->writer);
-        assert_int_equal(files_of(NAME, ".data"), 1);
-        assert_int_equal(files_of(NAME, ".bell"), 1);
-        station_look(&witness);
-        audit.next = 0;
-        for (int i = 0; i < 5; i++)
-            feed_plain(&next, 50);
-        audit_all(&audit, &witness);
-        assert_int_equal(audit.got, got + 5);
-        feed_close(&next);
-        station_look(&witness);
+        killed[is_a_readers(round->action)]++;
+        (is_a_readers(round->action) ? kill_a_reader : kill_a_writer)(&audit, &witness, round, &paths[round->action]);
+        succeed(&audit, &witness, round);
     }
     station_close(&witness);
     for (int i = 0; i < ACTIONS; i++)
-        print_message("%s: %llu %s\n", actions[i].name, (unsigned long long)lengths[i],
+        print_message("%s: %llu %s\n", actions[i].name, (unsigned long long)paths[i].length,
                       actions[i].calls ? "stops at system calls" : "instructions");
+    print_message("%llu writers and %llu readers killed\n", (unsigned long long)killed[0], (unsigned long long)killed[1]);
     shared_free(round, sizeof *round);
 }
 
@@ -432,5 +617,7 @@ int main(int argc, char **argv)
     };
 
     rounds_arguments(argc, argv, &rounds);
+    if (argc > 1)
+        instructions = rounds;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
