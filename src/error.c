@@ -188,6 +188,19 @@ static int event_gap_text(const struct llm_event *event, char *text, size_t size
                     event->packets, why);
 }
 
+/* Where it was asked to begin is not always known, and where it can only from an answer. */
+static int event_refused_text(const struct llm_event *event, char *text, size_t size)
+{
+    const char *why = llm_reason_name(event->reason);
+    char with[48] = "where it was asked to", there[64] = "";
+
+    if (event->first != 0)
+        (void)snprintf(with, sizeof with, "with message %" PRIu64, event->first);
+    if (event->reason == LLM_REASON_HISTORY || event->reason == LLM_REASON_AHEAD)
+        (void)snprintf(there, sizeof there, "; the first that is kept is message %" PRIu64, event->last);
+    return snprintf(text, size, "session %016" PRIx64 " cannot begin %s: %s%s", event->session, with, why, there);
+}
+
 /* Of whom, and why: a receiver, or receivers where most of them suffer. */
 static int event_verdict_text(const struct llm_event *event, char *text, size_t size)
 {
@@ -269,6 +282,13 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
     case LLM_EVENT_TOPIC_NEW:
         length = snprintf(text, size, "session %016" PRIx64 ": topic %" PRIu32 " is \"%s\"", event->session, event->topic_id,
                           event->topic == NULL ? "" : event->topic);
+        break;
+    case LLM_EVENT_JOIN_REFUSED:
+        length = event_refused_text(event, text, size);
+        break;
+    case LLM_EVENT_LIVE:
+        length = snprintf(text, size, "session %016" PRIx64 " is live: what was asked for came before message %" PRIu64, event->session,
+                          event->first);
         break;
     case LLM_EVENT_KEPT_LOST:
         length = snprintf(text, size, "session %016" PRIx64 ": of what topic %" PRIu32 " \"%s\" and those behind it keep some did not come: "

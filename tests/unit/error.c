@@ -91,6 +91,18 @@ static void every_event_has_a_sentence(void **state)
     text_is(&event, "session 0000000000000abc: topic 7 is \"quotes\"");
     event.topic = NULL;
     text_is(&event, "session 0000000000000abc: topic 7 is \"\"");
+    event.kind = LLM_EVENT_LIVE;
+    text_is(&event, "session 0000000000000abc is live: what was asked for came before message 5");
+    event.kind = LLM_EVENT_JOIN_REFUSED;
+    event.reason = LLM_REASON_HISTORY;
+    event.last = 9;
+    text_is(&event, "session 0000000000000abc cannot begin with message 5: beyond the history; the first that is kept is message 9");
+    event.first = 0;
+    text_is(&event, "session 0000000000000abc cannot begin where it was asked to: beyond the history; the first that is kept is message 9");
+    event.reason = LLM_REASON_UNANSWERED;
+    text_is(&event, "session 0000000000000abc cannot begin where it was asked to: not answered");
+    event.first = 5;
+    event.last = 4;
     event.kind = LLM_EVENT_KEPT_LOST;
     event.topic = "quotes";
     event.reason = LLM_REASON_TIMEOUT;
