@@ -4,13 +4,13 @@
  * place.
  *
  *   flood_receive CHANNEL [--sessions N] [--stop-at COUNT] [--timing 1] [--wait MODE] [--pause-us US] [--sent FILE]
- *                 [--any-order 1]
+ *                 [--any-order 1] [--latency LEVEL]
  *
  * Ends after the end of N sessions (1) in which messages came, or when it is told to, and prints what it saw as JSON. Prints
  * --any-order, for a channel with order=arrival, checks messages by their numbers: each comes once, or is in a gap. Prints
  * a line on stderr for every event, for the first few errors, and when COUNT messages came. --timing measures from send to
  * delivery, apart for messages that needed a repair. --pause-us makes it slow: it sleeps before every hundredth message.
- * --watch-ms has the bottleneck watch name what limits it, in events. "meanwhile" are the messages that came before there was a file of the name --sent, which the sender makes. Exits with 1 if anything was wrong; gaps are not, they are counted.
+ * --watch-ms has the bottleneck watch name what limits it, in events; --latency is the level of the latency monitor. "meanwhile" are the messages that came before there was a file of the name --sent, which the sender makes. Exits with 1 if anything was wrong; gaps are not, they are counted.
  */
 #define _GNU_SOURCE
 #include "flood.h"
@@ -320,6 +320,7 @@ int main(int argc, char **argv)
     llm_context_options_init(&options);
     options.wait = (enum llm_wait_mode)wait;
     options.watch_ns = flood_option(argc, argv, "--watch-ms", 0) * 1000000;
+    options.latency = (enum llm_latency_level)flood_option(argc, argv, "--latency", LLM_LATENCY_OFF);
     flood_ok(llm_context_open(&options, &flood.context), "llm_context_open");
     llm_handlers_init(&handlers);
     handlers.arg = &flood;

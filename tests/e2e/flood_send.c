@@ -3,12 +3,12 @@
  * Sends numbered messages of many sizes on several topics.
  *
  *   flood_send CHANNEL [--messages N] [--rate PER_SECOND] [--step N] [--receivers N] [--after-ms MS] [--wait MODE] [--sent FILE]
- *              [--watch-ms MS]
+ *              [--watch-ms MS] [--latency LEVEL]
  *
  * Waits for --receivers (1), sends, makes the file --sent, goes on with repairs for --after-ms (500), prints its counters as
  * JSON, and closes. After every --step messages but the last it says on stderr how many it has sent, and sends no more until it
  * gets SIGUSR1, once for each. It says too when it is held in a step for the first time, because the library takes no more.
- * --watch-ms has the bottleneck watch log what limits it.
+ * --watch-ms has the bottleneck watch log what limits it; --latency is the level of the latency monitor.
  */
 #define _GNU_SOURCE
 #include "flood.h"
@@ -119,6 +119,7 @@ int main(int argc, char **argv)
     llm_context_options_init(&context_options);
     context_options.wait = (enum llm_wait_mode)flood_option(argc, argv, "--wait", LLM_WAIT_SPIN);
     context_options.watch_ns = flood_option(argc, argv, "--watch-ms", 0) * 1000000;
+    context_options.latency = (enum llm_latency_level)flood_option(argc, argv, "--latency", LLM_LATENCY_OFF);
     flood_ok(llm_context_open(&context_options, &flood.context), "llm_context_open");
     flood_ok(llm_transmitter_open(flood.context, channel, &options, &flood.transmitter), channel);
     flood_topics(&flood);

@@ -4,6 +4,8 @@
 
     stat.py prometheus PORT MESSAGES       the page is as Prometheus wants it, and nobody keeps others from getting it
     stat.py terminal LLM_STAT DIRECTORY    the view follows the window's size, and gives the terminal back however it ends
+    stat.py limited LLM_STAT DIRECTORY     the view names what limits a receiver and its transmitter
+    stat.py latencies LLM_STAT DIRECTORY   the view has the percentiles of the latency monitor
 """
 import fcntl
 import os
@@ -181,5 +183,13 @@ def limited(program, directory):
     check(view.ended() == 0, "q does not end it well")
 
 
+def latencies(program, directory):
+    view = Terminal(program, directory, 60, 160)
+    for name in (rb"submit_wire_ns", rb"wire_deliver_ns"):
+        view.frame_with(name + rb" +p50 [0-9.]+ [num]?s +p99 [0-9.]+ [num]?s +p99.9 [0-9.]+ [num]?s ")
+    os.write(view.shell, b"q")
+    check(view.ended() == 0, "q does not end it well")
+
+
 if __name__ == "__main__":
-    {"prometheus": prometheus, "terminal": terminal, "limited": limited}[sys.argv[1]](*sys.argv[2:])
+    {"prometheus": prometheus, "terminal": terminal, "limited": limited, "latencies": latencies}[sys.argv[1]](*sys.argv[2:])

@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2154,SC2034,SC2015
 # llm-stat and the counters files it reads; sourced by run.sh.
 
-stat_tests=(counters_of_topics counters_name_the_bottleneck counters_of_living_stopped_and_killed_processes counters_files_that_are_none_are_told_apart
+stat_tests=(counters_of_topics latencies_are_counted_and_shown counters_name_the_bottleneck counters_of_living_stopped_and_killed_processes counters_files_that_are_none_are_told_apart
     counters_without_room_do_not_keep_anybody_from_sending counters_for_prometheus counters_in_a_terminal)
 
 llm_stat=$build/tools/llm-stat
@@ -51,6 +51,25 @@ counters_of_topics() {
         counted "sorted(of('e2e_flood_receive', 'topic', 'topic_bytes')) == sorted(of('e2e_flood_send', 'topic', 'topic_bytes'))" &&
         counted "of('e2e_flood_send', 'transmitter', 'limited_by') == [0]" || return
     goes_on "$sender" && ends "$sender" && ends "$receiver" && complete receiver 10000
+}
+
+# At the last level every message is measured, at both ends; where the kernel stamps packets, from its stamp on.
+latencies_are_counted_and_shown() {
+    local receiver sender with name of="[o['histograms'] for o in c['e2e_flood_receive']['objects'] if o['kind'] == 'receiver'][0]"
+    counters_at || return
+    with="env LLM_STATS_DIRECTORY=$counters"
+    receive "$HOST_B $with" receiver "$(channel "$IF_B" 48 timestamps=1)" --latency 3 && receiver=$last || return
+    send "$HOST_A $with" sender "$(channel "$IF_A" 48)" --messages 4000 --rate 8000 --step 2000 --latency 3
+    sender=$last
+    says sender "sent 2000" || return
+    for name in wire_deliver_ns fetch_deliver_ns; do
+        counted "2000 <= $of['$name']['count'] <= 2010 and 0 < $of['$name']['p50'] <= $of['$name']['p99']" || return
+    done
+    [ "$transport" != udp ] || counted "2000 <= $of['wire_fetch_ns']['count'] <= 2010 and $of['wire_fetch_ns']['p50'] > 0" || return
+    counted "0 < [o['histograms'] for o in c['e2e_flood_send']['objects'] if o['kind'] == 'transmitter'][0]['submit_wire_ns']['count'] <= 2010" || return
+    goes_on "$sender" && python3 "$here/stat.py" latencies "$llm_stat" "$counters" 2>"$work/latencies.err" ||
+        { why=$(tail -n 1 "$work/latencies.err") && return 1; }
+    ends "$sender" && ends "$receiver" && complete receiver 4000
 }
 
 # With a counters file the watch runs by itself: a receiver that takes a hundred messages in 20 ms is slow, its transmitter waits for
