@@ -437,7 +437,8 @@ static void connection_finish(struct llm_connection *connection)
     struct llm_context *context = connection->context;
 
     connection->transmitter->claimed = connection->transmitter;
-    lli_tx_end(&connection->transmitter->tx, lli_clock_ns());
+    /* By the clock that the poll goes by, so that the end is said in it: who does not linger has no other. */
+    lli_tx_end(&connection->transmitter->tx, lli_context_time(context, lli_ticks()));
     lli_endpoint_due(connection->endpoint, 0);
     (void)lli_context_poll(context);
     connection->lingers_until = lli_clock_ns() + connection->linger;

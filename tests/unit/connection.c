@@ -168,8 +168,13 @@ static void a_pause_longer_than_reports_are_waited_for_loses_nothing(void **stat
     (void)state;
     connected_over(LOOP "&status_ns=1000000");
     POLL_UNTIL(stat_of(sender, "receivers") == 1);
-    for (const uint64_t until = llm_clock() + 200000000; llm_clock() < until; (void)llm_poll(sender->context))
+    for (const uint64_t until = llm_clock() + WAIT_NS; stat_of(sender, "receivers") > 0 && llm_clock() < until;
+         (void)llm_poll(sender->context))
         sent += send_one(sender, sent) == LLM_OK;
+    for (int i = 0; i < 100000; i++) {
+        sent += send_one(sender, sent) == LLM_OK;
+        (void)llm_poll(sender->context);
+    }
     assert_int_equal(stat_of(sender, "receivers"), 0);
     assert_true(stat_of(sender, "receivers_lost") > 0);
     POLL_UNTIL(sides[LISTENS].received == sent);
@@ -250,7 +255,7 @@ static void a_dead_peer_is_noticed_by_its_silence(void **state)
     const uint64_t begin = llm_clock();
 
     (void)state;
-    connected_over(LOOP "&heartbeat_ns_max=20000000&silence_ns=50000000&session_timeout_ns=200000000&heartbeat_ns_busy=1000000");
+    connected_over(LOOP "&heartbeat_ns_max=20000000&silence_ns=50000000&session_timeout_ns=600000000&heartbeat_ns_busy=1000000");
     while (!alive->disconnected && llm_clock() < begin + WAIT_NS)
         assert_true(llm_poll(alive->context) >= 0);
     assert_int_equal(alive->last.kind, LLM_EVENT_DISCONNECTED);
@@ -262,18 +267,20 @@ static void a_dead_peer_is_noticed_by_its_silence(void **state)
     assert_int_equal(llm_connection_close(&alive->connection), 0);
 }
 
-/* Of five packets one is lost, and whoever closes ends as a process does that exits. */
+#define LOSSY "impair+loop://calls:3?impair_loss_ppm=200000&linger_ns=10000000000&" SMALL
+
+/* Of five packets one is lost, and whoever closes ends as a process does that exits. It waits for a side that may be held up. */
 static void both_sides_know_that_all_arrived_in_spite_of_losses(void **state)
 {
     (void)state;
-    listen_on("impair+loop://calls:3?impair_loss_ppm=200000&" SMALL);
+    listen_on(LOSSY);
     assert_int_equal(llm_context_close(&sides[CONNECTS].context), LLM_OK);
     for (int i = 1; i <= 40; i++) {
         struct side *other = &sides[LISTENS];
 
         sides[CONNECTS] = (struct side){.context = context_make()};
         other->received = 0;
-        connect_to("impair+loop://calls:3?impair_loss_ppm=200000&" SMALL);
+        connect_to(LOSSY);
         POLL_UNTIL(other->connected == i && sides[CONNECTS].connected == 1);
         exchange(3);
         assert_int_equal(llm_thread_start(other->context, -1), LLM_OK);
@@ -329,6 +336,22 @@ static void a_last_word_that_is_not_answered_is_repeated_so_often(void **state)
     assert_int_equal(sides[LISTENS].disconnected, 0);
     POLL_UNTIL(sides[LISTENS].disconnected == 1);
     /* Nothing is missing before the end, which it has heard of too. */
+    assert_int_equal(sides[LISTENS].last.reason, LLM_REASON_CLOSED);
+    assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
+}
+
+/* The clock stands still from the poll before to the one that closes, as it does for a process that is fast. */
+static void who_closes_right_after_a_poll_and_does_not_wait_says_the_end_all_the_same(void **state)
+{
+    struct llm_context *context = sides[CONNECTS].context;
+
+    (void)state;
+    connected_over(LOOP "&linger_ns=0");
+    exchange(3);
+    context->moment = UINT64_MAX;
+    assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 1);
+    context->moment = LLI_TICKS_MOMENT;
+    POLL_UNTIL(sides[LISTENS].disconnected == 1);
     assert_int_equal(sides[LISTENS].last.reason, LLM_REASON_CLOSED);
     assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
 }
@@ -605,6 +628,7 @@ int main(void)
         TEST(both_sides_know_that_all_arrived_in_spite_of_losses),
         TEST(who_closes_and_is_held_up_has_taken_what_it_took),
         TEST(a_last_word_that_is_not_answered_is_repeated_so_often),
+        TEST(who_closes_right_after_a_poll_and_does_not_wait_says_the_end_all_the_same),
         TEST(who_is_not_there_any_more_answers_all_the_same),
         TEST(both_may_close_at_once),
         TEST(a_connection_that_is_over_may_be_closed_in_its_handler),
