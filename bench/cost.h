@@ -21,6 +21,7 @@ struct cost_network {
     const char *channel;   /* with %u for a port */
     uint32_t turn_max;     /* messages that may be under way; a multiple of 1000 */
     bool everything;       /* is counted, and not only what is compared between networks */
+    bool late;             /* packets arrive in the kernel's own time, on a busy machine after the send has returned */
     void (*open)(void);    /* NULL: nothing is to be done */
     /* An end was opened; it has its turn from now on: what the other one sent arrives. NULL: packets arrive by themselves. */
     void (*opened)(enum cost_end end);
