@@ -254,11 +254,15 @@ lost_packets_are_repaired_soon() {
 # A second receiver on the same host notices nothing: the window is its own. The stopped one stands still while far more is sent
 # than is kept and than its buffer holds, and is told what it lost. Who loses so much may get no repairs for a while: not here.
 # The last messages, which follow a pause and all fit into the history, come however busy this machine is.
+# Both have to keep up, so that the machine does not leave the steady one behind: who stands still is waited for until it is
+# forgotten. Neither polls without a pause, as each window waits for both to have the processor.
 stopped_receiver_is_told_what_it_lost() {
-    local stopped steady sender count=$((3 * rate + rate / 10))
-    receive "$HOST_B" stopped "$(channel "$IF_B" 3 "rcvbuf_bytes=64K&flow_window_packets=256")" --stop-at $((rate / 4)) && stopped=$last || return
-    receive "$HOST_B" steady "$(channel "$IF_B" 3)" && steady=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 3 "$short&$window&slow=off")" --messages "$count" --rate "$rate" --step "$rate" --receivers 2
+    local stopped steady sender count=$((3 * rate + rate / 10)) small="rcvbuf_bytes=64K&flow_window_packets=256"
+    local both="flow_quorum_percent=100&linger_ns=30000000000"
+    receive "$HOST_B" stopped "$(channel "$IF_B" 3 "$small")" --wait 1 --stop-at $((rate / 4)) && stopped=$last || return
+    receive "$HOST_B" steady "$(channel "$IF_B" 3)" --wait 1 && steady=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" 3 "$short&$window&slow=off&$both")" --messages "$count" --rate "$rate" \
+        --step "$rate" --receivers 2
     sender=$last
     says stopped reached && says sender "sent $rate" && kill -STOP "$stopped" && goes_on "$sender" &&
         says sender "sent $((2 * rate))" && kill -CONT "$stopped" && says stopped "event: gap" && goes_on "$sender" &&
