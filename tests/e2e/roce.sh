@@ -61,7 +61,8 @@ roce_choose() {
     # Two that poll without a pause would leave nothing of the guest's processors.
     idle="--wait 1"
     fewer=10 some_losses=5
-    held_messages=45000
+    # If all packets are full a third of them are three thousand packets, which is less than the window that there is without.
+    held_messages=45000 held_window="&flow_window_packets=512"
 }
 
 # A device without a buffer drops without a word: what is missing has to be found out all the same, and all of it is kept here.

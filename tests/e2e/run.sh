@@ -43,7 +43,7 @@ programs=$build/tests/e2e
 work=$SETUP_SCRATCH/e2e
 idle="" # option of programs that do not say how they wait
 fewer=1 # of so many messages, connections or receivers, this part only, where a host is emulated
-held_messages=1000000 # far more than a window
+held_messages=1000000 held_window='' # far more than a window, and the option for that
 some_losses=1,5 # for tests that are about something else
 label=e2e # before the name of a test
 limit=${LLM_E2E_LIMIT:-120} # seconds that any program may take: far more than it does
@@ -604,7 +604,7 @@ stopped() {
 }
 
 stopped_receiver_holds_the_window() {
-    stopped 25 "$held_messages" "$window" held && complete receiver "$held_messages"
+    stopped 25 "$held_messages" "$window$held_window" held && complete receiver "$held_messages"
 }
 
 # What the window lets go while the receiver stands still is far more than the buffer holds.
