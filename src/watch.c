@@ -149,19 +149,22 @@ static void watch_judge_receiver(struct llm_receiver *receiver, const struct lli
     const struct lli_rx_counters *counters = &receiver->counters;
     struct lli_watched *watched = &receiver->watch;
     struct llm_bottleneck *latest = &watched->latest;
+    const uint64_t missed = counters->packets_missed - watched->missed;
+    const uint64_t late = lli_min(watched->unused, missed);
 
     *latest = (struct llm_bottleneck){
         .time_ns = passed,
         .packets = counters->packets_received - watched->packets,
         .away_ns = watch->away,
-        .away_ns_max = watch->away_max,
-        .packets_missed = counters->packets_missed - watched->missed,
+        .away_ns_max = lli_max(watch->away_max, late > 0 ? watched->unused_away : 0),
+        .packets_missed = missed,
         .packets_dropped = drops + watched->unused,
     };
     latest->limit = lli_bottleneck_receiver(latest);
     watched->ever.packets_dropped += drops;
     /* What was dropped last is missed with the next packet that comes, but not later. */
-    watched->unused = drops - lli_min(drops, latest->packets_missed);
+    watched->unused = drops - lli_min(drops, missed - late);
+    watched->unused_away = watch->away_max;
     watched->packets = counters->packets_received;
     watched->missed = counters->packets_missed;
     watched->judged = true;

@@ -31,7 +31,8 @@ struct lli_watched {
     struct llm_bottleneck ever;   /* all of that together; of a receiver, what its host dropped */
     uint64_t packets;             /* counted by the latest judgement */
     uint64_t missed;              /* the same */
-    uint64_t unused;              /* drops that explained nothing: what they took is perhaps only missed later */
+    uint64_t unused;              /* drops that explained nothing: what they took is perhaps only missed later, ... */
+    lli_ns unused_away;           /* ... and how long the application was away at once when it was dropped */
     uint64_t refused[LLM_LIMIT_TRANSPORT + 1]; /* by the latest look */
     enum llm_limit told;
 };

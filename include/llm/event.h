@@ -145,7 +145,7 @@ struct llm_bottleneck {
     /* Of a receiver. */
     uint64_t away_ns;         /* between the beginnings of two polls of which the first delivered something: handlers, and
                                  what else the thread did before it polled again; not what llm_wait() slept */
-    uint64_t away_ns_max;     /* the longest of these */
+    uint64_t away_ns_max;     /* the longest of these; also of the time before, if what was dropped then is missed only now */
     uint64_t packets_missed;  /* found missing, by their numbers */
     uint64_t packets_dropped; /* by the receiving host, as far as the transport knows, for all receivers that share it; at
                                  most, where the kernel drops runs of packets */

@@ -216,6 +216,39 @@ static void an_application_that_stays_away_is_named_for_what_overflows_meanwhile
     assert_true(far.named & 1u << LLM_LIMIT_APPLICATION);
 }
 
+/* The interval is over when it comes back; what was dropped is found missing in the next one. */
+static void an_application_that_stays_away_is_named_also_if_the_loss_shows_later(void **state)
+{
+    (void)state;
+    ends_open("loop", "", "&rcvbuf_bytes=4096");
+    flow(50, 1, true);
+    (void)llm_send(topic, "x", 1, LLM_SEND_NOW);
+    (void)llm_poll(far.context);
+    flow(60, 10, false);
+    flow(300, 0, true);
+    assert_int_equal(far.named, 1u << LLM_LIMIT_NONE | 1u << LLM_LIMIT_APPLICATION);
+}
+
+/* A burst overflows the buffer just before each interval is over, so that it is found missing behind it. */
+static void drops_explain_what_is_missed_in_the_next_interval_also_if_there_were_some_before(void **state)
+{
+    static const uint8_t data[1000];
+
+    (void)state;
+    ends_open("loop", "", "&rcvbuf_bytes=4096");
+    flow(50, 1, true);
+    for (int i = 0; i < 3; i++) {
+        clock_now += 100 * MS;
+        for (int j = 0; j < 400; j++)
+            (void)llm_send(topic, data, sizeof data, LLM_SEND_NOW);
+        (void)llm_poll(far.context);
+        flow(20, 0, true);
+    }
+    clock_now += 100 * MS;
+    flow(10, 0, true);
+    assert_int_equal(far.named & ~1u, 1u << LLM_LIMIT_BUFFER);
+}
+
 static void a_network_that_loses_is_named(void **state)
 {
     (void)state;
@@ -390,6 +423,8 @@ int main(void)
         cmocka_unit_test_teardown(a_slow_handler_is_named_and_forgiven, ends_close),
         cmocka_unit_test_teardown(bursts_that_overflow_the_buffer_are_named, ends_close),
         cmocka_unit_test_teardown(an_application_that_stays_away_is_named_for_what_overflows_meanwhile, ends_close),
+        cmocka_unit_test_teardown(an_application_that_stays_away_is_named_also_if_the_loss_shows_later, ends_close),
+        cmocka_unit_test_teardown(drops_explain_what_is_missed_in_the_next_interval_also_if_there_were_some_before, ends_close),
         cmocka_unit_test_teardown(a_network_that_loses_is_named, ends_close),
         cmocka_unit_test_teardown(a_window_that_no_report_moves_on_is_named, ends_close),
         cmocka_unit_test_teardown(messages_that_nobody_acknowledges_are_named, ends_close),
