@@ -152,9 +152,17 @@ void cable_as(uint32_t node)
     inner.current = node;
 }
 
-void cable_blocks(uint32_t node, bool on)
+bool cable_blocks(uint32_t node)
 {
-    inner.waits = on ? node : CABLE_NOBODY;
+    if (inner.waits != CABLE_NOBODY)
+        return false;
+    inner.waits = node;
+    return true;
+}
+
+void cable_blocks_no_more(void)
+{
+    inner.waits = CABLE_NOBODY;
 }
 
 static bool node_has_turns(uint32_t node)
@@ -480,12 +488,20 @@ uint32_t cable_node_add(void)
     return node;
 }
 
+static void cable_log(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    cable_trace("%s", text);
+}
+
 struct llm_context *cable_context(uint32_t node, struct llm_context_options *options)
 {
     struct llm_context *context = NULL;
 
     cable_as(node);
     options->stats_directory = "";
+    options->log = cable_log;
     options->huge_pages = false;
     cable_must(llm_context_open(options, &context), "a context");
     return context;

@@ -80,8 +80,9 @@ static inline lli_ns cable_node_now(uint32_t node)
 /* Time passes. */
 void cable_run(lli_ns until);
 
-/* A call that may block follows, and is over: while it polls, time passes for all others. */
-void cable_blocks(uint32_t node, bool on);
+/* A call that may block follows, and is over: while it polls, time passes for all others. False: another node is in one. */
+bool cable_blocks(uint32_t node);
+void cable_blocks_no_more(void);
 
 /* Nothing is simulated any more: time flies, so that whatever lingers is over. Contexts are to be closed. */
 void cable_end(void);
@@ -104,8 +105,10 @@ void cable_must(int error, const char *what);
 
 /* The histories of each kind: runs one seed, to which there is nothing to say if it passes. */
 void watch_run(uint64_t seed);
+void requests_run(uint64_t seed);
 
 /* What they have seen, for the last line. */
 void watch_print(void);
+void requests_print(void);
 
 #endif

@@ -5,7 +5,7 @@
  *     sim_contexts KIND [--first N] [--seeds N]   so many, the first one first
  *     sim_contexts KIND --seed N -v               one again, telling what happens
  *
- * The kinds: watch. Exits with 1 at the first violation.
+ * The kinds: watch, requests. Exits with 1 at the first violation.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@ static const struct {
     void (*print)(void);
 } kinds[] = {
     {"watch", watch_run, watch_print},
+    {"requests", requests_run, requests_print},
 };
 
 struct arguments {
