@@ -109,16 +109,18 @@ int llm_topic_rate(struct llm_topic *topic, const struct llm_rate *rate)
 bool lli_topic_may_send(struct llm_topic *topic)
 {
     struct lli_tx *tx = &topic->transmitter->tx;
+    lli_ns now;
 
     if (!topic->rated)
         return true;
-    lli_pacer_fill(&topic->rate, lli_clock_ns());
+    now = lli_clock_ns();
+    lli_pacer_fill(&topic->rate, now);
     if (topic->rate.tokens > 0)
         return true;
     tx->counters.send_again++;
     tx->counters.send_rated++;
     /* Who sleeps is woken when it may. */
-    lli_tx_wake_at(tx, lli_pacer_ready_at(&topic->rate));
+    lli_tx_wake_at(tx, lli_pacer_ready_at(&topic->rate), now);
     lli_endpoint_due(topic->transmitter->endpoint, lli_tx_deadline(tx));
     return false;
 }

@@ -34,9 +34,10 @@ void lli_tx_rate(struct lli_tx *tx, uint64_t bytes_per_s, uint64_t repair_bytes_
         tx_repair_rate(tx, repair_bytes_per_s, now);
 }
 
-void lli_tx_wake_at(struct lli_tx *tx, lli_ns at)
+void lli_tx_wake_at(struct lli_tx *tx, lli_ns at, lli_ns now)
 {
-    tx->wake_at = at;
+    /* What was to be woken for by now is this: whoever is refused again waits for more. */
+    tx->wake_at = tx->wake_at <= now ? at : lli_min(tx->wake_at, at);
     tx->look_at = lli_min(tx->look_at, at);
     tx->slow_at = lli_min(tx->look_at, tx->replay_at);
 }

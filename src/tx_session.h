@@ -283,8 +283,8 @@ static inline bool lli_tx_is_held(const struct lli_tx *tx)
 /* Limits the rates of new data and of repairs from now on; 0: no limit. */
 void lli_tx_rate(struct lli_tx *tx, uint64_t bytes_per_s, uint64_t repair_bytes_per_s, lli_ns now);
 
-/* Something is due then: who sleeps until lli_tx_deadline() wakes up for it. */
-void lli_tx_wake_at(struct lli_tx *tx, lli_ns at);
+/* Something is due then: who sleeps until lli_tx_deadline() wakes up for it, and for what was due before. */
+void lli_tx_wake_at(struct lli_tx *tx, lli_ns at, lli_ns now);
 
 /*
  * The next repair that the budget allows; false if none. It counts as sent by lli_tx_repaired(), so ask only when the transport has room.

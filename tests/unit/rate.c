@@ -280,6 +280,29 @@ static void who_sleeps_is_woken_when_the_topic_may_go_on(void **state)
     assert_true(clock_now <= at + MS);
 }
 
+/* The one that waits longer is refused last, and the transmitter has other things to do meanwhile. */
+static void of_two_topics_that_wait_the_first_to_go_on_is_woken_for(void **state)
+{
+    static const uint8_t data[SIZE];
+    uint64_t first;
+
+    (void)state;
+    ends_open("loop", "&heartbeat_ns_max=1000000000&silence_ns=10000000000&session_timeout_ns=20000000000", "");
+    (void)flow(other, 1500);
+    for (int i = 0; i < 2000; i++)
+        (void)llm_poll(near);
+    assert_int_equal(limit_topic(limited, RATE), LLM_OK);
+    assert_int_equal(limit_topic(other, 65536), LLM_OK);
+    while (llm_send(limited, data, SIZE, LLM_SEND_NOW) == LLM_OK)
+        ;
+    first = clock_now + MS;
+    while (llm_send(other, data, SIZE, LLM_SEND_NOW) == LLM_OK)
+        ;
+    assert_int_equal(llm_send(limited, data, SIZE, LLM_SEND_NOW), LLM_EAGAIN);
+    assert_int_equal(llm_send(other, data, SIZE, LLM_SEND_NOW), LLM_EAGAIN);
+    assert_true(transmitter->tx.wake_at <= first);
+}
+
 static void a_topic_may_be_assured_and_limited(void **state)
 {
     struct llm_assurance assurance;
@@ -377,6 +400,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(repairs_have_a_limit_apart, contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(a_topic_is_held_alone, contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(who_sleeps_is_woken_when_the_topic_may_go_on, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(of_two_topics_that_wait_the_first_to_go_on_is_woken_for, contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(a_topic_may_be_assured_and_limited, contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(claims_are_limited_as_messages_are, contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(limits_that_contradict_each_other_are_refused, contexts_open, contexts_close),
