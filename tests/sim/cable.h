@@ -106,9 +106,11 @@ void cable_must(int error, const char *what);
 /* The histories of each kind: runs one seed, to which there is nothing to say if it passes. */
 void watch_run(uint64_t seed);
 void requests_run(uint64_t seed);
+void topics_run(uint64_t seed);
 
 /* What they have seen, for the last line. */
 void watch_print(void);
 void requests_print(void);
+void topics_print(void);
 
 #endif
