@@ -107,10 +107,12 @@ void cable_must(int error, const char *what);
 void watch_run(uint64_t seed);
 void requests_run(uint64_t seed);
 void topics_run(uint64_t seed);
+void shed_run(uint64_t seed);
 
 /* What they have seen, for the last line. */
 void watch_print(void);
 void requests_print(void);
 void topics_print(void);
+void shed_print(void);
 
 #endif
