@@ -633,14 +633,15 @@ void lli_links_service(struct llm_context *context, lli_ns now)
 
 void lli_links_close(struct llm_context *context)
 {
+    /* First, so that nobody who connects while the others are waited for makes another one. */
+    while (context->listeners != NULL)
+        lli_listener_destroy(context->listeners);
     while (context->connections != NULL) {
         struct llm_connection *connection = context->connections;
 
         (void)llm_connection_close(&connection);
     }
     lli_links_part(context);
-    while (context->listeners != NULL)
-        lli_listener_destroy(context->listeners);
 }
 
 /* ------------------------------------------------------------------------------------------------ input */
