@@ -20,6 +20,9 @@ enum {
 /* A transport that is stuck wakes those who sleep when it can go on; should it not, they try again after this. */
 #define ENDPOINT_STUCK ((lli_ns)1000000)
 
+/* Between two questions to a transport what it has found out. */
+#define ENDPOINT_TELL ((lli_ns)1000000000)
+
 /* ------------------------------------------------------------------------------------- open and close */
 
 /* Whether two channels can share an instance: they agree in all that concerns more than the group. */
@@ -87,7 +90,6 @@ static int endpoint_new(struct llm_context *context, const struct lli_channel *c
     endpoint->channel = *channel;
     endpoint->fd = -1;
     (void)snprintf(endpoint->object, sizeof endpoint->object, "transport %s", channel->scheme);
-    endpoint->deadline = LLI_NEVER;
     endpoint->instance = aligned_alloc(64, size);
     endpoint->scratch = aligned_alloc(64, ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_SIZE);
     endpoint->scratch_posted = calloc(ENDPOINT_SCRATCH, sizeof *endpoint->scratch_posted);
@@ -563,16 +565,18 @@ static __attribute__((noinline)) void endpoint_send_packed(struct lli_endpoint *
         lli_latency_sent(transmitter, begin, 0);
 }
 
-/* Has a transport and those below it say what they found out. */
-static void endpoint_tell(const struct lli_transport *transport, void *instance)
+/* Has a transport and those below it say what they found out; whether any of them ever finds out anything. */
+static bool endpoint_tell(const struct lli_transport *transport, void *instance)
 {
     const struct lli_transport *inner;
     const void *inner_instance = NULL;
+    bool tells = transport->tell != NULL;
 
-    if (transport->tell != NULL)
+    if (tells)
         transport->tell(instance);
     for (int i = 0; transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
-        endpoint_tell(inner, (void *)(uintptr_t)inner_instance);
+        tells |= endpoint_tell(inner, (void *)(uintptr_t)inner_instance);
+    return tells;
 }
 
 /* Does what is due, and finds out what is due next. Apart, as endpoint_receive(). */
@@ -592,12 +596,13 @@ static __attribute__((noinline)) void endpoint_service(struct lli_endpoint *endp
         endpoint_flush_heartbeats(endpoint, heartbeats);
     else
         lli_endpoint_flush(endpoint);
-    if (heartbeats > 0)
-        endpoint_tell(endpoint->transport, endpoint->instance);
+    if (now >= endpoint->tell_at)
+        endpoint->tell_at = endpoint_tell(endpoint->transport, endpoint->instance) ? now + ENDPOINT_TELL : LLI_NEVER;
     /* Handlers may have packed and sent in the meantime. */
     for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
         at = lli_min(at, lli_tx_deadline(&transmitter->tx));
-    endpoint->deadline = at;
+    /* Those who send come by with their heartbeats; who only receives may hear of nothing else. */
+    endpoint->deadline = endpoint->transmitters != NULL ? at : lli_min(at, endpoint->tell_at);
     if (endpoint->stuck)
         endpoint->deadline = lli_max(endpoint->deadline, now + ENDPOINT_STUCK);
 }

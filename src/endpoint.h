@@ -61,6 +61,7 @@ struct lli_endpoint {
     bool started;     /* it was told to send all of them, and nobody has looked what it is done with */
     bool stuck;       /* the transport could not send all of them yet */
     lli_ns deadline;  /* nothing is due before */
+    lli_ns tell_at;   /* the transport is asked what it found out; LLI_NEVER: it finds out nothing */
 
     uint8_t *scratch; /* a ring of buffers for control packets */
     uint64_t *scratch_posted; /* for each, `posted` behind it: in use until that is reaped */

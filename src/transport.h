@@ -149,7 +149,10 @@ struct lli_transport {
      * is queued for it be lost, or go there. So flush first. May be NULL: addresses are kept until close().
      */
     void (*forget)(void *instance, const struct lli_address *address);
-    /* Logs what data operations have found out that people should know, each once. Called now and then. NULL: they find out nothing. */
+    /*
+     * Logs what data operations, or a look at what the instance stands on, have found out that people should know, each once.
+     * Called every second or so. NULL: there is nothing to find out.
+     */
     void (*tell)(void *instance);
 
     /* --------------------------------------------------------------------- data */

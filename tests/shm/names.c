@@ -328,6 +328,11 @@ static int read_as_another(void *arg)
         sched_yield();
     station_look(&reader);
     shared->number = station_counter(&reader, "shm_attach_errors");
+    for (int i = 0; i < 3; i++) {
+        transport->tell(reader.instance);
+        station_look(&reader);
+    }
+    strcpy(shared->text, log_text);
     if (shared->number == 0)
         station_expect(&reader, reader.receive, "for all", 7);
     station_close(&reader);
@@ -376,6 +381,7 @@ static void a_reader_that_came_first_counts_what_it_may_not_read(void **state)
     struct shared *shared = shared_open();
     const struct llm_options mine = small_options();
     struct station writer;
+    char text[256];
     pid_t pid;
 
     (void)state;
@@ -389,6 +395,11 @@ static void a_reader_that_came_first_counts_what_it_may_not_read(void **state)
     atomic_store(&shared->go, 1);
     assert_int_equal(process_end(pid), 0);
     assert_true(shared->number > 0);
+    /* And is told, as those who come later are. */
+    snprintf(text, sizeof text, "%s/llm/%s: is of user 0, with mode 0700; have its transmitter open it with shm_mode=0640 or 0644",
+             directory, NAME);
+    strcpy(log_text, shared->text);
+    expect_logged_once(text);
     station_close(&writer);
     shared_close(shared);
 }

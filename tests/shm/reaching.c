@@ -230,6 +230,16 @@ static void the_places_of_readers_are_limited_and_those_of_the_killed_taken(void
     expect_logged(NAME);
     expect_logged("1023 readers");
     assert_int_equal(bell->readers[0].id, killed);
+    /* So is one who was there before. */
+    assert_int_equal(instance_open(&another, NAME, &flag->options), 0);
+    strcpy(shm_of(&another)->groups[0].name, NAME);
+    shm_of(&another)->groups[0].users = 1;
+    for (int i = 0; i < 3; i++) {
+        station_look(&another);
+        transport->tell(another.instance);
+    }
+    expect_logged_once("1023 readers");
+    station_close(&another);
     assert_int_equal(process_kill(pid), 128 + 9);
     open_reader(&another, &flag->options);
     assert_int_equal(bell->readers[0].id, shm_of(&another)->id);

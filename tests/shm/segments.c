@@ -131,6 +131,50 @@ static void another_version_is_refused_by_its_number(void **state)
     expect_logged("use the same libllm on both sides");
 }
 
+/* What a reader sees and is told that was there before. */
+static void look_and_tell(struct station *reader)
+{
+    for (int i = 0; i < 3; i++) {
+        station_look(reader);
+        transport->tell(reader->instance);
+    }
+}
+
+static void a_reader_that_came_first_is_told_once_of_what_it_cannot_read(void **state)
+{
+    const struct llm_options options = small_options();
+    struct station reader;
+    struct forged forged;
+
+    (void)state;
+    open_reader(&reader, &options);
+    look_and_tell(&reader);
+    assert_string_equal(log_text, "");
+    header->version = 2;
+    forge(&forged, image_bytes, sizeof(struct lli_shm_bell));
+    look_and_tell(&reader);
+    expect_logged_once("version 2 of a segment, this library reads 1; use the same libllm on both sides");
+    forged_end(&forged);
+    log_text[0] = '\0';
+    look_and_tell(&reader);
+    assert_string_equal(log_text, "");
+    /* Another is another, though it has the same name. */
+    header->version = 1;
+    header->entries--;
+    forge(&forged, image_bytes, sizeof(struct lli_shm_bell));
+    look_and_tell(&reader);
+    expect_logged_once("0123456789abcdef.data: is damaged; remove the file");
+    forged_end(&forged);
+    log_text[0] = '\0';
+    header->entries++;
+    forge(&forged, image_bytes, sizeof(struct lli_shm_bell));
+    look_and_tell(&reader);
+    assert_string_equal(log_text, "");
+    assert_int_equal(shm_of(&reader)->sources_count, 1);
+    station_close(&reader);
+    forged_end(&forged);
+}
+
 static void files_of_any_length_are_refused_unless_whole(void **state)
 {
     const size_t lengths[] = {0, 1, 100, sizeof *header - 1, sizeof *header, 4095, 4096, 4097, header->history_offset - 1};
@@ -317,6 +361,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         segment_test(another_version_is_refused_by_its_number),
+        segment_test(a_reader_that_came_first_is_told_once_of_what_it_cannot_read),
         segment_test(files_of_any_length_are_refused_unless_whole),
         segment_test(a_bell_that_is_too_short_is_refused),
         segment_test(what_the_dead_left_is_passed_over),

@@ -28,6 +28,13 @@ void expect_logged(const char *text)
         fail_msg("'%s' is not in the log: %s", text, log_text);
 }
 
+void expect_logged_once(const char *text)
+{
+    expect_logged(text);
+    if (strstr(strstr(log_text, text) + 1, text) != NULL)
+        fail_msg("'%s' is in the log more than once: %s", text, log_text);
+}
+
 /* --------------------------------------------------------------------------------------------------- directories */
 
 int own_directory(void **state)

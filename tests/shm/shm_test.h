@@ -18,6 +18,7 @@ int nothing_left(void **state);
 #define shm_test(function) cmocka_unit_test_setup_teardown(function, own_directory, nothing_left)
 
 void expect_logged(const char *text);
+void expect_logged_once(const char *text);
 
 /* --------------------------------------------------------------------------------------------------- instances */
 

@@ -473,6 +473,7 @@ const struct lli_transport lli_transport_shm = {
     .address = lli_shm_address,
     .peer = lli_shm_peer,
     .forget = lli_shm_forget,
+    .tell = lli_shm_tell,
     .post = shm_post,
     .flush = lli_shm_flush,
     .reap = shm_reap,

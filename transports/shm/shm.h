@@ -109,6 +109,7 @@ enum {
     LLI_SHM_SLOT_STRIDE = LLI_SHM_SLOT_BYTES + 192, /* so that slots do not share cache sets */
     LLI_SHM_WAITING = 64,   /* packets taken from the socket and not lent yet; a power of two */
     LLI_SHM_PEERS_MAX = 4096,
+    LLI_SHM_TOLD_MAX = 64,
     LLI_SHM_NAME_MAX = 80,
 };
 
@@ -153,7 +154,14 @@ struct lli_shm_sender {
 struct lli_shm_group {
     uint32_t users;
     bool loops;
+    bool told;                 /* that what is under the name may not be known, or is too much */
     char name[LLI_SHM_NAME_MAX];
+};
+
+/* A segment that may not be read, of which that was said. */
+struct lli_shm_told {
+    uint64_t id;
+    bool here; /* it was found again */
 };
 
 /* A segment that is read. */
@@ -208,6 +216,10 @@ struct lli_shm {
     uint32_t payload_max;
     uint32_t entries;
     uint32_t armed;                                /* times */
+    bool refused;                                  /* the latest look found what it may not read */
+    bool telling;                                  /* something is in told, or a group has been told of */
+    uint32_t told_count;
+    struct lli_shm_told told[LLI_SHM_TOLD_MAX];
 
     /* Counters. */
     uint64_t lapped;
@@ -312,5 +324,7 @@ int lli_shm_flush(void *instance);
 void lli_shm_region_end(void *instance, void *base, size_t size);
 /* Attaches what is new under the names of the joined groups, and lets go of what is dead and read. */
 void lli_shm_look(struct lli_shm *shm);
+/* Says of each segment once why it is not read. */
+void lli_shm_tell(void *instance);
 
 #endif

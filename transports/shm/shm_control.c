@@ -128,6 +128,12 @@ static bool look_has(const struct look *look, uint64_t id)
     return false;
 }
 
+static int look_is_full(const struct lli_log *log)
+{
+    return log == NULL ? LLM_ELIMIT : lli_fail(log, LLM_ELIMIT, "shm: more than %d segments to read; use a second context",
+                                               LLI_SHM_SOURCES_MAX);
+}
+
 static int look_at(void *arg, uint64_t id)
 {
     const struct look *look = arg;
@@ -138,15 +144,14 @@ static int look_at(void *arg, uint64_t id)
 
     if (look_has(look, id))
         return 0;
-    if (shm->sources_count == LLI_SHM_SOURCES_MAX && !look->joining)
-        return LLM_ELIMIT;
     if (shm->sources_count == LLI_SHM_SOURCES_MAX)
-        return lli_fail(shm->log, LLM_ELIMIT, "shm: more than %d segments to read; use a second context", LLI_SHM_SOURCES_MAX);
+        return look_is_full(look->joining ? shm->log : NULL);
     error = lli_shm_attach(source, &shm->root, group->name, id, shm->id, look->joining ? shm->log : NULL);
     if (error == LLM_EAGAIN)
         return 0;
     if (error != LLM_OK) {
         shm->attach_errors++;
+        shm->refused = true;
         return look->joining ? error : 0;
     }
     if (source->segment.header->writer == shm->id && !source->segment.header->loops) {
@@ -200,15 +205,83 @@ static bool source_is_over(struct lli_shm *shm, struct lli_shm_source *source)
 void lli_shm_look(struct lli_shm *shm)
 {
     shm->changed = false;
+    shm->refused = false;
     for (uint32_t i = shm->sources_count; i-- > 0;)
         if (source_is_over(shm, &shm->sources[i]))
             source_drop(shm, i);
     for (lli_handle i = 0; i < LLI_SHM_GROUPS_MAX; i++) {
         struct look look = {.shm = shm, .group = i};
 
-        if (shm->groups[i].users > 0)
-            shm->attach_errors += lli_shm_each(&shm->root, shm->groups[i].name, look_at, &look, NULL) != 0;
+        if (shm->groups[i].users > 0 && lli_shm_each(&shm->root, shm->groups[i].name, look_at, &look, NULL) != 0) {
+            shm->attach_errors++;
+            shm->refused = true;
+        }
     }
+}
+
+/* ---------------------------------------------------------------------------------------------------- telling */
+
+static struct lli_shm_told *told_find(struct lli_shm *shm, uint64_t id)
+{
+    for (uint32_t i = 0; i < shm->told_count; i++)
+        if (shm->told[i].id == id)
+            return &shm->told[i];
+    return NULL;
+}
+
+/* Tries once more what a look was refused, to say why. Of more than there is room to remember nothing is said. */
+static int tell_at(void *arg, uint64_t id)
+{
+    const struct look *look = arg;
+    struct lli_shm *shm = look->shm;
+    const struct lli_shm_group *group = &shm->groups[look->group];
+    struct lli_shm_told *told = told_find(shm, id);
+    struct lli_shm_source source;
+    int error;
+
+    if (look_has(look, id))
+        return 0;
+    if (shm->sources_count == LLI_SHM_SOURCES_MAX)
+        return look_is_full(group->told ? NULL : shm->log);
+    if (told != NULL)
+        told->here = true;
+    if (told != NULL || shm->told_count == LLI_SHM_TOLD_MAX)
+        return 0;
+    error = lli_shm_attach(&source, &shm->root, group->name, id, shm->id, shm->log);
+    if (error == LLM_OK)
+        lli_shm_detach(&source);
+    else if (error != LLM_EAGAIN)
+        shm->told[shm->told_count++] = (struct lli_shm_told){id, true};
+    return 0;
+}
+
+/* Forgets the segments that are gone, or are read by now. */
+static void told_sweep(struct lli_shm *shm)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < shm->told_count; i++)
+        if (shm->told[i].here)
+            shm->told[kept++] = (struct lli_shm_told){shm->told[i].id, false};
+    shm->told_count = kept;
+}
+
+void lli_shm_tell(void *instance)
+{
+    struct lli_shm *shm = instance;
+
+    if (!shm->refused && !shm->telling)
+        return;
+    shm->telling = false;
+    for (lli_handle i = 0; i < LLI_SHM_GROUPS_MAX; i++) {
+        struct look look = {.shm = shm, .group = i};
+        struct lli_shm_group *group = &shm->groups[i];
+
+        group->told = group->users > 0 && lli_shm_each(&shm->root, group->name, tell_at, &look, group->told ? NULL : shm->log) != 0;
+        shm->telling |= group->told;
+    }
+    told_sweep(shm);
+    shm->telling |= shm->told_count > 0;
 }
 
 /* ---------------------------------------------------------------------------------------------- join and leave */
