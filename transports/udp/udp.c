@@ -464,6 +464,7 @@ const struct lli_transport lli_transport_udp = {
     .address = lli_udp_address,
     .peer = lli_udp_peer,
     .forget = lli_udp_forget,
+    .tell = lli_udp_tell,
     .post = lli_udp_post,
     .flush = lli_udp_flush,
     .reap = lli_udp_reap,

@@ -117,6 +117,7 @@ struct lli_udp {
     sa_family_t family;
     struct lli_ip_interface interface;
     bool (*bypassed)(const struct lli_udp *udp, int fd); /* whether a stack in the kernel's place has a socket; NULL: none is */
+    bool gone;   /* the interface was removed, and that was told */
     bool merges; /* the kernel merges packets for sockets that ask for it */
     bool warned_receive_buffer;
     bool warned_send_buffer;
@@ -151,6 +152,8 @@ void lli_udp_region_end(void *instance, void *base, size_t size);
 void lli_udp_leave(void *instance, lli_handle handle, enum lli_join_mode mode);
 int lli_udp_address(void *instance, struct lli_address *address);
 int lli_udp_arm(void *instance);
+/* Says once that the interface is gone. */
+void lli_udp_tell(void *instance);
 
 /* Drops since the latest call, as of the contract. */
 uint64_t lli_udp_drops(void *instance);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum {
@@ -607,6 +608,23 @@ int lli_udp_address(void *instance, struct lli_address *address)
 
     lli_udp_pack(&udp->control.group, address);
     return 0;
+}
+
+/*
+ * Sockets are not told: those that receive hear no more, those that send fail as if there were no route. The question is put to
+ * a socket because its network namespace is the instance's, whatever the thread's is by now. An index is not given twice, so
+ * another interface of that name is another.
+ */
+void lli_udp_tell(void *instance)
+{
+    struct lli_udp *udp = instance;
+    struct ifreq request = {.ifr_ifindex = udp->interface.index};
+
+    if (udp->gone || ioctl(udp->control.fd, SIOCGIFNAME, &request) == 0 || errno != ENODEV)
+        return;
+    udp->gone = true;
+    lli_log(udp->log, LLM_LEVEL_ERROR, "udp: interface %s is gone, and nothing is sent or received by it any more: close the channels "
+            "on it, and open them again once 'ip link' lists it", udp->interface.name);
 }
 
 /*

@@ -125,15 +125,6 @@ static bool wire_queue(struct lli_xdp *xdp, const struct lli_xdp_sender *sender,
     return true;
 }
 
-/* The kernel has let go of the socket, which it does for ever: whoever sends on is told once. */
-static void wire_gone(struct lli_xdp *xdp)
-{
-    if (!xdp->gone)
-        lli_log(xdp->log, LLM_LEVEL_ERROR, "xdp: interface %s is gone, and nothing is sent or received by it any more: close the "
-                "channels on it, and open them again once 'ip link' lists it", xdp->interface.name);
-    xdp->gone = true;
-}
-
 /*
  * Has the kernel send what is in the ring: where it copies, at most 32 frames a call. False: it takes no more at present, or
  * refuses, and then wire_failed is set.
@@ -150,8 +141,6 @@ static bool wire_kick(struct lli_xdp *xdp)
         if (sendto(socket->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0) {
             xdp->send_errors += errno == EBUSY; /* the device dropped a frame */
             xdp->wire_failed = errno != EBUSY && errno != EAGAIN && errno != ENOBUFS;
-            if (errno == ENXIO)
-                wire_gone(xdp);
         }
         if (xdp->wire_failed || socket->zero_copy)
             break;

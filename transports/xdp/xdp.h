@@ -87,7 +87,6 @@ struct lli_xdp {
     uint32_t payload_max;
     bool wire_failed;              /* the kernel refused to send the last time */
     bool wire_stuck;               /* it took no more at the last flush */
-    bool gone;                     /* the interface was removed, and that was told */
     struct lli_xdp_out out[LLI_XDP_POST_MAX];
     uint64_t origin[LLI_XDP_POST_MAX]; /* of what UDP took, the number here */
     struct lli_xdp_sender senders[LLI_XDP_GROUPS_MAX];
