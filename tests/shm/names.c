@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -559,14 +560,15 @@ static int write_into_little_room(void *arg)
     options.history_packets = 65536;
     EXPECT(try_writer(&writer, &options) == LLM_ENOMEM);
     EXPECT(is_logged("prices: a segment of 8523776 bytes: No space left on device"));
-    EXPECT(is_logged("has room for 3145728 bytes") && is_logged("mount -o remount,size=") && is_logged("history_bytes"));
+    EXPECT(is_logged("has room for 3145728 bytes, and the channel takes 8589312; lower history_packets=65536 (128 bytes each), or "
+                     "mtu=2000 (64 times), remove stale") && is_logged("mount -o remount,size=") && !is_logged("history_bytes"));
     EXPECT(files_of("", "") == 0);
     options.history_packets = 64;
     EXPECT(try_writer(&writer, &options) == 0);
     log_text[0] = '\0';
     EXPECT(transport->region_map(writer.instance, writer.send, 4000000, &region) == LLM_ENOMEM);
     EXPECT(is_logged("prices: a history of 4000000 bytes: No space left on device"));
-    EXPECT(is_logged("has room for 2985984 bytes"));
+    EXPECT(is_logged("has room for 2985984 bytes, and the channel takes 4145152; lower history_bytes, remove stale"));
     /* A smaller one may follow. */
     EXPECT(transport->region_map(writer.instance, writer.send, 2800000, &region) == 0);
     memset(region.base, 1, 2800000);
@@ -590,11 +592,64 @@ static int write_with_few_files(void *arg)
             return SKIPPED;
         status = try_writer(&writer, &options);
         EXPECT(status == 0 || (status == LLM_ENOMEM && is_logged("No space left on device") && is_logged("llm-shm --clean")));
+        EXPECT(status == 0 || !is_logged("a segment") || (is_logged("no more files") && is_logged("remount,nr_inodes=")));
         if (status != 0)
             EXPECT(files_of("", "") == 0);
     }
     /* The top, llm, @, the socket, the name, lock, two files. */
     EXPECT(status == 0 && files >= 8);
+    station_close(&writer);
+    EXPECT(files_of("", "") == 0);
+    return 0;
+}
+
+/* With so few descriptors, whatever needs one more fails, names the limit, and leaves nothing. */
+static int open_few_files(void *arg)
+{
+    const struct llm_options options = small_options();
+    struct rlimit all, few;
+    struct station station;
+    int status = LLM_ELIMIT;
+
+    EXPECT(getrlimit(RLIMIT_NOFILE, &all) == 0);
+    few = all;
+    for (few.rlim_cur = 3; status != 0; few.rlim_cur++) {
+        EXPECT(setrlimit(RLIMIT_NOFILE, &few) == 0);
+        status = arg == NULL ? try_writer(&station, &options) : try_reader(&station, &options);
+        EXPECT(setrlimit(RLIMIT_NOFILE, &all) == 0);
+        EXPECT(status == 0 || (status == LLM_ELIMIT && is_logged("Too many open files; raise the limit of open files, 'ulimit -n'")));
+        EXPECT(status == 0 || arg != NULL || files_of("", "") == 0);
+        EXPECT(status == 0 || arg == NULL || files_of("@", "") == 1);
+    }
+    EXPECT(few.rlim_cur > 5);
+    station_close(&station);
+    return 0;
+}
+
+/* A file longer than the limit would have the kernel end the process. */
+static int write_short_files(void *arg)
+{
+    struct llm_options options = small_options();
+    struct rlimit limit = {1 << 20, RLIM_INFINITY};
+    struct lli_region region;
+    struct station writer;
+
+    (void)arg;
+    limit.rlim_max = limit.rlim_cur;
+    EXPECT(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    options.history_packets = 65536;
+    EXPECT(try_writer(&writer, &options) == LLM_ELIMIT);
+    EXPECT(is_logged("prices: a segment of 8523776 bytes: File too large: the channel takes a file of 8589312 bytes; raise the limit of "
+                     "the size of files, 'ulimit -f', or lower history_packets=65536 (128 bytes each), or mtu=2000 (64 times)"));
+    EXPECT(files_of("", "") == 0);
+    options.history_packets = 64;
+    EXPECT(try_writer(&writer, &options) == 0);
+    log_text[0] = '\0';
+    EXPECT(transport->region_map(writer.instance, writer.send, 1 << 20, &region) == LLM_ELIMIT);
+    EXPECT(is_logged("prices: a history of 1048576 bytes: File too large: the channel takes a file of 1191936 bytes; raise the limit of "
+                     "the size of files, 'ulimit -f', or lower history_bytes"));
+    EXPECT(transport->region_map(writer.instance, writer.send, 1 << 19, &region) == 0);
+    memset(region.base, 1, 1 << 19);
     station_close(&writer);
     EXPECT(files_of("", "") == 0);
     return 0;
@@ -619,6 +674,24 @@ static void without_files_that_is_named_and_nothing_is_left(void **state)
 {
     (void)state;
     expect_in_process(write_with_few_files);
+}
+
+static void without_descriptors_their_limit_is_named_and_nothing_is_left(void **state)
+{
+    const struct llm_options options = small_options();
+    struct station writer;
+
+    (void)state;
+    expect_in_process(open_few_files);
+    open_writer(&writer, &options);
+    assert_int_equal(process_end(process_start(open_few_files, &writer)), 0);
+    station_close(&writer);
+}
+
+static void a_limit_of_file_sizes_is_named_and_ends_nobody(void **state)
+{
+    (void)state;
+    expect_in_process(write_short_files);
 }
 
 static void on_alarm(int signal)
@@ -666,6 +739,8 @@ int main(void)
         shm_test(directories_that_will_not_do_are_named),
         shm_test(without_room_the_sizes_are_named_and_nothing_is_left),
         shm_test(without_files_that_is_named_and_nothing_is_left),
+        shm_test(without_descriptors_their_limit_is_named_and_nothing_is_left),
+        shm_test(a_limit_of_file_sizes_is_named_and_ends_nobody),
         shm_test(signals_do_not_keep_a_writer_from_its_memory),
     };
 

@@ -240,6 +240,8 @@ struct lli_shm {
 int lli_shm_root(struct lli_shm_root *root, const struct llm_options *options, const struct lli_log *log);
 /* What a path could not be made for, which errno says. */
 int lli_shm_root_failed(const char *path, const struct lli_log *log);
+/* How to raise the limit of open files that an error tells of, NULL if it does not. */
+const char *lli_shm_limit(int error);
 void lli_shm_root_end(const struct lli_shm_root *root);
 
 /* The name of a group, checked. */
@@ -264,6 +266,7 @@ struct lli_shm_shape {
     uint32_t payload_max;
     bool loops;
     uint64_t writer;
+    uint64_t history_bytes; /* that will follow, as far as is known */
 };
 
 /* Makes the segment of a sender that holds the lock on its name, after removing those of the dead. */

@@ -293,6 +293,7 @@ static int join_send(struct lli_shm *shm, const struct lli_group *group, const c
         .payload_max = shm->payload_max,
         .loops = group->options->loop != 0,
         .writer = shm->id,
+        .history_bytes = group->options->history_bytes,
     };
     struct lli_shm_sender *sender;
     uint32_t place = 0;

@@ -59,8 +59,19 @@ int lli_shm_name(char name[LLI_SHM_NAME_MAX], const struct lli_group *group, con
 
 /* --------------------------------------------------------------------------------------------------- directories */
 
+const char *lli_shm_limit(int error)
+{
+    if (error == EMFILE)
+        return "raise the limit of open files, 'ulimit -n'";
+    return error == ENFILE ? "raise the limit of open files, fs.file-max" : NULL;
+}
+
 int lli_shm_root_failed(const char *path, const struct lli_log *log)
 {
+    const char *limit = lli_shm_limit(errno);
+
+    if (limit != NULL)
+        return lli_fail(log, LLM_ELIMIT, "shm: %s: %m; %s", path, limit);
     if (errno == ENOSPC || errno == EDQUOT)
         return lli_fail(log, LLM_ENOMEM, "shm: %s: %m; see 'df -h' and 'df -i', remove stale channels with llm-shm --clean",
                         path);

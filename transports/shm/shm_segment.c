@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -76,6 +77,8 @@ static int attach_failed(const char *path, int error, const struct lli_log *log)
     if (error == EACCES && stat(path, &file) == 0)
         return lli_fail(log, LLM_EACCESS, "shm: %s: is of user %u, with mode %04o; have its transmitter open it with "
                         "shm_mode=0640 or 0644", path, (unsigned)file.st_uid, (unsigned)file.st_mode & 0777);
+    if (lli_shm_limit(error) != NULL)
+        return lli_fail(log, LLM_ELIMIT, "shm: %s: %s; %s", path, strerror(error), lli_shm_limit(error));
     return lli_fail(log, error == EACCES ? LLM_EACCESS : LLM_ESYSTEM, "shm: %s: %s", path, strerror(error));
 }
 
@@ -139,27 +142,57 @@ void lli_shm_sweep(const struct lli_shm_root *root, const char *name)
 
 /* ------------------------------------------------------------------------------------------------------- making */
 
-static int make_failed(const struct lli_shm_root *root, const char *name, const char *what, uint64_t bytes, int error,
-                       const struct lli_log *log)
+/* What is made, for the message when it cannot be. */
+struct make {
+    const char *name;
+    char what[64];
+    char smaller[96];   /* what makes it take less */
+    uint64_t bytes;     /* that the file will have with it, and with what follows */
+    uint32_t files;     /* that are made */
+};
+
+/* No room: for bytes, or for files. */
+static int make_full(const struct lli_shm_root *root, const struct make *make, int error, const struct lli_log *log)
 {
     struct statvfs space = {.f_frsize = 0};
 
-    if (error == ENOSPC || error == ENOMEM || error == EDQUOT) {
-        (void)statvfs(root->path, &space);
-        return lli_fail(log, LLM_ENOMEM, "shm: %s: %s of %llu bytes: %s: %s has room for %llu bytes and %llu files; lower "
-                        "history_bytes, remove stale channels with llm-shm --clean, or enlarge it with mount -o remount,size=",
-                        name, what, (unsigned long long)bytes, strerror(error), root->path,
-                        (unsigned long long)space.f_bavail * space.f_frsize, (unsigned long long)space.f_favail);
-    }
-    return lli_fail(log, error == EACCES || error == EPERM ? LLM_EACCESS : LLM_ESYSTEM, "shm: %s: %s: %s", name, what,
+    (void)statvfs(root->path, &space);
+    if (error == ENOSPC && space.f_files > 0 && space.f_favail < make->files)
+        return lli_fail(log, LLM_ENOMEM, "shm: %s: %s: %s: %s has room for no more files; remove stale channels with llm-shm --clean, "
+                        "or let it have more with mount -o remount,nr_inodes=", make->name, make->what, strerror(error), root->path);
+    return lli_fail(log, LLM_ENOMEM, "shm: %s: %s: %s: %s has room for %llu bytes, and the channel takes %llu; lower %s, remove stale "
+                    "channels with llm-shm --clean, or enlarge it with mount -o remount,size=", make->name, make->what,
+                    strerror(error), root->path, (unsigned long long)space.f_bavail * space.f_frsize,
+                    (unsigned long long)make->bytes, make->smaller);
+}
+
+static int make_failed(const struct lli_shm_root *root, const struct make *make, int error, const struct lli_log *log)
+{
+    if (error == ENOSPC || error == ENOMEM || error == EDQUOT)
+        return make_full(root, make, error, log);
+    if (error == EFBIG)
+        return lli_fail(log, LLM_ELIMIT, "shm: %s: %s: %s: the channel takes a file of %llu bytes; raise the limit of the size of "
+                        "files, 'ulimit -f', or lower %s", make->name, make->what, strerror(error), (unsigned long long)make->bytes,
+                        make->smaller);
+    if (lli_shm_limit(error) != NULL)
+        return lli_fail(log, LLM_ELIMIT, "shm: %s: %s: %s; %s", make->name, make->what, strerror(error), lli_shm_limit(error));
+    return lli_fail(log, error == EACCES || error == EPERM ? LLM_EACCESS : LLM_ESYSTEM, "shm: %s: %s: %s", make->name, make->what,
                     strerror(error));
+}
+
+/* Beyond this limit the kernel would end the process. */
+static bool room_is_allowed(uint64_t bytes)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
 }
 
 /* Makes a file longer, piece by piece: a signal has a piece begun anew. 0, or what went wrong. */
 static int make_room(int fd, uint64_t from, uint64_t bytes)
 {
     const uint64_t end = from + bytes;
-    int error = 0;
+    int error = room_is_allowed(end) ? 0 : EFBIG;
 
     for (uint64_t at = from; at < end && error == 0; at += PIECE)
         do
@@ -232,6 +265,7 @@ int lli_shm_create(struct lli_shm_sender *sender, const struct lli_shm_root *roo
 {
     const struct lli_shm_header plan = make_plan(shape);
     struct lli_shm_segment *segment = &sender->segment;
+    struct make make = {.name = sender->name, .bytes = plan.history_offset + pages(shape->history_bytes), .files = 2};
     int error;
 
     lli_shm_sweep(root, sender->name);
@@ -253,12 +287,16 @@ int lli_shm_create(struct lli_shm_sender *sender, const struct lli_shm_root *roo
     if (error == 0)
         return LLM_OK;
     lli_shm_remove(sender, root);
-    return make_failed(root, sender->name, "a segment", plan.history_offset, error, log);
+    (void)snprintf(make.what, sizeof make.what, "a segment of %llu bytes", (unsigned long long)plan.history_offset);
+    (void)snprintf(make.smaller, sizeof make.smaller, "history_packets=%u (%u bytes each), or mtu=%u (%d times)", shape->entries,
+                   (unsigned)sizeof(struct lli_shm_entry), shape->payload_max, LLI_SHM_COPIES);
+    return make_failed(root, &make, error, log);
 }
 
 int lli_shm_extend(struct lli_shm_sender *sender, const struct lli_shm_root *root, size_t size, const struct lli_log *log)
 {
     struct lli_shm_segment *segment = &sender->segment;
+    struct make make = {.name = sender->name, .smaller = "history_bytes", .bytes = segment->mapped + pages(size)};
     int error;
 
     assert(segment->history == NULL);
@@ -267,8 +305,10 @@ int lli_shm_extend(struct lli_shm_sender *sender, const struct lli_shm_root *roo
         segment->history = make_map(segment->fd, segment->mapped, pages(size));
         error = segment->history == NULL ? errno : 0;
     }
-    if (error != 0)
-        return make_failed(root, sender->name, "a history", size, error, log);
+    if (error != 0) {
+        (void)snprintf(make.what, sizeof make.what, "a history of %llu bytes", (unsigned long long)size);
+        return make_failed(root, &make, error, log);
+    }
     segment->history_bytes = size;
     /* Release: whoever sees the size finds the file as long. */
     atomic_store_explicit(&segment->header->history_bytes, size, memory_order_release);

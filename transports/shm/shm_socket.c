@@ -48,8 +48,10 @@ int lli_shm_socket_open(struct lli_shm *shm, const struct llm_options *options)
     int status = -1;
 
     shm->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (shm->socket < 0 && lli_shm_limit(errno) != NULL)
+        return lli_shm_root_failed("socket", shm->log);
     if (shm->socket < 0)
-        return lli_fail(shm->log, LLM_ESYSTEM, "shm: socket: %m; raise the limit of open files, 'ulimit -n'");
+        return lli_fail(shm->log, LLM_ESYSTEM, "shm: socket: %m");
     for (int i = 0; i < SOCKET_TRIES && status != 0; i++) {
         int error = lli_shm_root(&shm->root, options, shm->log);
 
