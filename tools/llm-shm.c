@@ -29,6 +29,8 @@ static const char usage[] =
     "receivers attached; packets sent; MiB of memory; seconds since it was opened.\n";
 
 static int rows;
+static int dead;   /* of these, of writers that are */
+static int hidden; /* names that this user may not look into */
 
 /* ------------------------------------------------------------------------------------------------------ listing */
 
@@ -65,16 +67,20 @@ static int list_segment(void *arg, uint64_t id)
     unsigned long long packets = 0;
     struct stat file;
     const struct passwd *user;
+    int status;
 
     (void)snprintf(path, sizeof path, "%s/%s/%016llx.data", listing->root->path, listing->name, (unsigned long long)id);
     if (stat(path, &file) != 0)
         return 0;
-    if (lli_shm_attach(&source, listing->root, listing->name, id, 0, NULL) == LLM_OK) {
+    status = lli_shm_attach(&source, listing->root, listing->name, id, 0, NULL);
+    if (status == LLM_OK) {
         (void)snprintf(pid, sizeof pid, "%u", source.segment.header->pid);
         packets = atomic_load_explicit(&source.segment.header->head, memory_order_relaxed);
         lli_shm_detach(&source);
-    } else if (access(path, R_OK) != 0) {
+    } else if (status != LLM_EAGAIN) {
         (void)snprintf(pid, sizeof pid, "?");
+    } else {
+        dead++;
     }
     user = getpwuid(file.st_uid);
     if (user != NULL)
@@ -154,8 +160,18 @@ static void list_name(const struct lli_shm_root *root, const char *name)
 {
     struct listing listing = {root, name};
 
-    if (lli_shm_each(root, name, list_segment, &listing, NULL) < 0)
-        fprintf(stderr, "llm-shm: %s: another user's, who does not let this one look\n", name);
+    if (lli_shm_each(root, name, list_segment, &listing, NULL) >= 0)
+        return;
+    hidden++;
+    fprintf(stderr, "llm-shm: %s: another user's, who does not let this one look; run it as that user, or as root\n", name);
+}
+
+/* After cleaning: whether all that the dead left is gone, as far as is known. */
+static int clean_status(void)
+{
+    if (dead > 0)
+        fprintf(stderr, "llm-shm: what is dead here is another user's, and stays: run llm-shm --clean as that user, or as root\n");
+    return dead > 0 || hidden > 0;
 }
 
 int main(int argc, char **argv)
@@ -191,7 +207,7 @@ int main(int argc, char **argv)
     }
     if (status == 0)
         status = each_name(&root, list_name);
-    if (status == 0 && rows == 0)
+    if (status == 0 && rows == 0 && hidden == 0)
         puts("no channels in shared memory");
-    return status;
+    return status == 0 && clean ? clean_status() : status;
 }

@@ -48,6 +48,21 @@ refuses() {
     [ "$status" = "$1" ] && grep -q -- "$2" "$work/tool.err" || { why="llm-shm ${*:3} ended with $status: $(cat "$work/tool.err")" && return 1; }
 }
 
+# What somebody else's process left, in a directory that this one may look into or not.
+another_user_cannot_clean() {
+    local mode status other="setpriv --reuid 65534 --regid 65534 --clear-groups --"
+    $other test -x "$build/tools/llm-shm" -a -x "$memory/llm" 2>/dev/null || return 0 # only root can be somebody else
+    for mode in 700 755; do
+        status=0
+        chmod "$mode" "$memory"/llm/[0-9]*/
+        chmod "$((mode - (mode == 755 ? 111 : 100)))" "$memory"/llm/*/*.data
+        $other "$build/tools/llm-shm" --clean "$memory" >"$work/tool.out" 2>"$work/tool.err" || status=$?
+        [ "$status" = 1 ] && ! grep -q "$1" "$work/tool.out" && grep -q "another user's.* or as root" "$work/tool.err" ||
+            { why="mode $mode: $status: $(cat "$work/tool.out" "$work/tool.err")" && return 1; }
+    done
+    grep -q dead "$work/tool.out" || { why="not listed: $(cat "$work/tool.out")" && return 1; }
+}
+
 channels_are_listed_and_what_the_dead_left_is_removed() {
     local receiver sender user nothing="no channels in shared memory"
     user=$(id -un)
@@ -61,6 +76,7 @@ channels_are_listed_and_what_the_dead_left_is_removed() {
     kill -KILL "$receiver" "$sender"
     ends "$receiver" || ends "$sender" || true
     lists dead "$user" 0640 1 || return
+    another_user_cannot_clean "$nothing" || return
     [ "$("$build/tools/llm-shm" --clean "$memory")" = "$nothing" ] && [ -z "$(find "$memory" -mindepth 1)" ] ||
         { why="left behind: $(find "$memory" -mindepth 1 | head -n 3)" && return 1; }
     refuses 2 "--sweep: no such option; try" --sweep && refuses 1 "/nowhere: No such file" /nowhere &&
