@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,6 +37,8 @@ static int file_failed(const char *path, const struct lli_log *log)
     if (errno == ENOSPC || errno == EDQUOT)
         return lli_fail(log, LLM_ENOMEM, "counters file: %s: %m; see 'df -h', and remove what dead processes left with "
                         "'llm-stat --clean'", path);
+    if (errno == EFBIG)
+        return lli_fail(log, LLM_ELIMIT, "counters file: %s: %m; raise the limit of the size of files, 'ulimit -f'", path);
     if (errno == EOPNOTSUPP || errno == EISDIR)
         return lli_fail(log, LLM_ESYSTEM, "counters file: %s: the file system has no O_TMPFILE; take a directory below "
                         "/dev/shm", path);
@@ -154,6 +157,15 @@ static int file_name(struct lli_stats_file *file, const char *directory, const s
     return -1;
 }
 
+/* Beyond this limit the kernel would end the process. */
+static bool file_size_is_allowed(size_t size)
+{
+    struct rlimit limit;
+
+    errno = EFBIG;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur;
+}
+
 static int file_make(struct lli_stats_file *file, const char *directory, const struct llm_context_options *options,
                      const struct lli_log *log)
 {
@@ -168,7 +180,7 @@ static int file_make(struct lli_stats_file *file, const char *directory, const s
     file->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, options->stats_mode);
     /* All of it is taken now: to find the file system full later would be the end of the process. */
     if (file->fd < 0 || fchmod(file->fd, options->stats_mode) != 0 || fcntl(file->fd, F_OFD_SETLK, &lock) != 0 ||
-        fallocate(file->fd, 0, 0, (off_t)size) != 0)
+        !file_size_is_allowed(size) || fallocate(file->fd, 0, 0, (off_t)size) != 0)
         return file_failed(directory, log);
     error = lli_memory_map_file(&file->memory, file->fd, size, log);
     if (error != LLM_OK)

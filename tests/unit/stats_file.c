@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -340,6 +341,7 @@ static void a_file_that_cannot_be_had_is_refused_with_the_reason(void **state)
 {
     struct llm_context_options options = options_of("/dev/shm/llm-unit-absent/below");
     struct llm_context *context = NULL;
+    struct rlimit before, limit;
     char path[512];
 
     (void)state;
@@ -357,6 +359,13 @@ static void a_file_that_cannot_be_had_is_refused_with_the_reason(void **state)
     options = options_of(directory);
     options.stats_name = "0123456789012345678901234567890123456789012345678901234567890123";
     refused(&options, LLM_EINVAL, "longer than 63");
+    /* Beyond it the kernel would end the process. */
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = (struct rlimit){.rlim_cur = 4096, .rlim_max = before.rlim_max};
+    options = options_of(directory);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    refused(&options, LLM_ELIMIT, "File too large; raise the limit of the size of files, 'ulimit -f'");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     /* One who only has it in the environment is not kept from working. */
     options = options_of(NULL);
     setenv("LLM_STATS_DIRECTORY", "/dev/shm/llm-unit-absent/below", 1);
