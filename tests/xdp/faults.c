@@ -4,6 +4,7 @@
 #include "rig.h"
 
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <linux/capability.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
@@ -295,6 +296,49 @@ static void queues_without_a_socket_are_the_kernels(void **state)
     }
 }
 
+/* A program that the kernel attaches to no interface. */
+static int program_of_another_kind(void)
+{
+    struct bpf_insn code[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K}, {.code = BPF_JMP | BPF_EXIT}};
+    union bpf_attr attribute = {.prog_type = BPF_PROG_TYPE_SOCKET_FILTER, .insn_cnt = 2};
+
+    attribute.insns = (uintptr_t)code;
+    attribute.license = (uintptr_t)"GPL";
+    return (int)syscall(SYS_bpf, BPF_PROG_LOAD, &attribute, sizeof attribute);
+}
+
+static void note_text(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    snprintf(log_text, sizeof log_text, "%s", text);
+}
+
+static void the_mode_that_was_refused_is_no_remedy(void **state)
+{
+    static const struct {
+        enum lli_xdp_mode mode;
+        const char *remedy;
+    } tries[] = {{LLI_XDP_NATIVE, "takes no native program at its MTU of 1500: Invalid argument; 'ip link set near mtu 1500', or xdp_mode="
+                                  "generic"},
+                 {LLI_XDP_GENERIC, "takes no generic program at its MTU of 1500: Invalid argument; 'ip link set near mtu 1500', or udp://"}};
+    const struct lli_log log = {.function = note_text, .level = LLM_LEVEL_ERROR};
+    struct lli_ip_interface interface = {.name = "near", .mtu = 1500};
+    struct lli_xdp_program program = {.link = -1, .code = program_of_another_kind(), .queues = -1, .groups = -1};
+
+    (void)state;
+    cable_make(1500, 1);
+    interface.index = (int)if_nametoindex("near");
+    for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+        enum lli_xdp_mode mode = tries[i].mode;
+
+        assert_int_equal(lli_xdp_program_attach(&program, &log, &interface, &mode), LLM_EOPTION);
+        expect_logged(tries[i].remedy);
+    }
+    lli_xdp_program_fini(&program);
+    cable_pull();
+}
+
 static void an_mtu_beyond_all_pieces_is_refused(void **state)
 {
     const struct llm_options options = options_on("near");
@@ -537,6 +581,7 @@ int main(void)
         cmocka_unit_test(missing_privileges_are_named),
         cmocka_unit_test(a_limit_of_locked_memory_is_named),
         cmocka_unit_test(queues_without_a_socket_are_the_kernels),
+        cmocka_unit_test(the_mode_that_was_refused_is_no_remedy),
         cmocka_unit_test(an_mtu_beyond_all_pieces_is_refused),
         cmocka_unit_test(large_packets_wait_for_those_that_are_lent),
         cmocka_unit_test(an_interface_that_is_down_loses_packets_until_it_is_up),

@@ -304,9 +304,10 @@ static int program_link(const struct lli_xdp_program *program, const struct lli_
     return program_bpf(BPF_LINK_CREATE, &attribute);
 }
 
-static int attach_fail(const struct lli_log *log, const struct lli_ip_interface *interface, const char *mode)
+static int attach_fail(const struct lli_log *log, const struct lli_ip_interface *interface, enum lli_xdp_mode tried)
 {
-    const char *name = interface->name;
+    const bool native = tried == LLI_XDP_NATIVE;
+    const char *name = interface->name, *mode = native ? "native" : "generic";
 
     if (errno == EBUSY || errno == EEXIST)
         return lli_fail(log, LLM_EADDRINUSE,
@@ -317,10 +318,11 @@ static int attach_fail(const struct lli_log *log, const struct lli_ip_interface 
         return lli_fail(log, LLM_EINTERFACE, "xdp: interface %s is gone; 'ip link' lists those there are", name);
     if (errno == ERANGE || errno == EINVAL)
         return lli_fail(log, LLM_EOPTION,
-                        "xdp: interface %s takes no %s program at its MTU of %u: %m; 'ip link set %s mtu 1500', or xdp_mode=generic",
-                        name, mode, interface->mtu, name);
+                        "xdp: interface %s takes no %s program at its MTU of %u: %m; 'ip link set %s mtu 1500', or %s", name, mode,
+                        interface->mtu, name, native ? "xdp_mode=generic" : "udp://");
     if (errno == EOPNOTSUPP)
-        return lli_fail(log, LLM_EOPTION, "xdp: xdp_mode=%s: the driver of interface %s cannot; take xdp_mode=generic", mode, name);
+        return lli_fail(log, LLM_EOPTION, "xdp: xdp_mode=%s: the driver of interface %s cannot; take %s", mode, name,
+                        native ? "xdp_mode=generic" : "udp://");
     return program_fail(log, "program at the interface");
 }
 
@@ -330,7 +332,7 @@ int lli_xdp_program_attach(struct lli_xdp_program *program, const struct lli_log
     if (*mode != LLI_XDP_GENERIC) {
         program->link = program_link(program, interface, XDP_FLAGS_DRV_MODE);
         if (program->link < 0 && (*mode == LLI_XDP_NATIVE || errno != EOPNOTSUPP))
-            return attach_fail(log, interface, "native");
+            return attach_fail(log, interface, LLI_XDP_NATIVE);
         if (program->link < 0)
             lli_log(log, LLM_LEVEL_WARNING,
                     "xdp: the driver of interface %s runs no programs: in generic mode it makes packets of all frames first, and has no "
@@ -342,7 +344,7 @@ int lli_xdp_program_attach(struct lli_xdp_program *program, const struct lli_log
         return 0;
     *mode = LLI_XDP_GENERIC;
     program->link = program_link(program, interface, XDP_FLAGS_SKB_MODE);
-    return program->link < 0 ? attach_fail(log, interface, "generic") : 0;
+    return program->link < 0 ? attach_fail(log, interface, LLI_XDP_GENERIC) : 0;
 }
 
 /* ------------------------------------------------------------------------------------------------ what it looks up */
