@@ -86,7 +86,7 @@ lli_ns lli_members_rtt(const struct lli_members *members)
     lli_ns rtt = 0;
 
     for (uint32_t i = 0; i < members->limit; i++)
-        if (lli_member_counts(&members->table[i]))
+        if (lli_member_counts(&members->table[i]) && !members->table[i].behind)
             rtt = lli_max(rtt, members->table[i].rtt);
     return rtt;
 }

@@ -26,6 +26,7 @@ struct lli_member {
     uint32_t dropped; /* packets by its host, as it reported */
     enum llm_limit limit_told; /* to the application */
     struct llm_bottleneck limits; /* as it reported, its time 0: not yet */
+    bool behind; /* its round trip has time in it for which packets wait to be read */
     bool done;  /* it has everything up to the end of the session */
     bool judged; /* the judge has had it since it was added */
     enum lli_standing standing; /* how it is served: judge.h decides */
@@ -62,7 +63,7 @@ void lli_members_del(struct lli_members *members, uint64_t id);
 /* Removes those not heard since before, but those who were expelled; returns how many. */
 uint32_t lli_members_expire(struct lli_members *members, lli_ns before);
 
-/* The greatest smoothed round trip of those who count, 0 if none is measured. */
+/* The greatest smoothed round trip of those who count, and are not behind; 0 if none is measured. */
 lli_ns lli_members_rtt(const struct lli_members *members);
 
 /* How many are not done, and not expelled. */

@@ -105,6 +105,9 @@ static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
         .address = rx->config->address,
     };
 
+    /* What others would wait for between two NAKs is no more than what they wait anyway. */
+    if (rx->delay.queued > rx->config->nak_retry_max / 2)
+        status.flags |= LLI_WIRE_STATUS_BEHIND;
     if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_ASSURED)
         rx_status_held(rx, &status);
     if (rx->config->limits != NULL)

@@ -21,6 +21,9 @@ enum { RX_HEARTBEATS_MISSED = 5 };
  */
 enum { RX_ASK_AHEAD_MAX = 16 };
 
+/* The group is at most so many times as far from its transmitter as this receiver, and nak_retry_ns_max. */
+enum { RX_RTT_TIMES = 8 };
+
 /* No heartbeat is on its way for longer. */
 #define RX_OVERTAKEN ((lli_ns)1000000000)
 
@@ -47,6 +50,7 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->current_cell = LLI_REORDER_NONE;
     rx->heartbeat = (struct lli_wire_heartbeat){.session = 0};
     rx->heartbeat_at = 0;
+    rx->delay = (struct lli_delay){.at = 0};
     rx->gone_below = 0;
     rx->gone_reason = LLM_REASON_NONE;
     rx->notice = (struct lli_wire_notice){.session = 0};
@@ -129,9 +133,17 @@ void lli_rx_resolve(struct lli_rx *rx)
 
 /* ------------------------------------------------------------------------------------------------- time */
 
+/* The group's round trip, as far as it is not out of all proportion to what this receiver's own repairs took (section 5.1). */
+static lli_ns rx_group_rtt(const struct lli_rx *rx)
+{
+    const lli_ns most = rx->repair_rtt == 0 ? LLI_NEVER : rx->config->nak_retry_max + RX_RTT_TIMES * rx->repair_rtt;
+
+    return lli_min(rx->heartbeat.rtt_ns, most);
+}
+
 lli_ns lli_rx_rtt(const struct lli_rx *rx)
 {
-    return lli_max(rx->heartbeat.rtt_ns, rx->repair_rtt);
+    return lli_max(rx_group_rtt(rx), rx->repair_rtt);
 }
 
 /*
@@ -141,7 +153,7 @@ lli_ns lli_rx_rtt(const struct lli_rx *rx)
  */
 static lli_ns rx_nak_delay(struct lli_rx *rx)
 {
-    lli_ns range = lli_max(rx->config->nak_backoff_min, 4 * (lli_ns)rx->heartbeat.rtt_ns);
+    lli_ns range = lli_max(rx->config->nak_backoff_min, 4 * rx_group_rtt(rx));
     double receivers = rx->heartbeat.receivers;
     double lambda, uniform;
 
@@ -364,6 +376,7 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
     replan = heartbeat->report_packets != rx->heartbeat.report_packets || heartbeat->receivers != rx->heartbeat.receivers;
     rx->heartbeat = *heartbeat;
     rx->heartbeat_at = now;
+    lli_delay_heard(&rx->delay, heartbeat->sent_at, now);
     if (replan)
         lli_rx_plan_report(rx);
     if (rx->state == LLI_RX_JOINING)

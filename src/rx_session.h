@@ -8,6 +8,7 @@
 
 #include <llm/llm.h>
 
+#include "delay.h"
 #include "gap.h"
 #include "reorder.h"
 #include "topics.h"
@@ -201,6 +202,7 @@ struct lli_rx {
     /* From the latest heartbeat. */
     struct lli_wire_heartbeat heartbeat;
     lli_ns heartbeat_at;   /* when it came, 0: none yet */
+    struct lli_delay delay; /* in which heartbeats are read */
     lli_seq gone_below;    /* packets before this one are given up: the transmitter no longer has them ... */
     enum llm_reason gone_reason; /* ... or this receiver is too far behind, or is not served */
     uint8_t behind;        /* of enum lli_rx_behind */

@@ -153,22 +153,36 @@ static uint32_t tx_member(struct lli_tx *tx, uint64_t id, const struct lli_wire_
 /* Smoothed as TCP does it (RFC 6298 section 2, without the variance). */
 static void tx_measure(struct lli_tx *tx, struct lli_member *member, const struct lli_wire_status *status, lli_ns now)
 {
+    const bool behind = status->flags & LLI_WIRE_STATUS_BEHIND;
     lli_ns elapsed;
 
+    /* What was measured until then was something else. */
+    if (member->behind != behind)
+        member->rtt = 0;
+    member->behind = behind;
     if (status->echo == 0 || status->echo < tx->opened_at || status->echo > now)
         return;
     elapsed = now - status->echo;
     if (elapsed < status->hold_ns)
         return;
     elapsed -= status->hold_ns;
-    if (elapsed > TX_RTT_MAX)
+    if (elapsed > TX_RTT_MAX && !behind)
         return;
+    elapsed = lli_min(elapsed, TX_RTT_MAX);
     if (member->rtt != 0)
         elapsed = lli_min(elapsed, member->rtt * TX_RTT_OUTLIER);
     member->rtt = member->rtt == 0 ? elapsed : (member->rtt * 7 + elapsed) / 8;
     member->rtt = lli_max(member->rtt, 1);
-    if (lli_member_counts(member))
+    if (lli_member_counts(member) && !behind)
         tx->rtt = tx->members.count == 1 ? member->rtt : lli_members_rtt(&tx->members);
+}
+
+/* For how long a repair is on its way to one that asks: it may be nearer than others, or read late what came long ago. */
+static lli_ns tx_distance(const struct lli_tx *tx, uint32_t member)
+{
+    const lli_ns own = member == LLI_MEMBER_NONE ? 0 : tx->members.table[member].rtt;
+
+    return own == 0 ? tx->rtt : lli_min(lli_max(tx->rtt, own), 2 * own);
 }
 
 void lli_tx_leave(struct lli_tx *tx, uint64_t receiver, lli_seq next)
@@ -260,7 +274,8 @@ struct tx_nak_result {
 static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, uint32_t member, lli_ns now,
                            struct tx_nak_result *result)
 {
-    lli_ns linger = lli_max(tx->config.repair_linger, tx->rtt);
+    const lli_ns linger = lli_max(tx->config.repair_linger, tx_distance(tx, member));
+    const lli_ns shared = 4 * lli_max(tx->config.repair_linger, tx->rtt);
     uint32_t to = member == LLI_MEMBER_NONE ? LLI_REPAIR_TO_GROUP : member;
     bool alone = member != LLI_MEMBER_NONE && tx->members.table[member].standing == LLI_STANDING_UNICAST;
 
@@ -269,7 +284,7 @@ static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, uint32_t
             lli_tx_unrepaired_add(&result->unrepaired, seq);
             continue;
         }
-        switch (lli_repair_request(&tx->repair, seq, to, now, linger, alone ? 0 : 4 * linger)) {
+        switch (lli_repair_request(&tx->repair, seq, to, now, linger, alone ? 0 : shared)) {
         case LLI_REPAIR_QUEUED:
             result->queued++;
             break;

@@ -1394,7 +1394,8 @@ local types = {
             integer("status.window_free", 4, "Packets free in the window"),
             integer("status.flags", 1, "Flags", { base = base.HEX, bits = {
                 { "leaving", 1, "LEAVING" }, { "done", 2, "DONE: everything up to the end is there" },
-                { "acknowledges", 4, "ACKNOWLEDGES" }, { "limited", 8, "LIMITED" } } }),
+                { "acknowledges", 4, "ACKNOWLEDGES" }, { "limited", 8, "LIMITED" },
+                { "behind", 16, "BEHIND: it reads late what came long ago" } } }),
             address_size, address, status_check, acknowledgement, limited,
         },
         tell = status_tell,
