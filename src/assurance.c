@@ -44,6 +44,15 @@ static bool assurance_name(const char **names, char *name)
     return true;
 }
 
+/* Whether the last of the names came before. */
+static bool assurance_is_named(const struct lli_assure_rule *rule)
+{
+    for (uint32_t i = 0; i + 1 < rule->names; i++)
+        if (strcmp(rule->name[i], rule->name[rule->names - 1]) == 0)
+            return true;
+    return false;
+}
+
 static int assurance_names(const struct llm_topic *topic, const char *names, struct lli_assure_rule *rule)
 {
     const struct lli_log *log = &topic->transmitter->context->log;
@@ -54,6 +63,9 @@ static int assurance_names(const struct llm_topic *topic, const char *names, str
         if (!assurance_name(&at, rule->name[rule->names++]) || (*at == ',' && at[1] == '\0'))
             return lli_fail(log, LLM_EINVAL, "topic \"%s\": names \"%.64s\": each has 1 to %d bytes, with a comma between two",
                             topic->name, names, LLI_WIRE_RECEIVER_NAME_MAX);
+        if (assurance_is_named(rule))
+            return lli_fail(log, LLM_EINVAL, "topic \"%s\": names \"%.64s\" has \"%s\" twice: it acknowledges once, leave one out",
+                            topic->name, names, rule->name[rule->names - 1]);
         at += *at == ',';
     }
     return LLM_OK;

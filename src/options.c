@@ -255,6 +255,12 @@ static unsigned option_slow(const char *text)
     return most;
 }
 
+/* Where all have to keep up the slowest is waited for, however long it takes. */
+static bool option_slow_waits(const struct llm_options *o)
+{
+    return lli_options_flow(o) != LLI_FLOW_OPEN && o->flow_quorum_percent == 100;
+}
+
 struct lli_judge_policy lli_options_slow(const struct llm_options *o, uint64_t history_packets)
 {
     const unsigned most = option_slow(o->slow);
@@ -271,8 +277,7 @@ struct lli_judge_policy lli_options_slow(const struct llm_options *o, uint64_t h
             [LLM_THRESHOLD_LAG_PACKETS] = o->slow_lag_packets != 0 ? o->slow_lag_packets : lag_packets,
             [LLM_THRESHOLD_LAG_BYTES] = o->slow_lag_bytes,
             [LLM_THRESHOLD_ACK_TIME] = o->slow_ack_ns,
-            /* Where all have to keep up the slowest is waited for, however long it takes. */
-            [LLM_THRESHOLD_LAG_TIME] = held && o->flow_quorum_percent == 100 ? 0 : o->slow_lag_ns,
+            [LLM_THRESHOLD_LAG_TIME] = option_slow_waits(o) ? 0 : o->slow_lag_ns,
             [LLM_THRESHOLD_SILENCE] = o->slow_silence_ns != 0 ? o->slow_silence_ns : o->status_ns * 9 / 5,
         },
         .warn_percent = o->slow_warn_percent,
@@ -299,7 +304,9 @@ static int option_check_slow(const struct llm_options *o, const struct lli_log *
         error = option_order("slow_patience_ns", o->slow_patience_ns, "slow_expel_ns", o->slow_expel_ns, log);
     if (error == LLM_OK && o->slow_silence_ns != 0)
         error = option_order("status_ns", o->status_ns, "slow_silence_ns", o->slow_silence_ns, log);
-    /* Nobody has to acknowledge sooner than it reports. */
+    /* Nobody is known to be behind, or has to acknowledge, sooner than it reports. */
+    if (error == LLM_OK && o->slow_lag_ns != 0)
+        error = option_order("status_ns", o->status_ns, "slow_lag_ns", o->slow_lag_ns, log);
     if (error == LLM_OK && o->slow_ack_ns != 0)
         error = option_order("status_ns", o->status_ns, "slow_ack_ns", o->slow_ack_ns, log);
     /* A receiver that is silent for longer is forgotten. */
@@ -316,11 +323,35 @@ static int option_check_slow(const struct llm_options *o, const struct lli_log *
 
 int lli_options_check_window(const struct llm_options *o, uint32_t window_packets, uint32_t packet_max, const struct lli_log *log)
 {
+    if (o->slow_lag_bytes != 0 && o->slow_lag_bytes < packet_max)
+        return lli_fail(log, LLM_EOPTION, "option slow_lag_bytes: %llu is less than one packet, %u bytes, and nobody is behind by less; raise "
+                        "it, or leave it out", (unsigned long long)o->slow_lag_bytes, packet_max);
     if (o->slow_lag_bytes == 0 || lli_options_flow(o) == LLI_FLOW_OPEN ||
         (uint64_t)window_packets * packet_max <= o->slow_lag_bytes)
         return LLM_OK;
     return lli_fail(log, LLM_EOPTION, "option slow_lag_bytes: %llu is less than flow control lets receivers be behind by, %u packets of "
                     "%u bytes; raise it, or lower flow_window_packets", (unsigned long long)o->slow_lag_bytes, window_packets, packet_max);
+}
+
+/* Thresholds of slow receivers; what fits them all is not among them. */
+static bool option_is_threshold(const char *name)
+{
+    static const char *const names[] = {"slow_naks_per_s", "slow_asked_ppm", "slow_lag_packets", "slow_lag_bytes", "slow_lag_ns",
+                                        "slow_ack_ns", "slow_silence_ns"};
+
+    return option_word(name, names, sizeof names / sizeof names[0]) < sizeof names / sizeof names[0];
+}
+
+void lli_options_tell_vain(const struct llm_options *o, const char *object, const struct lli_log *log)
+{
+    for (int i = 0; i < OPTION_COUNT && strcmp(o->slow, "off") == 0; i++)
+        if (option_is_threshold(option_table[i].name) && option_get(o, &option_table[i]) != option_table[i].value)
+            lli_log(log, LLM_LEVEL_WARNING, "%s: option %s: %llu has no effect with slow=off: leave one out", object, option_table[i].name,
+                    (unsigned long long)option_get(o, &option_table[i]));
+    if (o->slow_lag_ns != 0 && option_slow_waits(o) && strcmp(o->slow, "off") != 0)
+        lli_log(log, LLM_LEVEL_WARNING, "%s: option slow_lag_ns: %llu has no effect with flow=%s and flow_quorum_percent=100, with which the "
+                "slowest is waited for, however long it takes: leave it out, or lower flow_quorum_percent", object,
+                (unsigned long long)o->slow_lag_ns, o->flow);
 }
 
 /* Of a limit that can be kept, or none. */

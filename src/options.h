@@ -30,7 +30,10 @@ enum lli_flow_mode lli_options_flow(const struct llm_options *options);
 /* What the options slow..., which were checked, ask for; the history holds so many packets of the largest size. */
 struct lli_judge_policy lli_options_slow(const struct llm_options *options, uint64_t history_packets);
 
-/* Whether receivers may be behind by a window of the largest packets, if flow control lets them; LLM_OK or LLM_EOPTION. */
+/* Warns of those of the options slow..., which were checked, that others leave without effect; object: the transmitter. */
+void lli_options_tell_vain(const struct llm_options *options, const char *object, const struct lli_log *log);
+
+/* Whether receivers may be behind by a packet and, if flow control lets them, by a window of the largest ones; LLM_OK or LLM_EOPTION. */
 int lli_options_check_window(const struct llm_options *options, uint32_t window_packets, uint32_t packet_max,
                              const struct lli_log *log);
 

@@ -78,6 +78,7 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
     error = lli_options_check_window(options, config.flow.window_packets, config.history.packet_max, &context->log);
     if (error != LLM_OK)
         return error;
+    lli_options_tell_vain(options, transmitter->object, &context->log);
     config.flow.awaits = transmitter->connection != NULL;
     if (transport->region_map != NULL && transmitter->connection == NULL) {
         error = transport->region_map(endpoint->instance, transmitter->group, config.history.bytes, &region);

@@ -136,12 +136,14 @@ static void assurances_that_cannot_be_are_refused_with_the_reason(void **state)
     expect_refused(LLM_EINVAL, "names");
     assurance.names = "a,";
     expect_refused(LLM_EINVAL, "names");
+    assurance.names = "a,b,a";
+    expect_refused(LLM_EINVAL, "\"a\" twice");
     assurance.names = ",";
     expect_refused(LLM_EINVAL, "names");
     assurance.names = "a-name-that-has-thirty-two-bytes";
     expect_refused(LLM_EINVAL, "31 bytes");
     for (int i = 0; i < 16; i++)
-        strcat(names, ",a");
+        (void)snprintf(names + strlen(names), sizeof names - strlen(names), ",b%d", i);
     assurance.names = names;
     expect_refused(LLM_EINVAL, "more than 16");
     assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);

@@ -183,6 +183,7 @@ static void contradictory_policies_on_slow_receivers_are_refused(void **state)
     expect_both("slow_silence_ns", "2000000000", "status_ns", "100000000");
     expect_both("slow_lag_bytes", "1048577", "history_bytes", "1048576");
     expect_both("status_ns", "200000000", "slow_ack_ns", "199999999");
+    expect_both("status_ns", "100000000", "slow_lag_ns", "5");
 }
 
 static void the_policy_on_slow_receivers_is_what_the_options_say(void **state)
@@ -218,6 +219,39 @@ static void the_policy_on_slow_receivers_is_what_the_options_say(void **state)
     assert_int_equal(lli_options_slow(&options, 9000).limits[LLM_THRESHOLD_LAG_PACKETS], 8193);
 }
 
+static void expect_vain(const struct llm_options *options, const char *named, const char *other)
+{
+    const struct lli_log warned = {.function = log_keep, .level = LLM_LEVEL_WARNING};
+
+    logged[0] = '\0';
+    lli_options_tell_vain(options, "it", &warned);
+    if (named == NULL)
+        assert_string_equal(logged, "");
+    else if (strstr(logged, named) == NULL || strstr(logged, other) == NULL)
+        fail_msg("%s and %s: %s", named, other, logged);
+}
+
+static void policies_that_have_no_effect_are_warned_of(void **state)
+{
+    struct llm_options options;
+
+    (void)state;
+    llm_options_init(&options);
+    options.slow_lag_ns = 1000000000;
+    options.flow_quorum_percent = 100;
+    expect_vain(&options, NULL, NULL);
+    memcpy(options.flow, "paced", sizeof "paced");
+    expect_vain(&options, "slow_lag_ns: 1000000000", "flow=paced and flow_quorum_percent=100");
+    options.flow_quorum_percent = 99;
+    expect_vain(&options, NULL, NULL);
+    memcpy(options.slow, "off", sizeof "off");
+    expect_vain(&options, "slow_lag_ns: 1000000000", "slow=off");
+    options.slow_lag_ns = 0;
+    expect_vain(&options, NULL, NULL);
+    options.slow_asked_ppm = 5;
+    expect_vain(&options, "slow_asked_ppm: 5", "slow=off");
+}
+
 static void a_window_of_flow_control_is_no_lag(void **state)
 {
     struct llm_options options;
@@ -228,6 +262,9 @@ static void a_window_of_flow_control_is_no_lag(void **state)
     assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_ACK_TIME], 0);
     options.slow_ack_ns = 300000000;
     assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_ACK_TIME], 300000000);
+    options.slow_lag_bytes = 999;
+    assert_int_equal(lli_options_check_window(&options, 1000, 1000, &keeper), LLM_EOPTION);
+    expect_logged("slow_lag_bytes: 999 is less than one packet, 1000 bytes");
     options.slow_lag_bytes = 1000000;
     assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_BYTES], 1000000);
     assert_int_equal(lli_options_check_window(&options, 1000, 1001, &keeper), LLM_OK);
@@ -311,6 +348,7 @@ int main(void)
         cmocka_unit_test(options_that_contradict_each_other_are_refused),
         cmocka_unit_test(contradictory_policies_on_slow_receivers_are_refused),
         cmocka_unit_test(the_policy_on_slow_receivers_is_what_the_options_say),
+        cmocka_unit_test(policies_that_have_no_effect_are_warned_of),
         cmocka_unit_test(a_window_of_flow_control_is_no_lag),
         cmocka_unit_test(the_structure_is_checked_as_its_text_is),
         cmocka_unit_test(a_smaller_structure_of_an_older_caller_keeps_the_later_defaults),
