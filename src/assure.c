@@ -266,9 +266,10 @@ static bool assure_is_able(const struct lli_assure *assure, const struct lli_mem
 
 /* What keeps the oldest message from being acknowledged. */
 static enum llm_reason assure_reason(const struct lli_assure *assure, const struct lli_members *members, int place,
-                                     const char **receiver)
+                                     struct lli_assure_news *news)
 {
     const struct lli_assured *topic = assure->topics[place];
+    const char **receiver = &news->receiver;
     const uint64_t number = assured_at(topic, topic->head)->number;
     uint32_t able, known;
     bool is_known;
@@ -284,8 +285,11 @@ static enum llm_reason assure_reason(const struct lli_assure *assure, const stru
     }
     *receiver = NULL;
     able = assure_able(assure, members, place, number, &known);
-    if (known < topic->rule.receivers)
+    news->receivers = able;
+    if (known < topic->rule.receivers) {
+        news->receivers = known;
         return LLM_REASON_RECEIVERS_FEW;
+    }
     return able < topic->rule.receivers ? LLM_REASON_GIVEN_UP : LLM_REASON_AWAITED;
 }
 
@@ -293,8 +297,7 @@ void lli_assure_look(struct lli_assure *assure, const struct lli_members *member
 {
     for (int i = 0; i < assure->count; i++) {
         struct lli_assured *topic = assure->topics[i];
-        const char *receiver;
-        enum llm_reason reason;
+        struct lli_assure_news found = topic->news;
 
         if (lli_assured_waiting(topic) == 0 || topic->head != topic->waited_head) {
             topic->waited_head = lli_assured_waiting(topic) == 0 ? UINT64_MAX : topic->head;
@@ -303,11 +306,12 @@ void lli_assure_look(struct lli_assure *assure, const struct lli_members *member
         }
         if (now - topic->waited_since < topic->rule.patience)
             continue;
-        reason = assure_reason(assure, members, i, &receiver);
-        if (reason == topic->told && receiver == topic->told_receiver)
+        found.reason = assure_reason(assure, members, i, &found);
+        if (found.reason == topic->told && found.receiver == topic->told_receiver)
             continue;
-        topic->told = topic->news.reason = reason;
-        topic->told_receiver = topic->news.receiver = receiver;
+        topic->news = found;
+        topic->told = found.reason;
+        topic->told_receiver = found.receiver;
         assure->untold = true;
     }
 }
@@ -329,6 +333,10 @@ bool lli_assure_event(struct lli_assure *assure, struct llm_event *event)
             event->kind = LLM_EVENT_UNACKNOWLEDGED;
             event->reason = news->reason;
             event->receiver = news->receiver;
+            if (news->receiver == NULL && news->reason != LLM_REASON_AWAITED) {
+                event->receivers = news->receivers;
+                event->receivers_wanted = topic->rule.receivers;
+            }
             event->first = assured_at(topic, topic->head)->number;
             event->last = assured_at(topic, topic->tail - 1)->number;
             news->reason = LLM_REASON_NONE;

@@ -42,6 +42,7 @@ struct lli_assure_news {
     uint64_t last;
     enum llm_reason reason; /* what is waited for, LLM_REASON_NONE: nothing to tell of it */
     const char *receiver;   /* whom, if it has a name */
+    uint32_t receivers;     /* so many can acknowledge, if they are too few */
 };
 
 /* A topic, in memory of whoever opened it. */

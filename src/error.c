@@ -223,11 +223,14 @@ static int event_verdict_text(const struct llm_event *event, char *text, size_t 
 static int event_assured_text(const struct llm_event *event, char *text, size_t size)
 {
     const bool waits = event->kind == LLM_EVENT_UNACKNOWLEDGED;
+    char few[48] = "";
 
-    return snprintf(text, size, "session %016" PRIx64 ": messages %" PRIu64 " to %" PRIu64 " of topic \"%s\" are %s%s%s%s%s", event->session,
+    if (event->receivers_wanted > 0)
+        (void)snprintf(few, sizeof few, ": %u of %u", event->receivers, event->receivers_wanted);
+    return snprintf(text, size, "session %016" PRIx64 ": messages %" PRIu64 " to %" PRIu64 " of topic \"%s\" are %s%s%s%s%s%s", event->session,
                     event->first, event->last, event->topic == NULL ? "" : event->topic, llm_event_name(event->kind),
                     waits ? ": " : "", waits ? llm_reason_name(event->reason) : "", event->receiver == NULL ? "" : ": ",
-                    event->receiver == NULL ? "" : event->receiver);
+                    event->receiver == NULL ? "" : event->receiver, few);
 }
 
 /* One that never was has no session. */

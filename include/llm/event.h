@@ -168,6 +168,8 @@ struct llm_event {
     const struct llm_verdict *verdict; /* NULL unless the kind has one; valid until the handler returns */
     const char *receiver; /* its name; NULL unless the reason has one */
     const struct llm_bottleneck *bottleneck; /* NULL unless the kind has one; valid until the handler returns */
+    uint32_t receivers;        /* LLM_EVENT_UNACKNOWLEDGED for want of receivers, of any name: so many there are ... */
+    uint32_t receivers_wanted; /* ... and so many have to acknowledge; else both 0 */
 };
 
 /* The names of kinds, reasons, thresholds and limits, for people. Static strings; never NULL. */

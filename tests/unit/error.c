@@ -115,6 +115,10 @@ static void every_event_has_a_sentence(void **state)
     event.kind = LLM_EVENT_UNACKNOWLEDGED;
     event.reason = LLM_REASON_RECEIVERS_FEW;
     text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: too few receivers");
+    event.receivers = 2;
+    event.receivers_wanted = 3;
+    text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: too few receivers: 2 of 3");
+    event.receivers = event.receivers_wanted = 0;
     event.reason = LLM_REASON_RECEIVER_ABSENT;
     event.receiver = "book";
     text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: a receiver is not there: book");
