@@ -12,7 +12,7 @@ enum { TICK_SHIFT = 20, LATENCY_TRIES = 8 };
  * A reading of the counter takes 7 to 20 ns. At the third level there is one for so many messages at most; those that share a packet
  * share its reading, and are all measured.
  */
-enum { LATENCY_READING = 4, LATENCY_CREDIT_MAX = 1024 };
+enum { LATENCY_READING = 8, LATENCY_CREDIT_MAX = 1024 };
 
 /* For so long the counter is compared with the clock: a reading of either takes tens of nanoseconds. */
 #define LATENCY_CALIBRATION ((lli_ns)2000000)
