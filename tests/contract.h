@@ -90,4 +90,7 @@ int contract_faults(void);
 /* Those of addresses that are forgotten; how many failed. */
 int contract_peers(void);
 
+/* Those of packets that find no room, where a transport knows of any; how many failed. */
+int contract_drops(void);
+
 #endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* That packets which came to the host and found no room are told to whoever asks for them. */
+#define _GNU_SOURCE
+#include "contract.h"
+
+#include <string.h>
+
+enum {
+    SENT = 20000,   /* more than any transport holds that is asked for little */
+    HOLDS = 131072, /* bytes that it is asked for, by those who have a buffer ... */
+    KEEPS = 4096,   /* ... and packets, by those who share a ring */
+};
+
+static int take_all(struct station *station)
+{
+    struct lli_in packets[BURST];
+    int got = 0, count;
+
+    while ((count = station_await(station, packets, BURST, QUIET_NS)) > 0) {
+        got += count;
+        transport->release(station->instance, packets, count);
+    }
+    return got;
+}
+
+/* Sends so many while nobody reads; what of them does not come in the end is told, once. */
+static uint64_t expect_told(struct station *from, struct station *to, int packets)
+{
+    uint64_t missing, told;
+
+    for (int i = 0; i < packets; i++)
+        station_send(from, from->send, &i, sizeof i);
+    missing = (uint64_t)packets - (uint64_t)take_all(to);
+    told = transport->drops(to->instance);
+    /* What a cable between hosts dropped came to none of them. */
+    if (told < missing && from->host == to->host)
+        fail_msg("%llu of %d packets did not come, and %llu are told of", (unsigned long long)missing, packets, (unsigned long long)told);
+    if (missing == 0)
+        assert_int_equal(told, 0);
+    assert_int_equal(transport->drops(to->instance), 0);
+    return missing;
+}
+
+static void packets_that_find_no_room_are_told_once(void **state)
+{
+    struct llm_options options = common;
+    struct station a, b;
+
+    (void)state;
+    options.rcvbuf_bytes = HOLDS;
+    options.history_packets = KEEPS;
+    station_open_with(&a, &options);
+    station_open_with(&b, &options);
+    assert_int_equal(transport->drops(b.instance), 0);
+    (void)expect_told(&a, &b, 10);
+    for (int round = 0; round < 2; round++) /* what was told goes on from there */
+        assert_true(expect_told(&a, &b, SENT) > 0);
+    (void)expect_told(&a, &b, 10);
+    station_close(&a);
+    station_close(&b);
+}
+
+int contract_drops(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(packets_that_find_no_room_are_told_once)};
+
+    return transport->drops == NULL ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
+}
