@@ -38,6 +38,7 @@ declare -A roce_not=(
     [receiver_at_a_tenth_of_the_rate_is_suspended]="the same by another threshold; it passes if it is named"
     [receiver_behind_by_bytes_is_suspended]="as above"
     [receiver_that_loses_a_fifth_is_suspended]="as above"
+    [slow_receiver_is_reported_and_served]="the same as slow_receiver_is_expelled_if_asked, which is run, but that nothing is done"
     [killed_host_of_a_list_disturbs_nobody]="killed_receiver_disturbs_nobody, of a list; it passes if it is named"
     [a_hundredth_of_ten_thousand_topics_comes_whole_under_loss]="so many topics take a while here; it passes if it is named"
     [who_joins_gets_the_last_value_of_each_topic]="the short one is the same with fewer topics"

@@ -854,6 +854,8 @@ slow_tests=(stopped_receiver_is_suspended receiver_at_a_tenth_of_the_rate_is_sus
 . "$here/stat.sh"
 # shellcheck source=unicast.sh
 . "$here/unicast.sh"
+# shellcheck source=slow.sh
+. "$here/slow.sh"
 # shellcheck source=assured.sh
 . "$here/assured.sh"
 # shellcheck source=calls.sh
@@ -878,7 +880,7 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
     segmentation_that_fails_later_loses_nothing cables_of_any_mtu stopped_receiver_holds_the_window small_receive_buffer
     stopped_receiver_in_full_blast_is_told_what_it_lost slow_receiver_decides_for_all_if_asked
     slow_receiver_does_not_decide_for_the_others runs_of_lost_packets_are_repaired
-    "${slow_tests[@]}" receiver_behind_by_bytes_is_suspended "${unicast_tests[@]}" "${assured_tests[@]}" assured_messages_survive_loss "${calls_tests[@]}"
+    "${slow_tests[@]}" "${policy_tests[@]}" receiver_behind_by_bytes_is_suspended "${unicast_tests[@]}" "${assured_tests[@]}" assured_messages_survive_loss "${calls_tests[@]}"
     calls_in_spite_of_losses "${filter_tests[@]}" "${order_tests[@]}" "${unreliable_tests[@]}" "${kept_tests[@]}" "${bottleneck_tests[@]}" "${stat_tests[@]}"
     "${benchmark_tests[@]}")
 
