@@ -310,13 +310,12 @@ static void cost_await(const struct cost *cost)
 }
 
 /*
- * Has the receiver take what was sent. A flush that took long because of something else on this core has the transport count as
- * busy when the next message is sent, which then still waits. Where packets arrive in their own time the receiver is not asked
- * before there is something: polls that find nothing would count.
+ * Has the receiver take what the sender, whose turn it is, has sent. A flush that took long because of something else on this core
+ * has the transport count as busy when the next message is sent, which then still waits. Where packets arrive in their own time the
+ * receiver is not asked before there is something: polls that find nothing would count.
  */
 static void cost_receive(struct cost *cost, bool counted)
 {
-    cost_turn(cost, COST_NEAR);
     cost_check("llm_flush", llm_flush(cost->transmitter));
     cost_turn(cost, COST_FAR);
     if (!cost->network->late)
