@@ -124,8 +124,8 @@ static const struct option_spec harness_specs[] = {
      .help = "which of its transports the library uses, if it has several"},
     {.name = "size", .kind = OPTION_NUMBER, .value = &harness_options.size, .argument = "N", .min = sizeof(struct peer_header),
      .max = 65507, .help = "bytes of a message (45); the reflector's at least 24"},
-    {.name = "rate", .kind = OPTION_NUMBER, .value = &harness_options.rate, .argument = "N", .min = 1, .max = 100000000,
-     .help = "messages a second, reflector only (10000)"},
+    {.name = "rate", .kind = OPTION_NUMBER, .value = &harness_options.rate, .argument = "N", .min = 0, .max = 100000000,
+     .help = "messages a second, reflector only (10000); 0: each when the one before has come back"},
     {.name = "duration", .kind = OPTION_SECONDS, .value = &harness_options.duration_ns, .argument = "SECONDS", .min = 50000000,
      .max = 3600000000000, .help = "of the measurement (2)"},
     {.name = "interface", .kind = OPTION_TEXT, .value = &harness_link.interface, .argument = "NAME", .help = "to the other end"},
@@ -352,6 +352,30 @@ static uint64_t harness_stream_paced(const struct harness_schedule *schedule)
     return i;
 }
 
+/* Sends a message when the one before has come back. Returns how many were taken. */
+static uint64_t harness_ping_pong(const struct harness_schedule *schedule)
+{
+    uint64_t give_up_at = schedule->end + HARNESS_SILENCE_NS;
+    uint64_t i = 0;
+    uint64_t now;
+
+    while ((now = llm_clock()) < schedule->end || (harness.returned < i && now < give_up_at)) {
+        struct peer_stamped stamped = {
+            .header = {.sequence = (uint32_t)i, .kind = now - schedule->start < HARNESS_WARMUP_NS ? PEER_WARMUP : PEER_DATA},
+            .due_at = now,
+            .submitted_at = now,
+        };
+
+        if (harness.returned == i && now < schedule->end) {
+            memcpy(harness.message, &stamped, sizeof stamped);
+            i += harness_send(harness.message, harness_options.size, false);
+        }
+        if (harness.peer->poll() == 0)
+            harness_idle(schedule->end);
+    }
+    return i;
+}
+
 /* How many messages of the batch the pace allows now. */
 static uint64_t harness_allowed(const struct harness_schedule *schedule, uint64_t sent, uint64_t now)
 {
@@ -482,9 +506,9 @@ static int harness_reflector(void)
         return -1;
     harness.waited_ns = machine_waited_ns();
     schedule = harness_plan((double)harness_options.rate);
-    sent = harness_stream_paced(&schedule);
-    reached = sent == schedule.total ? (double)harness_options.rate
-                                     : (double)sent * 1e9 / (double)(llm_clock() - schedule.start);
+    sent = harness_options.rate == 0 ? harness_ping_pong(&schedule) : harness_stream_paced(&schedule);
+    reached = harness_options.rate > 0 && sent == schedule.total ? (double)harness_options.rate
+                                                                 : (double)sent * 1e9 / (double)(llm_clock() - schedule.start);
     if (harness_request(PEER_END, sent, &far) != 0)
         return -1;
     harness_await_returns(far.values[FAR_REFLECTED]);

@@ -103,7 +103,8 @@ def print_table(work, table):
     peers = list(dict.fromkeys(peer for row in table for peer in row[4]))
     lines = [["size", "msg/s" if work == "reflector" else "", "cores ns"] + peers]
     for _, size, rate, cores, results in table:
-        lines.append([str(size), f"{rate:,}" if rate else "", short(cores) if cores else "?"] +
+        pace = "" if work != "reflector" else f"{rate:,}" if rate else "ping-pong"
+        lines.append([str(size), pace, short(cores) if cores else "?"] +
                      [figure(work, results[peer], rate) if peer in results else "" for peer in peers])
         ratios = [ratio(work, rate, results.get(peer, {}), results.get(BASE)) for peer in peers]
         lines.append(["", "", ""] + [f"{value:.2f}" if value else "" for value in ratios])
@@ -148,7 +149,7 @@ def write_json(path, options, table, skipped, lines):
         "machine": {**machine(), "network": options.network},
         "duration_s": options.duration,
         "skipped": skipped,
-        "rows": [{"work": work, "size_bytes": size, **({"rate": rate} if rate else {}), "core_to_core_ns": cores,
+        "rows": [{"work": work, "size_bytes": size, **({"rate": rate} if work == "reflector" else {}), "core_to_core_ns": cores,
                   "peers": {peer: {**result, "ratio_to_libllm": ratio(work, rate, result, results.get(BASE))}
                             for peer, result in results.items()}}
                  for work, size, rate, cores, results in table],
