@@ -427,6 +427,7 @@ bool lli_rx_is_idle(const struct lli_rx *rx)
 static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     rx->stirred = true;
+    rx->plain = false;
     for (;;) {
         if (rx_has_news(rx) && (rx_next_news(rx, item) || rx_next_filtered(rx, item) || rx_next_of_turn(rx, item)))
             return true;
@@ -477,17 +478,29 @@ static inline bool rx_lone_frame(const uint8_t *at, const uint8_t *end, uint32_t
     return true;
 }
 
+/* Whether nothing is to be thought of but packets in order. */
+static bool rx_is_plain(const struct lli_rx *rx)
+{
+    return rx->state == LLI_RX_LIVE && !rx_has_news(rx) && rx->aside == 0 && !rx->silent && !rx->unpack.broken &&
+           !rx->unpack.assembling && rx_is_idle(rx);
+}
+
+void lli_rx_settle(struct lli_rx *rx)
+{
+    rx->plain = rx_is_plain(rx);
+}
+
 bool lli_rx_lone(struct lli_rx *rx, const uint8_t *packet, size_t size, uint64_t stamp_ns, lli_ns now, struct llm_message *message)
 {
     const uint8_t *end = packet + size;
     struct lli_gap *gap = &rx->gap;
     uint32_t topic;
 
-    if (size <= LLI_WIRE_DATA_HEADER || !lli_wire_is_data(packet, size, rx->tag, gap->next, rx->unpack.number) ||
-        !rx_lone_frame(packet + LLI_WIRE_DATA_HEADER, end, &topic, message))
-        return false;
-    if (rx->state != LLI_RX_LIVE || rx_has_news(rx) || rx->aside != 0 || rx->silent || rx->unpack.broken || rx->unpack.assembling ||
-        !rx_is_idle(rx) || topic >= rx->topics.known || lli_topics_is_marked(&rx->topics, topic))
+    if (!rx->plain)
+        lli_rx_settle(rx);
+    if (!rx->plain || size <= LLI_WIRE_DATA_HEADER || !lli_wire_is_data(packet, size, rx->tag, gap->next, rx->unpack.number) ||
+        !rx_lone_frame(packet + LLI_WIRE_DATA_HEADER, end, &topic, message) || topic >= rx->topics.known ||
+        lli_topics_is_marked(&rx->topics, topic))
         return false;
     gap->end = gap->received = ++gap->next;
     rx->heard_at = now;

@@ -17,6 +17,7 @@ void lli_rx_filter(struct lli_rx *rx)
 {
     if (rx->config->filter == NULL)
         return; /* What is being passed over is passed over still: rx_filter_end(). */
+    rx->plain = false;
     rx->news |= LLI_RX_FILTERED;
     rx->aside |= LLI_RX_FILTERING;
     /* What is thrown away is not acknowledged, and neither is what might have been. */

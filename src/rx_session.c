@@ -103,10 +103,12 @@ void lli_rx_stop(struct lli_rx *rx)
         return;
     lli_rx_drop_packets(rx);
     rx->state = LLI_RX_FREE;
+    rx->plain = false;
 }
 
 void lli_rx_refuse(struct lli_rx *rx)
 {
+    rx->plain = false;
     lli_rx_drop_packets(rx);
     rx->state = LLI_RX_REFUSED;
     rx->counters->sessions_refused++;
@@ -127,6 +129,7 @@ void lli_rx_resolve(struct lli_rx *rx)
 {
     if (rx->state != LLI_RX_LIVE)
         return;
+    rx->plain = false;
     rx->news |= LLI_RX_RESOLVING;
     rx->topics_resolved = 0;
 }
@@ -591,6 +594,7 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
 
 bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now)
 {
+    rx->plain = false;
     if (packet->header.type != LLI_WIRE_DATA) {
         rx->stirred = true;
         if (packet->header.type == LLI_WIRE_KEPT)
@@ -682,6 +686,7 @@ static void rx_check_silence(struct lli_rx *rx, lli_ns now)
 
 bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
+    rx->plain = false;
     if (rx->state == LLI_RX_ASKING)
         return lli_rx_control_join(rx, now, buffer, packet);
     if (rx->state != LLI_RX_LIVE && rx->state != LLI_RX_ENDED)

@@ -231,6 +231,7 @@ struct lli_rx {
     uint32_t lost;          /* packets, for the same */
 
     uint8_t news;           /* of enum lli_rx_news: to be told */
+    bool plain;             /* lli_rx_settle() found nothing to think of but packets in order, and only such have come since */
     bool stirred;           /* not by messages in order only: lli_rx_deadline() may be sooner now; the caller clears it */
     enum llm_reason end_reason; /* not LLM_REASON_NONE: the end is to be told when all before it is */
     uint64_t first;             /* number of the first message to come, when it joined */
@@ -331,6 +332,9 @@ void lli_rx_resolve(struct lli_rx *rx);
  * packet's memory goes.
  */
 bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now);
+
+/* Sees whether lli_rx_lone() may take the next packet. It does so itself, too, but later than may be. */
+void lli_rx_settle(struct lli_rx *rx);
 
 /*
  * Takes a packet for the group that is next in order and has one message, while all before it was delivered and nothing else is to

@@ -228,6 +228,8 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
     }
     if (lli_rx_input(rx, packet, now))
         sessions_deliver(receiver, rx, now);
+    if (header->type != LLI_WIRE_DATA)
+        lli_rx_settle(rx);
     sessions_stirred(receiver, rx);
     return true;
 }
@@ -243,7 +245,7 @@ bool lli_sessions_lone(struct llm_receiver *receiver, const struct lli_in *in, l
     context->in_handler = context->in_lone = true;
     sessions_messages(receiver, &message, 1);
     context->in_handler = context->in_lone = false;
-    if (!lli_rx_is_idle(rx))
+    if (!rx->plain && !lli_rx_is_idle(rx))
         sessions_deliver(receiver, rx, now);
     sessions_stirred(receiver, rx);
     return true;
@@ -264,6 +266,7 @@ static lli_ns sessions_service(struct llm_receiver *receiver, struct lli_rx *rx,
     while ((buffer = lli_endpoint_scratch(endpoint)) != NULL && lli_rx_control(rx, now, buffer, &packet))
         lli_endpoint_post_control(endpoint, &packet, receiver->group);
     sessions_deliver(receiver, rx, now);
+    lli_rx_settle(rx);
     return lli_rx_deadline(rx);
 }
 

@@ -250,6 +250,10 @@ static void input(struct world *world, const uint8_t *packet, size_t size)
     struct lli_rx_packet in = {.bytes = packet, .size = size};
     struct llm_message message;
 
+    if (world->rx.plain) {
+        lli_rx_settle(&world->rx);
+        FUZZ_CHECK(world->rx.plain);
+    }
     /* Some as packets that came alone: before anything else looks at them. */
     if (size & 1 && size <= PACKET_MAX && world->rx.state != LLI_RX_FREE &&
         lli_rx_lone(&world->rx, packet, size, 0, world->now, &message)) {

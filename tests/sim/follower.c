@@ -236,7 +236,11 @@ static void follower_deliver(struct sim_world *world, struct sim_node *node, str
 static bool follower_handle_lone(struct sim_world *world, struct sim_node *node, struct lli_rx *rx, const struct sim_event *event)
 {
     struct lli_item item = {.kind = LLI_ITEM_MESSAGES, .count = 1};
+    const bool plain = rx->plain;
 
+    lli_rx_settle(rx);
+    if (plain && !rx->plain)
+        sim_fail(world, "node %u: something is to think of in a session that still takes lone packets the short way", node->index);
     if (!event->group || !((rx->tag ^ node->index) & 1) ||
         !lli_rx_lone(rx, event->packet->bytes, event->size, 0, sim_node_now(world, node), &item.messages[0]))
         return false;
@@ -291,10 +295,14 @@ void sim_follower_input(struct sim_world *world, struct sim_node *node, const st
     if (rx != NULL)
         before = *rx;
     follower_handle(world, node, event);
-    /* Where the caller's item lies, with a filter, says nothing by itself; and every packet may have what is due looked for. */
+    /*
+     * Where the caller's item lies, with a filter, says nothing by itself; and every packet may have what is due looked for, and
+     * what is plain.
+     */
     if (rx != NULL) {
         before.given = rx->given;
         before.stirred = rx->stirred;
+        before.plain = rx->plain;
     }
     if (rx != NULL && memcmp(&before, rx, sizeof before) != 0)
         sim_fail(world, "node %u: a forged packet of type %u changed the receiver", node->index,
