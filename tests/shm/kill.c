@@ -339,7 +339,7 @@ static bool act_on(pid_t pid, int request)
 {
     int status;
 
-    assert_int_equal(ptrace(request, pid, NULL, NULL), 0);
+    assert_int_equal(ptrace((enum __ptrace_request)request, pid, NULL, NULL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP;
 }
