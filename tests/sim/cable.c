@@ -430,11 +430,15 @@ static uint64_t cable_drops(void *instance)
     return since;
 }
 
+/* None but what the test counts. */
+static const struct lli_counter cable_counters[] = {{.name = NULL}};
+
 static const struct lli_transport cable_transport = {
     .scheme = CABLE_SCHEME, .size = sizeof(struct cable_instance), .open = cable_open, .close = cable_close,
     .region_end = cable_region_end, .join = cable_join,
     .leave = cable_leave, .address = cable_address, .peer = cable_peer, .post = cable_post, .flush = cable_flush,
     .reap = cable_reap, .receive = cable_receive, .release = cable_release, .arm = cable_arm, .drops = cable_drops,
+    .counters = cable_counters,
 };
 
 /* The registry: this is the only one. */

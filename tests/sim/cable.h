@@ -108,11 +108,13 @@ void watch_run(uint64_t seed);
 void requests_run(uint64_t seed);
 void topics_run(uint64_t seed);
 void shed_run(uint64_t seed);
+void filters_run(uint64_t seed);
 
 /* What they have seen, for the last line. */
 void watch_print(void);
 void requests_print(void);
 void topics_print(void);
 void shed_print(void);
+void filters_print(void);
 
 #endif

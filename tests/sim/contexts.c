@@ -5,7 +5,7 @@
  *     sim_contexts KIND [--first N] [--seeds N]   so many, the first one first
  *     sim_contexts KIND --seed N -v               one again, telling what happens
  *
- * The kinds: watch, requests, topics, shed. Exits with 1 at the first violation.
+ * The kinds: watch, requests, topics, shed, filters. Exits with 1 at the first violation.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +22,7 @@ static const struct {
     {"requests", requests_run, requests_print},
     {"topics", topics_run, topics_print},
     {"shed", shed_run, shed_print},
+    {"filters", filters_run, filters_print},
 };
 
 struct arguments {
