@@ -893,7 +893,9 @@ bypass_tests=("${preload_tests[@]}" packets_are_lent_from_the_stacks_memory warm
 bypass_fault_tests=(stopped_receiver_is_told_what_it_lost killed_receiver_disturbs_nobody one_stream_to_a_list_of_hosts
     killed_transmitter_is_noticed_and_its_successor_followed receivers_interface_goes_down_and_up
     transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers many_in_one_context "${calls_tests[@]}"
-    "${bottleneck_tests_short[@]}" late_receiver_has_the_past_too stopped_receiver_is_suspended assured_window_stops_with_a_killed_receiver_and_moves_with_another)
+    "${bottleneck_tests_short[@]}" late_receiver_has_the_past_too stopped_receiver_is_suspended
+    slow_receiver_is_expelled_if_asked slow_receiver_is_reported_and_served
+    assured_window_stops_with_a_killed_receiver_and_moves_with_another)
 
 if [ -n "$preload" ]; then
     need_shims || { echo "skip e2e over a stand-in for $preload: $why" && exit 0; }

@@ -9,7 +9,8 @@ shm_tests=(flood_without_loss flood_with_faults stopped_receiver_is_told_what_it
     killed_transmitter_is_noticed_and_its_successor_followed processes_of_one_host sleeping_receivers many_in_one_context
     many_join_late
     stopped_receiver_holds_the_window stopped_receiver_in_full_blast_is_told_what_it_lost
-    slow_receiver_decides_for_all_if_asked "${slow_tests[@]}" "${assured_tests[@]}" "${calls_tests[@]}"
+    slow_receiver_decides_for_all_if_asked "${slow_tests[@]}" slow_receiver_is_reported_and_served
+    "${assured_tests[@]}" "${calls_tests[@]}"
     "${order_tests_short[@]}" "${unreliable_tests_short[@]}" "${kept_tests_short[@]}"
     "${filter_tests_short[@]}" "${bottleneck_tests_short[@]}" counters_of_topics latencies_are_counted_and_shown memory_is_given_back
     channels_are_listed_and_what_the_dead_left_is_removed)

@@ -11,9 +11,11 @@ xdp_tests=(flood_without_loss frames_lost_on_purpose_are_repaired kernel_and_fra
     killed_transmitter_is_noticed_and_its_successor_followed killed_processes_leave_the_interface_to_the_kernel
     receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up ipv6 sleeping_receiver many_in_one_context
     snooping_bridge frames_of_any_mtu stopped_receiver_holds_the_window full_receive_ring_is_counted_and_repaired
-    frames_to_a_list_of_hosts unicast_over_ipv6 late_receiver_has_the_past_too applications_acknowledge "${calls_tests[@]}"
+    frames_to_a_list_of_hosts unicast_over_ipv6 late_receiver_has_the_past_too applications_acknowledge
+    more_receivers_than_there_are_are_waited_for_and_told assured_frames_wait_for_a_receiver_by_name_that_comes_back "${calls_tests[@]}"
     "${order_tests_short[@]}" "${unreliable_tests_short[@]}" "${kept_tests_short[@]}" "${filter_tests_short[@]}"
-    "${bottleneck_tests_short[@]}" stopped_receiver_of_frames_is_suspended native_mode benchmark_reflector)
+    "${bottleneck_tests_short[@]}" stopped_receiver_of_frames_is_suspended
+    slow_receiver_of_frames_is_expelled_if_asked slow_receiver_of_frames_is_reported_and_served native_mode benchmark_reflector)
 
 # Whether AF_XDP can be had here at all.
 xdp_possible() {
@@ -77,18 +79,55 @@ frames_to_a_list_of_hosts() {
     note "$(number sender xdp_frames_sent) packets left as frames, $(number sender xdp_host_detours) by the kernel"
 }
 
-# One that gets frames, and beside it, by a port of its own, a steady one that is the kernel's.
-stopped_receiver_of_frames_is_suspended() {
-    local slow steady sender count=$((2 * rate)) list
-    receive "$HOST_B" slow "$(at "$ADDRESS_B" 5015 "interface=$IF_B&rcvbuf_bytes=256K")" --wait 1 --stop-at $((rate / 4)) &&
-        slow=$last || return
+# slow_of_frames SENDERS_OPTIONS COUNT STEP [RECEIVERS_ARGUMENT...]: one that gets frames, and beside it, by a port of its own, a steady
+# one that is the kernel's. Sets slow, steady and sender.
+slow_of_frames() {
+    local list
+    receive "$HOST_B" slow "$(at "$ADDRESS_B" 5015 "interface=$IF_B&rcvbuf_bytes=256K")" --wait 1 "${@:4}" && slow=$last || return
     receive "$HOST_B" steady "$(transport=udp at "$ADDRESS_B" 5016 "interface=$IF_B")" --wait 1 && steady=$last || return
-    list="$(at "$ADDRESS_B" 5015 "interface=$IF_A&destinations=$ADDRESS_B:5016&$keep")"
-    send "$HOST_A" sender "$list" --messages "$count" --rate "$rate" --receivers 2
+    list="$(at "$ADDRESS_B" 5015 "interface=$IF_A&destinations=$ADDRESS_B:5016&$keep${1:+&$1}")"
+    send "$HOST_A" sender "$list" --messages "$2" --rate "$rate" --step "$3" --receivers 2
     sender=$last
+}
+
+stopped_receiver_of_frames_is_suspended() {
+    local slow steady sender count=$((2 * rate))
+    slow_of_frames "" "$count" "$count" --stop-at $((rate / 4)) || return
     says slow reached && kill -STOP "$slow" && says sender " ns not heard, limit" && kill -CONT "$slow" || return
     ends "$sender" && ends "$steady" && ends "$slow" && complete steady "$count" && complete slow "$count" &&
         is slow xdp_frames_received ">" 0 && is sender receivers_suspended ">" 0 && is sender receivers_readmitted ">" 0
+}
+
+# It has all of the first half to read when the sender waits, and is expelled before the second.
+slow_receiver_of_frames_is_expelled_if_asked() {
+    local slow steady sender count=$((rate / 2))
+    slow_of_frames "slow=expel&slow_lag_ns=100000000&slow_patience_ns=0&slow_recover_ns=100000000&slow_expel_ns=100000000" \
+        "$count" $((count / 2)) --pause-us $((1000000000 / rate)) || return
+    says slow "event: expelled" && says slow "event: session end expelled" && goes_on "$sender" && ends "$slow" &&
+        ends "$sender" && ends "$steady" || return
+    complete steady "$count" && is slow expelled == 1 && is slow errors == 0 && is slow xdp_frames_received ">" 0 &&
+        is sender receivers_expelled ">" 0
+}
+
+slow_receiver_of_frames_is_reported_and_served() {
+    local slow steady sender count=$((rate / 10))
+    slow_of_frames "slow=report&slow_lag_ns=200000000&slow_patience_ns=0" "$count" "$count" --pause-us $((1000000000 / rate)) || return
+    says sender " suspended (report only)" && ends "$sender" && ends "$steady" && ends "$slow" || return
+    complete steady "$count" && complete slow "$count" && is slow xdp_frames_received ">" 0 &&
+        is sender receivers_suspended ">" 0 && is slow suspended == 0 && is sender naks_shed == 0
+}
+
+# As the one by name that comes back, but that nobody else is there.
+assured_frames_wait_for_a_receiver_by_name_that_comes_back() {
+    local named sender count=10000
+    assured_send "$(channel "$IF_A" 92)" --receivers 0 --names book --messages "$count"
+    sender=$last
+    says sender "waits: a receiver is not there book from 0" || return
+    assure "$HOST_B" before "$(channel "$IF_B" 92 receiver_name=book)" --stop-at 1000 && named=$last &&
+        says before "reached 1000" && kill -KILL "$named" && detached "$HOST_B" "$IF_B" || return
+    assure "$HOST_B" named "$(channel "$IF_B" 92 receiver_name=book)" && named=$last || return
+    ends "$sender" && ends "$named" || return
+    is_assured "$count" && is named errors == 0 && is named next == "$count" && is named xdp_frames_received ">" 0
 }
 
 trains_of_the_kernel_reach_frames() {
