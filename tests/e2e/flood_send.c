@@ -3,15 +3,20 @@
  * Sends numbered messages of many sizes on several topics.
  *
  *   flood_send CHANNEL [--messages N] [--rate PER_SECOND] [--step N] [--receivers N] [--after-ms MS] [--wait MODE] [--sent FILE]
- *              [--watch-ms MS] [--latency LEVEL]
+ *              [--watch-ms MS] [--latency LEVEL] [--limit BYTES_PER_S --limit-from NUMBER --limit-to NUMBER]
  *
  * Waits for --receivers (1), sends, makes the file --sent, goes on with repairs for --after-ms (500), prints its counters as
  * JSON, and closes. After every --step messages but the last it says on stderr how many it has sent, and sends no more until it
  * gets SIGUSR1, once for each. It says too when it is held in a step for the first time, because the library takes no more.
- * --watch-ms has the bottleneck watch log what limits it; --latency is the level of the latency monitor.
+ * --watch-ms has the bottleneck watch log what limits it; --latency is the level of the latency monitor. --limit limits the
+ * rate from the message of one number on, up to that of the other; it tells how often sends were refused before and within, and
+ * how many bytes of messages a second left meanwhile, beyond those that a limit lets through at once.
  */
 #define _GNU_SOURCE
 #include "flood.h"
+
+/* What a limit lets through at once, and the most that a packet which waits for it has of messages; it takes mtu=1500. */
+enum { LIMIT_BURST = 16384, LIMIT_PACKET = 1500 };
 
 struct flood {
     struct llm_context *context;
@@ -21,6 +26,11 @@ struct flood {
     uint64_t rate;
     uint64_t step;
     bool held; /* in this step */
+    uint64_t limit; /* 0: is never changed */
+    uint64_t limit_from, limit_to;
+    uint64_t limited_at, limited_bytes; /* when it began, and the bytes of messages that were taken since */
+    uint64_t limited_bytes_per_s;
+    uint64_t rated_before, rated_within;
 };
 
 static volatile sig_atomic_t flood_steps_allowed = 1;
@@ -47,6 +57,49 @@ static void flood_wait(const struct flood *flood, uint64_t receivers)
         flood_ok(llm_wait(flood->context, 1000000), "llm_wait");
 }
 
+static uint64_t flood_count(const struct flood *flood, const char *name)
+{
+    uint64_t value;
+
+    flood_ok(llm_stat(flood->context, name, &value), name);
+    return value;
+}
+
+static void flood_rate(const struct flood *flood, uint64_t bytes_per_s)
+{
+    struct llm_rate rate;
+
+    llm_rate_init(&rate);
+    rate.bytes_per_s = bytes_per_s;
+    flood_ok(llm_transmitter_rate(flood->transmitter, &rate), "llm_transmitter_rate");
+}
+
+static void flood_limit_begin(struct flood *flood)
+{
+    flood->rated_before = flood_count(flood, "send_rated");
+    flood->limited_bytes = 0;
+    flood->limited_at = llm_clock();
+    flood_rate(flood, flood->limit);
+}
+
+static void flood_limit_end(struct flood *flood)
+{
+    const uint64_t passed = LIMIT_BURST + flood_count(flood, "unsent_packets") * LIMIT_PACKET;
+    const uint64_t bytes = flood->limited_bytes > passed ? flood->limited_bytes - passed : 0;
+
+    flood->limited_bytes_per_s = (uint64_t)((double)bytes * 1e9 / (double)(llm_clock() - flood->limited_at));
+    flood->rated_within = flood_count(flood, "send_rated") - flood->rated_before;
+    flood_rate(flood, 0);
+}
+
+static void flood_limit(struct flood *flood, uint64_t number)
+{
+    if (flood->limit != 0 && number == flood->limit_from)
+        flood_limit_begin(flood);
+    if (flood->limit != 0 && number == flood->limit_to)
+        flood_limit_end(flood);
+}
+
 static void flood_one(struct flood *flood, uint64_t number)
 {
     static uint8_t data[FLOOD_SIZE_MAX];
@@ -62,6 +115,7 @@ static void flood_one(struct flood *flood, uint64_t number)
     /* What was held when it was told to end is not sent. */
     if (result != LLM_EAGAIN)
         flood_ok(result, "llm_send");
+    flood->limited_bytes += size;
 }
 
 static void flood_step(struct flood *flood, uint64_t first, uint64_t end)
@@ -74,6 +128,7 @@ static void flood_step(struct flood *flood, uint64_t first, uint64_t end)
         due = begin + (uint64_t)((double)(number - first) * 1e9 / (double)flood->rate);
         while ((now = llm_clock()) < due && !flood_stopped)
             flood_ok(flood->rate < 10000 ? llm_wait(flood->context, due - now) : llm_poll(flood->context), "poll");
+        flood_limit(flood, number);
         flood_one(flood, number);
         if (number % 16 == 0)
             flood_ok(llm_poll(flood->context), "llm_poll");
@@ -112,6 +167,9 @@ int main(int argc, char **argv)
     uint64_t sent;
 
     flood_signals();
+    flood.limit = flood_option(argc, argv, "--limit", 0);
+    flood.limit_from = flood_option(argc, argv, "--limit-from", 0);
+    flood.limit_to = flood_option(argc, argv, "--limit-to", 0);
     (void)sigaction(SIGUSR1, &(const struct sigaction){.sa_handler = flood_step_allow, .sa_flags = SA_RESTART}, NULL);
     flood.step = flood_option(argc, argv, "--step", flood.messages);
     llm_options_init(&options);
@@ -131,7 +189,8 @@ int main(int argc, char **argv)
     /* The counters go with the transmitter, and repairs are still to come: some idle time belongs to them. */
     for (uint64_t until = llm_clock() + flood_option(argc, argv, "--after-ms", 500) * 1000000; llm_clock() < until;)
         flood_ok(llm_wait(flood.context, 1000000), "llm_wait");
-    printf("{\"sent\": %" PRIu64 ", ", sent);
+    printf("{\"sent\": %" PRIu64 ", \"rated_before\": %" PRIu64 ", \"rated_within\": %" PRIu64
+           ", \"limited_bytes_per_s\": %" PRIu64 ", ", sent, flood.rated_before, flood.rated_within, flood.limited_bytes_per_s);
     flood_print_stats(stdout, flood.context);
     printf("}\n");
     flood_ok(llm_transmitter_close(&flood.transmitter), "llm_transmitter_close");

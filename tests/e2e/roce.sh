@@ -43,6 +43,9 @@ declare -A roce_not=(
     [a_hundredth_of_ten_thousand_topics_comes_whole_under_loss]="so many topics take a while here; it passes if it is named"
     [who_joins_gets_the_last_value_of_each_topic]="the short one is the same with fewer topics"
     [full_send_buffers_double_nothing_of_a_list]="the buffer of a socket; tests/unit/roce/send.c fills the device's queue"
+    [repairs_keep_their_limit_and_all_come]="the transmitter holds them before a transport has them, and the emulation is as slow"
+    [what_is_too_old_is_refused_or_left_out]="its messages age as they do over UDP; late_receiver_has_the_past_too asks a device"
+    [rates_change_while_messages_flow]="the emulation is slower than its limit; the_rate_limit_is_kept_and_named is run"
     [the_overflowing_buffer_is_named]="the buffer of a socket"
     [the_transport_that_takes_no_more_is_named]="the buffer of a socket"
 )

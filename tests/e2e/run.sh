@@ -870,6 +870,8 @@ slow_tests=(stopped_receiver_is_suspended receiver_at_a_tenth_of_the_rate_is_sus
 . "$here/unreliable.sh"
 # shellcheck source=kept.sh
 . "$here/kept.sh"
+# shellcheck source=limits.sh
+. "$here/limits.sh"
 
 all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_receiver_is_told_what_it_lost
     killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
@@ -881,7 +883,7 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
     stopped_receiver_in_full_blast_is_told_what_it_lost slow_receiver_decides_for_all_if_asked
     slow_receiver_does_not_decide_for_the_others runs_of_lost_packets_are_repaired
     "${slow_tests[@]}" "${policy_tests[@]}" receiver_behind_by_bytes_is_suspended "${unicast_tests[@]}" "${assured_tests[@]}" assured_messages_survive_loss "${calls_tests[@]}"
-    calls_in_spite_of_losses "${filter_tests[@]}" "${order_tests[@]}" "${unreliable_tests[@]}" "${kept_tests[@]}" "${bottleneck_tests[@]}" "${stat_tests[@]}"
+    calls_in_spite_of_losses "${filter_tests[@]}" "${order_tests[@]}" "${unreliable_tests[@]}" "${kept_tests[@]}" "${limits_tests[@]}" "${bottleneck_tests[@]}" "${stat_tests[@]}"
     "${benchmark_tests[@]}")
 
 # With a stand-in for a stack, which the transports that know of none run over as well.
@@ -894,7 +896,7 @@ bypass_fault_tests=(stopped_receiver_is_told_what_it_lost killed_receiver_distur
     killed_transmitter_is_noticed_and_its_successor_followed receivers_interface_goes_down_and_up
     transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers many_in_one_context "${calls_tests[@]}"
     "${bottleneck_tests_short[@]}" late_receiver_has_the_past_too stopped_receiver_is_suspended
-    slow_receiver_is_expelled_if_asked slow_receiver_is_reported_and_served
+    slow_receiver_is_expelled_if_asked slow_receiver_is_reported_and_served "${limits_tests[@]}"
     assured_window_stops_with_a_killed_receiver_and_moves_with_another)
 
 if [ -n "$preload" ]; then

@@ -11,7 +11,7 @@ shm_tests=(flood_without_loss flood_with_faults stopped_receiver_is_told_what_it
     stopped_receiver_holds_the_window stopped_receiver_in_full_blast_is_told_what_it_lost
     slow_receiver_decides_for_all_if_asked "${slow_tests[@]}" slow_receiver_is_reported_and_served
     "${assured_tests[@]}" "${calls_tests[@]}"
-    "${order_tests_short[@]}" "${unreliable_tests_short[@]}" "${kept_tests_short[@]}"
+    "${order_tests_short[@]}" "${unreliable_tests_short[@]}" "${kept_tests_short[@]}" "${limits_tests[@]}"
     "${filter_tests_short[@]}" "${bottleneck_tests_short[@]}" counters_of_topics latencies_are_counted_and_shown memory_is_given_back
     channels_are_listed_and_what_the_dead_left_is_removed)
 # Both sides poll without a pause and wait for each other: without a processor each they take turns by the scheduler's slices.

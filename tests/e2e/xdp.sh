@@ -13,7 +13,7 @@ xdp_tests=(flood_without_loss frames_lost_on_purpose_are_repaired kernel_and_fra
     snooping_bridge frames_of_any_mtu stopped_receiver_holds_the_window full_receive_ring_is_counted_and_repaired
     frames_to_a_list_of_hosts unicast_over_ipv6 late_receiver_has_the_past_too applications_acknowledge
     more_receivers_than_there_are_are_waited_for_and_told assured_frames_wait_for_a_receiver_by_name_that_comes_back "${calls_tests[@]}"
-    "${order_tests_short[@]}" "${unreliable_tests_short[@]}" "${kept_tests_short[@]}" "${filter_tests_short[@]}"
+    "${order_tests_short[@]}" "${unreliable_tests_short[@]}" "${kept_tests_short[@]}" "${limits_tests[@]}" "${filter_tests_short[@]}"
     "${bottleneck_tests_short[@]}" stopped_receiver_of_frames_is_suspended
     slow_receiver_of_frames_is_expelled_if_asked slow_receiver_of_frames_is_reported_and_served native_mode benchmark_reflector)
 

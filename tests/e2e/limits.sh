@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2154
+#
+# End-to-end tests of limits of repairs, of the age of the history, and of a rate that is changed, which run.sh sources.
+
+# Over every transport.
+# shellcheck disable=SC2034
+limits_tests=(repairs_keep_their_limit_and_all_come what_is_too_old_is_refused_or_left_out rates_change_while_messages_flow)
+
+# A fifth of all comes again in no less time than the limit leaves, however busy the machine is; a tenth is left for packets that
+# are shorter than others. Memory's packets are held in room for its longest.
+repairs_keep_their_limit_and_all_come() {
+    local receiver sender impaired begin took bytes count=4500
+    lossy 20 && receive "$HOST_B" receiver "$(lossy_channel "$IF_B" 113 "nak_giveup_ns=60000000000&reorder_bytes=256M")" --wait 1 \
+        --stop-at "$count" && receiver=$last || return
+    begin=$(date +%s%N)
+    send "$HOST_A" sender "$(channel "$IF_A" 113 "mtu=1500&repair_rate_bytes_per_s=256K&slow=off&$keep")" --messages $((count + 1)) \
+        --rate $unpaced --step "$count" --after-ms 0
+    sender=$last
+    says receiver "reached $count" || return
+    took=$((($(date +%s%N) - begin) / 1000000))
+    lose_nothing
+    goes_on "$sender" && ends "$sender" && ends "$receiver" && complete receiver $((count + 1)) || return
+    bytes=$(($(number receiver packets_recovered) * $(number receiver bytes_received) / $(number receiver packets_received)))
+    ((took >= (bytes - 16384) * 900 / (256 << 10))) || { why="$bytes bytes were repaired in $took ms" && return 1; }
+    is receiver packets_recovered ">" 20 && is sender repairs_held ">" 0 && note "$bytes bytes of repairs in $took ms"
+}
+
+# joins_old NAME ELSE: after half of what is sent, one joins that asks for all of it.
+joins_old() {
+    receive "$HOST_B" "$1" "$(channel "$IF_B" 114 "join=messages&join_messages=$half&join_else=$2")" --wait 1
+}
+
+# The sender keeps nothing as long as it has waited: one who asks for that is told, and gets nothing, or all that is still kept.
+what_is_too_old_is_refused_or_left_out() {
+    local refused older sender half=5000 count
+    count=$((2 * half))
+    send "$HOST_A" sender "$(channel "$IF_A" 114 "history_ns=200000000&$keep")" --messages "$count" --rate "$rate" \
+        --step "$half" --receivers 0 --after-ms 0
+    sender=$last
+    says sender "sent $half" || return
+    sleep 1.1 # for a second whoever comes is as one who was there
+    joins_old refused refuse && refused=$last && says refused "event: join refused beyond the history" && kill -INT "$refused" &&
+        ends "$refused" || return
+    joins_old older oldest && older=$last && says older "event: join refused beyond the history" && says older "event: session new" &&
+        goes_on "$sender" && ends "$sender" && ends "$older" || return
+    is refused messages == 0 && is refused sessions_new == 0 && is older errors == 0 && is older gaps == 0 &&
+        is older messages ">=" "$half" && is older messages "<" "$count" && is sender joins_refused ">=" 2
+}
+
+# Without a limit nothing is refused; with one it is kept; without it nothing is refused again.
+rates_change_while_messages_flow() {
+    local receiver sender third=6000
+    receive "$HOST_B" receiver "$(channel "$IF_B" 115)" --wait 1 && receiver=$last || return
+    send "$HOST_A" sender "$(channel "$IF_A" 115 "mtu=1500&$keep")" --messages $((3 * third)) --rate $unpaced --limit 2097152 \
+        --limit-from "$third" --limit-to $((2 * third))
+    sender=$last
+    ends "$sender" && ends "$receiver" && complete receiver $((3 * third)) || return
+    is sender rated_before == 0 && is sender rated_within ">" 0 && is sender send_rated == "$(number sender rated_within)" &&
+        is sender limited_bytes_per_s ">" 0 &&
+        is sender limited_bytes_per_s "<=" 2097152 || return
+    note "$(number sender limited_bytes_per_s) bytes a second"
+}
