@@ -2,16 +2,19 @@
 /*
  * Receivers that want a part of what is sent, through the public API.
  *
- *   e2e_filter send CHANNEL [--messages N] [--topics N] [--rate PER_SECOND]
+ *   e2e_filter send CHANNEL [--messages N] [--topics N] [--rate PER_SECOND] [--step N]
  * message N is on topic N % topics, which has the name "t.HUNDREDTH.NUMBER"; with --labels 1 it has label N / 64 % 100 and of
  * its
  * bitmap bit N / 64 % 100 * 2, properties 1, that label, and 2, "label" and the label, and every 50th is longer than a packet
+ * after N messages it waits for SIGUSR1, once
  *   e2e_filter receive CHANNEL [--topics N] [--subjects HUNDREDTH] [--also NUMBER] [--label LABEL] [--bit LABEL]
- *                      [--select LABEL]
+ *                      [--select LABEL] [--unsubscribe-at N]
  * subscribes to "t.HUNDREDTH.*" and to topic NUMBER by its name, filters by label, or by the bit or the properties of that
  * label,
- *       and says whether exactly what these take was delivered
+ *       and says whether exactly what these take was delivered; --unsubscribe-at: with N messages behind it it takes
+ *       the pattern back
  */
+#define _GNU_SOURCE
 #include "flood.h"
 
 enum { SIZE = 64, LONG = 4000, HUNDREDTHS = 100, LABEL_RUN = 64, BITS = 2 * HUNDREDTHS, NONE = -1 };
@@ -26,6 +29,7 @@ struct filter {
     int64_t bit;
     int64_t select;
     bool labels;
+    uint64_t unsubscribe_at; /* UINT64_MAX: never, or done */
     uint64_t next;   /* messages before this one were looked at */
     uint64_t messages;
     uint64_t lost;
@@ -33,6 +37,14 @@ struct filter {
     bool ended;
     unsigned errors;
 };
+
+static volatile sig_atomic_t filter_goes_on;
+
+static void filter_go_on(int number)
+{
+    (void)number;
+    filter_goes_on = 1;
+}
 
 static void filter_name(uint64_t topic, char *name, size_t size)
 {
@@ -91,9 +103,16 @@ static void filter_send_one(const struct filter *f, struct llm_topic *topic, uin
     flood_ok(result, "send");
 }
 
+static void filter_wait(const struct filter *f)
+{
+    while (!filter_goes_on && !flood_stopped)
+        flood_ok(llm_wait(f->context, 1000000), "llm_wait");
+}
+
 static void filter_send(struct filter *f, const char *channel, int argc, char **argv)
 {
     const uint64_t messages = flood_option(argc, argv, "--messages", 100000);
+    const uint64_t step = flood_option(argc, argv, "--step", UINT64_MAX);
     const uint64_t pause = 1000000000 / flood_option(argc, argv, "--rate", 100000);
     struct llm_transmitter *transmitter;
     struct llm_topic **topics = calloc(f->topics, sizeof *topics);
@@ -114,6 +133,8 @@ static void filter_send(struct filter *f, const char *channel, int argc, char **
     for (uint64_t number = 0; number < messages && !flood_stopped; number++, at += pause) {
         while ((now = llm_clock()) < at)
             flood_ok(pause > 100000 ? llm_wait(f->context, at - now) : llm_poll(f->context), "poll");
+        if (number == step)
+            filter_wait(f);
         filter_send_one(f, topics[number % f->topics], number);
     }
     flood_ok(llm_flush(transmitter), "llm_flush");
@@ -192,6 +213,21 @@ static void filter_subscribe(struct filter *f)
     }
 }
 
+/* Between two polls: what the next one delivers is without the pattern. */
+static void filter_unsubscribe(struct filter *f)
+{
+    char subject[64];
+
+    if (f->next < f->unsubscribe_at)
+        return;
+    snprintf(subject, sizeof subject, "t.%d.*", (int)f->hundredth);
+    flood_ok(llm_unsubscribe(f->receiver, subject), subject);
+    f->errors += llm_unsubscribe(f->receiver, subject) != LLM_ENOTFOUND;
+    f->hundredth = NONE;
+    f->unsubscribe_at = UINT64_MAX;
+    fprintf(stderr, "unsubscribed\n");
+}
+
 static void filter_filter(struct filter *f)
 {
     const struct llm_label_match label = {.mask = UINT32_MAX, .match = (uint32_t)f->label};
@@ -228,6 +264,7 @@ static void filter_receive(struct filter *f, const char *channel, int argc, char
     f->label = (int64_t)flood_option(argc, argv, "--label", (uint64_t)NONE);
     f->bit = (int64_t)flood_option(argc, argv, "--bit", (uint64_t)NONE);
     f->select = (int64_t)flood_option(argc, argv, "--select", (uint64_t)NONE);
+    f->unsubscribe_at = flood_option(argc, argv, "--unsubscribe-at", UINT64_MAX);
     llm_handlers_init(&handlers);
     handlers.arg = f;
     handlers.message = on_message;
@@ -236,8 +273,10 @@ static void filter_receive(struct filter *f, const char *channel, int argc, char
     filter_subscribe(f);
     filter_filter(f);
     fprintf(stderr, "listening\n");
-    while (!f->ended && !flood_stopped)
+    while (!f->ended && !flood_stopped) {
         flood_ok(llm_wait(f->context, 1000000), "llm_wait");
+        filter_unsubscribe(f);
+    }
     printf("{\"next\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"told\": %" PRIu64 ", \"errors\": %u, ",
            f->next, f->messages, f->lost, f->told, f->errors);
     flood_print_stats(stdout, f->context);
@@ -255,6 +294,7 @@ int main(int argc, char **argv)
         return 2;
     }
     flood_signals();
+    (void)sigaction(SIGUSR1, &(const struct sigaction){.sa_handler = filter_go_on, .sa_flags = SA_RESTART}, NULL);
     llm_context_options_init(&options);
     options.wait = LLM_WAIT_BLOCK;
     filter.topics = flood_option(argc, argv, "--topics", 10000);

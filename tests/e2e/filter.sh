@@ -4,10 +4,11 @@
 # End-to-end tests of receivers that want a part of what is sent, which run.sh sources.
 
 # shellcheck disable=SC2034
-filter_tests=(a_hundredth_of_ten_thousand_topics_comes_whole_under_loss labels_bitmaps_and_selectors_choose_under_loss)
+filter_tests=(a_hundredth_of_ten_thousand_topics_comes_whole_under_loss labels_bitmaps_and_selectors_choose_under_loss
+    a_subject_taken_back_is_no_longer_delivered)
 # Over the other transports, of some of which a process has the interface for itself.
 # shellcheck disable=SC2034
-filter_tests_short=(subjects_labels_bitmaps_and_selectors_choose_together)
+filter_tests_short=(subjects_labels_bitmaps_and_selectors_choose_together a_subject_taken_back_is_no_longer_delivered)
 
 # filtered PREFIX NAME CHANNEL [OPTION...]: a receiver.
 filtered() {
@@ -77,4 +78,16 @@ subjects_labels_bitmaps_and_selectors_choose_together() {
         is receiver messages_refused ">" 0 && is receiver messages_rejected ">" 0 && is receiver packets_skipped ">" 0 &&
         is receiver packets_recovered ">" 0 && is receiver data_malformed == 0 || return
     note "$(number receiver messages) of $count messages; passed over $(number receiver packets_skipped) packets whole"
+}
+
+# Of two hundred topics a pattern takes two, a name one: all three came of the first half, of the second the one.
+a_subject_taken_back_is_no_longer_delivered() {
+    local receiver sender count=10000
+    filtered "$HOST_B" receiver "$(channel "$IF_B" 116)" --topics 200 --subjects 7 --also 8 \
+        --unsubscribe-at $((count / 2 - 200 + 108)) && receiver=$last || return
+    run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 116 "$keep")" --messages "$count" --rate "$rate" \
+        --topics 200 --step $((count / 2))
+    sender=$last
+    says receiver unsubscribed && goes_on "$sender" && ends "$sender" && ends "$receiver" &&
+        is_filtered receiver "$count" $((3 * count / 400 + count / 400)) && is receiver messages_refused == $((count - count / 100))
 }

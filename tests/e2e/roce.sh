@@ -46,6 +46,7 @@ declare -A roce_not=(
     [repairs_keep_their_limit_and_all_come]="the transmitter holds them before a transport has them, and the emulation is as slow"
     [what_is_too_old_is_refused_or_left_out]="its messages age as they do over UDP; late_receiver_has_the_past_too asks a device"
     [rates_change_while_messages_flow]="the emulation is slower than its limit; the_rate_limit_is_kept_and_named is run"
+    [a_subject_taken_back_is_no_longer_delivered]="receivers choose what came; labels_bitmaps_and_selectors_choose_under_loss is run"
     [the_overflowing_buffer_is_named]="the buffer of a socket"
     [the_transport_that_takes_no_more_is_named]="the buffer of a socket"
 )
