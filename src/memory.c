@@ -4,10 +4,10 @@
 
 #include <errno.h>
 #include <numa.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -69,6 +69,13 @@ int lli_memory_map_file(struct lli_memory *memory, int fd, size_t size, const st
         return lli_fail(log, LLM_ENOMEM, "no memory to map %zu bytes of a file (%s)", size, strerror(errno));
     *memory = (struct lli_memory){base, size};
     return LLM_OK;
+}
+
+int lli_memory_file_limit(uint64_t size)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur ? 0 : EFBIG;
 }
 
 int lli_memory_node(const char *class, const char *device)

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "log.h"
 
@@ -24,6 +25,9 @@ int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memo
 
 /* Maps the first size bytes of a file, shared. LLM_ENOMEM. */
 int lli_memory_map_file(struct lli_memory *memory, int fd, size_t size, const struct lli_log *log);
+
+/* 0, or EFBIG: the process may not have files of so many bytes, and the kernel would end it for trying. */
+int lli_memory_file_limit(uint64_t size);
 
 /* The NUMA node of a device of a class of /sys/class ("net", "infiniband"), -1: it is not known. */
 int lli_memory_node(const char *class, const char *device);

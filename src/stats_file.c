@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -157,15 +156,6 @@ static int file_name(struct lli_stats_file *file, const char *directory, const s
     return -1;
 }
 
-/* Beyond this limit the kernel would end the process. */
-static bool file_size_is_allowed(size_t size)
-{
-    struct rlimit limit;
-
-    errno = EFBIG;
-    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur;
-}
-
 static int file_make(struct lli_stats_file *file, const char *directory, const struct llm_context_options *options,
                      const struct lli_log *log)
 {
@@ -180,7 +170,7 @@ static int file_make(struct lli_stats_file *file, const char *directory, const s
     file->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, options->stats_mode);
     /* All of it is taken now: to find the file system full later would be the end of the process. */
     if (file->fd < 0 || fchmod(file->fd, options->stats_mode) != 0 || fcntl(file->fd, F_OFD_SETLK, &lock) != 0 ||
-        !file_size_is_allowed(size) || fallocate(file->fd, 0, 0, (off_t)size) != 0)
+        (errno = lli_memory_file_limit(size)) != 0 || fallocate(file->fd, 0, 0, (off_t)size) != 0)
         return file_failed(directory, log);
     error = lli_memory_map_file(&file->memory, file->fd, size, log);
     if (error != LLM_OK)

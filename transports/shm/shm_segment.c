@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "memory.h"
 #include "types.h"
 
 #ifndef MADV_POPULATE_READ
@@ -180,19 +180,11 @@ static int make_failed(const struct lli_shm_root *root, const struct make *make,
                     strerror(error));
 }
 
-/* Beyond this limit the kernel would end the process. */
-static bool room_is_allowed(uint64_t bytes)
-{
-    struct rlimit limit;
-
-    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
-}
-
 /* Makes a file longer, piece by piece: a signal has a piece begun anew. 0, or what went wrong. */
 static int make_room(int fd, uint64_t from, uint64_t bytes)
 {
     const uint64_t end = from + bytes;
-    int error = room_is_allowed(end) ? 0 : EFBIG;
+    int error = lli_memory_file_limit(end);
 
     for (uint64_t at = from; at < end && error == 0; at += PIECE)
         do
