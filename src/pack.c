@@ -217,8 +217,16 @@ uint32_t lli_pack_lone(struct lli_pack *pack, const struct lli_pack_topic *topic
     return (uint32_t)(pack->at - pack->packet);
 }
 
+static __attribute__((noinline)) void pack_take_home(struct lli_pack *pack)
+{
+    memcpy(pack->home, pack->packet, (size_t)(pack->at - pack->packet));
+    pack->home = NULL;
+}
+
 void lli_pack_lone_end(struct lli_pack *pack)
 {
+    if (pack->home != NULL)
+        pack_take_home(pack);
     lli_history_seal(pack->history, (uint32_t)(pack->at - pack->packet));
     pack->number++;
     pack->topic = 0;

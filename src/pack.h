@@ -21,6 +21,7 @@ struct lli_pack_attributes {
 struct lli_pack {
     struct lli_history *history;
     uint8_t *packet;      /* the open packet, NULL if there is none */
+    uint8_t *home;        /* where the lone packet goes that is made elsewhere; NULL: none is */
     uint8_t *ahead;       /* there is none, and the next one goes here, all that it takes being there; NULL: not known */
     uint8_t *at;          /* where its next frame goes */
     uint8_t *end;
@@ -78,6 +79,27 @@ void lli_pack_prepare(struct lli_pack *pack, lli_seq busy);
  */
 uint32_t lli_pack_lone(struct lli_pack *pack, const struct lli_pack_topic *topic, const void *data, size_t size);
 void lli_pack_lone_end(struct lli_pack *pack);
+
+/* Whether one of 1 to lli_pack_lone_max() bytes now comes to be so. */
+static inline bool lli_pack_may_be_lone(const struct lli_pack *pack)
+{
+    return pack->ahead != NULL && !pack->odd;
+}
+
+/* How many bytes a lone message may have whose packet, whatever its topic, has to fit into so many. */
+static inline uint32_t lli_pack_lone_max(uint32_t bytes)
+{
+    const uint32_t others = LLI_WIRE_DATA_HEADER + lli_frame_topic_size(UINT32_MAX) + lli_frame_message_size(bytes);
+
+    return bytes > others ? bytes - others : 0;
+}
+
+/* Has the packet of the message that comes now, which is such a one, made elsewhere; lli_pack_lone_end() takes it home. */
+static inline void lli_pack_lone_at(struct lli_pack *pack, uint8_t *elsewhere)
+{
+    pack->home = pack->ahead;
+    pack->ahead = elsewhere;
+}
 
 /*
  * The common case of lli_pack_message(): a message in one piece, on the topic of the one before, for which the open packet has

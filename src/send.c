@@ -256,6 +256,7 @@ static inline bool transmitter_is_clear(const struct llm_transmitter *transmitte
 static inline bool transmitter_send_lone(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
+    const struct lli_endpoint *endpoint = transmitter->endpoint;
     uint64_t ticks;
     uint32_t bytes;
 
@@ -265,6 +266,8 @@ static inline bool transmitter_send_lone(struct llm_topic *topic, const void *da
     ticks = lli_ticks();
     if (!(flags & LLM_SEND_NOW) && lli_transmitter_is_busy(transmitter, ticks))
         return false;
+    if (size <= transmitter->slot_max && size > 0 && lli_pack_may_be_lone(&transmitter->tx.pack))
+        lli_pack_lone_at(&transmitter->tx.pack, endpoint->transport->slot(endpoint->instance, transmitter->group));
     bytes = lli_pack_lone(&transmitter->tx.pack, &topic->pack, data, size);
     if (bytes == 0)
         return false;

@@ -202,6 +202,7 @@ static int transmitter_open(struct llm_context *context, const char *text, const
         error = transmitter_join_others(transmitter, &channel);
     if (error != LLM_OK)
         goto displace;
+    transmitter->slot_max = lli_pack_lone_max(transmitter->endpoint->caps.slot_max);
     transmitter->next = transmitter->endpoint->transmitters;
     transmitter->endpoint->transmitters = transmitter;
     lli_endpoint_due(transmitter->endpoint, 0);

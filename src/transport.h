@@ -61,6 +61,7 @@ struct lli_caps {
     uint32_t train_max;   /* packets of full size that leave as one if they are posted one behind the other; 1: none do */
     uint32_t headroom;    /* bytes before each packet that the transport may write when it sends */
     uint32_t align;       /* packets should start at multiples of this; a power of two */
+    uint32_t slot_max;    /* bytes of slot(); 0: there is none */
     uint32_t flags;       /* of enum lli_cap_flags */
     int numa_node;        /* of the device, -1 if unknown */
 };
@@ -157,6 +158,11 @@ struct lli_transport {
 
     /* --------------------------------------------------------------------- data */
 
+    /*
+     * Where the next packet to a group joined to send will lie, for the caller to make it there: if that is what is posted next, it
+     * need not be copied. The bytes stay as they were posted, to be read, until something else is posted. May be NULL.
+     */
+    uint8_t *(*slot)(void *instance, lli_handle to);
     /*
      * Queues packets in order, or sends them; returns how many were taken, from the front. One over payload_max may be taken
      * and lost.

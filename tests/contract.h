@@ -93,4 +93,7 @@ int contract_peers(void);
 /* Those of packets that find no room, where a transport knows of any; how many failed. */
 int contract_drops(void);
 
+/* Those of packets that are made where they will lie, where a transport has that; how many failed. */
+int contract_slot(void);
+
 #endif

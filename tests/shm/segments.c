@@ -125,9 +125,9 @@ static void another_version_is_refused_by_its_number(void **state)
 {
     (void)state;
     assert_int_equal(try_forged(image_bytes, sizeof(struct lli_shm_bell)), 0);
-    header->version = 2;
+    header->version = LLI_SHM_VERSION + 1;
     assert_int_equal(try_forged(image_bytes, sizeof(struct lli_shm_bell)), LLM_EVERSION);
-    expect_logged("0123456789abcdef.data: version 2 of a segment, this library reads 1");
+    expect_logged("0123456789abcdef.data: version 3 of a segment, this library reads 2");
     expect_logged("use the same libllm on both sides");
 }
 
@@ -150,16 +150,16 @@ static void a_reader_that_came_first_is_told_once_of_what_it_cannot_read(void **
     open_reader(&reader, &options);
     look_and_tell(&reader);
     assert_string_equal(log_text, "");
-    header->version = 2;
+    header->version = LLI_SHM_VERSION + 1;
     forge(&forged, image_bytes, sizeof(struct lli_shm_bell));
     look_and_tell(&reader);
-    expect_logged_once("version 2 of a segment, this library reads 1; use the same libllm on both sides");
+    expect_logged_once("version 3 of a segment, this library reads 2; use the same libllm on both sides");
     forged_end(&forged);
     log_text[0] = '\0';
     look_and_tell(&reader);
     assert_string_equal(log_text, "");
     /* Another is another, though it has the same name. */
-    header->version = 1;
+    header->version = LLI_SHM_VERSION;
     header->entries--;
     forge(&forged, image_bytes, sizeof(struct lli_shm_bell));
     look_and_tell(&reader);
@@ -238,7 +238,7 @@ static void damage(uint8_t *bytes)
         at = 8 + random_below(16) * 4; /* what is written once */
         break;
     default:
-        at = ENTRIES_OFFSET + random_below(64) * sizeof(struct lli_shm_entry) + random_below(12) * 4;
+        at = ENTRIES_OFFSET + random_below(64) * sizeof(struct lli_shm_entry) + 88 + random_below(10) * 4;
         break;
     }
     memcpy(bytes + at, &value, at + width <= image_bytes ? width : 4);

@@ -210,6 +210,8 @@ static int inner_open(struct impair *impair, const struct lli_transport_config *
     memset(impair->inner_instance, 0, impair->inner->size);
     status = impair->inner->open(impair->inner_instance, &inner, caps);
     impair->partial = status == 0 && caps->flags & LLI_CAP_PARTIAL;
+    /* What is not taken yet may still be lost, doubled or delayed. */
+    caps->slot_max = 0;
     if (status != 0) {
         free(impair->inner_instance);
         impair->inner_instance = NULL;

@@ -54,20 +54,26 @@ static void put_history(struct lli_shm_sender *sender, struct lli_shm_entry *ent
     entry->ring.position = sender->history_lap + offset - (offset < edge - sender->history_lap ? 0 : bytes);
 }
 
+/* Whoever reads what was in an entry finds afterwards that it is going. */
+static inline void put_begin(struct lli_shm_entry *entry)
+{
+    atomic_store_explicit(&entry->number, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+}
+
 static void put(struct lli_shm_sender *sender, const struct lli_out *packet, uint64_t to)
 {
     const struct lli_shm_segment *segment = &sender->segment;
     struct lli_shm_entry *entry = &segment->entries[sender->next & segment->entries_mask];
     const uint64_t offset = (uint64_t)((uintptr_t)packet->data - (uintptr_t)segment->history);
 
-    /* Whoever reads what was here finds afterwards that it is going. */
-    atomic_store_explicit(&entry->number, 0, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
+    put_begin(entry);
     entry->to = to;
     entry->size = packet->size;
     if (packet->size <= LLI_SHM_INLINE) {
         entry->place = LLI_SHM_HERE;
-        memcpy(entry->bytes, packet->data, packet->size);
+        if (packet->data != entry->bytes)
+            memcpy(entry->bytes, packet->data, packet->size);
     } else if (segment->history != NULL && offset < segment->history_bytes) {
         put_history(sender, entry, offset);
     } else {
@@ -128,6 +134,16 @@ static struct lli_shm_sender *route(struct lli_shm *shm, const struct lli_out *p
     if (sender == NULL && !lli_shm_socket_send(shm, peer, packet))
         shm->send_errors++;
     return sender;
+}
+
+static uint8_t *shm_slot(void *instance, lli_handle to)
+{
+    const struct lli_shm *shm = instance;
+    const struct lli_shm_sender *sender = &shm->senders[to];
+    struct lli_shm_entry *entry = &sender->segment.entries[sender->next & sender->segment.entries_mask];
+
+    put_begin(entry);
+    return entry->bytes;
 }
 
 /* Nothing has to be waited for: who polls has a packet as soon as it is put, who sleeps is woken by the flush. */
@@ -208,7 +224,7 @@ static const uint8_t *source_bytes(struct lli_shm_source *source, const struct l
 /* What a burst has to be held against when it is copied. */
 struct copied {
     uint64_t position;
-    uint32_t place; /* of enum lli_shm_place */
+    uint32_t place; /* of enum lli_shm_slot */
 };
 
 /* Copies the packets of entries that are whole; an entry for others, or without sense, gives none. */
@@ -288,7 +304,7 @@ static inline bool source_has(const struct lli_shm_source *source)
 
     /* Both lines leave this core when they are written, and come back at once if both are asked for. */
     if (!has)
-        __builtin_prefetch((const uint8_t *)entry + 64);
+        __builtin_prefetch(entry);
     return has;
 }
 
@@ -474,6 +490,7 @@ const struct lli_transport lli_transport_shm = {
     .peer = lli_shm_peer,
     .forget = lli_shm_forget,
     .tell = lli_shm_tell,
+    .slot = shm_slot,
     .post = shm_post,
     .flush = lli_shm_flush,
     .reap = shm_reap,

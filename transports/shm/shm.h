@@ -38,7 +38,7 @@
 #define LLI_SHM_MAGIC "llm-shm"
 
 enum {
-    LLI_SHM_VERSION = 1,
+    LLI_SHM_VERSION = 2,
     LLI_SHM_INLINE = 104,      /* bytes of a packet that lies in its entry */
     LLI_SHM_READERS_MAX = 1023, /* of a segment */
     LLI_SHM_COPIES = 64,       /* largest packets in the ring of copies */
@@ -46,20 +46,26 @@ enum {
 
 enum lli_shm_place { LLI_SHM_HERE, LLI_SHM_COPIED, LLI_SHM_HISTORY };
 
-/* Two cache lines, which processors fetch together. */
-struct lli_shm_entry {
-    _Alignas(128) _Atomic uint64_t number; /* entries before it, plus 1, once it is whole; 0 while it is written */
-    uint64_t to;                           /* an instance, 0: everybody */
-    uint32_t size;
-    uint32_t place;                        /* of enum lli_shm_place */
+/*
+ * Two cache lines, which processors fetch together. A lone small packet fills the first, and the number, which readers look at in every
+ * poll, is in the other: so no write of such a packet concerns both, for which a core would need both at once (ADR 38).
+ */
+struct __attribute__((aligned(128))) lli_shm_entry {
     union {
         uint8_t bytes[LLI_SHM_INLINE];
         struct {
+            uint8_t unused[LLI_SHM_INLINE - 2 * sizeof(uint64_t)];
             uint64_t offset;   /* in the ring */
             uint64_t position; /* the same, counting all laps */
         } ring;
     };
+    uint64_t to;             /* an instance, 0: everybody */
+    uint32_t size;
+    uint32_t place;          /* of enum lli_shm_place */
+    _Atomic uint64_t number; /* entries before it, plus 1, once it is whole; 0 while it is written */
 };
+
+_Static_assert(sizeof(struct lli_shm_entry) == 128, "an entry has two lines");
 
 struct lli_shm_header {
     char magic[8];

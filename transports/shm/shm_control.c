@@ -81,6 +81,7 @@ int lli_shm_open(void *instance, const struct lli_transport_config *config, stru
         .post_max = LLI_SHM_POST_MAX,
         .train_max = 1,
         .align = 64,
+        .slot_max = LLI_SHM_INLINE,
         .flags = LLI_CAP_TX_COPIES | LLI_CAP_UNICAST | LLI_CAP_PARTIAL,
         .numa_node = -1,
     };

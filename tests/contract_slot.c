@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packets that are made where they will lie. */
+#include "contract.h"
+
+#include <string.h>
+
+/* What is made where it will lie comes as it was made, and as it is what stays there to be read; nothing has to come of it. */
+static void a_packet_may_be_made_where_it_will_lie(void **state)
+{
+    uint8_t packet[1024];
+    struct station a, b;
+
+    (void)state;
+    station_open(&a);
+    station_open(&b);
+    for (uint32_t i = 0; i < 3 * BURST; i++) {
+        const uint32_t size = 1 + i * 7 % a.caps.slot_max;
+        uint8_t *slot = transport->slot(a.instance, a.send);
+
+        assert_in_range(size, 1, sizeof packet);
+        memset(packet, (int)i + 1, size);
+        memcpy(slot, packet, size);
+        /* Something else may come of it first. */
+        if (i % 3 == 1) {
+            station_send(&a, a.send, "another", 7);
+            station_expect(&b, b.receive, "another", 7);
+            memcpy(slot = transport->slot(a.instance, a.send), packet, size);
+        }
+        station_send(&a, a.send, slot, size);
+        assert_memory_equal(slot, packet, size);
+        station_expect(&b, b.receive, packet, size);
+    }
+    station_close(&a);
+    station_close(&b);
+}
+
+/* Where nothing of the kind is offered it is not asked for. */
+static void what_can_be_made_there_is_said_at_open(void **state)
+{
+    struct station station;
+
+    (void)state;
+    station_open(&station);
+    assert_true(station.caps.slot_max == 0 || transport->slot != NULL);
+    assert_true(station.caps.slot_max <= station.caps.payload_max);
+    if (station.caps.slot_max > 0)
+        a_packet_may_be_made_where_it_will_lie(state);
+    station_close(&station);
+}
+
+int contract_slot(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_can_be_made_there_is_said_at_open)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
