@@ -77,6 +77,7 @@ static void rx_join_live(struct lli_rx *rx, lli_ns now)
     /* Begins here or before. */
     const lli_seq latest = young ? heartbeat->start : assured ? heartbeat->kept : heartbeat->lead;
     const bool held = rx_rebase(rx, heartbeat);
+    const uint64_t missed = rx->counters->packets_missed;
     uint64_t number = young ? 0 : assured ? heartbeat->kept_messages : heartbeat->messages;
 
     rx->live = young ? 0 : held && rx->gap.next <= heartbeat->lead ? rx_held_number(rx, heartbeat->messages) : heartbeat->messages;
@@ -87,6 +88,9 @@ static void rx_join_live(struct lli_rx *rx, lli_ns now)
         lli_gap_reset(&rx->gap, latest);
     }
     rx_follow(rx, number, now);
+    /* What was sent before it came is asked for, but nobody lost it: it does not count as missed. */
+    lli_rx_extend(rx, heartbeat->lead, now);
+    rx->counters->packets_missed = missed;
 }
 
 void lli_rx_found(struct lli_rx *rx, lli_ns now)

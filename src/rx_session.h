@@ -27,8 +27,8 @@
     X(packets_skipped, "packets passed over whole, as the filter rejects all that is in them")                              \
     X(messages_lost, "messages lost, each named in a gap event")                                                           \
     X(gaps, "gap events")                                                                                                  \
-    X(packets_missed, "packets found missing")                                                                             \
-    X(packets_recovered, "of these, received after a NAK")                                                                 \
+    X(packets_missed, "packets found missing; not those sent before this receiver joined")                                 \
+    X(packets_recovered, "packets received after a NAK, those sent before it joined included")                             \
     X(packets_replayed, "packets of the past received, of sessions joined late")                                           \
     X(packets_passed, "packets of the past that were not sent, as all in them is of topics without history")               \
     X(packets_lost, "packets given up")                                                                                  \

@@ -79,21 +79,24 @@ static void end_open(struct end *end)
     assert_int_equal(llm_context_open(&options, &end->context), LLM_OK);
 }
 
-/* A transmitter at the near end and a receiver at the far one, with these options behind the others. */
-static void ends_open(const char *scheme, const char *tx_options, const char *rx_options)
+static void receiver_open(const char *scheme, const char *rx_options)
 {
-    struct llm_transmitter_handlers tx_handlers;
     struct llm_handlers handlers;
     char channel[512];
 
-    end_open(&near);
-    end_open(&far);
     llm_handlers_init(&handlers);
     handlers.arg = &far;
     handlers.message = on_message;
     handlers.event = on_event;
     (void)snprintf(channel, sizeof channel, "%s://watch:1" OPTIONS "%s", scheme, rx_options);
     assert_int_equal(llm_receiver_open(far.context, channel, NULL, &handlers, &receiver), LLM_OK);
+}
+
+static void transmitter_open(const char *tx_options)
+{
+    struct llm_transmitter_handlers tx_handlers;
+    char channel[512];
+
     (void)snprintf(channel, sizeof channel, "loop://watch:1" OPTIONS "%s", tx_options);
     assert_int_equal(llm_transmitter_open(near.context, channel, NULL, &transmitter), LLM_OK);
     llm_transmitter_handlers_init(&tx_handlers);
@@ -101,6 +104,15 @@ static void ends_open(const char *scheme, const char *tx_options, const char *rx
     tx_handlers.event = on_event;
     assert_int_equal(llm_transmitter_handle(transmitter, &tx_handlers), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);
+}
+
+/* A transmitter at the near end and a receiver at the far one, with these options behind the others. */
+static void ends_open(const char *scheme, const char *tx_options, const char *rx_options)
+{
+    end_open(&near);
+    end_open(&far);
+    receiver_open(scheme, rx_options);
+    transmitter_open(tx_options);
 }
 
 static int ends_close(void **state)
@@ -162,6 +174,27 @@ static void where_all_is_well_nothing_is_named(void **state)
     assert_int_equal(bottleneck.limit, LLM_LIMIT_NONE);
     assert_true(bottleneck.packets > 150 && bottleneck.packets < 250);
     assert_true(bottleneck.time_ns >= 100 * MS && bottleneck.time_ns < 110 * MS);
+}
+
+/* It has to ask for what was sent before, but the network did not lose that. */
+static void to_come_within_the_first_second_is_no_loss(void **state)
+{
+    uint64_t missed = 1, recovered = 0;
+
+    (void)state;
+    end_open(&near);
+    end_open(&far);
+    transmitter_open("");
+    flow(300, 1, false);
+    receiver_open("loop", "");
+    flow(200, 0, true);
+    flow(300, 1, true);
+    assert_int_equal(far.messages, 600);
+    assert_int_equal(llm_stat(far.context, "packets_missed", &missed), LLM_OK);
+    assert_int_equal(llm_stat(far.context, "packets_recovered", &recovered), LLM_OK);
+    assert_int_equal(missed, 0);
+    assert_true(recovered > 0);
+    assert_int_equal(near.events + far.events, 0);
 }
 
 static void a_slow_handler_is_named_and_forgiven(void **state)
@@ -420,6 +453,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(where_all_is_well_nothing_is_named, ends_close),
+        cmocka_unit_test_teardown(to_come_within_the_first_second_is_no_loss, ends_close),
         cmocka_unit_test_teardown(a_slow_handler_is_named_and_forgiven, ends_close),
         cmocka_unit_test_teardown(bursts_that_overflow_the_buffer_are_named, ends_close),
         cmocka_unit_test_teardown(an_application_that_stays_away_is_named_for_what_overflows_meanwhile, ends_close),
