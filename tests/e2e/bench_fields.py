@@ -45,6 +45,11 @@ ROWS = {
         "lost": None, "unrepaired": None, "rates": None,
     },
     "rate": {"transport": None, "row": None, "received": None, "lost": None, "stream_us": None, "counters": None},
+    "watch": {
+        "transport": None, "kind": None, "runs": None, "received": None, "lost": None, "named": None,
+        "named_ms": {"receiver", "reported", "transmitter"}, "over_ms": {"receiver", "reported", "transmitter"},
+        "wrong": {"before", "during", "after"}, "lapses": None, "healthy_hop_us": {"before", "during", "after"}, "p99_ratio_during": None,
+    },
     "topics": {
         **SWEEP, "topics": None,
         "throughput": {"msgs_per_s", "payload_gbit_per_s", "lost", "tries", "raw_gbit_per_s", "ratio_to_raw"},
@@ -63,6 +68,7 @@ BESIDES = {
     "assured": set(),
     "rate": {"limit_bytes_per_s", "offered_bytes_per_s", "seen", "ratio_to_limit", "witness_missed", "offered_msgs_per_s", "half_received",
              "half_lost", "msgs_per_s", "down_after_ms", "back_after_ms"},
+    "watch": {"rate_msgs_per_s", "watch_ms", "duration_s", "limited_lost", "watched_s", "made_ms", "wrong_of", "counters"},
     "groups": SWEEP_BESIDES,
     "topics": SWEEP_BESIDES,
 }

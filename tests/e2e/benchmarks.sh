@@ -5,7 +5,7 @@
 
 # shellcheck disable=SC2034
 benchmark_tests=(benchmark_reflector benchmark_throughput benchmark_sweep benchmark_groups benchmark_topics benchmark_batching
-    benchmark_requests benchmark_slow benchmark_join benchmark_assured benchmark_rate
+    benchmark_requests benchmark_slow benchmark_join benchmark_assured benchmark_rate benchmark_watch
     benchmark_peers_that_share_memory benchmark_transports)
 
 # The JSON has exactly the promised fields. Bare messages share datagrams at the higher rate, where there are trains.
@@ -65,6 +65,12 @@ benchmark_assured() {
 benchmark_rate() {
     need_namespaces || return
     benchmark_on rate --row repairs,paced --limit 1000000 --rate 2000 --stream 200 --duration 0.1
+}
+
+# What is named besides, or before, on a busy machine is counted and fails nothing.
+benchmark_watch() {
+    need_namespaces || return
+    benchmark_on watch --kind application,buffer,network,transport --watch 50 --duration 0.1 --patience 30 --runs 1
 }
 
 benchmark_peers_that_share_memory() {
