@@ -212,6 +212,7 @@ int lli_endpoint_post(struct lli_endpoint *endpoint, const struct lli_out *packe
         int more = endpoint->transport->post(endpoint->instance, packets + taken, count - taken);
 
         endpoint->posted += (uint64_t)more;
+        endpoint->unsettled = true;
         taken += more;
     }
     return taken;
