@@ -50,6 +50,11 @@ ROWS = {
         "named_ms": {"receiver", "reported", "transmitter"}, "over_ms": {"receiver", "reported", "transmitter"},
         "wrong": {"before", "during", "after"}, "lapses": None, "healthy_hop_us": {"before", "during", "after"}, "p99_ratio_during": None,
     },
+    "overhead": {
+        "transport": None, "pattern": None, "feature": None, "size_bytes": None, "runs": None, "rounds": None, "sent": None,
+        "received": None, "lost": None, "ns_per_message": None, "more_ns": {"median", "low_quartile", "high_quartile"}, "bound_ns": None,
+        "file_write_us": None,
+    },
     "topics": {
         **SWEEP, "topics": None,
         "throughput": {"msgs_per_s", "payload_gbit_per_s", "lost", "tries", "raw_gbit_per_s", "ratio_to_raw"},
@@ -66,6 +71,7 @@ BESIDES = {
     "batching": SWEEP_BESIDES,
     "join": {"calm_s", "history_packets", "topics", "stay_messages", "live_receiver_waits", "disturbed"},
     "assured": set(),
+    "overhead": set(),
     "rate": {"limit_bytes_per_s", "offered_bytes_per_s", "seen", "ratio_to_limit", "witness_missed", "offered_msgs_per_s", "half_received",
              "half_lost", "msgs_per_s", "down_after_ms", "back_after_ms"},
     "watch": {"rate_msgs_per_s", "watch_ms", "duration_s", "limited_lost", "watched_s", "made_ms", "wrong_of", "counters"},
