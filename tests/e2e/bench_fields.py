@@ -50,6 +50,12 @@ ROWS = {
         "named_ms": {"receiver", "reported", "transmitter"}, "over_ms": {"receiver", "reported", "transmitter"},
         "wrong": {"before", "during", "after"}, "lapses": None, "healthy_hop_us": {"before", "during", "after"}, "p99_ratio_during": None,
     },
+    "order": {
+        "transport": None, "loss_percent": None, "delay_s": None, "order": None, "size_bytes": None, "rate_msgs_per_s": None,
+        "duration_s": None, "runs": None, "sent": None, "received": None, "lost": None, "changed": None, "disordered": None,
+        "typical_us": {"median", "p99", "p99_9"}, "hop_us": HOP, "ratio_to_sequence": {"median", "p99", "p99_9"},
+        "counters": None,
+    },
     "overhead": {
         "transport": None, "pattern": None, "feature": None, "size_bytes": None, "runs": None, "rounds": None, "sent": None,
         "received": None, "lost": None, "ns_per_message": None, "more_ns": {"median", "low_quartile", "high_quartile"}, "bound_ns": None,
@@ -72,6 +78,7 @@ BESIDES = {
     "join": {"calm_s", "history_packets", "topics", "stay_messages", "live_receiver_waits", "disturbed"},
     "assured": set(),
     "overhead": set(),
+    "order": set(),
     "rate": {"limit_bytes_per_s", "offered_bytes_per_s", "seen", "ratio_to_limit", "witness_missed", "offered_msgs_per_s", "half_received",
              "half_lost", "msgs_per_s", "down_after_ms", "back_after_ms"},
     "watch": {"rate_msgs_per_s", "watch_ms", "duration_s", "limited_lost", "watched_s", "made_ms", "wrong_of", "counters"},

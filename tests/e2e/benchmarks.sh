@@ -5,7 +5,7 @@
 
 # shellcheck disable=SC2034
 benchmark_tests=(benchmark_reflector benchmark_throughput benchmark_sweep benchmark_groups benchmark_topics benchmark_batching
-    benchmark_requests benchmark_slow benchmark_join benchmark_assured benchmark_rate benchmark_watch benchmark_overhead
+    benchmark_requests benchmark_slow benchmark_join benchmark_assured benchmark_rate benchmark_watch benchmark_overhead benchmark_order
     benchmark_peers_that_share_memory benchmark_transports)
 
 # The JSON has exactly the promised fields. Bare messages share datagrams at the higher rate, where there are trains.
@@ -77,6 +77,11 @@ benchmark_watch() {
 benchmark_overhead() {
     benchmark_on overhead --transport shm --rounds 2 --messages 512 --runs 1 --watch 0.01 \
         --options "history_bytes=1M&history_packets=256&reorder_bytes=1M"
+}
+
+benchmark_order() {
+    need_namespaces || return
+    benchmark_on order --cpus 0,1 --loss 0,5 --rate 20000 --duration 0.2 --runs 1
 }
 
 benchmark_peers_that_share_memory() {
