@@ -44,6 +44,11 @@ ROWS = {
         "transport": None, "level": None, "receivers": None, "size_bytes": None, "duration_s": None, "sent": None, "received": None,
         "lost": None, "unrepaired": None, "rates": None,
     },
+    "destinations": {
+        "transport": None, "to": None, "receivers": None, "size_bytes": None, "rate_msgs_per_s": None, "duration_s": None, "sent": None,
+        "received": None, "lost": None, "hop_us": {"median", "p99", "last"}, "send_us": None, "packed_ns": None, "msgs_per_s": None,
+        "ratio_to_group": {"hop_us", "send_us", "packed_ns", "msgs_per_s"},
+    },
     "rate": {"transport": None, "row": None, "received": None, "lost": None, "stream_us": None, "counters": None},
     "watch": {
         "transport": None, "kind": None, "runs": None, "received": None, "lost": None, "named": None,
@@ -79,6 +84,7 @@ BESIDES = {
     "assured": set(),
     "overhead": set(),
     "order": set(),
+    "destinations": {"counters"},
     "rate": {"limit_bytes_per_s", "offered_bytes_per_s", "seen", "ratio_to_limit", "witness_missed", "offered_msgs_per_s", "half_received",
              "half_lost", "msgs_per_s", "down_after_ms", "back_after_ms"},
     "watch": {"rate_msgs_per_s", "watch_ms", "duration_s", "limited_lost", "watched_s", "made_ms", "wrong_of", "counters"},

@@ -5,7 +5,7 @@
 
 # shellcheck disable=SC2034
 benchmark_tests=(benchmark_reflector benchmark_throughput benchmark_sweep benchmark_groups benchmark_topics benchmark_batching
-    benchmark_requests benchmark_slow benchmark_join benchmark_assured benchmark_rate benchmark_watch benchmark_overhead benchmark_order
+    benchmark_requests benchmark_slow benchmark_join benchmark_assured benchmark_destinations benchmark_rate benchmark_watch benchmark_overhead benchmark_order
     benchmark_peers_that_share_memory benchmark_transports)
 
 # The JSON has exactly the promised fields. Bare messages share datagrams at the higher rate, where there are trains.
@@ -60,6 +60,11 @@ benchmark_join() {
 benchmark_assured() {
     need_namespaces || return
     benchmark_on assured --level reliable,acknowledged_by_all,by_applications --receivers 2 --rate 2000,0 --duration 0.1 --runs 1
+}
+
+benchmark_destinations() {
+    need_namespaces || return
+    benchmark_on destinations --receivers 3 --rate 2000 --duration 0.05 --runs 1
 }
 
 benchmark_rate() {
