@@ -34,10 +34,10 @@ static const char *const join_phases[JOIN_PHASES] = {"fill", "before", "during",
 #define JOIN_SETTLE_NS 30000000000ull /* for the last ones, at most, in steps of */
 #define JOIN_STEP_NS 20000000ull
 
-static const char *join_role = "transmitter", *join_channel = "", *join_json = "", *join_wait = "spin";
+static const char *join_role = "transmitter", *join_channel = "", *join_other = "", *join_json = "", *join_wait = "spin";
 static uint64_t join_rate = 10000, join_size = 45, join_duration = 10000000000, join_calm = 3000000000, join_joiners = 1000;
 static uint64_t join_history = 1024, join_past = 1024, join_topics = 1, join_keep, join_stay = 100, join_cpu = MACHINE_NO_CPU;
-static bool join_idle;
+static bool join_idle, join_now;
 
 /* ------------------------------------------------------------------------------------------------ transmitter */
 
@@ -215,13 +215,19 @@ struct joiner {
     uint64_t opened_at;
     uint64_t live_at;
     uint64_t past;       /* messages of the past, and of what topics keep */
-    uint64_t kept_next;  /* of what the topic keeps that is being delivered, the least number that may come */
     uint64_t leave_at;   /* once this number was delivered */
-    uint32_t topics;     /* of which something came before it was live */
+    uint64_t stale;      /* topics whose last message had not come when it was live */
+    bool other;          /* it joins by the other channel */
     bool refused;
-    bool wrong;          /* what topics keep was not whole */
-    bool *seen;          /* by topic */
+    bool wrong;          /* what topics keep came twice, out of order, or not as it was sent */
+    uint64_t *next;      /* by topic, the least number that may come: behind the latest; 0: none came */
 };
+
+/* What it gets of the past is what topics keep. */
+static bool join_is_kept(const struct joiner *joiner)
+{
+    return join_keep > 0 && !joiner->other;
+}
 
 /* What one topic keeps comes in order, before the stream, whose numbers are greater. */
 static void join_take_kept(struct joiner *joiner, const struct llm_message *message)
@@ -231,9 +237,17 @@ static void join_take_kept(struct joiner *joiner, const struct llm_message *mess
     memcpy(&stamp, message->data, sizeof stamp);
     joiner->past++;
     joiner->wrong |= stamp.sequence != message->number || stamp.sequence % join_topics != message->topic_id;
-    if (joiner->seen[message->topic_id])
-        joiner->wrong |= message->number < joiner->kept_next;
-    joiner->kept_next = message->number + 1;
+    joiner->wrong |= message->number < joiner->next[message->topic_id];
+}
+
+/* Messages take turns on the topics, so the last one of a topic before this number follows from it. */
+static uint64_t join_stale(const struct joiner *joiner, uint64_t number)
+{
+    uint64_t stale = 0;
+
+    for (uint64_t topic = 0; topic < join_topics; topic++)
+        stale += number <= topic || joiner->next[topic] != number - (number - 1 - topic) % join_topics;
+    return stale;
 }
 
 static void on_joiner_message(void *arg, const struct llm_message *message)
@@ -244,13 +258,15 @@ static void on_joiner_message(void *arg, const struct llm_message *message)
         joiner->wrong = true;
         return;
     }
-    if (message->number < joiner->track.first && join_keep > 0 && joiner->live_at == 0)
+    if (message->number < joiner->track.first && join_is_kept(joiner) && joiner->live_at == 0)
         join_take_kept(joiner, message);
     else
         (void)steady_track_message(&joiner->track, message);
-    if (joiner->live_at == 0 && !joiner->seen[message->topic_id]) {
-        joiner->seen[message->topic_id] = true;
-        joiner->topics++;
+    joiner->next[message->topic_id] = message->number + 1;
+    /* Who begins with what is sent now is told nothing when it is live. */
+    if ((joiner->other || join_now) && joiner->live_at == 0) {
+        joiner->live_at = llm_clock();
+        joiner->leave_at = message->number + join_stay;
     }
 }
 
@@ -263,7 +279,8 @@ static void on_joiner_event(void *arg, const struct llm_event *event)
         joiner->live_at = llm_clock();
         joiner->past += event->first - joiner->track.first;
         joiner->leave_at = event->first + join_stay;
-        joiner->wrong |= event->first != joiner->track.next || (join_keep > 0 && joiner->topics != join_topics);
+        joiner->stale = join_is_kept(joiner) ? join_stale(joiner, event->first) : 0;
+        joiner->wrong |= event->first != joiner->track.next;
     }
     joiner->refused |= event->kind == LLM_EVENT_JOIN_REFUSED;
     joiner->wrong |= event->kind == LLM_EVENT_KEPT_LOST;
@@ -272,6 +289,7 @@ static void on_joiner_event(void *arg, const struct llm_event *event)
 /* With small windows, as there are many. */
 static void join_open(struct joiner *joiner)
 {
+    const char *channel = joiner->other ? join_other : join_channel;
     struct llm_context_options context_options;
     struct llm_handlers handlers;
     struct llm_options options;
@@ -288,16 +306,16 @@ static void join_open(struct joiner *joiner)
     options.window_packets = 1024;
     options.reorder_bytes = 2097152;
     options.message_bytes_max = (uint32_t)join_size;
-    joiner->seen = steady_memory(join_topics, sizeof *joiner->seen);
+    joiner->next = steady_memory(join_topics, sizeof *joiner->next);
     joiner->opened_at = llm_clock();
     steady_ok(llm_context_open(&context_options, &joiner->context), "llm_context_open");
-    steady_ok(llm_receiver_open(joiner->context, join_channel, &options, &handlers, &joiner->receiver), join_channel);
+    steady_ok(llm_receiver_open(joiner->context, channel, &options, &handlers, &joiner->receiver), channel);
 }
 
 static void join_close(struct joiner *joiner)
 {
     steady_ok(llm_context_close(&joiner->context), "llm_context_close");
-    free(joiner->seen);
+    free(joiner->next);
 }
 
 struct joiners {
@@ -346,6 +364,7 @@ static void join_open_due(struct joiners *joiners)
 {
     while (joiners->begun_at != 0 && joiners->opened < join_joiners &&
            llm_clock() >= joiners->begun_at + joiners->opened * join_duration / join_joiners) {
+        joiners->all[joiners->opened].other = *join_other && joiners->opened % 2 == 1;
         join_open(&joiners->all[joiners->opened]);
         joiners->open[joiners->open_count++] = joiners->opened++;
         joiners->open_max = joiners->open_count > joiners->open_max ? joiners->open_count : joiners->open_max;
@@ -374,16 +393,18 @@ static void join_report_values(struct report_json *json, const char *name, doubl
 static void join_report_joiners(const struct joiners *joiners)
 {
     double *until_live = steady_memory(join_joiners + 1, sizeof(double)), *rates = steady_memory(join_joiners + 1, sizeof(double));
-    uint64_t live = 0, exact = 0, refused = 0, past = 0;
+    double *other_until_live = steady_memory(join_joiners + 1, sizeof(double));
+    uint64_t live = 0, other_live = 0, exact = 0, refused = 0, past = 0, stale = 0;
     struct steady_track sum = {.begun = true};
     struct report_json json;
 
     for (uint64_t i = 0; i < joiners->opened; i++) {
         const struct joiner *joiner = &joiners->all[i];
 
-        exact += joiner->live_at != 0 && !joiner->wrong && steady_track_exact(&joiner->track);
+        exact += joiner->live_at != 0 && !joiner->wrong && joiner->stale == 0 && steady_track_exact(&joiner->track);
         refused += joiner->refused;
         past += joiner->past;
+        stale += joiner->stale;
         sum.received += joiner->track.received;
         sum.lost += joiner->track.lost;
         sum.unsaid += joiner->track.unsaid;
@@ -391,23 +412,30 @@ static void join_report_joiners(const struct joiners *joiners)
         sum.changed += joiner->track.changed + joiner->wrong;
         if (joiner->live_at == 0)
             continue;
+        if (joiner->other) {
+            other_until_live[other_live++] = (double)(joiner->live_at - joiner->opened_at) / 1e6;
+            continue;
+        }
         until_live[live] = (double)(joiner->live_at - joiner->opened_at) / 1e6;
         rates[live++] = (double)joiner->past * 1e9 / (double)(joiner->live_at - joiner->opened_at);
     }
     steady_json_open(&json, join_json);
     report_json_number(&json, "joiners", (double)joiners->opened, 0);
     report_json_number(&json, "asked_for", (double)join_joiners, 0);
-    report_json_number(&json, "live", (double)live, 0);
+    report_json_number(&json, "live", (double)(live + other_live), 0);
     report_json_number(&json, "exact", (double)exact, 0);
     report_json_number(&json, "refused", (double)refused, 0);
+    report_json_number(&json, "stale", (double)stale, 0);
     report_json_number(&json, "open_max", (double)joiners->open_max, 0);
     steady_json_track(&json, &sum);
     report_json_number(&json, "past", (double)past, 0);
     report_json_number(&json, "past_msgs_per_s", (double)past * 1e9 / (double)(joiners->last_at - joiners->begun_at), 0);
     join_report_values(&json, "until_live_ms", until_live, live);
+    join_report_values(&json, "other_until_live_ms", other_until_live, other_live);
     join_report_values(&json, "each_past_msgs_per_s", rates, live);
     (void)report_json_close(&json);
     free(until_live);
+    free(other_until_live);
     free(rates);
 }
 
@@ -452,6 +480,8 @@ int main(int argc, char **argv)
     static const struct option_spec specs[] = {
         {"role", OPTION_CHOICE, &join_role, "ROLE", "transmitter, live or joiners", 0, 0, "transmitter live joiners"},
         {"channel", OPTION_TEXT, &join_channel, "CHANNEL", "the channel, with its options; of joiners join=... too", 0, 0, NULL},
+        {"other", OPTION_TEXT, &join_other, "CHANNEL", "of every second joiner, which begins with what is sent now", 0, 0, NULL},
+        {"now", OPTION_FLAG, &join_now, NULL, "the other joiners begin with what is sent now, too", 0, 0, NULL},
         {"rate", OPTION_NUMBER, &join_rate, "N", "messages a second", 1, 1000000, NULL},
         {"size", OPTION_NUMBER, &join_size, "N", "bytes of a message", STEADY_SIZE_MIN, 65507, NULL},
         {"duration", OPTION_SECONDS, &join_duration, "SECONDS", "in which all join", 100000000, 3600000000000, NULL},

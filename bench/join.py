@@ -15,6 +15,8 @@ def faults(row):
         yield f"the live receiver lost {row['lost']} messages, and {row['disturbed']} came twice or were not announced as lost"
     if joiners["live"] < joiners["asked_for"]:
         yield f"{joiners['asked_for'] - joiners['live']} of {joiners['asked_for']} joiners were never live, {joiners['refused']} refused"
+    if joiners["stale"]:
+        yield f"joiners were live without the last message of {joiners['stale']} topics"
     if joiners["unsaid"] + joiners["duplicated"] + joiners["changed"]:
         yield f"joiners: {joiners['unsaid']} messages left out and not told, {joiners['duplicated']} twice, {joiners['changed']} changed"
     if not live["before"]["latency_us"]["median"]:

@@ -10,8 +10,8 @@ What receivers that join late cost one that is there, and how long they take. A 
 measures latency, from when a message was due to its delivery, and loss; on another host so many receivers join from the past, one
 after the other, each in a context of its own in one process. Each checks that it gets every message once, from where it began
 until it has been live for a while, and leaves. Prints the live receiver's latency and the transmitter's rate before, during and
-after; the time from when a joiner's context is opened until it is live; and messages of the past a second, of all together from the first
-joiner to the last one that was live, and of each until it was live.
+after; the time from when a joiner's context is opened until it is live, with --join live until its first message; and messages of the
+past a second, of all together from the first joiner to the last one that was live, and of each until it was live.
 
 Fails if the live receiver lost a message, or a joiner never became live, or got a message twice, or not and was not told so. Who begins with
 the oldest message may be overtaken by the end of the history, and is told what it lost: that is counted.
@@ -58,9 +58,9 @@ check_options "$options"
 [ -n "$cpus" ] || cpus=0,1,$(($(nproc) > 2 ? 2 : 1))
 check_cpus "$cpus" 3
 [ -z "$json" ] || check_file --json "$json"
-keep=0 past=0
+keep=0 past=0 now=()
 case $join in
-live) where=join=live ;;
+live) where=join=live now=(--now) ;;
 oldest) where=join=oldest past=$history ;;
 latest) where=join=latest topics=${topics:-1000} keep=1 ;;
 messages:*)
@@ -87,7 +87,7 @@ IFS=, read -r cpu_transmitter cpu_live cpu_joiners <<<"$cpus"
 wait=spin idle=()
 [ "$cpu_live" != "$cpu_joiners" ] || wait=block idle=(--idle)
 common=(--rate "$rate" --size "$size" --duration "$duration" --calm "$calm" --joiners "$joiners" --history "$history" --past "$((past < history ? past : history))"
-    --topics "${topics:=1}" --keep "$keep" --stay "$stay")
+    --topics "${topics:=1}" --keep "$keep" --stay "$stay" "${now[@]}")
 say "measuring $joiners receivers that join within $duration s"
 # Opened for both at first, so that neither end waits for the other.
 mkfifo "$work/phases" "$work/done"

@@ -38,7 +38,7 @@ ROWS = {
         "live_receiver": {"before", "during", "after"}, "ratio_during": {"median", "p99", "typical_p99"},
         "msgs_per_s": {"fill", "before", "during", "settle", "after"}, "counters": None,
         "joiners": {"joiners", "asked_for", "live", "exact", "refused", "open_max", "received", "lost", "unsaid", "duplicated", "changed",
-                    "past", "past_msgs_per_s", "until_live_ms", "each_past_msgs_per_s"},
+                    "past", "past_msgs_per_s", "until_live_ms", "other_until_live_ms", "stale", "each_past_msgs_per_s"},
     },
     "assured": {
         "transport": None, "level": None, "receivers": None, "size_bytes": None, "duration_s": None, "sent": None, "received": None,
