@@ -44,6 +44,12 @@ ROWS = {
         "transport": None, "level": None, "receivers": None, "size_bytes": None, "duration_s": None, "sent": None, "received": None,
         "lost": None, "unrepaired": None, "rates": None,
     },
+    "kept": {
+        "transport": None, "topics": None, "keep": None, "size_bytes": None, "rate_msgs_per_s": None, "duration_s": None, "received": None,
+        "lost": None, "until_last_ms": {"median", "max"}, "until_first_ms": {"median", "max"}, "round_ms": None, "hop_us": {"before", "during"},
+        "ratio_during": {"median", "p99", "typical_p99"},
+        "sending": {"not_kept_ns", "kept_ns", "more_ns", "not_kept_instructions", "kept_instructions", "more_instructions", "memory_kib"},
+    },
     "destinations": {
         "transport": None, "to": None, "receivers": None, "size_bytes": None, "rate_msgs_per_s": None, "duration_s": None, "sent": None,
         "received": None, "lost": None, "hop_us": {"median", "p99", "last"}, "send_us": None, "packed_ns": None, "msgs_per_s": None,
@@ -84,6 +90,7 @@ BESIDES = {
     "assured": set(),
     "overhead": set(),
     "order": set(),
+    "kept": {"calm_s", "joined", "kept_received", "counters"},
     "destinations": {"counters"},
     "rate": {"limit_bytes_per_s", "offered_bytes_per_s", "seen", "ratio_to_limit", "witness_missed", "offered_msgs_per_s", "half_received",
              "half_lost", "msgs_per_s", "down_after_ms", "back_after_ms"},

@@ -5,7 +5,7 @@
 
 # shellcheck disable=SC2034
 benchmark_tests=(benchmark_reflector benchmark_throughput benchmark_sweep benchmark_groups benchmark_topics benchmark_batching
-    benchmark_requests benchmark_slow benchmark_join benchmark_assured benchmark_destinations benchmark_rate benchmark_watch benchmark_overhead benchmark_order
+    benchmark_requests benchmark_slow benchmark_join benchmark_kept benchmark_assured benchmark_destinations benchmark_rate benchmark_watch benchmark_overhead benchmark_order
     benchmark_peers_that_share_memory benchmark_transports)
 
 # The JSON has exactly the promised fields. Bare messages share datagrams at the higher rate, where there are trains.
@@ -55,6 +55,11 @@ benchmark_join() {
     need_namespaces || return
     benchmark_on join --cpus 0,1,0 --joiners 20 --duration 0.3 --calm 0.1 --rate 2000 --join messages:300 --history 65536 || return
     grep -q 'live 20, their streams whole 20,' "$work/join.txt" || { why="streams of late joiners are not whole" && return 1; }
+}
+
+benchmark_kept() {
+    need_namespaces || return
+    benchmark_on kept --cpus 0,1,0 --topics 300 --joiners 8 --duration 0.1 --calm 0.1 --rate 2000 --send 0.01 --count no --runs 1
 }
 
 benchmark_assured() {
