@@ -78,7 +78,7 @@ struct lli_in {
     const uint8_t *data;
     uint32_t size;
     lli_handle from;   /* the group it was sent to, or LLI_HANDLE_UNICAST */
-    uint64_t buffer;   /* the transport's own note, for release() */
+    uint64_t buffer;   /* the transport's own note, for release(), below 2^63: the bit above is for one that is made of others */
     uint64_t stamp_ns; /* CLOCK_REALTIME of arrival, 0 if not known */
 };
 

@@ -32,7 +32,7 @@ enum {
 #define BOTH_PEER ((lli_handle)1 << 31)
 /* As lli_out.to of a queued packet: its group was left, or its memory is gone. */
 #define BOTH_LOST ((lli_handle)UINT32_MAX)
-/* In lli_in.buffer: it is the far part's. Notes of transports are small numbers or offsets. */
+/* In lli_in.buffer: it is the far part's. */
 #define BOTH_FAR ((uint64_t)1 << 63)
 
 struct both_part {

@@ -15,8 +15,8 @@ enum {
 };
 
 /* Notes in lli_in.buffer; without one it is UDP's. */
-#define NOTE_CHUNK (UINT64_C(1) << 63) /* a chunk, of the socket in the upper half */
-#define NOTE_WHOLE (UINT64_C(1) << 62) /* a frame put together */
+#define NOTE_CHUNK (UINT64_C(1) << 62) /* a chunk, of the socket in the upper half */
+#define NOTE_WHOLE (UINT64_C(1) << 61) /* a frame put together */
 
 /* ---------------------------------------------------------------------------------------------------- queueing */
 
