@@ -9,9 +9,10 @@
 #   setup_packages PKG...       Installs the Debian packages that are missing if this is root; else names them and returns 1.
 #   setup_build DIR [OPTION...] Configures DIR with meson (options as for meson setup) and builds it. Silent but for one line of
 #                               progress, unless it fails: then prints what failed and returns 1.
-#   setup_hosts [KIND]          Makes two hosts joined by a cable and sets the variables below. Returns 1 only if KIND was asked
+#   setup_hosts [KIND [five]]   Makes two hosts joined by a cable and sets the variables below. Returns 1 only if KIND was asked
 #                               for and cannot be had. KIND: netns, userns, loopback; without it the first of these that works;
 #                               or memory: two processes of this host; or roce: the two devices that roce_up of tests/roce/in_guest.sh made.
+#                               five: so many hosts that are namespaces, joined by a switch.
 #   setup_run COMMAND...        Runs a command and returns its status. Unlike a plain command it does not hold signals back:
 #                               use it for everything that takes long.
 #   setup_at_exit COMMAND       Runs COMMAND (one string) when the script ends, however it ends; the last one given runs first.
@@ -21,6 +22,9 @@
 #   HOST_A, HOST_B     prefix of a command to run there; expand without quotes: $HOST_A ip addr
 #   IF_A, IF_B         the interface that each has to the other
 #   ADDRESS_A, ADDRESS_B  their IPv4 addresses; between namespaces also fd77::1 and fd77::2
+#   HOST_C, HOST_D, HOST_E, ADDRESS_C, ADDRESS_D, ADDRESS_E
+#                      likewise, of three more, whose interfaces are named as B's is; B again if there are two
+#   HOST_SWITCH        prefix too, of the switch that joins five: a bridge, its ports port-a to port-e; empty if there is none
 #   HOSTS_KIND         netns (root), userns (unprivileged namespaces), loopback (no namespaces allowed: both are this host),
 #                      memory (no network at all), roce (one namespace with two RDMA devices, joined by a cable or a switch)
 #
@@ -149,10 +153,11 @@ setup_build() {
 
 # --------------------------------------------------------------------------------------------------------------- hosts
 
-# Two network namespaces live as long as the keeper, which ends when its standard input does: with this script. It prints the
-# process ids by which they can be entered.
+# setup_keep_namespaces COUNT [OPTION...]: so many network namespaces live as long as the keeper, which ends when its standard
+# input does: with this script. It prints the process ids by which they can be entered.
 setup_keep_namespaces() {
-    exec unshare "$@" -n sh -c 'echo $$; exec 3<&0; unshare -n sh -c "echo \$\$; read -r _" <&3 & wait' 2>/dev/null
+    exec unshare "${@:2}" -n sh -c 'echo $$; exec 3<&0; for i in $(seq 2 "$0"); do
+        unshare -n sh -c "echo \$\$; read -r _" <&3 & done; wait' "$1" 2>/dev/null
 }
 
 setup_in() {
@@ -183,26 +188,70 @@ setup_host_ready() {
         echo 'no IPv6 route on $interface after 5 s'; exit 1"
 }
 
-setup_join() {
-    local enter=$1 user=$2 pid_a pid_b
-    # shellcheck disable=SC2086
-    coproc SETUP_KEEPER { setup_keep_namespaces $user; }
-    setup_keeper_pid=$SETUP_KEEPER_PID
-    local answers=${SETUP_KEEPER[0]}
-    read -r -t 10 pid_a <&"$answers" && read -r -t 10 pid_b <&"$answers" || return 1
-    HOST_A="$enter -t $pid_a -n --"
-    HOST_B="$enter -t $pid_b -n --"
-    IF_A=llm-a IF_B=llm-b ADDRESS_A=10.77.0.1 ADDRESS_B=10.77.0.2
-    setup_in "$HOST_A" "ip link add $IF_A type veth peer name $IF_B netns $pid_b" &&
-        setup_host_up "$HOST_A" "$IF_A" 1 && setup_host_up "$HOST_B" "$IF_B" 2 &&
-        setup_host_ready "$HOST_A" "$IF_A" && setup_host_ready "$HOST_B" "$IF_B"
+# setup_hosts_up PREFIX...: A's first.
+setup_hosts_up() {
+    local number=1 prefix interface=$IF_A
+    for prefix in "$@"; do
+        setup_host_up "$prefix" "$interface" $number || return
+        number=$((number + 1)) interface=$IF_B
+    done
+    setup_host_ready "$1" "$IF_A" || return
+    for prefix in "${@:2}"; do
+        setup_host_ready "$prefix" "$IF_B" || return
+    done
 }
 
+# setup_keeper COUNT OPTION...: sets pids, of so many namespaces.
+setup_keeper() {
+    local pid
+    coproc SETUP_KEEPER { setup_keep_namespaces "$@"; }
+    setup_keeper_pid=$SETUP_KEEPER_PID
+    local answers=${SETUP_KEEPER[0]}
+    while ((${#pids[@]} < $1)); do
+        read -r -t 10 pid <&"$answers" && pids+=("$pid") || return 1
+    done
+}
+
+setup_join() {
+    local enter=$1 user=$2 pids=()
+    # shellcheck disable=SC2086
+    setup_keeper 2 $user || return
+    HOST_A="$enter -t ${pids[0]} -n --" HOST_B="$enter -t ${pids[1]} -n --"
+    IF_A=llm-a IF_B=llm-b ADDRESS_A=10.77.0.1 ADDRESS_B=10.77.0.2
+    setup_in "$HOST_A" "ip link add $IF_A type veth peer name $IF_B netns ${pids[1]}" && setup_hosts_up "$HOST_A" "$HOST_B"
+}
+
+# setup_switch PID...: of the hosts, A first.
+setup_switch() {
+    local port pid interface=$IF_A
+    setup_in "$HOST_SWITCH" "ip link add switch type bridge mcast_snooping 0 && ip link set switch up" || return
+    for port in a b c d e; do
+        pid=$1
+        setup_in "$HOST_SWITCH" "ip link add port-$port type veth peer name $interface netns $pid &&
+            ip link set port-$port master switch up" || return
+        interface=$IF_B
+        shift
+    done
+}
+
+setup_join_five() {
+    local enter=$1 user=$2 pids=() in=()
+    # shellcheck disable=SC2086
+    setup_keeper 6 $user || return
+    in=("${pids[@]/#/$enter -t }")
+    in=("${in[@]/%/ -n --}")
+    HOST_A=${in[0]} HOST_B=${in[1]} HOST_C=${in[2]} HOST_D=${in[3]} HOST_E=${in[4]} HOST_SWITCH=${in[5]}
+    IF_A=llm-a IF_B=llm-b
+    ADDRESS_A=10.77.0.1 ADDRESS_B=10.77.0.2 ADDRESS_C=10.77.0.3 ADDRESS_D=10.77.0.4 ADDRESS_E=10.77.0.5
+    setup_switch "${pids[@]}" && setup_hosts_up "${in[@]:0:5}"
+}
+
+# setup_try_hosts KIND [five]
 setup_try_hosts() {
-    HOSTS_KIND=$1
+    HOSTS_KIND=$1 HOST_SWITCH=''
     case $1 in
-    netns) [ "$(id -u)" = 0 ] && setup_join nsenter "" ;;
-    userns) setup_join "nsenter -U --preserve-credentials" -Ur ;;
+    netns) [ "$(id -u)" = 0 ] && "setup_join${2:+_$2}" nsenter "" ;;
+    userns) "setup_join${2:+_$2}" "nsenter -U --preserve-credentials" -Ur ;;
     loopback) HOST_A="" HOST_B="" IF_A=lo IF_B=lo ADDRESS_A=127.0.0.1 ADDRESS_B=127.0.0.1 ;;
     memory) HOST_A="" HOST_B="" IF_A="" IF_B="" ADDRESS_A="" ADDRESS_B="" ;;
     roce)
@@ -212,6 +261,11 @@ setup_try_hosts() {
         ;;
     *) say "no such kind of hosts: $1 (netns, userns, loopback, memory or roce)" && return 1 ;;
     esac
+}
+
+setup_only_two() {
+    HOST_C=$HOST_B HOST_D=$HOST_B HOST_E=$HOST_B
+    ADDRESS_C=$ADDRESS_B ADDRESS_D=$ADDRESS_B ADDRESS_E=$ADDRESS_B
 }
 
 setup_drop_keeper() {
@@ -225,13 +279,13 @@ setup_hosts() {
     local kind
     # shellcheck disable=SC2086
     for kind in ${1:-netns userns loopback}; do
-        setup_try_hosts "$kind" && break
+        setup_try_hosts "$kind" "${2:-}" && break
         setup_drop_keeper
         HOSTS_KIND=
     done
     case $HOSTS_KIND in
-    netns) say "hosts: two network namespaces joined by veth" ;;
-    userns) say "hosts: two unprivileged network namespaces joined by veth (not root)" ;;
+    netns) say "hosts: ${2:-two} network namespaces joined by ${2:+a switch and }veth" ;;
+    userns) say "hosts: ${2:-two} unprivileged network namespaces joined by ${2:+a switch and }veth (not root)" ;;
     loopback) say "hosts: this one, over loopback: network namespaces need root, or unprivileged user namespaces and the package iproute2" ;;
     memory) say "hosts: two processes of this one share memory" ;;
     roce) say "hosts: two RDMA devices of this one" ;;
@@ -241,4 +295,5 @@ setup_hosts() {
         return 1
         ;;
     esac
+    [ -n "$HOST_SWITCH" ] || setup_only_two
 }

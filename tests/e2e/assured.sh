@@ -26,13 +26,13 @@ is_assured() {
 assured_window_stops_with_a_killed_receiver_and_moves_with_another() {
     local killed steady other sender count=$((20000 / fewer)) some=$((5000 / fewer))
     assure "$HOST_B" killed "$(channel "$IF_B" 91)" --stop-at "$some" && killed=$last || return
-    assure "$HOST_B" steady "$(channel "$IF_B" 91)" && steady=$last || return
+    assure "$HOST_C" steady "$(channel "$IF_B" 91)" && steady=$last || return
     assured_send "$(channel "$IF_A" 91)" --receivers 2 --messages "$count"
     sender=$last
     says killed "reached $some" && kill -KILL "$killed" && says sender "waits: too few receivers" || return
     # Whoever comes in the first second of a session begins with its start, and silence has the killed one suspended sooner.
     sleep 1.1
-    assure "$HOST_B" other "$(channel "$IF_B" 91)" && other=$last || return
+    assure "$HOST_D" other "$(channel "$IF_B" 91)" && other=$last || return
     ends "$sender" && ends "$steady" && ends "$other" || return
     # The other one began with what was not acknowledged, so that it could.
     is_assured "$count" && is sender refused ">" 0 && is steady next == "$count" && is steady errors == 0 &&
@@ -46,10 +46,10 @@ assured_window_waits_for_a_receiver_by_name_that_comes_back() {
     assured_send "$(channel "$IF_A" 92)" --receivers 0 --names book,ledger --messages "$count"
     sender=$last
     says sender "waits: a receiver is not there book from 0" || return
-    assure "$HOST_B" ledger "$(channel "$IF_B" 92 receiver_name=ledger)" || return
-    assure "$HOST_B" before "$(channel "$IF_B" 92 receiver_name=book)" --stop-at "$some" && named=$last &&
+    assure "$HOST_C" ledger "$(channel "$IF_B" 92 receiver_name=ledger)" || return
+    assure "$HOST_D" before "$(channel "$IF_B" 92 receiver_name=book)" --stop-at "$some" && named=$last &&
         says before "reached $some" && kill -KILL "$named" || return
-    assure "$HOST_B" named "$(channel "$IF_B" 92 receiver_name=book)" && named=$last || return
+    assure "$HOST_E" named "$(channel "$IF_B" 92 receiver_name=book)" && named=$last || return
     ends "$sender" && ends "$steady" && ends "$named" || return
     is_assured "$count" && is named errors == 0 && is named next == "$count" && is steady next == "$count"
 }
@@ -78,7 +78,7 @@ applications_acknowledge() {
 who_does_not_acknowledge_is_suspended_until_it_does() {
     local debtor steady sender count=$((5000 / fewer))
     assure "$HOST_B" debtor "$(channel "$IF_B" 101 acknowledge=application)" --hold-at $((count / 2)) && debtor=$last || return
-    assure "$HOST_B" steady "$(channel "$IF_B" 101)" && steady=$last || return
+    assure "$HOST_C" steady "$(channel "$IF_B" 101)" && steady=$last || return
     assured_send "$(channel "$IF_A" 101 "slow_ack_ns=300000000&slow_recover_ns=100000000")" --receivers 2 --messages "$count"
     sender=$last
     says debtor "event: suspended" && says sender "waits: too few receivers" && kill -USR1 "$debtor" || return
@@ -91,7 +91,7 @@ assured_messages_survive_loss() {
     need_nft || return
     local one two sender count=$((20000 / fewer))
     assure "$HOST_B" one "$(channel "$IF_B" 95)" && one=$last || return
-    assure "$HOST_B" two "$(channel "$IF_B" 95)" && two=$last || return
+    assure "$HOST_C" two "$(channel "$IF_B" 95)" && two=$last || return
     lose 5 || return
     assured_send "$(channel "$IF_A" 95)" --receivers 2 --messages "$count"
     sender=$last

@@ -99,7 +99,7 @@ benchmark_peers_that_share_memory() {
 }
 
 benchmark() {
-    benchmark_on "$1" --duration 1 "${@:2}" --hosts "$HOSTS_KIND" --transport "$transport"
+    benchmark_on "$1" --duration 0.5 "${@:2}" --hosts "$HOSTS_KIND" --transport "$transport"
 }
 
 benchmark_on() {

@@ -6,7 +6,7 @@
 # shellcheck disable=SC2034
 filter_tests=(a_hundredth_of_ten_thousand_topics_comes_whole_under_loss labels_bitmaps_and_selectors_choose_under_loss
     a_subject_taken_back_is_no_longer_delivered)
-# Over the other transports, of some of which a process has the interface for itself.
+# Over the other transports.
 # shellcheck disable=SC2034
 filter_tests_short=(subjects_labels_bitmaps_and_selectors_choose_together a_subject_taken_back_is_no_longer_delivered)
 
@@ -27,8 +27,8 @@ a_hundredth_of_ten_thousand_topics_comes_whole_under_loss() {
     local part none all sender count=$((some * 2))
     count=$((count - count % 10000))
     filtered "$HOST_B" part "$(channel "$IF_B" 96)" --subjects 7 --also 8 && part=$last || return
-    filtered "$HOST_B" none "$(channel "$IF_B" 96)" --subjects 100 && none=$last || return
-    filtered "$HOST_B" all "$(channel "$IF_B" 96)" && all=$last || return
+    filtered "$HOST_C" none "$(channel "$IF_B" 96)" --subjects 100 && none=$last || return
+    filtered "$HOST_D" all "$(channel "$IF_B" 96)" && all=$last || return
     lose 5 || return
     run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 96 "$keep")" --messages "$count" --rate "$rate"
     sender=$last
@@ -45,9 +45,9 @@ labels_bitmaps_and_selectors_choose_under_loss() {
     need_nft || return
     local label bit select all sender count=$(((some * 2 + 6399) / 6400 * 6400))
     filtered "$HOST_B" label "$(channel "$IF_B" 97)" --topics 3 --label 7 && label=$last || return
-    filtered "$HOST_B" bit "$(channel "$IF_B" 97)" --topics 3 --bit 7 && bit=$last || return
-    filtered "$HOST_B" select "$(channel "$IF_B" 97)" --topics 3 --select 7 && select=$last || return
-    filtered "$HOST_B" all "$(channel "$IF_B" 97)" --topics 3 && all=$last || return
+    filtered "$HOST_C" bit "$(channel "$IF_B" 97)" --topics 3 --bit 7 && bit=$last || return
+    filtered "$HOST_D" select "$(channel "$IF_B" 97)" --topics 3 --select 7 && select=$last || return
+    filtered "$HOST_E" all "$(channel "$IF_B" 97)" --topics 3 && all=$last || return
     lose 5 || return
     run_on "$HOST_A" sender "$programs/e2e_filter" send "$(channel "$IF_A" 97 "$keep")" --messages "$count" --rate "$rate" \
         --topics 3 --labels 1

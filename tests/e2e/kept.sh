@@ -11,12 +11,12 @@ kept_tests_short=(who_joins_gets_the_last_value_of_each_topic_shortly)
 
 # kept GROUP TOPICS KEEP NAME...: receivers of these names join a sender with so many topics one after the other; it ends when all are live.
 kept() {
-    local sender name names=("${@:4}") pids=() pid
+    local sender name names=("${@:4}") pids=() pid places=("$HOST_B" "$HOST_C")
     run_on "$HOST_A" sender "$programs/e2e_kept" send "$(channel "$IF_A" "$1")" --topics "$2" --keep "$3" --rate $((rate / 20))
     sender=$last
     says sender ready || return
     for name in "${names[@]}"; do
-        run_on "$HOST_B" "$name" "$programs/e2e_kept" receive "$(channel "$IF_B" "$1")" --topics "$2" --keep "$3"
+        run_on "${places[${#pids[@]}]}" "$name" "$programs/e2e_kept" receive "$(channel "$IF_B" "$1")" --topics "$2" --keep "$3"
         pids+=("$last")
         says "$name" live || return
     done
@@ -41,7 +41,6 @@ who_joins_gets_the_last_of_each_topic_in_spite_of_losses() {
     lose 5 && kept 121 $((1000 / fewer)) 3 early later
 }
 
-# One process has the interface for itself over xdp.
 who_joins_gets_the_last_value_of_each_topic_shortly() {
     kept 120 $((2000 / fewer)) 1 receiver
 }

@@ -10,11 +10,11 @@ order_tests=(messages_come_as_they_arrive_in_spite_of_losses what_never_arrives_
 order_tests_short=(messages_come_as_they_arrive)
 
 # lossy PERCENT: of what comes to receivers with a lossy_channel, which takes what channel does, so much is lost from then on.
-# Frames and memory, which the firewall does not see, are lost on purpose by impair+.
+# Memory, which no firewall sees, is lost on purpose by impair+.
 lossy() {
     impaired=''
     case $transport in
-    xdp | shm) impaired="impair_loss_ppm=$(($1 * 10000))" ;;
+    shm) impaired="impair_loss_ppm=$(($1 * 10000))" ;;
     *) need_nft && lose "$1" ;;
     esac
 }
@@ -26,7 +26,7 @@ lossy_channel() {
 # arrives LOSS COUNT: a receiver takes them as they arrive, and gets all of them. The sender waits for so many receivers.
 arrives() {
     receive "$HOST_B" arrival "$(lossy_channel "$IF_B" 98 order=arrival)" --any-order 1 --timing 1 && arrival=$last || return
-    [ "$3" = 1 ] || { receive "$HOST_B" sequence "$(channel "$IF_B" 98)" --timing 1 && sequence=$last; } || return
+    [ "$3" = 1 ] || { receive "$HOST_C" sequence "$(channel "$IF_B" 98)" --timing 1 && sequence=$last; } || return
     send "$HOST_A" sender "$(channel "$IF_A" 98 "$keep")" --messages "$2" --rate $((rate / 2)) --receivers "$3"
     sender=$last
     ends "$sender" && ends "$arrival" && complete arrival "$2" || return

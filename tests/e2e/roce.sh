@@ -49,20 +49,12 @@ declare -A roce_not=(
     [a_subject_taken_back_is_no_longer_delivered]="receivers choose what came; labels_bitmaps_and_selectors_choose_under_loss is run"
     [the_overflowing_buffer_is_named]="the buffer of a socket"
     [the_transport_that_takes_no_more_is_named]="the buffer of a socket"
+    [counters_of_topics]="what counts and files it knows of no transport"
+    [latencies_are_counted_and_shown]="as above"
 )
 
-# What reads counters files and runs benchmarks knows of no transport; tests/roce/suite.sh runs those benchmarks that RDMA has.
-roce_not_of=("${stat_tests[@]}" "${benchmark_tests[@]}")
-
-# Sets all. A test that is new has to be decided about.
-roce_choose() {
-    local test
-    for test in "${all[@]}"; do
-        [[ " ${roce_tests[*]} ${roce_not_of[*]} " == *" $test "* || -n ${roce_not[$test]:-} ]] && continue
-        echo "FAIL $label: $test is neither run over roce nor has a reason not to be, in tests/e2e/roce.sh"
-        failures=$((failures + 1))
-    done
-    all=("${roce_tests[@]}")
+# Smaller figures, for the guest.
+roce_settle() {
     # Two that poll without a pause would leave nothing of the guest's processors.
     idle="--wait 1"
     fewer=10 some_losses=5

@@ -38,6 +38,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../setup.sh"
 # shellcheck source=lanes.sh
 . "$here/lanes.sh"
+# shellcheck source=choose.sh
+. "$here/choose.sh"
 
 programs=$build/tests/e2e
 work=$SETUP_SCRATCH/e2e
@@ -165,30 +167,36 @@ common() {
 
 # --------------------------------------------------------------------------------------------------------------- tests
 
-# lose PERCENT: of what arrives at both hosts, at random.
-lose() {
-    local prefix
-    for prefix in "$HOST_A" "$HOST_B"; do
-        # shellcheck disable=SC2086
-        $prefix nft -f - 2>>"$work/nft.log" <<END || { why="nft: $(tail -n 1 "$work/nft.log")" && return 1; }
-table inet llm_e2e
-delete table inet llm_e2e
-table inet llm_e2e {
-    chain input {
-        type filter hook input priority 0;
-        meta l4proto udp numgen random mod 100 < $1 drop
+# drop PREFIX FAMILY HOOK WHAT: the packets there that match.
+drop() {
+    # shellcheck disable=SC2086
+    $1 nft -f - 2>>"$work/nft.log" <<END || { why="nft: $(tail -n 1 "$work/nft.log")" && return 1; }
+table $2 llm_e2e
+delete table $2 llm_e2e
+table $2 llm_e2e {
+    chain $3 {
+        type filter hook $3 priority 0;
+        $4 drop
     }
 }
 END
-    done
 }
 
+# lose PERCENT: of what arrives at each host, at random. Where there is a switch it is lost there, as frames pass by a host's firewall.
+lose() {
+    local what="meta l4proto udp numgen random mod 100 < $1"
+    if [ -n "$HOST_SWITCH" ]; then
+        drop "$HOST_SWITCH" bridge forward "$what" && drop "$HOST_A" inet input "iifname lo $what"
+    else
+        drop "$HOST_A" inet input "$what" && drop "$HOST_B" inet input "$what"
+    fi
+}
+
+# shellcheck disable=SC2086
 lose_nothing() {
-    local prefix
-    for prefix in "$HOST_A" "$HOST_B"; do
-        # shellcheck disable=SC2086
-        $prefix nft delete table inet llm_e2e 2>/dev/null || true
-    done
+    [ -z "$HOST_SWITCH" ] || $HOST_SWITCH nft delete table bridge llm_e2e 2>/dev/null || true
+    $HOST_A nft delete table inet llm_e2e 2>/dev/null || true
+    $HOST_B nft delete table inet llm_e2e 2>/dev/null || true
 }
 
 need_namespaces() {
@@ -204,7 +212,7 @@ need_nft() {
 flood() {
     local receiver sender
     receive "$HOST_B" receiver "$(channel "$IF_B" 1 "${3:-}")" && receiver=$last || return
-    send "$HOST_A" sender "$(channel "$IF_A" 1 "${3:-}")" --messages "$1" --rate "$2"
+    send "$HOST_A" sender "$(channel "$IF_A" 1 "${3:-}")" --messages "$1" --rate "$2" --after-ms 100
     sender=$last
     ends "$sender" && ends "$receiver" || return
     complete receiver "$1"
@@ -260,7 +268,7 @@ stopped_receiver_is_told_what_it_lost() {
     local stopped steady sender count=$((3 * rate + rate / 10)) small="rcvbuf_bytes=64K&flow_window_packets=256"
     local both="flow_quorum_percent=100&linger_ns=30000000000"
     receive "$HOST_B" stopped "$(channel "$IF_B" 3 "$small")" --wait 1 --stop-at $((rate / 4)) && stopped=$last || return
-    receive "$HOST_B" steady "$(channel "$IF_B" 3)" --wait 1 && steady=$last || return
+    receive "$HOST_C" steady "$(channel "$IF_B" 3)" --wait 1 && steady=$last || return
     send "$HOST_A" sender "$(channel "$IF_A" 3 "$short&$window&slow=off&$both")" --messages "$count" --rate "$rate" \
         --step "$rate" --receivers 2
     sender=$last
@@ -275,7 +283,7 @@ stopped_receiver_is_told_what_it_lost() {
 killed_receiver_disturbs_nobody() {
     local killed steady sender
     receive "$HOST_B" killed "$(channel "$IF_B" 4)" --stop-at $((rate / 4)) && killed=$last || return
-    receive "$HOST_B" steady "$(channel "$IF_B" 4)" && steady=$last || return
+    receive "$HOST_C" steady "$(channel "$IF_B" 4)" && steady=$last || return
     send "$HOST_A" sender "$(channel "$IF_A" 4 "$keep")" --messages "$rate" --rate "$rate" --step $((rate / 2)) --receivers 2
     sender=$last
     says killed reached && kill -KILL "$killed" && goes_on "$sender" || return
@@ -324,8 +332,9 @@ transmitters_interface_goes_down_and_up() {
 ipv6() {
     need_namespaces || return
     local receiver sender
+    # Not by grep -q, which leaves as soon as it knows: the pipe has a status then that says nothing.
     # shellcheck disable=SC2086
-    $HOST_A ip -6 addr show dev "$IF_A" 2>/dev/null | grep -q inet6 || { why="no IPv6 here" && return 77; }
+    [[ $($HOST_A ip -6 addr show dev "$IF_A" 2>/dev/null) == *inet6* ]] || { why="no IPv6 here" && return 77; }
     receive "$HOST_B" receiver "$transport://[ff15::3:8]:5003?interface=$IF_B" && receiver=$last || return
     send "$HOST_A" sender "$transport://[ff15::3:8]:5003?interface=$IF_A" --messages "$some" --rate "$rate"
     sender=$last
@@ -347,7 +356,7 @@ network_and_own_host_at_once() {
     local group="://239.192.3.30:5003?" own="shm_directory=$work/shm"
     mkdir -p "$work/shm"
     lose 5 || return
-    receive "$HOST_A" both "shm+$transport${group}interface=$IF_A&$own" && receivers+=("$last") || return
+    receive "$beside_a" both "shm+$transport${group}interface=$beside_if&$own" && receivers+=("$last") || return
     receive "$HOST_A" own "shm${group}$own" --wait 1 && receivers+=("$last") || return
     receive "$HOST_B" network "$transport${group}interface=$IF_B" && receivers+=("$last") || return
     send "$HOST_A" sender "shm+$transport${group}interface=$IF_A&$own&$keep" --messages "$count" --rate "$rate" --receivers 3
@@ -366,7 +375,7 @@ network_and_own_host_at_once() {
 sleeping_receivers() {
     local block poll sender
     receive "$HOST_B" block "$(channel "$IF_B" 10)" --wait 1 && block=$last || return
-    receive "$HOST_B" poll "$(channel "$IF_B" 10 busy_poll_us=50)" --wait 2 && poll=$last || return
+    receive "$HOST_C" poll "$(channel "$IF_B" 10 busy_poll_us=50)" --wait 2 && poll=$last || return
     send "$HOST_A" sender "$(channel "$IF_A" 10)" --messages "$some" --rate $((rate / 2)) --receivers 2
     sender=$last
     ends "$sender" && ends "$block" && ends "$poll" && complete block "$some" && complete poll "$some"
@@ -399,6 +408,26 @@ late_receiver_has_the_past_too() {
     receive "$HOST_B" receiver "$(channel "$IF_B" 34 "join=oldest")" && receiver=$last || return
     says receiver "event: session new" && goes_on "$sender" && ends "$sender" && ends "$receiver" || return
     complete receiver "$some" && is receiver packets_replayed ">" 0
+}
+
+# Each from where it asked for: the beginning, some messages back, or what is sent from then on.
+three_join_late_in_spite_of_losses() {
+    local oldest back live sender impaired half=$((some / 5)) name
+    send "$HOST_A" sender "$(channel "$IF_A" 117 "$keep")" --messages $((2 * half)) --rate "$rate" --step "$half" --receivers 0
+    sender=$last
+    says sender "sent $half" && lossy 5 || return
+    sleep 1.1 # for a second whoever comes is as one who was there
+    receive "$HOST_B" oldest "$(lossy_channel "$IF_B" 117 "join=oldest")" && oldest=$last || return
+    receive "$HOST_C" back "$(lossy_channel "$IF_B" 117 "join=messages&join_messages=1000")" --wait 1 && back=$last || return
+    receive "$HOST_D" live "$(lossy_channel "$IF_B" 117)" --wait 1 && live=$last || return
+    for name in oldest back live; do
+        says "$name" "event: session new" || return
+    done
+    goes_on "$sender" && ends "$sender" && ends "$oldest" && ends "$back" && ends "$live" || return
+    complete oldest $((2 * half)) && complete back $((half + 1000)) && complete live "$half" &&
+        is oldest packets_replayed ">" "$(number back packets_replayed)" && is back packets_replayed ">" 0 &&
+        is oldest packets_recovered ">" 0 && is live packets_recovered ">" 0 || return
+    note "replayed $(number oldest packets_replayed) packets for the one and $(number back packets_replayed) for the other"
 }
 
 many_join_late_over_network_and_memory() {
@@ -443,7 +472,7 @@ hostile_packets() {
     need_namespaces || return
     local receiver sender hostile counter count=$((rate * 4))
     receive "$HOST_B" receiver "$(channel "$IF_B" 11)" && receiver=$last || return
-    run_on "$HOST_B" hostile python3 "$here/hostile.py" 239.192.3.11 5003 "$ADDRESS_B" 2
+    run_on "$HOST_C" hostile python3 "$here/hostile.py" 239.192.3.11 5003 "$ADDRESS_C" 2
     hostile=$last
     says hostile listening || return
     send "$HOST_A" sender "$(channel "$IF_A" 11)" --messages "$count" --rate "$rate" --step $((rate * 3))
@@ -569,9 +598,12 @@ segmentation_that_fails_later_loses_nothing() {
     done
 }
 
-# mtu BYTES: of the cable.
+# mtu BYTES: of the cable, or of both cables to the switch.
+# shellcheck disable=SC2086
 mtu() {
-    # shellcheck disable=SC2086
+    if [ -n "$HOST_SWITCH" ]; then
+        $HOST_SWITCH ip link set port-a mtu "$1" && $HOST_SWITCH ip link set port-b mtu "$1" || { why="no switch with an MTU of $1" && return 1; }
+    fi
     $HOST_A ip link set "$IF_A" mtu "$1" && $HOST_B ip link set "$IF_B" mtu "$1" || { why="no cable with an MTU of $1" && return 1; }
 }
 
@@ -626,8 +658,8 @@ paces() {
     local first second slow sender options="flow=$1&flow_quorum_percent=$2&flow_window_packets=512"
     rm -f "$work/sent"
     receive "$HOST_B" first "$(channel "$IF_B" 28)" --wait 1 && first=$last || return
-    receive "$HOST_B" second "$(channel "$IF_B" 28)" --wait 1 && second=$last || return
-    receive "$HOST_B" slow "$(channel "$IF_B" 28 "${4:-}")" --wait 1 --pause-us "$3" --sent "$work/sent" && slow=$last || return
+    receive "$HOST_C" second "$(channel "$IF_B" 28)" --wait 1 && second=$last || return
+    receive "$HOST_D" slow "$(channel "$IF_B" 28 "${4:-}")" --wait 1 --pause-us "$3" --sent "$work/sent" && slow=$last || return
     send "$HOST_A" sender "$(channel "$IF_A" 28 "$options&$keep")" --messages 60000 --rate $unpaced --receivers 3 \
         --sent "$work/sent" --after-ms 0
     sender=$last
@@ -677,7 +709,7 @@ slow_is_suspended() {
 stopped_receiver_is_suspended() {
     local slow steady sender count=$((3 * rate))
     receive "$HOST_B" slow "$(channel "$IF_B" 33 "rcvbuf_bytes=256K")" --wait 1 --stop-at $((rate / 2)) && slow=$last || return
-    slow_and_steady 33 "$HOST_B" "$IF_B" "$count" "slow_asked_ppm=1000000000&slow_naks_per_s=1000000000" || return
+    slow_and_steady 33 "$HOST_C" "$IF_B" "$count" "slow_asked_ppm=1000000000&slow_naks_per_s=1000000000" || return
     says slow reached && kill -STOP "$slow" && says sender " ns not heard, limit" && kill -CONT "$slow" || return
     ends "$sender" && ends "$steady" && ends "$slow" || return
     complete steady "$count" && is sender receivers_suspended ">" 0 && is sender receivers_readmitted ">" 0 && complete slow "$count"
@@ -687,7 +719,7 @@ stopped_receiver_is_suspended() {
 receiver_at_a_tenth_of_the_rate_is_suspended() {
     local slow steady sender
     receive "$HOST_B" slow "$(channel "$IF_B" 34 "rcvbuf_bytes=256K&window_packets=512")" --wait 1 --pause-us $((1000000000 / rate)) && slow=$last || return
-    slow_and_steady 34 "$HOST_B" "$IF_B" $((rate / 2)) "slow_lag_ns=200000000" || return
+    slow_and_steady 34 "$HOST_C" "$IF_B" $((rate / 2)) "slow_lag_ns=200000000" || return
     ends "$sender" && ends "$steady" && ends "$slow" && slow_is_suspended $((rate / 2))
 }
 
@@ -695,21 +727,21 @@ receiver_at_a_tenth_of_the_rate_is_suspended() {
 receiver_behind_by_bytes_is_suspended() {
     local slow steady sender
     receive "$HOST_B" slow "$(channel "$IF_B" 38 "rcvbuf_bytes=256K&window_packets=512")" --wait 1 --pause-us $((1000000000 / rate)) && slow=$last || return
-    slow_and_steady 38 "$HOST_B" "$IF_B" "$rate" "slow_lag_bytes=128K&slow_recover_ns=50000000" || return
+    slow_and_steady 38 "$HOST_C" "$IF_B" "$rate" "slow_lag_bytes=128K&slow_recover_ns=50000000" || return
     says sender " bytes behind, limit 131072 (" && ends "$sender" && ends "$steady" && ends "$slow" && slow_is_suspended "$rate"
 }
 
 # The steady one is where nothing is lost.
 receiver_that_loses_a_fifth_is_suspended() {
     local slow steady sender
-    if [[ $transport == shm || $transport == roce ]]; then
+    if [[ $transport == shm || $transport == roce || $transport == xdp ]]; then
         slow=$(transport=impair+$transport channel "$IF_B" 35 "impair_loss_ppm=200000")
         receive "$HOST_B" slow "$slow" --wait 1 && slow=$last || return
     else
         need_nft && lose 20 && $HOST_A nft delete table inet llm_e2e || return
         receive "$HOST_B" slow "$(channel "$IF_B" 35)" --wait 1 && slow=$last || return
     fi
-    slow_and_steady 35 "$HOST_A" "$IF_A" $((3 * rate)) "slow_patience_ns=200000000" || return
+    slow_and_steady 35 "$beside_a" "$beside_if" $((3 * rate)) "slow_patience_ns=200000000" || return
     ends "$sender" && ends "$steady" && ends "$slow" && slow_is_suspended $((3 * rate)) &&
         is sender nak_packets ">" $((1000 / fewer))
 }
@@ -717,24 +749,19 @@ receiver_that_loses_a_fifth_is_suspended() {
 slow_receiver_is_expelled_if_asked() {
     local slow steady sender
     receive "$HOST_B" slow "$(channel "$IF_B" 36 "rcvbuf_bytes=256K")" --wait 1 --pause-us $((1000000000 / rate)) && slow=$last || return
-    slow_and_steady 36 "$HOST_B" "$IF_B" $((2 * rate)) "slow=expel&slow_lag_ns=200000000&slow_patience_ns=0&slow_recover_ns=100000000&slow_expel_ns=100000000" || return
+    slow_and_steady 36 "$HOST_C" "$IF_B" $((2 * rate)) "slow=expel&slow_lag_ns=200000000&slow_patience_ns=0&slow_recover_ns=100000000&slow_expel_ns=100000000" || return
     says slow "event: expelled" && says slow "event: session end expelled" && ends "$slow" && ends "$sender" && ends "$steady" || return
     complete steady $((2 * rate)) && is slow expelled == 1 && is slow errors == 0 && is sender receivers_expelled ">" 0
 }
 
 # lose_run PACKETS OF [PORT]: of so many packets that arrive at B, a run from the middle.
 lose_run() {
-    # shellcheck disable=SC2086
-    $HOST_B nft -f - 2>>"$work/nft.log" <<END || { why="nft: $(tail -n 1 "$work/nft.log")" && return 1; }
-table inet llm_e2e
-delete table inet llm_e2e
-table inet llm_e2e {
-    chain input {
-        type filter hook input priority 0;
-        udp dport ${3:-5003} numgen inc mod $2 $(($2 / 2))-$(($2 / 2 + $1 - 1)) drop
-    }
-}
-END
+    local what="udp dport ${3:-5003} numgen inc mod $2 $(($2 / 2))-$(($2 / 2 + $1 - 1))"
+    if [ -n "$HOST_SWITCH" ]; then
+        drop "$HOST_SWITCH" bridge forward "oifname port-b $what"
+    else
+        drop "$HOST_B" inet input "$what"
+    fi
 }
 
 # Packets that come one by one, and in trains of 44, which the filter sees as one.
@@ -884,7 +911,7 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
     slow_receiver_does_not_decide_for_the_others runs_of_lost_packets_are_repaired
     "${slow_tests[@]}" "${policy_tests[@]}" receiver_behind_by_bytes_is_suspended "${unicast_tests[@]}" "${assured_tests[@]}" assured_messages_survive_loss "${calls_tests[@]}"
     calls_in_spite_of_losses "${filter_tests[@]}" "${order_tests[@]}" "${unreliable_tests[@]}" "${kept_tests[@]}" "${limits_tests[@]}" "${bottleneck_tests[@]}" "${stat_tests[@]}"
-    "${benchmark_tests[@]}")
+    "${view_tests[@]}" "${benchmark_tests[@]}")
 
 # With a stand-in for a stack, which the transports that know of none run over as well.
 preload_tests=(flood_without_loss flood_with_loss packets_leave_one_by_one)
@@ -911,12 +938,14 @@ if [ "$transport" = roce ]; then
     . "$here/../roce/in_guest.sh"
     # shellcheck source=roce.sh
     . "$here/roce.sh"
-    roce_choose
+    roce_settle
+    choose roce_tests roce_not
 fi
 if [ "$transport" = xdp ]; then
     # shellcheck source=xdp.sh
     . "$here/xdp.sh"
-    all=("${xdp_tests[@]}")
+    xdp_settle
+    choose xdp_tests xdp_not
 fi
 if [ "$transport" = shm ]; then
     memory=$(mktemp -d /dev/shm/llm-e2e-XXXXXX)
@@ -925,8 +954,14 @@ if [ "$transport" = shm ]; then
     . "$here/shm.sh"
     all=("${shm_tests[@]}")
 fi
+# Over xdp one process has an interface for itself: the second receiver, and those after it, are at hosts of their own.
+more=''
+[ "$transport" != xdp ] || more=five
 # shellcheck disable=SC2086
-setup_hosts $hosts
+setup_hosts "$hosts" $more
+# Where one is that receives beside the sender: at its host, if it can.
+beside_a=$HOST_A beside_if=$IF_A
+[ -z "$HOST_SWITCH" ] || beside_a=$HOST_C beside_if=$IF_B
 if [ "$transport" = xdp ] && ! xdp_possible; then
     echo "skip $label: $why"
     exit 0

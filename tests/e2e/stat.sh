@@ -2,7 +2,9 @@
 # shellcheck shell=bash disable=SC2154,SC2034,SC2015
 # llm-stat and the counters files it reads; sourced by run.sh.
 
-stat_tests=(counters_of_topics latencies_are_counted_and_shown counters_name_the_bottleneck counters_of_living_stopped_and_killed_processes counters_files_that_are_none_are_told_apart
+stat_tests=(counters_of_topics latencies_are_counted_and_shown)
+# Of files and views, which know of no transport.
+view_tests=(counters_name_the_bottleneck counters_of_living_stopped_and_killed_processes counters_files_that_are_none_are_told_apart
     counters_without_room_do_not_keep_anybody_from_sending counters_for_prometheus counters_in_a_terminal)
 
 llm_stat=$build/tools/llm-stat

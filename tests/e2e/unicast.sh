@@ -17,12 +17,14 @@ at() {
     echo "$transport://$(place "$1" "$2")?$3"
 }
 
-# listeners: two at B, one at A itself; the channel of the sender to all of them is in `list`.
+# listeners: two beyond the cable, one at A itself, which leaves A's interface to a sender of frames; the channel of the sender to all
+# of them is in `list`.
 listeners() {
+    local kernel=${transport/#xdp/udp}
     receive "$HOST_B" first "$(at "$ADDRESS_B" 5011 "interface=$IF_B")" "${@:2}" && first=$last || return
-    receive "$HOST_B" second "$(at "$ADDRESS_B" 5012 "interface=$IF_B")" && second=$last || return
-    receive "$HOST_A" own "$(at "$ADDRESS_A" 5013 "interface=$IF_A")" && own=$last || return
-    list=$(at "$ADDRESS_B" 5011 "interface=$IF_A&destinations=$(place "$ADDRESS_B" 5012),$(place "$ADDRESS_A" 5013)&$1")
+    receive "$HOST_C" second "$(at "$ADDRESS_C" 5012 "interface=$IF_B")" && second=$last || return
+    receive "$HOST_A" own "$(transport=$kernel at "$ADDRESS_A" 5013 "interface=$IF_A")" && own=$last || return
+    list=$(at "$ADDRESS_B" 5011 "interface=$IF_A&destinations=$(place "$ADDRESS_C" 5012),$(place "$ADDRESS_A" 5013)&$1")
 }
 
 one_stream_to_a_list_of_hosts() {
