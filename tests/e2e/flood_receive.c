@@ -4,12 +4,13 @@
  * place.
  *
  *   flood_receive CHANNEL [--sessions N] [--stop-at COUNT] [--timing 1] [--wait MODE] [--pause-us US] [--sent FILE]
- *                 [--any-order 1] [--latency LEVEL]
+ *                 [--any-order 1] [--latency LEVEL] [--quotes-from NUMBER]
  *
  * Ends after the end of N sessions (1) in which messages came, or when it is told to, and prints what it saw as JSON. Prints
  * --any-order, for a channel with order=arrival, checks messages by their numbers: each comes once, or is in a gap. Prints
  * a line on stderr for every event, for the first few errors, and when COUNT messages came. --timing measures from send to
  * delivery, apart for messages that needed a repair. --pause-us makes it slow: it sleeps before every hundredth message.
+ * --quotes-from: the messages before that number on the topic without history were sent before it came, and do not come.
  * --watch-ms has the bottleneck watch name what limits it, in events; --latency is the level of the latency monitor. "meanwhile" are the messages that came before there was a file of the name --sent, which the sender makes. Exits with 1 if anything was wrong; gaps are not, they are counted.
  */
 #define _GNU_SOURCE
@@ -35,6 +36,8 @@ struct flood {
     uint32_t flows_count;
     uint64_t messages, lost, gaps, gap_end, errors, sessions_new, ended, timeouts, silences, resumed, suspended, readmitted, expelled;
     uint64_t limited[LLM_LIMIT_TRANSPORT + 1]; /* how often each was named */
+    uint64_t quotes_from; /* what was sent before this on the topic without history does not come */
+    uint64_t left_out;
     uint64_t early;   /* messages that came before one with a lower number, or its gap */
     bool any_order;
     uint64_t stop_at; /* a line on stderr tells when so many have come */
@@ -95,6 +98,14 @@ static void flood_go_on(struct flow *flow)
         flow->expected++;
 }
 
+static void flood_leave_out(struct flood *flood, struct flow *flow)
+{
+    while (flow->expected < flood->quotes_from && flood_topic(flow->expected) == FLOOD_QUOTES) {
+        flow->expected++;
+        flood->left_out++;
+    }
+}
+
 /* Whether it is the turn of a message that came, or which is as good. */
 static bool flood_turn(struct flood *flood, struct flow *flow, uint64_t number)
 {
@@ -147,6 +158,7 @@ static void on_message(void *arg, const struct llm_message *message)
         flood_error(flood, message->number, flow->expected, wrong);
     else if (strcmp(topic, message->topic) != 0)
         flood_error(flood, message->number, flow->expected, "topic");
+    flood_leave_out(flood, flow);
     if (!flow->begun || !flood_turn(flood, flow, message->number))
         flood_error(flood, message->number, flow->expected, "not in its turn, or once more");
     flood_pace(flood);
@@ -276,7 +288,7 @@ static void flood_print(struct flood *flood)
         {"gap_end", flood->gap_end},           {"errors", flood->errors},     {"sessions_new", flood->sessions_new},
         {"sessions_ended", flood->ended},      {"timeouts", flood->timeouts}, {"silences", flood->silences},
         {"resumed", flood->resumed},           {"meanwhile", flood->meanwhile},
-        {"early", flood->early},
+        {"early", flood->early},               {"left_out", flood->left_out},
         {"suspended", flood->suspended},       {"readmitted", flood->readmitted}, {"expelled", flood->expelled},
         {"by_application", flood->limited[LLM_LIMIT_APPLICATION]}, {"by_buffer", flood->limited[LLM_LIMIT_BUFFER]},
         {"by_network", flood->limited[LLM_LIMIT_NETWORK]},
@@ -314,6 +326,7 @@ int main(int argc, char **argv)
     flood.stop_at = flood_option(argc, argv, "--stop-at", 0);
     flood.pause_us = flood_option(argc, argv, "--pause-us", 0);
     flood.sent = flood_text(argc, argv, "--sent");
+    flood.quotes_from = flood_option(argc, argv, "--quotes-from", 0);
     flood.any_order = flood_option(argc, argv, "--any-order", 0) != 0;
     if (flood_option(argc, argv, "--timing", 0) != 0)
         flood_timing(&flood);

@@ -3,14 +3,15 @@
  * Sends numbered messages of many sizes on several topics.
  *
  *   flood_send CHANNEL [--messages N] [--rate PER_SECOND] [--step N] [--receivers N] [--after-ms MS] [--wait MODE] [--sent FILE]
- *              [--watch-ms MS] [--latency LEVEL] [--limit BYTES_PER_S --limit-from NUMBER --limit-to NUMBER]
+ *              [--watch-ms MS] [--latency LEVEL] [--limit BYTES_PER_S --limit-from NUMBER --limit-to NUMBER] [--quotes 1]
  *
  * Waits for --receivers (1), sends, makes the file --sent, goes on with repairs for --after-ms (500), prints its counters as
  * JSON, and closes. After every --step messages but the last it says on stderr how many it has sent, and sends no more until it
  * gets SIGUSR1, once for each. It says too when it is held in a step for the first time, because the library takes no more.
  * --watch-ms has the bottleneck watch log what limits it; --latency is the level of the latency monitor. --limit limits the
  * rate from the message of one number on, up to that of the other; it tells how often sends were refused before and within, and
- * how many bytes of messages a second left meanwhile, beyond those that a limit lets through at once.
+ * how many bytes of messages a second left meanwhile, beyond those that a limit lets through at once. With --quotes one of the
+ * topics has no history.
  */
 #define _GNU_SOURCE
 #include "flood.h"
@@ -41,13 +42,15 @@ static void flood_step_allow(int number)
     flood_steps_allowed++;
 }
 
-static void flood_topics(struct flood *flood)
+static void flood_topics(struct flood *flood, bool quotes)
 {
     char name[16];
 
     for (int i = 0; i < FLOOD_TOPICS; i++) {
+        const uint32_t flags = quotes && i == FLOOD_QUOTES ? LLM_TOPIC_NO_HISTORY : 0;
+
         (void)snprintf(name, sizeof name, "topic %d", i);
-        flood_ok(llm_topic_open(flood->transmitter, name, i == 1 ? LLM_TOPIC_WHOLE : 0, &flood->topics[i]), name);
+        flood_ok(llm_topic_open(flood->transmitter, name, i == 1 ? LLM_TOPIC_WHOLE : flags, &flood->topics[i]), name);
     }
 }
 
@@ -180,7 +183,7 @@ int main(int argc, char **argv)
     context_options.latency = (enum llm_latency_level)flood_option(argc, argv, "--latency", LLM_LATENCY_OFF);
     flood_ok(llm_context_open(&context_options, &flood.context), "llm_context_open");
     flood_ok(llm_transmitter_open(flood.context, channel, &options, &flood.transmitter), channel);
-    flood_topics(&flood);
+    flood_topics(&flood, flood_option(argc, argv, "--quotes", 0) != 0);
     flood_wait(&flood, flood_option(argc, argv, "--receivers", 1));
     flood_all(&flood);
     if (sent_file != NULL)

@@ -35,29 +35,36 @@ c = {context.get("program", context["file"]): context for context in contexts}
 def of(program, kind, name):
     found = [o for o in c[program]["objects"] if o["kind"] == kind]
     return [{**o["counters"], **o["gauges"]}[name] for o in found]
+def measured(program, kind):
+    found = [o["histograms"] for o in c[program]["objects"] if o["kind"] == kind]
+    return sorted(name for histograms in found for name in histograms if histograms[name]["count"] > 0)
 sys.exit(not eval(sys.argv[2]))
 END
 }
 
-# Of five topics, at both ends, as objects below their session; and each is a label of what Prometheus reads.
+# Of five topics, at both ends, as objects below their session; and each is a label of what Prometheus reads. Beside them stand the
+# histograms of the lower levels of the latency monitor, and none of a higher one.
 counters_of_topics() {
     local receiver sender with
     counters_at || return
     with="env LLM_STATS_DIRECTORY=$counters"
-    receive "$HOST_B $with" receiver "$(channel "$IF_B" 46 topic_counters=1)" && receiver=$last || return
-    send "$HOST_A $with" sender "$(channel "$IF_A" 46 topic_counters=1)" --messages 10000 --rate "$rate" --step 5000
+    receive "$HOST_B $with" receiver "$(channel "$IF_B" 46 topic_counters=1)" --latency 1 && receiver=$last || return
+    send "$HOST_A $with" sender "$(channel "$IF_A" 46 topic_counters=1)" --messages 10000 --rate "$rate" --step 5000 --latency 2
     sender=$last
     says sender "sent 5000" && sleep 0.3 || return
-    counted "sum(of('e2e_flood_send', 'topic', 'topic_messages')) == 5000 and len(of('e2e_flood_send', 'topic', 'topic_bytes')) == 5" &&
-        counted "of('e2e_flood_receive', 'topic', 'topic_messages') == of('e2e_flood_send', 'topic', 'topic_messages')[::-1]" &&
-        counted "sorted(of('e2e_flood_receive', 'topic', 'topic_bytes')) == sorted(of('e2e_flood_send', 'topic', 'topic_bytes'))" &&
-        counted "of('e2e_flood_send', 'transmitter', 'limited_by') == [0]" || return
+    # All in one, as each starts two programs.
+    counted "(sum(of('e2e_flood_send', 'topic', 'topic_messages')) == 5000 and len(of('e2e_flood_send', 'topic', 'topic_bytes')) == 5
+        and of('e2e_flood_receive', 'topic', 'topic_messages') == of('e2e_flood_send', 'topic', 'topic_messages')[::-1]
+        and sorted(of('e2e_flood_receive', 'topic', 'topic_bytes')) == sorted(of('e2e_flood_send', 'topic', 'topic_bytes'))
+        and of('e2e_flood_send', 'transmitter', 'limited_by') == [0]
+        and measured('e2e_flood_receive', 'receiver') == ['held_packets']
+        and measured('e2e_flood_send', 'transmitter') == ['flush_packets', 'queue_packets', 'submit_wire_ns'])" || return
     goes_on "$sender" && ends "$sender" && ends "$receiver" && complete receiver 10000
 }
 
 # At the last level every message is measured, at both ends; where the kernel stamps packets, from its stamp on.
 latencies_are_counted_and_shown() {
-    local receiver sender with name of="[o['histograms'] for o in c['e2e_flood_receive']['objects'] if o['kind'] == 'receiver'][0]"
+    local receiver sender with name sees="" of="[o['histograms'] for o in c['e2e_flood_receive']['objects'] if o['kind'] == 'receiver'][0]"
     counters_at || return
     with="env LLM_STATS_DIRECTORY=$counters"
     receive "$HOST_B $with" receiver "$(channel "$IF_B" 48 timestamps=1)" --latency 3 && receiver=$last || return
@@ -65,13 +72,18 @@ latencies_are_counted_and_shown() {
     sender=$last
     says sender "sent 2000" || return
     for name in wire_deliver_ns fetch_deliver_ns; do
-        counted "2000 <= $of['$name']['count'] <= 2010 and 0 < $of['$name']['p50'] <= $of['$name']['p99']" || return
+        sees+="2000 <= $of['$name']['count'] <= 2010 and 0 < $of['$name']['p50'] <= $of['$name']['p99'] and "
     done
-    [ "$transport" != udp ] || counted "2000 <= $of['wire_fetch_ns']['count'] <= 2010 and $of['wire_fetch_ns']['p50'] > 0" || return
-    counted "0 < [o['histograms'] for o in c['e2e_flood_send']['objects'] if o['kind'] == 'transmitter'][0]['submit_wire_ns']['count'] <= 2010" || return
-    goes_on "$sender" && python3 "$here/stat.py" latencies "$llm_stat" "$counters" 2>"$work/latencies.err" ||
-        { why=$(tail -n 1 "$work/latencies.err") && return 1; }
+    [ "$transport" != udp ] || sees+="2000 <= $of['wire_fetch_ns']['count'] <= 2010 and $of['wire_fetch_ns']['p50'] > 0 and "
+    counted "$sees 0 < [o['histograms'] for o in c['e2e_flood_send']['objects'] if o['kind'] == 'transmitter'][0]['submit_wire_ns']['count'] <= 2010" || return
+    goes_on "$sender" && latencies_are_seen || return
     ends "$sender" && ends "$receiver" && complete receiver 4000
+}
+
+# By the view, which knows of no transport: where to start it takes longer than messages flow, it is not asked.
+latencies_are_seen() {
+    ((fewer > 1)) || python3 "$here/stat.py" latencies "$llm_stat" "$counters" 2>"$work/latencies.err" ||
+        { why=$(tail -n 1 "$work/latencies.err") && return 1; }
 }
 
 # With a counters file the watch runs by itself: a receiver that takes a hundred messages in 20 ms is slow, its transmitter waits for
