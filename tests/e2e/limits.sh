@@ -10,11 +10,11 @@ limits_tests=(repairs_keep_their_limit_and_all_come what_is_too_old_is_refused_o
 # A fifth of all comes again in no less time than the limit leaves, however busy the machine is; a tenth is left for packets that
 # are shorter than others. Memory's packets are held in room for its longest.
 repairs_keep_their_limit_and_all_come() {
-    local receiver sender impaired begin took bytes count=4500
-    lossy 20 && receive "$HOST_B" receiver "$(lossy_channel "$IF_B" 113 "nak_giveup_ns=60000000000&reorder_bytes=256M")" --wait 1 \
+    local receiver sender impaired begin took bytes count=$((4500 / (1 + fewer / 5))) limit=$(((256 << 10) / (1 + fewer / 5)))
+    lossy $((fewer > 1 ? 10 : 20)) && receive "$HOST_B" receiver "$(lossy_channel "$IF_B" 113 "nak_giveup_ns=60000000000&reorder_bytes=256M")" --wait 1 \
         --stop-at "$count" && receiver=$last || return
     begin=$(date +%s%N)
-    send "$HOST_A" sender "$(channel "$IF_A" 113 "mtu=1500&repair_rate_bytes_per_s=256K&slow=off&$keep")" --messages $((count + 1)) \
+    send "$HOST_A" sender "$(channel "$IF_A" 113 "mtu=1500&repair_rate_bytes_per_s=$limit&slow=off&$keep")" --messages $((count + 1)) \
         --rate $unpaced --step "$count" --after-ms 0
     sender=$last
     says receiver "reached $count" || return
@@ -22,7 +22,7 @@ repairs_keep_their_limit_and_all_come() {
     lose_nothing
     goes_on "$sender" && ends "$sender" && ends "$receiver" && complete receiver $((count + 1)) || return
     bytes=$(($(number receiver packets_recovered) * $(number receiver bytes_received) / $(number receiver packets_received)))
-    ((took >= (bytes - 16384) * 900 / (256 << 10))) || { why="$bytes bytes were repaired in $took ms" && return 1; }
+    ((took >= (bytes - 16384) * 900 / limit)) || { why="$bytes bytes were repaired in $took ms" && return 1; }
     is receiver packets_recovered ">" 20 && is sender repairs_held ">" 0 && note "$bytes bytes of repairs in $took ms"
 }
 
@@ -33,7 +33,7 @@ joins_old() {
 
 # The sender keeps nothing as long as it has waited: one who asks for that is told, and gets nothing, or all that is still kept.
 what_is_too_old_is_refused_or_left_out() {
-    local refused older sender half=5000 count
+    local refused older sender half=$((5000 / fewer)) count
     count=$((2 * half))
     send "$HOST_A" sender "$(channel "$IF_A" 114 "history_ns=200000000&$keep")" --messages "$count" --rate "$rate" \
         --step "$half" --receivers 0 --after-ms 0

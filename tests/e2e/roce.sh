@@ -11,9 +11,11 @@ roce_tests=(flood_with_loss packets_lost_doubled_and_reordered_on_the_cable stop
     network_and_own_host_at_once sleeping_receivers many_in_one_context many_join_late_in_spite_of_losses
     late_receiver_has_the_past_too empty_receive_queue_loses_nothing stopped_receiver_holds_the_window
     a_run_of_lost_packets_is_repaired stopped_receiver_is_suspended slow_receiver_is_expelled_if_asked
-    one_stream_to_a_list_of_hosts "${assured_tests[@]}" assured_messages_survive_loss "${calls_tests[@]}"
-    calls_in_spite_of_losses labels_bitmaps_and_selectors_choose_under_loss "${order_tests[@]}" "${unreliable_tests[@]}"
-    "${kept_tests_short[@]}" who_joins_gets_the_last_of_each_topic_in_spite_of_losses the_slow_application_is_named the_lossy_network_is_named the_rate_limit_is_kept_and_named)
+    "${policy_tests[@]}" one_stream_to_a_list_of_hosts "${assured_tests[@]}" assured_messages_survive_loss "${calls_tests[@]}"
+    calls_in_spite_of_losses labels_bitmaps_and_selectors_choose_under_loss
+    a_subject_taken_back_is_no_longer_delivered "${order_tests[@]}" "${unreliable_tests[@]}" "${kept_tests_short[@]}"
+    who_joins_gets_the_last_of_each_topic_in_spite_of_losses "${limits_tests[@]}" the_slow_application_is_named
+    the_lossy_network_is_named the_rate_limit_is_kept_and_named "${stat_tests[@]}")
 
 declare -A roce_not=(
     [flood_without_loss]="flood_with_loss begins without any"
@@ -38,19 +40,12 @@ declare -A roce_not=(
     [receiver_at_a_tenth_of_the_rate_is_suspended]="the same by another threshold; it passes if it is named"
     [receiver_behind_by_bytes_is_suspended]="as above"
     [receiver_that_loses_a_fifth_is_suspended]="as above"
-    [slow_receiver_is_reported_and_served]="the same as slow_receiver_is_expelled_if_asked, which is run, but that nothing is done"
     [killed_host_of_a_list_disturbs_nobody]="killed_receiver_disturbs_nobody, of a list; it passes if it is named"
     [a_hundredth_of_ten_thousand_topics_comes_whole_under_loss]="so many topics take a while here; it passes if it is named"
     [who_joins_gets_the_last_value_of_each_topic]="the short one is the same with fewer topics"
     [full_send_buffers_double_nothing_of_a_list]="the buffer of a socket; tests/unit/roce/send.c fills the device's queue"
-    [repairs_keep_their_limit_and_all_come]="the transmitter holds them before a transport has them, and the emulation is as slow"
-    [what_is_too_old_is_refused_or_left_out]="its messages age as they do over UDP; late_receiver_has_the_past_too asks a device"
-    [rates_change_while_messages_flow]="the emulation is slower than its limit; the_rate_limit_is_kept_and_named is run"
-    [a_subject_taken_back_is_no_longer_delivered]="receivers choose what came; labels_bitmaps_and_selectors_choose_under_loss is run"
     [the_overflowing_buffer_is_named]="the buffer of a socket"
     [the_transport_that_takes_no_more_is_named]="the buffer of a socket"
-    [counters_of_topics]="what counts and files it knows of no transport"
-    [latencies_are_counted_and_shown]="as above"
 )
 
 # Smaller figures, for the guest.
