@@ -917,25 +917,16 @@ all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_r
     calls_in_spite_of_losses "${filter_tests[@]}" "${order_tests[@]}" "${unreliable_tests[@]}" "${kept_tests[@]}" "${limits_tests[@]}" "${bottleneck_tests[@]}" "${stat_tests[@]}"
     "${view_tests[@]}" "${benchmark_tests[@]}")
 
-# With a stand-in for a stack, which the transports that know of none run over as well.
-preload_tests=(flood_without_loss flood_with_loss packets_leave_one_by_one)
-bypass_tests=("${preload_tests[@]}" packets_are_lent_from_the_stacks_memory warm_sends_disturb_nobody
-    without_a_stack_bypass_is_refused sockets_left_to_the_kernel_are_refused "${order_tests_short[@]}" "${unreliable_tests_short[@]}"
-    "${kept_tests_short[@]}" "${filter_tests_short[@]}")
-# Once is enough: a stack has no part in these.
-bypass_fault_tests=(stopped_receiver_is_told_what_it_lost killed_receiver_disturbs_nobody one_stream_to_a_list_of_hosts
-    killed_transmitter_is_noticed_and_its_successor_followed receivers_interface_goes_down_and_up
-    transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers many_in_one_context "${calls_tests[@]}"
-    "${bottleneck_tests_short[@]}" late_receiver_has_the_past_too stopped_receiver_is_suspended
-    slow_receiver_is_expelled_if_asked slow_receiver_is_reported_and_served "${limits_tests[@]}"
-    assured_window_stops_with_a_killed_receiver_and_moves_with_another)
-
 if [ -n "$preload" ]; then
     need_shims || { echo "skip e2e over a stand-in for $preload: $why" && exit 0; }
     label="e2e, $transport over $preload"
-    all=("${preload_tests[@]}")
-    [ "$transport" != bypass ] || all=("${bypass_tests[@]}")
-    [ "$transport $preload" != "bypass onload" ] || all+=("${bypass_fault_tests[@]}")
+    # shellcheck source=bypass.sh
+    . "$here/bypass.sh"
+    case "$transport $preload" in
+    "bypass onload") choose bypass_all_tests bypass_not ;;
+    bypass*) all=("${bypass_tests[@]}") ;;
+    *) all=("${preload_tests[@]}") ;;
+    esac
 fi
 if [ "$transport" = roce ]; then
     # shellcheck source=../roce/in_guest.sh
