@@ -947,7 +947,7 @@ if [ "$transport" = shm ]; then
     setup_at_exit "rm -rf $memory"
     # shellcheck source=shm.sh
     . "$here/shm.sh"
-    all=("${shm_tests[@]}")
+    choose shm_tests shm_not
 fi
 # Over xdp one process has an interface for itself: the second receiver, and those after it, are at hosts of their own.
 more=''
