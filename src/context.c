@@ -107,9 +107,11 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
         error = lli_watch_open(context, &options);
     if (error == LLM_OK && context->stats.memory.base != NULL)
         context_stats(context, lli_clock_ns());
-    /* These measure polls: each is called, and has a time of its own. */
+    /* These measure polls, so each is looked at; the last level of the monitor times what they do, too. */
     if (error == LLM_OK && (options.latency == LLM_LATENCY_STAGES || context->watch.interval != 0))
-        context->watch_at = context->moment = 0;
+        context->watch_at = 0;
+    if (error == LLM_OK && options.latency == LLM_LATENCY_STAGES)
+        context->moment = 0;
     if (error != LLM_OK) {
         (void)llm_context_close(&context);
         return error;
