@@ -332,9 +332,14 @@ static void a_lone_message_is_packed_as_any_other(void **state)
             const struct lli_pack_topic topic = {.id = topics[t]};
             const struct iovec piece = {bytes, size};
             const lli_seq seq = packer.history.next;
+            uint8_t elsewhere[PACKET_MAX / 2];
+            const bool away = size % 2 == 0 && size <= lli_pack_lone_max(sizeof elsewhere);
             uint32_t lone;
 
             lli_pack_prepare(&packer.pack, seq);
+            assert_true(lli_pack_may_be_lone(&packer.pack));
+            if (away)
+                lli_pack_lone_at(&packer.pack, elsewhere);
             lone = lli_pack_lone(&packer.pack, &topic, bytes, size);
             assert_true(lli_pack_message(&other.pack, &topic, &piece, size, seq));
             lli_pack_flush(&other.pack);
@@ -345,6 +350,8 @@ static void a_lone_message_is_packed_as_any_other(void **state)
                 lli_pack_flush(&packer.pack);
             } else {
                 assert_int_equal(packer.history.next, seq);
+                assert_true((packer.pack.packet == elsewhere) == away);
+                assert_true(!away || lone <= sizeof elsewhere);
                 lli_pack_lone_end(&packer.pack);
                 assert_int_equal(lone, packet_size(&packer, seq));
             }
@@ -374,6 +381,7 @@ static void what_is_not_prepared_or_odd_is_not_packed_alone(void **state)
     assert_int_equal(lli_pack_lone(&packer.pack, &topic, "", 0), 0);
     lli_pack_attribute(&packer.pack, &attributes);
     assert_int_equal(lli_pack_lone(&packer.pack, &topic, "x", 1), 0);
+    assert_false(lli_pack_may_be_lone(&packer.pack));
     lli_pack_attribute(&packer.pack, NULL);
     /* Where something is packed nothing is prepared. */
     assert_true(packer_send(&packer, 0, false, 1, 100));

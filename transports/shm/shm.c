@@ -224,7 +224,7 @@ static const uint8_t *source_bytes(struct lli_shm_source *source, const struct l
 /* What a burst has to be held against when it is copied. */
 struct copied {
     uint64_t position;
-    uint32_t place; /* of enum lli_shm_slot */
+    uint32_t place; /* of enum lli_shm_place */
 };
 
 /* Copies the packets of entries that are whole; an entry for others, or without sense, gives none. */
