@@ -32,6 +32,8 @@ enum { INSTRUCTIONS = 1500 };
 
 static uint64_t rounds = 150, instructions = INSTRUCTIONS;
 
+enum fill { LITTLE, LARGE, SMALL };
+
 /* Of a round, for its processes. */
 struct round {
     struct llm_options options;
@@ -40,7 +42,7 @@ struct round {
     _Atomic uint64_t read;    /* that the second reader has taken */
     _Atomic uint64_t faults;  /* that it found */
     int action;               /* under the debugger, of enum action */
-    bool large;               /* it filled the rings before */
+    enum fill fill;           /* what it filled the rings with before */
 };
 
 static struct round *round_shared(void)
@@ -218,10 +220,12 @@ static void actor_prepare(struct actor *actor, struct round *round)
         feed_open(&actor->feed, &round->options, round->writer);
         for (int i = 0; i < 100; i++)
             put_some(&actor->feed);
-        for (int i = 0; i < 200 && round->large; i++) {
+        for (int i = 0; i < 200 && round->fill == LARGE; i++) {
             feed_plain(&actor->feed, 1990);
             feed_history(&actor->feed, 1990);
         }
+        for (int i = 0; i < 400 && round->fill == SMALL; i++)
+            feed_plain(&actor->feed, 40);
         round->flushed = actor->feed.sent;
     } else if (action == MAP) {
         open_writer(&actor->feed.station, &round->options);
@@ -577,11 +581,11 @@ static void what_is_written_over_is_whole_or_not_there(void **state)
     (void)state;
     round->options.history_packets = 256;
     round->writer = 1;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 9; i++) {
         pid_t pid;
 
         round->action = i % 3;
-        round->large = i >= 3;
+        round->fill = (enum fill)(i / 3);
         open_reader(&witness, &round->options);
         pid = process_start(act, round);
         assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -366,8 +366,13 @@ void feed_history(struct feed *feed, uint32_t size)
 
 void feed_plain(struct feed *feed, uint32_t size)
 {
-    packet_write(feed->scratch, size, feed->id, feed->sent++);
-    feed_packet(feed, feed->scratch, size);
+    const struct station *station = &feed->station;
+    uint8_t *data = feed->scratch;
+
+    if (size <= station->caps.slot_max && size % 2 == 0)
+        data = transport->slot(station->instance, station->send);
+    packet_write(data, size, feed->id, feed->sent++);
+    feed_packet(feed, data, size);
 }
 
 static void audit_packet(struct audit *audit, uint64_t writer, uint64_t number)

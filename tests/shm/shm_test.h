@@ -83,7 +83,7 @@ struct feed {
 
 void feed_open(struct feed *feed, const struct llm_options *options, uint64_t id);
 void feed_close(struct feed *feed);
-/* Posts and flushes one packet, out of the history or out of other memory. */
+/* Posts and flushes one packet, out of the history or out of other memory: small ones of an even size out of where they will lie. */
 void feed_history(struct feed *feed, uint32_t size);
 void feed_plain(struct feed *feed, uint32_t size);
 void feed_packet(struct feed *feed, const uint8_t *data, uint32_t size);
