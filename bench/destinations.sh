@@ -57,9 +57,7 @@ check_cpus "$cpus" 2
 # shellcheck source=steady.sh
 . "$SETUP_ROOT/bench/steady.sh"
 
-# The channel's flow control, unless the command line has another.
-[[ $options == *flow=* ]] || options="flow=window${options:+&$options}"
-[[ $options == *flow_quorum_percent=* ]] || options="$options&flow_quorum_percent=100"
+steady_flow
 
 # measure RUN RECEIVERS KIND
 measure() {

@@ -6,6 +6,7 @@
 # json and options of the command line.
 #
 #   steady_prepare NAME                    Builds, makes the hosts and the directory for the processes' files, work.
+#   steady_flow                            Has the channels leave no receiver behind, unless the options say otherwise.
 #   steady_channel INTERFACE [K=V&..]      The channel, with the options of the command line.
 #   steady_start HOST NAME PROGRAM ARG...  Starts a process, which is given --json and a file of that name.
 #   steady_wait                            Waits until all of them have ended; once one fails the script does.
@@ -24,6 +25,11 @@ steady_prepare() {
     work=$SETUP_SCRATCH/$benchmark
     mkdir -p "$work"
     steady_pids=()
+}
+
+steady_flow() {
+    [[ $options == *flow=* ]] || options="flow=window${options:+&$options}"
+    [[ $options == *flow_quorum_percent=* ]] || options="$options&flow_quorum_percent=100"
 }
 
 steady_channel() {
