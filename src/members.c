@@ -66,14 +66,27 @@ void lli_members_del(struct lli_members *members, uint64_t id)
     }
 }
 
+/*
+ * The next of those who are left, of which `left` counts down; NULL after the last. Places behind it are not looked at: the table is
+ * large, and to go over all of it, as often as it is gone over, would drive out of the caches what messages need.
+ */
+static struct lli_member *members_next(const struct lli_members *members, uint32_t *place, uint32_t *left)
+{
+    if (*left == 0)
+        return NULL;
+    while (members->table[*place].id == 0)
+        ++*place;
+    --*left;
+    return &members->table[(*place)++];
+}
+
 uint32_t lli_members_expire(struct lli_members *members, lli_ns before)
 {
-    uint32_t expired = 0;
+    uint32_t left = members->count, place = 0, expired = 0;
+    const struct lli_member *member;
 
-    for (uint32_t i = 0; i < members->limit && members->count > 0; i++) {
-        const struct lli_member *member = &members->table[i];
-
-        if (member->id != 0 && member->heard_at < before && member->standing != LLI_STANDING_EXPELLED) {
+    while ((member = members_next(members, &place, &left)) != NULL) {
+        if (member->heard_at < before && member->standing != LLI_STANDING_EXPELLED) {
             lli_members_del(members, member->id);
             expired++;
         }
@@ -83,20 +96,22 @@ uint32_t lli_members_expire(struct lli_members *members, lli_ns before)
 
 lli_ns lli_members_rtt(const struct lli_members *members)
 {
+    uint32_t left = members->count, place = 0;
+    const struct lli_member *member;
     lli_ns rtt = 0;
 
-    for (uint32_t i = 0; i < members->limit; i++)
-        if (lli_member_counts(&members->table[i]) && !members->table[i].behind)
-            rtt = lli_max(rtt, members->table[i].rtt);
+    while ((member = members_next(members, &place, &left)) != NULL)
+        if (lli_member_counts(member) && !member->behind)
+            rtt = lli_max(rtt, member->rtt);
     return rtt;
 }
 
 uint32_t lli_members_waiting(const struct lli_members *members)
 {
-    uint32_t waiting = 0;
+    uint32_t left = members->count, place = 0, waiting = 0;
+    const struct lli_member *member;
 
-    for (uint32_t i = 0; i < members->limit; i++)
-        if (members->table[i].id != 0 && !members->table[i].done && members->table[i].standing != LLI_STANDING_EXPELLED)
-            waiting++;
+    while ((member = members_next(members, &place, &left)) != NULL)
+        waiting += !member->done && member->standing != LLI_STANDING_EXPELLED;
     return waiting;
 }

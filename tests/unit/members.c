@@ -94,6 +94,29 @@ static void the_round_trip_is_the_greatest_and_waiting_are_those_not_done(void *
     free(memory);
 }
 
+/* The table is large: what lies behind the last member is not read. Here somebody lies there who would show. */
+static void places_behind_the_last_member_are_not_looked_at(void **state)
+{
+    struct lli_members members;
+    uint8_t *memory = members_make(&members, LIMIT);
+
+    (void)state;
+    for (uint64_t id = 1; id <= 4; id++)
+        members.table[lli_members_add(&members, id)].rtt = id;
+    lli_members_del(&members, 2);
+    members.table[0].heard_at = members.table[2].heard_at = members.table[3].heard_at = 10;
+    for (uint32_t i = 4; i < LIMIT; i++)
+        members.table[i] = (struct lli_member){.id = 1000 + i, .rtt = 1000};
+    assert_int_equal(lli_members_rtt(&members), 4);
+    assert_int_equal(lli_members_waiting(&members), 3);
+    assert_int_equal(lli_members_expire(&members, 10), 0);
+    members.table[3].heard_at = 9;
+    assert_int_equal(lli_members_expire(&members, 10), 1);
+    assert_int_equal(members.count, 2);
+    assert_int_equal(lli_members_rtt(&members), 3);
+    free(memory);
+}
+
 static void who_is_suspended_does_not_count_and_who_is_expelled_is_remembered(void **state)
 {
     struct lli_members members;
@@ -215,6 +238,7 @@ int main(void)
         cmocka_unit_test(removing_a_stranger_changes_nothing),
         cmocka_unit_test(those_not_heard_expire),
         cmocka_unit_test(the_round_trip_is_the_greatest_and_waiting_are_those_not_done),
+        cmocka_unit_test(places_behind_the_last_member_are_not_looked_at),
         cmocka_unit_test(who_is_suspended_does_not_count_and_who_is_expelled_is_remembered),
         cmocka_unit_test(random_operations_agree_with_a_plain_array),
     };
