@@ -326,17 +326,15 @@ int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t be
     return endpoint->stuck || tx->sent < tx->history.next ? LLM_EAGAIN : LLM_OK;
 }
 
-void lli_endpoint_send_lone(struct llm_transmitter *transmitter, uint32_t size, uint64_t begin)
+void lli_endpoint_sent_lone(struct llm_transmitter *transmitter, const uint8_t *packet, uint32_t bytes, bool taken, uint64_t begin)
 {
     struct lli_endpoint *endpoint = transmitter->endpoint;
     struct lli_tx *tx = &transmitter->tx;
-    const struct lli_out out = {tx->pack.packet, size, transmitter->group};
-    const int taken = endpoint->transport->post(endpoint->instance, &out, 1);
 
-    if (taken == 1)
+    if (taken)
         endpoint_start(endpoint);
-    lli_pack_lone_end(&tx->pack);
-    if (taken == 0) {
+    lli_pack_lone_end(&tx->pack, packet, bytes);
+    if (!taken) {
         (void)lli_endpoint_send(transmitter, true, begin);
         return;
     }
@@ -524,24 +522,12 @@ static inline bool endpoint_may_be_lone(const struct lli_in *in)
     return code > LLI_FRAME_SHORT_MAX || in->size == LLI_WIRE_DATA_HEADER + 1u + code;
 }
 
-/* A packet that came alone, if one receiver alone can be meant. */
-static inline bool endpoint_input_lone(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
-{
-    struct llm_receiver *receiver = endpoint->receivers;
-
-    return receiver != NULL && receiver->next == NULL && receiver->group == in->from && endpoint_may_be_lone(in) &&
-           lli_sessions_lone(receiver, in, now);
-}
-
 /* Hands on a burst. Apart, so that a poll which finds nothing saves no registers for it. */
 static __attribute__((noinline)) void endpoint_receive(struct lli_endpoint *endpoint, const struct lli_in *packets, int count,
                                                        lli_ns now)
 {
-    if (endpoint->latency != NULL)
-        lli_latency_fetched(endpoint, packets, count);
     for (int i = 0; i < count; i++) {
-        if (count > 1 || !endpoint_input_lone(endpoint, packets, now))
-            endpoint_input(endpoint, &packets[i], now);
+        endpoint_input(endpoint, &packets[i], now);
         if (endpoint->context->dirty)
             lli_endpoint_send_dirty(endpoint->context, false);
     }
@@ -618,7 +604,9 @@ void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
         endpoint_send_packed(endpoint, now);
     do {
         count = endpoint->transport->receive(endpoint->instance, packets, ENDPOINT_BURST);
-        if (count > 0)
+        if (count > 0 && endpoint->latency != NULL)
+            lli_latency_fetched(endpoint, packets, count);
+        if (count > 0 && (count > 1 || !endpoint_may_be_lone(packets) || !lli_sessions_lone(endpoint, packets, now)))
             endpoint_receive(endpoint, packets, count, now);
     } while (count >= endpoint->more && ++bursts < ENDPOINT_BURSTS);
     if (now >= endpoint->deadline || endpoint->stuck || (endpoint->unsettled && (count > 0 || bursts > 0)))

@@ -206,10 +206,10 @@ int lli_context_poll(struct llm_context *context);
 bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet, lli_ns now);
 
 /*
- * The same, if it came alone and for the group, and its session has nothing but it to think of: at the least cost. False, with
- * nothing changed: lli_sessions_input() has to take it.
+ * Hands on a packet that came alone, if one receiver alone can be meant, it has one message, and its session has nothing but it to think
+ * of: at the least cost, and gives it back. False, with nothing changed: lli_sessions_input() has to take it.
  */
-bool lli_sessions_lone(struct llm_receiver *receiver, const struct lli_in *in, lli_ns now);
+bool lli_sessions_lone(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now);
 
 /* Sends what the sessions want sent, delivers what time made due; returns when something is due next. */
 lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now);

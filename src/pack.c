@@ -3,7 +3,11 @@
 
 void lli_pack_init(struct lli_pack *pack, struct lli_history *history, uint32_t tag)
 {
-    *pack = (struct lli_pack){.history = history, .tag = tag};
+    *pack = (struct lli_pack){
+        .history = history,
+        .tag = tag,
+        .lone_max = (uint32_t)lli_min(lli_pack_lone_max(history->packet_max), LLI_FRAME_MEDIUM_MAX),
+    };
 }
 
 uint32_t lli_pack_whole_max(const struct lli_pack *pack)
@@ -50,7 +54,7 @@ static __attribute__((noinline)) void pack_count(struct lli_pack *pack)
         pack->unrepaired++;
 }
 
-static inline void pack_put_wire(struct lli_pack *pack)
+static void pack_seal(struct lli_pack *pack)
 {
     const struct lli_wire_header header = {
         .type = LLI_WIRE_DATA,
@@ -62,11 +66,6 @@ static inline void pack_put_wire(struct lli_pack *pack)
     };
 
     lli_wire_put_header(pack->packet, &header);
-}
-
-static void pack_seal(struct lli_pack *pack)
-{
-    pack_put_wire(pack);
     lli_history_seal(pack->history, (uint32_t)(pack->at - pack->packet));
     /* Of the next one. */
     pack->topic = 0;
@@ -191,46 +190,14 @@ void lli_pack_prepare(struct lli_pack *pack, lli_seq busy)
         pack->ahead = lli_history_open(pack->history, busy);
 }
 
-uint32_t lli_pack_lone(struct lli_pack *pack, const struct lli_pack_topic *topic, const void *data, size_t size)
+void lli_pack_lone_end(struct lli_pack *pack, const uint8_t *packet, uint32_t bytes)
 {
-    const uint32_t names = topic->id == 0 ? 0 : lli_frame_topic_size(topic->id);
-    uint32_t header;
-    uint8_t *at;
-
-    if (pack->ahead == NULL || pack->odd || size == 0 || size > LLI_FRAME_MEDIUM_MAX)
-        return 0;
-    header = lli_frame_message_size((uint32_t)size);
-    if (LLI_WIRE_DATA_HEADER + names + header + size > pack->history->packet_max)
-        return 0;
-    pack->packet = pack->ahead;
-    pack->ahead = NULL;
-    pack->first = 0;
-    pack->first_number = (uint32_t)pack->number;
-    at = pack->packet + LLI_WIRE_DATA_HEADER;
-    if (names != 0)
-        lli_frame_put_topic(at, topic->id);
-    at += names;
-    lli_frame_put_message(at, header, (uint32_t)size);
-    memcpy(at + header, data, size);
-    pack->at = at + header + size;
-    pack_put_wire(pack);
-    return (uint32_t)(pack->at - pack->packet);
-}
-
-static __attribute__((noinline)) void pack_take_home(struct lli_pack *pack)
-{
-    memcpy(pack->home, pack->packet, (size_t)(pack->at - pack->packet));
-    pack->home = NULL;
-}
-
-void lli_pack_lone_end(struct lli_pack *pack)
-{
-    if (pack->home != NULL)
-        pack_take_home(pack);
-    lli_history_seal(pack->history, (uint32_t)(pack->at - pack->packet));
+    if (packet != pack->ahead)
+        memcpy(pack->ahead, packet, bytes);
+    lli_history_seal(pack->history, bytes);
     pack->number++;
     pack->topic = 0;
-    pack->packet = NULL;
+    pack->ahead = NULL;
 }
 
 /* The next packet, or the open one if nothing is in it, is of this kind. */

@@ -21,7 +21,6 @@ struct lli_pack_attributes {
 struct lli_pack {
     struct lli_history *history;
     uint8_t *packet;      /* the open packet, NULL if there is none */
-    uint8_t *home;        /* where the lone packet goes that is made elsewhere; NULL: none is */
     uint8_t *ahead;       /* there is none, and the next one goes here, all that it takes being there; NULL: not known */
     uint8_t *at;          /* where its next frame goes */
     uint8_t *end;
@@ -29,6 +28,7 @@ struct lli_pack {
     uint32_t claim_size;
     uint32_t claim_header;
     uint32_t tag;
+    uint32_t lone_max;    /* bytes of a message with a header of two that has room in a packet, whatever its topic */
     uint32_t topic;       /* of the next message in the open packet, unless a frame says otherwise; UINT32_MAX: a frame has to */
     uint32_t first_number; /* for the open packet's header */
     uint16_t first;
@@ -73,18 +73,39 @@ bool lli_pack_open(struct lli_pack *pack, lli_seq busy);
 /* Sees to what opening the next packet will take, if none is open, while nobody waits for it. */
 void lli_pack_prepare(struct lli_pack *pack, lli_seq busy);
 
-/*
- * A message in a packet of its own, which can be sent before it is sealed: lli_pack_lone_end() follows. It returns the size of the
- * packet, pack->packet; 0, with nothing changed, if the next packet was not prepared or cannot be such a one.
- */
-uint32_t lli_pack_lone(struct lli_pack *pack, const struct lli_pack_topic *topic, const void *data, size_t size);
-void lli_pack_lone_end(struct lli_pack *pack);
-
-/* Whether one of 1 to lli_pack_lone_max() bytes now comes to be so. */
-static inline bool lli_pack_may_be_lone(const struct lli_pack *pack)
+/* Whether a message now can go the short way of the next two: nothing is packed, the next packet is prepared, and the message fits. */
+static inline bool lli_pack_may_be_lone(const struct lli_pack *pack, size_t size)
 {
-    return pack->ahead != NULL && !pack->odd;
+    return pack->ahead != NULL && !pack->odd && size - 1 < pack->lone_max;
 }
+
+/*
+ * Makes the packet of such a message, which then can be sent before it is sealed: at pack->ahead, or elsewhere. Changes nothing but the
+ * packet, whose size it returns. lli_pack_lone_end() seals it, and has it where it belongs.
+ */
+static inline uint32_t lli_pack_lone(const struct lli_pack *pack, uint8_t *packet, const struct lli_pack_topic *topic, const void *data,
+                                     size_t size)
+{
+    const uint32_t names = topic->id == 0 ? 0 : lli_frame_topic_size(topic->id);
+    const uint32_t header = lli_frame_message_size((uint32_t)size);
+    uint8_t *at = packet + LLI_WIRE_DATA_HEADER + names;
+    const struct lli_wire_header wire = {
+        .type = LLI_WIRE_DATA,
+        .size = (uint16_t)(LLI_WIRE_DATA_HEADER + names + header + size),
+        .tag = pack->tag,
+        .seq = (uint32_t)pack->history->next,
+        .number = (uint32_t)pack->number,
+    };
+
+    lli_wire_put_header(packet, &wire);
+    if (names != 0)
+        lli_frame_put_topic(at - names, topic->id);
+    lli_frame_put_message(at, header, (uint32_t)size);
+    memcpy(at + header, data, size);
+    return wire.size;
+}
+
+void lli_pack_lone_end(struct lli_pack *pack, const uint8_t *packet, uint32_t bytes);
 
 /* How many bytes a lone message may have whose packet, whatever its topic, has to fit into so many. */
 static inline uint32_t lli_pack_lone_max(uint32_t bytes)
@@ -92,13 +113,6 @@ static inline uint32_t lli_pack_lone_max(uint32_t bytes)
     const uint32_t others = LLI_WIRE_DATA_HEADER + lli_frame_topic_size(UINT32_MAX) + lli_frame_message_size(bytes);
 
     return bytes > others ? bytes - others : 0;
-}
-
-/* Has the packet of the message that comes now, which is such a one, made elsewhere; lli_pack_lone_end() takes it home. */
-static inline void lli_pack_lone_at(struct lli_pack *pack, uint8_t *elsewhere)
-{
-    pack->home = pack->ahead;
-    pack->ahead = elsewhere;
 }
 
 /*

@@ -460,24 +460,6 @@ static __attribute__((noinline)) bool rx_next_in_order(struct lli_rx *rx, lli_ns
     return rx_next_messages(rx, item) || (!rx_is_idle(rx) && rx_next_item(rx, now, item));
 }
 
-/* The one message that fills a packet's frames; false: there is another, or something else, or it is not whole. */
-static inline bool rx_lone_frame(const uint8_t *at, const uint8_t *end, uint32_t *topic, struct llm_message *message)
-{
-    struct lli_frame frame;
-
-    *topic = 0;
-    at = lli_frame_get(at, end, &frame);
-    if (frame.kind == LLI_FRAME_TOPIC && at < end) {
-        *topic = frame.value;
-        at = lli_frame_get(at, end, &frame);
-    }
-    if (frame.kind != LLI_FRAME_MESSAGE || frame.value != (size_t)(end - at))
-        return false;
-    message->data = at;
-    message->size = frame.value;
-    return true;
-}
-
 /* Whether nothing is to be thought of but packets in order. */
 static bool rx_is_plain(const struct lli_rx *rx)
 {
@@ -488,33 +470,6 @@ static bool rx_is_plain(const struct lli_rx *rx)
 void lli_rx_settle(struct lli_rx *rx)
 {
     rx->plain = rx_is_plain(rx);
-}
-
-bool lli_rx_lone(struct lli_rx *rx, const uint8_t *packet, size_t size, uint64_t stamp_ns, lli_ns now, struct llm_message *message)
-{
-    const uint8_t *end = packet + size;
-    struct lli_gap *gap = &rx->gap;
-    uint32_t topic;
-
-    if (!rx->plain)
-        lli_rx_settle(rx);
-    if (!rx->plain || size <= LLI_WIRE_DATA_HEADER || !lli_wire_is_data(packet, size, rx->tag, gap->next, rx->unpack.number) ||
-        !rx_lone_frame(packet + LLI_WIRE_DATA_HEADER, end, &topic, message) || topic >= rx->topics.known ||
-        lli_topics_is_marked(&rx->topics, topic))
-        return false;
-    gap->end = gap->received = ++gap->next;
-    rx->heard_at = now;
-    rx->stamp_ns = stamp_ns;
-    rx->stirred |= lli_rx_owes_report(rx);
-    rx->counters->packets_received++;
-    rx->counters->bytes_received += size;
-    rx->counters->messages_delivered++;
-    message->topic_id = topic;
-    message->topic = lli_topics_name(&rx->topics, topic);
-    message->number = rx->unpack.number++;
-    message->session = rx->session;
-    message->received_at = stamp_ns;
-    return true;
 }
 
 bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item)

@@ -35,12 +35,10 @@ static inline bool lli_rx_lone(struct lli_rx *rx, const uint8_t *packet, size_t 
     struct lli_gap *gap = &rx->gap;
     uint32_t topic;
 
-    /* Most packets that have more than one message say so by the size of the first. */
-    if (size <= LLI_WIRE_DATA_HEADER || !lli_rx_lone_frame(packet + LLI_WIRE_DATA_HEADER, end, &topic, message))
-        return false;
     if (!rx->plain)
         lli_rx_settle(rx);
-    if (!rx->plain || !lli_wire_is_data(packet, size, rx->tag, gap->next, rx->unpack.number) || !lli_topics_is_plain(&rx->topics, topic))
+    if (!rx->plain || size <= LLI_WIRE_DATA_HEADER || !lli_wire_is_data(packet, size, rx->tag, gap->next, rx->unpack.number) ||
+        !lli_rx_lone_frame(packet + LLI_WIRE_DATA_HEADER, end, &topic, message) || !lli_topics_is_plain(&rx->topics, topic))
         return false;
     gap->end = gap->received = ++gap->next;
     rx->heard_at = now;

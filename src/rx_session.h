@@ -336,13 +336,6 @@ bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns 
 /* Sees whether lli_rx_lone() may take the next packet. It does so itself, too, but later than may be. */
 void lli_rx_settle(struct lli_rx *rx);
 
-/*
- * Takes a packet for the group that is next in order and has one message, while all before it was delivered and nothing else is to
- * be done: the message, which was delivered when this returns. False, with nothing changed, in any other case. Others may be due
- * all the same when the message was handled: unless lli_rx_is_idle(), lli_rx_next() has to follow.
- */
-bool lli_rx_lone(struct lli_rx *rx, const uint8_t *packet, size_t size, uint64_t stamp_ns, lli_ns now, struct llm_message *message);
-
 /* Whether all that came is given, nothing is missing and nothing ends. */
 bool lli_rx_is_idle(const struct lli_rx *rx);
 

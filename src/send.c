@@ -246,7 +246,7 @@ static inline bool transmitter_is_clear(const struct llm_transmitter *transmitte
     const struct lli_tx *tx = &transmitter->tx;
 
     return tx->sent == tx->history.next && tx->sent < tx->flow.limit && !lli_tx_is_paced(tx) && !transmitter->endpoint->stuck &&
-           transmitter->posted_max != 0 && transmitter->destinations == NULL;
+           transmitter->posted_max != 0;
 }
 
 /*
@@ -257,21 +257,27 @@ static inline bool transmitter_send_lone(struct llm_topic *topic, const void *da
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_endpoint *endpoint = transmitter->endpoint;
+    const struct lli_pack *pack = &transmitter->tx.pack;
+    const bool slotted = size <= transmitter->slot_max;
+    struct lli_out out = {.to = transmitter->group};
     uint64_t ticks;
-    uint32_t bytes;
+    uint8_t *packet;
+    bool taken = true;
 
     if (flags & ~(unsigned)LLM_SEND_NOW || size >= topic->plain_below || transmitter->claimed != NULL ||
-        !transmitter_may_leave(transmitter, flags) || !transmitter_is_clear(transmitter))
+        !transmitter_may_leave(transmitter, flags) || !transmitter_is_clear(transmitter) || !lli_pack_may_be_lone(pack, size))
         return false;
     ticks = lli_ticks();
     if (!(flags & LLM_SEND_NOW) && lli_transmitter_is_busy(transmitter, ticks))
         return false;
-    if (size <= transmitter->slot_max && size > 0 && lli_pack_may_be_lone(&transmitter->tx.pack))
-        lli_pack_lone_at(&transmitter->tx.pack, endpoint->transport->slot(endpoint->instance, transmitter->group));
-    bytes = lli_pack_lone(&transmitter->tx.pack, &topic->pack, data, size);
-    if (bytes == 0)
-        return false;
-    lli_endpoint_send_lone(transmitter, bytes, ticks);
+    packet = slotted ? endpoint->transport->slot(endpoint->instance, out.to) : pack->ahead;
+    out.data = packet;
+    out.size = lli_pack_lone(pack, packet, &topic->pack, data, size);
+    if (slotted)
+        endpoint->transport->post_slot(endpoint->instance, out.to, out.size);
+    else
+        taken = endpoint->transport->post(endpoint->instance, &out, 1) == 1;
+    lli_endpoint_sent_lone(transmitter, packet, out.size, taken, ticks);
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sessions that a receiver follows: found by tag, begun and forgotten, and what they give delivered to the handlers. */
 #include "objects.h"
+#include "rx_lone.h"
 
 /* --------------------------------------------------------------------------------------------- deliver */
 
@@ -234,13 +235,15 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
     return true;
 }
 
-bool lli_sessions_lone(struct llm_receiver *receiver, const struct lli_in *in, lli_ns now)
+bool lli_sessions_lone(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
 {
-    struct llm_context *context = receiver->context;
-    struct lli_rx *rx = receiver->latest;
+    struct llm_context *context = endpoint->context;
+    struct llm_receiver *receiver = endpoint->receivers;
     struct llm_message message;
+    struct lli_rx *rx;
 
-    if (rx == NULL || !lli_rx_lone(rx, in->data, in->size, in->stamp_ns, now, &message))
+    if (receiver == NULL || receiver->next != NULL || receiver->group != in->from || (rx = receiver->latest) == NULL ||
+        !lli_rx_lone(rx, in->data, in->size, in->stamp_ns, now, &message))
         return false;
     context->in_handler = context->in_lone = true;
     sessions_messages(receiver, &message, 1);
@@ -248,6 +251,9 @@ bool lli_sessions_lone(struct llm_receiver *receiver, const struct lli_in *in, l
     if (!rx->plain && !lli_rx_is_idle(rx))
         sessions_deliver(receiver, rx, now);
     sessions_stirred(receiver, rx);
+    if (context->dirty)
+        lli_endpoint_send_dirty(context, false);
+    endpoint->transport->release(endpoint->instance, in, 1);
     return true;
 }
 

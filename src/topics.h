@@ -14,6 +14,7 @@ enum lli_topics_flags {
     LLI_TOPICS_MISSED = 16,      /* ... one does now, but messages were thrown away before */
     LLI_TOPICS_COUNTED = 32,
     LLI_TOPICS_TRANSIENT = 64,   /* it has no history */
+    LLI_TOPICS_MARKS = LLI_TOPICS_REFUSED | LLI_TOPICS_UNSUBSCRIBED | LLI_TOPICS_COUNTED | LLI_TOPICS_TRANSIENT,
 };
 
 /* What was sent, or delivered, of a topic. */
@@ -47,10 +48,22 @@ static inline const char *lli_topics_name(const struct lli_topics *topics, uint3
     return id < topics->limit && topics->names[id] != 0 ? topics->text + topics->names[id] - 1 : "";
 }
 
+/* The same of one that is known. */
+static inline const char *lli_topics_known_name(const struct lli_topics *topics, uint32_t id)
+{
+    return topics->text + topics->names[id] - 1;
+}
+
 /* Whether messages of a topic are refused, thrown away, counted, or some too old to be delivered: most are none of it. */
 static inline bool lli_topics_is_marked(const struct lli_topics *topics, uint32_t id)
 {
-    return id < topics->limit && topics->flags[id] & (LLI_TOPICS_REFUSED | LLI_TOPICS_UNSUBSCRIBED | LLI_TOPICS_COUNTED | LLI_TOPICS_TRANSIENT);
+    return id < topics->limit && topics->flags[id] & LLI_TOPICS_MARKS;
+}
+
+/* Whether a topic is known, and not marked. */
+static inline bool lli_topics_is_plain(const struct lli_topics *topics, uint32_t id)
+{
+    return id < topics->known && !(topics->flags[id] & LLI_TOPICS_MARKS);
 }
 
 static inline bool lli_topics_is_refused(const struct lli_topics *topics, uint32_t id)

@@ -159,10 +159,12 @@ struct lli_transport {
     /* --------------------------------------------------------------------- data */
 
     /*
-     * Where the next packet to a group joined to send will lie, for the caller to make it there: if that is what is posted next, it
-     * need not be copied. The bytes stay as they were posted, to be read, until something else is posted. May be NULL.
+     * Where the next packet to a group joined to send will lie, for the caller to make it there: post_slot() posts it, of so many bytes,
+     * and always takes it. If anything else is posted first, the slot is another. The bytes stay as they were posted, to be read,
+     * until something else is posted. Both may be NULL.
      */
     uint8_t *(*slot)(void *instance, lli_handle to);
+    void (*post_slot)(void *instance, lli_handle to, uint32_t size);
     /*
      * Queues packets in order, or sends them; returns how many were taken, from the front. One over payload_max may be taken
      * and lost.

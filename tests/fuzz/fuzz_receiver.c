@@ -7,7 +7,7 @@
  */
 #include "filter.h"
 #include "fuzz.h"
-#include "rx_session.h"
+#include "rx_lone.h"
 
 enum {
     WINDOW = 64,

@@ -200,7 +200,7 @@ struct lli_shm_segment *segment_of(const struct station *writer)
 
 void station_look(struct station *station)
 {
-    shm_of(station)->changed = true;
+    lli_shm_stir(shm_of(station));
     assert_int_equal(transport->receive(station->instance, NULL, 0), 0);
 }
 
@@ -367,12 +367,15 @@ void feed_history(struct feed *feed, uint32_t size)
 void feed_plain(struct feed *feed, uint32_t size)
 {
     const struct station *station = &feed->station;
-    uint8_t *data = feed->scratch;
 
-    if (size <= station->caps.slot_max && size % 2 == 0)
-        data = transport->slot(station->instance, station->send);
-    packet_write(data, size, feed->id, feed->sent++);
-    feed_packet(feed, data, size);
+    if (size > station->caps.slot_max || size % 2 != 0) {
+        packet_write(feed->scratch, size, feed->id, feed->sent++);
+        feed_packet(feed, feed->scratch, size);
+        return;
+    }
+    packet_write(transport->slot(station->instance, station->send), size, feed->id, feed->sent++);
+    transport->post_slot(station->instance, station->send, size);
+    assert_int_equal(transport->flush(station->instance), 0);
 }
 
 static void audit_packet(struct audit *audit, uint64_t writer, uint64_t number)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "rx_lone.h"
 #include "world.h"
 
 enum { FOLLOWER_SCRATCH = 1024 };

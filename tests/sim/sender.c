@@ -285,8 +285,10 @@ static bool sender_pack(struct lli_pack *pack, const struct lli_pack_topic *topi
     /* One in three goes the short way of a lone one, where it can. All of them lie in one piece as well. */
     if (label == 0 && pack->number % 3 == 0) {
         lli_pack_prepare(pack, busy);
-        if (lli_pack_lone(pack, topic, pieces->iov_base, size) != 0) {
-            lli_pack_lone_end(pack);
+        if (lli_pack_may_be_lone(pack, size)) {
+            uint8_t *packet = pack->ahead;
+
+            lli_pack_lone_end(pack, packet, lli_pack_lone(pack, packet, topic, pieces->iov_base, size));
             return true;
         }
     }

@@ -72,8 +72,7 @@ static void put(struct lli_shm_sender *sender, const struct lli_out *packet, uin
     entry->size = packet->size;
     if (packet->size <= LLI_SHM_INLINE) {
         entry->place = LLI_SHM_HERE;
-        if (packet->data != entry->bytes)
-            memcpy(entry->bytes, packet->data, packet->size);
+        memcpy(entry->bytes, packet->data, packet->size);
     } else if (segment->history != NULL && offset < segment->history_bytes) {
         put_history(sender, entry, offset);
     } else {
@@ -146,6 +145,29 @@ static uint8_t *shm_slot(void *instance, lli_handle to)
     return entry->bytes;
 }
 
+/* What is put from here on goes into this segment: the run in another ends. */
+static inline void put_into(struct lli_shm *shm, struct lli_shm_sender *sender)
+{
+    if (sender != shm->open)
+        (void)lli_shm_flush(shm);
+    shm->open = sender;
+}
+
+static void shm_post_slot(void *instance, lli_handle to, uint32_t size)
+{
+    struct lli_shm *shm = instance;
+    struct lli_shm_sender *sender = &shm->senders[to];
+    struct lli_shm_entry *entry = &sender->segment.entries[sender->next & sender->segment.entries_mask];
+
+    entry->to = 0;
+    entry->size = size;
+    entry->place = LLI_SHM_HERE;
+    sender->next++;
+    atomic_store_explicit(&entry->number, sender->next, memory_order_release);
+    put_into(shm, sender);
+    shm->done++;
+}
+
 /* Nothing has to be waited for: who polls has a packet as soon as it is put, who sleeps is woken by the flush. */
 static int shm_post(void *instance, const struct lli_out *packets, int count)
 {
@@ -157,9 +179,7 @@ static int shm_post(void *instance, const struct lli_out *packets, int count)
 
         if (sender == NULL)
             continue;
-        if (sender != shm->open)
-            lli_shm_flush(shm);
-        shm->open = sender;
+        put_into(shm, sender);
         put(sender, &packets[i], to);
     }
     shm->done += (uint64_t)count;
@@ -380,6 +400,16 @@ static __attribute__((noinline)) void shm_answer(struct lli_shm *shm)
     lli_shm_socket_drain(shm);
 }
 
+/* Sees what polls may leave aside until something stirs. */
+static void shm_settle(struct lli_shm *shm)
+{
+    const struct lli_shm_bell *bell = shm->senders[0].segment.bell;
+
+    shm->bell = shm->senders_count == 1 && bell != NULL ? &bell->rung : NULL;
+    shm->rung = shm->senders[0].rung;
+    shm->only = shm->sources_count == 1 && !shm->changed && shm->waiting_head == shm->waiting_tail ? shm->sources : NULL;
+}
+
 /* Does now and then what nothing tells of. */
 static __attribute__((noinline)) void shm_look_around(struct lli_shm *shm)
 {
@@ -391,7 +421,7 @@ static __attribute__((noinline)) void shm_look_around(struct lli_shm *shm)
     }
     if (now >= shm->looked_at + SHM_LOOK_NS) {
         shm->looked_at = now;
-        shm->changed = true;
+        lli_shm_stir(shm);
     }
 }
 
@@ -400,6 +430,8 @@ static __attribute__((noinline)) int shm_receive_all(struct lli_shm *shm, struct
 {
     int count = 0;
 
+    if (shm_is_rung(shm))
+        shm_answer(shm);
     if (shm->changed)
         lli_shm_look(shm);
     while (count < max && shm->waiting_head != shm->waiting_tail)
@@ -410,6 +442,7 @@ static __attribute__((noinline)) int shm_receive_all(struct lli_shm *shm, struct
         if (source_has(&shm->sources[shm->sources_next]))
             count += source_take(shm, &shm->sources[shm->sources_next], packets + count, max - count);
     }
+    shm_settle(shm);
     return count;
 }
 
@@ -417,13 +450,12 @@ static int shm_receive(void *instance, struct lli_in *packets, int max)
 {
     struct lli_shm *shm = instance;
 
-    if (shm_is_rung(shm))
-        shm_answer(shm);
     if (++shm->turn % SHM_TURNS_CLOCK == 0)
         shm_look_around(shm);
-    if (shm->sources_count != 1 || shm->changed || shm->waiting_head != shm->waiting_tail)
+    if (shm->only == NULL ||
+        (shm->bell != NULL ? atomic_load_explicit(shm->bell, memory_order_acquire) != shm->rung : shm_is_rung(shm)))
         return shm_receive_all(shm, packets, max);
-    return source_has(shm->sources) ? source_take(shm, shm->sources, packets, max) : 0;
+    return source_has(shm->only) ? source_take(shm, shm->only, packets, max) : 0;
 }
 
 static void shm_release(void *instance, const struct lli_in *packets, int count)
@@ -441,7 +473,7 @@ static int shm_arm(void *instance)
     struct lli_shm *shm = instance;
 
     if (++shm->armed % SHM_ARMED_LOOK == 0)
-        shm->changed = true;
+        lli_shm_stir(shm);
     /* Wake-ups of the past must not end the sleep to come. */
     lli_shm_socket_drain(shm);
     for (uint32_t i = 0; i < shm->sources_count; i++) {
@@ -491,6 +523,7 @@ const struct lli_transport lli_transport_shm = {
     .forget = lli_shm_forget,
     .tell = lli_shm_tell,
     .slot = shm_slot,
+    .post_slot = shm_post_slot,
     .post = shm_post,
     .flush = lli_shm_flush,
     .reap = shm_reap,

@@ -189,6 +189,9 @@ struct lli_shm_peer {
 struct lli_shm {
     /* Receiving. */
     uint32_t turn;
+    uint32_t rung;                                 /* of the bell, as seen last */
+    const _Atomic uint32_t *bell;                  /* of the one sender; NULL: there are none, or several */
+    struct lli_shm_source *only;                   /* the one source, while nothing but it is to be thought of; else NULL */
     uint32_t sources_count;
     uint32_t sources_next;
     uint32_t free_count;
@@ -236,6 +239,13 @@ struct lli_shm {
     uint64_t wakes;
     uint64_t send_errors;
 };
+
+/* Segments have to be looked for. */
+static inline void lli_shm_stir(struct lli_shm *shm)
+{
+    shm->changed = true;
+    shm->only = NULL;
+}
 
 /* ------------------------------------------------------------------------------------------------- shm_name.c */
 

@@ -357,6 +357,7 @@ int lli_shm_join(void *instance, const struct lli_group *group, enum lli_join_mo
 
     if (error != LLM_OK)
         return error;
+    shm->only = NULL;
     return mode == LLI_JOIN_SEND ? join_send(shm, group, name, handle) : join_receive(shm, name, handle);
 }
 
@@ -377,10 +378,13 @@ static void leave_receive(struct lli_shm *shm, lli_handle handle)
 
 void lli_shm_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
 {
+    struct lli_shm *shm = instance;
+
+    shm->only = NULL;
     if (mode == LLI_JOIN_SEND)
-        leave_send(instance, handle);
+        leave_send(shm, handle);
     else
-        leave_receive(instance, handle);
+        leave_receive(shm, handle);
 }
 
 /* ------------------------------------------------------------------------------------------------------ memory */

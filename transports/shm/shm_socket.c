@@ -111,7 +111,7 @@ void lli_shm_socket_call(struct lli_shm *shm)
             unlink(address.sun_path);
     }
     closedir(directory);
-    shm->changed = true;
+    lli_shm_stir(shm);
 }
 
 bool lli_shm_socket_answers(const struct lli_shm_root *root, uint64_t id)
@@ -162,12 +162,11 @@ void lli_shm_socket_drain(struct lli_shm *shm)
             return;
         }
         /* A socket that was full may have turned a call away. */
-        if (++shm->unread % SOCKET_FULL == 0)
-            shm->changed = true;
-        if (size == 0) {
-            shm->changed = true;
+        if (++shm->unread % SOCKET_FULL == 0 || size == 0)
+            lli_shm_stir(shm);
+        if (size == 0)
             continue;
-        }
+        shm->only = NULL;
         shm->free_count--;
         shm->waiting[shm->waiting_tail++ % LLI_SHM_WAITING] = (struct lli_in){
             .data = bytes,
