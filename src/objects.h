@@ -58,7 +58,8 @@ struct llm_transmitter {
     struct lli_destination *destinations; /* the group and the others, if there are others; else NULL */
     uint32_t destinations_count;
     int posted_max;               /* packets posted to the group at a time; 0: all go by way of destinations */
-    uint32_t slot_max;            /* bytes of a lone message whose packet fits into the transport's slot() */
+    uint32_t slot_max;            /* bytes of a lone message whose packet fits into the transport's slot(), */
+    const uint8_t *const *slot_at; /* which lies where it says here; NULL: there is none */
     uint64_t flushed_at;          /* lli_ticks() */
     uint64_t busy_for;            /* so long after that the transport counts as busy */
     uint64_t batch;               /* sealed packets that are worth a flush even then */

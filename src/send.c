@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "objects.h"
+#include "prefetch.h"
 
 enum { TRANSMITTER_FLAGS = LLM_SEND_MORE | LLM_SEND_NOW };
 
@@ -249,36 +250,63 @@ static inline bool transmitter_is_clear(const struct llm_transmitter *transmitte
            transmitter->posted_max != 0;
 }
 
+/* Sends the packet of a lone message from where it will be kept. */
+static __attribute__((noinline)) void transmitter_post_lone(struct llm_topic *topic, const void *data, size_t size, uint64_t ticks)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+    const struct lli_endpoint *endpoint = transmitter->endpoint;
+    const struct lli_pack *pack = &transmitter->tx.pack;
+    const uint32_t bytes = lli_pack_lone(pack, pack->ahead, &topic->pack, data, size);
+    const struct lli_out out = {pack->ahead, bytes, transmitter->group};
+    const bool taken = endpoint->transport->post(endpoint->instance, &out, 1) == 1;
+
+    lli_endpoint_sent_lone(transmitter, pack->ahead, bytes, taken, ticks);
+}
+
+/* The same from a slot of the transport. */
+static inline void transmitter_post_slot(struct llm_topic *topic, const void *data, size_t size, uint64_t ticks)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+    const struct lli_endpoint *endpoint = transmitter->endpoint;
+    uint8_t *packet = endpoint->transport->slot(endpoint->instance, transmitter->group);
+    const uint32_t bytes = lli_pack_lone(&transmitter->tx.pack, packet, &topic->pack, data, size);
+
+    endpoint->transport->post_slot(endpoint->instance, transmitter->group, bytes);
+    lli_endpoint_sent_lone(transmitter, packet, bytes, true, ticks);
+}
+
 /*
  * A message that nothing waits for and that waits for nothing: it leaves in a packet of its own, before the library notes that it
  * did. False, with nothing changed, in any other case.
  */
 static inline bool transmitter_send_lone(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
 {
-    struct llm_transmitter *transmitter = topic->transmitter;
-    const struct lli_endpoint *endpoint = transmitter->endpoint;
-    const struct lli_pack *pack = &transmitter->tx.pack;
-    const bool slotted = size <= transmitter->slot_max;
-    struct lli_out out = {.to = transmitter->group};
+    const struct llm_transmitter *transmitter = topic->transmitter;
     uint64_t ticks;
-    uint8_t *packet;
-    bool taken = true;
 
     if (flags & ~(unsigned)LLM_SEND_NOW || size >= topic->plain_below || transmitter->claimed != NULL ||
-        !transmitter_may_leave(transmitter, flags) || !transmitter_is_clear(transmitter) || !lli_pack_may_be_lone(pack, size))
+        !transmitter_may_leave(transmitter, flags) || !transmitter_is_clear(transmitter) ||
+        !lli_pack_may_be_lone(&transmitter->tx.pack, size))
         return false;
     ticks = lli_ticks();
     if (!(flags & LLM_SEND_NOW) && lli_transmitter_is_busy(transmitter, ticks))
         return false;
-    packet = slotted ? endpoint->transport->slot(endpoint->instance, out.to) : pack->ahead;
-    out.data = packet;
-    out.size = lli_pack_lone(pack, packet, &topic->pack, data, size);
-    if (slotted)
-        endpoint->transport->post_slot(endpoint->instance, out.to, out.size);
+    if (size <= transmitter->slot_max)
+        transmitter_post_slot(topic, data, size, ticks);
     else
-        taken = endpoint->transport->post(endpoint->instance, &out, 1) == 1;
-    lli_endpoint_sent_lone(transmitter, packet, out.size, taken, ticks);
+        transmitter_post_lone(topic, data, size, ticks);
     return true;
+}
+
+/* Has the slot fetched, which others have read since it was written last, while it is found out what is to be written there. */
+static inline void transmitter_fetch_slot(const struct llm_transmitter *transmitter)
+{
+    enum { LINE = 64 };
+
+    if (transmitter->slot_at == NULL)
+        return;
+    lli_prefetch_write(*transmitter->slot_at);
+    lli_prefetch_write(*transmitter->slot_at + LINE);
 }
 
 static __attribute__((noinline)) int transmitter_send_one(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
@@ -287,6 +315,7 @@ static __attribute__((noinline)) int transmitter_send_one(struct llm_topic *topi
     int error = LLM_OK;
 
     lli_context_enter(topic->transmitter->context);
+    transmitter_fetch_slot(topic->transmitter);
     if (!transmitter_send_lone(topic, data, size, flags))
         error = transmitter_send(topic, &piece, 1, size, flags);
     lli_context_leave(topic->transmitter->context);

@@ -203,6 +203,8 @@ static int transmitter_open(struct llm_context *context, const char *text, const
     if (error != LLM_OK)
         goto displace;
     transmitter->slot_max = lli_pack_lone_max(transmitter->endpoint->caps.slot_max);
+    if (transmitter->slot_max > 0)
+        transmitter->slot_at = transmitter->endpoint->transport->slot_at(transmitter->endpoint->instance, transmitter->group);
     transmitter->next = transmitter->endpoint->transmitters;
     transmitter->endpoint->transmitters = transmitter;
     lli_endpoint_due(transmitter->endpoint, 0);

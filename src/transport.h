@@ -161,10 +161,12 @@ struct lli_transport {
     /*
      * Where the next packet to a group joined to send will lie, for the caller to make it there: post_slot() posts it, of so many bytes,
      * and always takes it. If anything else is posted first, the slot is another. The bytes stay as they were posted, to be read,
-     * until something else is posted. Both may be NULL.
+     * until something else is posted. Where slot_at() says, until the group is left, it is kept where the slot lies, to be fetched before
+     * it is asked for. All may be NULL.
      */
     uint8_t *(*slot)(void *instance, lli_handle to);
     void (*post_slot)(void *instance, lli_handle to, uint32_t size);
+    const uint8_t *const *(*slot_at)(void *instance, lli_handle to);
     /*
      * Queues packets in order, or sends them; returns how many were taken, from the front. One over payload_max may be taken
      * and lost.

@@ -61,10 +61,18 @@ static inline void put_begin(struct lli_shm_entry *entry)
     atomic_thread_fence(memory_order_release);
 }
 
+/* It is whole, and the next one follows. */
+static inline void put_whole(struct lli_shm_sender *sender, struct lli_shm_entry *entry)
+{
+    sender->next++;
+    atomic_store_explicit(&entry->number, sender->next, memory_order_release);
+    sender->slot = lli_shm_entry_at(&sender->segment, sender->next)->bytes;
+}
+
 static void put(struct lli_shm_sender *sender, const struct lli_out *packet, uint64_t to)
 {
     const struct lli_shm_segment *segment = &sender->segment;
-    struct lli_shm_entry *entry = &segment->entries[sender->next & segment->entries_mask];
+    struct lli_shm_entry *entry = lli_shm_entry_at(segment, sender->next);
     const uint64_t offset = (uint64_t)((uintptr_t)packet->data - (uintptr_t)segment->history);
 
     put_begin(entry);
@@ -78,8 +86,7 @@ static void put(struct lli_shm_sender *sender, const struct lli_out *packet, uin
     } else {
         put_copy(sender, entry, packet);
     }
-    sender->next++;
-    atomic_store_explicit(&entry->number, sender->next, memory_order_release);
+    put_whole(sender, entry);
 }
 
 /* Ends a run of packets in a segment. */
@@ -139,7 +146,7 @@ static uint8_t *shm_slot(void *instance, lli_handle to)
 {
     const struct lli_shm *shm = instance;
     const struct lli_shm_sender *sender = &shm->senders[to];
-    struct lli_shm_entry *entry = &sender->segment.entries[sender->next & sender->segment.entries_mask];
+    struct lli_shm_entry *entry = lli_shm_entry_at(&sender->segment, sender->next);
 
     put_begin(entry);
     return entry->bytes;
@@ -157,15 +164,21 @@ static void shm_post_slot(void *instance, lli_handle to, uint32_t size)
 {
     struct lli_shm *shm = instance;
     struct lli_shm_sender *sender = &shm->senders[to];
-    struct lli_shm_entry *entry = &sender->segment.entries[sender->next & sender->segment.entries_mask];
+    struct lli_shm_entry *entry = lli_shm_entry_at(&sender->segment, sender->next);
 
     entry->to = 0;
     entry->size = size;
     entry->place = LLI_SHM_HERE;
-    sender->next++;
-    atomic_store_explicit(&entry->number, sender->next, memory_order_release);
+    put_whole(sender, entry);
     put_into(shm, sender);
     shm->done++;
+}
+
+static const uint8_t *const *shm_slot_at(void *instance, lli_handle to)
+{
+    const struct lli_shm *shm = instance;
+
+    return &shm->senders[to].slot;
 }
 
 /* Nothing has to be waited for: who polls has a packet as soon as it is put, who sleeps is woken by the flush. */
@@ -255,7 +268,7 @@ static int source_copy(struct lli_shm *shm, struct lli_shm_source *source, struc
     int count = 0;
 
     while (count < max && bytes < SHM_BURST_BYTES && shm->free_count > 0) {
-        const struct lli_shm_entry *entry = &segment->entries[source->next & segment->entries_mask];
+        const struct lli_shm_entry *entry = lli_shm_entry_at(segment, source->next);
         const uint64_t number = atomic_load_explicit(&entry->number, memory_order_acquire);
         const uint32_t size = *(const volatile uint32_t *)&entry->size;
         const uint16_t slot = shm->free[shm->free_count - 1];
@@ -319,7 +332,7 @@ static int source_check(struct lli_shm *shm, const struct lli_shm_source *source
 /* Whether there is an entry that was not read: asked in every poll, so in line. */
 static inline bool source_has(const struct lli_shm_source *source)
 {
-    const struct lli_shm_entry *entry = &source->segment.entries[source->next & source->segment.entries_mask];
+    const struct lli_shm_entry *entry = lli_shm_entry_at(&source->segment, source->next);
     const bool has = atomic_load_explicit(&entry->number, memory_order_acquire) > source->next;
 
     /* Both lines leave this core when they are written, and come back at once if both are asked for. */
@@ -334,7 +347,7 @@ static inline bool source_has(const struct lli_shm_source *source)
  */
 static inline bool source_copy_here(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packet)
 {
-    const struct lli_shm_entry *entry = &source->segment.entries[source->next & source->segment.entries_mask];
+    const struct lli_shm_entry *entry = lli_shm_entry_at(&source->segment, source->next);
     const uint64_t number = atomic_load_explicit(&entry->number, memory_order_acquire);
     const uint32_t size = *(const volatile uint32_t *)&entry->size;
     uint16_t slot;
@@ -524,6 +537,7 @@ const struct lli_transport lli_transport_shm = {
     .tell = lli_shm_tell,
     .slot = shm_slot,
     .post_slot = shm_post_slot,
+    .slot_at = shm_slot_at,
     .post = shm_post,
     .flush = lli_shm_flush,
     .reap = shm_reap,

@@ -146,7 +146,8 @@ struct lli_shm_segment {
 /* A join to send. */
 struct lli_shm_sender {
     struct lli_shm_segment segment;
-    uint64_t next;             /* entries written */
+    uint64_t next;             /* entries written, */
+    const uint8_t *slot;       /* and where a packet that lies in the next one will lie */
     uint64_t copies_head;      /* where the next copy goes */
     uint64_t copies_lap;       /* bytes of all laps of that ring before this one */
     uint64_t history_lap;      /* the same of the history */
@@ -239,6 +240,12 @@ struct lli_shm {
     uint64_t wakes;
     uint64_t send_errors;
 };
+
+/* The entry of a number of entries before it. */
+static inline struct lli_shm_entry *lli_shm_entry_at(const struct lli_shm_segment *segment, uint64_t place)
+{
+    return &segment->entries[place & segment->entries_mask];
+}
 
 /* Segments have to be looked for. */
 static inline void lli_shm_stir(struct lli_shm *shm)

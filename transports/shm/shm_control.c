@@ -178,7 +178,7 @@ static uint64_t source_number(const struct lli_shm_source *source, uint64_t plac
 {
     const struct lli_shm_segment *segment = &source->segment;
 
-    return atomic_load_explicit(&segment->entries[place & segment->entries_mask].number, memory_order_acquire);
+    return atomic_load_explicit(&lli_shm_entry_at(segment, place)->number, memory_order_acquire);
 }
 
 /* Whether a reader has taken all that there will be; goes past an entry in which the writer died if there is more behind it. */
@@ -315,6 +315,7 @@ static int join_send(struct lli_shm *shm, const struct lli_group *group, const c
         lli_shm_unlock(&shm->root, name, sender->lock_fd);
         return error;
     }
+    sender->slot = lli_shm_entry_at(&sender->segment, 0)->bytes;
     if (place >= shm->senders_count)
         shm->senders_count = place + 1;
     lli_shm_socket_call(shm);
