@@ -39,12 +39,6 @@ void lli_rx_status_soon(struct lli_rx *rx, lli_ns now);
 /* What was reported, or how often reports are wanted, has changed: says when the next one is owed. */
 void lli_rx_plan_report(struct lli_rx *rx);
 
-/* Whether as many packets came since the last report as the transmitter wants one for. */
-static inline bool lli_rx_owes_report(const struct lli_rx *rx)
-{
-    return rx->gap.next >= rx->report_at;
-}
-
 /* Builds a report. */
 bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 

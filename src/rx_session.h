@@ -333,6 +333,12 @@ void lli_rx_resolve(struct lli_rx *rx);
  */
 bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now);
 
+/* Whether as many packets came since the last report as the transmitter wants one for. */
+static inline bool lli_rx_owes_report(const struct lli_rx *rx)
+{
+    return rx->gap.next >= rx->report_at;
+}
+
 /* Sees whether lli_rx_lone() may take the next packet. It does so itself, too, but later than may be. */
 void lli_rx_settle(struct lli_rx *rx);
 
