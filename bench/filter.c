@@ -240,7 +240,7 @@ static void filter_open(struct row *row)
         row->config.filter = &row->filter;
     for (int i = 0; i < 2; i++) {
         arena = (struct lli_arena){.memory = i == 0 ? NULL : filter_memory(arena.used)};
-        lli_reorder_init(&row->reorder, 65536, FILTER_PACKET_MAX, &arena);
+        lli_reorder_init(&row->reorder, 65536, FILTER_PACKET_MAX, &arena, &arena);
         lli_rx_init(&row->rx, &row->config, &row->reorder, &row->counters, &row->random, &arena, &arena);
     }
     filter_pack(row);

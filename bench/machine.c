@@ -22,7 +22,7 @@
 
 #define PROBE_GROUPS 64
 #define PROBE_ROUNDS 32 /* in a group: one is too short for the clock */
-#define PROBE_PATIENCE_NS 1000000000ull
+#define PROBE_PATIENCE_NS 10000000000ull
 
 /* One line each way, each on a pair of cache lines of its own: the prefetcher fetches pairs. */
 struct machine_line {

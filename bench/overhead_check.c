@@ -97,7 +97,7 @@ static enum stat_fault check_read(const struct llm_context *context, struct stat
         *snapshot = (struct stat_snapshot){.bytes = NULL};
         return STAT_UNREADABLE;
     }
-    fault = stat_read(fd, snapshot);
+    fault = stat_read(fd, STAT_TABLE_MAX, snapshot);
     close(fd);
     return fault;
 }

@@ -9,9 +9,9 @@
 
 #include "machine.h"
 
-#define PEER_PATIENCE_NS 15000000000ull /* longer than the library's own patience with a session */
+#define PEER_PATIENCE_NS 60000000000ull /* longer than the library's own patience with a session */
 #define PEER_GREETING_NS 20000000ull
-#define PEER_RAW_PATIENCE_NS 1000000000ull
+#define PEER_RAW_PATIENCE_NS 10000000000ull
 #define PEER_STATS_MAX 512
 
 int peer_open(struct peer *peer, const struct peer_channels *channels, const struct llm_handlers *handlers)

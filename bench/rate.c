@@ -123,6 +123,19 @@ static void rate_open_topics(struct rate *rate)
     steady_ok(llm_topic_rate(rate->offers[RATE_BULK].topic, &limit), "llm_topic_rate");
 }
 
+/* Packets of new data for each message, with those that are held back, and over the least number: of packets that are full of messages. */
+static void rate_report_packets(const struct rate *rate, struct report_json *json)
+{
+    const uint64_t messages = steady_stat(rate->context, "messages_sent");
+    const uint64_t packets = steady_stat(rate->context, "packets_data") + steady_stat(rate->context, "unsent_packets");
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < RATE_TOPICS; i++)
+        bytes += rate->offers[i].sent * rate->offers[i].size;
+    report_json_number(json, "packets_per_message", (double)packets / (double)messages, 4);
+    report_json_number(json, "packets_ratio_to_least", (double)(packets * llm_claim_max(rate->transmitter)) / (double)bytes, 3);
+}
+
 static void rate_report(const struct rate *rate)
 {
     static const char *const counters[] = {"send_rated", "send_held", "naks_received", "packets_repaired", "repairs_held",
@@ -139,6 +152,7 @@ static void rate_report(const struct rate *rate)
     for (int i = 0; i < RATE_PHASES; i++)
         report_json_number(&json, rate_phases[i], rate->rates[i][RATE_BULK], 0);
     report_json_end(&json, '}');
+    rate_report_packets(rate, &json);
     steady_json_stats(&json, rate->context, counters, sizeof counters / sizeof counters[0]);
     (void)report_json_close(&json);
 }

@@ -5,7 +5,8 @@ import sys
 
 import figures
 
-LIMITS = {"none": "no limit", "transmitter": "transmitter", "topic": "topic", "losses": "5 % lost, no limit", "repairs": "5 % lost, repairs"}
+LIMITS = {"none": "no limit", "transmitter": "transmitter", "small": "transmitter, 45 B", "topic": "topic", "losses": "5 % lost, no limit", "repairs": "5 % lost, repairs"}
+PACKETS = ("packets_per_message", "packets_ratio_to_least")
 FLOWS = ("open", "paced", "window")
 WINDOWS = {"1 ms": "bytes_per_s_1ms_max", "10 ms": "bytes_per_s_10ms_max", "1 s": "bytes_per_s_1s_max"}
 PHASES = ("before", "during", "after")
@@ -13,6 +14,11 @@ PHASES = ("before", "during", "after")
 
 def faults(track):
     return track["lost"] + track["unsaid"] + track["duplicated"] + track["changed"]
+
+
+def packets(row):
+    """Cells: packets of new data for each message, and over the least number."""
+    return figures.number(row[PACKETS[0]], 4), figures.number(row[PACKETS[1]], 2)
 
 
 def limit_row(files, name):
@@ -26,7 +32,7 @@ def limit_row(files, name):
             "ratio_to_limit": {window: figures.ratio(seen[field], asked) for window, field in
                                {"mean": "bytes_per_s", **WINDOWS}.items()},
             "stream_us": receiver["stream_us"].get("before", {"median": None, "p99": None}), "witness_missed": witness["missed"],
-            "counters": transmitter["counters"], "machine": transmitter["machine"]}
+            **{field: transmitter[field] for field in PACKETS}, "counters": transmitter["counters"], "machine": transmitter["machine"]}
 
 
 def print_limits(rows):
@@ -37,9 +43,10 @@ def print_limits(rows):
         cells.append((LIMITS[row["row"]], *(figures.number(value and value / 1e6, 2) for value in mb),
                       *(figures.number(row["ratio_to_limit"][window], 3) for window in WINDOWS),
                       figures.number(row["stream_us"]["median"], 1), figures.number(row["stream_us"]["p99"], 1),
-                      figures.number(figures.ratio(row["stream_us"]["median"], reference), 2), str(row["lost"])))
-    figures.table([("", "limit", "seen", "most of", "any", "", "over", "limit", "", "stream", "", "", ""),
-                   ("limit of", "MB/s", "mean", *WINDOWS, *WINDOWS, "us", "p99", "ratio", "lost")], cells)
+                      figures.number(figures.ratio(row["stream_us"]["median"], reference), 2),
+                      *packets(row), str(row["lost"])))
+    figures.table([("", "limit", "seen", "most of", "any", "", "over", "limit", "", "stream", "", "", "packets", "", ""),
+                   ("limit of", "MB/s", "mean", *WINDOWS, *WINDOWS, "us", "p99", "ratio", "a msg", "of least", "lost")], cells)
     for row in rows:
         print(f"{LIMITS[row['row']]}: {figures.counted(row['counters'])}")
 
@@ -71,16 +78,17 @@ def found_row(files, flow):
             "lost": faults(receiver), "half_received": half["received"], "half_lost": faults(half), "msgs_per_s": rates,
             "down_after_ms": down,
             "back_after_ms": None if down is None else first(bins, went, went + length, lambda rate: rate > usual * 0.95),
-            "stream_us": receiver["stream_us"], "counters": transmitter["counters"], "machine": transmitter["machine"]}
+            "stream_us": receiver["stream_us"], **{field: transmitter[field] for field in PACKETS}, "counters": transmitter["counters"], "machine": transmitter["machine"]}
 
 
 def print_found(rows):
     cells = [(row["row"], *(figures.number(row["msgs_per_s"][phase]) for phase in PHASES),
               figures.number(row["down_after_ms"]), figures.number(row["back_after_ms"]),
-              *(figures.number(row["stream_us"].get(phase, {}).get("median"), 1) for phase in PHASES), str(row["half_lost"]), str(row["lost"]))
+              *(figures.number(row["stream_us"].get(phase, {}).get("median"), 1) for phase in PHASES), *packets(row),
+              str(row["half_lost"]), str(row["lost"]))
              for row in rows]
-    figures.table([("", "msg/s", "", "", "down", "back", "stream us", "", "", "lost", ""),
-                   ("flow", *PHASES, "ms", "ms", *PHASES, "half", "steady")], cells)
+    figures.table([("", "msg/s", "", "", "down", "back", "stream us", "", "", "packets", "", "lost", ""),
+                   ("flow", *PHASES, "ms", "ms", *PHASES, "a msg", "of least", "half", "steady")], cells)
     for row in rows:
         print(f"{row['row']}: {figures.counted(row['counters'])}")
 

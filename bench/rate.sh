@@ -12,6 +12,8 @@ Limits: a topic is offered twice as many bytes a second as a limit, in messages 
 limit; with one of the transmitter, and of the topic; and, while the receiver loses 5 % of the packets in runs of a hundred on the mean
 (impair+), without and with one of repairs, a fifth of the other, which is twice what they come to on the mean. Each is seen by a witness on the wire, in bytes of packets (of the topic: by the
 receiver, in bytes of its messages, by the kernel's time stamps): the mean, and the most of any window of 1 ms, 10 ms and 1 s. Latency is that of the stream, from when a message was due to its delivery.
+The row small has the transmitter's limit and messages of 45 bytes: what is held back leaves in packets that are full. Printed are packets
+of new data for each message, and over the least number of packets that these bytes can have.
 
 Rates that are found: with flow=open, paced and window, all receivers counted, three phases; in the second another receiver joins that takes
 half of what is offered, 45-byte messages, and leaves at its end. Prints the rate that a steady receiver has in the second half of each phase,
@@ -20,7 +22,7 @@ how long it took to come down to 3/4 of the first, and to come back to 95 % of i
 Fails if the steady receiver lost a message.
 
 Options:
-  --row NAME,...      which of none, transmitter, topic, losses and repairs, and of open, paced and window (all)
+  --row NAME,...      which of none, transmitter, small, topic, losses and repairs, and of open, paced and window (all)
   --limit BYTES       a second (10000000)
   --rate N            messages a second that are offered where the rate is found (100000)
   --stream N          messages of 45 bytes a second of the stream (10000)
@@ -37,7 +39,7 @@ script="bench/run rate"
 # shellcheck source=script.sh
 . "$(dirname "$0")/script.sh"
 
-limits=none,transmitter,topic,losses,repairs flows=open,paced,window
+limits=none,transmitter,small,topic,losses,repairs flows=open,paced,window
 row=$limits,$flows limit=10000000 rate=100000 stream=10000 duration=1.5 options='' cpus=0,1 json='' results=''
 parse_options "row limit rate stream duration options cpus json results" "$@"
 check_words --row "$row" ${limits//,/ } ${flows//,/ }
@@ -101,6 +103,7 @@ for name in ${row//,/ }; do
     case $name in
     none) limited none 0 ;;
     transmitter) limited transmitter 0 --limit "$limit" ;;
+    small) limited small 0 --limit "$limit" --bulk $((2 * limit / 45)) --bulk-size 45 ;;
     topic) limited topic 0 --topic-limit "$limit" ;;
     losses) limited losses 50000 ;;
     repairs) limited repairs 50000 --repair-limit $((limit / 5)) ;;

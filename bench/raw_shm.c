@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define RAW_SHM_SLOTS 256 /* powers of two */
@@ -58,9 +59,23 @@ static void raw_shm_close(struct raw_end *end)
 
     if (shm->ring)
         munmap(shm->ring, shm->bytes);
-    unlink(shm->path);
+    if (shm->path[0] != '\0')
+        unlink(shm->path);
     free(shm->batch);
     free(shm);
+}
+
+/* Opens the file of the ring: a regular file of this user with a link count of 1. -1 with errno set. */
+static int raw_shm_file(const char *path)
+{
+    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct stat file;
+
+    if (fd < 0 || (fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() && file.st_nlink == 1))
+        return fd;
+    close(fd);
+    errno = EEXIST;
+    return -1;
 }
 
 static struct raw_end *raw_shm_open(const struct raw_group *group, bool to_send)
@@ -79,7 +94,9 @@ static struct raw_end *raw_shm_open(const struct raw_group *group, bool to_send)
     shm->batch = calloc(1, group->mtu);
     snprintf(shm->path, sizeof shm->path, "%s/llm-raw-%s", group->directory, group->name);
     /* Whoever comes first makes it. */
-    fd = open(shm->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    fd = raw_shm_file(shm->path);
+    if (fd < 0)
+        shm->path[0] = '\0';
     if (fd >= 0 && shm->batch && ftruncate(fd, (off_t)shm->bytes) == 0)
         base = mmap(NULL, shm->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     error = errno;

@@ -103,6 +103,9 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_READMITTED:
         printf(", %" PRIu64 " %s", event->verdict->value, llm_threshold_name(event->verdict->threshold));
         break;
+    case LLM_EVENT_UNREACHABLE:
+        printf(", %s: %s", event->address, llm_reason_name(event->reason));
+        break;
     case LLM_EVENT_CONNECTED:
     case LLM_EVENT_DISCONNECTED:
     case LLM_EVENT_ACKNOWLEDGED:

@@ -16,6 +16,8 @@ enum {
 
 void llm_assurance_init(struct llm_assurance *assurance)
 {
+    if (assurance == NULL)
+        return;
     *assurance = (struct llm_assurance){
         .size = sizeof *assurance, .receivers = 1, .messages_max = ASSURANCE_MESSAGES, .patience_ns = ASSURANCE_PATIENCE};
 }
@@ -137,7 +139,7 @@ static int assurance_apply(struct llm_topic *topic, const struct llm_assurance *
     int error = LLM_OK;
 
     if (transmitter->claimed != NULL)
-        return lli_fail(&transmitter->context->log, LLM_ESTATE, "topic \"%s\": commit or abort the open claim first", topic->name);
+        return lli_refuse_claimed(transmitter, topic->name);
     if (user == NULL && topic->assured == NULL)
         return LLM_OK;
     if (topic->pack.transient)
@@ -165,7 +167,8 @@ int llm_topic_assure(struct llm_topic *topic, const struct llm_assurance *assura
 
     if (topic == NULL)
         return LLM_EINVAL;
-    lli_context_enter(topic->transmitter->context);
+    if (!lli_context_enter(topic->transmitter->context))
+        return LLM_ESTATE;
     error = assurance_apply(topic, assurance);
     lli_context_leave(topic->transmitter->context);
     return error;

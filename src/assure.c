@@ -316,6 +316,20 @@ void lli_assure_look(struct lli_assure *assure, const struct lli_members *member
     }
 }
 
+bool lli_assure_close(struct lli_assure *assure)
+{
+    for (int i = 0; i < assure->count; i++) {
+        struct lli_assured *topic = assure->topics[i];
+
+        if (lli_assured_waiting(topic) == 0)
+            continue;
+        topic->news.reason = LLM_REASON_CLOSED;
+        topic->news.receiver = NULL;
+        assure->untold = true;
+    }
+    return assure->waiting > 0;
+}
+
 bool lli_assure_event(struct lli_assure *assure, struct llm_event *event)
 {
     for (int i = 0; i < assure->count; i++) {
@@ -333,7 +347,7 @@ bool lli_assure_event(struct lli_assure *assure, struct llm_event *event)
             event->kind = LLM_EVENT_UNACKNOWLEDGED;
             event->reason = news->reason;
             event->receiver = news->receiver;
-            if (news->receiver == NULL && news->reason != LLM_REASON_AWAITED) {
+            if (news->receiver == NULL && news->reason != LLM_REASON_AWAITED && news->reason != LLM_REASON_CLOSED) {
                 event->receivers = news->receivers;
                 event->receivers_wanted = topic->rule.receivers;
             }

@@ -133,6 +133,9 @@ lli_seq lli_assure_owes(const struct lli_assure *assure, const struct lli_member
 /* Time has passed: somebody may have been waited for too long. */
 void lli_assure_look(struct lli_assure *assure, const struct lli_members *members, lli_ns now);
 
+/* The session is closed: what is not acknowledged never will be, and the application is told. True: there is such a message. */
+bool lli_assure_close(struct lli_assure *assure);
+
 /* What the application has not been told yet; false if that is nothing. */
 bool lli_assure_event(struct lli_assure *assure, struct llm_event *event);
 

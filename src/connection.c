@@ -17,9 +17,6 @@ enum {
     CONNECTION_ADDRESSES = 64,
 };
 
-/* A handle that no transport gives: nothing comes to the group of a connection. */
-#define CONNECTION_NO_GROUP (LLI_HANDLE_UNICAST - 1)
-
 /* What is not possible now is tried again after this. */
 #define CONNECTION_RETRY ((lli_ns)1000000)
 /* After the other side closed: whether it still listens is looked at so often. */
@@ -29,6 +26,8 @@ enum {
 
 void llm_connection_options_init(struct llm_options *options)
 {
+    if (options == NULL)
+        return;
     llm_options_init(options);
     strcpy(options->flow, "window");
     options->flow_quorum_percent = 100;
@@ -43,6 +42,8 @@ void llm_connection_options_init(struct llm_options *options)
 
 void llm_connection_handlers_init(struct llm_connection_handlers *handlers)
 {
+    if (handlers == NULL)
+        return;
     *handlers = (struct llm_connection_handlers){.size = sizeof *handlers};
 }
 
@@ -102,11 +103,11 @@ static void connection_tell(struct llm_connection *connection, const struct llm_
             ? LLM_LEVEL_INFO : LLM_LEVEL_WARNING, "connection %016llx: %s", (unsigned long long)connection->id, text);
 }
 
-static void connection_connected(struct llm_connection *connection)
+void lli_connection_connected(struct llm_connection *connection)
 {
     const struct llm_event event = {.kind = LLM_EVENT_CONNECTED, .session = connection->session};
 
-    if (connection->state != LLI_CONNECTION_OPENING)
+    if (connection->state != LLI_CONNECTION_OPENING || connection->hushed)
         return;
     connection->state = LLI_CONNECTION_OPEN;
     connection_tell(connection, &event);
@@ -119,7 +120,7 @@ static void connection_event(void *arg, const struct llm_event *event)
 
     switch (event->kind) {
     case LLM_EVENT_SESSION_NEW:
-        connection_connected(connection);
+        lli_connection_connected(connection);
         break;
     case LLM_EVENT_SESSION_END:
         connection_over(connection, event->reason, 0);
@@ -161,7 +162,7 @@ static int connection_transmitter(struct llm_connection *connection, const struc
     transmitter->endpoint = connection->endpoint;
     transmitter->connection = connection;
     transmitter->posted_max = LLI_ENDPOINT_POST;
-    transmitter->group = CONNECTION_NO_GROUP;
+    transmitter->group = LLI_CONNECTION_NO_GROUP;
     llm_transmitter_handlers_init(&transmitter->handlers);
     (void)snprintf(transmitter->object, sizeof transmitter->object, "transmitter %.230s", text);
     connection->transmitter = transmitter;
@@ -177,7 +178,7 @@ static int connection_receiver(struct llm_connection *connection, const struct l
         return lli_fail(&connection->context->log, LLM_ENOMEM, "no memory for a receiver");
     receiver->context = connection->context;
     receiver->endpoint = connection->endpoint;
-    receiver->group = CONNECTION_NO_GROUP;
+    receiver->group = LLI_CONNECTION_NO_GROUP;
     llm_handlers_init(&receiver->handlers);
     receiver->handlers.arg = connection;
     receiver->handlers.message = connection_message;
@@ -185,21 +186,33 @@ static int connection_receiver(struct llm_connection *connection, const struct l
     (void)snprintf(receiver->object, sizeof receiver->object, "receiver %.230s", text);
     connection->receiver = receiver;
     error = lli_receiver_place(receiver, options);
+    /* By then the other side has answered from its address. */
+    receiver->config.confirms = false;
     return error == LLM_OK ? lli_latency_receiver(receiver) : error;
 }
 
-/* Gives back what lli_connection_make() got, all of it or not. */
-static void connection_free(struct llm_connection *connection)
+/* Frees what belongs to nobody else. */
+static void connection_release(struct llm_connection *connection)
 {
     if (connection->transmitter != NULL)
         lli_transmitter_free(connection->transmitter);
     if (connection->receiver != NULL)
         lli_receiver_free(connection->receiver);
-    if (connection->joined)
-        connection->endpoint->transport->leave(connection->endpoint->instance, connection->group, LLI_JOIN_SEND);
-    lli_endpoint_close(connection->endpoint);
     free(connection->requests);
     free(connection);
+}
+
+/* Gives back what lli_connection_make() got, all of it or not. */
+static void connection_free(struct llm_connection *connection)
+{
+    struct lli_endpoint *endpoint = connection->endpoint;
+    const bool joined = connection->joined;
+    const lli_handle group = connection->group;
+
+    connection_release(connection);
+    if (joined)
+        endpoint->transport->leave(endpoint->instance, group, LLI_JOIN_SEND);
+    lli_endpoint_close(endpoint);
 }
 
 int lli_connection_make(struct llm_context *context, const struct lli_channel *channel, const char *text,
@@ -252,7 +265,7 @@ int lli_connection_run(struct llm_connection *connection, const struct lli_wire_
 {
     struct lli_endpoint *endpoint = connection->endpoint;
     struct llm_transmitter *transmitter = connection->transmitter;
-    struct llm_receiver *receiver = connection->receiver;
+    struct lli_rx *rx = &connection->receiver->sessions[0];
     int error;
 
     connection->peer = other->address;
@@ -261,16 +274,17 @@ int lli_connection_run(struct llm_connection *connection, const struct lli_wire_
         return error;
     connection->session = other->session;
     transmitter->message_bytes_max = lli_min(transmitter->message_bytes_max, other->message_bytes_max);
-    transmitter->next = endpoint->transmitters;
-    endpoint->transmitters = transmitter;
-    lli_rx_start(&receiver->sessions[0], (uint32_t)other->session, now);
-    receiver->sessions[0].session = other->session;
-    receiver->sessions_used = 1;
-    receiver->next = endpoint->receivers;
-    endpoint->receivers = receiver;
+    lli_rx_start(rx, (uint32_t)other->session, now);
+    rx->session = other->session;
+    connection->receiver->sessions_used = 1;
     connection->running = true;
     connection->state = LLI_CONNECTION_OPENING;
-    lli_endpoint_due(endpoint, 0);
+    connection->hushed = connection->accepted;
+    endpoint->hushed += connection->hushed;
+    if (connection->hushed)
+        return LLM_OK;
+    lli_rx_expect(rx, other->session, other->start, &other->address, now);
+    lli_connection_link(connection);
     return LLM_OK;
 }
 
@@ -285,7 +299,6 @@ static void connection_unlink(struct llm_connection *connection)
     while (*receiver != connection->receiver)
         receiver = &(*receiver)->next;
     *receiver = (*receiver)->next;
-    connection->running = false;
 }
 
 static bool connection_is_delivered(const struct llm_connection *connection)
@@ -318,7 +331,11 @@ static void connection_stop(struct llm_connection *connection, unsigned closing)
         if (closing != 0 && !connection->dismissed)
             connection_leave(connection, (enum lli_wire_closing)closing);
         lli_endpoint_flush(connection->endpoint);
-        connection_unlink(connection);
+        if (connection->hushed)
+            connection->endpoint->hushed--;
+        else
+            connection_unlink(connection);
+        connection->running = false;
     }
     connection->peer.size = 0;
     lli_links_forget(connection->endpoint, &peer);
@@ -401,14 +418,22 @@ static int connection_connect(struct llm_context *context, const char *text, con
 int llm_connect(struct llm_context *context, const char *channel, const struct llm_options *options,
                 const struct iovec *payload, const struct llm_connection_handlers *handlers, struct llm_connection **connection)
 {
-    int error = LLM_ESTATE;
+    int error;
 
-    if (context == NULL || channel == NULL || handlers == NULL || connection == NULL ||
-        (payload != NULL && payload->iov_base == NULL && payload->iov_len > 0))
+    if (context == NULL)
         return LLM_EINVAL;
-    lli_context_enter(context);
+    if (channel == NULL || handlers == NULL || connection == NULL)
+        return lli_refuse(context, LLM_EINVAL, "llm_connect: %s is NULL: it has to be given",
+                          channel == NULL ? "channel" : handlers == NULL ? "handlers" : "connection");
+    if (payload != NULL && payload->iov_base == NULL && payload->iov_len > 0)
+        return lli_refuse(context, LLM_EINVAL, "llm_connect: the payload has %zu bytes at NULL: give its bytes, or NULL for payload",
+                          payload->iov_len);
+    if (!lli_context_enter(context))
+        return LLM_ESTATE;
     if (!context->in_handler)
         error = connection_connect(context, channel, options, payload, handlers, connection);
+    else
+        error = LLI_REFUSE_IN_HANDLER(context, "llm_connect");
     /* The request leaves now. */
     if (error == LLM_OK)
         (void)lli_context_poll(context);
@@ -418,15 +443,22 @@ int llm_connect(struct llm_context *context, const char *channel, const struct l
 
 struct llm_transmitter *llm_connection_transmitter(const struct llm_connection *connection)
 {
-    /* One that never was open may be over all the same. */
-    if (connection == NULL || connection->state < LLI_CONNECTION_OPEN || connection->session == 0)
+    struct llm_transmitter *transmitter = NULL;
+
+    if (connection == NULL)
         return NULL;
-    return connection->transmitter;
+    if (!lli_context_enter(connection->context))
+        return NULL;
+    /* One that never was open may be over all the same. */
+    if (connection->state >= LLI_CONNECTION_OPEN && connection->session != 0)
+        transmitter = connection->transmitter;
+    lli_context_leave(connection->context);
+    return transmitter;
 }
 
 uint64_t llm_connection_id(const struct llm_connection *connection)
 {
-    return connection->id;
+    return connection == NULL ? 0 : connection->id;
 }
 
 /* ----------------------------------------------------------------------------------------------- close */
@@ -444,7 +476,8 @@ static void connection_finish(struct llm_connection *connection)
     connection->lingers_until = lli_clock_ns() + connection->linger;
     while (connection->running && !connection_is_delivered(connection) && lli_clock_ns() < connection->lingers_until) {
         lli_context_leave(context);
-        lli_context_enter(context);
+        if (!lli_context_enter(context))
+            break;
         (void)lli_context_poll(context);
     }
 }
@@ -454,14 +487,14 @@ static int connection_close(struct llm_connection *connection)
     int undelivered;
 
     if (connection->closing || (connection->context->in_handler && connection->state != LLI_CONNECTION_TOLD))
-        return LLM_ESTATE;
+        return LLI_REFUSE_IN_HANDLER(connection->context, "llm_connection_close");
     if (connection->context->in_handler) {
         connection->released = true;
         lli_links_due(connection->context, 0);
         return LLM_OK;
     }
     connection->closing = true;
-    if (connection->running && connection->state >= LLI_CONNECTION_OPEN)
+    if (connection->running && connection->state >= LLI_CONNECTION_OPEN && !connection->hushed)
         connection_finish(connection);
     connection_stop(connection, connection_closing(connection));
     undelivered = connection->undelivered;
@@ -478,7 +511,10 @@ int llm_connection_close(struct llm_connection **handle)
     if (handle == NULL || *handle == NULL)
         return LLM_OK;
     context = (*handle)->context;
-    lli_context_enter(context);
+    if (!lli_context_enter(context)) {
+        *handle = NULL;
+        return LLM_OK;
+    }
     result = connection_close(*handle);
     if (result >= 0)
         *handle = NULL;
@@ -583,6 +619,22 @@ static lli_ns connection_service_over(struct llm_connection *connection, lli_ns 
     return LLI_NEVER;
 }
 
+/* The side that accepted is lost if nothing was heard of it since, in the same time in which it had to answer. */
+static lli_ns connection_service_unheard(struct llm_connection *connection, lli_ns now)
+{
+    if (!lli_rx_is_unheard(&connection->receiver->sessions[0]))
+        return LLI_NEVER;
+    if (now >= connection->until)
+        connection_over(connection, LLM_REASON_TIMEOUT, 0);
+    return connection->until;
+}
+
+/* Whether the application was never told that it is there. */
+static bool connection_is_untold(const struct llm_connection *connection)
+{
+    return connection->accepted && (connection->hushed || connection->receiver->counters.sessions_new == 0);
+}
+
 /* Returns when it has to be called again. The connection may be gone then. */
 static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
 {
@@ -596,8 +648,8 @@ static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
         connection_over(connection, LLM_REASON_UNANSWERED, 0);
     }
     if (connection->state == LLI_CONNECTION_OPEN)
-        at = lli_requests_expire(connection, false, LLM_REASON_UNANSWERED, now);
-    if (connection->state == LLI_CONNECTION_OVER && connection->accepted && connection->receiver->counters.sessions_new == 0) {
+        at = lli_min(lli_requests_expire(connection, false, LLM_REASON_UNANSWERED, now), connection_service_unheard(connection, now));
+    if (connection->state == LLI_CONNECTION_OVER && connection_is_untold(connection)) {
         connection_unconfirmed(connection);
         return LLI_NEVER;
     }
@@ -634,14 +686,32 @@ void lli_links_service(struct llm_context *context, lli_ns now)
 void lli_links_close(struct llm_context *context)
 {
     /* First, so that nobody who connects while the others are waited for makes another one. */
-    while (context->listeners != NULL)
+    while (context->listeners != NULL && !context->orphaned)
         lli_listener_destroy(context->listeners);
-    while (context->connections != NULL) {
+    while (context->connections != NULL && !context->orphaned) {
         struct llm_connection *connection = context->connections;
 
         (void)llm_connection_close(&connection);
     }
     lli_links_part(context);
+}
+
+void lli_links_release(struct llm_context *context)
+{
+    while (context->listeners != NULL) {
+        struct llm_listener *listener = context->listeners;
+
+        context->listeners = listener->next;
+        lli_listener_free(listener);
+    }
+    while (context->connections != NULL) {
+        struct llm_connection *connection = context->connections;
+
+        context->connections = connection->next;
+        connection_release(connection);
+    }
+    free(context->farewells);
+    context->farewells = NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------ input */
@@ -738,7 +808,7 @@ enum lli_wire_fault lli_links_input(struct lli_endpoint *endpoint, const struct 
     const bool group = in->from != LLI_HANDLE_UNICAST;
     bool whole = true, known = false;
 
-    if (fault != LLI_WIRE_OK)
+    if (fault != LLI_WIRE_OK || !lli_endpoint_is_from(endpoint, in, header.type, body, size))
         return fault;
     if (header.type == LLI_WIRE_CONNECT)
         known = (whole = lli_wire_get_connect(body, size, header.tag, &packet.connect)) && group &&

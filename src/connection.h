@@ -13,11 +13,14 @@
 
 enum lli_connection_state {
     LLI_CONNECTION_ASKING = 0, /* for it: the dial says how far that is */
-    LLI_CONNECTION_OPENING,    /* its sessions run; the other's was not heard yet */
+    LLI_CONNECTION_OPENING,    /* its sessions run; who accepted has not heard the other */
     LLI_CONNECTION_OPEN,
     LLI_CONNECTION_OVER,       /* to be told */
     LLI_CONNECTION_TOLD,
 };
+
+/* A handle that no transport gives: nothing comes to the group of a connection. */
+#define LLI_CONNECTION_NO_GROUP (LLI_HANDLE_UNICAST - 1)
 
 /* A request that waits for its reply. */
 struct lli_request {
@@ -40,11 +43,12 @@ struct llm_connection {
     enum llm_reason reason; /* OVER, TOLD */
     uint16_t code;
     bool accepted;          /* and did not ask */
-    bool running;           /* its sessions are linked into the endpoint */
+    bool running;           /* its sessions are linked into the endpoint, or hushed */
     bool closing;           /* llm_connection_close() runs */
     bool released;          /* it was called in a handler */
     bool undelivered;       /* not known to have arrived: something that was sent */
     bool dismissed;         /* the other side is not told of the end: it has left, and said so, or never was there */
+    bool hushed;            /* accepted, and nothing but the ACCEPT is sent: the other side has not shown that it got that */
     bool joined;            /* the group of whoever listens, to ask */
     lli_handle group;
     lli_ns until;           /* OPENING: given up then */
@@ -86,10 +90,13 @@ int lli_connection_make(struct llm_context *context, const struct lli_channel *c
                         const struct llm_connection_handlers *handlers, struct llm_connection **connection);
 
 /*
- * The other side is known: its session, address and the longest message that it takes. Both sessions run from now on, or
- * LLM_E.
+ * The other side is known: its session, address and the longest message that it takes; of one that accepted the session's first packet,
+ * too. Both sessions run from now on, or LLM_E; those of a connection that was accepted when the other side is heard.
  */
 int lli_connection_run(struct llm_connection *connection, const struct lli_wire_accept *other, lli_ns now);
+
+/* Tells the application that the connection is there, once. */
+void lli_connection_connected(struct llm_connection *connection);
 
 /* Ends it without a word to the application. */
 void lli_connection_destroy(struct llm_connection *connection);
@@ -103,6 +110,9 @@ void lli_links_service(struct llm_context *context, lli_ns now);
 /* Closes all of them. */
 void lli_links_close(struct llm_context *context);
 
+/* Frees all of them in a child process, and nothing of their endpoints. */
+void lli_links_release(struct llm_context *context);
+
 /* Something of them is due. */
 static inline void lli_links_due(struct llm_context *context, lli_ns at)
 {
@@ -110,13 +120,24 @@ static inline void lli_links_due(struct llm_context *context, lli_ns at)
     context->watch_at = lli_min(context->watch_at, at);
 }
 
+/* ------------------------------------------------------------------------------------------- confirm.c */
+
+/* Both sessions run from now on. */
+void lli_connection_link(struct llm_connection *connection);
+
+/* A packet by unicast: perhaps of somebody who was accepted, and is heard now. False: it is not. */
+bool lli_connection_input(struct lli_endpoint *endpoint, const struct lli_rx_packet *packet, lli_ns now);
+
 /* ------------------------------------------------------------------------------------------- links.c */
 
 /* The handle of an address. LLM_EAGAIN: it is being resolved, or there is no place for it now; LLM_EINVAL: it never will be. */
-int lli_links_reach(const struct lli_endpoint *endpoint, const struct lli_wire_address *address, lli_handle *handle);
+int lli_links_reach(struct lli_endpoint *endpoint, const struct lli_wire_address *address, lli_handle *handle);
 
 /* Sends one packet, to a peer or a group. False: there is no buffer now. */
 bool lli_links_post(struct lli_endpoint *endpoint, const uint8_t *bytes, size_t size, lli_handle to);
+
+/* Whether a connection, its last word or somebody who asked needs an address. */
+bool lli_links_need(const struct lli_endpoint *endpoint, const struct lli_wire_address *address);
 
 /*
  * An address that no connection and nobody who asks needs, need not be known to the transport, where places for addresses are
@@ -162,5 +183,8 @@ lli_ns lli_requests_expire(struct llm_connection *connection, bool all, enum llm
 lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now);
 
 void lli_listener_destroy(struct llm_listener *listener);
+
+/* Frees it alone. */
+void lli_listener_free(struct llm_listener *listener);
 
 #endif

@@ -18,10 +18,15 @@ enum { CONTEXT_BUSY_POLL_US = 50 };
 
 enum { CONTEXT_STATS_NS = 100000000, CONTEXT_STATS_MODE = 0640 };
 
+/* Beside a loop thread nothing wakes a thread that waits for what the other one does: it looks again after this. */
+#define CONTEXT_BESIDE ((lli_ns)1000000)
+
 /* ------------------------------------------------------------------------------------- open and close */
 
 void llm_context_options_init(struct llm_context_options *options)
 {
+    if (options == NULL)
+        return;
     memset(options, 0, sizeof *options);
     options->size = sizeof *options;
     options->log_level = LLM_LEVEL_WARNING;
@@ -71,14 +76,16 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
     struct llm_context *context;
     int error;
 
+    /* The log is in the structures of all versions, so that it is told of a wrong size, too. */
+    if (user != NULL)
+        log = (struct lli_log){user->log, user->log_arg, user->log_level};
     if (result == NULL)
-        return LLM_EINVAL;
+        return lli_fail(&log, LLM_EINVAL, "llm_context_open: context is NULL: give the address of a struct llm_context *");
     llm_context_options_init(&options);
     if (user != NULL) {
         error = lli_options_import(&options, sizeof options, user, "struct llm_context_options", &log);
         if (error != LLM_OK)
             return error;
-        log = (struct lli_log){options.log, options.log_arg, options.log_level};
     }
     if (options.wait > LLM_WAIT_BUSY_POLL || options.log_level > LLM_LEVEL_DEBUG || options.latency > LLM_LATENCY_STAGES)
         return lli_fail(&log, LLM_EINVAL, "context: wait is %d, log_level %d and latency %d: use the enumerators of llm.h",
@@ -86,11 +93,12 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
     context = calloc(1, sizeof *context);
     if (context == NULL)
         return lli_fail(&log, LLM_ENOMEM, "no memory for a context");
+    lli_fork_watch(context);
     context->log = log;
     context->options = options;
     context->options.stats_directory = context->options.stats_name = NULL;
     context->stats_at = context->watch_at = context->links_at = LLI_NEVER;
-    context->stats.fd = -1;
+    context->stats.fd = context->stats.directory = -1;
     context->moment = LLI_TICKS_MOMENT;
     context->time_ticks = lli_ticks() - context->moment;
     context->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -120,6 +128,16 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
     return LLM_OK;
 }
 
+/* In a child process. What a handler returns to is needed until it did. */
+static int context_close_orphaned(struct llm_context **handle)
+{
+    if ((*handle)->in_handler)
+        return LLM_ESTATE;
+    lli_fork_release(*handle);
+    *handle = NULL;
+    return LLM_OK;
+}
+
 int llm_context_close(struct llm_context **handle)
 {
     struct llm_context *context;
@@ -127,13 +145,15 @@ int llm_context_close(struct llm_context **handle)
     if (handle == NULL || *handle == NULL)
         return LLM_OK;
     context = *handle;
+    if (context->orphaned)
+        return context_close_orphaned(handle);
+    if (lli_context_is_inside(context))
+        return LLI_REFUSE_IN_HANDLER(context, "llm_context_close");
     if (atomic_load(&context->running) && llm_thread_stop(context) != LLM_OK)
-        return LLM_ESTATE;
-    if (context->in_handler)
         return LLM_ESTATE;
     lli_links_close(context);
     /* Each closes its endpoint with the last user of it. */
-    while (context->endpoints != NULL) {
+    while (context->endpoints != NULL && !context->orphaned) {
         struct lli_endpoint *endpoint = context->endpoints;
         struct llm_transmitter *transmitter = endpoint->transmitters;
 
@@ -142,15 +162,24 @@ int llm_context_close(struct llm_context **handle)
         else
             lli_receiver_destroy(endpoint->receivers);
     }
+    /* A handler that was called meanwhile has forked, and returned here in the child. */
+    if (context->orphaned)
+        return context_close_orphaned(handle);
+    lli_fork_unwatch(context);
     lli_stats_file_close(&context->stats);
+    lli_context_free(context);
+    *handle = NULL;
+    return LLM_OK;
+}
+
+void lli_context_free(struct llm_context *context)
+{
     free(context->latency);
     if (context->epoll_fd >= 0)
         close(context->epoll_fd);
     if (context->wake_fd >= 0)
         close(context->wake_fd);
     free(context);
-    *handle = NULL;
-    return LLM_OK;
 }
 
 int lli_context_channel(struct llm_context *context, const char *text, const struct llm_options *options,
@@ -182,13 +211,16 @@ int lli_context_poll(struct llm_context *context)
 
 int llm_poll(struct llm_context *context)
 {
-    int delivered = LLM_ESTATE;
+    int delivered;
 
     if (context == NULL)
         return LLM_EINVAL;
-    lli_context_enter(context);
+    if (!lli_context_enter(context))
+        return LLM_ESTATE;
     if (!context->in_handler)
         delivered = lli_context_poll(context);
+    else
+        delivered = LLI_REFUSE_IN_HANDLER(context, "llm_poll");
     lli_context_leave(context);
     return delivered;
 }
@@ -197,7 +229,10 @@ uint64_t llm_deadline(const struct llm_context *context)
 {
     lli_ns at;
 
-    lli_context_enter((struct llm_context *)(uintptr_t)context);
+    if (context == NULL)
+        return LLI_NEVER;
+    if (!lli_context_enter((struct llm_context *)(uintptr_t)context))
+        return LLI_NEVER;
     at = lli_endpoint_deadline(context);
     lli_context_leave((struct llm_context *)(uintptr_t)context);
     return at;
@@ -229,7 +264,8 @@ int llm_fd(struct llm_context *context)
 
     if (context == NULL)
         return LLM_EINVAL;
-    lli_context_enter(context);
+    if (!lli_context_enter(context))
+        return LLM_ESTATE;
     fd = context_arm(context);
     lli_context_leave(context);
     return fd;
@@ -246,6 +282,21 @@ static void context_sleep(const struct llm_context *context, lli_ns until)
     (void)ppoll(&fds, 1, until == LLI_NEVER ? NULL : &timeout, NULL);
 }
 
+/* Whether others may poll the context beside this thread. */
+static bool context_is_beside(const struct llm_context *context)
+{
+    return lli_context_is_threaded(context) && !(atomic_load(&context->running) && pthread_equal(pthread_self(), context->thread));
+}
+
+/* Several threads may sleep at a time; the lock is held. */
+static void context_sleeps(struct llm_context *context, lli_ns wakes_at)
+{
+    const bool others = atomic_load(&context->sleeping) > 0;
+
+    atomic_store(&context->wakes_at, others ? lli_min(wakes_at, atomic_load(&context->wakes_at)) : wakes_at);
+    atomic_fetch_add(&context->sleeping, 1);
+}
+
 /* Passes the time until something may be to do, as the wait mode says. */
 static int context_idle(struct llm_context *context, lli_ns until)
 {
@@ -255,19 +306,47 @@ static int context_idle(struct llm_context *context, lli_ns until)
 
     if (context->options.wait == LLM_WAIT_SPIN)
         return 0;
-    lli_context_enter(context);
+    if (context_is_beside(context))
+        until = lli_min(until, lli_clock_ns() + CONTEXT_BESIDE);
+    if (!lli_context_enter(context))
+        return LLM_ESTATE;
     fd = context_arm(context);
     /* What came before the descriptors were armed would not wake. */
     delivered = fd < 0 ? fd : lli_context_poll(context);
     wakes_at = lli_min(until, lli_endpoint_deadline(context));
-    atomic_store(&context->wakes_at, wakes_at);
-    atomic_store(&context->sleeping, delivered == 0);
-    lli_context_leave(context);
     if (delivered == 0)
+        context_sleeps(context, wakes_at);
+    lli_context_leave(context);
+    if (delivered == 0) {
         context_sleep(context, wakes_at);
-    atomic_store(&context->sleeping, false);
+        atomic_fetch_sub(&context->sleeping, 1);
+    }
+    /* The descriptor is the parent's. */
+    if (context->orphaned)
+        return delivered;
     (void)!read(context->wake_fd, &count, sizeof count);
     return delivered;
+}
+
+int lli_context_await(struct llm_context *context, uint64_t timeout_ns, int (*check)(void *object, uint64_t value), void *object,
+                      uint64_t value)
+{
+    lli_ns begin = lli_clock_ns();
+    lli_ns until = timeout_ns > LLI_NEVER - begin ? LLI_NEVER : begin + timeout_ns;
+    lli_ns now;
+    int result;
+
+    for (;;) {
+        if (!lli_context_enter(context))
+            return LLM_ESTATE;
+        (void)lli_context_poll(context);
+        result = check(object, value);
+        now = lli_max(context->polled_at, begin);
+        lli_context_leave(context);
+        if (result != LLM_EAGAIN || now >= until)
+            return result;
+        (void)context_idle(context, until);
+    }
 }
 
 int llm_wait(struct llm_context *context, uint64_t timeout_ns)
@@ -280,8 +359,9 @@ int llm_wait(struct llm_context *context, uint64_t timeout_ns)
     if (context == NULL)
         return LLM_EINVAL;
     for (;;) {
-        lli_context_enter(context);
-        delivered = context->in_handler ? LLM_ESTATE : lli_context_poll(context);
+        if (!lli_context_enter(context))
+            return LLM_ESTATE;
+        delivered = context->in_handler ? LLI_REFUSE_IN_HANDLER(context, "llm_wait") : lli_context_poll(context);
         now = lli_max(context->polled_at, begin);
         lli_context_leave(context);
         if (delivered != 0 || now >= until)

@@ -14,6 +14,7 @@ struct lli_delay {
     uint64_t least; /* from one clock to the other, for the quickest */
     lli_ns at;      /* when the latest was read, 0: none was */
     lli_ns queued;  /* by how much longer that one took */
+    uint64_t doubted; /* one took so much less than the quickest that another has to confirm it, 0: none did */
 };
 
 /* A heartbeat that was sent by one clock at sent_at is read by the other at now. */

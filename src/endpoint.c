@@ -44,7 +44,7 @@ static bool endpoint_is_shared(const struct lli_channel *a, const struct lli_cha
            x->impair_seed == y->impair_seed && x->impair_loss_ppm == y->impair_loss_ppm &&
            x->impair_burst_packets == y->impair_burst_packets && x->impair_duplicate_ppm == y->impair_duplicate_ppm &&
            x->impair_reorder_ppm == y->impair_reorder_ppm && x->impair_corrupt_ppm == y->impair_corrupt_ppm &&
-           x->impair_delay_ns == y->impair_delay_ns;
+           x->impair_delay_ns == y->impair_delay_ns && x->check_source == y->check_source;
 }
 
 static int endpoint_address(struct lli_endpoint *endpoint)
@@ -66,6 +66,7 @@ static void endpoint_free(struct lli_endpoint *endpoint)
     free(endpoint->scratch);
     free(endpoint->scratch_posted);
     free(endpoint->latency);
+    lli_reach_fini(&endpoint->reach);
     free(endpoint);
 }
 
@@ -95,7 +96,8 @@ static int endpoint_new(struct llm_context *context, const struct lli_channel *c
     endpoint->scratch_posted = calloc(ENDPOINT_SCRATCH, sizeof *endpoint->scratch_posted);
     if (lli_latency_endpoint(endpoint) != LLM_OK)
         goto free_endpoint;
-    if (endpoint->instance == NULL || endpoint->scratch == NULL || endpoint->scratch_posted == NULL) {
+    if (lli_reach_init(&endpoint->reach, channel->options.receivers_max + channel->options.sessions_max) != LLM_OK ||
+        endpoint->instance == NULL || endpoint->scratch == NULL || endpoint->scratch_posted == NULL) {
         error = lli_fail(&context->log, error, "no memory for an endpoint");
         goto free_endpoint;
     }
@@ -166,7 +168,15 @@ void lli_endpoint_close(struct lli_endpoint *endpoint)
     while (*link != endpoint)
         link = &(*link)->next;
     *link = endpoint->next;
-    endpoint->transport->close(endpoint->instance);
+    lli_endpoint_free(endpoint);
+}
+
+void lli_endpoint_free(struct lli_endpoint *endpoint)
+{
+    if (endpoint->inherited != NULL)
+        endpoint->inherited->abandon(endpoint->instance);
+    else
+        endpoint->transport->close(endpoint->instance);
     endpoint_free(endpoint);
 }
 
@@ -221,14 +231,8 @@ int lli_endpoint_post(struct lli_endpoint *endpoint, const struct lli_out *packe
 /* The handle of where a packet goes: of its address, or the group's. False if it cannot be resolved. */
 static bool endpoint_resolve(struct lli_endpoint *endpoint, const struct lli_packet *packet, lli_handle group, lli_handle *to)
 {
-    struct lli_address address;
-
     *to = group;
-    if (packet->to == NULL)
-        return true;
-    address.size = packet->to->size;
-    memcpy(address.bytes, packet->to->bytes, sizeof address.bytes);
-    if (endpoint->transport->peer(endpoint->instance, &address, to) == LLM_OK)
+    if (packet->to == NULL || lli_reach_peer(endpoint, packet->to, to) == LLM_OK)
         return true;
     endpoint->counters.packets_unreachable++;
     return false;
@@ -309,11 +313,12 @@ int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t be
     struct lli_tx *tx = &transmitter->tx;
     const bool watched = transmitter->watched;
     const lli_seq sent = tx->sent;
+    /* Only a pace needs the time before: all others read the clock when the packets have left. */
+    const lli_ns now = watched && lli_tx_is_paced(tx) ? lli_clock_ns() : LLI_NEVER;
 
     if (all)
-        lli_pack_flush(&tx->pack);
-    /* Only a pace needs the time before: all others read the clock when the packets have left. */
-    endpoint_post_data(endpoint, transmitter, watched && lli_tx_is_paced(tx) ? lli_clock_ns() : LLI_NEVER);
+        lli_tx_seal(tx, now);
+    endpoint_post_data(endpoint, transmitter, now);
     lli_endpoint_flush(endpoint);
     endpoint_flushed(transmitter, begin);
     if (watched)
@@ -423,7 +428,7 @@ static uint32_t endpoint_service_transmitter(struct lli_endpoint *endpoint, stru
     uint32_t count = 0;
     uint8_t *buffer;
 
-    lli_pack_flush(&transmitter->tx.pack);
+    lli_tx_seal(&transmitter->tx, now);
     if (now < lli_tx_deadline(&transmitter->tx))
         return 0;
     endpoint_post_data(endpoint, transmitter, now);
@@ -436,6 +441,8 @@ static uint32_t endpoint_service_transmitter(struct lli_endpoint *endpoint, stru
         lli_endpoint_post_control(endpoint, &packet, transmitter->group);
     }
     endpoint_post_replays(endpoint, transmitter, now);
+    if (transmitter->tx.crowded != transmitter->tx.crowded_told)
+        lli_transmitter_log_crowd(transmitter);
     if (lli_tx_has_events(&transmitter->tx)) {
         /* What was acknowledged need no longer stay: the transport is asked again what it still reads. */
         endpoint->unsettled = true;
@@ -474,14 +481,70 @@ static void endpoint_count_fault(struct lli_endpoint *endpoint, enum lli_wire_fa
         endpoint->counters.packets_malformed++;
         break;
     case LLI_WIRE_OK:
+    case LLI_WIRE_CONTROL:
         break;
     }
 }
 
-/* What is no packet of a session: of a connection that is being made, or nothing. Rare, so apart. */
-static __attribute__((noinline)) void endpoint_input_other(struct lli_endpoint *endpoint, const struct lli_in *in,
-                                                           enum lli_wire_fault fault, lli_ns now)
+__attribute__((noinline)) bool lli_endpoint_is_from(struct lli_endpoint *endpoint, const struct lli_in *in, uint8_t type,
+                                                    const uint8_t *body, size_t body_size)
 {
+    struct lli_wire_address announced;
+    struct lli_address address;
+
+    if (endpoint->transport->came_from == NULL || endpoint->channel.options.check_source == 0 ||
+        !lli_wire_get_announced(type, body, body_size, &announced))
+        return true;
+    address.size = announced.size;
+    memcpy(address.bytes, announced.bytes, sizeof address.bytes);
+    if (endpoint->transport->came_from(endpoint->instance, in, &address))
+        return true;
+    if (endpoint->counters.packets_misaddressed++ == 0)
+        lli_log(&endpoint->context->log, LLM_LEVEL_WARNING, "%s: a packet of type %u announced an address of another host than the one that "
+                "it came from, and was refused, as all such are; where a network translates addresses set check_source=0 on all channels",
+                endpoint->object, type);
+    return false;
+}
+
+/* Hands a packet to connections that are not heard yet, whose sessions are not linked. Rare, so apart. */
+static __attribute__((noinline)) void endpoint_hand_on_hushed(struct lli_endpoint *endpoint, bool group, bool known,
+                                                              const struct lli_rx_packet *packet, lli_ns now)
+{
+    const bool hushed = !group && endpoint->hushed > 0 && lli_connection_input(endpoint, packet, now);
+
+    endpoint->counters.packets_foreign += !known && !hushed;
+}
+
+/* Hands a packet to the sessions that have its tag. */
+static inline void endpoint_hand_on(struct lli_endpoint *endpoint, const struct lli_in *in, const struct lli_rx_packet *packet, lli_ns now)
+{
+    const bool group = in->from != LLI_HANDLE_UNICAST;
+    bool known = false;
+
+    for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
+        if (!group || receiver->group == in->from)
+            known |= lli_sessions_input(receiver, group, packet, now);
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL && !group;
+         transmitter = transmitter->next) {
+        if ((uint32_t)transmitter->tx.config.session != packet->header.tag)
+            continue;
+        known = true;
+        lli_endpoint_due(endpoint, 0);
+        lli_tx_input(&transmitter->tx, &packet->header, packet->body, packet->body_size, now);
+    }
+    if (!known || endpoint->hushed > 0)
+        endpoint_hand_on_hushed(endpoint, group, known, packet, now);
+}
+
+/* What is not DATA: control packets, those of a connection that is being made, or nothing. Rare, so apart. */
+static __attribute__((noinline)) void endpoint_input_other(struct lli_endpoint *endpoint, const struct lli_in *in,
+                                                           enum lli_wire_fault fault, const struct lli_rx_packet *packet, lli_ns now)
+{
+    if (fault == LLI_WIRE_CONTROL) {
+        if (lli_endpoint_is_from(endpoint, in, packet->header.type, packet->body, packet->body_size))
+            endpoint_hand_on(endpoint, in, packet, now);
+        return;
+    }
     lli_endpoint_due(endpoint, 0);
     endpoint_count_fault(endpoint, fault != LLI_WIRE_TYPE_BAD ? fault : lli_links_input(endpoint, in, now));
 }
@@ -489,26 +552,12 @@ static __attribute__((noinline)) void endpoint_input_other(struct lli_endpoint *
 static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
 {
     struct lli_rx_packet packet = {.bytes = in->data, .size = in->size, .stamp_ns = in->stamp_ns};
-    enum lli_wire_fault fault = lli_wire_get_header(in->data, in->size, &packet.header, &packet.body, &packet.body_size);
-    bool group = in->from != LLI_HANDLE_UNICAST;
-    bool known = false;
+    enum lli_wire_fault fault = lli_wire_get_base(in->data, in->size, &packet.header, &packet.body, &packet.body_size);
 
-    if (fault != LLI_WIRE_OK) {
-        endpoint_input_other(endpoint, in, fault, now);
-        return;
-    }
-    for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
-        if (!group || receiver->group == in->from)
-            known |= lli_sessions_input(receiver, group, &packet, now);
-    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL && !group;
-         transmitter = transmitter->next) {
-        if ((uint32_t)transmitter->tx.config.session != packet.header.tag)
-            continue;
-        known = true;
-        lli_endpoint_due(endpoint, 0);
-        lli_tx_input(&transmitter->tx, &packet.header, packet.body, packet.body_size, now);
-    }
-    endpoint->counters.packets_foreign += !known;
+    if (fault != LLI_WIRE_OK)
+        endpoint_input_other(endpoint, in, fault, &packet, now);
+    else
+        endpoint_hand_on(endpoint, in, &packet, now);
 }
 
 /* Whether a packet may have one message alone: most that have more say so by the size of the first. */
@@ -534,13 +583,24 @@ static __attribute__((noinline)) void endpoint_receive(struct lli_endpoint *endp
     endpoint->transport->release(endpoint->instance, packets, count);
 }
 
+/* The same of a packet that came alone and has one message. False, with nothing changed: it is none. */
+static inline bool endpoint_receive_lone(struct lli_endpoint *endpoint, const struct lli_in *packet, lli_ns now)
+{
+    if (!endpoint_may_be_lone(packet) || !lli_sessions_lone(endpoint, packet, now))
+        return false;
+    if (endpoint->context->dirty)
+        lli_endpoint_send_dirty(endpoint->context, false);
+    endpoint->transport->release(endpoint->instance, packet, 1);
+    return true;
+}
+
 /* Sends what is packed before anything else: it has waited longest. Apart, too. */
 static __attribute__((noinline)) void endpoint_send_packed(struct lli_endpoint *endpoint, lli_ns now)
 {
     uint64_t begin = 0;
 
     for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next) {
-        lli_pack_flush(&transmitter->tx.pack);
+        lli_tx_seal(&transmitter->tx, now);
         if (endpoint->latency != NULL && begin == 0 && transmitter->tx.sent != transmitter->tx.history.next)
             begin = lli_ticks();
         endpoint_post_data(endpoint, transmitter, now);
@@ -566,6 +626,32 @@ static bool endpoint_tell(const struct lli_transport *transport, void *instance)
     return tells;
 }
 
+/* Announces the address by which others reach the instance, if that is another than before (docs/protocol.md section 9). */
+static void endpoint_move(struct lli_endpoint *endpoint, lli_ns now)
+{
+    const struct lli_wire_address before = endpoint->address;
+
+    if (endpoint_address(endpoint) != LLM_OK ||
+        (before.size == endpoint->address.size && memcmp(before.bytes, endpoint->address.bytes, before.size) == 0))
+        return;
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+        lli_tx_move(&transmitter->tx, &endpoint->address, now);
+    for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
+        receiver->config.address = endpoint->address;
+    for (struct llm_connection *c = endpoint->context->connections; c != NULL; c = c->next)
+        if (c->endpoint == endpoint)
+            c->dial.connect.address = c->transmitter->tx.config.address = c->receiver->config.address = endpoint->address;
+}
+
+/* The regular look at the transport, and at the addresses that it knows. */
+static void endpoint_look(struct lli_endpoint *endpoint, lli_ns now)
+{
+    const bool tells = endpoint_tell(endpoint->transport, endpoint->instance);
+
+    endpoint_move(endpoint, now);
+    endpoint->tell_at = lli_reach_look(endpoint, now) || tells ? now + ENDPOINT_TELL : LLI_NEVER;
+}
+
 /* Does what is due, and finds out what is due next. Apart, as endpoint_receive(). */
 static __attribute__((noinline)) void endpoint_service(struct lli_endpoint *endpoint, lli_ns now)
 {
@@ -584,7 +670,7 @@ static __attribute__((noinline)) void endpoint_service(struct lli_endpoint *endp
     else
         lli_endpoint_flush(endpoint);
     if (now >= endpoint->tell_at)
-        endpoint->tell_at = endpoint_tell(endpoint->transport, endpoint->instance) ? now + ENDPOINT_TELL : LLI_NEVER;
+        endpoint_look(endpoint, now);
     /* Handlers may have packed and sent in the meantime. */
     for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
         at = lli_min(at, lli_tx_deadline(&transmitter->tx));
@@ -592,6 +678,23 @@ static __attribute__((noinline)) void endpoint_service(struct lli_endpoint *endp
     endpoint->deadline = endpoint->transmitters != NULL ? at : lli_min(at, endpoint->tell_at);
     if (endpoint->stuck)
         endpoint->deadline = lli_max(endpoint->deadline, now + ENDPOINT_STUCK);
+}
+
+/* True if a transport, or one below it, has packets that it did not look for. */
+static bool endpoint_waits(const struct lli_transport *transport, const void *instance)
+{
+    const struct lli_transport *inner;
+    const void *inner_instance = NULL;
+    bool waits = transport->waiting != NULL && transport->waiting(instance);
+
+    for (int i = 0; !waits && transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
+        waits = endpoint_waits(inner, inner_instance);
+    return waits;
+}
+
+bool lli_endpoint_is_unread(const struct lli_endpoint *endpoint)
+{
+    return endpoint->unread || endpoint_waits(endpoint->transport, endpoint->instance);
 }
 
 void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
@@ -606,11 +709,13 @@ void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
         count = endpoint->transport->receive(endpoint->instance, packets, ENDPOINT_BURST);
         if (count > 0 && endpoint->latency != NULL)
             lli_latency_fetched(endpoint, packets, count);
-        if (count > 0 && (count > 1 || !endpoint_may_be_lone(packets) || !lli_sessions_lone(endpoint, packets, now)))
+        if (count > 0 && (count > 1 || !endpoint_receive_lone(endpoint, packets, now)))
             endpoint_receive(endpoint, packets, count, now);
     } while (count >= endpoint->more && ++bursts < ENDPOINT_BURSTS);
-    if (now >= endpoint->deadline || endpoint->stuck || (endpoint->unsettled && (count > 0 || bursts > 0)))
+    if (now >= endpoint->deadline || endpoint->stuck || (endpoint->unsettled && (count > 0 || bursts > 0))) {
+        endpoint->unread = bursts == ENDPOINT_BURSTS;
         endpoint_service(endpoint, now);
+    }
     /* Whoever sleeps must not do so on what has come. */
     if (bursts == ENDPOINT_BURSTS)
         endpoint->deadline = 0;

@@ -72,6 +72,8 @@ const char *llm_event_name(enum llm_event_kind kind)
         return "connected";
     case LLM_EVENT_DISCONNECTED:
         return "disconnected";
+    case LLM_EVENT_UNREACHABLE:
+        return "unreachable";
     case LLM_EVENT_ACKNOWLEDGED:
         return "acknowledged";
     case LLM_EVENT_UNACKNOWLEDGED:
@@ -131,6 +133,14 @@ const char *llm_reason_name(enum llm_reason reason)
         return "no answer yet";
     case LLM_REASON_UNRELIABLE:
         return "unreliable, not repaired";
+    case LLM_REASON_MALFORMED:
+        return "packets contradict each other";
+    case LLM_REASON_NO_ROUTE:
+        return "no route";
+    case LLM_REASON_ADDRESS:
+        return "not an address that can be reached from here";
+    case LLM_REASON_FORBIDDEN:
+        return "forbidden on this host";
     }
     return "unknown reason";
 }
@@ -261,10 +271,24 @@ static int event_limited_text(const struct llm_event *event, char *text, size_t 
                     b->packets_missed, b->packets_dropped);
 }
 
+/* An event of a kind that this library does not know, or one that lacks what its kind has. */
+static int event_unknown_text(const struct llm_event *event, char *text, size_t size)
+{
+    return snprintf(text, size, "session %016" PRIx64 ": %s %d, reason %d (%s)", event->session, llm_event_name(event->kind),
+                    (int)event->kind, (int)event->reason, llm_reason_name(event->reason));
+}
+
 size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
 {
     int length = 0;
 
+    if (text == NULL)
+        size = 0;
+    if (event == NULL) {
+        if (size > 0)
+            text[0] = '\0';
+        return 0;
+    }
     switch (event->kind) {
     case LLM_EVENT_SESSION_NEW:
         length = snprintf(text, size, "session %016" PRIx64 " is followed from message %" PRIu64, event->session, event->first);
@@ -304,24 +328,27 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
     case LLM_EVENT_DISCONNECTED:
         length = event_disconnected_text(event, text, size);
         break;
+    case LLM_EVENT_UNREACHABLE:
+        length = snprintf(text, size, "session %016" PRIx64 ": packets to %s cannot be sent: %s", event->session,
+                          event->address == NULL ? "" : event->address, llm_reason_name(event->reason));
+        break;
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
         length = event_assured_text(event, text, size);
         break;
     case LLM_EVENT_LIMITED:
     case LLM_EVENT_RECEIVER_LIMITED:
-        length = event_limited_text(event, text, size);
+        length = event->bottleneck == NULL ? event_unknown_text(event, text, size) : event_limited_text(event, text, size);
         break;
     case LLM_EVENT_WARNED:
     case LLM_EVENT_UNICAST_ONLY:
     case LLM_EVENT_SUSPENDED:
     case LLM_EVENT_EXPELLED:
     case LLM_EVENT_READMITTED:
-        length = event_verdict_text(event, text, size);
+        length = event->verdict == NULL ? event_unknown_text(event, text, size) : event_verdict_text(event, text, size);
         break;
     default:
-        length = snprintf(text, size, "session %016" PRIx64 ": %s %d, reason %d (%s)", event->session,
-                          llm_event_name(event->kind), (int)event->kind, (int)event->reason, llm_reason_name(event->reason));
+        length = event_unknown_text(event, text, size);
         break;
     }
     return length < 0 ? 0 : (size_t)length;

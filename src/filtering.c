@@ -5,11 +5,15 @@
 
 void llm_attributes_init(struct llm_attributes *attributes)
 {
+    if (attributes == NULL)
+        return;
     *attributes = (struct llm_attributes){.size = sizeof *attributes};
 }
 
 void llm_filter_init(struct llm_filter *filter)
 {
+    if (filter == NULL)
+        return;
     *filter = (struct llm_filter){.size = sizeof *filter};
 }
 
@@ -129,6 +133,8 @@ static int filtering_send(struct llm_topic *topic, const struct iovec *pieces, c
     struct lli_pack_attributes frame;
     int error;
 
+    if (flags & ~(unsigned)(LLM_SEND_MORE | LLM_SEND_NOW))
+        return lli_refuse_flags(topic, flags);
     llm_attributes_init(&attributes);
     error = lli_options_import(&attributes, sizeof attributes, user, "struct llm_attributes", log);
     if (error == LLM_OK)
@@ -136,13 +142,15 @@ static int filtering_send(struct llm_topic *topic, const struct iovec *pieces, c
     if (error != LLM_OK)
         return error;
     if (transmitter->claimed != NULL)
-        return LLM_ESTATE;
+        return lli_refuse_claimed(transmitter, topic->name);
     attributes_put(&attributes, &frame);
     if (frame.size > lli_pack_attributes_max(pack))
         return lli_fail(log, LLM_EMSGSIZE, "topic \"%s\": attributes of %u bytes, a packet has room for %u", topic->name,
                         frame.size, lli_pack_attributes_max(pack));
     if (pieces[0].iov_len + LLI_FRAME_ATTRIBUTES_MAX + LLI_FRAME_SUMMARY_SIZE > lli_tx_message_max(&transmitter->tx))
-        return LLM_EMSGSIZE;
+        return lli_refuse(transmitter->context, LLM_EMSGSIZE, "topic \"%s\": a message of %zu bytes with attributes: at most %llu, by "
+                          "history_bytes: raise it, or split the message", topic->name, pieces[0].iov_len,
+                          (unsigned long long)lli_tx_message_max(&transmitter->tx) - LLI_FRAME_ATTRIBUTES_MAX - LLI_FRAME_SUMMARY_SIZE);
     lli_pack_attribute(pack, &frame);
     /* In two pieces, which no short way takes. */
     error = llm_sendv(topic, pieces, 2, flags);
@@ -153,14 +161,20 @@ static int filtering_send(struct llm_topic *topic, const struct iovec *pieces, c
 int llm_send_with(struct llm_topic *topic, const void *data, size_t size, const struct llm_attributes *attributes,
                   unsigned flags)
 {
-    const struct iovec pieces[] = {{.iov_base = (void *)(uintptr_t)data, .iov_len = size}, {.iov_base = NULL}};
+    const struct iovec pieces[] = {{.iov_base = (void *)(uintptr_t)data, .iov_len = size}, {.iov_base = (void *)(uintptr_t)""}};
     int error;
 
-    if (topic == NULL || attributes == NULL || (data == NULL && size > 0))
+    if (topic == NULL)
         return LLM_EINVAL;
+    if (attributes == NULL)
+        return lli_refuse(topic->transmitter->context, LLM_EINVAL, "topic \"%s\": attributes is NULL: llm_attributes_init() makes some, and "
+                          "llm_send() sends without", topic->name);
+    if (data == NULL && size > 0)
+        return lli_refuse_data(topic, size);
     if (size > UINT32_MAX)
-        return LLM_EMSGSIZE;
-    lli_context_enter(topic->transmitter->context);
+        return lli_refuse_size(topic, size);
+    if (!lli_context_enter(topic->transmitter->context))
+        return LLM_ESTATE;
     error = filtering_send(topic, pieces, attributes, flags);
     lli_context_leave(topic->transmitter->context);
     return error;
@@ -271,7 +285,8 @@ int llm_receiver_filter(struct llm_receiver *receiver, const struct llm_filter *
 
     if (receiver == NULL)
         return LLM_EINVAL;
-    lli_context_enter(receiver->context);
+    if (!lli_context_enter(receiver->context))
+        return LLM_ESTATE;
     if (filter != NULL)
         error = filtering_set(receiver, filter);
     if (error == LLM_OK) {
@@ -292,7 +307,8 @@ static int filtering_attributes(const struct llm_receiver *receiver, const struc
     struct lli_rx_frame frame;
 
     if (receiver->config.filter == NULL)
-        return LLM_ESTATE;
+        return lli_refuse(receiver->context, LLM_ESTATE, "%s: attributes are not read without a filter: set one with llm_receiver_filter(), "
+                          "one without a condition will do", receiver->object);
     for (uint32_t i = 0; i < receiver->sessions_used; i++) {
         if (!lli_rx_attributes(&receiver->sessions[i], message, &frame))
             continue;
@@ -301,7 +317,8 @@ static int filtering_attributes(const struct llm_receiver *receiver, const struc
         (void)lli_attributes_get(frame.bytes, frame.size, attributes);
         return LLM_OK;
     }
-    return LLM_EINVAL;
+    return lli_refuse(receiver->context, LLM_EINVAL, "%s: message %llu is not one that the running handler was called with: attributes "
+                      "last as long as the handler runs", receiver->object, (unsigned long long)message->number);
 }
 
 /* The bitmap as it lies in the frame, before the properties. */
@@ -324,9 +341,13 @@ int llm_message_attributes(struct llm_receiver *receiver, const struct llm_messa
     struct lli_attributes read;
     int error;
 
-    if (receiver == NULL || message == NULL || attributes == NULL)
+    if (receiver == NULL)
         return LLM_EINVAL;
-    lli_context_enter(receiver->context);
+    if (message == NULL || attributes == NULL)
+        return lli_refuse(receiver->context, LLM_EINVAL, "llm_message_attributes: %s is NULL: it has to be given",
+                          message == NULL ? "message" : "attributes");
+    if (!lli_context_enter(receiver->context))
+        return LLM_ESTATE;
     error = attributes->size == sizeof *attributes
                 ? filtering_attributes(receiver, message, &read)
                 : lli_fail(&receiver->context->log, LLM_EVERSION, "struct llm_attributes: size is %zu, and %zu in this "
@@ -357,9 +378,13 @@ int llm_message_property(struct llm_receiver *receiver, const struct llm_message
     struct lli_attributes read;
     int error;
 
-    if (receiver == NULL || message == NULL || property == NULL)
+    if (receiver == NULL)
         return LLM_EINVAL;
-    lli_context_enter(receiver->context);
+    if (message == NULL || property == NULL)
+        return lli_refuse(receiver->context, LLM_EINVAL, "llm_message_property: %s is NULL: it has to be given",
+                          message == NULL ? "message" : "property");
+    if (!lli_context_enter(receiver->context))
+        return LLM_ESTATE;
     error = filtering_attributes(receiver, message, &read);
     if (error == LLM_OK)
         error = filtering_property(&read, code, property);

@@ -9,6 +9,9 @@ enum {
     FLOW_BURST_BYTES = 256 << 10, /* sent at once after a pause: a few trains */
     FLOW_BURST_BYTES_MIN = 16 << 10,
     FLOW_BURSTS_PER_S = 512,      /* at a limited rate */
+    FLOW_SHARE_LEAST = 96,        /* receivers that report by packets, at least and ... */
+    FLOW_SHARE_MOST = 256,        /* ... at most, where there are more: their median is that of all within a few per cent */
+    FLOW_SHARE_QUORUM = 90,       /* per cent: of a larger one the share says too little */
 };
 
 #define FLOW_INTERVAL ((lli_ns)10000000)
@@ -54,7 +57,7 @@ void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, 
 {
     *flow = (struct lli_flow){
         .config = *config, .limit = config->awaits ? start : UINT64_MAX, .doubling = true, .judged_at = now, .judged = start};
-    flow->reached = lli_arena_take(arena, members_max * sizeof *flow->reached, 64);
+    lli_quorum_init(&flow->quorum, members_max, arena);
     lli_pacer_init(&flow->pacer, lli_min(FLOW_RATE_FIRST, flow_rate_max(flow)), FLOW_BURST_BYTES, now);
     flow->meter = config->mode == LLI_FLOW_PACED ? LLI_FLOW_PACED : LLI_FLOW_OPEN;
     lli_flow_rate(flow, config->rate, now);
@@ -98,39 +101,75 @@ uint64_t lli_flow_find(uint64_t *values, uint32_t count, uint32_t reached_by)
     return values[place];
 }
 
+static bool flow_has_say(const struct lli_flow *flow, const struct lli_member *member)
+{
+    return lli_member_counts(member) && lli_wire_is_in_share(flow->session, member->id, flow->share);
+}
+
 uint64_t lli_flow_reach(const struct lli_flow *flow, const struct lli_member *member)
 {
     const uint64_t window = flow->config.window_packets * (flow->config.mode == LLI_FLOW_PACED ? (uint64_t)FLOW_BACKSTOP : 1);
 
-    return lli_member_counts(member) && member->next != 0 ? member->next + lli_min(window, member->window) : 0;
+    return flow_has_say(flow, member) && member->next != 0 ? member->next + lli_min(window, member->window) : 0;
 }
 
-void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint64_t from, uint64_t to)
+/* The limit follows the quorum. */
+static void flow_limit(struct lli_flow *flow)
 {
-    const bool stays_beyond = from > flow->limit && to > flow->limit;
-    const bool stays_behind = from != 0 && from < flow->limit && to != 0 && to < flow->limit;
+    const uint32_t known = lli_quorum_count(&flow->quorum);
 
-    if (flow->config.mode != LLI_FLOW_OPEN && !stays_beyond && !stays_behind)
-        lli_flow_reported(flow, members);
+    lli_quorum_rank(&flow->quorum, flow_quorum(flow, known));
+    if (known > 0)
+        flow->limit = lli_quorum_value(&flow->quorum);
+    else if (!flow->config.awaits)
+        flow->limit = UINT64_MAX;
+}
+
+void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint32_t index)
+{
+    if (flow->config.mode == LLI_FLOW_OPEN)
+        return;
+    lli_quorum_set(&flow->quorum, index, lli_flow_reach(flow, &members->table[index]));
+    flow_limit(flow);
 }
 
 void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members)
 {
-    uint32_t seen = 0, known = 0;
+    uint32_t seen = 0;
 
     if (flow->config.mode == LLI_FLOW_OPEN)
         return;
+    lli_quorum_clear(&flow->quorum);
     for (uint32_t i = 0; seen < members->count; i++) {
-        const uint64_t reach = lli_flow_reach(flow, &members->table[i]);
-
         seen += members->table[i].id != 0;
-        if (reach != 0)
-            flow->reached[known++] = reach;
+        lli_quorum_set(&flow->quorum, i, lli_flow_reach(flow, &members->table[i]));
     }
-    if (known > 0)
-        flow->limit = lli_flow_find(flow->reached, known, flow_quorum(flow, known));
-    else if (!flow->config.awaits)
-        flow->limit = UINT64_MAX;
+    flow_limit(flow);
+}
+
+uint32_t lli_flow_share(struct lli_flow *flow, const struct lli_members *members, bool all)
+{
+    uint32_t share = flow->share;
+
+    if (flow->config.mode == LLI_FLOW_OPEN)
+        return 0;
+    /* It stays as long as that does, so that it does not change with each receiver that comes and goes. */
+    while (share < LLI_WIRE_SHARE_MAX && members->count >> share > FLOW_SHARE_MOST)
+        share++;
+    while (share > 0 && members->count >> share < FLOW_SHARE_LEAST)
+        share--;
+    if (all || flow->config.quorum_percent > FLOW_SHARE_QUORUM)
+        share = 0;
+    if (share == flow->share)
+        return share;
+    flow->share = share;
+    lli_flow_reported(flow, members);
+    /* Identities are the receivers' own choice: there may be nobody left. */
+    if (lli_quorum_count(&flow->quorum) == 0 && share > 0) {
+        flow->share = 0;
+        lli_flow_reported(flow, members);
+    }
+    return flow->share;
 }
 
 void lli_flow_sent(struct lli_flow *flow, uint64_t bytes)
@@ -194,8 +233,8 @@ void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq 
         if (member->id == 0)
             continue;
         seen++;
-        counted += lli_member_counts(member);
-        fine += lli_member_counts(member) && flow_keeps_up(flow, member, sent);
+        counted += flow_has_say(flow, member);
+        fine += flow_has_say(flow, member) && flow_keeps_up(flow, member, sent);
         member->asked = 0;
     }
     if (fine < flow_quorum(flow, counted))

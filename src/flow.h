@@ -11,6 +11,7 @@
 #include "arena.h"
 #include "members.h"
 #include "pacer.h"
+#include "quorum.h"
 #include "types.h"
 
 enum lli_flow_mode { LLI_FLOW_OPEN = 0, LLI_FLOW_PACED, LLI_FLOW_WINDOW };
@@ -29,7 +30,9 @@ struct lli_flow {
     enum lli_flow_mode meter;   /* PACED: the bucket decides, too, for the pace or a limit of the rate; else OPEN */
     enum lli_flow_mode hold;    /* OPEN: no packet ever has to wait */
     lli_seq limit;              /* packets before this one may be sent */
-    lli_seq *reached;           /* room to sort receivers by how far they are */
+    uint64_t session;           /* by which receivers are in the share of those that report by packets ... */
+    uint32_t share;             /* ... of 2^this one; only they have a say */
+    struct lli_quorum quorum;   /* of how far receivers let it go, by the index of a member */
     struct lli_pacer pacer;
     uint64_t step;              /* bytes/s by which the rate grows at a time */
     bool doubling;              /* no receiver has fallen behind yet: the rate doubles */
@@ -43,17 +46,23 @@ struct lli_flow {
 void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, uint32_t members_max, struct lli_arena *arena,
                    lli_seq start, lli_ns now);
 
-/* Receivers came, reported or went. */
+/* Many receivers may have come, reported or gone, or count or not as they did not before: takes time by their number. */
 void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members);
 
 /* How far a member lets a transmitter go, 0: it has no say. */
 uint64_t lli_flow_reach(const struct lli_flow *flow, const struct lli_member *member);
 
-/* The same, of one that has moved from one reach to another: most change nothing, and then the others are not looked at. */
-void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint64_t from, uint64_t to);
+/* The same of one member: takes time by the logarithm of their number. */
+void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint32_t index);
 
 /* Paced: the time may have come to change the rate. sent: the first packet not yet sent. */
 void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt, lli_ns now);
+
+/*
+ * Of how many receivers one is to report by packets, as a power of two, from now on: of so many members that enough are left to find the
+ * quorum by. Where the slowest decide, and so nobody can stand for others, or all have to report for another reason: of all.
+ */
+uint32_t lli_flow_share(struct lli_flow *flow, const struct lli_members *members, bool all);
 
 /* Whether a packet may be sent after so many bytes that are going out already. */
 static inline bool lli_flow_allows(const struct lli_flow *flow, lli_seq seq, uint64_t bytes)

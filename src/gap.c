@@ -64,6 +64,27 @@ void lli_gap_retract(struct lli_gap *gap, lli_seq end)
         gap->due_at = LLI_NEVER;
 }
 
+uint64_t lli_gap_cut(struct lli_gap *gap, lli_seq end)
+{
+    uint64_t count = 0;
+
+    end = lli_max(end, gap->next);
+    for (lli_seq seq = end; seq < gap->received; seq++) {
+        uint64_t *word = &gap->present[(seq & gap->mask) / 64];
+        const uint64_t bit = (uint64_t)1 << (seq & 63);
+
+        if (!(*word & bit))
+            continue;
+        *word &= ~bit;
+        gap->missing++;
+        count++;
+    }
+    gap->received = lli_min(gap->received, end);
+    gap->received = lli_gap_present_end(gap);
+    lli_gap_retract(gap, end);
+    return count;
+}
+
 bool lli_gap_receive(struct lli_gap *gap, lli_seq seq)
 {
     assert(seq >= gap->next && seq < gap->end);
@@ -124,6 +145,21 @@ lli_seq lli_gap_first_present(const struct lli_gap *gap)
         seq = (seq | 63) + 1;
     }
     return gap->end;
+}
+
+lli_seq lli_gap_present_end(const struct lli_gap *gap)
+{
+    lli_seq end = gap->received;
+
+    while (end > gap->next) {
+        const lli_seq last = end - 1;
+        const uint64_t present = gap->present[(last & gap->mask) / 64] << (63 - (last & 63));
+
+        if (present != 0)
+            return lli_max(end - (unsigned)__builtin_clzll(present), gap->next);
+        end = last & ~(lli_seq)63;
+    }
+    return gap->next;
 }
 
 /*
@@ -200,6 +236,18 @@ int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct l
         most--;
     }
     return count;
+}
+
+void lli_gap_hasten(struct lli_gap *gap, lli_seq from, lli_ns until)
+{
+    for (lli_seq seq = gap_next_missing(gap, lli_max(from, gap->next)); seq < gap->end; seq = gap_next_missing(gap, seq + 1)) {
+        struct lli_gap_slot *slot = gap_slot(gap, seq);
+
+        if (slot->unrepaired || slot->nak_at <= until)
+            continue;
+        slot->nak_at = until;
+        gap->due_at = lli_min(gap->due_at, until);
+    }
 }
 
 void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at)

@@ -75,6 +75,12 @@ bool lli_gap_rewind(struct lli_gap *gap, lli_seq next, lli_ns now, lli_ns nak_at
 /* Packets from end on were only told of, and another report says that they do not exist after all. */
 void lli_gap_retract(struct lli_gap *gap, lli_seq end);
 
+/* Packets from end on do not exist, whatever was said: none of them is present any more. Returns how many were. */
+uint64_t lli_gap_cut(struct lli_gap *gap, lli_seq end);
+
+/* Missing packets from this one on that are to be asked for are asked for by then at the latest. */
+void lli_gap_hasten(struct lli_gap *gap, lli_seq from, lli_ns until);
+
 /* A packet in [next, next + window) came. False if it was there already. lli_gap_extend() was called up to it. */
 bool lli_gap_receive(struct lli_gap *gap, lli_seq seq);
 
@@ -112,6 +118,9 @@ uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli
 
 /* Holds back the NAKs for missing packets of [first, first + count) until then. */
 void lli_gap_hold(struct lli_gap *gap, lli_seq first, uint64_t count, lli_ns until);
+
+/* One past the last present packet; next if none is. */
+lli_seq lli_gap_present_end(const struct lli_gap *gap);
 
 /* The first present packet at or behind next, or end. */
 lli_seq lli_gap_first_present(const struct lli_gap *gap);

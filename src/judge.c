@@ -20,6 +20,19 @@ void lli_judge_init(struct lli_judge *judge, const struct lli_judge_policy *poli
     judge->returns = lli_arena_take(arena, LLI_JUDGE_RETURNS * sizeof *judge->returns, 64);
 }
 
+/* Empties the buckets of a record whose turn came since it was looked at. */
+static void judge_turned(const struct lli_judge *judge, struct lli_judged *record)
+{
+    const uint64_t turns = lli_min(judge->turns - record->turns, LLI_JUDGE_BUCKETS);
+
+    for (uint32_t i = 0; i < turns; i++) {
+        const uint32_t bucket = (judge->bucket + LLI_JUDGE_BUCKETS - i) % LLI_JUDGE_BUCKETS;
+
+        record->naks[bucket] = record->asked[bucket] = 0;
+    }
+    record->turns = judge->turns;
+}
+
 /* A record of somebody of whom nothing is known. */
 static struct lli_judged judge_new(uint64_t id, lli_ns now)
 {
@@ -33,10 +46,13 @@ static struct lli_judged *judge_record(const struct lli_judge *judge, const stru
     struct lli_member *member = &members->table[index];
     const bool same = record->id == member->id, tell = same && record->tell, ordered = same && record->ordered;
 
-    if (same && member->judged)
+    if (same && member->judged) {
+        judge_turned(judge, record);
         return record;
+    }
     member->judged = true;
     *record = judge_new(member->id, now);
+    record->turns = judge->turns;
     /* Of what is not told yet, and of an order, nothing is forgotten. */
     record->tell = tell;
     record->ordered = ordered;
@@ -59,37 +75,37 @@ static uint64_t judge_sum(const uint32_t *buckets)
     return sum;
 }
 
-/* Empties the buckets whose turn comes, of those whom there are: records of others begin empty. */
-static void judge_turn(struct lli_judge *judge, const struct lli_members *members, lli_ns now)
+/* The next bucket's turn comes; those of receivers are emptied as these are looked at. */
+static void judge_turn(struct lli_judge *judge, lli_ns now)
 {
     const lli_ns piece = LLI_JUDGE_PERIOD / LLI_JUDGE_BUCKETS;
-    uint32_t seen;
 
     for (int turns = 0; now >= judge->bucket_at && turns < LLI_JUDGE_BUCKETS; turns++) {
         judge->bucket = (judge->bucket + 1) % LLI_JUDGE_BUCKETS;
         judge->bucket_at += piece;
         judge->sent[judge->bucket] = 0;
-        seen = 0;
-        for (uint32_t i = 0; seen < members->count; i++) {
-            seen += members->table[i].id != 0;
-            judge->table[i].naks[judge->bucket] = judge->table[i].asked[judge->bucket] = 0;
-        }
+        judge->turns++;
     }
     if (now >= judge->bucket_at)
         judge->bucket_at = now + piece;
 }
 
-static lli_ns judge_report_interval(const struct lli_judge *judge, const struct lli_members *members)
+/* Reports come less often where there are more receivers (section 7), or were when this one was told how often to report. */
+static lli_ns judge_report_interval(const struct lli_judge *judge, const struct lli_members *members, const struct lli_judged *record)
 {
-    return judge->policy.status * lli_max(1, members->count / 10);
+    const struct lli_member *member = &members->table[record - judge->table];
+
+    return lli_max(judge->policy.status * lli_max(1, members->count / 10), lli_members_distance(members, member, record->heard_at));
 }
 
-/* Reports come less often where there are more receivers (section 7), and so is nobody silent sooner. */
-static uint64_t judge_limit(const struct lli_judge *judge, const struct lli_members *members, enum llm_threshold threshold)
+/* Nobody is silent before that. */
+static uint64_t judge_limit(const struct lli_judge *judge, const struct lli_members *members, const struct lli_judged *record,
+                            enum llm_threshold threshold)
 {
     const uint64_t limit = judge->policy.limits[threshold];
 
-    return threshold == LLM_THRESHOLD_SILENCE ? limit * lli_max(1, members->count / 10) : limit;
+    return threshold != LLM_THRESHOLD_SILENCE || limit == 0
+               ? limit : limit * (judge_report_interval(judge, members, record) / lli_max(judge->policy.status, 1));
 }
 
 /* Nobody is expected to be heard as long as there is nothing to say. */
@@ -136,7 +152,7 @@ static struct lli_judge_level judge_level(const struct lli_judge *judge, const s
                                           struct lli_judged *record, enum llm_threshold threshold, lli_ns now)
 {
     const struct lli_judge_policy *policy = &judge->policy;
-    const uint64_t limit = judge_limit(judge, members, threshold);
+    const uint64_t limit = judge_limit(judge, members, record, threshold);
     const bool patient = threshold == LLM_THRESHOLD_NAKS || threshold == LLM_THRESHOLD_ASKED;
     struct lli_judge_level level = {.threshold = threshold, .value = judge_figure(judge, record, threshold, now), .limit = limit};
     /* Who is new, or comes back from a silence, has some time to catch up. */
@@ -188,6 +204,14 @@ static void judge_set(struct lli_judge *judge, struct lli_member *member, struct
     judge->decided[level.standing]++;
 }
 
+/* Others look at who counts, which changes by this: the next judgement says so. */
+static void judge_lift(struct lli_judge *judge, struct lli_member *member, struct lli_judged *record, lli_ns now)
+{
+    judge_set(judge, member, record, (struct lli_judge_level){.standing = LLI_STANDING_FINE}, now);
+    judge->lifted = true;
+    judge->quiet = false;
+}
+
 /*
  * Whoever is heard is not silent: it is served again at once, as the NAK may be the first that is heard of it, and the time in
  * which it was silent is none by which it is behind. Who is not served for another reason is told so whenever it is heard.
@@ -195,7 +219,7 @@ static void judge_set(struct lli_judge *judge, struct lli_member *member, struct
 static struct lli_judged *judge_heard(struct lli_judge *judge, struct lli_members *members, uint32_t index, lli_ns now)
 {
     struct lli_judged *record = judge_record(judge, members, index, now);
-    const uint64_t limit = judge_limit(judge, members, LLM_THRESHOLD_SILENCE);
+    const uint64_t limit = judge_limit(judge, members, record, LLM_THRESHOLD_SILENCE);
 
     if (limit != 0 && judge_silence(judge, record, now) >= limit) {
         record->goal = record->goal_ns = record->before_ns = 0;
@@ -205,7 +229,7 @@ static struct lli_judged *judge_heard(struct lli_judge *judge, struct lli_member
     record->heard_at = now;
     record->probes = 0;
     if (record->stands.standing == LLI_STANDING_SUSPENDED && record->stands.threshold == LLM_THRESHOLD_SILENCE && !record->ordered)
-        judge_set(judge, &members->table[index], record, (struct lli_judge_level){.standing = LLI_STANDING_FINE}, now);
+        judge_lift(judge, &members->table[index], record, now);
     if (!lli_member_counts(&members->table[index]))
         record->answer = true;
     return record;
@@ -381,7 +405,7 @@ static bool judge_is_over(struct lli_judge *judge, struct lli_members *members, 
 /* Of whom the latest report is overdue is asked for one: it may have been lost. */
 static bool judge_is_probed(const struct lli_judge *judge, const struct lli_members *members, struct lli_judged *record, lli_ns now)
 {
-    const lli_ns interval = judge_report_interval(judge, members);
+    const lli_ns interval = judge_report_interval(judge, members, record);
 
     return judge->policy.most >= LLI_STANDING_SUSPENDED && record->stands.standing < LLI_STANDING_SUSPENDED &&
            judge_silence(judge, record, now) > interval + interval / 5 && record->probes < JUDGE_PROBES && ++record->probes > 0;
@@ -401,30 +425,78 @@ static void judge_notify(struct lli_judge *judge, const struct lli_members *memb
 /* More than half of those that reported: it is told when it begins, and when it has been over for a while. */
 static bool judge_group(struct lli_judge *judge, lli_ns now)
 {
-    const bool most_suffer = judge->suffering > judge->receivers / 2;
+    const bool most_suffer = judge->slice.suffering > judge->slice.receivers / 2;
 
     if (most_suffer)
         judge->group_at = now;
     /* Of a single receiver all is said by its own verdict. */
-    if (most_suffer ? !judge->group && judge->receivers > 1 : judge->group && now - judge->group_at >= judge->policy.recover) {
+    if (most_suffer ? !judge->group && judge->slice.receivers > 1 : judge->group && now - judge->group_at >= judge->policy.recover) {
         judge->group = most_suffer;
         judge->group_tell = judge->untold = judge->policy.most != LLI_STANDING_FINE;
     }
     return most_suffer;
 }
 
-/* Weighs all; returns how many members there are. */
-static uint32_t judge_weigh_all(struct lli_judge *judge, struct lli_members *members, lli_ns away, lli_ns now)
+/* Positions with an odd factor, modulo a power of two: consecutive ones lie far apart, in no pattern that receivers may come in. */
+static uint32_t judge_place(const struct lli_judge_slice *slice, uint32_t position)
 {
-    uint32_t seen = 0;
+    return slice->count == 1 ? position : (position * 0x9e3779b1u) & slice->mask;
+}
 
-    judge->receivers = judge->suffering = 0;
-    for (uint32_t i = 0; seen < members->count; i++) {
+static struct lli_judge_slice judge_slice(const struct lli_members *members, uint32_t index, uint32_t count)
+{
+    uint32_t places = 1, size;
+
+    if (count == 1)
+        return (struct lli_judge_slice){.count = 1, .to = members->end};
+    while (places < members->end)
+        places *= 2;
+    size = (places + count - 1) / count;
+    return (struct lli_judge_slice){.index = index, .count = count, .from = index * size,
+                                    .to = (uint32_t)lli_min((index + 1) * size, places), .mask = places - 1};
+}
+
+/* Goes on to the next slice; whoever did not listen for a while looks at all at once. */
+static void judge_go_on(struct lli_judge *judge, const struct lli_members *members, bool all)
+{
+    const uint32_t count = all ? 1 : (uint32_t)lli_max((members->end + LLI_JUDGE_SLICE - 1) / LLI_JUDGE_SLICE, 1);
+    const bool goes_on = count == judge->slice.count && judge->slice.index + 1 < count;
+
+    judge->slice = judge_slice(members, goes_on ? judge->slice.index + 1 : 0, count);
+    if (!goes_on) {
+        judge->round = (struct lli_judge_slice){.count = count};
+        judge->round_quiet = true;
+    }
+    judge->cursor = judge->slice.from;
+    judge->unsent = false;
+}
+
+/* Figures of all receivers: sums once all were judged; until then the first slice stands for the others. */
+static void judge_sum_up(struct lli_judge *judge)
+{
+    const struct lli_judge_slice *slice = &judge->slice;
+    struct lli_judge_slice *round = &judge->round;
+
+    round->receivers += slice->receivers;
+    round->suffering += slice->suffering;
+    if (slice->index + 1 == slice->count) {
+        judge->receivers = round->receivers;
+        judge->suffering = round->suffering;
+    } else if (judge->receivers == 0) {
+        judge->receivers = slice->receivers * slice->count;
+        judge->suffering = slice->suffering * slice->count;
+    }
+}
+
+static void judge_weigh_slice(struct lli_judge *judge, struct lli_members *members, lli_ns away, lli_ns now)
+{
+    for (uint32_t at = judge->slice.from; at < judge->slice.to; at++) {
+        const uint32_t i = judge_place(&judge->slice, at);
         struct lli_judged *record;
 
-        if (members->table[i].id == 0)
+        if (i >= members->end || members->table[i].id == 0)
             continue;
-        seen++;
+        judge->looked_at++;
         record = judge_record(judge, members, i, now);
         record->heard_at = lli_min(record->heard_at + away, now);
         if (away > 0)
@@ -433,34 +505,38 @@ static uint32_t judge_weigh_all(struct lli_judge *judge, struct lli_members *mem
         /* Who has not reported counts if it suffers: the only receiver is the only one before its first report, too. */
         if ((record->next == 0 && record->wanted.standing == LLI_STANDING_FINE) || record->stands.standing == LLI_STANDING_EXPELLED)
             continue;
-        judge->receivers++;
-        judge->suffering += record->wanted.standing != LLI_STANDING_FINE ||
-                            (record->stands.standing == LLI_STANDING_SUSPENDED && !record->ordered);
+        judge->slice.receivers++;
+        judge->slice.suffering += record->wanted.standing != LLI_STANDING_FINE ||
+                                  (record->stands.standing == LLI_STANDING_SUSPENDED && !record->ordered);
     }
-    return seen;
+    judge_sum_up(judge);
 }
 
 bool lli_judge_all(struct lli_judge *judge, struct lli_members *members, lli_seq sent, lli_ns now)
 {
     /* Who did not listen cannot tell who was silent. */
     const lli_ns away = now - judge->judged_at > judge->policy.status ? now - judge->judged_at : 0;
-    bool quiet = true, changed = false, most_suffer;
-    uint32_t members_left;
+    bool quiet = true, changed = judge->lifted, most_suffer;
 
-    judge_turn(judge, members, now);
+    judge->lifted = false;
+    judge_turn(judge, now);
+    judge_go_on(judge, members, away > 0);
     judge->sent[judge->bucket] += (uint32_t)lli_min(sent - judge->counted, UINT32_MAX / 2);
     judge->counted = sent;
     judge->judged_at = now;
-    members_left = judge_weigh_all(judge, members, away, now);
+    judge_weigh_slice(judge, members, away, now);
     most_suffer = judge_group(judge, now);
-    for (uint32_t i = 0; members_left > 0; i++) {
-        struct lli_member *member = &members->table[i];
-        struct lli_judged *record = &judge->table[i];
-        const enum lli_standing before = member->standing;
+    for (uint32_t at = judge->slice.from; at < judge->slice.to; at++) {
+        const uint32_t i = judge_place(&judge->slice, at);
+        struct lli_judged *record;
+        struct lli_member *member;
+        enum lli_standing before;
 
-        if (member->id == 0)
+        if (i >= members->end || members->table[i].id == 0)
             continue;
-        members_left--;
+        member = &members->table[i];
+        record = &judge->table[i];
+        before = member->standing;
         if (!judge_is_over(judge, members, i, now))
             judge_one(judge, member, record, most_suffer, now);
         changed |= member->standing != before;
@@ -468,7 +544,8 @@ bool lli_judge_all(struct lli_judge *judge, struct lli_members *members, lli_seq
         quiet &= record->stands.standing == LLI_STANDING_FINE && record->notices == 0 && !record->debt.owes &&
                  (record->next == 0 || record->next >= sent);
     }
-    judge->quiet = quiet && !judge->group && judge_sum(judge->sent) == 0;
+    judge->round_quiet &= quiet;
+    judge->quiet = judge->slice.index + 1 == judge->slice.count && judge->round_quiet && !judge->group && judge_sum(judge->sent) == 0;
     return changed;
 }
 
@@ -477,16 +554,20 @@ bool lli_judge_all(struct lli_judge *judge, struct lli_members *members, lli_seq
 bool lli_judge_notice(struct lli_judge *judge, const struct lli_members *members, struct lli_wire_notice *notice,
                       uint32_t *index)
 {
-    for (; judge->unsent && judge->cursor < judge->limit; judge->cursor++) {
-        struct lli_judged *record = &judge->table[judge->cursor];
+    while (judge->unsent && judge->cursor < judge->slice.to) {
+        const uint32_t place = judge_place(&judge->slice, judge->cursor++);
+        struct lli_judged *record;
         const lli_ns now = judge->judged_at;
-        struct lli_judge_level level = record->stands;
+        struct lli_judge_level level;
 
-        if (!record->notify)
+        if (place >= members->end || !judge->table[place].notify)
             continue;
+        record = &judge->table[place];
         record->notify = false;
-        if (!judge_is_of(members, judge->cursor, record))
+        if (!judge_is_of(members, place, record))
             continue;
+        level = record->stands;
+        judge_turned(judge, record);
         if (judge->shedding && level.standing < LLI_STANDING_SUSPENDED)
             level = (struct lli_judge_level){.standing = LLI_STANDING_SUSPENDED, .threshold = LLM_THRESHOLD_OPERATOR};
         else if (judge->policy.dry && !record->ordered)
@@ -507,11 +588,10 @@ bool lli_judge_notice(struct lli_judge *judge, const struct lli_members *members
             .standing = (uint8_t)level.standing,
             .threshold = (uint8_t)level.threshold,
         };
-        *index = judge->cursor++;
+        *index = place;
         return true;
     }
     judge->unsent = false;
-    judge->cursor = 0;
     return false;
 }
 
@@ -544,11 +624,13 @@ bool lli_judge_event(struct lli_judge *judge, struct llm_event *event)
         return true;
     }
     for (uint32_t i = 0; judge->untold && i < judge->limit; i++) {
-        struct lli_judged *record = &judge->table[i];
+        struct lli_judged *record = &judge->table[judge->told++];
 
+        judge->told = judge->told == judge->limit ? 0 : judge->told;
         if (!record->tell)
             continue;
         record->tell = false;
+        judge_turned(judge, record);
         judge_event(judge, record->stands, event);
         judge->verdict.receiver = record->id;
         judge->verdict.rejoin_ns = record->stands.standing == LLI_STANDING_EXPELLED ? record->rejoin : 0;

@@ -3,8 +3,8 @@
  * Which receivers hurt the others, and how far each is still served (docs/protocol.md section 7.2): figures of every receiver
  * by what it sends, thresholds that they reach, and a ladder from a warning to expulsion.
  *
- * Nothing here runs for each packet: NAKs and reports are counted as they come, and judged every few milliseconds. Where most
- * receivers suffer the fault is not theirs, and nobody is served worse than before.
+ * Nothing here runs for each packet: NAKs and reports are counted as they come, and judged every few milliseconds, of many receivers
+ * some at a time. Where most receivers suffer the fault is not theirs, and nobody is served worse than before.
  */
 #ifndef LLI_JUDGE_H
 #define LLI_JUDGE_H
@@ -21,6 +21,7 @@ enum {
     LLI_JUDGE_LIMITS = LLM_THRESHOLD_ACK_TIME + 1,
     LLI_JUDGE_RETURNS = 256, /* of so many that were expelled it is remembered for how long */
     LLI_JUDGE_REJOIN_TIMES = 64, /* the time grows to so many times the policy's ... */
+    LLI_JUDGE_SLICE = 256,   /* receivers, about, that are judged at a time, where there are more */
 };
 
 /* ... but not beyond this, which also is how long after its return one is remembered to have been expelled. */
@@ -62,6 +63,7 @@ struct lli_judge_debt {
 /* What is known of the receiver at the same place of the table of members. */
 struct lli_judged {
     uint64_t id;           /* whose record it is, if that is still the member's */
+    uint64_t turns;        /* its buckets are those of so many turns */
     lli_ns heard_at;
     lli_ns back_at;        /* when it was new, or heard after a silence long enough to be suspended for */
     lli_seq next;          /* as it reported, 0: not yet */
@@ -96,6 +98,17 @@ struct lli_judge_return {
     lli_ns since;    /* expelled, or readmitted, then */
 };
 
+/* A part of the receivers, from all over the table: those that came together, or in turn, are in different ones. */
+struct lli_judge_slice {
+    uint32_t index;
+    uint32_t count;     /* slices that there are */
+    uint32_t from;      /* positions in an order of all places ... */
+    uint32_t to;
+    uint32_t mask;      /* ... of which there are so many, less one; one slice: the table's own order */
+    uint32_t receivers; /* as of the judge */
+    uint32_t suffering;
+};
+
 struct lli_judge {
     struct lli_judge_policy policy;
     struct lli_judged *table; /* by the index of a member */
@@ -103,6 +116,7 @@ struct lli_judge {
     struct lli_judge_return *returns; /* LLI_JUDGE_RETURNS of them; whoever finds no place takes that of the longest ago */
     uint32_t sent[LLI_JUDGE_BUCKETS]; /* packets */
     uint32_t bucket;
+    uint64_t turns;           /* of buckets, so far */
     lli_ns bucket_at;         /* when it is over */
     lli_seq counted;          /* packets before are in the buckets */
     lli_ns judged_at;
@@ -110,11 +124,17 @@ struct lli_judge {
     bool group;               /* most receivers suffer, or did so until a moment ago */
     bool group_tell;
     lli_ns group_at;          /* they did so last */
-    uint32_t receivers;       /* that have reported, when they were last judged */
+    uint32_t receivers;       /* that have reported, when all were last judged */
     uint32_t suffering;       /* of these */
+    struct lli_judge_slice slice; /* that was judged last, which stands for all */
+    struct lli_judge_slice round; /* sums of the slices since all were judged */
+    bool round_quiet;         /* nothing was found in these that changes with time */
+    uint64_t looked_at;       /* receivers so far: what it costs */
+    bool lifted;              /* since it was judged, somebody that was suspended is so no longer */
     bool untold;              /* something is to be told to the application */
     bool unsent;              /* some notice is to be sent */
-    uint32_t cursor;          /* the next to look at for one */
+    uint32_t cursor;          /* the next position in the slice to look at for one */
+    uint32_t told;            /* places before this one were looked at for something to tell */
     bool quiet;               /* nothing changes until something is sent or heard */
     struct llm_verdict verdict; /* of the latest event */
     uint64_t decided[LLI_STANDING_EXPELLED + 1]; /* how often, by standing */
@@ -145,7 +165,7 @@ static inline lli_ns lli_judge_at(const struct lli_judge *judge)
     return judge->quiet ? LLI_NEVER : judge->judged_at + lli_judge_interval(judge);
 }
 
-/* Judges every member. sent: the first packet not yet sent. True if a standing changed that others look at. */
+/* Judges every member, of many the next slice. sent: the first packet not yet sent. True if a standing changed that others look at. */
 bool lli_judge_all(struct lli_judge *judge, struct lli_members *members, lli_seq sent, lli_ns now);
 
 /* The next notice to send, but for its session and lead, and to which member; false if there is none. */

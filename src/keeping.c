@@ -13,6 +13,8 @@ enum {
 
 void llm_keep_init(struct llm_keep *keep)
 {
+    if (keep == NULL)
+        return;
     *keep = (struct llm_keep){.size = sizeof *keep, .messages = 1, .bytes_max = KEEPING_BYTES};
 }
 
@@ -34,7 +36,7 @@ static int keeping_is_possible(const struct llm_topic *topic)
     if (topic->kept != NULL)
         return lli_fail(log, LLM_ESTATE, "topic \"%s\": it keeps %u messages already", topic->name, topic->kept->messages);
     if (transmitter->claimed != NULL)
-        return lli_fail(log, LLM_ESTATE, "topic \"%s\": commit or abort the open claim first", topic->name);
+        return lli_refuse_claimed(topic->transmitter, topic->name);
     return LLM_OK;
 }
 
@@ -113,7 +115,8 @@ int llm_topic_keep(struct llm_topic *topic, const struct llm_keep *keep)
 
     if (topic == NULL)
         return LLM_EINVAL;
-    lli_context_enter(topic->transmitter->context);
+    if (!lli_context_enter(topic->transmitter->context))
+        return LLM_ESTATE;
     error = keeping_apply(topic, keep);
     lli_context_leave(topic->transmitter->context);
     return error;

@@ -7,18 +7,9 @@
 /* What is not possible now is tried again after this. */
 #define LINKS_RETRY ((lli_ns)1000000)
 
-static struct lli_address links_address(const struct lli_wire_address *wire)
+int lli_links_reach(struct lli_endpoint *endpoint, const struct lli_wire_address *wire, lli_handle *handle)
 {
-    struct lli_address address = {.size = wire->size};
-
-    memcpy(address.bytes, wire->bytes, sizeof address.bytes);
-    return address;
-}
-
-int lli_links_reach(const struct lli_endpoint *endpoint, const struct lli_wire_address *wire, lli_handle *handle)
-{
-    const struct lli_address address = links_address(wire);
-    const int error = endpoint->transport->peer(endpoint->instance, &address, handle);
+    const int error = lli_reach_peer(endpoint, wire, handle);
 
     /* Places are given back: one that there is not may be there soon. */
     return error == LLM_ELIMIT ? LLM_EAGAIN : error;
@@ -41,7 +32,7 @@ static bool links_is(const struct lli_wire_address *a, const struct lli_wire_add
     return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
 }
 
-static bool links_need(const struct lli_endpoint *endpoint, const struct lli_wire_address *wire)
+bool lli_links_need(const struct lli_endpoint *endpoint, const struct lli_wire_address *wire)
 {
     for (const struct llm_connection *c = endpoint->context->connections; c != NULL; c = c->next)
         if (c->endpoint == endpoint && links_is(&c->peer, wire))
@@ -60,12 +51,10 @@ static bool links_need(const struct lli_endpoint *endpoint, const struct lli_wir
 
 void lli_links_forget(struct lli_endpoint *endpoint, const struct lli_wire_address *wire)
 {
-    const struct lli_address address = links_address(wire);
-
-    if (endpoint->transport->forget == NULL || wire->size == 0 || links_need(endpoint, wire))
+    if (wire->size == 0 || lli_links_need(endpoint, wire))
         return;
     lli_endpoint_flush(endpoint);
-    endpoint->transport->forget(endpoint->instance, &address);
+    lli_reach_forget(endpoint, wire);
 }
 
 /* --------------------------------------------------------------------------------------------- last words */
@@ -88,8 +77,8 @@ void lli_links_leave(const struct llm_connection *connection, const struct lli_w
     uint8_t bytes[LLI_WIRE_CONTROL_MAX];
 
     (void)lli_links_post(endpoint, bytes, lli_wire_put_close(bytes, close), transmitter->group);
-    /* Nobody is there to hear it, unless the network is whole again just now. */
-    if (connection->reason == LLM_REASON_TIMEOUT)
+    /* Nobody is there to hear it, unless the network is whole again just now; or somebody may be who never asked. */
+    if (connection->reason == LLM_REASON_TIMEOUT || connection->hushed)
         return;
     farewell = lli_farewells_place(endpoint->context->farewells);
     if (farewell == NULL) {
@@ -191,7 +180,7 @@ void lli_links_part(struct llm_context *context)
     /* Answers that are owed go with the first of these. */
     do
         (void)lli_context_poll(context);
-    while (lli_clock_ns() < links_waited_until(farewells));
+    while (!context->orphaned && lli_clock_ns() < links_waited_until(farewells));
     for (uint32_t i = 0; i < LLI_FAREWELLS; i++)
         if (farewells->places[i].close.id != 0)
             links_end(context, &farewells->places[i]);

@@ -13,6 +13,8 @@ enum { LISTENER_CODE_MAX = 65535 };
 
 void llm_listener_handlers_init(struct llm_listener_handlers *handlers)
 {
+    if (handlers == NULL)
+        return;
     *handlers = (struct llm_listener_handlers){.size = sizeof *handlers};
 }
 
@@ -29,7 +31,7 @@ static int listener_place(struct llm_listener *listener, const struct llm_option
                ? lli_fail(&listener->context->log, LLM_ENOMEM, "no memory for connections_max=%u", max) : LLM_OK;
 }
 
-static void listener_free(struct llm_listener *listener)
+void lli_listener_free(struct llm_listener *listener)
 {
     free(listener->door.guests);
     free(listener->door.ids);
@@ -88,20 +90,26 @@ static int listener_open(struct llm_context *context, const char *text, const st
 close_endpoint:
     lli_endpoint_close(listener->endpoint);
 free_listener:
-    listener_free(listener);
+    lli_listener_free(listener);
     return error;
 }
 
 int llm_listen(struct llm_context *context, const char *channel, const struct llm_options *options,
                const struct llm_listener_handlers *handlers, struct llm_listener **listener)
 {
-    int error = LLM_ESTATE;
+    int error;
 
-    if (context == NULL || channel == NULL || handlers == NULL || listener == NULL)
+    if (context == NULL)
         return LLM_EINVAL;
-    lli_context_enter(context);
+    if (channel == NULL || handlers == NULL || listener == NULL)
+        return lli_refuse(context, LLM_EINVAL, "llm_listen: %s is NULL: it has to be given",
+                          channel == NULL ? "channel" : handlers == NULL ? "handlers" : "listener");
+    if (!lli_context_enter(context))
+        return LLM_ESTATE;
     if (!context->in_handler)
         error = listener_open(context, channel, options, handlers, listener);
+    else
+        error = LLI_REFUSE_IN_HANDLER(context, "llm_listen");
     lli_context_leave(context);
     return error;
 }
@@ -136,6 +144,7 @@ static int listener_accept(struct llm_listener *listener, struct lli_guest *gues
     }
     connection->listener = listener;
     answer.session = connection->transmitter->tx.config.session;
+    answer.start = connection->transmitter->tx.config.history.start;
     answer.message_bytes_max = connection->receiver->config.message_bytes_max;
     lli_door_accept(&listener->door, guest, &answer, now);
     return LLM_OK;
@@ -250,19 +259,26 @@ lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now)
 static int listener_waiting(const struct llm_listener *listener, uint64_t id, struct lli_guest **guest)
 {
     if (listener->context->in_handler)
-        return LLM_ESTATE;
+        return lli_refuse(listener->context, LLM_ESTATE, "%s: a caller is not accepted or refused inside a handler: have the request handler "
+                          "return the answer, or answer when the poll has returned", listener->object);
     *guest = lli_door_find(&listener->door, id);
-    return *guest != NULL && (*guest)->state == LLI_GUEST_WAITS ? LLM_OK : LLM_ENOTFOUND;
+    if (*guest != NULL && (*guest)->state == LLI_GUEST_WAITS)
+        return LLM_OK;
+    return lli_refuse(listener->context, LLM_ENOTFOUND, "%s: no caller %016llx waits: it was answered already, or its "
+                      "connect_timeout_ns has passed", listener->object, (unsigned long long)id);
 }
 
 int llm_accept(struct llm_listener *listener, uint64_t id, const struct llm_connection_handlers *handlers)
 {
-    struct lli_guest *guest;
+    struct lli_guest *guest = NULL;
     int error;
 
-    if (listener == NULL || handlers == NULL)
+    if (listener == NULL)
         return LLM_EINVAL;
-    lli_context_enter(listener->context);
+    if (handlers == NULL)
+        return lli_refuse(listener->context, LLM_EINVAL, "llm_accept: handlers is NULL: it has to be given");
+    if (!lli_context_enter(listener->context))
+        return LLM_ESTATE;
     error = listener_waiting(listener, id, &guest);
     if (error == LLM_OK) {
         error = listener_accept(listener, guest, handlers, lli_clock_ns());
@@ -274,12 +290,15 @@ int llm_accept(struct llm_listener *listener, uint64_t id, const struct llm_conn
 
 int llm_refuse(struct llm_listener *listener, uint64_t id, int code)
 {
-    struct lli_guest *guest;
+    struct lli_guest *guest = NULL;
     int error;
 
-    if (listener == NULL || code < 1 || code > LISTENER_CODE_MAX)
+    if (listener == NULL)
         return LLM_EINVAL;
-    lli_context_enter(listener->context);
+    if (code < 1 || code > LISTENER_CODE_MAX)
+        return lli_refuse(listener->context, LLM_EINVAL, "llm_refuse: code %d: use one of 1 to %d", code, LISTENER_CODE_MAX);
+    if (!lli_context_enter(listener->context))
+        return LLM_ESTATE;
     error = listener_waiting(listener, id, &guest);
     if (error == LLM_OK) {
         lli_door_refuse(&listener->door, guest, LLI_WIRE_REFUSED, (uint16_t)code, lli_clock_ns());
@@ -308,22 +327,26 @@ void lli_listener_destroy(struct llm_listener *listener)
         lli_links_forget(listener->endpoint, &address);
     listener->endpoint->transport->leave(listener->endpoint->instance, listener->group, LLI_JOIN_RECEIVE);
     lli_endpoint_close(listener->endpoint);
-    listener_free(listener);
+    lli_listener_free(listener);
 }
 
 int llm_listener_close(struct llm_listener **handle)
 {
     struct llm_context *context;
-    int error = LLM_ESTATE;
+    int error = LLM_OK;
 
     if (handle == NULL || *handle == NULL)
         return LLM_OK;
     context = (*handle)->context;
-    lli_context_enter(context);
+    if (!lli_context_enter(context)) {
+        *handle = NULL;
+        return LLM_OK;
+    }
     if (!context->in_handler) {
         lli_listener_destroy(*handle);
         *handle = NULL;
-        error = LLM_OK;
+    } else {
+        error = LLI_REFUSE_IN_HANDLER(context, "llm_listener_close");
     }
     lli_context_leave(context);
     return error;

@@ -36,13 +36,37 @@ static void lock_release(struct lli_lock *lock)
     atomic_fetch_add_explicit(&lock->serving, 1, memory_order_release);
 }
 
-void lli_context_lock(struct llm_context *context)
+/* Once for each context. */
+static void lock_refuse(struct llm_context *context)
 {
+    if (!context->refused)
+        lli_log(&context->log, LLM_LEVEL_ERROR, "context: this process was forked from the one that opened it: all calls but those that "
+                "close are refused; open a context here");
+    context->refused = true;
+}
+
+bool lli_context_lock(struct llm_context *context)
+{
+    /* Before the lock, which another thread may have held when this process was forked. */
+    if (context->orphaned) {
+        lock_refuse(context);
+        return false;
+    }
     lock_take(&context->lock);
+    return true;
+}
+
+bool lli_context_is_inside(const struct llm_context *context)
+{
+    if (!lli_context_is_threaded(context))
+        return context->in_handler;
+    return atomic_load_explicit(&context->lock.owner, memory_order_relaxed) == (uintptr_t)pthread_self();
 }
 
 void lli_context_unlock(struct llm_context *context)
 {
+    if (context->orphaned)
+        return;
     /* What this call made due may come before the sleeping loop thread would wake. */
     if (atomic_load(&context->sleeping) && lli_endpoint_deadline(context) < atomic_load(&context->wakes_at))
         lli_context_wake(context);

@@ -40,16 +40,35 @@ static int loop_start(struct llm_context *context, int cpu)
         atomic_store(&context->running, true);
         return LLM_OK;
     }
-    return lli_fail(&context->log, error == EINVAL ? LLM_EINVAL : LLM_ESYSTEM, "loop thread on cpu %d: %s", cpu,
-                    strerror(error));
+    return lli_refuse(context, error == EINVAL ? LLM_EINVAL : LLM_ESYSTEM, "llm_thread_start: cpu %d: %s: choose a CPU that this process "
+                      "may run on, or a negative number", cpu, strerror(error));
+}
+
+/* Another thread may poll while no loop thread runs. False: the context is orphaned. */
+static bool loop_may_start(struct llm_context *context, bool *in_handler)
+{
+    if (!lli_context_enter(context))
+        return false;
+    *in_handler = context->in_handler;
+    lli_context_leave(context);
+    return true;
 }
 
 int llm_thread_start(struct llm_context *context, int cpu)
 {
-    if (context == NULL || cpu >= CPU_SETSIZE)
+    bool in_handler = false;
+
+    if (context == NULL)
         return LLM_EINVAL;
-    if (atomic_load(&context->running) || context->in_handler)
+    if (!loop_may_start(context, &in_handler))
         return LLM_ESTATE;
+    if (in_handler)
+        return LLI_REFUSE_IN_HANDLER(context, "llm_thread_start");
+    if (cpu >= CPU_SETSIZE)
+        return lli_refuse(context, LLM_EINVAL, "llm_thread_start: cpu %d: CPUs have the numbers 0 to %d; a negative one pins to none", cpu,
+                          CPU_SETSIZE - 1);
+    if (atomic_load(&context->running))
+        return lli_refuse(context, LLM_ESTATE, "llm_thread_start: a loop thread runs already: llm_thread_stop() it first");
     return loop_start(context, cpu);
 }
 
@@ -57,8 +76,12 @@ int llm_thread_stop(struct llm_context *context)
 {
     if (context == NULL)
         return LLM_EINVAL;
-    if (!atomic_load(&context->running) || pthread_equal(pthread_self(), context->thread))
+    if (context->orphaned)
         return LLM_ESTATE;
+    if (lli_context_is_inside(context))
+        return LLI_REFUSE_IN_HANDLER(context, "llm_thread_stop");
+    if (!atomic_load(&context->running))
+        return lli_refuse(context, LLM_ESTATE, "llm_thread_stop: no loop thread runs: llm_thread_start() starts one");
     atomic_store(&context->stop, true);
     lli_context_wake(context);
     pthread_join(context->thread, NULL);

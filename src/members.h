@@ -15,6 +15,7 @@ struct lli_member {
     uint64_t id; /* 0: the place is free */
     lli_ns heard_at;
     lli_ns rtt; /* smoothed, 0: not measured */
+    lli_ns report_ns; /* distance of its reports, by the latest heartbeat of which it said that it heard it */
     lli_seq next;    /* as it reported, 0: not yet */
     lli_seq owes;    /* the oldest packet with a message that it was to acknowledge by then, and did not, 0: none */
     uint64_t window; /* packets that it can hold from next on */
@@ -28,18 +29,29 @@ struct lli_member {
     struct llm_bottleneck limits; /* as it reported, its time 0: not yet */
     bool behind; /* its round trip has time in it for which packets wait to be read */
     bool done;  /* it has everything up to the end of the session */
+    bool left;  /* done, and gone: what it acknowledged counts until the transmitter closes */
     bool judged; /* the judge has had it since it was added */
     enum lli_standing standing; /* how it is served: judge.h decides */
     struct lli_wire_address address;
+};
+
+/* At what distance receivers report: the more there are, the further apart (docs/protocol.md section 7). */
+struct lli_members_told {
+    lli_ns distance; /* by the heartbeats since then */
+    lli_ns before;   /* by those before: the longest that a receiver may still go by */
+    lli_ns since;
 };
 
 struct lli_members {
     struct lli_member *table; /* limit places */
     uint32_t *index;          /* by identity, into the table: open addressing with linear probing */
     uint32_t mask;            /* of the index */
+    uint64_t seed;            /* of the index: random, and known to nobody else; set before there is a member */
     uint32_t count;
     uint32_t limit;
     uint32_t unused;          /* no place before this one is free */
+    uint32_t end;             /* all places from this one on are */
+    struct lli_members_told told;
 };
 
 /* Places the table in the arena; limit: the most members. */
@@ -60,11 +72,31 @@ static inline bool lli_member_counts(const struct lli_member *member)
 /* Removes one. The others keep their places. */
 void lli_members_del(struct lli_members *members, uint64_t id);
 
-/* Removes those not heard since before, but those who were expelled; returns how many. */
-uint32_t lli_members_expire(struct lli_members *members, lli_ns before);
+/* A heartbeat tells receivers to report at this distance. */
+void lli_members_tell(struct lli_members *members, lli_ns distance, lli_ns now);
 
-/* The greatest smoothed round trip of those who count, and are not behind; 0 if none is measured. */
-lli_ns lli_members_rtt(const struct lli_members *members);
+/* The distance at which a receiver reports that heard no later heartbeat than one of then. */
+static inline lli_ns lli_members_told(const struct lli_members *members, lli_ns then)
+{
+    const struct lli_members_told *told = &members->told;
+
+    return then >= told->since ? told->distance : lli_max(told->before, told->distance);
+}
+
+/* The same of a member that was heard then for the last time, and of which no more is known than its last report says. */
+static inline lli_ns lli_members_distance(const struct lli_members *members, const struct lli_member *member, lli_ns heard_at)
+{
+    return lli_max(member->report_ns, lli_members_told(members, heard_at));
+}
+
+/*
+ * Removes those from which ten reports did not come, at the distance that they may go by, but no less than this one; except those that
+ * were expelled, or left at the end. Returns how many.
+ */
+uint32_t lli_members_expire(struct lli_members *members, lli_ns distance, lli_ns now);
+
+/* The greatest smoothed round trip of those who count, and are not behind, and whose that is; 0 and NULL if none is measured. */
+lli_ns lli_members_rtt(const struct lli_members *members, const struct lli_member **furthest);
 
 /* How many are not done, and not expelled. */
 uint32_t lli_members_waiting(const struct lli_members *members);

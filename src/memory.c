@@ -94,6 +94,15 @@ int lli_memory_node(const char *class, const char *device)
     return node;
 }
 
+void lli_memory_unshare(const struct lli_memory *memory)
+{
+    const int flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+    /* Where so much memory is refused, a write ends the process before it reaches the others. */
+    if (mmap(memory->base, memory->size, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
+        (void)mprotect(memory->base, memory->size, PROT_NONE);
+}
+
 void lli_memory_unmap(struct lli_memory *memory)
 {
     if (memory->base != NULL)

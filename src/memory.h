@@ -32,6 +32,9 @@ int lli_memory_file_limit(uint64_t size);
 /* The NUMA node of a device of a class of /sys/class ("net", "infiniband"), -1: it is not known. */
 int lli_memory_node(const char *class, const char *device);
 
+/* Puts zeroed memory of this process alone in the place of memory that it shares with others. */
+void lli_memory_unshare(const struct lli_memory *memory);
+
 /* Unmaps; nothing is done for memory that was never mapped. */
 void lli_memory_unmap(struct lli_memory *memory);
 

@@ -9,9 +9,11 @@
 #include "clock.h"
 #include "endpoint.h"
 #include "filter.h"
+#include "former.h"
 #include "latency.h"
 #include "log.h"
 #include "memory.h"
+#include "refuse.h"
 #include "rx_session.h"
 #include "stats_file.h"
 #include "subjects.h"
@@ -50,6 +52,7 @@ struct llm_transmitter {
     struct llm_connection *connection; /* that it is part of, NULL: none */
     struct llm_topic *topics;
     const void *claimed;          /* what stands for the claim that is open, NULL: none is; the transmitter itself: it is over */
+    uintptr_t claimant;           /* the thread that made the latest claim beside a loop thread; 0: none was made so */
     struct lli_memory memory;
     struct lli_memory shared;     /* the history, if the transport has it */
     struct llm_transmitter_handlers handlers;
@@ -87,6 +90,7 @@ struct llm_receiver {
     struct lli_rx_config config;
     struct llm_join join;      /* as the options say */
     struct lli_reorder reorder;
+    struct lli_former former;
     struct lli_rx_counters counters;
     uint64_t random;
     struct lli_rx *sessions;
@@ -95,6 +99,8 @@ struct llm_receiver {
     struct lli_rx *latest;     /* the session of the latest packet */
     lli_handle group;
     bool warned_full;
+    bool warned_memory;
+    lli_ns serviced_at;        /* when its sessions were looked after last, 0: never */
     struct lli_rx_latency *latency;
     struct lli_watched watch;
     char object[LLI_CHANNEL_TEXT_MAX];
@@ -132,16 +138,22 @@ struct llm_context {
     struct lli_stats_file stats;
     struct lli_latency *latency;
     struct lli_watch watch;
+    struct lli_refusals refusals;
 
     /* The loop thread. */
     struct lli_lock lock;
     atomic_bool threaded; /* a loop thread was started once: from then on every call takes the lock */
     atomic_bool running;  /* it runs */
     atomic_bool stop;
-    atomic_bool sleeping;
-    atomic_uint_fast64_t wakes_at; /* while it sleeps */
+    atomic_uint sleeping;          /* threads that sleep on the descriptor */
+    atomic_uint_fast64_t wakes_at; /* while any does: the earliest of their times */
     pthread_t thread;
     int wake_fd;
+
+    /* fork.c */
+    struct llm_context *next; /* of all that are open in the process */
+    bool orphaned;            /* this process is a child of the one that opened it; threaded is set, too */
+    bool refused;             /* a call was refused for that, and the log says so */
 };
 
 /*
@@ -165,14 +177,17 @@ static inline bool lli_context_is_threaded(const struct llm_context *context)
     return atomic_load_explicit(&context->threaded, memory_order_relaxed);
 }
 
-void lli_context_lock(struct llm_context *context);
+/* False: the context is orphaned, and the call has to be refused. */
+bool lli_context_lock(struct llm_context *context);
 void lli_context_unlock(struct llm_context *context);
 
-/* Every public call is between these two. */
-static inline void lli_context_enter(struct llm_context *context)
+/*
+ * Every public call is between these two. False: it is to return LLM_ESTATE, or what says nothing, at once; a close of something other
+ * than the context sets the handle to NULL.
+ */
+static inline __attribute__((warn_unused_result)) bool lli_context_enter(struct llm_context *context)
 {
-    if (lli_context_is_threaded(context))
-        lli_context_lock(context);
+    return !lli_context_is_threaded(context) || lli_context_lock(context);
 }
 
 static inline void lli_context_leave(struct llm_context *context)
@@ -180,6 +195,12 @@ static inline void lli_context_leave(struct llm_context *context)
     if (lli_context_is_threaded(context))
         lli_context_unlock(context);
 }
+
+/*
+ * Whether the calling thread is in a handler, or in the log function: where the loop runs on a thread of its own, it holds the lock then,
+ * which no other call gives back to the application.
+ */
+bool lli_context_is_inside(const struct llm_context *context);
 
 /* Ends the loop thread's sleep. */
 void lli_context_wake(struct llm_context *context);
@@ -190,6 +211,15 @@ static inline bool lli_transmitter_is_busy(const struct llm_transmitter *transmi
     return ticks - transmitter->flushed_at < transmitter->busy_for;
 }
 
+/* ---------------------------------------------------------------------------------------------- fork.c */
+
+/* From now on, until it is unwatched, a context is orphaned in the child processes of this one. */
+void lli_fork_watch(struct llm_context *context);
+void lli_fork_unwatch(struct llm_context *context);
+
+/* Gives back what a child process has of an orphaned context: memory and descriptors. Nothing that the parent has is changed. */
+void lli_fork_release(struct llm_context *context);
+
 /* ------------------------------------------------------------------------------------------- context.c */
 
 /* Takes a channel apart for this context, whose wait mode may ask for busy polling. */
@@ -198,6 +228,16 @@ int lli_context_channel(struct llm_context *context, const char *text, const str
 
 /* llm_poll() for those who are inside already. */
 int lli_context_poll(struct llm_context *context);
+
+/* Gives back a context in which nothing is open any more. */
+void lli_context_free(struct llm_context *context);
+
+/*
+ * Polls until check(object, value), asked under the lock, returns something else than LLM_EAGAIN, or the time has passed, waiting between
+ * as llm_wait() does. Returns what it returned last.
+ */
+int lli_context_await(struct llm_context *context, uint64_t timeout_ns, int (*check)(void *object, uint64_t value), void *object,
+                      uint64_t value);
 
 /* ------------------------------------------------------------------------------------------ sessions.c */
 
@@ -208,7 +248,7 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
 
 /*
  * Hands on a packet that came alone, if one receiver alone can be meant, it has one message, and its session has nothing but it to think
- * of: at the least cost, and gives it back. False, with nothing changed: lli_sessions_input() has to take it.
+ * of: at the least cost. False, with nothing changed: lli_sessions_input() has to take it.
  */
 bool lli_sessions_lone(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now);
 
@@ -232,10 +272,18 @@ void lli_transmitter_events(struct llm_transmitter *transmitter);
 /* The same of an event, inside a handler. */
 void lli_transmitter_tell(const struct llm_transmitter *transmitter, const struct llm_event *event);
 
+/* Logs, once, why some receivers are served less than others. */
+void lli_transmitter_log_crowd(struct llm_transmitter *transmitter);
+
 /* ------------------------------------------------------------------------------------------- assurance.c */
 
 /* Messages of a topic take the short way, if it is not assured, rated or counted and does not keep them; it is new, or that changed. */
 void lli_topic_route(struct llm_topic *topic);
+
+/* ------------------------------------------------------------------------------------------- waiting.c */
+
+/* Whether another thread than the calling one has a claim open, beside a loop thread. */
+bool lli_transmitter_is_claimed_elsewhere(const struct llm_transmitter *transmitter);
 
 /* --------------------------------------------------------------------------------------------- rate.c */
 

@@ -58,6 +58,8 @@ static void option_put(struct llm_options *options, const struct option *option,
 
 void llm_options_init(struct llm_options *options)
 {
+    if (options == NULL)
+        return;
     memset(options, 0, sizeof *options);
     options->size = sizeof *options;
     for (int i = 0; i < OPTION_COUNT; i++) {
@@ -72,17 +74,17 @@ void llm_options_init(struct llm_options *options)
 
 int lli_options_import(void *to, size_t known, const void *from, const char *what, const struct lli_log *log)
 {
-    const uint8_t *bytes = from;
     size_t size;
 
     memcpy(&size, from, sizeof size);
-    if (size < sizeof size)
+    /* Every version of a structure has whole words, so that no pointer is cut in two. */
+    if (size < sizeof size || size % sizeof size != 0)
         return lli_fail(log, LLM_EINVAL, "%s: size is %zu: initialise the structure with its _init function", what, size);
-    for (size_t at = known; at < size; at++)
-        if (bytes[at] != 0)
-            return lli_fail(log, LLM_EVERSION, "%s: %zu bytes ask for what libllm %s (%zu bytes) does not have: update it",
-                            what, size, llm_version(), known);
-    memcpy(to, from, size < known ? size : known);
+    /* Bytes beyond the known ones are not read: they may not be there. */
+    if (size > known)
+        return lli_fail(log, LLM_EVERSION, "%s: size is %zu, and at most %zu in libllm %s: initialise the structure with its _init "
+                        "function, or update the library", what, size, known, llm_version());
+    memcpy(to, from, size);
     memcpy(to, &known, sizeof known);
     return LLM_OK;
 }

@@ -38,8 +38,8 @@ int lli_options_check_window(const struct llm_options *options, uint32_t window_
                              const struct lli_log *log);
 
 /*
- * Copies a versioned structure of the caller, whose first member is its size, over `known` bytes of defaults. A larger one
- * must be zero in what this library does not know. LLM_EVERSION, LLM_EINVAL (smaller than its size member).
+ * Copies a versioned structure of the caller, whose first member is its size, over `known` bytes of defaults. LLM_EVERSION: it is
+ * larger (ADR 47); LLM_EINVAL: smaller than its size member, or not of whole words.
  */
 int lli_options_import(void *to, size_t known, const void *from, const char *what, const struct lli_log *log);
 

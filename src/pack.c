@@ -176,6 +176,17 @@ static inline __attribute__((always_inline)) bool pack_room(const struct lli_pac
     return lli_history_fits(pack->history, needed + (pack->packet != NULL ? 1 : 0), busy);
 }
 
+bool lli_pack_has_room(const struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size, lli_seq busy)
+{
+    const uint64_t whole = (uint64_t)lli_frame_topic_size(topic->id) + lli_frame_message_size(size) + size;
+
+    if (pack->packet != NULL && pack->unreliable == topic->unreliable && whole <= pack_left(pack))
+        return true;
+    if (pack->packet == NULL && pack->ahead != NULL && whole <= pack->history->packet_max - LLI_WIRE_DATA_HEADER)
+        return true;
+    return pack_room(pack, size, busy);
+}
+
 bool lli_pack_open(struct lli_pack *pack, lli_seq busy)
 {
     if (pack->ahead == NULL && !pack_room(pack, 0, busy))

@@ -67,6 +67,9 @@ uint32_t lli_pack_whole_max(const struct lli_pack *pack);
 bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
                       lli_seq busy);
 
+/* Whether lli_pack_message() would take a message of this size. No claim may be open. */
+bool lli_pack_has_room(const struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size, lli_seq busy);
+
 /* Opens a packet where none is open. False, with nothing changed, if the history has no room for one. */
 bool lli_pack_open(struct lli_pack *pack, lli_seq busy);
 

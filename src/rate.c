@@ -9,6 +9,8 @@
 
 void llm_rate_init(struct llm_rate *rate)
 {
+    if (rate == NULL)
+        return;
     *rate = (struct llm_rate){.size = sizeof *rate};
 }
 
@@ -59,9 +61,12 @@ int llm_transmitter_rate(struct llm_transmitter *transmitter, const struct llm_r
 {
     int error;
 
-    if (transmitter == NULL || rate == NULL)
+    if (transmitter == NULL)
         return LLM_EINVAL;
-    lli_context_enter(transmitter->context);
+    if (rate == NULL)
+        return lli_refuse(transmitter->context, LLM_EINVAL, "llm_transmitter_rate: rate is NULL: llm_rate_init() makes one without limits");
+    if (!lli_context_enter(transmitter->context))
+        return LLM_ESTATE;
     error = rate_transmitter(transmitter, rate);
     lli_context_leave(transmitter->context);
     return error;
@@ -77,7 +82,7 @@ static int rate_topic(struct llm_topic *topic, const struct llm_rate *user)
     int error;
 
     if (transmitter->claimed != NULL)
-        return lli_fail(log, LLM_ESTATE, "topic \"%s\": commit or abort the open claim first", topic->name);
+        return lli_refuse_claimed(topic->transmitter, topic->name);
     error = rate_import(log, topic->name, user, &rate);
     if (error != LLM_OK)
         return error;
@@ -98,9 +103,12 @@ int llm_topic_rate(struct llm_topic *topic, const struct llm_rate *rate)
 {
     int error;
 
-    if (topic == NULL || rate == NULL)
+    if (topic == NULL)
         return LLM_EINVAL;
-    lli_context_enter(topic->transmitter->context);
+    if (rate == NULL)
+        return lli_refuse(topic->transmitter->context, LLM_EINVAL, "llm_topic_rate: rate is NULL: llm_rate_init() makes one without limits");
+    if (!lli_context_enter(topic->transmitter->context))
+        return LLM_ESTATE;
     error = rate_topic(topic, rate);
     lli_context_leave(topic->transmitter->context);
     return error;

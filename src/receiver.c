@@ -9,6 +9,8 @@
 
 void llm_handlers_init(struct llm_handlers *handlers)
 {
+    if (handlers == NULL)
+        return;
     *handlers = (struct llm_handlers){.size = sizeof *handlers};
 }
 
@@ -42,6 +44,7 @@ static void receiver_configure(struct llm_receiver *receiver, const struct llm_o
         .application_acknowledges = strcmp(options->acknowledge, "application") == 0,
         .name_size = (uint8_t)strlen(options->receiver_name),
         .address = receiver->endpoint->address,
+        .confirms = true,
     };
     memcpy(receiver->config.name, options->receiver_name, receiver->config.name_size);
 }
@@ -49,7 +52,7 @@ static void receiver_configure(struct llm_receiver *receiver, const struct llm_o
 static void receiver_layout(struct llm_receiver *receiver, uint64_t reorder_bytes, struct lli_arena *arena,
                             struct lli_arena *rare)
 {
-    lli_reorder_init(&receiver->reorder, reorder_bytes, receiver->endpoint->caps.payload_max, arena);
+    lli_reorder_init(&receiver->reorder, reorder_bytes, receiver->endpoint->caps.payload_max, arena, rare);
     for (uint32_t i = 0; i < receiver->sessions_max; i++)
         lli_rx_init(&receiver->sessions[i], &receiver->config, &receiver->reorder, &receiver->counters, &receiver->random,
                     arena, rare);
@@ -118,6 +121,8 @@ static int receiver_open(struct llm_context *context, const char *text, const st
     if (error != LLM_OK)
         goto free_receiver;
     error = lli_receiver_place(receiver, &channel.options);
+    receiver->config.former = &receiver->former;
+    receiver->config.resumes = receiver->handlers.join == NULL;
     if (error == LLM_OK)
         error = lli_latency_receiver(receiver);
     if (error != LLM_OK)
@@ -141,13 +146,19 @@ free_receiver:
 int llm_receiver_open(struct llm_context *context, const char *channel, const struct llm_options *options,
                       const struct llm_handlers *handlers, struct llm_receiver **receiver)
 {
-    int error = LLM_ESTATE;
+    int error;
 
-    if (context == NULL || channel == NULL || handlers == NULL || receiver == NULL)
+    if (context == NULL)
         return LLM_EINVAL;
-    lli_context_enter(context);
+    if (channel == NULL || handlers == NULL || receiver == NULL)
+        return lli_refuse(context, LLM_EINVAL, "llm_receiver_open: %s is NULL: it has to be given",
+                          channel == NULL ? "channel" : handlers == NULL ? "handlers" : "receiver");
+    if (!lli_context_enter(context))
+        return LLM_ESTATE;
     if (!context->in_handler)
         error = receiver_open(context, channel, options, handlers, receiver);
+    else
+        error = LLI_REFUSE_IN_HANDLER(context, "llm_receiver_open");
     lli_context_leave(context);
     return error;
 }
@@ -171,14 +182,34 @@ static int receiver_acknowledge(struct llm_receiver *receiver, uint64_t session,
     return LLM_ENOTFOUND;
 }
 
+static int receiver_refuse_acknowledge(const struct llm_receiver *receiver, int error, uint64_t session, uint64_t number)
+{
+    switch (error) {
+    case LLM_ESTATE:
+        return lli_refuse(receiver->context, error, "llm_acknowledge: %s: the library acknowledges: open it with acknowledge=application",
+                          receiver->object);
+    case LLM_EINVAL:
+        return lli_refuse(receiver->context, error, "llm_acknowledge: %s: message %llu of session %016llx was not delivered yet: acknowledge "
+                          "numbers of struct llm_message", receiver->object, (unsigned long long)number, (unsigned long long)session);
+    case LLM_ENOTFOUND:
+        return lli_refuse(receiver->context, error, "llm_acknowledge: %s: session %016llx is not followed: acknowledge sessions of struct "
+                          "llm_message until they end", receiver->object, (unsigned long long)session);
+    default:
+        return error;
+    }
+}
+
 int llm_acknowledge(struct llm_receiver *receiver, uint64_t session, uint64_t number)
 {
     int error;
 
     if (receiver == NULL)
         return LLM_EINVAL;
-    lli_context_enter(receiver->context);
+    if (!lli_context_enter(receiver->context))
+        return LLM_ESTATE;
     error = receiver_acknowledge(receiver, session, number);
+    if (error < 0)
+        error = receiver_refuse_acknowledge(receiver, error, session, number);
     lli_context_leave(receiver->context);
     return error;
 }
@@ -188,13 +219,14 @@ int llm_acknowledge(struct llm_receiver *receiver, uint64_t session, uint64_t nu
 void lli_receiver_leave(struct llm_receiver *receiver)
 {
     struct lli_endpoint *endpoint = receiver->endpoint;
+    const lli_ns now = lli_clock_ns();
     struct lli_packet packet;
     uint8_t *buffer;
 
     for (uint32_t i = 0; i < receiver->sessions_used; i++) {
         /* The transmitter need not wait for this receiver any longer. */
         buffer = lli_endpoint_scratch(endpoint);
-        if (buffer != NULL && lli_rx_leave(&receiver->sessions[i], buffer, &packet))
+        if (buffer != NULL && lli_rx_leave(&receiver->sessions[i], now, buffer, &packet))
             lli_endpoint_post_control(endpoint, &packet, receiver->group);
     }
     lli_endpoint_flush(endpoint);
@@ -217,16 +249,20 @@ void lli_receiver_destroy(struct llm_receiver *receiver)
 int llm_receiver_close(struct llm_receiver **handle)
 {
     struct llm_context *context;
-    int error = LLM_ESTATE;
+    int error = LLM_OK;
 
     if (handle == NULL || *handle == NULL)
         return LLM_OK;
     context = (*handle)->context;
-    lli_context_enter(context);
+    if (!lli_context_enter(context)) {
+        *handle = NULL;
+        return LLM_OK;
+    }
     if (!context->in_handler) {
         lli_receiver_destroy(*handle);
         *handle = NULL;
-        error = LLM_OK;
+    } else {
+        error = LLI_REFUSE_IN_HANDLER(context, "llm_receiver_close");
     }
     lli_context_leave(context);
     return error;

@@ -13,6 +13,20 @@ enum { REQUEST_HEAD = 8 };
 
 /* ------------------------------------------------------------------------------------------------ send */
 
+/* Whether a request or a reply of the other side may be sent now: LLM_OK, or why not, which the log is told. */
+static int request_allowed(const struct llm_connection *connection, const char *call, size_t size)
+{
+    const uint64_t most = connection->transmitter->message_bytes_max - lli_min(connection->transmitter->message_bytes_max, REQUEST_HEAD);
+
+    if (connection->state != LLI_CONNECTION_OPEN || connection->closing)
+        return lli_refuse(connection->context, LLM_ESTATE, "%s: connection %016llx is not there yet, or over: ask between the events "
+                          "CONNECTED and DISCONNECTED", call, (unsigned long long)connection->id);
+    if (size > most)
+        return lli_refuse(connection->context, LLM_EMSGSIZE, "%s: %zu bytes: connection %016llx takes at most %llu, by message_bytes_max of "
+                          "both sides", call, size, (unsigned long long)connection->id, (unsigned long long)most);
+    return LLM_OK;
+}
+
 /* Sends a number and what follows it on a topic that is opened for the first of them. */
 static int request_send(struct llm_connection *connection, struct llm_topic **topic, const char *name, uint64_t number,
                         const struct iovec *data)
@@ -30,10 +44,10 @@ static int request_send(struct llm_connection *connection, struct llm_topic **to
 static int request_ask(struct llm_connection *connection, const struct iovec *data, const struct lli_request *wanted)
 {
     struct lli_request *request = &connection->requests[connection->requests_next % LLM_REQUESTS_MAX];
-    int error;
+    int error = request_allowed(connection, "llm_request", data->iov_len);
 
-    if (connection->state != LLI_CONNECTION_OPEN || connection->closing)
-        return LLM_ESTATE;
+    if (error != LLM_OK)
+        return error;
     if (request->reply != NULL)
         return LLM_EAGAIN;
     error = request_send(connection, &connection->asking, REQUEST_TOPIC, connection->requests_next, data);
@@ -55,9 +69,13 @@ int llm_request(struct llm_connection *connection, const void *data, size_t size
         .reply = reply, .arg = arg, .until = timeout_ns > LLI_NEVER - now ? LLI_NEVER : now + timeout_ns};
     int error;
 
-    if (connection == NULL || (data == NULL && size > 0) || reply == NULL || timeout_ns == 0)
+    if (connection == NULL)
         return LLM_EINVAL;
-    lli_context_enter(connection->context);
+    if ((data == NULL && size > 0) || reply == NULL || timeout_ns == 0)
+        return lli_refuse(connection->context, LLM_EINVAL, "llm_request: %s: give the bytes, a reply function and a time in ns",
+                          reply == NULL ? "reply is NULL" : timeout_ns == 0 ? "timeout_ns is 0" : "data is NULL, and size not 0");
+    if (!lli_context_enter(connection->context))
+        return LLM_ESTATE;
     error = request_ask(connection, &piece, &wanted);
     lli_context_leave(connection->context);
     return error;
@@ -66,12 +84,16 @@ int llm_request(struct llm_connection *connection, const void *data, size_t size
 int llm_reply(struct llm_connection *connection, uint64_t id, const void *data, size_t size)
 {
     const struct iovec piece = {(void *)(uintptr_t)data, size};
-    int error = LLM_ESTATE;
+    int error;
 
-    if (connection == NULL || (data == NULL && size > 0))
+    if (connection == NULL)
         return LLM_EINVAL;
-    lli_context_enter(connection->context);
-    if (connection->state == LLI_CONNECTION_OPEN)
+    if (data == NULL && size > 0)
+        return lli_refuse(connection->context, LLM_EINVAL, "llm_reply: data is NULL and size %zu: give the bytes, or size 0", size);
+    if (!lli_context_enter(connection->context))
+        return LLM_ESTATE;
+    error = request_allowed(connection, "llm_reply", size);
+    if (error == LLM_OK)
         error = request_send(connection, &connection->replying, REPLY_TOPIC, id, &piece);
     lli_context_leave(connection->context);
     return error;

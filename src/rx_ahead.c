@@ -58,7 +58,7 @@ static void ahead_begin(struct lli_rx *rx, lli_seq seq)
     uint64_t number;
 
     ahead->seq = seq;
-    packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, seq), &size);
+    packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, seq), LLI_REORDER_AHEAD, &size);
     /* It was read when it came, so it can be read again. */
     if (lli_wire_get_header(packet, size, &header, &body, &body_size) != LLI_WIRE_OK)
         return;
@@ -170,7 +170,7 @@ static bool ahead_item(struct lli_rx *rx, struct lli_item *item)
 bool lli_rx_next_ahead(struct lli_rx *rx, struct lli_item *item)
 {
     /* The past comes in order, so that what comes before LLM_EVENT_LIVE is the past. */
-    if (lli_rx_is_replaying(rx))
+    if (rx->behind & (LLI_RX_REPLAYING | LLI_RX_YOUNG))
         return false;
     for (;;) {
         if (!lli_unpack_is_done(&rx->ahead.unpack) && ahead_is_held(rx, rx->ahead.seq) && ahead_item(rx, item))

@@ -103,6 +103,7 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     item->event.last = lost->last;
     item->event.packets = rx->lost_run;
     rx->lost_run = 0;
+    rx->broken_reason = LLM_REASON_MALFORMED;
     rx->passed = false;
     /* Nothing before is acknowledged from now on: it was, or never will be. What is not repaired is nothing to acknowledge. */
     if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
@@ -187,9 +188,10 @@ static inline __attribute__((always_inline)) bool rx_next_unpacked_by(struct lli
         case LLI_UNPACK_LOST:
             if (rx->lost_run == 0 && (rx->passed || unpacked.last + 1 == unpacked.number)) {
                 rx->passed = false;
+                rx->broken_reason = LLM_REASON_MALFORMED;
                 break;
             }
-            return rx_gap_item(rx, &unpacked, rx->lost_run > 0 ? rx->lost_reason : LLM_REASON_GONE, item);
+            return rx_gap_item(rx, &unpacked, rx->lost_run > 0 ? rx->lost_reason : rx->broken_reason, item);
         case LLI_UNPACK_TOO_LONG:
             if (lli_rx_is_stale(rx, unpacked.topic, unpacked.number))
                 break;
@@ -255,8 +257,8 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
         return rx->end_reason;
     if (slot->unrepaired && (slot->passed || now >= slot->since + rx->config->nak_delay))
         return LLM_REASON_UNRELIABLE;
-    /* What only heartbeats told of is never given up by time: section 4.3. */
-    if (!lli_rx_is_fetching(rx) && gap->next < gap->received && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
+    /* Neither what only heartbeats told of is given up by time, nor what only data did: section 4.3. */
+    if (!lli_rx_is_fetching(rx) && gap->next < lli_min(gap->received, rx->heartbeat.lead) && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
         return LLM_REASON_TIMEOUT;
     return LLM_REASON_NONE;
 }
@@ -274,8 +276,8 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         size_t body_size;
         uint32_t size;
 
-        rx->current_cell = *lli_rx_cell(rx, gap->next);
-        packet = lli_reorder_get(rx->reorder, rx->current_cell, &size);
+        packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, gap->next), LLI_REORDER_TURN, &size);
+        lli_rx_give_back(rx, *lli_rx_cell(rx, gap->next));
         /* It was read when it came, so it can be read again. */
         (void)lli_wire_get_header(packet, size, &header, &body, &body_size);
         lli_gap_advance(gap);
@@ -340,7 +342,7 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
         lli_unpack_break(&rx->unpack);
         (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->heartbeat.messages, rx->unpack.number), &lost);
         if (lost.last + 1 > lost.number)
-            return rx_gap_item(rx, &lost, rx->end_reason != LLM_REASON_NONE ? rx->end_reason : LLM_REASON_GONE, item);
+            return rx_gap_item(rx, &lost, rx->end_reason != LLM_REASON_NONE ? rx->end_reason : LLM_REASON_MALFORMED, item);
     }
     (void)rx_event(rx, LLM_EVENT_SESSION_END, item);
     item->event.reason = rx->end_reason != LLM_REASON_NONE ? rx->end_reason : LLM_REASON_CLOSED;
@@ -348,6 +350,8 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     rx->counters->sessions_ended++;
     lli_rx_drop_packets(rx);
     rx->state = LLI_RX_ENDED;
+    if (rx->end_reason == LLM_REASON_NONE || rx->end_reason == LLM_REASON_TIMEOUT)
+        lli_rx_note(rx, rx->unpack.number, item->event.reason);
     /* Nothing is asked for any more, but an expelled receiver may return: lli_rx_may_return(). */
     rx->query_at = rx->rejoin_at;
     if (ended)
@@ -387,6 +391,17 @@ static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     return true;
 }
 
+/* The same in a session that was young, whose past came in the stream. */
+static bool rx_next_young(struct lli_rx *rx, struct lli_item *item)
+{
+    if (rx->gap.next < rx->replay_end || rx->lost_run > 0)
+        return false;
+    rx->behind &= (uint8_t)~LLI_RX_YOUNG;
+    (void)rx_event(rx, LLM_EVENT_LIVE, item);
+    item->event.first = rx->unpack.number - rx->unpack.assembling;
+    return true;
+}
+
 static void rx_go_on(struct lli_rx *rx, lli_ns now)
 {
     if (rx->heartbeat.lead > rx->gap.end && rx->end_reason == LLM_REASON_NONE)
@@ -413,7 +428,7 @@ static inline __attribute__((always_inline)) bool rx_is_idle(const struct lli_rx
     const struct lli_gap *gap = &rx->gap;
 
     return lli_unpack_is_done(&rx->unpack) && gap->next == gap->end && gap->next >= rx->heartbeat.lead &&
-           gap->next >= rx->gone_below && rx->current_cell == LLI_REORDER_NONE && rx->behind == 0 &&
+           gap->next >= rx->gone_below && rx->behind == 0 &&
            !(rx->aside & LLI_RX_LEARNING) && rx->end_reason == LLM_REASON_NONE &&
            !(rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END);
 }
@@ -433,10 +448,6 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
             return true;
         if (rx_next_unpacked(rx, item))
             return true;
-        if (rx->current_cell != LLI_REORDER_NONE) {
-            lli_reorder_free(rx->reorder, rx->current_cell);
-            rx->current_cell = LLI_REORDER_NONE;
-        }
         rx_go_on(rx, now);
         if (rx->aside & LLI_RX_LEARNING)
             return false;
@@ -448,6 +459,8 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
             return false;
         }
         if (lli_rx_is_replaying(rx) && rx_next_live(rx, now, item))
+            return true;
+        if (rx->behind & LLI_RX_YOUNG && rx_next_young(rx, item))
             return true;
         if (!rx_next_packet(rx, now))
             return rx_next_end(rx, now, item) || (lli_rx_as_it_arrives(rx) && lli_rx_next_ahead(rx, item));

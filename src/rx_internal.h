@@ -3,12 +3,36 @@
 #ifndef LLI_RX_INTERNAL_H
 #define LLI_RX_INTERNAL_H
 
+#include "former.h"
 #include "rx_session.h"
 
 static inline uint32_t *lli_rx_cell(const struct lli_rx *rx, lli_seq seq)
 {
     return &rx->cells[seq & rx->gap.mask];
 }
+
+/* Holds a copy of a packet, or of a part of one; LLI_REORDER_NONE if there is no room. Gives one back. */
+static inline uint32_t lli_rx_put(struct lli_rx *rx, const uint8_t *data, uint32_t size)
+{
+    const uint32_t cell = lli_reorder_put(rx->reorder, data, size);
+
+    rx->chunks += cell == LLI_REORDER_NONE ? 0 : lli_reorder_chunks(size);
+    return cell;
+}
+
+static inline void lli_rx_give_back(struct lli_rx *rx, uint32_t cell)
+{
+    rx->chunks -= lli_reorder_free(rx->reorder, cell);
+}
+
+/* Holds a packet until its turn, which lli_gap_extend() made known; false if no memory is free for it. */
+bool lli_rx_hold(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *packet, lli_ns now);
+
+/* As many packets more could be held now. */
+uint32_t lli_rx_room(const struct lli_rx *rx);
+
+/* Notes where the session ended, and why. */
+void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reason);
 
 /* Gives back every packet that is held. */
 void lli_rx_drop_packets(struct lli_rx *rx);
@@ -25,12 +49,44 @@ bool lli_rx_packet(const struct lli_rx *rx, const uint8_t *buffer, size_t size, 
 /* Names of topics announced so far are not known: asks for them. hold: delivers nothing until they are. */
 void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold);
 
+/* How long a session that is there may say nothing. */
+lli_ns lli_rx_patience(const struct lli_rx *rx);
+
+/* ---------------------------------------------------------------------------------------- rx_trust.c */
+
+/* True if a heartbeat is to be followed: it contradicts nothing that was received, or no other has come for long. */
+bool lli_rx_believes(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now);
+
+/* Reduces figures that no transmitter sends to the largest that one does. */
+void lli_rx_clamp(struct lli_wire_heartbeat *heartbeat);
+
+/* Plans by the latest heartbeat what the one before put off. */
+void lli_rx_replan(struct lli_rx *rx, const struct lli_wire_heartbeat *before, lli_ns now);
+
+/* Packets that the latest heartbeat, and the one before, do not cover do not exist: what is held of them is dropped. */
+void lli_rx_cover(struct lli_rx *rx);
+
+/* True if a data packet is so far ahead of all that is known that another one has to come before it is believed; it is noted. */
+bool lli_rx_is_jump(struct lli_rx *rx, lli_seq seq);
+
 /* --------------------------------------------------------------------------------------- rx_report.c */
 
 /* Whether enough receivers share the session that they must not all answer at once. */
 static inline bool lli_rx_is_crowded(const struct lli_rx *rx)
 {
     return rx->heartbeat.receivers > rx->config->nak_receivers_immediate;
+}
+
+/* Of how many receivers one reports by packets, as a power of two (section 7.1). */
+static inline uint32_t lli_rx_share(const struct lli_wire_heartbeat *heartbeat)
+{
+    return heartbeat->flags / LLI_WIRE_HEARTBEAT_SHARE;
+}
+
+/* True if this receiver is one of them. */
+static inline bool lli_rx_is_in_share(const struct lli_rx *rx)
+{
+    return lli_wire_is_in_share(rx->session, rx->config->receiver, lli_rx_share(&rx->heartbeat));
 }
 
 /* A status report is due: now, or spread over an interval if many others send theirs as well. */
@@ -46,6 +102,9 @@ bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
 
 /* The first heartbeat made the session known (section 4.2). */
 void lli_rx_found(struct lli_rx *rx, lli_ns now);
+
+/* A session that ended for this receiver only, or by a heartbeat that others contradict, goes on where it ended. */
+void lli_rx_resume(struct lli_rx *rx, const struct lli_former_session *former, lli_ns now);
 
 /* The transmitter said where to begin, or that it cannot be done. */
 void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_ns now);
@@ -65,6 +124,8 @@ bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
 /* When a request is repeated that was sent so often already as rx->tries says, and the time that an answer takes. */
 lli_ns lli_rx_retry_after(const struct lli_rx *rx, lli_ns least);
 lli_ns lli_rx_request_time(const struct lli_rx *rx);
+
+enum { LLI_RX_RANGES_UNANSWERED = 8 };
 
 /* A packet of the past came. */
 void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now);
@@ -119,6 +180,38 @@ static inline bool lli_rx_is_stale(struct lli_rx *rx, uint32_t topic, uint64_t n
 
 /* The item that a topic is announced by. */
 bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item);
+
+/* ---------------------------------------------------------------------------------------- rx_token.c */
+
+/* Whether the transmitter has answered from the address that it announces. */
+static inline bool lli_rx_is_answered(const struct lli_rx *rx)
+{
+    return rx->token != 0 && lli_wire_is_address(&rx->token_from, &rx->heartbeat.address);
+}
+
+/* What packets have as their token: none, to be given one, where it has not. */
+static inline uint64_t lli_rx_token(const struct lli_rx *rx)
+{
+    return lli_rx_is_answered(rx) ? rx->token : 0;
+}
+
+/* Ranges of a NAK: a packet to an address that may be anybody's is short. */
+static inline int lli_rx_ranges_max(const struct lli_rx *rx)
+{
+    return !rx->config->confirms || lli_rx_is_answered(rx) ? LLI_WIRE_RANGES_MAX : LLI_RX_RANGES_UNANSWERED;
+}
+
+/* Distance to the next report while there is no token, or nothing was heard of the session: the answer may have been lost. Else LLI_NEVER. */
+lli_ns lli_rx_token_retry(const struct lli_rx *rx);
+
+/* A packet went to the transmitter: another may have to wait. */
+void lli_rx_spoke(struct lli_rx *rx, lli_ns now);
+
+/* A heartbeat came, which may be the first with an address that has answered before. */
+void lli_rx_addressed(struct lli_rx *rx);
+
+/* An answer came. */
+void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now);
 
 /* ----------------------------------------------------------------------------------------- rx_kept.c */
 

@@ -6,9 +6,6 @@
  */
 #include "rx_internal.h"
 
-/* Packets asked for at a time: the next piece is asked for when the one before is there. */
-enum { JOIN_PIECE = 256 };
-
 /* A packet of the past that is late by so many of the distances between two is asked for again. */
 enum { JOIN_PATIENCE = 4 };
 
@@ -40,10 +37,8 @@ static bool rx_rebase(struct lli_rx *rx, const struct lli_wire_heartbeat *heartb
 /* The number of the first message that starts in a held packet or later. */
 static uint64_t rx_held_number(const struct lli_rx *rx, uint64_t near)
 {
-    uint32_t size;
-    const uint8_t *packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, rx->gap.next), &size);
+    const uint8_t *packet = lli_reorder_head(rx->reorder, *lli_rx_cell(rx, rx->gap.next));
 
-    (void)size;
     return lli_seq_extend(near, lli_load_u32(packet + 12));
 }
 
@@ -53,7 +48,7 @@ static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
     /* What was missing before the session was known could not be asked for. */
     lli_gap_ask(&rx->gap, now);
     rx->state = LLI_RX_LIVE;
-    rx->reported = rx->gap.next;
+    rx->reported = rx->began = rx->gap.next;
     lli_rx_plan_report(rx);
     rx->news |= LLI_RX_NEW;
     rx->first = rx->held_from = rx->acknowledged = number;
@@ -93,11 +88,36 @@ static void rx_join_live(struct lli_rx *rx, lli_ns now)
     rx->counters->packets_missed = missed;
 }
 
+/* True if the session was followed before: it is over then, or goes on where it ended. */
+static bool rx_is_former(struct lli_rx *rx, lli_ns now)
+{
+    const struct lli_former *former = rx->config->former;
+    const struct lli_former_session *session = former == NULL ? NULL : lli_former_find(former, rx->session);
+    const bool ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
+
+    /* A heartbeat may have been overtaken by what was delivered. */
+    if (session == NULL || session->next > rx->heartbeat.lead + lli_gap_window(&rx->gap) || session->next < rx->heartbeat.start)
+        return false;
+    if (session->reason == LLM_REASON_CLOSED && (ended || session->next >= rx->heartbeat.lead)) {
+        lli_rx_drop_packets(rx);
+        lli_gap_reset(&rx->gap, session->next);
+        lli_unpack_reset(&rx->unpack, session->number);
+        rx->state = LLI_RX_ENDED;
+        return true;
+    }
+    if (!rx->config->resumes)
+        return false;
+    lli_rx_resume(rx, session, now);
+    return true;
+}
+
 void lli_rx_found(struct lli_rx *rx, lli_ns now)
 {
     const uint8_t flags = rx->heartbeat.flags;
 
     rx->session = rx->heartbeat.session;
+    if (rx_is_former(rx, now))
+        return;
     if (flags & LLI_WIRE_HEARTBEAT_END && !(flags & LLI_WIRE_HEARTBEAT_YOUNG)) {
         /* Over before it was heard of. */
         lli_rx_drop_packets(rx);
@@ -120,13 +140,23 @@ static void rx_ask(struct lli_rx *rx, enum llm_join_mode mode, uint64_t value, l
     rx->ask_until = now + rx->config->nak_giveup;
 }
 
+/* The past that is asked for is all that was sent: LLM_EVENT_LIVE follows it. */
+static void rx_join_young(struct lli_rx *rx, lli_ns now)
+{
+    rx_join_live(rx, now);
+    rx->behind = LLI_RX_YOUNG;
+    rx->replay_end = rx->heartbeat.lead;
+}
+
 void lli_rx_begin(struct lli_rx *rx, const struct llm_join *join, lli_ns now)
 {
     assert(rx->state == LLI_RX_ASKING && !rx->chosen);
     rx->chosen = true;
     /* Whoever hears of a session from its first second on misses nothing; only a number says that some of it is known. */
-    if (join->mode == LLM_JOIN_LIVE || (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_YOUNG && join->mode != LLM_JOIN_NUMBER))
+    if (join->mode == LLM_JOIN_LIVE)
         rx_join_live(rx, now);
+    else if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_YOUNG && join->mode != LLM_JOIN_NUMBER)
+        rx_join_young(rx, now);
     else
         rx_ask(rx, join->mode, join->value, now);
 }
@@ -159,9 +189,10 @@ bool lli_rx_control_join(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct 
         .from = (uint8_t)rx->join.mode,
         .value = rx->join.value,
         .address = rx->config->address,
+        .token = lli_rx_token(rx),
     };
 
-    if (now >= rx->ask_until || (rx->ask_until != LLI_NEVER && now >= rx->heard_at + rx->config->timeout)) {
+    if (now >= rx->ask_until || (rx->ask_until != LLI_NEVER && !rx->config->unread && now >= rx->heard_at + rx->config->timeout)) {
         rx_refused(rx, LLM_REASON_UNANSWERED, rx->join.mode == LLM_JOIN_NUMBER ? rx->join.value : 0, 0);
         return false;
     }
@@ -213,12 +244,25 @@ static void rx_place(struct lli_rx *rx, lli_seq begin, lli_ns now)
     if (rx_rebase(rx, &rx->heartbeat) && begin < gap->end) {
         for (; gap->next < begin; lli_gap_advance(gap))
             if (lli_gap_is_present(gap, gap->next))
-                lli_reorder_free(rx->reorder, *lli_rx_cell(rx, gap->next));
+                lli_rx_give_back(rx, *lli_rx_cell(rx, gap->next));
         if (lli_gap_rewind(gap, begin, now, now))
             return;
     }
     lli_rx_drop_packets(rx);
     lli_gap_reset(gap, begin);
+}
+
+void lli_rx_resume(struct lli_rx *rx, const struct lli_former_session *former, lli_ns now)
+{
+    rx_place(rx, former->next, now);
+    rx->live = 0;
+    rx->behind = 0;
+    rx->broken_reason = former->reason == LLM_REASON_REPLACED ? LLM_REASON_REPLACED : LLM_REASON_TIMEOUT;
+    rx_follow(rx, former->number, now);
+    /* Messages of before that it has are acknowledged still. */
+    rx->held_from = former->held_from;
+    rx->acknowledged = former->acknowledged;
+    lli_rx_extend(rx, rx->heartbeat.lead, now);
 }
 
 static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_ns now)
@@ -252,8 +296,18 @@ static enum llm_reason rx_refusal(uint8_t reason)
 
 void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_ns now)
 {
-    /* Answers to others on the same address, to an earlier request, and to one that was answered already. */
-    if (join->receiver != rx->config->receiver || rx->state != LLI_RX_ASKING || !rx->chosen ||
+    /* Answers to others on the same address. */
+    if (join->receiver != rx->config->receiver)
+        return;
+    if (join->kind == LLI_WIRE_JOIN_GRANT || join->kind == LLI_WIRE_JOIN_REFUSE || join->kind == LLI_WIRE_JOIN_TOKEN)
+        lli_rx_take_token(rx, join->token, now);
+    if (join->kind == LLI_WIRE_JOIN_TOKEN && (join->reason == LLI_WIRE_JOIN_FULL || join->reason == LLI_WIRE_JOIN_BUSY)) {
+        rx->crowded |= (uint8_t)(1u << join->reason);
+        rx->crowd = join->value;
+        rx->counters->crowded++;
+    }
+    /* To an earlier request, and to one that was answered already. */
+    if (rx->state != LLI_RX_ASKING || !rx->chosen ||
         rx->refused != LLM_REASON_NONE || join->from != rx->join.mode || join->value != rx->join.value)
         return;
     if (join->kind == LLI_WIRE_JOIN_GRANT && join->packet >= rx->heartbeat.start)
@@ -299,14 +353,15 @@ void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now
 
 bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
-    /* What comes behind a loss has to be held: the other sessions need room too. */
-    const uint64_t most = lli_min(JOIN_PIECE, rx->reorder->count / 2 + rx->ask_ahead);
+    /* The next piece is asked for when this one is there. What comes behind a loss has to be held: the other sessions need room too. */
+    const uint64_t most = lli_min(LLI_WIRE_FETCH_PACKETS, lli_reorder_packets(rx->reorder, rx->reorder->count / 2) + rx->ask_ahead);
     struct lli_wire_join join = {
         .session = rx->session,
         .receiver = rx->config->receiver,
         .kind = LLI_WIRE_JOIN_FETCH,
         .lead = rx->live_seq,
         .address = rx->config->address,
+        .token = lli_rx_token(rx),
     };
 
     if (now < rx->fetch_at)

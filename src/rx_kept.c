@@ -35,7 +35,6 @@ void lli_rx_kept_begin(struct lli_rx *rx, const struct lli_wire_join *granted)
         .live = granted->number,
         .most = granted->value,
         .topics = granted->topics,
-        .cell = LLI_REORDER_NONE,
     };
     rx->aside |= LLI_RX_LATEST;
 }
@@ -50,22 +49,13 @@ static void kept_forget(struct lli_rx *rx, uint32_t index)
     memmove(kept->held + index, kept->held + index + 1, (kept->held_count - index) * sizeof *kept->held);
 }
 
-/* The packet that is being read was read. */
-static void kept_release(struct lli_rx *rx)
-{
-    if (rx->kept.cell != LLI_REORDER_NONE)
-        lli_reorder_free(rx->reorder, rx->kept.cell);
-    rx->kept.cell = LLI_REORDER_NONE;
-    rx->kept.reading = false;
-}
-
 void lli_rx_kept_drop(struct lli_rx *rx)
 {
     if (!(rx->aside & LLI_RX_LATEST))
         return;
-    kept_release(rx);
+    rx->kept.reading = false;
     for (uint32_t i = 0; i < rx->kept.held_count; i++)
-        lli_reorder_free(rx->reorder, rx->kept.held[i].cell);
+        lli_rx_give_back(rx, rx->kept.held[i].cell);
     rx->kept.held_count = 0;
     rx->aside &= (uint8_t)~LLI_RX_LATEST;
 }
@@ -83,7 +73,7 @@ static void kept_hold(struct lli_rx *rx, const struct lli_wire_span *span, const
         return;
     }
     cell = kept->held_count == KEPT_HELD ? LLI_REORDER_NONE
-                                         : lli_reorder_put(rx->reorder, records->at, (uint32_t)(records->end - records->at));
+                                         : lli_rx_put(rx, records->at, (uint32_t)(records->end - records->at));
     if (cell == LLI_REORDER_NONE) {
         rx->counters->reorder_full++;
         return;
@@ -104,14 +94,13 @@ static bool kept_take(struct lli_rx *rx)
         uint32_t size;
 
         kept_forget(rx, 0);
+        bytes = lli_reorder_get(rx->reorder, held.cell, LLI_REORDER_TURN, &size);
+        lli_rx_give_back(rx, held.cell);
         if (lli_wire_is_before(&kept->next, &held.span.to)) {
-            bytes = lli_reorder_get(rx->reorder, held.cell, &size);
-            kept->cell = held.cell;
             kept->records = lli_reader_of(bytes, size);
             kept->until = held.span.to;
             return kept->reading = true;
         }
-        lli_reorder_free(rx->reorder, held.cell);
     }
     return false;
 }
@@ -260,7 +249,7 @@ bool lli_rx_next_kept(struct lli_rx *rx, lli_ns now)
             if (kept_next_record(rx))
                 return true;
             kept->next = kept->until;
-            kept_release(rx);
+            kept->reading = false;
         }
         if (!kept_pass(rx)) {
             kept_end(rx, now);
@@ -331,7 +320,7 @@ static void kept_missing(const struct lli_rx *rx, struct lli_wire_join *join)
 bool lli_rx_control_kept(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
     /* What comes behind a loss has to be held, beside what is live. */
-    const uint64_t room = lli_max(rx->reorder->count - rx->reorder->used, KEPT_PIECE_MIN);
+    const uint64_t room = lli_max(lli_reorder_packets(rx->reorder, rx->reorder->left), KEPT_PIECE_MIN);
     struct lli_wire_join join = {
         .session = rx->session,
         .receiver = rx->config->receiver,
@@ -341,6 +330,7 @@ bool lli_rx_control_kept(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct 
         .number = rx->kept.number,
         .wanted = lli_min(KEPT_PIECE, room),
         .address = rx->config->address,
+        .token = lli_rx_token(rx),
     };
 
     /* Of which topics it is nobody can say before their names are known, nor whether it is wanted. */

@@ -9,8 +9,10 @@
  */
 enum { RX_REPORTS_SHARED = 2, RX_REPORTS_OWN = 4 };
 
-/* Of so many receivers the reports for which a transmitter waits are no burden within the distance of one's reports. */
-enum { RX_HELD_CROWD = 1000 };
+/* Reports of so many receivers, for which a transmitter waits, are no burden within the distance of one receiver's reports. */
+enum { RX_AWAITED_CROWD = 1000 };
+
+enum { RX_HEARTBEAT_AWAITS = LLI_WIRE_HEARTBEAT_HELD | LLI_WIRE_HEARTBEAT_END };
 
 /* ------------------------------------------------------------------------------------------------- when */
 
@@ -20,10 +22,12 @@ static lli_ns rx_status_interval(const struct lli_rx *rx)
     return rx->config->status * lli_max(1, rx->heartbeat.receivers / 10);
 }
 
-/* A transmitter that waits for reports does so because some were lost: all send theirs within this time. */
-static lli_ns rx_held_interval(const struct lli_rx *rx)
+/* A transmitter waits for reports, before it sends more or closes: all for whom it waits send theirs within this time. */
+static lli_ns rx_awaited_interval(const struct lli_rx *rx)
 {
-    return rx->config->status * lli_max(1, rx->heartbeat.receivers / RX_HELD_CROWD);
+    const uint32_t share = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END ? 0 : lli_rx_share(&rx->heartbeat);
+
+    return rx->config->status * lli_max(1, (rx->heartbeat.receivers >> share) / RX_AWAITED_CROWD);
 }
 
 /*
@@ -32,7 +36,7 @@ static lli_ns rx_held_interval(const struct lli_rx *rx)
  */
 static uint64_t rx_report_packets(const struct lli_rx *rx)
 {
-    const uint64_t wanted = rx->heartbeat.report_packets;
+    const uint64_t wanted = lli_rx_is_in_share(rx) ? rx->heartbeat.report_packets : 0;
     const uint64_t shared = wanted * lli_max(1, rx->heartbeat.receivers / 10);
 
     return lli_min(shared, lli_min(wanted * RX_REPORTS_SHARED, lli_max(lli_gap_window(&rx->gap) / RX_REPORTS_OWN, 1)));
@@ -51,7 +55,7 @@ void lli_rx_status_soon(struct lli_rx *rx, lli_ns now)
 {
     /* Of those with a name there are few, and somebody waits for them. */
     const bool spreads = lli_rx_is_crowded(rx) && rx->config->name_size == 0;
-    const lli_ns range = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_HELD ? rx_held_interval(rx) : rx_status_interval(rx);
+    const lli_ns range = rx->heartbeat.flags & RX_HEARTBEAT_AWAITS ? rx_awaited_interval(rx) : rx_status_interval(rx);
 
     /* Drawn once, however often it is asked for. */
     if (!spreads || rx->status_at > now + range)
@@ -103,6 +107,7 @@ static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
         .window_free = (uint32_t)(lli_gap_window(&rx->gap) - (rx->gap.end - rx->gap.next)),
         .flags = done ? LLI_WIRE_STATUS_DONE : 0,
         .address = rx->config->address,
+        .token = lli_rx_token(rx),
     };
 
     /* What others would wait for between two NAKs is no more than what they wait anyway. */
@@ -118,7 +123,8 @@ static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
 bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
     const struct lli_wire_status status = rx_status(rx, now);
-    lli_ns interval = rx_status_interval(rx);
+    const lli_ns retry = lli_rx_token_retry(rx);
+    const lli_ns interval = lli_rx_is_unheard(rx) ? retry : lli_min(rx_status_interval(rx), retry);
 
     /* Spread by a tenth, so that receivers which started together drift apart. After the end only heartbeats ask for it. */
     rx->status_at = rx->state == LLI_RX_LIVE ? now + interval - lli_random_below(rx->random, interval / 10) : LLI_NEVER;
@@ -128,13 +134,23 @@ bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
     return lli_rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
 }
 
-bool lli_rx_leave(struct lli_rx *rx, uint8_t *buffer, struct lli_packet *packet)
+/*
+ * A transmitter that ended its session repeats its heartbeats until all have reported that they have everything, which a report that
+ * was put off or lost did not tell yet; one that has been silent for long waits for nobody.
+ */
+static bool rx_is_awaited(const struct lli_rx *rx, lli_ns now)
+{
+    return rx->state == LLI_RX_ENDED && rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= rx->heartbeat.lead &&
+           rx->end_reason == LLM_REASON_NONE && now < rx->heartbeat_at + rx->config->timeout;
+}
+
+bool lli_rx_leave(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
     struct lli_wire_status status;
 
-    if (rx->state != LLI_RX_LIVE)
+    if (rx->state != LLI_RX_LIVE && !rx_is_awaited(rx, now))
         return false;
-    status = rx_status(rx, rx->heartbeat_at);
+    status = rx_status(rx, now);
     status.flags |= LLI_WIRE_STATUS_LEAVING;
     return lli_rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
 }

@@ -24,8 +24,9 @@ enum { RX_ASK_AHEAD_MAX = 16 };
 /* The group is at most so many times as far from its transmitter as this receiver, and nak_retry_ns_max. */
 enum { RX_RTT_TIMES = 8 };
 
-/* No heartbeat is on its way for longer. */
+/* No notice is on its way for longer, and no heartbeat so much longer than a newer one: a forged one silences others for no longer. */
 #define RX_OVERTAKEN ((lli_ns)1000000000)
+#define RX_HEARTBEAT_OVERTAKEN ((lli_ns)10000000)
 
 void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct lli_reorder *reorder,
                  struct lli_rx_counters *counters, uint64_t *random, struct lli_arena *arena, struct lli_arena *rare)
@@ -39,6 +40,8 @@ void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct l
     lli_unpack_init(&rx->unpack, lli_arena_take(rare, config->message_bytes_max, 4096), config->message_bytes_max);
     lli_rx_ahead_init(rx, rare);
     lli_rx_kept_init(rx, rare);
+    rx->sharing = reorder->sessions;
+    reorder->sessions = rx;
 }
 
 void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
@@ -47,10 +50,11 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->state = LLI_RX_JOINING;
     rx->tag = tag;
     rx->session = 0;
-    rx->current_cell = LLI_REORDER_NONE;
     rx->heartbeat = (struct lli_wire_heartbeat){.session = 0};
     rx->heartbeat_at = 0;
     rx->delay = (struct lli_delay){.at = 0};
+    rx->doubted_at = LLI_NEVER;
+    rx->beyond = rx->jumped = 0;
     rx->gone_below = 0;
     rx->gone_reason = LLM_REASON_NONE;
     rx->notice = (struct lli_wire_notice){.session = 0};
@@ -60,6 +64,7 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->silent = rx->unheld = false;
     rx->aside = 0;
     rx->heard_at = now;
+    rx->away_at = 0;
     rx->repair_rtt = 0;
     rx->ask_ahead = RX_ASK_AHEAD_MAX;
     rx->status_at = rx->query_at = LLI_NEVER;
@@ -67,11 +72,14 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->topics_wanted = rx->topics_told = 0;
     rx->lost_run = 0;
     rx->naks = rx->lost = 0;
+    rx->token = rx->speak_at = rx->expected_at = rx->unanswered = 0;
+    rx->crowded = rx->crowded_told = 0;
     rx->news = 0;
     rx->stirred = true;
     rx->given_count = rx->assembled.size = 0;
     lli_rx_filter(rx);
     rx->end_reason = rx->refused = LLM_REASON_NONE;
+    rx->broken_reason = LLM_REASON_MALFORMED;
     rx->chosen = rx->enters = rx->passed = false;
     rx->live = rx->live_seq = 0;
     lli_topics_reset(&rx->topics);
@@ -89,10 +97,8 @@ void lli_rx_drop_packets(struct lli_rx *rx)
     lli_rx_kept_drop(rx);
     for (lli_seq seq = rx->gap.next; seq < rx->gap.end; seq++)
         if (lli_gap_is_present(&rx->gap, seq))
-            lli_reorder_free(rx->reorder, *lli_rx_cell(rx, seq));
-    if (rx->current_cell != LLI_REORDER_NONE)
-        lli_reorder_free(rx->reorder, rx->current_cell);
-    rx->current_cell = LLI_REORDER_NONE;
+            lli_rx_give_back(rx, *lli_rx_cell(rx, seq));
+    assert(rx->chunks == 0);
     lli_gap_reset(&rx->gap, rx->gap.next);
     lli_unpack_reset(&rx->unpack, rx->unpack.number);
 }
@@ -104,6 +110,23 @@ void lli_rx_stop(struct lli_rx *rx)
     lli_rx_drop_packets(rx);
     rx->state = LLI_RX_FREE;
     rx->plain = false;
+}
+
+void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reason)
+{
+    const struct lli_former_session session = {.session = rx->session, .next = rx->gap.next, .number = number, .reason = reason,
+                                               .held_from = rx->held_from, .acknowledged = rx->acknowledged, .idle = number == rx->first};
+
+    if (rx->config->former != NULL)
+        lli_former_note(rx->config->former, &session);
+}
+
+void lli_rx_replace(struct lli_rx *rx)
+{
+    /* Messages given ahead of their turn would be given again. */
+    if (rx->state == LLI_RX_LIVE && !(rx->aside & LLI_RX_LATEST) && !lli_rx_as_it_arrives(rx))
+        lli_rx_note(rx, lli_rx_delivered(rx), LLM_REASON_REPLACED);
+    lli_rx_stop(rx);
 }
 
 void lli_rx_refuse(struct lli_rx *rx)
@@ -167,11 +190,30 @@ static lli_ns rx_nak_delay(struct lli_rx *rx)
     return rx->config->nak_delay + (lli_ns)((double)range / lambda * log1p(uniform * (exp(lambda) - 1)));
 }
 
-static lli_ns rx_silent_at(const struct lli_rx *rx)
+lli_ns lli_rx_patience(const struct lli_rx *rx)
 {
     lli_ns promised = (lli_ns)rx->heartbeat.interval_us * 1000 * RX_HEARTBEATS_MISSED;
 
-    return rx->heard_at + lli_max(rx->config->silence, promised);
+    return lli_max(rx->config->silence, promised);
+}
+
+static lli_ns rx_silent_at(const struct lli_rx *rx)
+{
+    return lli_max(rx->heard_at, rx->away_at) + lli_rx_patience(rx);
+}
+
+void lli_rx_away(struct lli_rx *rx, lli_ns now)
+{
+    /* Once for each silence: a receiver that is asked seldom must learn of the end of a session, too. */
+    if (rx->away_at <= rx->heard_at)
+        rx->away_at = now;
+}
+
+bool lli_rx_is_quiet(const struct lli_rx *rx, lli_ns now)
+{
+    /* Not for ever: some packet always waits where many are sent. */
+    return rx->state != LLI_RX_FREE && rx->away_at > rx->heard_at && now < rx->away_at + rx->config->timeout &&
+           now >= (rx->silent ? rx->heard_at + rx->config->timeout : rx_silent_at(rx));
 }
 
 static void rx_heard(struct lli_rx *rx, lli_ns now)
@@ -221,37 +263,6 @@ static void rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
         rx->repair_rtt = rx->repair_rtt == 0 ? elapsed : (rx->repair_rtt * 7 + elapsed) / 8;
 }
 
-/* Gives up the packet furthest ahead, if it is behind seq: what is nearer its turn frees its memory sooner. */
-static void rx_make_room(struct lli_rx *rx, lli_seq seq, lli_ns now)
-{
-    lli_seq last = rx->gap.received - 1;
-
-    /* What was given of a packet must not be told lost should it never come again. */
-    if (lli_rx_as_it_arrives(rx) && !lli_rx_is_replaying(rx))
-        return;
-    while (last > seq && !lli_gap_is_present(&rx->gap, last))
-        last--;
-    if (last <= seq)
-        return;
-    lli_reorder_free(rx->reorder, *lli_rx_cell(rx, last));
-    lli_gap_forget(&rx->gap, last, now, now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)));
-    lli_rx_dropped(rx, last);
-}
-
-/* Holds a copy of a packet until its turn; false if no memory is free. */
-static bool rx_hold(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *packet)
-{
-    uint32_t cell = lli_reorder_put(rx->reorder, packet->bytes, (uint32_t)packet->size);
-
-    if (cell == LLI_REORDER_NONE) {
-        rx->counters->reorder_full++;
-        return false;
-    }
-    *lli_rx_cell(rx, seq) = cell;
-    (void)lli_gap_receive(&rx->gap, seq);
-    return true;
-}
-
 /* What a packet says of those before it. */
 static void rx_input_unrepaired(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_seq seq, lli_ns now)
 {
@@ -278,7 +289,7 @@ static void rx_input_joining(struct lli_rx *rx, const struct lli_rx_packet *pack
     lli_gap_extend(&rx->gap, seq + 1, now, LLI_NEVER);
     rx_input_unrepaired(rx, packet, seq, now);
     if (!lli_gap_is_present(&rx->gap, seq))
-        (void)rx_hold(rx, seq, packet);
+        (void)lli_rx_hold(rx, seq, packet, now);
     /* The first packet says where the session begins, so nothing is held without it. */
     if (!lli_gap_is_present(&rx->gap, rx->gap.next))
         lli_gap_reset(&rx->gap, rx->gap.next);
@@ -304,6 +315,8 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
     }
     if (seq < gap->next)
         return rx_input_duplicate(rx);
+    if (lli_rx_is_jump(rx, seq))
+        return true;
     if (seq >= gap->next + lli_gap_window(gap)) {
         rx->counters->window_overflow++;
         lli_rx_dropped(rx, seq);
@@ -317,9 +330,7 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
     lli_gap_extend(gap, seq + 1, now, now + rx->config->nak_retry_min);
     rx_input_unrepaired(rx, packet, seq, now);
     if (seq != gap->next || rx->aside & (LLI_RX_LEARNING | LLI_RX_LATEST)) {
-        if (rx->reorder->used == rx->reorder->count)
-            rx_make_room(rx, seq, now);
-        if (rx_hold(rx, seq, packet)) {
+        if (lli_rx_hold(rx, seq, packet, now)) {
             rx_note_repair(rx, seq, now);
             if (lli_rx_as_it_arrives(rx))
                 lli_rx_ahead_look(rx, seq, seq + 1);
@@ -362,8 +373,24 @@ void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold)
     rx->query_at = now;
 }
 
+/* More comes than the heartbeat told of by which the session ended: that one was forged. */
+static void rx_contradict_end(struct lli_rx *rx, const struct lli_wire_heartbeat *before, lli_ns now)
+{
+    const struct lli_wire_heartbeat heartbeat = rx->heartbeat;
+
+    if (rx->end_reason != LLM_REASON_NONE || heartbeat.flags & LLI_WIRE_HEARTBEAT_END || heartbeat.lead <= before->lead ||
+        rx->config->former == NULL)
+        return;
+    lli_rx_stop(rx);
+    lli_rx_start(rx, rx->tag, now);
+    rx->heartbeat = heartbeat;
+    rx->heartbeat_at = now;
+    lli_rx_found(rx, now);
+}
+
 static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now)
 {
+    const struct lli_wire_heartbeat before = rx->heartbeat;
     bool replan;
 
     rx->counters->heartbeats_received++;
@@ -373,19 +400,26 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
     }
     /* One that was overtaken by a newer one says nothing new; one of long before tells that the newer one was forged. */
     if (rx->heartbeat_at != 0 && heartbeat->sent_at < rx->heartbeat.sent_at &&
-        rx->heartbeat.sent_at - heartbeat->sent_at < RX_OVERTAKEN)
+        rx->heartbeat.sent_at - heartbeat->sent_at < RX_HEARTBEAT_OVERTAKEN)
+        return;
+    if (!lli_rx_believes(rx, heartbeat, now))
         return;
     rx_heard(rx, now);
-    replan = heartbeat->report_packets != rx->heartbeat.report_packets || heartbeat->receivers != rx->heartbeat.receivers;
     rx->heartbeat = *heartbeat;
+    lli_rx_clamp(&rx->heartbeat);
+    replan = before.report_packets != rx->heartbeat.report_packets || before.receivers != rx->heartbeat.receivers ||
+             lli_rx_share(&before) != lli_rx_share(&rx->heartbeat);
     rx->heartbeat_at = now;
     lli_delay_heard(&rx->delay, heartbeat->sent_at, now);
+    lli_rx_addressed(rx);
     if (replan)
         lli_rx_plan_report(rx);
     if (rx->state == LLI_RX_JOINING)
         lli_rx_found(rx, now);
+    else if (rx->state == LLI_RX_ENDED)
+        rx_contradict_end(rx, &before, now);
     /* For whom a session was over before it had everything is not heard: its transmitter would wait until it had. */
-    if ((heartbeat->flags & LLI_WIRE_HEARTBEAT_HELD && rx->state != LLI_RX_ENDED) ||
+    if ((heartbeat->flags & LLI_WIRE_HEARTBEAT_HELD && rx->state != LLI_RX_ENDED && lli_rx_is_in_share(rx)) ||
         (heartbeat->flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= heartbeat->lead))
         lli_rx_status_soon(rx, now);
     if (rx->state != LLI_RX_LIVE)
@@ -394,7 +428,8 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
      * Packets that only a heartbeat told of are believed in as long as heartbeats do: a forged one is corrected by the next,
      * and none makes a receiver give up anything (section 4.3).
      */
-    lli_gap_retract(&rx->gap, lli_rx_is_replaying(rx) ? lli_max(heartbeat->lead, rx->replay_end) : heartbeat->lead);
+    lli_rx_cover(rx);
+    lli_rx_replan(rx, &before, now);
     lli_rx_extend(rx, heartbeat->lead, now);
     /* All that was announced in the stream is known by now, unless it was lost. */
     if (rx->gap.missing == 0 && rx->gap.next >= heartbeat->lead)
@@ -432,6 +467,7 @@ static void rx_passed(struct lli_rx *rx, const struct lli_wire_range *range, lli
 static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
+    const lli_seq trail = lli_min(reject->trail, rx->heartbeat.lead);
 
     if (reject->reason == LLI_WIRE_PENDING) {
         rx->counters->naks_held++;
@@ -450,11 +486,11 @@ static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *rej
         return;
     }
     /* Only what was asked for can be refused, and only up to what is known to exist. */
-    if (reject->reason != LLI_WIRE_GONE || gap->missing == 0 || reject->trail <= rx->gone_below ||
+    if (reject->reason != LLI_WIRE_GONE || gap->missing == 0 || trail <= rx->gone_below ||
         reject->trail > lli_max(rx->heartbeat.lead, gap->end) ||
         (gap->slots[gap->next & gap->mask].tries == 0 && !(lli_rx_is_replaying(rx) && gap->next < rx->fetched)))
         return;
-    rx->gone_below = reject->trail;
+    rx->gone_below = trail;
     rx->gone_reason = LLM_REASON_GONE;
     if (rx->heartbeat.lead <= gap->next + lli_gap_window(gap))
         return;
@@ -473,7 +509,7 @@ static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *rej
 static void rx_suspended(struct lli_rx *rx, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
-    const lli_seq lead = lli_min(rx->notice.lead, lli_max(rx->heartbeat.lead, gap->end));
+    const lli_seq lead = lli_min(rx->notice.lead, rx->heartbeat.lead);
     const bool asked = lli_rx_is_fetching(rx) || rx->aside & LLI_RX_LATEST ? rx->tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
 
     /* It was sent to a receiver that was not heard, and which is served when it is. */
@@ -634,6 +670,7 @@ static bool rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, str
         .receiver = rx->config->receiver,
         .first = rx->topics.known,
         .address = rx->config->address,
+        .token = lli_rx_token(rx),
     };
     lli_ns base = lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx));
 
@@ -654,15 +691,16 @@ static bool rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
         .rtt = lli_rx_rtt(rx),
         .retry_min = rx->config->nak_retry_min,
         .retry_max = rx->config->nak_retry_max,
-        .most = rx->reorder->count - rx->reorder->used + rx->ask_ahead,
+        .most = lli_rx_room(rx) + rx->ask_ahead,
         .from = lli_rx_is_replaying(rx) ? rx->replay_end : 0,
     };
     struct lli_wire_nak nak = {
         .session = rx->session,
         .receiver = rx->config->receiver,
         .address = rx->config->address,
+        .token = lli_rx_token(rx),
     };
-    int count = lli_gap_due(&rx->gap, now, &retry, rx->random, nak.ranges, LLI_WIRE_RANGES_MAX);
+    int count = lli_gap_due(&rx->gap, now, &retry, rx->random, nak.ranges, lli_rx_ranges_max(rx));
 
     if (count == 0)
         return false;
@@ -676,6 +714,8 @@ static bool rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
 
 static void rx_check_silence(struct lli_rx *rx, lli_ns now)
 {
+    if (rx->config->unread)
+        return;
     if (!rx->silent && now >= rx_silent_at(rx)) {
         rx->silent = true;
         rx->news |= LLI_RX_SILENT;
@@ -684,15 +724,10 @@ static void rx_check_silence(struct lli_rx *rx, lli_ns now)
         rx->end_reason = LLM_REASON_TIMEOUT;
 }
 
-bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+static bool rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
-    rx->plain = false;
     if (rx->state == LLI_RX_ASKING)
         return lli_rx_control_join(rx, now, buffer, packet);
-    if (rx->state != LLI_RX_LIVE && rx->state != LLI_RX_ENDED)
-        return false;
-    if (rx->state == LLI_RX_LIVE)
-        rx_check_silence(rx, now);
     if (now >= rx->query_at && rx_control_query(rx, now, buffer, packet))
         return true;
     if (rx->state == LLI_RX_LIVE && now >= rx->gap.due_at && rx_control_nak(rx, now, buffer, packet))
@@ -707,6 +742,20 @@ bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_p
            lli_rx_control_status(rx, now, buffer, packet);
 }
 
+bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    rx->plain = false;
+    if (!lli_rx_is_followed(rx) && rx->state != LLI_RX_ENDED)
+        return false;
+    if (rx->state == LLI_RX_LIVE)
+        rx_check_silence(rx, now);
+    /* That nobody answers a request to join is told in time, too. */
+    if ((now < rx->speak_at && !(rx->state == LLI_RX_ASKING && now >= rx->ask_until)) || !rx_control(rx, now, buffer, packet))
+        return false;
+    lli_rx_spoke(rx, now);
+    return true;
+}
+
 /* When what is missing is fetched, or given up. */
 static lli_ns rx_missing_deadline(const struct lli_rx *rx)
 {
@@ -717,7 +766,7 @@ static lli_ns rx_missing_deadline(const struct lli_rx *rx)
         return slot->since + rx->config->nak_delay;
     if (lli_rx_is_fetching(rx))
         return rx->fetch_at;
-    if (rx->aside & LLI_RX_LEARNING || gap->next >= gap->received || slot->tries == 0)
+    if (rx->aside & LLI_RX_LEARNING || gap->next >= lli_min(gap->received, rx->heartbeat.lead) || slot->tries == 0)
         return LLI_NEVER;
     return slot->since + rx->config->nak_giveup;
 }
@@ -728,15 +777,15 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
     const struct lli_gap *gap = &rx->gap;
 
     if (rx->state == LLI_RX_ENDED)
-        return at;
+        return lli_max(at, rx->speak_at);
     if (rx->state != LLI_RX_LIVE)
-        return rx->state == LLI_RX_ASKING ? lli_min(rx->ask_at, rx->ask_until) : LLI_NEVER;
-    if (lli_rx_owes_report(rx) || rx->news & LLI_RX_RESOLVING)
+        return rx->state == LLI_RX_ASKING ? lli_min(lli_max(rx->ask_at, rx->speak_at), rx->ask_until) : LLI_NEVER;
+    if (rx->news & LLI_RX_RESOLVING)
         return 0;
-    at = lli_min(at, gap->due_at);
+    at = lli_rx_owes_report(rx) ? 0 : lli_min(at, gap->due_at);
     if (rx->aside & LLI_RX_LATEST)
         at = lli_min(at, rx->aside & LLI_RX_LEARNING ? LLI_NEVER : rx->fetch_at);
     else if (gap->missing > 0)
         at = lli_min(at, rx_missing_deadline(rx));
-    return lli_min(at, rx->silent ? rx->heard_at + rx->config->timeout : rx_silent_at(rx));
+    return lli_min(lli_max(at, rx->speak_at), rx->silent ? rx->heard_at + rx->config->timeout : rx_silent_at(rx));
 }

@@ -35,6 +35,7 @@
     X(packets_unreliable, "of these, of unreliable topics: not repaired")                                                  \
     X(packets_duplicate, "packets received again")                                                                         \
     X(packets_reordered, "packets received before their turn")                                                             \
+    X(packets_doubted, "packets dropped because nothing else told of so high a number, as of forged ones")                   \
     X(packets_stale, "packets of sessions that have ended")                                                                \
     X(window_overflow, "packets dropped because they lie beyond the window")                                               \
     X(reorder_full, "packets dropped because no memory was free to hold them")                                             \
@@ -48,11 +49,13 @@
     X(joins_sent, "requests to begin in the past sent")                                                                    \
     X(joins_granted, "of these, granted")                                                                                  \
     X(joins_refused, "of these, refused, or never answered")                                                               \
+    X(crowded, "times that a transmitter said it knows too many receivers to know this one, or sends the past to many") \
     X(fetches_sent, "requests for packets of the past sent")                                                               \
     X(kept_fetches_sent, "requests for messages that topics keep sent")                                                    \
     X(kept_packets_received, "packets of them received")                                                                   \
     X(kept_lost, "joins for which not all of them came, each told by an event")                                            \
     X(heartbeats_received, "heartbeats received")                                                                          \
+    X(heartbeats_doubted, "of these, not believed as they contradict what was received")                                   \
     X(sessions_new, "sessions followed")                                                                                   \
     X(sessions_ended, "sessions ended")                                                                                    \
     X(sessions_refused, "sessions refused by the accept predicate")                                                        \
@@ -72,12 +75,16 @@ struct lli_rx_counters {
 enum lli_rx_otherwise { LLI_RX_ELSE_OLDEST, LLI_RX_ELSE_LIVE, LLI_RX_ELSE_REFUSE };
 
 struct lli_filter;
+struct lli_former;
 
 struct lli_rx_config {
     uint64_t receiver; /* random identity, not 0 */
     bool as_it_arrives; /* messages of packets that come before their turn are given at once */
     bool chooses;      /* where a session begins is asked by LLI_ITEM_JOIN; else with what is sent now */
     enum lli_rx_otherwise otherwise;
+    struct lli_former *former; /* sessions that were forgotten, NULL: none is noted */
+    bool resumes;      /* one of these that is heard again goes on where it ended, without LLI_ITEM_JOIN */
+    bool unread;       /* packets may wait that were not read: no session is judged silent */
     uint32_t window_packets;
     uint32_t topics_max;
     bool counts_topics;
@@ -98,6 +105,7 @@ struct lli_rx_config {
     uint8_t name_size;
     char name[LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* for those who wait for this receiver by name; empty: none */
     struct lli_wire_address address; /* where repairs and answers reach the receiver */
+    bool confirms; /* few packets go to a transmitter that has not answered from the address that it announces */
 };
 
 /* A packet that came in, its header read by lli_wire_get_header(). */
@@ -173,7 +181,6 @@ struct lli_rx_kept {
     struct lli_reader records;   /* of the packet that is being read ... */
     struct lli_wire_place until; /* ... behind which is this place */
     bool reading;
-    uint32_t cell;               /* it lies in, LLI_REORDER_NONE: none */
     struct lli_wire_place part;  /* where the message that is being put together goes on */
     uint64_t number;             /* as granted: what is meant is messages before this one */
     uint64_t live;               /* what newer messages displaced meanwhile were displaced by messages before this one */
@@ -192,8 +199,9 @@ struct lli_rx {
     uint32_t tag;
     uint64_t session;      /* 0 while joining */
     struct lli_gap gap;
-    uint32_t *cells;       /* of present packets, by number */
-    uint32_t current_cell; /* of the packet that is being unpacked, or LLI_REORDER_NONE */
+    uint32_t *cells;       /* where present packets are held, by number */
+    uint32_t chunks;       /* that the packets take which this session holds */
+    struct lli_rx *sharing; /* the next session that shares the memory for them */
     struct lli_unpack unpack;
     struct lli_topics topics;
     struct lli_topic_count *topic_counts; /* by id, if they are counted */
@@ -203,11 +211,15 @@ struct lli_rx {
     struct lli_wire_heartbeat heartbeat;
     lli_ns heartbeat_at;   /* when it came, 0: none yet */
     struct lli_delay delay; /* in which heartbeats are read */
+    lli_ns doubted_at;     /* only heartbeats that contradict what is known have come since, LLI_NEVER: none */
+    lli_seq beyond;        /* packets before this one had come, and the latest heartbeat did not cover all, 0: it did */
+    lli_seq jumped;        /* a packet far beyond all others that was not believed, 0: none */
     lli_seq gone_below;    /* packets before this one are given up: the transmitter no longer has them ... */
     enum llm_reason gone_reason; /* ... or this receiver is too far behind, or is not served */
     uint8_t behind;        /* of enum lli_rx_behind */
 
     lli_ns heard_at;
+    lli_ns away_at;        /* when nobody had listened for long and the session was not heard since, it begins to be silent here */
     bool silent;           /* LLM_EVENT_HEARTBEAT_LOST was reported */
     lli_ns repair_rtt;     /* smoothed time from the NAK to the repair, 0: not measured */
     uint32_t ask_ahead;    /* packets asked for beyond what there is memory to hold */
@@ -223,10 +235,19 @@ struct lli_rx {
     bool unheld;            /* messages were thrown away for a filter: none is acknowledged */
     uint64_t lost_run;      /* packets given up, not reported yet */
     enum llm_reason lost_reason;
+    enum llm_reason broken_reason; /* of a loss without packets, of which no other is known */
     struct lli_wire_notice notice; /* the latest, decided_at 0: none */
     struct llm_verdict verdict;    /* as it is told */
     lli_ns naks_held_until;        /* the transmitter does not answer any */
     lli_ns rejoin_at;              /* an expelled receiver forgets the session then, and may follow it again */
+    uint8_t crowded;        /* reasons for which the transmitter serves it less, a bit each ... */
+    uint8_t crowded_told;   /* ... and those that were logged; the caller's, as the number of receivers that is said with the latest */
+    uint64_t crowd;
+    uint64_t token;         /* the transmitter's for this receiver, 0: none yet ... */
+    struct lli_wire_address token_from; /* ... which came as an answer to packets that went to this address */
+    uint32_t unanswered;    /* packets that went to an address that had not answered */
+    lli_ns speak_at;        /* none goes to such before, 0: at any time */
+    lli_ns expected_at;     /* see lli_rx_expect(); 0: never */
     uint32_t naks;          /* sent for this session, for its status reports */
     uint32_t lost;          /* packets, for the same */
 
@@ -234,6 +255,7 @@ struct lli_rx {
     bool plain;             /* lli_rx_settle() found nothing to think of but packets in order, and only such have come since */
     bool stirred;           /* not by messages in order only: lli_rx_deadline() may be sooner now; the caller clears it */
     enum llm_reason end_reason; /* not LLM_REASON_NONE: the end is to be told when all before it is */
+    lli_seq began;              /* the packet that it was followed from */
     uint64_t first;             /* number of the first message to come, when it joined */
     uint64_t held_from;         /* messages from this one on were delivered without a loss */
     uint64_t acknowledged;      /* by the application: messages before this one */
@@ -279,6 +301,7 @@ enum lli_rx_aside {
 enum lli_rx_behind {
     LLI_RX_CHASED = 1,    /* packets were gone while this receiver was a window behind, and it has not caught up since */
     LLI_RX_REPLAYING = 2, /* the past is being fetched */
+    LLI_RX_YOUNG = 4,     /* the past was asked for, and is what a young session had sent by then: packets before replay_end */
 };
 
 /* Every message of the stream before this one was delivered, or told lost. */
@@ -293,6 +316,12 @@ static inline bool lli_rx_is_followed(const struct lli_rx *rx)
     return rx->state == LLI_RX_LIVE || rx->state == LLI_RX_ASKING;
 }
 
+/* True if data of the session came in order: an invented one may have nothing but heartbeats. */
+static inline bool lli_rx_has_data(const struct lli_rx *rx)
+{
+    return rx->state == LLI_RX_LIVE && rx->gap.next > rx->began;
+}
+
 /*
  * Places a session's tables in the arena, and in `rare` those of which most sessions use a little only. config, reorder,
  * counters and random must outlive it.
@@ -302,6 +331,30 @@ void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct l
 
 /* Begins to follow a session by its tag. */
 void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now);
+
+/*
+ * The session and its first packet are known, and followed from there, before any of its packets came: the other side of a connection has
+ * said so. Reports go at once, and often until something of the session is heard. After lli_rx_start().
+ */
+void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const struct lli_wire_address *address, lli_ns now);
+
+/* Whether lli_rx_expect() was called, and nothing was heard since. */
+static inline bool lli_rx_is_unheard(const struct lli_rx *rx)
+{
+    return rx->expected_at != 0 && rx->heard_at == rx->expected_at;
+}
+
+/* Nobody listened for long: what was sent meanwhile may be lost, so silence counts from now on. */
+void lli_rx_away(struct lli_rx *rx, lli_ns now);
+
+/*
+ * True if the session is about to be judged silent, or ended for that, though packets sent while nobody listened may still wait to be
+ * read: config.unread puts it off.
+ */
+bool lli_rx_is_quiet(const struct lli_rx *rx, lli_ns now);
+
+/* Forgets the session in favour of another: should it be heard again, it goes on where it is now. */
+void lli_rx_replace(struct lli_rx *rx);
 
 /* Forgets the session and gives its memory back. */
 void lli_rx_stop(struct lli_rx *rx);
@@ -360,8 +413,11 @@ bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_p
 /* The application is done with the messages up to this one. False: it was not delivered. */
 bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now);
 
-/* Builds the report that this receiver leaves. False if the transmitter is not known. */
-bool lli_rx_leave(struct lli_rx *rx, uint8_t *buffer, struct lli_packet *packet);
+/*
+ * Builds the last report, by which this receiver leaves: of a session that ended, too, as long as its transmitter may wait for it. False
+ * if nobody does.
+ */
+bool lli_rx_leave(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
 /* When lli_rx_next() or lli_rx_control() may have something even if no packet comes; LLI_NEVER if never. */
 lli_ns lli_rx_deadline(const struct lli_rx *rx);

@@ -60,8 +60,12 @@ int llm_flush(struct llm_transmitter *transmitter)
 
     if (transmitter == NULL)
         return LLM_EINVAL;
-    lli_context_enter(transmitter->context);
+    if (!lli_context_enter(transmitter->context))
+        return LLM_ESTATE;
     error = lli_endpoint_send(transmitter, true, lli_ticks());
+    /* The open packet stays open if it is held back. */
+    if (lli_tx_is_waiting(&transmitter->tx))
+        error = LLM_EAGAIN;
     lli_context_leave(transmitter->context);
     return error;
 }
@@ -179,9 +183,9 @@ static __attribute__((noinline)) int transmitter_send_account(struct llm_topic *
         return LLM_OK;
     }
     if (size > transmitter->message_bytes_max || topic_is_exceeded(topic, size))
-        return LLM_EMSGSIZE;
+        return lli_refuse_size(topic, size);
     if (transmitter->claimed != NULL)
-        return LLM_ESTATE;
+        return lli_refuse_claimed(transmitter, topic->name);
     if (!lli_topic_may_send(topic) || !transmitter_may_wait(topic, size) || !transmitter_may_open(transmitter))
         return LLM_EAGAIN;
     for (;;) {
@@ -205,11 +209,11 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
     bool tried = flags == LLM_SEND_MORE; /* transmitter_send_in_place() */
 
     if (flags > TRANSMITTER_FLAGS)
-        return LLM_EINVAL;
+        return lli_refuse_flags(topic, flags);
     if (size >= topic->plain_below)
         return transmitter_send_account(topic, pieces, count, size, flags);
     if (transmitter->claimed != NULL)
-        return LLM_ESTATE;
+        return lli_refuse_claimed(transmitter, topic->name);
     if (tx->pack.packet == NULL) {
         if (!transmitter_open_packet(transmitter))
             return LLM_EAGAIN;
@@ -228,16 +232,25 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
 }
 
 /*
- * Most messages by far: more follow, and this one has room behind another of its topic. The packet was made due when it was
- * begun, so nothing is left to do.
+ * Whether a message may take the short way of the next two: more follow, and no other thread changes what is looked at. First of all
+ * conditions: without the lock nothing else may be read.
  */
-static inline bool transmitter_send_in_place(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
+static inline bool transmitter_may_be_short(const struct llm_topic *topic, const void *data, unsigned flags)
+{
+    const struct llm_context *context = topic->transmitter->context;
+
+    return flags == LLM_SEND_MORE && data != NULL && !lli_context_is_threaded(context) && !context->in_handler;
+}
+
+/*
+ * Most messages by far: this one has room behind another of its topic. The packet was made due when it was begun, so nothing is
+ * left to do.
+ */
+static inline bool transmitter_send_in_place(struct llm_topic *topic, const void *data, size_t size)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
-    const struct llm_context *context = transmitter->context;
 
-    return flags == LLM_SEND_MORE && data != NULL && size < topic->plain_below && transmitter->claimed == NULL &&
-           !lli_context_is_threaded(context) && !context->in_handler &&
+    return size < topic->plain_below && transmitter->claimed == NULL &&
            lli_pack_in_place(&transmitter->tx.pack, &topic->pack, data, size);
 }
 
@@ -314,7 +327,8 @@ static __attribute__((noinline)) int transmitter_send_one(struct llm_topic *topi
     const struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
     int error = LLM_OK;
 
-    lli_context_enter(topic->transmitter->context);
+    if (!lli_context_enter(topic->transmitter->context))
+        return LLM_ESTATE;
     transmitter_fetch_slot(topic->transmitter);
     if (!transmitter_send_lone(topic, data, size, flags))
         error = transmitter_send(topic, &piece, 1, size, flags);
@@ -329,10 +343,8 @@ static __attribute__((noinline)) int transmitter_send_one(struct llm_topic *topi
 static __attribute__((noinline)) int transmitter_send_counted(struct llm_topic *topic, const void *data, size_t size)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
-    const struct llm_context *context = transmitter->context;
 
-    if (transmitter->claimed != NULL || lli_context_is_threaded(context) || context->in_handler ||
-        !lli_pack_in_place(&transmitter->tx.pack, &topic->pack, data, size))
+    if (transmitter->claimed != NULL || !lli_pack_in_place(&transmitter->tx.pack, &topic->pack, data, size))
         return transmitter_send_one(topic, data, size, LLM_SEND_MORE);
     topic->count.messages++;
     topic->count.bytes += size;
@@ -342,38 +354,79 @@ static __attribute__((noinline)) int transmitter_send_counted(struct llm_topic *
 int llm_send(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
 {
     if (topic == NULL || (data == NULL && size > 0))
-        return LLM_EINVAL;
-    if (transmitter_send_in_place(topic, data, size, flags))
-        return LLM_OK;
-    if (flags == LLM_SEND_MORE && data != NULL && size < topic->counted_below)
-        return transmitter_send_counted(topic, data, size);
+        return topic == NULL ? LLM_EINVAL : lli_refuse_data(topic, size);
+    if (transmitter_may_be_short(topic, data, flags)) {
+        if (transmitter_send_in_place(topic, data, size))
+            return LLM_OK;
+        if (size < topic->counted_below)
+            return transmitter_send_counted(topic, data, size);
+    }
     return transmitter_send_one(topic, data, size, flags);
 }
 
-int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, unsigned flags)
+/* Sends pieces that were checked, of so many bytes. */
+static inline int transmitter_send_pieces(struct llm_topic *topic, const struct iovec *pieces, int count, size_t size, unsigned flags)
 {
-    size_t size = 0;
     int error;
 
-    if (topic == NULL || count < 0 || (pieces == NULL && count > 0))
-        return LLM_EINVAL;
-    for (int i = 0; i < count; i++) {
-        if (pieces[i].iov_len > SIZE_MAX - size)
-            return LLM_EMSGSIZE;
-        size += pieces[i].iov_len;
-    }
-    lli_context_enter(topic->transmitter->context);
+    if (!lli_context_enter(topic->transmitter->context))
+        return LLM_ESTATE;
     error = transmitter_send(topic, pieces, count, size, flags);
     lli_context_leave(topic->transmitter->context);
     return error;
 }
 
+/* Pieces that are wrong, or may be: some are at NULL. */
+static __attribute__((cold, noinline)) int transmitter_send_odd(struct llm_topic *topic, const struct iovec *pieces, int count,
+                                                                unsigned flags)
+{
+    size_t size = 0;
+
+    if (topic == NULL)
+        return LLM_EINVAL;
+    if (count < 0 || (pieces == NULL && count > 0))
+        return lli_refuse_count(topic, pieces, count);
+    for (int i = 0; i < count; i++) {
+        if (pieces[i].iov_base == NULL && pieces[i].iov_len > 0)
+            return lli_refuse_piece(topic, i, pieces[i].iov_len);
+        if (pieces[i].iov_len > SIZE_MAX - size)
+            return lli_refuse_size(topic, SIZE_MAX);
+        size += pieces[i].iov_len;
+    }
+    return transmitter_send_pieces(topic, pieces, count, size, flags);
+}
+
+int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, unsigned flags)
+{
+    size_t size = 0;
+
+    if (topic == NULL || count < 0 || (pieces == NULL && count > 0))
+        return transmitter_send_odd(topic, pieces, count, flags);
+    for (int i = 0; i < count; i++) {
+        if (pieces[i].iov_len > SIZE_MAX - size || pieces[i].iov_base == NULL)
+            return transmitter_send_odd(topic, pieces, count, flags);
+        size += pieces[i].iov_len;
+    }
+    return transmitter_send_pieces(topic, pieces, count, size, flags);
+}
+
 /* Whether a claim may be made that does not take the short way, as messages may not. */
 static __attribute__((noinline)) int transmitter_may_claim(struct llm_topic *topic, size_t size)
 {
-    if (size > llm_claim_max(topic->transmitter) || topic_is_exceeded(topic, size))
-        return LLM_EMSGSIZE;
+    if (size > llm_claim_max(topic->transmitter))
+        return lli_refuse(topic->transmitter->context, LLM_EMSGSIZE, "topic \"%s\": a claim of %zu bytes: llm_claim_max() is %zu: use "
+                          "llm_send() for more", topic->name, size, llm_claim_max(topic->transmitter));
+    if (topic_is_exceeded(topic, size))
+        return lli_refuse_size(topic, size);
     return lli_topic_may_send(topic) && transmitter_may_wait(topic, size) && transmitter_may_open(topic->transmitter) ? LLM_OK : LLM_EAGAIN;
+}
+
+/* Ends a call that may have made a claim beside a loop thread: others are refused with LLM_EAGAIN until this thread ends the claim. */
+static __attribute__((noinline)) void transmitter_claimed(struct llm_transmitter *transmitter, int error)
+{
+    if (error == LLM_OK)
+        transmitter->claimant = (uintptr_t)pthread_self();
+    lli_context_unlock(transmitter->context);
 }
 
 int llm_claim(struct llm_topic *topic, size_t size, void **data)
@@ -383,11 +436,13 @@ int llm_claim(struct llm_topic *topic, size_t size, void **data)
     int error = LLM_OK;
 
     if (topic == NULL || data == NULL)
-        return LLM_EINVAL;
+        return topic == NULL ? LLM_EINVAL : lli_refuse(topic->transmitter->context, LLM_EINVAL, "topic \"%s\": llm_claim: data is NULL: "
+                                                       "it has to be given", topic->name);
     transmitter = topic->transmitter;
-    lli_context_enter(transmitter->context);
+    if (!lli_context_enter(transmitter->context))
+        return LLM_ESTATE;
     if (transmitter->claimed != NULL)
-        error = LLM_ESTATE;
+        error = lli_refuse_claimed(transmitter, topic->name);
     else if (size >= topic->claim_below)
         error = transmitter_may_claim(topic, size);
     else if (!transmitter_may_open(transmitter))
@@ -401,8 +456,17 @@ int llm_claim(struct llm_topic *topic, size_t size, void **data)
         transmitter->claimed = topic->claims;
         *data = bytes;
     }
-    lli_context_leave(transmitter->context);
+    if (lli_context_is_threaded(transmitter->context))
+        transmitter_claimed(transmitter, error);
     return error;
+}
+
+static __attribute__((cold)) int transmitter_refuse_commit(const struct llm_topic *topic, size_t size, unsigned flags)
+{
+    if (flags > TRANSMITTER_FLAGS)
+        return lli_refuse_flags(topic, flags);
+    return lli_refuse(topic->transmitter->context, LLM_EINVAL, "topic \"%s\": commit of %zu bytes: %u were claimed: commit no more",
+                      topic->name, size, topic->transmitter->tx.pack.claim_size);
 }
 
 /* A claim that did not take the short way; it lies in the open packet, too. */
@@ -413,9 +477,9 @@ static __attribute__((noinline)) int transmitter_commit_account(struct llm_topic
     struct iovec piece = {.iov_len = size};
 
     if (transmitter->claimed == NULL || transmitter->claimed != topic->claims)
-        return LLM_ESTATE;
+        return lli_refuse_unclaimed(topic);
     if (flags > TRANSMITTER_FLAGS || size > tx->pack.claim_size)
-        return LLM_EINVAL;
+        return transmitter_refuse_commit(topic, size, flags);
     lli_pack_commit(&tx->pack, (uint32_t)size);
     transmitter->claimed = NULL;
     transmitter_account(topic, tx->history.next, size);
@@ -434,11 +498,12 @@ int llm_commit(struct llm_topic *topic, size_t size, unsigned flags)
     if (topic == NULL)
         return LLM_EINVAL;
     transmitter = topic->transmitter;
-    lli_context_enter(transmitter->context);
+    if (!lli_context_enter(transmitter->context))
+        return LLM_ESTATE;
     if (transmitter->claimed != topic) {
         error = transmitter_commit_account(topic, size, flags);
     } else if (flags > TRANSMITTER_FLAGS || size > transmitter->tx.pack.claim_size) {
-        error = LLM_EINVAL;
+        error = transmitter_refuse_commit(topic, size, flags);
     } else {
         lli_pack_commit(&transmitter->tx.pack, (uint32_t)size);
         transmitter->claimed = NULL;
@@ -451,18 +516,20 @@ int llm_commit(struct llm_topic *topic, size_t size, unsigned flags)
 int llm_abort(struct llm_topic *topic)
 {
     struct llm_transmitter *transmitter;
-    int error = LLM_ESTATE;
+    int error = LLM_OK;
 
     if (topic == NULL)
         return LLM_EINVAL;
     transmitter = topic->transmitter;
-    lli_context_enter(transmitter->context);
+    if (!lli_context_enter(transmitter->context))
+        return LLM_ESTATE;
     if (transmitter->claimed != NULL && transmitter->claimed == topic->claims) {
         lli_pack_abort(&transmitter->tx.pack);
         transmitter->claimed = NULL;
         /* A poll in the meantime could not send what is packed before the claim. */
         lli_endpoint_due(transmitter->endpoint, 0);
-        error = LLM_OK;
+    } else {
+        error = lli_refuse_unclaimed(topic);
     }
     lli_context_leave(transmitter->context);
     return error;
@@ -485,11 +552,9 @@ static int transmitter_topic(struct llm_transmitter *transmitter, const char *na
                         flags & LLM_TOPIC_NO_HISTORY ? " without history" : "", strlen(name));
     for (topic = transmitter->topics; topic != NULL; topic = topic->next)
         if (strcmp(topic->name, name) == 0)
-            return lli_fail(log, LLM_EINVAL, "topic \"%s\" is open already on this transmitter", name);
-    if (transmitter->claimed == transmitter)
-        return lli_fail(log, LLM_ESTATE, "topic \"%s\": the connection is over, close it", name);
+            return lli_fail(log, LLM_EINVAL, "topic \"%s\": is open already on this transmitter: use that one, or another name", name);
     if (transmitter->claimed != NULL)
-        return lli_fail(log, LLM_ESTATE, "topic \"%s\": commit or abort the open claim first", name);
+        return lli_refuse_claimed(transmitter, name);
     topic = calloc(1, sizeof *topic);
     if (topic == NULL)
         return lli_fail(log, LLM_ENOMEM, "no memory for a topic");
@@ -522,9 +587,14 @@ int llm_topic_open(struct llm_transmitter *transmitter, const char *name, unsign
 {
     int error;
 
-    if (transmitter == NULL || name == NULL || topic == NULL || flags > (LLM_TOPIC_WHOLE | LLM_TOPIC_UNRELIABLE | LLM_TOPIC_NO_HISTORY))
+    if (transmitter == NULL)
         return LLM_EINVAL;
-    lli_context_enter(transmitter->context);
+    if (name == NULL || topic == NULL)
+        return lli_refuse(transmitter->context, LLM_EINVAL, "llm_topic_open: %s is NULL: it has to be given", name == NULL ? "name" : "topic");
+    if (flags > (LLM_TOPIC_WHOLE | LLM_TOPIC_UNRELIABLE | LLM_TOPIC_NO_HISTORY))
+        return lli_refuse(transmitter->context, LLM_EINVAL, "topic \"%.32s\": flags %#x: use those of enum llm_topic_flags, or 0", name, flags);
+    if (!lli_context_enter(transmitter->context))
+        return LLM_ESTATE;
     error = transmitter_topic(transmitter, name, flags, topic);
     lli_context_leave(transmitter->context);
     return error;

@@ -165,11 +165,25 @@ static void sessions_replace(struct llm_receiver *receiver, struct lli_rx *rx)
         receiver->context->delivered++;
         receiver->counters.sessions_ended++;
     }
-    lli_rx_stop(rx);
+    lli_rx_replace(rx);
+}
+
+/*
+ * Of sessions that are heard, the one to forget in favour of one that sends data, NULL: all have sent some. So invented ones, which cost a
+ * heartbeat each, do not keep a genuine one out, and genuine ones that are idle do not take turns.
+ */
+static struct lli_rx *sessions_idlest(struct llm_receiver *receiver)
+{
+    struct lli_rx *idlest = NULL;
+
+    for (uint32_t i = 0; i < receiver->sessions_used; i++)
+        if (!lli_rx_has_data(&receiver->sessions[i]) && (idlest == NULL || receiver->sessions[i].heard_at < idlest->heard_at))
+            idlest = &receiver->sessions[i];
+    return idlest;
 }
 
 /* A place for a new session, or NULL: all are in use by sessions that are heard. */
-static struct lli_rx *sessions_place(struct llm_receiver *receiver)
+static struct lli_rx *sessions_place(struct llm_receiver *receiver, bool data, lli_ns now)
 {
     struct lli_rx *stalest = NULL;
 
@@ -178,20 +192,25 @@ static struct lli_rx *sessions_place(struct llm_receiver *receiver)
 
         if (rx->state == LLI_RX_FREE)
             return rx;
+        /* One that sends data is about to be known by its heartbeat. */
+        if (!data && rx->state == LLI_RX_JOINING && now < rx->heard_at + receiver->config.silence)
+            continue;
         if (stalest == NULL || sessions_is_staler(rx, stalest))
             stalest = rx;
     }
     if (receiver->sessions_used < receiver->sessions_max)
         return &receiver->sessions[receiver->sessions_used++];
-    if (lli_rx_is_followed(stalest) && !stalest->silent)
+    if (stalest != NULL && lli_rx_is_followed(stalest) && !stalest->silent)
+        stalest = data ? sessions_idlest(receiver) : NULL;
+    if (stalest == NULL)
         return NULL;
     sessions_replace(receiver, stalest);
     return stalest;
 }
 
-static struct lli_rx *sessions_new(struct llm_receiver *receiver, uint32_t tag, lli_ns now)
+static struct lli_rx *sessions_new(struct llm_receiver *receiver, const struct lli_wire_header *header, lli_ns now)
 {
-    struct lli_rx *rx = sessions_place(receiver);
+    struct lli_rx *rx = sessions_place(receiver, header->type == LLI_WIRE_DATA, now);
 
     if (rx == NULL) {
         receiver->counters.sessions_dropped++;
@@ -201,7 +220,7 @@ static struct lli_rx *sessions_new(struct llm_receiver *receiver, uint32_t tag, 
         receiver->warned_full = true;
         return NULL;
     }
-    lli_rx_start(rx, tag, now);
+    lli_rx_start(rx, header->tag, now);
     return receiver->latest = rx;
 }
 
@@ -214,6 +233,22 @@ static inline void sessions_stirred(const struct llm_receiver *receiver, struct 
     lli_endpoint_due(receiver->endpoint, 0);
 }
 
+/* Why the transmitter serves this receiver less than others, once for each session. */
+static void sessions_log_crowd(const struct llm_receiver *receiver, struct lli_rx *rx)
+{
+    const unsigned news = rx->crowded & ~(unsigned)rx->crowded_told;
+
+    if (news & 1u << LLI_WIRE_JOIN_FULL)
+        lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: session %016llx: its transmitter knows %llu receivers and no more: it "
+                "does not wait for this one, nor count its acknowledgements; raise receivers_max there", receiver->object,
+                (unsigned long long)rx->session, (unsigned long long)rx->crowd);
+    if (news & 1u << LLI_WIRE_JOIN_BUSY)
+        lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: session %016llx: %llu receivers are being sent the past, which takes "
+                "long; raise replay_bytes_per_s at the transmitter, or join at another time", receiver->object,
+                (unsigned long long)rx->session, (unsigned long long)rx->crowd);
+    rx->crowded_told = rx->crowded;
+}
+
 bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet, lli_ns now)
 {
     const struct lli_wire_header *header = &packet->header;
@@ -223,14 +258,17 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
         /* Only what was sent to the group makes a session known. */
         if (!group || (header->type != LLI_WIRE_DATA && header->type != LLI_WIRE_HEARTBEAT))
             return false;
-        rx = sessions_new(receiver, header->tag, now);
+        rx = sessions_new(receiver, header, now);
         if (rx == NULL)
             return true;
     }
     if (lli_rx_input(rx, packet, now))
         sessions_deliver(receiver, rx, now);
-    if (header->type != LLI_WIRE_DATA)
+    if (header->type != LLI_WIRE_DATA) {
         lli_rx_settle(rx);
+        if (rx->crowded != rx->crowded_told)
+            sessions_log_crowd(receiver, rx);
+    }
     sessions_stirred(receiver, rx);
     return true;
 }
@@ -251,9 +289,6 @@ bool lli_sessions_lone(struct lli_endpoint *endpoint, const struct lli_in *in, l
     if (!rx->plain && !lli_rx_is_idle(rx))
         sessions_deliver(receiver, rx, now);
     sessions_stirred(receiver, rx);
-    if (context->dirty)
-        lli_endpoint_send_dirty(context, false);
-    endpoint->transport->release(endpoint->instance, in, 1);
     return true;
 }
 
@@ -269,6 +304,8 @@ static lli_ns sessions_service(struct llm_receiver *receiver, struct lli_rx *rx,
 
     if (now < at)
         return at;
+    /* It may cost a system call, so only a session that would be told silent, or ended, has it asked. */
+    receiver->config.unread = lli_rx_is_quiet(rx, now) && lli_endpoint_is_unread(endpoint);
     while ((buffer = lli_endpoint_scratch(endpoint)) != NULL && lli_rx_control(rx, now, buffer, &packet))
         lli_endpoint_post_control(endpoint, &packet, receiver->group);
     sessions_deliver(receiver, rx, now);
@@ -279,13 +316,36 @@ static lli_ns sessions_service(struct llm_receiver *receiver, struct lli_rx *rx,
 /* Whether nothing is known of the session after all, or nothing is to be remembered any more. */
 static bool sessions_is_over(const struct llm_receiver *receiver, const struct lli_rx *rx, lli_ns now)
 {
-    return (rx->state == LLI_RX_JOINING && now >= rx->heard_at + receiver->config.timeout) || lli_rx_may_return(rx, now);
+    return (rx->state == LLI_RX_JOINING && now >= lli_max(rx->heard_at, rx->away_at) + receiver->config.timeout) ||
+           lli_rx_may_return(rx, now);
+}
+
+/* A context that nobody polled for long may have missed what its sessions sent: they are not to blame for that. */
+static void sessions_away(struct llm_receiver *receiver, lli_ns now)
+{
+    const bool away = receiver->serviced_at != 0 && now - receiver->serviced_at > receiver->config.silence;
+
+    receiver->serviced_at = now;
+    for (uint32_t i = 0; away && i < receiver->sessions_used; i++)
+        lli_rx_away(&receiver->sessions[i], now);
+}
+
+/* Says once what costs repairs from then on. */
+static void sessions_warn(struct llm_receiver *receiver)
+{
+    if (receiver->warned_memory || receiver->counters.reorder_full == 0)
+        return;
+    receiver->warned_memory = true;
+    lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: reorder_bytes is full of packets held behind gaps: what else comes early "
+            "is dropped and asked for again; raise it", receiver->object);
 }
 
 lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now)
 {
     lli_ns at = LLI_NEVER;
 
+    sessions_warn(receiver);
+    sessions_away(receiver, now);
     for (uint32_t i = 0; i < receiver->sessions_used; i++) {
         struct lli_rx *rx = &receiver->sessions[i];
 

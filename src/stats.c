@@ -291,33 +291,42 @@ static void stats_out_row(void *arg, enum llm_stats_type type, const char *name,
     out->sum += value;
 }
 
-static void stats_collect(struct stats_out *out, const struct llm_context *context)
+/* False: the context is refused. */
+static bool stats_collect(struct stats_out *out, const struct llm_context *context)
 {
     const struct lli_stats_visitor visitor = {.arg = out, .object = stats_out_object, .row = stats_out_row};
     struct llm_context *locked = (struct llm_context *)(uintptr_t)context;
 
-    lli_context_enter(locked);
+    if (!lli_context_enter(locked))
+        return false;
     lli_stats_visit(context, &visitor);
     lli_context_leave(locked);
+    return true;
 }
 
 int llm_stats(const struct llm_context *context, struct llm_stat *stats, int max)
 {
     struct stats_out out = {.stats = stats, .max = max};
 
-    if (context == NULL || max < 0 || (stats == NULL && max > 0))
+    if (context == NULL)
         return LLM_EINVAL;
-    stats_collect(&out, context);
-    return out.count;
+    if (max < 0 || (stats == NULL && max > 0))
+        return lli_refuse((struct llm_context *)(uintptr_t)context, LLM_EINVAL, "llm_stats: max is %d%s: give room for so many, or 0 for "
+                          "their number alone", max, stats == NULL ? " and stats NULL" : "");
+    return stats_collect(&out, context) ? out.count : LLM_ESTATE;
 }
 
 int llm_stat(const struct llm_context *context, const char *name, uint64_t *value)
 {
     struct stats_out out = {.name = name};
 
-    if (context == NULL || name == NULL || value == NULL)
+    if (context == NULL)
         return LLM_EINVAL;
-    stats_collect(&out, context);
+    if (name == NULL || value == NULL)
+        return lli_refuse((struct llm_context *)(uintptr_t)context, LLM_EINVAL, "llm_stat: %s is NULL: it has to be given",
+                          name == NULL ? "name" : "value");
+    if (!stats_collect(&out, context))
+        return LLM_ESTATE;
     if (out.count == 0)
         return LLM_ENOTFOUND;
     *value = out.sum;

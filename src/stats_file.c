@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include "stats_file.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -14,15 +12,15 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "owned.h"
 #include "stats.h"
+#include "stats_sweep.h"
 
 enum {
     FILE_OBJECTS = 1024,
     FILE_ROWS = 4096,
     FILE_HISTOGRAMS = 64,     /* with a latency monitor */
     FILE_DIRECTORY_MAX = 160, /* leaves room for a name */
-    FILE_DEAD_MAX = 16,       /* files of dead processes that a user keeps in a directory */
-    FILE_NUMBERS = 1000,      /* contexts of a process that can have a file */
 };
 
 #define FILE_INTERVAL_MIN ((lli_ns)1000000)
@@ -33,6 +31,12 @@ enum {
 /* Says what happened to a path; errno is still that of the failure. */
 static int file_failed(const char *path, const struct lli_log *log)
 {
+    const int error = errno;
+    struct stat file;
+
+    if (lstat(path, &file) == 0 && S_ISLNK(file.st_mode))
+        return lli_fail(log, LLM_ESYSTEM, "counters file: %s: is a symbolic link; name the directory that it leads to", path);
+    errno = error;
     if (errno == ENOSPC || errno == EDQUOT)
         return lli_fail(log, LLM_ENOMEM, "counters file: %s: %m; see 'df -h', and remove what dead processes left with "
                         "'llm-stat --clean'", path);
@@ -46,60 +50,15 @@ static int file_failed(const char *path, const struct lli_log *log)
                     LLM_STATS_DIRECTORY " can", path);
 }
 
-/* A directory in which everybody has files of his own. */
-static int file_directory(const char *path, const struct lli_log *log)
+/* Opens the directory. A new one is shared by all users. */
+static int file_directory(struct lli_stats_file *file, const char *path, const struct lli_log *log)
 {
-    if (mkdir(path, 0700) == 0)
-        return chmod(path, 01777) == 0 ? LLM_OK : file_failed(path, log);
-    return errno == EEXIST ? LLM_OK : file_failed(path, log);
-}
+    const bool made = mkdir(path, 0700) == 0;
 
-/* Whether nobody holds the lock: a file has that before it has a name. */
-static bool file_is_dead(int directory, const char *name)
-{
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-    const int fd = openat(directory, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
-    bool dead;
-
-    if (fd < 0)
-        return false;
-    dead = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
-    close(fd);
-    return dead;
-}
-
-/* Removes the oldest file of a dead process of this user, if there are more than FILE_DEAD_MAX. */
-static bool file_sweep_one(DIR *directory)
-{
-    char oldest[NAME_MAX + 1] = "";
-    struct timespec since = {.tv_sec = 0};
-    struct dirent *entry;
-    struct stat file;
-    int dead = 0;
-
-    rewinddir(directory);
-    while ((entry = readdir(directory)) != NULL) {
-        if (fstatat(dirfd(directory), entry->d_name, &file, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(file.st_mode) ||
-            file.st_uid != geteuid() || !file_is_dead(dirfd(directory), entry->d_name))
-            continue;
-        if (dead++ == 0 || file.st_mtim.tv_sec < since.tv_sec ||
-            (file.st_mtim.tv_sec == since.tv_sec && file.st_mtim.tv_nsec < since.tv_nsec)) {
-            memcpy(oldest, entry->d_name, strlen(entry->d_name) + 1);
-            since = file.st_mtim;
-        }
-    }
-    return dead > FILE_DEAD_MAX && unlinkat(dirfd(directory), oldest, 0) == 0;
-}
-
-static void file_sweep(const char *path)
-{
-    DIR *directory = opendir(path);
-
-    if (directory == NULL)
-        return;
-    while (file_sweep_one(directory))
-        ;
-    closedir(directory);
+    if (!made && errno != EEXIST)
+        return file_failed(path, log);
+    file->directory = lli_owned_directory(path);
+    return file->directory < 0 || (made && !lli_owned_share(file->directory)) ? file_failed(path, log) : LLM_OK;
 }
 
 /* -------------------------------------------------------------------------------------------------- open, close */
@@ -139,16 +98,14 @@ static int file_name(struct lli_stats_file *file, const char *directory, const s
     char program[sizeof plan->program], from[64];
 
     memcpy(program, plan->program, sizeof program);
-    for (char *at = program; *at != '\0'; at++)
-        if (!isalnum((unsigned char)*at) && strchr("_-", *at) == NULL)
-            *at = '_';
+    lli_stats_program(program);
     (void)snprintf(from, sizeof from, "/proc/self/fd/%d", file->fd);
-    for (int number = 0; number < FILE_NUMBERS; number++) {
-        (void)snprintf(file->path, sizeof file->path, "%s/%s.%u.%d", directory, program, plan->pid, number);
+    for (int number = 0; number < LLI_STATS_NUMBERS; number++) {
+        (void)snprintf(file->name, sizeof file->name, "%s.%u.%d", program, plan->pid, number);
+        (void)snprintf(file->path, sizeof file->path, "%s/%s", directory, file->name);
         /* A process that died had the same number: in a container most have. */
-        if (file_is_dead(AT_FDCWD, file->path))
-            (void)unlink(file->path);
-        if (linkat(AT_FDCWD, from, AT_FDCWD, file->path, AT_SYMLINK_FOLLOW) == 0)
+        (void)lli_stats_remove_dead(file->directory, file->name);
+        if (linkat(AT_FDCWD, from, file->directory, file->name, AT_SYMLINK_FOLLOW) == 0)
             return 0;
         if (errno != EEXIST)
             return -1;
@@ -162,12 +119,12 @@ static int file_make(struct lli_stats_file *file, const char *directory, const s
     const struct llm_stats_file plan = file_plan(options);
     const size_t size = plan.table_at[1] + plan.table_bytes;
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int error = file_directory(directory, log);
+    int error = file_directory(file, directory, log);
 
     if (error != LLM_OK)
         return error;
-    file_sweep(directory);
-    file->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, options->stats_mode);
+    lli_stats_sweep(file->directory, directory, log);
+    file->fd = openat(file->directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, options->stats_mode);
     /* All of it is taken now: to find the file system full later would be the end of the process. */
     if (file->fd < 0 || fchmod(file->fd, options->stats_mode) != 0 || fcntl(file->fd, F_OFD_SETLK, &lock) != 0 ||
         (errno = lli_memory_file_limit(size)) != 0 || fallocate(file->fd, 0, 0, (off_t)size) != 0)
@@ -207,7 +164,7 @@ int lli_stats_file_open(struct lli_stats_file *file, const struct llm_context_op
     const bool by_environment = directory == NULL;
     int error = file_check(options, log);
 
-    *file = (struct lli_stats_file){.fd = -1, .interval = options->stats_ns};
+    *file = (struct lli_stats_file){.fd = -1, .directory = -1, .interval = options->stats_ns};
     if (by_environment)
         directory = secure_getenv("LLM_STATS_DIRECTORY");
     if (error != LLM_OK || directory == NULL || directory[0] == '\0')
@@ -225,13 +182,22 @@ int lli_stats_file_open(struct lli_stats_file *file, const struct llm_context_op
 
 void lli_stats_file_close(struct lli_stats_file *file)
 {
-    if (file->path[0] != '\0')
-        (void)unlink(file->path);
+    struct stat own;
+
+    if (file->path[0] != '\0' && fstat(file->fd, &own) == 0)
+        (void)lli_owned_remove(file->directory, file->name, &own);
+    lli_stats_file_release(file);
+}
+
+void lli_stats_file_release(struct lli_stats_file *file)
+{
     lli_memory_unmap(&file->memory);
     if (file->fd >= 0)
         close(file->fd);
+    if (file->directory >= 0)
+        close(file->directory);
     free(file->known);
-    *file = (struct lli_stats_file){.fd = -1};
+    *file = (struct lli_stats_file){.fd = -1, .directory = -1};
 }
 
 /* ---------------------------------------------------------------------------------------------------------- write */

@@ -10,7 +10,7 @@
 #include "memory.h"
 #include "types.h"
 
-enum { LLI_STATS_PATH_MAX = 256 };
+enum { LLI_STATS_NAME_MAX = 96, LLI_STATS_PATH_MAX = 288 };
 
 /* Texts are written where they change only: a poll has better use for the cache. */
 struct lli_stats_known {
@@ -21,11 +21,13 @@ struct lli_stats_known {
 struct lli_stats_file {
     struct lli_memory memory; /* the file, mapped; its base is NULL if there is none */
     int fd;                   /* holds the lock */
+    int directory;            /* where it has its name; -1: none */
     lli_ns interval;
     struct lli_stats_known *known; /* of the rows of either table: what is written there already */
     uint64_t writes;
     uint64_t write_ns;        /* that they took, together */
-    char path[LLI_STATS_PATH_MAX];
+    char name[LLI_STATS_NAME_MAX]; /* in the directory */
+    char path[LLI_STATS_PATH_MAX]; /* the same with the directory; empty: it has no name */
 };
 
 /*
@@ -39,5 +41,8 @@ void lli_stats_file_write(struct lli_stats_file *file, const struct llm_context 
 
 /* Removes the file. Nothing is done if there is none. */
 void lli_stats_file_close(struct lli_stats_file *file);
+
+/* The same in a child process: the file stays, as the parent's. */
+void lli_stats_file_release(struct lli_stats_file *file);
 
 #endif

@@ -173,9 +173,12 @@ static int subjects_change(struct llm_receiver *receiver, const char *subject,
 {
     int error;
 
-    if (receiver == NULL || subject == NULL)
+    if (receiver == NULL)
         return LLM_EINVAL;
-    lli_context_enter(receiver->context);
+    if (subject == NULL)
+        return lli_refuse(receiver->context, LLM_EINVAL, "subject is NULL: give the name of a topic, or a pattern of names");
+    if (!lli_context_enter(receiver->context))
+        return LLM_ESTATE;
     error = change(&receiver->subjects, subject, &receiver->context->log);
     if (error == LLM_OK)
         subjects_changed(receiver);

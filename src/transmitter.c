@@ -21,6 +21,7 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
 
     return (struct lli_tx_config){
         .session = lli_entropy(),
+        .seed = lli_entropy(),
         .history = {
             .bytes = lli_round_up(options->history_bytes, align),
             .packets = options->history_packets,
@@ -53,6 +54,8 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
         },
         .judge = lli_options_slow(options, history_packets),
         .tells_limits = endpoint->context->watch.tells,
+        .confirms = true,
+        .key = {{lli_entropy(), lli_entropy()}},
         .address = endpoint->address,
     };
 }
@@ -79,7 +82,9 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
     if (error != LLM_OK)
         return error;
     lli_options_tell_vain(options, transmitter->object, &context->log);
+    /* The two sides of a connection have shown each other where they are. */
     config.flow.awaits = transmitter->connection != NULL;
+    config.confirms = transmitter->connection == NULL;
     if (transport->region_map != NULL && transmitter->connection == NULL) {
         error = transport->region_map(endpoint->instance, transmitter->group, config.history.bytes, &region);
         if (error != LLM_OK)
@@ -224,13 +229,17 @@ free_transmitter:
 int llm_transmitter_open(struct llm_context *context, const char *channel, const struct llm_options *options,
                          struct llm_transmitter **transmitter)
 {
-    int error = LLM_EINVAL;
+    int error;
 
-    if (context == NULL || channel == NULL || transmitter == NULL)
+    if (context == NULL)
         return LLM_EINVAL;
-    lli_context_enter(context);
+    if (channel == NULL || transmitter == NULL)
+        return lli_refuse(context, LLM_EINVAL, "llm_transmitter_open: %s is NULL: it has to be given",
+                          channel == NULL ? "channel" : "transmitter");
+    if (!lli_context_enter(context))
+        return LLM_ESTATE;
     if (context->in_handler) {
-        error = LLM_ESTATE;
+        error = LLI_REFUSE_IN_HANDLER(context, "llm_transmitter_open");
     } else {
         error = transmitter_open(context, channel, options, transmitter);
         /* Receivers that wait hear of the session at once. */
@@ -279,6 +288,14 @@ void lli_transmitter_free(struct llm_transmitter *transmitter)
     transmitter_forget(transmitter);
 }
 
+static int transmitter_refuse_close(const struct llm_transmitter *transmitter)
+{
+    if (transmitter->connection != NULL)
+        return lli_refuse(transmitter->context, LLM_ESTATE, "llm_transmitter_close: %s is part of a connection: llm_connection_close() "
+                          "closes both", transmitter->object);
+    return LLI_REFUSE_IN_HANDLER(transmitter->context, "llm_transmitter_close");
+}
+
 int llm_transmitter_close(struct llm_transmitter **handle)
 {
     struct llm_transmitter *transmitter;
@@ -290,10 +307,15 @@ int llm_transmitter_close(struct llm_transmitter **handle)
         return LLM_OK;
     transmitter = *handle;
     context = transmitter->context;
-    lli_context_enter(context);
+    if (!lli_context_enter(context)) {
+        *handle = NULL;
+        return LLM_OK;
+    }
     if (context->in_handler || transmitter->connection != NULL) {
+        const int error = transmitter_refuse_close(transmitter);
+
         lli_context_leave(context);
-        return LLM_ESTATE;
+        return error;
     }
     transmitter->claimed = NULL;
     /* No later than what the poll takes for the present, which may be the only one: the end is due in it. */
@@ -304,10 +326,14 @@ int llm_transmitter_close(struct llm_transmitter **handle)
     while (!(lli_tx_drained(&transmitter->tx) && transmitter->tx.assure.waiting == 0) && lli_clock_ns() < until) {
         /* Others, the loop thread above all, get their turn between two polls. */
         lli_context_leave(context);
-        lli_context_enter(context);
+        if (!lli_context_enter(context))
+            break;
         (void)lli_context_poll(context);
     }
     waiting = (int)lli_members_waiting(&transmitter->tx.members);
+    if (lli_assure_close(&transmitter->tx.assure))
+        waiting = waiting > 0 ? waiting : 1;
+    lli_transmitter_events(transmitter);
     transmitter_destroy(transmitter);
     *handle = NULL;
     lli_context_leave(context);
@@ -318,14 +344,17 @@ int llm_transmitter_close(struct llm_transmitter **handle)
 
 uint64_t llm_transmitter_session(const struct llm_transmitter *transmitter)
 {
-    return transmitter->tx.config.session;
+    return transmitter == NULL ? 0 : transmitter->tx.config.session;
 }
 
 uint64_t llm_transmitter_next(const struct llm_transmitter *transmitter)
 {
     uint64_t number;
 
-    lli_context_enter(transmitter->context);
+    if (transmitter == NULL)
+        return 0;
+    if (!lli_context_enter(transmitter->context))
+        return transmitter->tx.pack.number;
     number = transmitter->tx.pack.number;
     lli_context_leave(transmitter->context);
     return number;
@@ -335,7 +364,10 @@ uint32_t llm_transmitter_receivers(const struct llm_transmitter *transmitter)
 {
     uint32_t count;
 
-    lli_context_enter(transmitter->context);
+    if (transmitter == NULL)
+        return 0;
+    if (!lli_context_enter(transmitter->context))
+        return transmitter->tx.members.count;
     count = transmitter->tx.members.count;
     lli_context_leave(transmitter->context);
     return count;
@@ -343,5 +375,7 @@ uint32_t llm_transmitter_receivers(const struct llm_transmitter *transmitter)
 
 size_t llm_claim_max(const struct llm_transmitter *transmitter)
 {
+    if (transmitter == NULL)
+        return 0;
     return (size_t)lli_min(lli_pack_whole_max(&transmitter->tx.pack), transmitter->message_bytes_max);
 }

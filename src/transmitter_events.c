@@ -5,6 +5,8 @@
 
 void llm_transmitter_handlers_init(struct llm_transmitter_handlers *handlers)
 {
+    if (handlers == NULL)
+        return;
     *handlers = (struct llm_transmitter_handlers){.size = sizeof *handlers};
 }
 
@@ -13,10 +15,14 @@ int llm_transmitter_handle(struct llm_transmitter *transmitter, const struct llm
     struct llm_transmitter_handlers copy;
     int error;
 
-    if (transmitter == NULL || handlers == NULL)
+    if (transmitter == NULL)
         return LLM_EINVAL;
+    if (handlers == NULL)
+        return lli_refuse(transmitter->context, LLM_EINVAL, "llm_transmitter_handle: handlers is NULL: "
+                          "llm_transmitter_handlers_init() makes empty ones");
     llm_transmitter_handlers_init(&copy);
-    lli_context_enter(transmitter->context);
+    if (!lli_context_enter(transmitter->context))
+        return LLM_ESTATE;
     error = lli_options_import(&copy, sizeof copy, handlers, "struct llm_transmitter_handlers", &transmitter->context->log);
     if (error == LLM_OK)
         transmitter->handlers = copy;
@@ -26,15 +32,18 @@ int llm_transmitter_handle(struct llm_transmitter *transmitter, const struct llm
 
 int llm_transmitter_shed(struct llm_transmitter *transmitter, uint64_t receiver, bool on)
 {
-    bool known;
+    int error = LLM_OK;
 
     if (transmitter == NULL)
         return LLM_EINVAL;
-    lli_context_enter(transmitter->context);
-    known = lli_tx_shed(&transmitter->tx, receiver, on, lli_clock_ns());
+    if (!lli_context_enter(transmitter->context))
+        return LLM_ESTATE;
+    if (!lli_tx_shed(&transmitter->tx, receiver, on, lli_clock_ns()))
+        error = lli_refuse(transmitter->context, LLM_ENOTFOUND, "llm_transmitter_shed: %s: receiver %016llx is not known: "
+                           "llm_transmitter_congestion() lists those that are", transmitter->object, (unsigned long long)receiver);
     lli_endpoint_due(transmitter->endpoint, 0);
     lli_context_leave(transmitter->context);
-    return known ? LLM_OK : LLM_ENOTFOUND;
+    return error;
 }
 
 static void transmitter_log_verdict(const struct llm_transmitter *transmitter, const struct llm_event *event)
@@ -65,6 +74,21 @@ static void transmitter_log_event(const struct llm_transmitter *transmitter, con
         lli_log(&transmitter->context->log, LLM_LEVEL_WARNING, "%s: messages %llu to %llu of topic %s are not acknowledged: %s%s%s",
                 transmitter->object, (unsigned long long)event->first, (unsigned long long)event->last, event->topic,
                 llm_reason_name(event->reason), event->receiver == NULL ? "" : ", ", event->receiver == NULL ? "" : event->receiver);
+}
+
+void lli_transmitter_log_crowd(struct llm_transmitter *transmitter)
+{
+    struct lli_tx *tx = &transmitter->tx;
+    const unsigned news = tx->crowded & ~(unsigned)tx->crowded_told;
+
+    if (news & 1u << LLI_WIRE_JOIN_FULL)
+        lli_log(&transmitter->context->log, LLM_LEVEL_WARNING, "%s: there are more than receivers_max=%u receivers: nobody waits for the "
+                "others, and they count in nothing; raise it", transmitter->object, tx->members.limit);
+    if (news & 1u << LLI_WIRE_JOIN_BUSY)
+        lli_log(&transmitter->context->log, LLM_LEVEL_WARNING, "%s: %u receivers join late at a time, and wait for the past longer than a "
+                "second for every %u packets; raise replay_bytes_per_s, or let them join one after the other", transmitter->object,
+                tx->replay.count, (unsigned)LLI_WIRE_FETCH_PACKETS);
+    tx->crowded_told = tx->crowded;
 }
 
 void lli_transmitter_tell(const struct llm_transmitter *transmitter, const struct llm_event *event)

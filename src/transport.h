@@ -115,6 +115,12 @@ struct lli_transport {
     int (*open)(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
     /* Leaves all groups, forgets all peers, frees everything but the instance itself. */
     void (*close)(void *instance);
+    /*
+     * The same in a child process, where fork() left a copy: gives back memory and descriptors of this process, and changes nothing
+     * that the parent has. No packet leaves; no name, lock, registration or setting is removed; nothing is written to shared memory;
+     * no mutex is taken and no thread joined, which another thread may have had. Not NULL.
+     */
+    void (*abandon)(void *instance);
     /* Declares memory from which packets will be posted. May be NULL: any memory will do. */
     int (*region)(void *instance, void *base, size_t size);
     /*
@@ -155,6 +161,19 @@ struct lli_transport {
      * Called every second or so. NULL: there is nothing to find out.
      */
     void (*tell)(void *instance);
+    /*
+     * The next address that packets could not be sent to since the latest call; number: the errno that says why. False: there is no
+     * other. An address is given once, however often sending fails between two calls. NULL: none is ever known of.
+     */
+    bool (*unreached)(void *instance, struct lli_address *address, int *number);
+    /* Writes an address for people, as "10.0.0.1:5001". NULL: it has no other words than its bytes. */
+    void (*describe)(const struct lli_address *address, char *text, size_t size);
+
+    /*
+     * Whether a packet that was received, and not released yet, came from the host that an address names, whatever its port. True where
+     * that cannot be told, or cannot matter. Asked of packets other than data that announce an address; may be NULL.
+     */
+    bool (*came_from)(void *instance, const struct lli_in *packet, const struct lli_address *address);
 
     /* --------------------------------------------------------------------- data */
 
@@ -185,6 +204,12 @@ struct lli_transport {
      * caller polls once more before it sleeps. The descriptor stays the same for the instance's life.
      */
     int (*arm)(void *instance);
+
+    /*
+     * True if packets may wait that receive() has not looked for, though it gave none. Asked seldom: it may cost a system call. NULL: none
+     * wait when receive() gives none.
+     */
+    bool (*waiting)(const void *instance);
 
     /*
      * How many packets that came to the host found no room for this instance since the latest call, as far as can be known: brought

@@ -11,6 +11,9 @@ enum { JOIN_MARGIN = 16 };
 /* Packets of one request that are looked at for those of unreliable topics: receivers name fewer at a time. */
 enum { JOIN_LOOKED_AT = 1024 };
 
+/* A receiver that waits longer for what it fetches at a time is told so. */
+#define JOIN_LONG ((lli_ns)1000000000)
+
 /* ---------------------------------------------------------------------------------- messages to packets */
 
 static uint64_t tx_number_near(const struct lli_tx *tx, lli_seq seq, uint64_t near)
@@ -250,14 +253,37 @@ static void tx_fetch_left_out(struct lli_tx *tx, const struct lli_wire_join *joi
     lli_tx_unrepaired_tell(tx, &join->address, reason, &unrepaired);
 }
 
-void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now)
+/* How long it takes until all is sent that a receiver fetches, where so many take turns. */
+static lli_ns tx_replay_time(const struct lli_tx *tx, const struct lli_wire_join *join)
 {
+    uint64_t bytes = 0;
+
+    for (uint16_t i = 0; i < join->count; i++)
+        bytes += (uint64_t)join->ranges[i].count * tx->config.history.packet_max;
+    return bytes * tx->replay.fetching / lli_max(tx->config.replay_bytes_per_s / 1000000, 1) * 1000;
+}
+
+/* A receiver that has to wait for long is told. */
+static void tx_tell_busy(struct lli_tx *tx, const struct lli_wire_join *join, bool placed)
+{
+    const uint32_t places = join->kind == LLI_WIRE_JOIN_LATEST ? tx->keep.waiting : tx->replay.count;
+
+    if (!placed || (join->kind == LLI_WIRE_JOIN_FETCH && tx_replay_time(tx, join) > JOIN_LONG))
+        lli_tx_give_token(tx, join->receiver, &join->address, LLI_WIRE_JOIN_BUSY, places);
+}
+
+void lli_tx_input_join(struct lli_tx *tx, struct lli_wire_join *join, lli_ns now)
+{
+    const bool fetches = join->kind == LLI_WIRE_JOIN_FETCH || join->kind == LLI_WIRE_JOIN_LATEST;
     bool placed = true;
 
     if (join->receiver == 0) {
         tx->counters.control_malformed++;
         return;
     }
+    /* The answer to whoever asks where to begin is short, and has the token. */
+    if (fetches && !lli_tx_is_confirmed(tx, join->receiver, &join->address, join->token))
+        return;
     if (tx_is_join_shed(tx, join->receiver, now)) {
         tx->counters.joins_shed++;
         return;
@@ -267,6 +293,7 @@ void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_
         placed = lli_replay_ask(&tx->replay, join->receiver, join);
     } else if (join->kind == LLI_WIRE_JOIN_FETCH) {
         tx->counters.fetches_received++;
+        join->count = lli_ranges_merge(join->ranges, join->count, tx->sent, 0, LLI_WIRE_FETCH_PACKETS);
         placed = lli_replay_fetch(&tx->replay, join->receiver, join, tx->sent);
         if (tx->pack.unreliable_sum > 0)
             tx_fetch_left_out(tx, join, LLI_WIRE_UNREPAIRED);
@@ -280,7 +307,9 @@ void lli_tx_input_join(struct lli_tx *tx, const struct lli_wire_join *join, lli_
         return;
     }
     tx->counters.joins_dropped += !placed;
-    lli_tx_replay_due(tx, now);
+    tx_tell_busy(tx, join, placed);
+    /* A request may be for nothing that there is. */
+    lli_tx_replay_due(tx, tx->replay.fetching > 0 ? now : LLI_NEVER);
 }
 
 /* ----------------------------------------------------------------------------------------- packets out */
@@ -358,6 +387,8 @@ static size_t tx_build_answer(struct lli_tx *tx, const struct lli_replay_place *
     struct lli_wire_join answer = {
         .session = tx->config.session, .receiver = receiver, .from = place->from, .value = place->value};
 
+    if (tx->config.confirms)
+        answer.token = lli_token(&tx->config.key, receiver, &place->address);
     tx_join(tx, &answer, now);
     tx->counters.joins_granted += answer.kind == LLI_WIRE_JOIN_GRANT;
     tx->counters.joins_refused += answer.kind == LLI_WIRE_JOIN_REFUSE;

@@ -8,14 +8,14 @@ enum { TX_ENDS = 5 };
 /* A repair burst of at most this many bytes follows a time without repairs. */
 #define TX_REPAIR_BURST ((uint64_t)1 << 20)
 
-/* A member is forgotten when it misses this many status reports. */
-enum { TX_STATUS_MISSED = 10 };
-
 /* No report takes longer to come: a clock jumped, or somebody made it up. */
 #define TX_RTT_MAX ((lli_ns)1000000000)
 
 /* Heartbeats take at most one part in so many of the time of whoever sends them (ADR 14). */
 enum { TX_HEARTBEAT_SHARE = 4 };
+
+/* Distances of heartbeats double up to so many times what they otherwise do while nobody has answered on a connection. */
+enum { TX_HEARTBEATS_UNHEARD = 16 };
 
 /* One report that was delayed must not hold up all that wait for the round trip: it counts for at most so many of the others. */
 enum { TX_RTT_OUTLIER = 4 };
@@ -63,20 +63,25 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
         .slow_at = now + config->status,
         .wake_at = LLI_NEVER,
     };
+    tx->held_max = lli_min(LLI_TX_HELD, lli_max(LLI_TX_HELD_BYTES / config->history.packet_max, LLI_TX_HELD_LEAST));
     lli_history_init(&tx->history, &config->history, arena);
-    lli_repair_init(&tx->repair, &tx->history, config->history.packets, arena);
+    lli_repair_init(&tx->repair, &tx->history, config->history.packets, config->receivers_max, arena);
     lli_replay_init(&tx->replay, config->replay_bytes_per_s, arena, now);
     lli_marks_init(&tx->marks, config->history.start, arena, now);
     lli_members_init(&tx->members, config->receivers_max, arena);
+    tx->members.seed = config->seed;
     lli_flow_init(&tx->flow, &config->flow, config->receivers_max, arena, config->history.start, now);
+    tx->flow.session = config->session;
     tx->config.judge.status = config->status;
     lli_judge_init(&tx->judge, &tx->config.judge, config->receivers_max, arena, config->history.start, now);
     lli_assure_init(&tx->assure, config->receivers_max, arena);
     tx->topics = lli_arena_take(arena, config->topics_max * sizeof *tx->topics, 64);
     tx->topic_flags = lli_arena_take(arena, config->topics_max, 64);
     tx->answers = lli_arena_take(arena, LLI_TX_ANSWERS * sizeof *tx->answers, 64);
+    tx->tokens = lli_arena_take(arena, LLI_TX_TOKENS * sizeof *tx->tokens, 64);
     lli_pack_init(&tx->pack, &tx->history, (uint32_t)config->session);
     lli_pacer_init(&tx->repair_pacer, config->repair_bytes_per_s, TX_REPAIR_BURST, now);
+    lli_pacer_init(&tx->unconfirmed, LLI_TX_UNCONFIRMED_BYTES_PER_S, LLI_TX_UNCONFIRMED_BURST, now);
     tx_repair_rate(tx, config->repair_rate, now);
 }
 
@@ -115,7 +120,7 @@ void lli_tx_assured(struct lli_tx *tx, struct lli_assured *topic, lli_seq seq, u
     tx_keep(tx);
 }
 
-static void tx_input_acknowledgement(struct lli_tx *tx, const struct lli_wire_status *status, uint32_t index)
+void lli_tx_input_acknowledgement(struct lli_tx *tx, const struct lli_wire_status *status, uint32_t index)
 {
     if (tx->assure.count == 0 || !(status->flags & LLI_WIRE_STATUS_ACKNOWLEDGES))
         return;
@@ -128,27 +133,6 @@ static void tx_input_acknowledgement(struct lli_tx *tx, const struct lli_wire_st
 }
 
 /* --------------------------------------------------------------------------------------------- receivers */
-
-/* How many receivers hear of a loss when one does. */
-static bool tx_is_crowded(const struct lli_tx *tx)
-{
-    return tx->members.count > tx->config.nak_receivers_immediate;
-}
-
-static uint32_t tx_member(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address, lli_ns now)
-{
-    uint32_t known = tx->members.count;
-    uint32_t member = id == 0 ? LLI_MEMBER_NONE : lli_members_add(&tx->members, id);
-
-    if (member == LLI_MEMBER_NONE) {
-        tx->counters.receivers_refused++;
-        return member;
-    }
-    tx->counters.receivers_joined += tx->members.count - known;
-    tx->members.table[member].heard_at = now;
-    tx->members.table[member].address = *address;
-    return member;
-}
 
 /* Smoothed as TCP does it (RFC 6298 section 2, without the variance). */
 static void tx_measure(struct lli_tx *tx, struct lli_member *member, const struct lli_wire_status *status, lli_ns now)
@@ -174,47 +158,30 @@ static void tx_measure(struct lli_tx *tx, struct lli_member *member, const struc
     member->rtt = member->rtt == 0 ? elapsed : (member->rtt * 7 + elapsed) / 8;
     member->rtt = lli_max(member->rtt, 1);
     if (lli_member_counts(member) && !behind)
-        tx->rtt = tx->members.count == 1 ? member->rtt : lli_members_rtt(&tx->members);
-}
-
-/* For how long a repair is on its way to one that asks: it may be nearer than others, or read late what came long ago. */
-static lli_ns tx_distance(const struct lli_tx *tx, uint32_t member)
-{
-    const lli_ns own = member == LLI_MEMBER_NONE ? 0 : tx->members.table[member].rtt;
-
-    return own == 0 ? tx->rtt : lli_min(lli_max(tx->rtt, own), 2 * own);
-}
-
-void lli_tx_leave(struct lli_tx *tx, uint64_t receiver, lli_seq next)
-{
-    const uint32_t known = tx->members.count;
-
-    tx->taken = lli_min(next, tx->sent);
-    lli_members_del(&tx->members, receiver);
-    lli_flow_reported(&tx->flow, &tx->members);
-    tx->counters.receivers_left += known - tx->members.count;
+        lli_tx_measured(tx, member);
 }
 
 static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *status, lli_ns now)
 {
+    struct lli_tx_asker asker;
     struct lli_member *member;
-    uint64_t reach;
     uint32_t index;
 
     tx->counters.status_received++;
     if (status->flags & LLI_WIRE_STATUS_LEAVING) {
-        /* What it has it has. */
-        index = status->receiver == 0 ? LLI_MEMBER_NONE : lli_members_get(&tx->members, status->receiver);
-        tx_input_acknowledgement(tx, status, index);
-        lli_tx_leave(tx, status->receiver, status->next);
+        lli_tx_input_leaving(tx, status);
         return;
     }
-    index = tx_member(tx, status->receiver, &status->address, now);
-    tx_input_acknowledgement(tx, status, index);
-    if (index == LLI_MEMBER_NONE)
+    asker = lli_tx_asker(tx, status->receiver, &status->address, status->token, now);
+    index = asker.member;
+    if (!asker.confirmed)
         return;
+    lli_tx_input_acknowledgement(tx, status, index);
+    if (index == LLI_MEMBER_NONE) {
+        lli_tx_give_token(tx, status->receiver, &status->address, LLI_WIRE_JOIN_FULL, tx->members.limit);
+        return;
+    }
     member = &tx->members.table[index];
-    reach = lli_flow_reach(&tx->flow, member);
     member->next = lli_min(status->next, tx->sent);
     member->window = lli_max(status->highest, status->next) - status->next + status->window_free;
     member->lag = member->next == 0 ? 0 : tx->sent - member->next;
@@ -224,13 +191,14 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
     member->lost = status->lost_packets;
     lli_congestion_reported(tx, member, status);
     lli_judge_report(&tx->judge, &tx->members, index, tx->sent, now);
-    lli_flow_moved(&tx->flow, &tx->members, reach, lli_flow_reach(&tx->flow, member));
+    member->report_ns = lli_members_told(&tx->members, status->echo);
+    lli_flow_moved(&tx->flow, &tx->members, index);
     lli_tx_look_soon(tx);
-    member->done = tx->ended && (status->flags & LLI_WIRE_STATUS_DONE) && status->next >= tx->history.next;
+    member->done = lli_tx_is_done(tx, status);
     tx_measure(tx, member, status, now);
 }
 
-/* ------------------------------------------------------------------------------------------------- NAKs */
+/* ---------------------------------------------------------------------------------------------- answers */
 
 /* A place for an answer, or NULL. */
 static struct lli_tx_answer *tx_answer(struct lli_tx *tx, const struct lli_wire_address *to)
@@ -262,119 +230,15 @@ void lli_tx_reject(struct lli_tx *tx, const struct lli_wire_address *to, enum ll
     memcpy(answer->reject.ranges, ranges, count * sizeof *ranges);
 }
 
-/* What became of one NAK's packets. */
-struct tx_nak_result {
-    uint64_t queued;
-    struct lli_wire_range gone[LLI_WIRE_RANGES_MAX];
-    uint16_t gone_count;
-    struct lli_tx_unrepaired unrepaired;
-};
-
-/* Asks for [seq, end), all sent already. */
-static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, uint32_t member, lli_ns now,
-                           struct tx_nak_result *result)
-{
-    const lli_ns linger = lli_max(tx->config.repair_linger, tx_distance(tx, member));
-    const lli_ns shared = 4 * lli_max(tx->config.repair_linger, tx->rtt);
-    uint32_t to = member == LLI_MEMBER_NONE ? LLI_REPAIR_TO_GROUP : member;
-    bool alone = member != LLI_MEMBER_NONE && tx->members.table[member].standing == LLI_STANDING_UNICAST;
-
-    for (; seq < end; seq++) {
-        if (seq < tx->history.next && lli_history_slot(&tx->history, seq)->unreliable) {
-            lli_tx_unrepaired_add(&result->unrepaired, seq);
-            continue;
-        }
-        switch (lli_repair_request(&tx->repair, seq, to, now, linger, alone ? 0 : shared)) {
-        case LLI_REPAIR_QUEUED:
-            result->queued++;
-            break;
-        case LLI_REPAIR_JOINED:
-            result->queued++;
-            tx->counters.nak_packets_ignored++;
-            break;
-        case LLI_REPAIR_IGNORED:
-            tx->counters.nak_packets_ignored++;
-            break;
-        case LLI_REPAIR_GONE:
-            assert(false);
-            break;
-        }
-    }
-}
-
-static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range, uint32_t member, lli_ns now,
-                         struct tx_nak_result *result)
-{
-    uint32_t count = range->count < tx->history.slots_mask ? range->count : (uint32_t)tx->history.slots_mask;
-    lli_seq first = lli_seq_extend(tx->sent, range->first);
-    lli_seq end = first + count;
-
-    if (member != LLI_MEMBER_NONE)
-        tx->members.table[member].asked += count - lli_tx_unreliable(tx, range);
-    if (first > tx->sent || end > tx->sent) {
-        lli_seq beyond = lli_max(first, tx->sent);
-
-        tx->counters.nak_packets_beyond += end - beyond;
-        end = beyond;
-    }
-    if (first < tx->history.trail) {
-        lli_seq gone_end = lli_min(end, tx->history.trail);
-
-        if (gone_end > first) {
-            tx->counters.nak_packets_gone += gone_end - first;
-            result->gone[result->gone_count++] = (struct lli_wire_range){range->first, (uint32_t)(gone_end - first)};
-        }
-        first = tx->history.trail;
-    }
-    tx_nak_packets(tx, first, end, member, now, result);
-}
-
-/* Counts what a NAK asks for. True: it is not answered but by a notice, which waits for its turn so that NAKs cost little. */
-static bool tx_is_shed(struct lli_tx *tx, const struct lli_wire_nak *nak, uint32_t member, lli_ns now)
-{
-    uint64_t packets = 0, unreliable = 0;
-    bool shed;
-
-    for (uint16_t i = 0; i < nak->count; i++) {
-        packets += lli_min(nak->ranges[i].count, tx->history.slots_mask);
-        unreliable += lli_tx_unreliable(tx, &nak->ranges[i]);
-    }
-    tx->counters.nak_packets += packets;
-    tx->counters.nak_packets_unreliable += unreliable;
-    if (member == LLI_MEMBER_NONE)
-        return tx->judge.shedding;
-    /* Who asks for what nobody is given is not slow for that: it cannot know before it asked. */
-    shed = unreliable > 0 && unreliable == packets ? lli_judge_heard(&tx->judge, &tx->members, member, now)
-                                                   : lli_judge_nak(&tx->judge, &tx->members, member, packets - unreliable, now);
-    lli_tx_look_soon(tx);
-    return shed;
-}
-
-static void tx_input_nak(struct lli_tx *tx, const struct lli_wire_nak *nak, lli_ns now)
-{
-    struct tx_nak_result result = {.queued = 0};
-    uint32_t member = tx_member(tx, nak->receiver, &nak->address, now);
-
-    tx->counters.naks_received++;
-    if (tx_is_shed(tx, nak, member, now)) {
-        tx->counters.naks_shed++;
-        return;
-    }
-    for (uint16_t i = 0; i < nak->count; i++)
-        tx_nak_range(tx, &nak->ranges[i], member, now, &result);
-    if (result.gone_count > 0)
-        lli_tx_reject(tx, &nak->address, LLI_WIRE_GONE, result.gone, result.gone_count);
-    lli_tx_unrepaired_tell(tx, &nak->address, LLI_WIRE_UNREPAIRED, &result.unrepaired);
-    /* What cannot go at once is confirmed to the group, so that the others hold their NAKs back (section 5.3). */
-    if (result.queued > 0 && tx_is_crowded(tx) && tx->repair_pacer.tokens == 0)
-        lli_tx_reject(tx, NULL, LLI_WIRE_PENDING, nak->ranges, nak->count);
-}
-
 static void tx_input_query(struct lli_tx *tx, const struct lli_wire_query *query)
 {
-    struct lli_tx_answer *answer = tx_answer(tx, &query->address);
+    struct lli_tx_answer *answer;
 
     tx->counters.queries_received++;
+    /* Names take far more bytes than the question. */
+    if (!lli_tx_is_confirmed(tx, query->receiver, &query->address, query->token))
+        return;
+    answer = tx_answer(tx, &query->address);
     if (answer == NULL)
         return;
     answer->is_topics = true;
@@ -403,7 +267,7 @@ void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const
     switch (header->type) {
     case LLI_WIRE_NAK:
         if (tx_is_mine(tx, lli_wire_get_nak(body, size, header->tag, &packet.nak), &packet.nak.session))
-            tx_input_nak(tx, &packet.nak, now);
+            lli_tx_input_nak(tx, &packet.nak, now);
         break;
     case LLI_WIRE_STATUS:
         if (tx_is_mine(tx, lli_wire_get_status(body, size, header->tag, &packet.status), &packet.status.session))
@@ -424,18 +288,6 @@ void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const
 }
 
 /* ------------------------------------------------------------------------------------------- packets out */
-
-int lli_tx_ready_paced(struct lli_tx *tx, lli_ns now, int max)
-{
-    const lli_seq end = lli_min(tx->sent + (unsigned)max, tx->history.next);
-    uint64_t bytes = 0;
-    lli_seq seq;
-
-    lli_pacer_fill(&tx->flow.pacer, now);
-    for (seq = tx->sent; seq < end && lli_flow_allows(&tx->flow, seq, bytes); seq++)
-        bytes += lli_history_slot(&tx->history, seq)->size;
-    return (int)(seq - tx->sent);
-}
 
 int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int max)
 {
@@ -515,7 +367,8 @@ bool lli_tx_repair(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
         return false;
     packet->data = lli_history_packet(&tx->history, seq);
     packet->size = slot->size;
-    packet->to = slot->repair_to == LLI_REPAIR_TO_GROUP ? NULL : &tx->members.table[slot->repair_to].address;
+    /* On a connection the group is the other side, and at that side's address, whatever a NAK said. */
+    packet->to = slot->repair_to == LLI_REPAIR_TO_GROUP || tx->config.flow.awaits ? NULL : &tx->members.table[slot->repair_to].address;
     return true;
 }
 
@@ -555,10 +408,19 @@ static void tx_heartbeat_assured(const struct lli_tx *tx, struct lli_wire_heartb
         heartbeat->assured_topics[i] = assure->topics[i]->id;
 }
 
+/* From one heartbeat to the next, unless data flows: the distance doubles, but not behind data. */
+static lli_ns tx_heartbeat_distance(const struct lli_tx *tx)
+{
+    /* On a connection whose other side has never reported, and may be somebody who did not ask for it, they become far fewer. */
+    const lli_ns most = tx->config.heartbeat_max * (tx->config.flow.awaits && tx->members.count == 0 ? TX_HEARTBEATS_UNHEARD : 1);
+
+    return tx->flowing ? tx->heartbeat_interval : lli_min(tx->heartbeat_interval * 2, most);
+}
+
 /* Heartbeats announce only what the transport took: the rest is not lost yet. */
 static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
 {
-    bool whole = tx->sent == tx->history.next;
+    bool whole = !lli_tx_is_waiting(tx);
     struct lli_wire_heartbeat heartbeat = {
         .session = tx->config.session,
         .lead = tx->sent,
@@ -566,7 +428,7 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
         .start = tx->config.history.start,
         .messages = lli_tx_lead_number(tx),
         .sent_at = now,
-        .interval_us = (uint32_t)(lli_max(tx->heartbeat_interval, tx->config.heartbeat_busy) / 1000 + 1),
+        .interval_us = (uint32_t)(lli_max(tx_heartbeat_distance(tx), tx->config.heartbeat_busy) / 1000 + 1),
         .rtt_ns = (uint32_t)lli_min(tx->rtt, UINT32_MAX),
         .receivers = tx->members.count,
         .topics = tx->topics_count,
@@ -574,6 +436,8 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
         .address = tx->config.address,
     };
 
+    lli_members_tell(&tx->members, lli_tx_status_interval(tx), now);
+    heartbeat.flags = (uint8_t)(LLI_WIRE_HEARTBEAT_SHARE * lli_flow_share(&tx->flow, &tx->members, tx->assure.count > 0));
     if (!whole && lli_flow_ready_at(&tx->flow, tx->sent) == LLI_NEVER)
         heartbeat.flags |= LLI_WIRE_HEARTBEAT_HELD;
     if (tx->assure.count > 0)
@@ -589,8 +453,7 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
 
 static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
 {
-    if (!tx->flowing)
-        tx->heartbeat_interval = lli_min(tx->heartbeat_interval * 2, tx->config.heartbeat_max);
+    tx->heartbeat_interval = tx_heartbeat_distance(tx);
     /* Data flows: those who should hear of it are looked at. */
     tx->judge.quiet &= !tx->flowing;
     lli_tx_look_soon(tx);
@@ -635,24 +498,6 @@ static bool tx_control_answer(struct lli_tx *tx, uint8_t *buffer, size_t size, s
     return true;
 }
 
-/* The distance of a receiver's reports grows with their number, so that their sum does not (section 7). */
-static lli_ns tx_status_interval(const struct lli_tx *tx)
-{
-    return tx->config.status * lli_max(1, tx->members.count / 10);
-}
-
-static void tx_expire(struct lli_tx *tx, lli_ns now)
-{
-    lli_ns patience = tx_status_interval(tx) * TX_STATUS_MISSED;
-
-    tx->expire_at = now + tx->config.status;
-    if (now > patience)
-        tx->counters.receivers_lost += lli_members_expire(&tx->members, now - patience);
-    lli_flow_reported(&tx->flow, &tx->members);
-    if (tx->members.count > 0 && lli_members_rtt(&tx->members) > 0)
-        tx->rtt = lli_members_rtt(&tx->members);
-}
-
 /* -------------------------------------------------------------------------------------- slow receivers */
 
 static void tx_judge(struct lli_tx *tx, lli_ns now)
@@ -673,7 +518,7 @@ static void tx_judge(struct lli_tx *tx, lli_ns now)
 static void tx_look(struct lli_tx *tx, lli_ns now)
 {
     if (now >= tx->expire_at)
-        tx_expire(tx, now);
+        lli_tx_expire(tx, now);
     if (now >= lli_judge_at(&tx->judge))
         tx_judge(tx, now);
     lli_assure_look(&tx->assure, &tx->members, now);
@@ -726,7 +571,8 @@ bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
     size_t used;
 
     assert(size >= LLI_WIRE_CONTROL_MAX);
-    if (tx_control_answer(tx, buffer, size, packet) || lli_tx_control_join(tx, now, buffer, packet))
+    if (tx_control_answer(tx, buffer, size, packet) || lli_tx_control_join(tx, now, buffer, packet) ||
+        lli_tx_control_token(tx, buffer, packet))
         return true;
     if (now >= tx->look_at)
         tx_look(tx, now);
@@ -753,10 +599,9 @@ lli_ns lli_tx_deadline_waiting(const struct lli_tx *tx)
 {
     lli_ns at = lli_min(tx->heartbeat_at, tx->slow_at);
 
-    if (tx->sent < tx->history.next)
+    if (lli_tx_is_waiting(tx))
         at = lli_min(at, lli_flow_ready_at(&tx->flow, tx->sent));
-    if (tx->answers_head != tx->answers_tail ||
-        (lli_pack_pending(&tx->pack) && tx->pack.claim == NULL))
+    if (tx->answers_head != tx->answers_tail)
         return 0;
     if (lli_repair_queued(&tx->repair) > 0)
         at = lli_min(at, lli_tx_repair_ready_at(tx));

@@ -17,6 +17,7 @@
 #include "pack.h"
 #include "repair.h"
 #include "replay.h"
+#include "token.h"
 #include "wire.h"
 
 /* X(name, text) */
@@ -38,6 +39,7 @@
     X(nak_packets_gone, "of these, no longer in the history")                                                              \
     X(nak_packets_unreliable, "of these, of unreliable topics: not repaired, and counted against nobody")                  \
     X(nak_packets_beyond, "of these, never sent")                                                                          \
+    X(nak_packets_unconfirmed, "of these, not repaired as too many were asked for by receivers that have not sent a token back") \
     X(naks_shed, "NAKs not answered: of suspended receivers, or by the operator's order")                                  \
     X(repairs_shed, "repairs that waited and were dropped for the same, or as who asked had left")                         \
     X(notices_sent, "notices sent to slow receivers")                                                                      \
@@ -48,6 +50,8 @@
     X(receivers_readmitted, "slow receivers that were served as all others again")                                         \
     X(status_received, "status reports received")                                                                          \
     X(queries_received, "topic queries received")                                                                          \
+    X(tokens_sent, "tokens sent to receivers, to be sent back from the addresses that they say are theirs")                \
+    X(requests_unconfirmed, "reports and requests that had no effect, as they came without the token for their address")   \
     X(joins_received, "requests of receivers that join late, where to begin")                                              \
     X(joins_granted, "answers that said where")                                                                            \
     X(joins_refused, "answers that it cannot be done")                                                                     \
@@ -88,6 +92,7 @@ struct lli_packet {
 
 struct lli_tx_config {
     uint64_t session; /* random */
+    uint64_t seed;    /* random, and told nobody */
     struct lli_history_config history;
     uint32_t receivers_max;
     uint32_t topics_max;
@@ -105,6 +110,8 @@ struct lli_tx_config {
     struct lli_flow_config flow;
     struct lli_judge_policy judge; /* its status is that above */
     bool tells_limits; /* what receivers report to be limited by is told the application */
+    bool confirms;     /* receivers count, and are sent more than a token, when they have sent that back */
+    struct lli_token_key key;
     struct lli_wire_address address; /* where receivers reach the session */
 };
 
@@ -117,6 +124,20 @@ struct lli_tx_answer {
     uint32_t topics_first;
     struct lli_wire_address to;
     struct lli_wire_reject reject;
+};
+
+/* Repairs that receivers which are not confirmed can ask for, all of them together: they go to the group. */
+#define LLI_TX_UNCONFIRMED_BYTES_PER_S ((uint64_t)1 << 20)
+#define LLI_TX_UNCONFIRMED_BURST ((uint64_t)128 << 10)
+
+/* Tokens that wait to be sent. */
+enum { LLI_TX_TOKENS = 256 };
+
+struct lli_tx_token {
+    uint64_t receiver;
+    uint64_t value; /* receivers that are known, or being served, by reason */
+    enum lli_wire_join_reason reason;
+    struct lli_wire_address to;
 };
 
 /* The first packet that the transport may still read, or that is kept for acknowledgements; UINT64_MAX: none. */
@@ -144,10 +165,12 @@ struct lli_tx {
     uint8_t *topic_flags; /* by id, of enum lli_wire_topic_flags */
     uint32_t topics_count;
     lli_seq sent;     /* the first packet not yet given to the transport */
+    uint64_t held_max; /* packets that flow control may hold back */
     struct lli_tx_inflight inflight;
     struct lli_tx_inflight idle; /* what that is when the transport is done with every packet */
     lli_ns opened_at;
     lli_ns rtt;       /* the group's */
+    const struct lli_member *furthest; /* whose it is, if that is still there; NULL: not known */
     lli_ns heartbeat_at;
     lli_ns heartbeat_last;
     lli_ns heartbeat_first; /* follows the last packet after this */
@@ -166,6 +189,12 @@ struct lli_tx {
     struct lli_tx_answer *answers;
     uint32_t answers_head;
     uint32_t answers_tail;
+    struct lli_tx_token *tokens;
+    uint32_t tokens_head;
+    uint32_t tokens_tail;
+    uint8_t crowded;      /* reasons for which receivers were told that they are served less, a bit each ... */
+    uint8_t crowded_told; /* ... and those that were logged; the caller's */
+    struct lli_pacer unconfirmed; /* repairs that were asked for by receivers that are not confirmed */
     struct lli_tx_counters counters;
     struct lli_assure assure;
     struct lli_keep keep; /* in memory of its own, once a topic keeps messages */
@@ -232,6 +261,25 @@ static inline bool lli_tx_is_paced(const struct lli_tx *tx)
 /* The part of lli_tx_ready() for a pace. */
 int lli_tx_ready_paced(struct lli_tx *tx, lli_ns now, int max);
 
+/* Whether anything packed waits to be sent. What lies before an open claim does not count. */
+static inline bool lli_tx_is_waiting(const struct lli_tx *tx)
+{
+    return tx->sent < tx->history.next || (lli_pack_pending(&tx->pack) && tx->pack.claim == NULL);
+}
+
+/* The part of lli_tx_seal() for flow control and limits: whether the open packet could be sent behind all that are sealed. */
+bool lli_tx_may_leave(struct lli_tx *tx, lli_ns now);
+
+/*
+ * Seals the open packet before the sealed packets are sent, unless it would be held back: then more messages go into it. now: as for
+ * lli_tx_ready().
+ */
+static inline void lli_tx_seal(struct lli_tx *tx, lli_ns now)
+{
+    if (tx->flow.hold == LLI_FLOW_OPEN || lli_tx_may_leave(tx, now))
+        lli_pack_flush(&tx->pack);
+}
+
 /* How many of the sealed packets not sent yet may go, oldest first, at most max; and each of them. */
 static inline int lli_tx_ready(struct lli_tx *tx, lli_ns now, int max)
 {
@@ -267,17 +315,20 @@ static inline void lli_tx_sent_at(struct lli_tx *tx, lli_ns now)
 }
 
 /*
- * Unsent packets, when flow control holds them, beyond which messages are refused. Of a small history a quarter: they must not take
- * the place of what was sent within the window, which is half of it.
+ * Unsent packets, when flow control holds them, beyond which messages are refused: so many, and so many bytes of full ones, as all of them
+ * delay the message behind them. Of a small history a quarter: they must not take the place of what was sent within the window,
+ * which is half of it.
  */
 #define LLI_TX_HELD ((uint64_t)256)
+#define LLI_TX_HELD_LEAST ((uint64_t)4)
+#define LLI_TX_HELD_BYTES ((uint64_t)393216)
 #define LLI_TX_HELD_SHARE 4
 
 /* Whether flow control holds so many packets back that no more messages should be packed. */
 static inline bool lli_tx_is_held(const struct lli_tx *tx)
 {
     return tx->flow.hold != LLI_FLOW_OPEN &&
-           tx->history.next - tx->sent >= lli_min(LLI_TX_HELD, tx->history.packets_free / LLI_TX_HELD_SHARE);
+           tx->history.next - tx->sent >= lli_min(tx->held_max, tx->history.packets_free / LLI_TX_HELD_SHARE);
 }
 
 /* Limits the rates of new data and of repairs from now on; 0: no limit. */
@@ -324,6 +375,13 @@ bool lli_tx_event(struct lli_tx *tx, struct llm_event *event);
 
 /* The operator's switch, see lli_judge_shed(). */
 bool lli_tx_shed(struct lli_tx *tx, uint64_t receiver, bool on, lli_ns now);
+
+/* Receivers reach the session at another address from now on: the next heartbeat, which is due at once, says so. */
+static inline void lli_tx_move(struct lli_tx *tx, const struct lli_wire_address *address, lli_ns now)
+{
+    tx->config.address = *address;
+    tx->heartbeat_at = now;
+}
 
 /* Sending the latest heartbeat took so long: the first one behind data that is yet to come keeps its distance (ADR 14). */
 void lli_tx_heartbeat_took(struct lli_tx *tx, lli_ns took);

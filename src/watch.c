@@ -31,11 +31,12 @@ enum llm_limit lli_watch_held(const struct llm_transmitter *transmitter)
 
     if (transmitter->endpoint->stuck)
         return LLM_LIMIT_TRANSPORT;
-    if (tx->sent < tx->history.next) {
+    if (lli_tx_is_waiting(tx)) {
         const lli_ns ready_at = lli_flow_ready_at(&tx->flow, tx->sent);
 
+        /* The open packet is not sealed yet, as nobody asked for that. */
         if (ready_at == 0)
-            return LLM_LIMIT_TRANSPORT;
+            return tx->sent < tx->history.next ? LLM_LIMIT_TRANSPORT : LLM_LIMIT_NONE;
         return ready_at == LLI_NEVER || !lli_flow_is_at_limit(&tx->flow) ? LLM_LIMIT_WINDOW : LLM_LIMIT_RATE;
     }
     return LLM_LIMIT_NONE;
@@ -277,9 +278,13 @@ int llm_transmitter_congestion(const struct llm_transmitter *transmitter, struct
     const struct lli_members *members;
     int count = 0;
 
-    if (transmitter == NULL || max < 0 || (receivers == NULL && max > 0))
+    if (transmitter == NULL)
         return LLM_EINVAL;
-    lli_context_enter(transmitter->context);
+    if (max < 0 || (receivers == NULL && max > 0))
+        return lli_refuse(transmitter->context, LLM_EINVAL, "llm_transmitter_congestion: max is %d%s: give room for so many, or 0 for "
+                          "their number alone", max, receivers == NULL ? " and receivers NULL" : "");
+    if (!lli_context_enter(transmitter->context))
+        return LLM_ESTATE;
     members = &transmitter->tx.members;
     for (uint32_t i = 0; i < members->limit && (uint32_t)count < members->count; i++) {
         if (members->table[i].id == 0)
@@ -292,10 +297,10 @@ int llm_transmitter_congestion(const struct llm_transmitter *transmitter, struct
     return count;
 }
 
-static int watch_latest(const struct llm_context *context, const struct lli_watched *watched, struct llm_bottleneck *bottleneck)
+static int watch_latest(struct llm_context *context, const struct lli_watched *watched, struct llm_bottleneck *bottleneck)
 {
     if (context->watch.interval == 0)
-        return LLM_ESTATE;
+        return lli_refuse(context, LLM_ESTATE, "the bottleneck watch does not run: set watch_ns of struct llm_context_options");
     if (!watched->judged)
         return LLM_EAGAIN;
     *bottleneck = watched->latest;
@@ -306,9 +311,12 @@ int llm_receiver_bottleneck(const struct llm_receiver *receiver, struct llm_bott
 {
     int error;
 
-    if (receiver == NULL || bottleneck == NULL)
+    if (receiver == NULL)
         return LLM_EINVAL;
-    lli_context_enter(receiver->context);
+    if (bottleneck == NULL)
+        return lli_refuse(receiver->context, LLM_EINVAL, "llm_receiver_bottleneck: bottleneck is NULL: it has to be given");
+    if (!lli_context_enter(receiver->context))
+        return LLM_ESTATE;
     error = watch_latest(receiver->context, &receiver->watch, bottleneck);
     lli_context_leave(receiver->context);
     return error;
@@ -318,9 +326,12 @@ int llm_transmitter_bottleneck(const struct llm_transmitter *transmitter, struct
 {
     int error;
 
-    if (transmitter == NULL || bottleneck == NULL)
+    if (transmitter == NULL)
         return LLM_EINVAL;
-    lli_context_enter(transmitter->context);
+    if (bottleneck == NULL)
+        return lli_refuse(transmitter->context, LLM_EINVAL, "llm_transmitter_bottleneck: bottleneck is NULL: it has to be given");
+    if (!lli_context_enter(transmitter->context))
+        return LLM_ESTATE;
     error = watch_latest(transmitter->context, &transmitter->watch, bottleneck);
     lli_context_leave(transmitter->context);
     return error;

@@ -310,6 +310,7 @@ size_t lli_wire_put_nak(uint8_t *packet, const struct lli_wire_nak *nak)
     write_u16(&writer, nak->count);
     write_address(&writer, &nak->address);
     write_ranges(&writer, nak->ranges, nak->count);
+    write_u64(&writer, nak->token);
     return control_end(packet, &writer);
 }
 
@@ -325,6 +326,7 @@ bool lli_wire_get_nak(const uint8_t *body, size_t size, uint32_t tag, struct lli
     nak->count = lli_read_u16(&reader);
     read_address(&reader, address_size, &nak->address);
     read_ranges(&reader, nak->count, nak->ranges);
+    nak->token = lli_read_u64(&reader);
     return reader.ok;
 }
 
@@ -405,6 +407,7 @@ size_t lli_wire_put_status(uint8_t *packet, const struct lli_wire_status *status
     }
     if (status->flags & LLI_WIRE_STATUS_LIMITED)
         write_limits(&writer, &status->limits);
+    write_u64(&writer, status->token);
     return control_end(packet, &writer);
 }
 
@@ -446,6 +449,7 @@ bool lli_wire_get_status(const uint8_t *body, size_t size, uint32_t tag, struct 
         return false;
     if (status->flags & LLI_WIRE_STATUS_LIMITED)
         read_limits(&reader, &status->limits);
+    status->token = lli_read_u64(&reader);
     return reader.ok && status->next <= status->highest;
 }
 
@@ -509,6 +513,7 @@ size_t lli_wire_put_query(uint8_t *packet, const struct lli_wire_query *query)
     write_u32(&writer, query->first);
     write_u8(&writer, query->address.size);
     write_address(&writer, &query->address);
+    write_u64(&writer, query->token);
     return control_end(packet, &writer);
 }
 
@@ -522,6 +527,7 @@ bool lli_wire_get_query(const uint8_t *body, size_t size, uint32_t tag, struct l
     query->first = lli_read_u32(&reader);
     address_size = lli_read_u8(&reader);
     read_address(&reader, address_size, &query->address);
+    query->token = lli_read_u64(&reader);
     return reader.ok;
 }
 
@@ -607,6 +613,7 @@ size_t lli_wire_put_join(uint8_t *packet, const struct lli_wire_join *join)
         writer.at = lli_wire_put_spans(writer.at, join->spans, join->count);
     else
         write_ranges(&writer, join->ranges, join->count);
+    write_u64(&writer, join->token);
     return control_end(packet, &writer);
 }
 
@@ -635,6 +642,7 @@ bool lli_wire_get_join(const uint8_t *body, size_t size, uint32_t tag, struct ll
         lli_wire_get_spans(&reader, join->count, join->spans);
     else
         read_ranges(&reader, join->count, join->ranges);
+    join->token = lli_read_u64(&reader);
     return reader.ok && join->packet <= join->lead && join->lead <= INT64_MAX && join->number <= INT64_MAX;
 }
 
@@ -681,6 +689,7 @@ size_t lli_wire_put_accept(uint8_t *packet, const struct lli_wire_accept *accept
 
     control_begin(packet, &writer, LLI_WIRE_ACCEPT, accept->id);
     write_u64(&writer, accept->session);
+    write_u64(&writer, accept->start);
     write_u32(&writer, accept->message_bytes_max);
     write_u8(&writer, accept->address.size);
     write_address(&writer, &accept->address);
@@ -694,10 +703,11 @@ bool lli_wire_get_accept(const uint8_t *body, size_t size, uint32_t tag, struct 
 
     accept->id = read_session(&reader, tag);
     accept->session = lli_read_u64(&reader);
+    accept->start = lli_read_u64(&reader);
     accept->message_bytes_max = lli_read_u32(&reader);
     address_size = lli_read_u8(&reader);
     read_address(&reader, address_size, &accept->address);
-    return reader.ok;
+    return reader.ok && accept->start <= INT64_MAX;
 }
 
 size_t lli_wire_put_refuse(uint8_t *packet, const struct lli_wire_refuse *refuse)

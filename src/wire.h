@@ -17,7 +17,8 @@ enum {
     LLI_WIRE_DATA_HEADER = 18,  /* bytes before the frames of DATA, without extensions */
     LLI_WIRE_ADDRESS_MAX = 31,  /* bytes of a transport's address */
     LLI_WIRE_RANGES_MAX = 64,   /* ranges in a NAK or reject */
-    LLI_WIRE_FETCH_MAX = 16,    /* ranges in a join */
+    LLI_WIRE_FETCH_MAX = 16,    /* ranges in a join ... */
+    LLI_WIRE_FETCH_PACKETS = 256, /* ... and packets in them */
     LLI_WIRE_SPANS_MAX = 16,    /* spans in one */
     LLI_WIRE_NAME_MAX = 255,    /* bytes of a topic's name */
     LLI_WIRE_NAME_FLAGS = 2,    /* of these, what flags take */
@@ -72,6 +73,7 @@ enum lli_wire_fault {
     LLI_WIRE_VERSION_BAD, /* not version 1 */
     LLI_WIRE_TYPE_BAD,  /* a type this version does not have */
     LLI_WIRE_MALFORMED, /* contradicts itself */
+    LLI_WIRE_CONTROL,   /* no fault, and not DATA: lli_wire_get_base() */
 };
 
 /* A transport's address as it travels. */
@@ -79,6 +81,11 @@ struct lli_wire_address {
     uint8_t size;
     uint8_t bytes[LLI_WIRE_ADDRESS_MAX];
 };
+
+static inline bool lli_wire_is_address(const struct lli_wire_address *a, const struct lli_wire_address *b)
+{
+    return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
+}
 
 /* count packets from first on. */
 struct lli_wire_range {
@@ -113,7 +120,15 @@ enum {
     LLI_WIRE_HEARTBEAT_YOUNG = 2, /* receivers that hear of the session now begin at start */
     LLI_WIRE_HEARTBEAT_HELD = 4,  /* the transmitter waits for reports before it sends more, or for acknowledgements */
     LLI_WIRE_HEARTBEAT_ASSURED = 8, /* it has assured topics */
+    LLI_WIRE_HEARTBEAT_SHARE = 16,  /* times k, at most 15: of 2^k receivers one reports by packets */
+    LLI_WIRE_SHARE_MAX = 15,
 };
+
+/* True if a receiver is one of those that report by packets, one of 2^k (section 7.1): different ones in each session. */
+static inline bool lli_wire_is_in_share(uint64_t session, uint64_t receiver, uint32_t k)
+{
+    return k == 0 || (session ^ receiver) >> (64 - k) == 0;
+}
 
 /* Section 5. */
 struct lli_wire_nak {
@@ -122,6 +137,7 @@ struct lli_wire_nak {
     struct lli_wire_address address; /* where unicast repairs go */
     uint16_t count;
     struct lli_wire_range ranges[LLI_WIRE_RANGES_MAX];
+    uint64_t token; /* that the transmitter gave for this receiver and address, 0: none yet; as in the next three (section 5.4) */
 };
 
 enum lli_wire_reason {
@@ -172,6 +188,7 @@ struct lli_wire_status {
     uint8_t name_size;
     char name[LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* that the receiver gives itself; zero behind it */
     struct lli_wire_limits limits; /* with LLI_WIRE_STATUS_LIMITED */
+    uint64_t token;
 };
 
 enum {
@@ -188,6 +205,7 @@ struct lli_wire_query {
     uint64_t receiver;
     uint32_t first; /* topic id */
     struct lli_wire_address address;
+    uint64_t token;
 };
 
 /* The head of a TOPICS packet; count names of ids first, first + 1 ... follow as a length byte and its bytes each. */
@@ -209,12 +227,16 @@ enum lli_wire_join_kind {
     LLI_WIRE_JOIN_REFUSE = 3, /* ... or that it cannot be done */
     LLI_WIRE_JOIN_FETCH = 4,  /* a receiver asks for packets of the past */
     LLI_WIRE_JOIN_LATEST = 5, /* ... for messages that topics keep */
+    LLI_WIRE_JOIN_TOKEN = 6,  /* the transmitter gives a token, and may say that it serves the receiver less than others */
 };
 
 enum lli_wire_join_reason {
+    LLI_WIRE_JOIN_NO_REASON = 0,
     LLI_WIRE_JOIN_HISTORY = 1, /* the history does not reach back so far */
     LLI_WIRE_JOIN_AHEAD = 2,   /* no such message was sent yet */
     LLI_WIRE_JOIN_NOTHING = 3, /* no topic keeps messages */
+    LLI_WIRE_JOIN_FULL = 4,    /* TOKEN: the transmitter knows as many receivers as it can, and this one is not among them */
+    LLI_WIRE_JOIN_BUSY = 5,    /* TOKEN: many receivers are being sent the past, and it takes long */
 };
 
 /* A place among the messages that topics keep, which are in the order of topics, then of numbers. */
@@ -255,6 +277,7 @@ struct lli_wire_join {
     uint16_t count;
     struct lli_wire_range ranges[LLI_WIRE_FETCH_MAX]; /* FETCH */
     struct lli_wire_span spans[LLI_WIRE_SPANS_MAX];   /* LATEST */
+    uint64_t token;    /* ASK, FETCH, LATEST: as in a NAK; GRANT, REFUSE, TOKEN: for the receiver at its address */
 };
 
 /* The head of a packet of kept messages, section 12.3; records follow. */
@@ -320,6 +343,7 @@ struct lli_wire_connect {
 struct lli_wire_accept {
     uint64_t id;
     uint64_t session;           /* of the transmitter of whoever accepts */
+    lli_seq start;              /* the session's first packet */
     uint32_t message_bytes_max;
     struct lli_wire_address address;
 };
@@ -470,13 +494,9 @@ static inline enum lli_wire_fault lli_wire_get_first(struct lli_wire_header *hea
     return header->first > *body_size ? LLI_WIRE_MALFORMED : LLI_WIRE_OK;
 }
 
-/*
- * Reads the header of a packet and skips its extensions. On LLI_WIRE_OK *body points behind them and *body_size is what is
- * left; for DATA it points to the frames, behind `first`, which is at most *body_size. LLI_WIRE_TYPE_BAD: unknown, or of a
- * connection.
- */
-static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, size_t size, struct lli_wire_header *header,
-                                                      const uint8_t **body, size_t *body_size)
+/* As lli_wire_get_header(), but for LLI_WIRE_CONTROL, by which whoever treats such packets apart need not ask for the type of each. */
+static inline enum lli_wire_fault lli_wire_get_base(const uint8_t *packet, size_t size, struct lli_wire_header *header,
+                                                    const uint8_t **body, size_t *body_size)
 {
     if (size < LLI_WIRE_HEADER)
         return LLI_WIRE_SHORT;
@@ -499,7 +519,20 @@ static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, siz
     if (header->type == LLI_WIRE_DATA)
         return lli_wire_get_first(header, body, body_size);
     header->first = 0;
-    return LLI_WIRE_OK;
+    return LLI_WIRE_CONTROL;
+}
+
+/*
+ * Reads the header of a packet and skips its extensions. On LLI_WIRE_OK *body points behind them and *body_size is what is
+ * left; for DATA it points to the frames, behind `first`, which is at most *body_size. LLI_WIRE_TYPE_BAD: unknown, or of a
+ * connection.
+ */
+static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, size_t size, struct lli_wire_header *header,
+                                                      const uint8_t **body, size_t *body_size)
+{
+    const enum lli_wire_fault fault = lli_wire_get_base(packet, size, header, body, body_size);
+
+    return fault == LLI_WIRE_CONTROL ? LLI_WIRE_OK : fault;
 }
 
 /* The same for what lli_wire_get_header() found to be LLI_WIRE_TYPE_BAD: apart, as it is rare. */
@@ -698,6 +731,9 @@ bool lli_wire_get_topics(const uint8_t *body, size_t size, uint32_t tag, struct 
 /* *records is left behind the head. All are inside the span, in their order and before `number`: lli_wire_next_record() gives each. */
 bool lli_wire_get_kept(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_kept *kept, struct lli_reader *records);
 bool lli_wire_next_record(struct lli_reader *records, struct lli_wire_record *record);
+
+/* The address that the body of a control packet of this type announces, which may be malformed otherwise; false: none. */
+bool lli_wire_get_announced(uint8_t type, const uint8_t *body, size_t size, struct lli_wire_address *address);
 
 /* The spans of a join. Those that are empty or too many are not read: the reader is not ok then. */
 uint8_t *lli_wire_put_spans(uint8_t *at, const struct lli_wire_span *spans, uint16_t count);

@@ -788,7 +788,9 @@ int main(int argc, char **argv)
     if (!network_made())
         return network_skipped();
     shared_memory_own();
-    failed = only_faults ? 0 : cmocka_run_group_tests(contract, NULL, NULL) + contract_peers() + contract_drops() + contract_slot();
+    failed = only_faults ? 0
+                         : cmocka_run_group_tests(contract, NULL, NULL) + contract_peers() + contract_drops() + contract_slot() +
+                               contract_fork();
     if (strncmp(scheme, "impair+", strlen("impair+")) == 0)
         failed += contract_faults();
     /* Tests that failed have left what they had. */

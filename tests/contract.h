@@ -10,14 +10,17 @@
 
 #include <cmocka.h>
 
+#include "patience.h"
 #include "transport.h"
 
 enum {
     PACKETS_MAX = 32768,     /* that a test gets */
     BURST = 32,              /* that it gets by one call */
-    ARRIVAL_NS = 2000000000, /* a packet that takes longer is lost */
     QUIET_NS = 20000000,     /* no packet for this: none will come */
 };
+
+/* A packet that takes longer is lost. */
+#define ARRIVAL_NS patience(2000000000)
 
 /* From the command line. */
 extern const struct lli_transport *transport;
@@ -95,5 +98,8 @@ int contract_drops(void);
 
 /* Those of packets that are made where they will lie, where a transport has that; how many failed. */
 int contract_slot(void);
+
+/* Those of child processes; how many failed. */
+int contract_fork(void);
 
 #endif

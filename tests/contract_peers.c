@@ -81,11 +81,60 @@ static void an_address_may_be_given_up_before_it_is_known(void **state)
     station_close(&b);
 }
 
+/* The end of an address numbers ports or instances: as many as the options allow for are known at a time, whoever is there. */
+static void there_is_a_place_for_every_address_that_the_options_allow_for(void **state)
+{
+    enum { PLACES = 5000 };
+    struct llm_options options = common;
+    struct lli_address address;
+    struct station a;
+    lli_handle handle;
+
+    (void)state;
+    options.receivers_max = PLACES - 10;
+    options.sessions_max = 10;
+    station_open_with(&a, &options);
+    address = address_of(&a);
+    for (int i = 1; i <= PLACES; i++) {
+        address.bytes[address.size - 2] = (uint8_t)(i >> 8);
+        address.bytes[address.size - 1] = (uint8_t)i;
+        assert_int_not_equal(transport->peer(a.instance, &address, &handle), LLM_ELIMIT);
+    }
+    station_close(&a);
+}
+
+/* Its port is no matter. Of a transport made of others it depends on which of them brought the packet. */
+static void a_packet_came_from_the_host_of_its_sender_and_from_no_other(void **state)
+{
+    struct lli_address address = {.size = 0};
+    struct station a, b;
+    struct lli_in packet;
+
+    (void)state;
+    if (transport->came_from == NULL)
+        skip();
+    station_open(&a);
+    station_open(&b);
+    assert_int_equal(transport->address(a.instance, &address), 0);
+    station_send(&a, station_peer(&a, &b), "mine", 4);
+    assert_int_equal(station_await(&b, &packet, 1, ARRIVAL_NS), 1);
+    assert_true(transport->came_from(b.instance, &packet, &address));
+    address.bytes[address.size - 1] ^= 1;
+    assert_true(transport->came_from(b.instance, &packet, &address));
+    address.bytes[4] ^= 1;
+    assert_true(transport->inner != NULL || !transport->came_from(b.instance, &packet, &address));
+    transport->release(b.instance, &packet, 1);
+    station_close(&a);
+    station_close(&b);
+}
+
 int contract_peers(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_forgotten_address_makes_room_and_may_come_back),
         cmocka_unit_test(an_address_may_be_given_up_before_it_is_known),
+        cmocka_unit_test(there_is_a_place_for_every_address_that_the_options_allow_for),
+        cmocka_unit_test(a_packet_came_from_the_host_of_its_sender_and_from_no_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,9 @@
 #                               five: so many hosts that are namespaces, joined by a switch.
 #   setup_run COMMAND...        Runs a command and returns its status. Unlike a plain command it does not hold signals back:
 #                               use it for everything that takes long.
+#   setup_slowness              Measures how fast this machine is now, unless LLM_SLOWNESS says it, and exports that: by how many times
+#                               slower it is than the one on which time limits were set; at least 1, at most 30. Limits are
+#                               multiplied by it.
 #   setup_at_exit COMMAND       Runs COMMAND (one string) when the script ends, however it ends; the last one given runs first.
 #   say TEXT...                 A line of progress, on stderr.
 #
@@ -83,6 +86,41 @@ setup_run() {
     "$@" &
     wait $! || status=$?
     return "$status"
+}
+
+# --------------------------------------------------------------------------------------------------------------- speed
+
+# A fixed piece of work: programs started, and computing.
+setup_work() {
+    local i
+    for ((i = 0; i < 50; i++)); do
+        /bin/true
+    done
+    for ((i = 0; i < 100000; i++)); do
+        :
+    done
+}
+
+# Milliseconds of the slower of two that work at once.
+setup_work_ms() {
+    local begin pids=()
+    begin=$(date +%s%N)
+    setup_work &
+    pids+=("$!")
+    setup_work &
+    pids+=("$!")
+    wait "${pids[@]}"
+    echo $((($(date +%s%N) - begin) / 1000000))
+}
+
+setup_slowness() {
+    local expected=300 took
+    if ! [[ ${LLM_SLOWNESS:-} =~ ^[1-9][0-9]?$ ]]; then
+        took=$(setup_work_ms)
+        LLM_SLOWNESS=$(((took + expected - 1) / expected))
+        LLM_SLOWNESS=$((LLM_SLOWNESS < 1 ? 1 : LLM_SLOWNESS > 30 ? 30 : LLM_SLOWNESS))
+    fi
+    export LLM_SLOWNESS
 }
 
 # ------------------------------------------------------------------------------------------------------------ packages
@@ -184,8 +222,8 @@ setup_host_ready() {
     local prefix=$1 interface=$2
     setup_in "$prefix" "
         ip -6 addr show dev $interface | grep -q fd77: || exit 0
-        for i in \$(seq 500); do ip -6 route get ff15::1 oif $interface && exit 0; sleep 0.01; done
-        echo 'no IPv6 route on $interface after 5 s'; exit 1"
+        for i in \$(seq $((500 * ${LLM_SLOWNESS:-1}))); do ip -6 route get ff15::1 oif $interface && exit 0; sleep 0.01; done
+        echo 'no IPv6 route on $interface in time'; exit 1"
 }
 
 # setup_hosts_up PREFIX...: A's first.
@@ -208,7 +246,7 @@ setup_keeper() {
     setup_keeper_pid=$SETUP_KEEPER_PID
     local answers=${SETUP_KEEPER[0]}
     while ((${#pids[@]} < $1)); do
-        read -r -t 10 pid <&"$answers" && pids+=("$pid") || return 1
+        read -r -t $((10 * ${LLM_SLOWNESS:-1})) pid <&"$answers" && pids+=("$pid") || return 1
     done
 }
 

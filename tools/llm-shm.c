@@ -8,12 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "owned.h"
 #include "shm.h"
 
 static const char usage[] =
@@ -34,23 +33,19 @@ static int hidden; /* names that this user may not look into */
 
 /* ------------------------------------------------------------------------------------------------------ listing */
 
+/* Reads the bell instead of mapping it: every reader of the segment may truncate it. */
 static unsigned count_readers(const char *path)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    const struct lli_shm_bell *bell = MAP_FAILED;
-    struct stat file;
+    static struct lli_shm_bell bell;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     unsigned count = 0;
 
     if (fd < 0)
         return 0;
-    if (fstat(fd, &file) == 0 && (uint64_t)file.st_size >= sizeof *bell)
-        bell = mmap(NULL, sizeof *bell, PROT_READ, MAP_SHARED, fd, 0);
+    if (pread(fd, &bell, sizeof bell, 0) == (ssize_t)sizeof bell)
+        for (int i = 0; i < LLI_SHM_READERS_MAX; i++)
+            count += atomic_load_explicit(&bell.readers[i].id, memory_order_relaxed) != 0;
     close(fd);
-    if (bell == MAP_FAILED)
-        return 0;
-    for (int i = 0; i < LLI_SHM_READERS_MAX; i++)
-        count += atomic_load_explicit(&bell->readers[i].id, memory_order_relaxed) != 0;
-    munmap((void *)(uintptr_t)bell, sizeof *bell);
     return count;
 }
 
@@ -97,39 +92,24 @@ static int list_segment(void *arg, uint64_t id)
 
 /* ----------------------------------------------------------------------------------------------------- cleaning */
 
-/* Sockets that nobody has bound any more. */
-static void clean_sockets(const struct lli_shm_root *root)
+/* A socket that nobody has bound any more. */
+static void clean_socket(void *arg, int directory, uint64_t id)
 {
-    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    char path[PATH_MAX];
-    struct dirent *entry;
-    DIR *directory;
-
-    (void)snprintf(path, sizeof path, "%s/@", root->path);
-    directory = opendir(path);
-    while (fd >= 0 && directory != NULL && (entry = readdir(directory)) != NULL) {
-        struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-        if (entry->d_type != DT_SOCK)
-            continue;
-        (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/@/%.16s", root->path, entry->d_name);
-        if (connect(fd, (const struct sockaddr *)&address, sizeof address) != 0 && errno == ECONNREFUSED)
-            unlink(address.sun_path);
-    }
-    if (directory != NULL)
-        closedir(directory);
-    if (fd >= 0)
-        close(fd);
+    (void)lli_shm_socket_remove(directory, arg, id);
 }
 
 /* A name that nobody writes under is removed by whoever gives its lock back. */
 static void clean_name(const struct lli_shm_root *root, const char *name)
 {
     char path[PATH_MAX];
-    int fd;
+    int directory, fd;
 
-    (void)snprintf(path, sizeof path, "%s/%s/lock", root->path, name);
-    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    (void)snprintf(path, sizeof path, "%s/%s", root->path, name);
+    directory = lli_owned_directory(path);
+    if (directory < 0)
+        return;
+    fd = openat(directory, "lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    close(directory);
     if (fd >= 0)
         lli_shm_unlock(root, name, fd);
     else
@@ -202,7 +182,7 @@ int main(int argc, char **argv)
     (void)snprintf(root.path, sizeof root.path, "%s/llm", directory);
     if (clean) {
         status = each_name(&root, clean_name);
-        clean_sockets(&root);
+        lli_shm_socket_each(&root, clean_socket, &root);
         lli_shm_root_end(&root);
     }
     if (status == 0)

@@ -20,7 +20,7 @@ static const char usage[] =
     "  --once                prints all counters that are not zero, and ends\n"
     "  --json                prints everything as JSON, and ends\n"
     "  --prometheus ADDRESS  serves everything to Prometheus, at HOST:PORT, [HOST]:PORT or :PORT\n"
-    "  --clean               removes the files that dead processes have left, as far as this user may\n"
+    "  --clean               removes the counters files that dead processes of this user have left; of all users for root\n"
     "  --interval SECONDS    between two views, 0.1 to 3600 (1)\n"
     "  --help                this text\n"
     "\n"
@@ -124,6 +124,11 @@ static int clean(const char *directory)
 {
     const int removed = stat_watch_clean(directory);
 
+    if (removed < 0 && errno == EPERM) {
+        fprintf(stderr, "llm-stat: %s: nothing is removed, as other users can rename files there; it must be owned by root or this user, and sticky "
+                "if everybody may write: 'chown root %s; chmod 1777 %s'\n", directory, directory, directory);
+        return 1;
+    }
     if (removed < 0)
         return directory_failed(directory);
     printf("removed %d files of dead processes\n", removed);

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { READ_TRIES = 8, READ_BYTES_MAX = 256 << 20 };
+enum { READ_TRIES = 8, FILE_BYTES_MAX = 16 << 20 };
 
 /* ---------------------------------------------------------------------------------------------------------- check */
 
@@ -60,34 +60,34 @@ static bool parse_arrays(struct llm_stats_object *objects, struct llm_stats_row 
     return true;
 }
 
-static enum stat_fault parse_table(uint8_t *at, struct stat_snapshot *snapshot)
-{
-    const struct llm_stats_file *header = &snapshot->header;
-    struct llm_stats_object *objects = (struct llm_stats_object *)(void *)(at + sizeof snapshot->table);
-    struct llm_stats_row *rows = (struct llm_stats_row *)(objects + header->objects_max);
-    uint64_t *values = (uint64_t *)(void *)(rows + header->rows_max);
-    struct llm_stats_histogram *histograms = (struct llm_stats_histogram *)(void *)(values + header->rows_max);
+/* ----------------------------------------------------------------------------------------------------------- fetch */
 
-    memcpy(&snapshot->table, at, sizeof snapshot->table);
-    if (snapshot->table.objects > header->objects_max || snapshot->table.rows > header->rows_max ||
-        snapshot->table.histograms > header->histograms_max ||
-        !parse_arrays(objects, rows, histograms, &snapshot->table)) {
-        snapshot->table = (struct llm_stats_table){.rows = 0};
-        return STAT_DAMAGED;
-    }
-    snapshot->objects = objects;
-    snapshot->rows = rows;
-    snapshot->values = values;
-    snapshot->histograms = histograms;
-    return STAT_OK;
+/* A file, or bytes in memory. */
+struct origin {
+    int fd; /* -1: memory */
+    const uint8_t *bytes;
+    uint64_t size;
+    size_t table_max; /* bytes of a table that are read at most */
+};
+
+static bool fetch(const struct origin *origin, uint64_t at, void *to, size_t size)
+{
+    if (at > origin->size || size > origin->size - at)
+        return false;
+    if (origin->fd >= 0)
+        return pread(origin->fd, to, size, (off_t)at) == (ssize_t)size;
+    if (size > 0)
+        memcpy(to, origin->bytes + at, size);
+    return true;
 }
 
-enum stat_fault stat_parse(uint8_t *bytes, size_t size, struct stat_snapshot *snapshot)
+static enum stat_fault fetch_header(const struct origin *origin, struct stat_snapshot *snapshot)
 {
     struct llm_stats_file *header = &snapshot->header;
+    const size_t size = origin->size < sizeof *header ? (size_t)origin->size : sizeof *header;
 
-    *snapshot = (struct stat_snapshot){.bytes = bytes};
-    memcpy(header, bytes, size < sizeof *header ? size : sizeof *header);
+    if (!fetch(origin, 0, header, size))
+        return STAT_SHORT;
     parse_text(header->program, sizeof header->program);
     parse_text(header->name, sizeof header->name);
     if (size >= sizeof header->magic && memcmp(header->magic, LLM_STATS_MAGIC, sizeof header->magic) != 0)
@@ -96,14 +96,87 @@ enum stat_fault stat_parse(uint8_t *bytes, size_t size, struct stat_snapshot *sn
         return STAT_SHORT;
     if (header->version != LLM_STATS_VERSION)
         return STAT_VERSION;
-    if (header->table_bytes > size || header->table_at[0] > size - header->table_bytes ||
-        header->table_at[1] > size - header->table_bytes)
+    if (origin->size > FILE_BYTES_MAX)
+        return STAT_LARGE;
+    if (header->table_bytes > origin->size || header->table_at[0] > origin->size - header->table_bytes ||
+        header->table_at[1] > origin->size - header->table_bytes)
         return STAT_SHORT;
-    if (!parse_header(header, size))
+    if (!parse_header(header, origin->size))
         return STAT_DAMAGED;
-    if (header->sequence == 0)
-        return STAT_EMPTY;
-    return parse_table(bytes + header->table_at[header->sequence & 1], snapshot);
+    return header->sequence == 0 ? STAT_EMPTY : STAT_OK;
+}
+
+/* Reads the used part of each array. */
+static enum stat_fault fetch_arrays(const struct origin *origin, uint64_t at, struct stat_snapshot *snapshot)
+{
+    const struct llm_stats_file *header = &snapshot->header;
+    const struct llm_stats_table *table = &snapshot->table;
+    const uint64_t rows_at = at + header->objects_max * (uint64_t)sizeof(struct llm_stats_object);
+    const uint64_t values_at = rows_at + header->rows_max * (uint64_t)sizeof(struct llm_stats_row);
+    const uint64_t histograms_at = values_at + header->rows_max * (uint64_t)sizeof(uint64_t);
+    struct llm_stats_object *objects;
+    struct llm_stats_row *rows;
+    struct llm_stats_histogram *histograms;
+    uint64_t *values;
+
+    snapshot->size = table->objects * sizeof *objects + table->rows * (sizeof *rows + sizeof *values) + table->histograms * sizeof *histograms;
+    if (snapshot->size > origin->table_max)
+        return STAT_LARGE;
+    snapshot->bytes = malloc(snapshot->size == 0 ? 1 : snapshot->size);
+    if (snapshot->bytes == NULL)
+        return STAT_UNREADABLE;
+    objects = (struct llm_stats_object *)(void *)snapshot->bytes;
+    rows = (struct llm_stats_row *)(objects + table->objects);
+    values = (uint64_t *)(void *)(rows + table->rows);
+    histograms = (struct llm_stats_histogram *)(void *)(values + table->rows);
+    if (!fetch(origin, at, objects, table->objects * sizeof *objects) || !fetch(origin, rows_at, rows, table->rows * sizeof *rows) ||
+        !fetch(origin, values_at, values, table->rows * sizeof *values) ||
+        !fetch(origin, histograms_at, histograms, table->histograms * sizeof *histograms))
+        return STAT_SHORT;
+    snapshot->objects = objects;
+    snapshot->rows = rows;
+    snapshot->values = values;
+    snapshot->histograms = histograms;
+    return parse_arrays(objects, rows, histograms, table) ? STAT_OK : STAT_DAMAGED;
+}
+
+static enum stat_fault fetch_table(const struct origin *origin, struct stat_snapshot *snapshot)
+{
+    const struct llm_stats_file *header = &snapshot->header;
+    const uint64_t at = header->table_at[header->sequence & 1];
+    struct llm_stats_table *table = &snapshot->table;
+
+    if (!fetch(origin, at, table, sizeof *table))
+        return STAT_SHORT;
+    if (table->objects > header->objects_max || table->rows > header->rows_max || table->histograms > header->histograms_max)
+        return STAT_DAMAGED;
+    return fetch_arrays(origin, at + sizeof *table, snapshot);
+}
+
+/* Leaves only the header in the snapshot if there is no valid table. */
+static enum stat_fault fetch_all(const struct origin *origin, struct stat_snapshot *snapshot)
+{
+    enum stat_fault fault = fetch_header(origin, snapshot);
+    const struct llm_stats_file header = snapshot->header;
+
+    if (fault == STAT_OK)
+        fault = fetch_table(origin, snapshot);
+    if (fault != STAT_OK) {
+        const int error = errno;
+
+        stat_free(snapshot);
+        snapshot->header = header;
+        errno = error;
+    }
+    return fault;
+}
+
+enum stat_fault stat_parse(const uint8_t *bytes, size_t size, struct stat_snapshot *snapshot)
+{
+    const struct origin origin = {.fd = -1, .bytes = bytes, .size = size, .table_max = STAT_TABLE_MAX};
+
+    *snapshot = (struct stat_snapshot){.bytes = NULL};
+    return fetch_all(&origin, snapshot);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- read */
@@ -115,41 +188,34 @@ static bool read_is_locked(int fd)
     return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-static enum stat_fault read_once(int fd, size_t size, struct stat_snapshot *snapshot)
+static enum stat_fault read_once(const struct origin *origin, struct stat_snapshot *snapshot)
 {
-    uint8_t *bytes = malloc(size == 0 ? 1 : size);
+    const enum stat_fault fault = fetch_all(origin, snapshot);
     uint64_t sequence = 0;
-    enum stat_fault fault;
-    ssize_t got;
 
-    if (bytes == NULL)
-        return STAT_UNREADABLE;
-    got = pread(fd, bytes, size, 0);
-    if (got < 0) {
-        free(bytes);
-        return STAT_UNREADABLE;
-    }
-    fault = stat_parse(bytes, (size_t)got, snapshot);
-    if (fault != STAT_OK)
+    if (fault != STAT_OK && fault != STAT_DAMAGED)
         return fault;
-    if (pread(fd, &sequence, sizeof sequence, offsetof(struct llm_stats_file, sequence)) != (ssize_t)sizeof sequence)
+    if (!fetch(origin, offsetof(struct llm_stats_file, sequence), &sequence, sizeof sequence))
         return STAT_SHORT;
-    return sequence == snapshot->header.sequence ? STAT_OK : STAT_BUSY;
+    /* A damaged table may have been overwritten while it was read. */
+    return sequence == snapshot->header.sequence ? fault : STAT_BUSY;
 }
 
-enum stat_fault stat_read(int fd, struct stat_snapshot *snapshot)
+enum stat_fault stat_read(int fd, size_t table_max, struct stat_snapshot *snapshot)
 {
+    struct origin origin = {.fd = fd, .table_max = table_max};
     enum stat_fault fault = STAT_BUSY;
     struct stat file;
 
     *snapshot = (struct stat_snapshot){.bytes = NULL};
     if (fstat(fd, &file) != 0)
         return STAT_UNREADABLE;
-    if (!S_ISREG(file.st_mode) || file.st_size > READ_BYTES_MAX)
+    if (!S_ISREG(file.st_mode))
         return STAT_FOREIGN;
+    origin.size = (uint64_t)file.st_size;
     for (int i = 0; i < READ_TRIES && fault == STAT_BUSY; i++) {
         stat_free(snapshot);
-        fault = read_once(fd, (size_t)file.st_size, snapshot);
+        fault = read_once(&origin, snapshot);
     }
     snapshot->alive = read_is_locked(fd);
     return fault;
@@ -169,6 +235,7 @@ void stat_explain(enum stat_fault fault, const struct stat_snapshot *snapshot, c
         [STAT_FOREIGN] = "not a counters file",
         [STAT_DAMAGED] = "damaged: it contradicts itself",
         [STAT_EMPTY] = "nothing was written to it yet",
+        [STAT_LARGE] = "too large: a counters file has at most 16 MiB; at most 8 MiB of a table are read, and 128 MiB of all tables",
         [STAT_BUSY] = "written faster than it can be read: raise its stats_ns",
     };
 

@@ -17,6 +17,7 @@ enum stat_fault {
     STAT_VERSION,    /* of another version */
     STAT_DAMAGED,    /* it contradicts itself */
     STAT_EMPTY,      /* nothing was written yet */
+    STAT_LARGE,      /* beyond the limits of a file, a table, or all tables */
     STAT_BUSY,       /* written faster than it can be read */
 };
 
@@ -29,14 +30,20 @@ struct stat_snapshot {
     const uint64_t *values;
     const struct llm_stats_histogram *histograms;
     uint8_t *bytes; /* which these are in; NULL: there is no table */
+    size_t size;    /* of the bytes */
     bool alive;     /* the writer lives */
 };
 
-/* Reads a file. Whatever is returned, stat_free() may follow; with STAT_VERSION the version is in the header. */
-enum stat_fault stat_read(int fd, struct stat_snapshot *snapshot);
+enum { STAT_TABLE_MAX = 8 << 20 };
 
-/* The same of bytes that were read, which become the snapshot's; aligned as by malloc(). */
-enum stat_fault stat_parse(uint8_t *bytes, size_t size, struct stat_snapshot *snapshot);
+/*
+ * Reads a file: the header, and the used part of the latest table, of at most table_max bytes (STAT_TABLE_MAX). stat_free() may
+ * follow whatever the result is; with STAT_VERSION the version is in the header.
+ */
+enum stat_fault stat_read(int fd, size_t table_max, struct stat_snapshot *snapshot);
+
+/* The same of the bytes of a file in memory. */
+enum stat_fault stat_parse(const uint8_t *bytes, size_t size, struct stat_snapshot *snapshot);
 
 void stat_free(struct stat_snapshot *snapshot);
 

@@ -11,7 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WATCH_FILES_MAX = 1000 };
+#include "owned.h"
+#include "stats_sweep.h"
+
+enum { WATCH_FILES_MAX = 1000, WATCH_BYTES_MAX = 128 << 20 /* of all tables */ };
 
 static int watch_compare(const void *a, const void *b)
 {
@@ -37,12 +40,24 @@ static struct stat_source *watch_source(struct stat_watch *watch, const char *na
     return &sources[watch->count++];
 }
 
-static void watch_read(struct stat_source *source, int directory)
+/* The most bytes that the next table may have: the limit less the tables in memory. */
+static size_t watch_room(const struct stat_watch *watch)
+{
+    size_t used = 0;
+
+    for (int i = 0; i < watch->count; i++)
+        used += watch->sources[i].now.size + watch->sources[i].before.size;
+    if (used >= WATCH_BYTES_MAX)
+        return 0;
+    return WATCH_BYTES_MAX - used < STAT_TABLE_MAX ? WATCH_BYTES_MAX - used : STAT_TABLE_MAX;
+}
+
+static void watch_read(struct stat_source *source, int directory, size_t room)
 {
     const int fd = openat(directory, source->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     struct stat_snapshot now = {.bytes = NULL};
 
-    source->fault = fd < 0 ? STAT_UNREADABLE : stat_read(fd, &now);
+    source->fault = fd < 0 ? STAT_UNREADABLE : stat_read(fd, room, &now);
     source->error = errno;
     source->seen = true;
     if (fd >= 0)
@@ -54,7 +69,7 @@ static void watch_read(struct stat_source *source, int directory)
         source->now.header.sequence != now.header.sequence) {
         stat_free(&source->before);
         source->before = source->now;
-        source->now.bytes = NULL;
+        source->now = (struct stat_snapshot){.bytes = NULL};
     }
     stat_free(&source->now);
     source->now = now;
@@ -89,7 +104,7 @@ int stat_watch_look(struct stat_watch *watch)
     while (directory != NULL && (entry = readdir(directory)) != NULL) {
         if (entry->d_name[0] == '.' || (source = watch_source(watch, entry->d_name)) == NULL)
             continue;
-        watch_read(source, dirfd(directory));
+        watch_read(source, dirfd(directory), watch_room(watch));
         /* Its context was closed between two steps. */
         if (source->fault == STAT_UNREADABLE && source->error == ENOENT)
             source->seen = false;
@@ -114,22 +129,13 @@ void stat_watch_fini(struct stat_watch *watch)
 
 int stat_watch_clean(const char *path)
 {
-    struct stat_watch watch = {.directory = path};
-    char file[512];
-    int removed = 0;
+    const int directory = lli_owned_directory(path);
+    int removed;
 
-    if (stat_watch_look(&watch) != 0)
-        return -1;
-    for (int i = 0; i < watch.count; i++) {
-        const struct stat_source *source = &watch.sources[i];
-
-        /* What is something else stays. */
-        if (source->fault == STAT_UNREADABLE || source->fault == STAT_FOREIGN || source->now.alive)
-            continue;
-        (void)snprintf(file, sizeof file, "%s/%s", path, source->name);
-        removed += unlink(file) == 0;
-    }
-    stat_watch_fini(&watch);
+    if (directory < 0)
+        return errno == ENOENT ? 0 : -1;
+    removed = lli_stats_clean(directory);
+    close(directory);
     return removed;
 }
 

@@ -25,7 +25,7 @@ int stat_watch_look(struct stat_watch *watch);
 
 void stat_watch_fini(struct stat_watch *watch);
 
-/* Removes the files that dead processes left; returns how many, or -1 as above. */
+/* Removes the files that dead processes left; returns how many, or -1 as above. EPERM: other users can rename files there. */
 int stat_watch_clean(const char *directory);
 
 /* Seconds between the two tables of a source, 0 if there are none or the context wrote no new one. */

@@ -4,8 +4,8 @@
 
     docs/man/check.py [DIRECTORY_OF_HEADERS]
 
-Fails if a function has no page or another prototype in it, if a constant is described nowhere, if the numbers and texts of the
-errors or the defaults and ranges of the options differ, if a page is not installed, or if mandoc, where it is installed, warns.
+Fails if a function has no page or another prototype in it, if llm(7) does not list it, if a constant is described nowhere, if the
+numbers and texts of the errors, the names of events and reasons or the defaults and ranges of the options differ, if a page is not installed, or if mandoc, where it is installed, warns.
 """
 import pathlib
 import re
@@ -162,6 +162,23 @@ def check_references(pages, targets):
             problem(f"{name} leads to {target}, which is no page")
 
 
+def check_overview(header, page):
+    """llm(7) lists every function."""
+    listed = set(re.findall(r"^\.Xr (llm_\w+) 3", page, re.M))
+    for function in header_functions(header).keys() - listed:
+        problem(f"llm.7 does not list {function}")
+
+
+def check_names(header, page):
+    """llm_event_name(3) has the name that people read for each identifier."""
+    code = (HERE.parent.parent / "src" / "error.c").read_text()
+    names = re.findall(r'case (LLM_(?:EVENT|REASON|THRESHOLD)_\w+):\n\s+return "([^"]*)";', code)
+    names += [(f"LLM_LIMIT_{name}", text) for name, _, text in table(header, "LLM_LIMITS", r'X\((\w+), (\d+), "([^"]*)"\)')]
+    described = re.findall(r"^\.It Dv (LLM_\w+) Ta (.*)$", page, re.M)
+    for row in set(names) ^ set(described):
+        problem(f"llm_event_name.3 and the library differ in {row[0]} \"{row[1]}\"")
+
+
 def check_installed(names):
     installed = set(re.findall(r"'(\w+\.[37])'", (HERE / "meson.build").read_text()))
     for name in names - installed:
@@ -199,6 +216,8 @@ def main():
     check_options(header, pages.get("llm_options.7", ""))
     check_constants(header, pages)
     check_references(pages, targets)
+    check_overview(header, pages.get("llm.7", ""))
+    check_names(header, pages.get("llm_event_name.3", ""))
     check_installed(pages.keys() | targets.keys())
     check_lint(pages.keys())
     for text in problems:

@@ -193,6 +193,7 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_READMITTED:
     case LLM_EVENT_CONNECTED:
     case LLM_EVENT_DISCONNECTED:
+    case LLM_EVENT_UNREACHABLE:
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
     case LLM_EVENT_LIMITED:

@@ -19,7 +19,7 @@ extern "C" {
 enum llm_event_kind {
     LLM_EVENT_SESSION_NEW = 1,    /* a session is followed from now on; first: number of the first message to come.
                                      A session less than a second old is followed from its message 0, others from what
-                                     is sent next. */
+                                     is sent next; one that ended by TIMEOUT or REPLACED from where it ended. */
     LLM_EVENT_SESSION_END = 2,    /* no more from this session, for reason; first: number that would have come next */
     LLM_EVENT_GAP = 3,            /* messages first to last are lost, for reason; packets: how many packets that took.
                                      If last + 1 == first, only announcements or nothing but padding were lost. */
@@ -30,7 +30,7 @@ enum llm_event_kind {
                                      message asked for, 0 if that is not known; last: of the first that is there (AHEAD: of
                                      the first that is kept). What follows is as join_else says. */
     LLM_EVENT_LIVE = 8,           /* the past that was asked for was delivered, or named in gaps; first: number of the next
-                                     message */
+                                     message. Of a session less than a second old: what it had sent when it was found */
     /*
      * Of transmitters and receivers; verdict says why, and of whom. A receiver is told of itself.
      */
@@ -45,9 +45,14 @@ enum llm_event_kind {
     /* Of receivers that join with LLM_JOIN_LATEST: topic, topic_id. */
     LLM_EVENT_KEPT_LOST = 17,      /* of what is kept of this topic and those with higher ids some did not come, for reason; first:
                                       number of the message with which the stream goes on */
+    /* Of transmitters, receivers and connections: address. */
+    LLM_EVENT_UNREACHABLE = 18,    /* packets cannot be sent to the other side, for reason, once for each address: a receiver's NAKs to the
+                                      transmitter of this session, or a transmitter's repairs and answers to a receiver. What is lost is
+                                      not repaired until that is mended. */
     /* Of transmitters, for assured topics: topic, topic_id. */
     LLM_EVENT_ACKNOWLEDGED = 20,   /* its messages from first to last were, by all who have to */
-    LLM_EVENT_UNACKNOWLEDGED = 21, /* those from first to last have not been for patience_ns, for reason; receiver: waited for */
+    LLM_EVENT_UNACKNOWLEDGED = 21, /* those from first to last have not been for patience_ns, for reason; receiver: waited for.
+                                      LLM_REASON_CLOSED: they never will be, as the transmitter is closed */
     /* Of transmitters and receivers, with watch_ns of struct llm_context_options. */
     LLM_EVENT_LIMITED = 24,        /* something else limits it than before, or nothing any more: bottleneck */
     LLM_EVENT_RECEIVER_LIMITED = 25, /* of transmitters: the same of a receiver that runs a watch, as it reports: bottleneck */
@@ -56,7 +61,8 @@ enum llm_event_kind {
 enum llm_reason {
     LLM_REASON_NONE = 0,
     LLM_REASON_CLOSED = 1,  /* the transmitter ended the session */
-    LLM_REASON_TIMEOUT = 2, /* the session was silent for session_timeout_ns, or a packet not repaired in nak_giveup_ns */
+    LLM_REASON_TIMEOUT = 2, /* the session was silent for session_timeout_ns, or a packet not repaired in nak_giveup_ns; the side that
+                               accepted a connection was not heard in connect_timeout_ns */
     LLM_REASON_GONE = 3,    /* the transmitter no longer has the packets */
     LLM_REASON_OVERRUN = 4, /* this receiver fell behind further than can be repaired, and went on with live messages */
     LLM_REASON_TOO_LONG = 5, /* the message is longer than message_bytes_max of this receiver */
@@ -77,6 +83,10 @@ enum llm_reason {
     LLM_REASON_GIVEN_UP = 22,        /* those that are known lost a message, or came after it, and will never acknowledge it */
     LLM_REASON_AWAITED = 23,         /* they are all there, and have not acknowledged yet */
     LLM_REASON_UNRELIABLE = 24,      /* lost, and not repaired: all of topics with LLM_TOPIC_UNRELIABLE */
+    LLM_REASON_MALFORMED = 25,       /* no packet is missing, but one contradicts the one before, or itself: damaged or forged */
+    LLM_REASON_NO_ROUTE = 28,  /* no route leads to the address, or nobody there can be resolved */
+    LLM_REASON_ADDRESS = 29,   /* the address is none that can be reached from here: of another family, scope or kind */
+    LLM_REASON_FORBIDDEN = 30, /* a packet filter or a policy of this host forbids it */
 };
 
 /* What a slow receiver reached; options slow_..., docs/protocol.md section 7.2. */
@@ -170,16 +180,18 @@ struct llm_event {
     const struct llm_bottleneck *bottleneck; /* NULL unless the kind has one; valid until the handler returns */
     uint32_t receivers;        /* LLM_EVENT_UNACKNOWLEDGED for want of receivers, of any name: so many there are ... */
     uint32_t receivers_wanted; /* ... and so many have to acknowledge; else both 0 */
+    const char *address;       /* of the other side, for people; NULL unless the kind has one; valid until the handler returns */
 };
 
-/* The names of kinds, reasons, thresholds and limits, for people. Static strings; never NULL. */
+/* The names of kinds, reasons, thresholds and limits, for people; llm_event_name(3) has them. Static strings; never NULL. */
 LLM_API const char *llm_event_name(enum llm_event_kind kind);
 LLM_API const char *llm_reason_name(enum llm_reason reason);
 LLM_API const char *llm_threshold_name(enum llm_threshold threshold);
 LLM_API const char *llm_limit_name(enum llm_limit limit);
 
 /*
- * Writes what happened, and why, as one sentence for people, without a newline; cut to size bytes with the zero, none if size is 0.
+ * Writes what happened, and why, as one sentence for people, without a newline; cut to size bytes with the zero, none if size is 0
+ * or text NULL. Of a NULL event nothing, with length 0.
  * Returns how long it is uncut. Any thread, while the event is valid. A kind that this library does not know is told by its number.
  */
 LLM_API size_t llm_event_text(const struct llm_event *event, char *text, size_t size);

@@ -9,13 +9,26 @@
  * Conventions of this header
  *   Threads   A context and all that was opened in it belong to one thread at a time: calls on them must not run
  *             concurrently. The exception is a context whose loop was given to llm_thread_start(): from then on every call
- *             takes the context's lock and may be made from any thread. Different contexts never share anything.
+ *             takes the context's lock and may be made from any thread, llm_poll() and llm_wait() too: handlers run on the
+ *             thread that polls, never two at a time. Different contexts never share anything.
+ *   Fork      After fork() a context and all that was opened in it belong to the parent. In the child every call on them returns
+ *             LLM_ESTATE, once with a line in the log, llm_deadline() UINT64_MAX and llm_connection_transmitter() NULL; calls that only
+ *             read a number answer as of the fork. Those that close set the handle to NULL and return 0: llm_context_close() gives back
+ *             the child's memory and descriptors, without a packet, and nothing of the parent's is removed; before it nothing is
+ *             given back. A child opens contexts of its own. One made by vfork() or _Fork() must call nothing of this library.
  *   Blocking  Nothing blocks, except where it says so.
- *   Errors    0 or a count on success, else a negative LLM_E... code. Outputs are written only on success. The text that
- *             names the wrong value and what would be right goes to the context's log function, once. A NULL that is not
- *             allowed is LLM_EINVAL everywhere.
+ *   Errors    0 or a count on success, else a negative LLM_E... code. Outputs are written only on success. A refused call
+ *             logs one line at LLM_LEVEL_ERROR to its context, which names the wrong value and the remedy; the same refusal
+ *             in a loop logs one line a second, with the number of calls since. Not logged are LLM_EAGAIN, which is
+ *             back-pressure, and LLM_ENOTFOUND of the lookups llm_stat() and llm_message_property(). A NULL that is not
+ *             allowed is LLM_EINVAL. A NULL in the place of the object itself is LLM_EINVAL without a line, as no log
+ *             belongs to it: getters return 0, NULL or, llm_deadline(), UINT64_MAX; close functions do nothing and return
+ *             LLM_OK, for NULL and for the address of a NULL; ..._init() functions do nothing.
+ *   Structs   A structure with a size member is filled by its ..._init() function. A smaller size is that of an older
+ *             version: members behind it have their defaults. A larger size is LLM_EVERSION, and nothing behind the members
+ *             that this library knows is read. A size that is 0 or not a multiple of sizeof(size_t) is LLM_EINVAL.
  *   Times     uint64_t nanoseconds, of CLOCK_MONOTONIC where they are points in time (names end in _at).
- *   Memory    After llm_context_open(), llm_transmitter_open(), llm_receiver_open() and llm_topic_open() nothing allocates.
+ *   Memory    Calls that open objects allocate, and those that say so. A poll allocates only where a listener's handler accepts.
  *   Strings   UTF-8, zero-terminated, copied by the library unless it says otherwise.
  */
 #ifndef LLM_LLM_H
@@ -50,7 +63,7 @@ extern "C" {
     X(ESTATE, -11, "not possible in this state")                                                                           \
     X(ELIMIT, -12, "a configured limit is reached")                                                                        \
     X(ESYSTEM, -13, "a system call failed")                                                                                \
-    X(EVERSION, -14, "an options structure of a newer version asks for what this library does not have")                   \
+    X(EVERSION, -14, "a structure is of a newer version than this library")                                                  \
     X(ENOTFOUND, -15, "no such name")
 
 enum llm_error {
@@ -99,6 +112,7 @@ enum llm_latency_level {
 
 struct llm_context_options {
     size_t size;         /* sizeof(struct llm_context_options), set by llm_context_options_init() */
+    /* log, log_arg and log_level are used even if size is wrong, to tell of that. */
     llm_log_fn *log;     /* NULL (default): lines of log_level and more severe go to stderr */
     void *log_arg;       /* passed to log */
     enum llm_level log_level; /* least severe level that is reported; default LLM_LEVEL_WARNING */
@@ -110,7 +124,8 @@ struct llm_context_options {
      * The counters file, for llm-stat and others (llm/stats.h): where it lies, made if there is no such directory, 160 bytes at
      * most. NULL (default): what the environment variable LLM_STATS_DIRECTORY says, no file without it, and if that cannot be had
      * the context opens all the same. "": no file. "/dev/shm/llm-stat" is where llm-stat looks. llm_poll() writes the file,
-     * once in stats_ns; llm_context_close() removes it.
+     * once in stats_ns; llm_context_close() removes it. Of what dead processes of this user left there, opening removes the
+     * oldest files until 16 remain, and no other file.
      */
     const char *stats_directory;
     const char *stats_name; /* of this context, for people; NULL (default): none; at most 63 bytes */
@@ -140,7 +155,8 @@ LLM_API int llm_context_open(const struct llm_context_options *options, struct l
  * Stops the loop thread if there is one, closes every transmitter (as llm_transmitter_close() does, so it may block for
  * their linger time), connection and receiver that is still open, and frees the context. Waits, for the linger time of a connection
  * from its close on, until the other side has heard of that. *context becomes NULL; NULL in it is allowed.
- * LLM_ESTATE inside a handler: nothing is closed then.
+ * In a child process it gives back what the child has, and returns at once: see Fork above.
+ * LLM_ESTATE inside a handler: nothing is closed then; so too in a child whose parent was in a handler when it forked, until that returned.
  */
 LLM_API int llm_context_close(struct llm_context **context);
 
@@ -253,7 +269,8 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u32, impair_duplicate_ppm, 0, 0, 1000000, "impair+: packets sent twice")                                             \
     X(u32, impair_reorder_ppm, 0, 0, 1000000, "impair+: packets held back behind later ones")                              \
     X(u32, impair_corrupt_ppm, 0, 0, 1000000, "impair+: packets with flipped bits or cut short")                           \
-    X(u64, impair_delay_ns, 0, 0, 10000000000, "impair+: every received packet is late by a random time up to this")
+    X(u64, impair_delay_ns, 0, 0, 10000000000, "impair+: every received packet is late by a random time up to this")       \
+    X(u32, check_source, 1, 0, 1, "refuse a packet that announces an address of another host than it came from")
 
 
 struct llm_options {
@@ -295,8 +312,9 @@ LLM_API int llm_transmitter_open(struct llm_context *context, const char *channe
 /*
  * Ends the session and closes the transmitter with its topics. Blocks, polling the context, until every known receiver has
  * all messages and those of assured topics are acknowledged, or linger_ns has passed (at once, if linger_ns is 0); receivers of the same context may deliver meanwhile.
- * Returns how many known receivers had not reported that they have everything. *transmitter becomes NULL; NULL in it is
- * allowed. LLM_ESTATE inside a handler: nothing is closed then.
+ * Returns how many known receivers had not reported that they have everything, but at least 1 if messages of assured topics were
+ * not acknowledged: these are told before it returns, by LLM_EVENT_UNACKNOWLEDGED with LLM_REASON_CLOSED, once for each topic.
+ * *transmitter becomes NULL; NULL in it is allowed. LLM_ESTATE inside a handler: nothing is closed then.
  */
 LLM_API int llm_transmitter_close(struct llm_transmitter **transmitter);
 
@@ -309,6 +327,14 @@ LLM_API uint64_t llm_transmitter_next(const struct llm_transmitter *transmitter)
 /* How many receivers are known by their status reports. */
 LLM_API uint32_t llm_transmitter_receivers(const struct llm_transmitter *transmitter);
 
+/*
+ * Polls the context until at least so many receivers are known, or timeout_ns has passed, waiting between as llm_wait() does.
+ * Blocks; handlers may run meanwhile. Returns how many are known: fewer than asked for if the time has passed. A receiver
+ * reports when it has found the session, and gets what is sent from then on.
+ * LLM_ELIMIT: more than receivers_max; LLM_ESTATE inside a handler.
+ */
+LLM_API int llm_transmitter_wait(struct llm_transmitter *transmitter, uint32_t receivers, uint64_t timeout_ns);
+
 enum llm_topic_flags {
     LLM_TOPIC_WHOLE = 1, /* messages that fit into one packet never span two */
     LLM_TOPIC_UNRELIABLE = 2, /* each message is sent once: what is lost is told (LLM_REASON_UNRELIABLE), not repaired or waited for */
@@ -318,7 +344,7 @@ enum llm_topic_flags {
 /*
  * Opens a topic and announces it in the stream. name: 1 to 255 bytes, with LLM_TOPIC_NO_HISTORY 253, once per transmitter; flags: of
  * enum llm_topic_flags.
- * Belongs to the transmitter and lives as long. Allowed in handlers. LLM_EINVAL, LLM_ELIMIT (topics_max), LLM_EAGAIN (the
+ * Belongs to the transmitter and lives as long. Allocates. Allowed in handlers. LLM_EINVAL, LLM_ELIMIT (topics_max), LLM_EAGAIN (the
  * history is full of unsent packets), LLM_ESTATE (a claim is open), LLM_ENOMEM.
  */
 LLM_API int llm_topic_open(struct llm_transmitter *transmitter, const char *name, unsigned flags, struct llm_topic **topic);
@@ -410,12 +436,23 @@ enum llm_send_flags {
  * long after a flush as that flush took; messages sent meanwhile fill packets, and all leave in one flush with the next
  * send that finds it idle, with llm_flush(), or with llm_poll(), whichever comes first. There is no timer to wait for.
  * LLM_EMSGSIZE: longer than message_bytes_max, or than the history can hold; LLM_EAGAIN: the transport does not take packets
- * and the history is full of unsent ones, flow control or a rate limit holds them back, or too much of an assured topic is not
- * acknowledged: poll and try again; LLM_ESTATE: a claim is open; LLM_EINVAL: unknown flags.
+ * and the history is full of unsent ones, flow control or a rate limit holds them back, too much of an assured topic is not
+ * acknowledged, or another thread has a claim open: poll and try again, or llm_topic_wait(); LLM_ESTATE: a claim of this thread is
+ * open, or the connection is over; LLM_EINVAL: unknown flags, or bytes at NULL.
  */
 LLM_API int llm_send(struct llm_topic *topic, const void *data, size_t size, unsigned flags);
 
-/* As llm_send(), gathering the message from count pieces. LLM_EINVAL if count is negative. */
+/*
+ * After LLM_EAGAIN: polls the context until a message of size bytes, with its attributes, would be taken on the topic, or
+ * timeout_ns has passed, waiting between as llm_wait() does. Blocks; handlers may run meanwhile. A claim of another thread is
+ * waited for. LLM_OK: it would be taken now, if no other thread is faster; LLM_EAGAIN: the time has passed; LLM_EMSGSIZE,
+ * LLM_ESTATE as llm_send(), and inside a handler.
+ *
+ * In a loop of one's own: poll, try again, and sleep on llm_fd() until llm_deadline(): all that makes room wakes by one of these.
+ */
+LLM_API int llm_topic_wait(struct llm_topic *topic, size_t size, uint64_t timeout_ns);
+
+/* As llm_send(), gathering the message from count pieces. LLM_EINVAL if count is negative, or a piece has bytes at NULL. */
 LLM_API int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, unsigned flags);
 
 enum { LLM_BITMAP_BITS_MAX = 256 };
@@ -466,9 +503,10 @@ LLM_API int llm_send_with(struct llm_topic *topic, const void *data, size_t size
 
 /*
  * Claims size bytes in the history itself, where the caller builds the message in place; no copy follows. *data is writable
- * until llm_commit() or llm_abort(); one claim at a time per transmitter, whichever thread made it. llm_poll() and llm_flush()
+ * until llm_commit() or llm_abort(); one claim at a time per transmitter, whichever thread made it: while it is open, other calls on
+ * topics of the transmitter are LLM_EAGAIN from other threads, and LLM_ESTATE from its own. llm_poll() and llm_flush()
  * send what was packed before it only once it is committed or given up. size at most llm_claim_max().
- * LLM_EMSGSIZE, LLM_EAGAIN, LLM_ESTATE.
+ * LLM_EMSGSIZE, LLM_EAGAIN, LLM_ESTATE as llm_send().
  */
 LLM_API int llm_claim(struct llm_topic *topic, size_t size, void **data);
 
@@ -484,7 +522,10 @@ LLM_API int llm_abort(struct llm_topic *topic);
 /* The longest message that llm_claim() takes: what fits into one packet. */
 LLM_API size_t llm_claim_max(const struct llm_transmitter *transmitter);
 
-/* Sends what is packed. 0, or LLM_EAGAIN if the transport did not take all of it: the rest leaves with llm_poll(). */
+/*
+ * Sends what is packed. 0, or LLM_EAGAIN if the transport did not take all of it, or flow control or a limit of the rate holds some
+ * back: the rest leaves with llm_poll().
+ */
 LLM_API int llm_flush(struct llm_transmitter *transmitter);
 
 /* ------------------------------------------------------------------------------------------------ receiver */
@@ -584,7 +625,8 @@ LLM_API int llm_receiver_open(struct llm_context *context, const char *channel, 
 /*
  * With acknowledge=application: the application is done with every message of the session up to this number, over all topics, lost
  * ones aside. Allowed in handlers, for the message that is being delivered too. LLM_ENOTFOUND: no such session is followed;
- * LLM_EINVAL: the message was not delivered yet; LLM_ESTATE: the library acknowledges.
+ * LLM_EINVAL: the message was not delivered yet; LLM_ESTATE: the library acknowledges. The acknowledgement leaves with the next report:
+ * llm_poll() sends that at once if the transmitter waits for it, and llm_receiver_close() in any case, of a session that ended, too.
  */
 LLM_API int llm_acknowledge(struct llm_receiver *receiver, uint64_t session, uint64_t number);
 
@@ -674,7 +716,11 @@ LLM_API int llm_message_attributes(struct llm_receiver *receiver, const struct l
 LLM_API int llm_message_property(struct llm_receiver *receiver, const struct llm_message *message, uint16_t code,
                                  struct llm_property *property);
 
-/* Leaves the channel. Sessions get no end event. *receiver becomes NULL; NULL in it is allowed. LLM_ESTATE inside a handler. */
+/*
+ * Leaves the channel, after a last report to each transmitter that may wait for one: what was delivered and acknowledged by then, and
+ * that this receiver leaves. Does not wait for an answer. Sessions get no end event. *receiver becomes NULL; NULL in it is allowed.
+ * LLM_ESTATE inside a handler.
+ */
 LLM_API int llm_receiver_close(struct llm_receiver **receiver);
 
 /* ---------------------------------------------------------------------------------------------------- loop */
@@ -691,7 +737,7 @@ LLM_API uint64_t llm_deadline(const struct llm_context *context);
 /*
  * For those who sleep: a file descriptor that becomes readable when a packet comes, armed by this call. Call it before each
  * sleep, then llm_poll() once more, and sleep (poll, epoll, until llm_deadline()) only if that delivered nothing. The
- * descriptor is the context's and stays the same.
+ * descriptor is the context's and stays the same. What makes room after LLM_EAGAIN comes in a packet, or has a deadline.
  */
 LLM_API int llm_fd(struct llm_context *context);
 
@@ -703,8 +749,8 @@ LLM_API int llm_wait(struct llm_context *context, uint64_t timeout_ns);
 
 /*
  * Runs the loop on a thread of its own, pinned to a CPU (cpu < 0: not pinned), until llm_thread_stop() or
- * llm_context_close(). Handlers run on that thread. LLM_ESTATE (runs already, or inside a handler), LLM_EINVAL (no such
- * CPU), LLM_ESYSTEM.
+ * llm_context_close(). Handlers run on that thread, or on another that polls meanwhile. Allocates. LLM_ESTATE (runs already,
+ * or inside a handler), LLM_EINVAL (no such CPU), LLM_ESYSTEM.
  */
 LLM_API int llm_thread_start(struct llm_context *context, int cpu);
 

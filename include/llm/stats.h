@@ -5,7 +5,8 @@
  *
  * A file is DIRECTORY/PROGRAM.PID.N: one for each context, N counts them from 0. Its writer holds a write lock on it (fcntl,
  * F_OFD_SETLK) for as long as it lives, and removes it when the context is closed. A file without a lock is what a process
- * that died has left, and holds the last table that it wrote.
+ * that died has left, and holds the last table that it wrote. Such a file, and no other, may be removed: PROGRAM (other
+ * characters than letters, digits, _ and - replaced by _) and PID are those of the header, in any version of the format.
  *
  * A file has a header and two tables, which are written in turns. To read one:
  *

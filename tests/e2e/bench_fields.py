@@ -55,7 +55,8 @@ ROWS = {
         "received": None, "lost": None, "hop_us": {"median", "p99", "last"}, "send_us": None, "packed_ns": None, "msgs_per_s": None,
         "ratio_to_group": {"hop_us", "send_us", "packed_ns", "msgs_per_s"},
     },
-    "rate": {"transport": None, "row": None, "received": None, "lost": None, "stream_us": None, "counters": None},
+    "rate": {"transport": None, "row": None, "received": None, "lost": None, "stream_us": None, "packets_per_message": None,
+             "packets_ratio_to_least": None, "counters": None},
     "watch": {
         "transport": None, "kind": None, "runs": None, "received": None, "lost": None, "named": None,
         "named_ms": {"receiver", "reported", "transmitter"}, "over_ms": {"receiver", "reported", "transmitter"},

@@ -14,7 +14,7 @@ bypass_tests=("${preload_tests[@]}" packets_are_lent_from_the_stacks_memory warm
 # Over one of them, as a stack has no part in the rest.
 bypass_all_tests=("${bypass_tests[@]}" stopped_receiver_is_told_what_it_lost killed_receiver_disturbs_nobody
     one_stream_to_a_list_of_hosts killed_transmitter_is_noticed_and_its_successor_followed receivers_interface_goes_down_and_up
-    transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers many_in_one_context "${calls_tests[@]}"
+    transmitters_interface_goes_down_and_up processes_of_one_host sleeping_receivers many_in_one_context short_lived_peers_leave_no_address_behind "${calls_tests[@]}"
     "${bottleneck_tests_short[@]}" three_join_late_in_spite_of_losses stopped_receiver_is_suspended
     slow_receiver_is_expelled_if_asked "${policy_tests[@]}" "${limits_tests[@]}" "${assured_tests[@]}"
     assured_messages_survive_loss calls_in_spite_of_losses "${stat_tests[@]}")

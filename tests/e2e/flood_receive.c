@@ -255,6 +255,7 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_UNICAST_ONLY:
     case LLM_EVENT_CONNECTED:
     case LLM_EVENT_DISCONNECTED:
+    case LLM_EVENT_UNREACHABLE:
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
     case LLM_EVENT_LIMITED:

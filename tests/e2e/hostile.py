@@ -58,7 +58,7 @@ def overhear(ears):
 
 
 class Attacker:
-    def __init__(self, heartbeat, heard, rng):
+    def __init__(self, own, heartbeat, heard, rng):
         self.rng = rng
         self.heartbeat = heartbeat
         self.heard = heard
@@ -69,6 +69,8 @@ class Attacker:
         address = heartbeat[16 + 70:16 + 70 + size]
         self.control = (socket.inet_ntoa(address[1:5]), struct.unpack(">H", address[5:7])[0])
         self.address = bytes([size]) + address
+        # Control packets announce this host, from which they come, or another.
+        self.announced = (b"\x07\x04" + socket.inet_aton(own) + struct.pack(">H", self.control[1]), self.address)
 
     def malformed(self):
         """Each kind that an endpoint counts."""
@@ -111,13 +113,14 @@ class Attacker:
         rng = self.rng
         for session in (self.forged, rng.getrandbits(64)):
             tag = session & 0xFFFFFFFF
+            address = rng.choice(self.announced)
             ranges = b"".join(struct.pack("<II", (self.lead - 1000 * i) & 0xFFFFFFFF, 1000) for i in range(64))
-            yield packet(NAK, tag, struct.pack("<QQBBH", session, 99, 0, self.address[0], 64) + self.address[1:] + ranges)
-            yield packet(STATUS, tag, struct.pack("<QQQQQIIIIIB", session, 99, 1, 2, 3, 4, 5, 6, 7, 8, 1) + self.address)
-            yield packet(QUERY, tag, struct.pack("<QQI", session, 99, 0) + self.address)
+            yield packet(NAK, tag, struct.pack("<QQBBH", session, 99, 0, address[0], 64) + address[1:] + ranges + bytes(8))
+            yield packet(STATUS, tag, struct.pack("<QQQQQIIIIIB", session, 99, 1, 2, 3, 4, 5, 6, 7, 8, 1) + address + bytes(8))
+            yield packet(QUERY, tag, struct.pack("<QQI", session, 99, 0) + address + bytes(8))
             for kind in (1, 4):
                 yield packet(JOIN, tag, struct.pack("<QQBBBBHIQQQQQ", session, rng.getrandbits(64), kind, 1, 0,
-                                                    self.address[0], 16, 0, 0, 0, 0, 0, 0) + self.address[1:] + ranges[:128])
+                                                    address[0], 16, 0, 0, 0, 0, 0, 0) + address[1:] + ranges[:128] + bytes(8))
         yield packet(NAK, self.tag, struct.pack("<QQBBH", self.session, 99, 0, 200, 64))
 
 
@@ -126,7 +129,7 @@ def main():
     rng = random.Random(1)
     out, ears = open_sockets(group, port, address)
     print("listening", file=sys.stderr, flush=True)
-    attacker = Attacker(*overhear(ears), rng)
+    attacker = Attacker(address, *overhear(ears), rng)
     until = time.monotonic() + seconds
     sent = rounds = 0
     while rounds < ROUNDS_MIN or time.monotonic() < until:

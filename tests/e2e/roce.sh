@@ -22,6 +22,7 @@ declare -A roce_not=(
     [what_is_too_old_is_refused_or_left_out]="for time, three seconds; it passes if it is named"
     [rates_change_while_messages_flow]="for time, three seconds, and the_rate_limit_is_kept_and_named is run; it passes if it is named"
     [counters_of_topics]="for time, four seconds; it passes if it is named"
+    [short_lived_peers_leave_no_address_behind]="for time, as each peer opens a device; tests/unit/roce/forget.c gives addresses back"
     [flood_without_loss]="flood_with_loss begins without any"
     [lost_packets_are_repaired_soon]="it measures how soon, which is the emulation's"
     [ipv6]="Linux 6.1 refuses IPv6 groups over RoCE v2"

@@ -5,16 +5,17 @@
 # and stopped processes, interfaces that go down, hostile packets and wrong input.
 #
 #   tests/e2e/run.sh BUILD_DIR [--messages N] [--rate PER_SECOND] [--blast N] [--loss PERCENT,...] [--hosts KIND]
-#                    [--transport udp|bypass|xdp|roce|shm] [--preload SHIM] [TEST...]
+#                    [--transport udp|bypass|xdp|roce|shm] [--preload SHIM] [--plan] [TEST...]
 #
 # --preload has the programs run with a stand-in for a stack, onload or vma of tests/shim, in the kernel's place.
-# One line a test: `ok NAME (N ms)`, `FAIL NAME ...` or `skip NAME: why`. Exits with 1 if any failed. Without TEST all of
-# them run; `soak` is flood_with_loss with ten million messages at each rate, the acceptance figure, and runs only if named.
+# First one line for each test that will run, `plan NAME`; with --plan that is all. Then one line a test: `ok NAME (N ms)`,
+# `FAIL NAME ...` or `skip NAME: why`. Exits with 1 if any failed. Without TEST all of them run; `soak` is flood_with_loss with ten
+# million messages at each rate, the acceptance figure, and `soak_of_peers` has 100,000 peers come and go; these run only if named.
 set -euo pipefail
 
 build=$(cd "${1:?usage: run.sh BUILD_DIR [--messages N] [--rate PER_SECOND] [--loss PERCENT,...] [TEST...]}" && pwd)
 shift
-messages=300000 rate=100000 blast=3000000 losses=0,1,5,20 hosts='' transport=udp preload=''
+messages=300000 rate=100000 blast=3000000 losses=0,1,5,20 hosts='' transport=udp preload='' plan=''
 given=("$@")
 while [ $# -gt 0 ]; do
     case $1 in
@@ -25,6 +26,7 @@ while [ $# -gt 0 ]; do
     --hosts) hosts=$2 && shift 2 ;;
     --transport) transport=$2 && shift 2 ;;
     --preload) preload=$2 && shift 2 ;;
+    --plan) plan=only && shift ;;
     -*) echo "run.sh: $1: no such option" >&2 && exit 2 ;;
     *) break ;;
     esac
@@ -46,9 +48,10 @@ work=$SETUP_SCRATCH/e2e
 idle="" # option of programs that do not say how they wait
 fewer=1 # of so many messages, connections or receivers, this part only, where a host is emulated
 held_messages=1000000 held_window='' # far more than a window, and the option for that
+paces_window=512 # packets that a slow receiver may lie behind
 some_losses=1,5 # for tests that are about something else
 label=e2e # before the name of a test
-limit=${LLM_E2E_LIMIT:-120} # seconds that any program may take: far more than it does
+limit=$((120 * ${LLM_SLOWNESS:-1})) # seconds that any program may take: far more than it does
 bind="setpriv --pdeathsig KILL --"
 mkdir -p "$work"
 
@@ -239,8 +242,14 @@ flood_with_loss() {
 
 # With the default history: what is lost has to be repaired while it is kept.
 soak() {
-    messages=10000000 limit=3600 keep=
+    messages=10000000 limit=$((3600 * ${LLM_SLOWNESS:-1})) keep=
     flood_with_loss
+}
+
+# A day of a busy network in some minutes.
+soak_of_peers() {
+    limit=7200
+    short_lived 100000
 }
 
 # Printed, and held only to what a machine in any state must do.
@@ -386,6 +395,18 @@ many_in_one_context() {
     ends "$last" || { why=$(cat "$work/many.out" "$work/many.err") && return 1; }
 }
 
+# short_lived PEERS: contexts that come and go beside one that stays, which knows three dozen addresses at a time.
+short_lived() {
+    run_on "$HOST_A" short_lived "$programs/e2e_short_lived" "$transport" 239.192.3.41 \
+        "$(common "$IF_A")&shm_exclusive=0&receivers_max=16&sessions_max=20" "$1"
+    ends "$last" || { why=$(tail -n 5 "$work/short_lived.err") && return 1; }
+    is short_lived addresses_forgotten ">" $(($1 / 2))
+}
+
+short_lived_peers_leave_no_address_behind() {
+    short_lived $((2000 / fewer))
+}
+
 # late CHANNEL RECEIVERS: so many join one after the other while messages flow, from everywhere in the past.
 late() {
     run_on "$HOST_A" late "$programs/e2e_late" "$1" "$2"
@@ -485,11 +506,11 @@ hostile_packets() {
     goes_on "$sender" || return
     ends "$sender" && ends "$receiver" && complete receiver "$count" || return
     for counter in packets_short packets_version packets_type packets_malformed packets_foreign control_foreign \
-        control_malformed packets_duplicate window_overflow; do
+        control_malformed packets_duplicate packets_doubted; do
         is receiver "$counter" ">" 0 || return
     done
     for counter in packets_short packets_version packets_type packets_malformed packets_foreign control_foreign \
-        control_malformed; do
+        control_malformed packets_misaddressed; do
         is sender "$counter" ">" 0 || return
     done
     is sender packets_repaired "<" 2000 && is sender rejects_sent "<" 200 && is sender topics_sent "<" 200 || return
@@ -659,7 +680,7 @@ stopped_receiver_in_full_blast_is_told_what_it_lost() {
 # paces FLOW QUORUM_PERCENT REST_US [OPTIONS]: two receivers, and one with these options that is slow: it rests for every hundred
 # messages, many times as long as the others take for them. All messages can be repaired to the end.
 paces() {
-    local first second slow sender options="flow=$1&flow_quorum_percent=$2&flow_window_packets=512"
+    local first second slow sender options="flow=$1&flow_quorum_percent=$2&flow_window_packets=$paces_window"
     rm -f "$work/sent"
     receive "$HOST_B" first "$(channel "$IF_B" 28)" --wait 1 && first=$last || return
     receive "$HOST_C" second "$(channel "$IF_B" 28)" --wait 1 && second=$last || return
@@ -907,7 +928,7 @@ slow_tests=(stopped_receiver_is_suspended receiver_at_a_tenth_of_the_rate_is_sus
 all=(flood_without_loss flood_with_loss lost_packets_are_repaired_soon stopped_receiver_is_told_what_it_lost
     killed_receiver_disturbs_nobody killed_transmitter_is_noticed_and_its_successor_followed
     receivers_interface_goes_down_and_up transmitters_interface_goes_down_and_up ipv6 processes_of_one_host
-    network_and_own_host_at_once sleeping_receivers many_in_one_context many_join_late many_join_late_over_network_and_memory
+    network_and_own_host_at_once sleeping_receivers many_in_one_context short_lived_peers_leave_no_address_behind many_join_late many_join_late_over_network_and_memory
     many_join_late_in_spite_of_losses bad_input clamped_buffer hostile_packets snooping_bridge
     ignored_segmentation_is_noticed refused_options_and_segmentation_are_done_without
     segmentation_that_fails_later_loses_nothing cables_of_any_mtu stopped_receiver_holds_the_window small_receive_buffer
@@ -949,6 +970,13 @@ if [ "$transport" = shm ]; then
     . "$here/shm.sh"
     choose shm_tests shm_not
 fi
+[ $# = 0 ] || all=("$@")
+if [ -z "$taken" ]; then
+    for test in "${all[@]}"; do
+        echo "plan $label: ${test//_/ }"
+    done
+fi
+[ "$plan" != only ] || exit 0
 # Over xdp one process has an interface for itself: the second receiver, and those after it, are at hosts of their own.
 more=''
 [ "$transport" != xdp ] || more=five
@@ -961,9 +989,7 @@ if [ "$transport" = xdp ] && ! xdp_possible; then
     echo "skip $label: $why"
     exit 0
 fi
-if [ $# -gt 0 ]; then
-    all=("$@")
-elif [ -z "$taken" ] && [ "$transport" != roce ]; then
+if [ $# = 0 ] && [ -z "$taken" ] && [ "$transport" != roce ]; then
     side_by_side "${given[@]}" || failures=1
 fi
 for test in "${all[@]}"; do

@@ -3,10 +3,14 @@
 #
 # End-to-end tests of shared memory, which run.sh sources with --transport shm.
 
+# A packet has up to 64 KiB here, and so far more messages than one of a network.
+# shellcheck disable=SC2034
+paces_window=32
+
 # Those whose faults memory has: receivers that are slow, stop or die, transmitters that die.
 # shellcheck disable=SC2034
 shm_tests=(flood_without_loss flood_with_faults stopped_receiver_is_told_what_it_lost killed_receiver_disturbs_nobody
-    killed_transmitter_is_noticed_and_its_successor_followed processes_of_one_host sleeping_receivers many_in_one_context
+    killed_transmitter_is_noticed_and_its_successor_followed processes_of_one_host sleeping_receivers many_in_one_context short_lived_peers_leave_no_address_behind
     many_join_late three_join_late_in_spite_of_losses stopped_receiver_holds_the_window stopped_receiver_in_full_blast_is_told_what_it_lost
     slow_receiver_decides_for_all_if_asked "${slow_tests[@]}" slow_receiver_is_reported_and_served
     "${assured_tests[@]}" "${calls_tests[@]}"

@@ -18,7 +18,7 @@ counters_at() {
 # counted EXPRESSION: becomes true of what llm-stat says of all, in Python; c has the contexts by program.
 counted() {
     local tries
-    for tries in {1..50}; do
+    for ((tries = 0; tries < 50 * ${LLM_SLOWNESS:-1}; tries++)); do
         ! counts "$1" || return 0
         sleep 0.1
     done
@@ -128,11 +128,11 @@ counters_of_living_stopped_and_killed_processes() {
         grep -q "^e2e_flood_receive.*alive" "$work/once.out" || { why="--once does not say so" && return 1; }
     kill -STOP "$receiver"
     local tries
-    for tries in {1..50}; do
+    for ((tries = 0; tries < 50 * ${LLM_SLOWNESS:-1}; tries++)); do
         ! "$llm_stat" --once "$counters" | grep -q "^e2e_flood_receive.*alive.*NOT POLLING" || break
         sleep 0.1
     done
-    [ "$tries" -lt 50 ] || { why="who stands still is not named" && return 1; }
+    [ "$tries" -lt $((50 * ${LLM_SLOWNESS:-1})) ] || { why="who stands still is not named" && return 1; }
     kill -KILL "$receiver" && wait "$receiver"
     counted "not c['e2e_flood_receive']['alive'] and c['e2e_flood_send']['alive']" &&
         counted "of('e2e_flood_receive', 'receiver', 'messages_delivered') == [$half]" || return

@@ -49,7 +49,7 @@ static void world_place(struct world *world, void *memory, void *rare_memory)
 {
     struct lli_arena arena = {.memory = memory}, rare = {.memory = rare_memory};
 
-    lli_reorder_init(&world->reorder, REORDER_BYTES, PACKET_MAX, &arena);
+    lli_reorder_init(&world->reorder, REORDER_BYTES, PACKET_MAX, &arena, &arena);
     lli_rx_init(&world->rx, &world->config, &world->reorder, &world->counters, &world->random, &arena, &rare);
     arena_size[0] = arena.used;
     arena_size[1] = rare.used;
@@ -128,6 +128,7 @@ static void take_event(struct world *world, const struct llm_event *event)
         break;
     case LLM_EVENT_CONNECTED:
     case LLM_EVENT_DISCONNECTED:
+    case LLM_EVENT_UNREACHABLE:
     case LLM_EVENT_ACKNOWLEDGED:
     case LLM_EVENT_UNACKNOWLEDGED:
     case LLM_EVENT_LIMITED:
@@ -204,10 +205,8 @@ static void check_memory(const struct world *world)
     for (lli_seq seq = gap->next; seq < gap->end; seq++)
         present += lli_gap_is_present(gap, seq);
     FUZZ_CHECK(gap->missing == gap->end - gap->next - present);
-    if (world->rx.state != LLI_RX_FREE)
-        present += world->rx.current_cell != LLI_REORDER_NONE;
     if (world->rx.aside & LLI_RX_LATEST)
-        present += world->rx.kept.held_count + (world->rx.kept.cell != LLI_REORDER_NONE);
+        present += world->rx.kept.held_count;
     FUZZ_CHECK(world->reorder.used == present);
 }
 
@@ -463,7 +462,7 @@ static void step_application(struct world *world, struct fuzz_input *in)
     }
     if (what == 255) {
         if (world->rx.state == LLI_RX_LIVE && !(world->rx.news & LLI_RX_NEW))
-            FUZZ_CHECK(lli_rx_leave(&world->rx, buffer, &packet));
+            FUZZ_CHECK(lli_rx_leave(&world->rx, world->now, buffer, &packet));
         lli_rx_stop(&world->rx);
         world->known = world->refusing = false;
     } else if (what < TOPICS && world->rx.state == LLI_RX_LIVE && world->rx.topics.names[what] != 0) {

@@ -299,7 +299,7 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
     const struct lli_wire_notice notice = {.session = 7, .receiver = 5, .lead = 9, .standing = LLI_STANDING_SUSPENDED};
     const struct lli_wire_connect connect = {.id = 7, .session = 5, .message_bytes_max = 1000, .payload_size = 3,
                                              .payload = "key", .address = address};
-    const struct lli_wire_accept accept = {.id = 7, .session = 5, .message_bytes_max = 1000, .address = address};
+    const struct lli_wire_accept accept = {.id = 7, .session = 5, .start = 3, .message_bytes_max = 1000, .address = address};
     const struct lli_wire_refuse refuse = {.id = 7, .code = 4, .reason = LLI_WIRE_REFUSED};
     const struct lli_wire_close close = {.id = 7, .reason = LLI_WIRE_LEFT, .next = 9, .address = address};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];

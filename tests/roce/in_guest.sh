@@ -27,9 +27,6 @@ export ROCE_IF_A=roce-a ROCE_IF_B=roce-b
 export ROCE_DEVICE_A=rxe_a ROCE_DEVICE_B=rxe_b
 export ROCE_ADDRESS_A=10.77.0.1 ROCE_ADDRESS_B=10.77.0.2
 
-# Memory that is registered is locked.
-ulimit -l unlimited
-
 roce_cable() {
     if [ "$2" = cable ]; then
         ip link add $ROCE_IF_A type veth peer name $ROCE_IF_B
@@ -52,11 +49,11 @@ roce_ready() {
     local gid tenths
     # shellcheck disable=SC2046,SC2183
     gid=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' $(tr . ' ' <<<"$2"))
-    for ((tenths = 0; tenths < 50; tenths++)); do
+    for ((tenths = 0; tenths < 50 * ${LLM_SLOWNESS:-1}; tenths++)); do
         grep -qsx "$gid" "/sys/class/infiniband/$1/ports/1/gids/"[0-9] && [ "$(roce_port "$1")" = ACTIVE ] && return 0
         sleep 0.1
     done
-    echo "$1: its port is $(roce_port "$1"), and it has no address $gid after 5 s" >&2
+    echo "$1: its port is $(roce_port "$1"), and it has no address $gid in time" >&2
     return 1
 }
 
@@ -69,6 +66,8 @@ roce_up() {
         *) echo "roce_up: $1: no such option" >&2 && return 2 ;;
         esac
     done
+    # Memory that is registered is locked.
+    ulimit -l unlimited
     ip link set lo up && echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter && roce_cable "$mtu" "$kind" &&
         roce_device $ROCE_IF_A $ROCE_ADDRESS_A $ROCE_DEVICE_A "$mtu" && roce_device $ROCE_IF_B $ROCE_ADDRESS_B $ROCE_DEVICE_B "$mtu" &&
         roce_ready $ROCE_DEVICE_A $ROCE_ADDRESS_A && roce_ready $ROCE_DEVICE_B $ROCE_ADDRESS_B

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tests over soft-RoCE, in a guest: tests/roce/run.sh BUILD_DIR [TEST...]. BUILD_DIR is a build of this host, whose programs run
-# in the guest. One line a test: `ok NAME (N ms)`, `FAIL NAME ...` or `skip NAME: why`; suite.sh is what runs, and takes the names.
+# in the guest. First one line for each test that will run, `plan NAME`; then one line a test: `ok NAME (N ms)`, `FAIL NAME ...` or
+# `skip NAME: why`; suite.sh is what runs, and takes the names.
 # Exits with 1 if any failed.
 set -euo pipefail
 
@@ -20,9 +21,13 @@ skip() {
 }
 
 status=0
+"$here/suite.sh" --plan "$build" 1 "$@"
 setup_packages rdma-core ibverbs-providers ibverbs-utils rdmacm-utils perftest iproute2 nftables 2>"$SETUP_SCRATCH/packages" ||
     skip "$(tail -n 1 "$SETUP_SCRATCH/packages")"
-guest_run "$here/suite.sh" "$SETUP_SCRATCH/results" --timeout 600 --share "$build" -- "$build" "$@" || status=$?
+setup_slowness
+# Far more than all of it takes; each program in it has a limit of its own.
+guest_run "$here/suite.sh" "$SETUP_SCRATCH/results" --timeout $((900 * LLM_SLOWNESS)) --share "$build" -- "$build" "$LLM_SLOWNESS" "$@" ||
+    status=$?
 # shellcheck disable=SC2154
 [ "$status" != 77 ] || skip "$guest_reason"
 exit "$status"

@@ -1,27 +1,47 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What runs in the guest; run.sh starts it there: suite.sh BUILD_DIR [TEST...]. One result line each.
+# The tests in the guest, one result line each; run.sh starts it there: suite.sh BUILD_DIR SLOWNESS [TEST...]. SLOWNESS multiplies time
+# limits, as setup_slowness says. suite.sh --plan BUILD_DIR SLOWNESS [TEST...], anywhere, only prints one line for each test that would
+# run: `plan NAME`.
 #
-# To add one, write a line below, at "tests":
-#   check FUNCTION                   a function of this file, which sets why if it fails
-#   check NAME COMMAND...            a program that ends with 0, or with 77 if it is to be skipped
+# To add one, write a line in every_test, below:
+#   run FUNCTION                     a function of this file, which sets why if it fails
+#   run NAME COMMAND...              a program that ends with 0, or with 77 if it is to be skipped
 #   lines SCRIPT ARGUMENT...         a script that prints result lines itself; it takes names of tests too, which are its functions
 set -euo pipefail
 
-build=${1:?usage: suite.sh BUILD_DIR [TEST...]}
-shift
+planning=''
+[ "${1:-}" != --plan ] || { planning=yes && shift; }
+build=${1:?usage: suite.sh BUILD_DIR SLOWNESS [TEST...]}
+export LLM_SLOWNESS=${2:?usage: suite.sh BUILD_DIR SLOWNESS [TEST...]}
+shift 2
 chosen=("$@")
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=../setup.sh
 . "$here/../setup.sh"
+# shellcheck source=../check.sh
+. "$here/../check.sh"
 # shellcheck source=in_guest.sh
 . "$here/in_guest.sh"
 
-failures=0 started=()
-limit=60 # seconds that any program may take: far more than it does
-# Of e2e's programs, which take as long here as several on a host do.
-export LLM_E2E_LIMIT=40
+started=()
+limit=$((60 * LLM_SLOWNESS)) # seconds that any program may take: far more than it does
+
+# Reads programs into memory once, so that no test waits for the host's disk: those of the build, and the larger ones that they are
+# run by. The copy does not change if the host builds again meanwhile.
+read_programs() {
+    local from=$build program
+    build=$SETUP_SCRATCH/build
+    mkdir "$build"
+    cd "$from"
+    find . -name '*.p' -prune -o -path ./tests/unit -prune -o -path ./tests/fuzz -prune -o -path ./tests/sim -prune -o \
+        \( -name 'libllm.so*' -o -type f -perm -u+x \) -print0 | xargs -0 cp -a --parents -t "$build"
+    cd - >/dev/null
+    for program in bash python3 ip nft rdma tc timeout setpriv awk; do
+        ! command -v "$program" >/dev/null || cat "$(command -v "$program")" >/dev/null
+    done
+}
 
 # -------------------------------------------------------------------------------------------------------------- driver
 
@@ -42,26 +62,23 @@ is_chosen() {
     [ ${#chosen[@]} = 0 ] || [[ " ${chosen[*]} " == *" ${1// /_} "* ]]
 }
 
-check() {
-    local name=${1//_/ } begin status=0
-    is_chosen "$1" || return 0
-    [ $# -gt 1 ] && shift
-    begin=$(date +%s%N)
-    why=''
-    { "$@" || status=$?; } >"$SETUP_SCRATCH/check.log" 2>&1
+check_label="roce: "
+
+check_after() {
     end_started
     roce_lose_nothing
     roce_netem_off $ROCE_IF_A
     roce_netem_off $ROCE_IF_B
-    case $status in
-    0) printf 'ok roce: %s (%s ms)\n' "$name" $((($(date +%s%N) - begin) / 1000000)) ;;
-    77) printf 'skip roce: %s: %s\n' "$name" "${why:-$(tail -n 1 "$SETUP_SCRATCH/check.log")}" ;;
-    *)
-        failures=$((failures + 1))
-        printf 'FAIL roce: %s: %s\n' "$name" "${why:-status $status}"
-        { grep -E '^\[ *(ERROR|LINE) *\]' "$SETUP_SCRATCH/check.log"; tail -n 20 "$SETUP_SCRATCH/check.log"; } | sed 's/^/    /'
-        ;;
-    esac
+}
+
+# run NAME [COMMAND...]: a test as check has it, if it is chosen.
+run() {
+    is_chosen "$1" || return 0
+    if [ -n "$planning" ]; then
+        echo "plan $check_label${1//_/ }"
+    else
+        check "$@"
+    fi
 }
 
 # All of them, or those that were chosen.
@@ -71,8 +88,12 @@ lines() {
         ! grep -qs "^$name() {" "${1%/*}"/*.sh || some+=("$name")
     done
     [ ${#some[@]} -gt 0 ] || is_chosen "${1##*/}" || return 0
-    "$@" "${some[@]}" | sed -u 's/^\(ok\|FAIL\|skip\) \(roce: \)\?/\1 roce: /' || status=$?
-    failures=$((failures + (status > 0)))
+    if [ -n "$planning" ]; then
+        "$@" --plan "${some[@]}" | sed 's/^plan /plan roce: /'
+        return
+    fi
+    "$@" "${some[@]}" | sed -u '/^plan /d; s/^\(ok\|FAIL\|skip\) \(roce: \)\?/\1 roce: /' || status=$?
+    check_failures=$((check_failures + (status > 0)))
 }
 
 # --------------------------------------------------------------------------------------------------------- foreign peer
@@ -85,7 +106,8 @@ need() {
 listen() {
     timeout "$limit" stdbuf -oL mckey -b "$1" -m "$2" -c 1 -C "$3" -S 64 >"$SETUP_SCRATCH/listener" 2>&1 &
     listener=$! started+=("$!")
-    for _ in {1..100}; do
+    local tenths
+    for ((tenths = 0; tenths < 10 * limit; tenths++)); do
         grep -q joined "$SETUP_SCRATCH/listener" && return 0
         sleep 0.1
     done
@@ -141,7 +163,8 @@ nft_loses_packets() {
 }
 
 port_becomes() {
-    for _ in {1..50}; do
+    local tenths
+    for ((tenths = 0; tenths < 10 * limit; tenths++)); do
         [ "$(roce_port "$1")" != "$2" ] || return 0
         sleep 0.1
     done
@@ -152,11 +175,11 @@ port_becomes() {
 # The time of a bare hop, for whoever reads the results.
 unicast_crosses_the_cable() {
     need ib_send_lat perftest || return
-    local status=0 before
+    local status=0 before tenths
     before=$(cat "/sys/class/net/$ROCE_IF_B/statistics/rx_packets")
     timeout "$limit" ib_send_lat -c UD -d $ROCE_DEVICE_B -n 1000 -s 64 >"$SETUP_SCRATCH/server" 2>&1 &
     started+=("$!")
-    for _ in {1..100}; do
+    for ((tenths = 0; tenths < 10 * limit; tenths++)); do
         ss -tln | grep -q :18515 && break
         sleep 0.1
     done
@@ -257,30 +280,39 @@ benchmark() {
     ! grep -Eq '"(raw_gbit_per_s|median)": null' "$json" || { why="nothing was measured bare" && return 1; }
 }
 
+# Half a second, longer on a slow machine, where a try may have ended before anything came.
+half_second=$((LLM_SLOWNESS / 2)).$((LLM_SLOWNESS % 2 * 5))
+
 reflector_measures_hops() {
-    benchmark reflector --size 45 --rate 500 --duration 0.5
+    benchmark reflector --size 45 --rate 500 --duration $half_second
 }
 
+# A number of messages, which takes as long as it takes.
 throughput_measures_lossless_rates() {
-    benchmark throughput --size 1000 --duration 0.5
+    benchmark throughput --size 1000 --messages 2000 --duration $half_second
 }
 
 # --------------------------------------------------------------------------------------------------------------- tests
 
-roce_up
-check "programs of this host's build run" "$build/tests/contract" loop group
-check multicast_comes_to_both_devices
-check nft_loses_packets
-check unicast_crosses_the_cable
-check doctor_finds_nothing_wrong_with_a_good_device
-check doctor_says_what_is_wrong
-check what_is_wrong_is_named
-# What threads cache counts as used.
-check "contract" env GLIBC_TUNABLES=glibc.malloc.tcache_count=0 "$build/tests/contract" roce 239.193.7.1 interface=$ROCE_IF_A
-check "contract_with_faults" "$build/tests/contract" impair+roce 239.193.7.2 only=faults interface=$ROCE_IF_A
-check reflector_measures_hops
-check throughput_measures_lossless_rates
-# From here on each device has a cable of its own, to a switch that learns who is in which group.
-roce_down && roce_up --switch
-lines "$here/../e2e/run.sh" "$build" --hosts roce --transport roce --messages 3000 --rate 5000 --blast 60000 --loss 0,1,5
-exit $((failures > 0))
+every_test() {
+    [ -n "$planning" ] || roce_up
+    run "programs of this host's build run" "$build/tests/contract" loop group
+    run multicast_comes_to_both_devices
+    run nft_loses_packets
+    run unicast_crosses_the_cable
+    run doctor_finds_nothing_wrong_with_a_good_device
+    run doctor_says_what_is_wrong
+    run what_is_wrong_is_named
+    # What threads cache counts as used.
+    run "contract" env GLIBC_TUNABLES=glibc.malloc.tcache_count=0 "$build/tests/contract" roce 239.193.7.1 interface=$ROCE_IF_A
+    run "contract_with_faults" "$build/tests/contract" impair+roce 239.193.7.2 only=faults interface=$ROCE_IF_A
+    run reflector_measures_hops
+    run throughput_measures_lossless_rates
+    # From here on each device has a cable of its own, to a switch that learns who is in which group.
+    [ -n "$planning" ] || { roce_down && roce_up --switch; }
+    lines "$here/../e2e/run.sh" "$build" --hosts roce --transport roce --messages 3000 --rate 5000 --blast 60000 --loss 0,1,5
+}
+
+[ -n "$planning" ] || read_programs
+every_test
+exit $((check_failures > 0))

@@ -105,7 +105,7 @@ static void read_until(struct audit *audit, struct station *reader, uint64_t at)
 
 static void read_as_far_as(struct audit *audit, struct station *reader, uint64_t writer, uint64_t packets)
 {
-    const uint64_t give_up_at = lli_clock_ns() + 10 * (uint64_t)ARRIVAL_NS;
+    const uint64_t give_up_at = lli_clock_ns() + 10 * ARRIVAL_NS;
 
     while (audit->writer < writer || (audit->writer == writer && audit->next < packets)) {
         (void)audit_take(audit, reader);

@@ -196,9 +196,11 @@ static void writers_that_share_a_name_never_refuse_each_other(void **state)
 static void what_another_left_half_made_does_not_matter(void **state)
 {
     const struct llm_options options = small_options();
+    static struct lli_shm_bell bell;
     struct station writer;
     char path[256];
     struct stat file;
+    int fd;
 
     (void)state;
     snprintf(path, sizeof path, "%s/llm", directory);
@@ -206,7 +208,10 @@ static void what_another_left_half_made_does_not_matter(void **state)
     strcat(path, "/" NAME);
     assert_int_equal(mkdir(path, 0700), 0);
     strcat(path, "/0123456789abcdef.bell");
-    assert_int_equal(close(open(path, O_CREAT | O_RDWR, 0600)), 0);
+    memcpy(bell.magic, LLI_SHM_BELL_MAGIC, sizeof bell.magic);
+    fd = open(path, O_CREAT | O_RDWR, 0600);
+    assert_int_equal(write(fd, &bell, sizeof bell), sizeof bell);
+    close(fd);
     open_writer(&writer, &options);
     assert_int_equal(files_of(NAME, ""), 3);
     snprintf(path, sizeof path, "%s/llm", directory);

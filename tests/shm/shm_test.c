@@ -122,7 +122,7 @@ static int locked_of(const char *name)
 
 void await_unlocked(const char *name)
 {
-    const uint64_t give_up_at = lli_clock_ns() + PATIENCE_NS;
+    const uint64_t give_up_at = lli_clock_ns() + patience(PATIENCE_NS);
 
     while (locked_of(name) > 0)
         assert_true(lli_clock_ns() < give_up_at);
@@ -265,7 +265,7 @@ void shared_free(void *memory, size_t size)
 
 void await_value(const _Atomic uint64_t *value, uint64_t least)
 {
-    const uint64_t give_up_at = lli_clock_ns() + PATIENCE_NS;
+    const uint64_t give_up_at = lli_clock_ns() + patience(PATIENCE_NS);
 
     while (atomic_load(value) < least) {
         assert_true(lli_clock_ns() < give_up_at);

@@ -294,6 +294,29 @@ static void network_send(uint32_t from, const struct lli_out *out)
     sim_packet_drop(packet);
 }
 
+/* No chance has a part in it, so that nothing else happens otherwise than without it. */
+static void network_inject(uint32_t to, bool group, lli_handle handle, struct sim_packet *packet)
+{
+    const struct sim_event event = {.at = cable.now + cable.nodes[to].delay, .kind = SIM_ARRIVE, .node = to, .size = packet->size,
+                                    .group = group, .packet = packet, .value = handle};
+
+    packet->references++;
+    sim_events_add(&inner.events, event);
+}
+
+void cable_inject(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t size)
+{
+    struct sim_packet *packet = sim_packet_new(bytes, size);
+
+    if (to != CABLE_GROUP)
+        network_inject(to, false, LLI_HANDLE_UNICAST, packet);
+    for (uint32_t node = 0; node < cable.nodes_count && to == CABLE_GROUP; node++)
+        for (uint32_t i = 0; node != from && i < inner.stations[node].joins_count; i++)
+            if (inner.stations[node].joins[i].receivers > 0)
+                network_inject(node, true, i, packet);
+    sim_packet_drop(packet);
+}
+
 /* ----------------------------------------------------------------------------------------------- the transport */
 
 struct cable_instance {

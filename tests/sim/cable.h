@@ -80,6 +80,9 @@ static inline lli_ns cable_node_now(uint32_t node)
 /* Time passes. */
 void cable_run(lli_ns until);
 
+/* A packet that a node sends past its transport, which need not have one: to another node, or to CABLE_GROUP, all that joined. */
+void cable_inject(uint32_t from, uint32_t to, const uint8_t *bytes, uint32_t size);
+
 /* A call that may block follows, and is over: while it polls, time passes for all others. False: another node is in one. */
 bool cable_blocks(uint32_t node);
 void cable_blocks_no_more(void);
@@ -109,6 +112,7 @@ void requests_run(uint64_t seed);
 void topics_run(uint64_t seed);
 void shed_run(uint64_t seed);
 void filters_run(uint64_t seed);
+void closing_run(uint64_t seed);
 
 /* What they have seen, for the last line. */
 void watch_print(void);
@@ -116,5 +120,6 @@ void requests_print(void);
 void topics_print(void);
 void shed_print(void);
 void filters_print(void);
+void closing_print(void);
 
 #endif

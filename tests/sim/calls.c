@@ -5,7 +5,8 @@
  * order, all of it if the network comes back in time; else the connection has to say that it is lost, having delivered a
  * beginning of the stream. Most connections are closed by one side or both, in the middle or at the end: what one side then
  * says to have delivered the other has, and what was delivered is known to have been, unless every last word of the other was
- * lost.
+ * lost. Without losses both sides are open after as many ways through the network as a handshake takes, and with any single packet of it
+ * lost soon after.
  *
  *   calls [--seed N] [--count N] [-v]
  */
@@ -24,6 +25,9 @@
 #define S (1000 * MS)
 
 enum { ASKER = 0, LISTENER = 1, SIDES = 2, PACKET_MAX = 1400, FLIGHT_MAX = 8192, GUESTS = 4, WINDOW = 64, MESSAGE_MAX = 4000 };
+
+/* Packets by which a connection comes about, and a few more. */
+enum { HANDSHAKE = 10 };
 
 #define TIMEOUT (10 * S)
 #define ASKS_FOR (5 * S)
@@ -50,9 +54,10 @@ struct side {
     struct lli_reorder reorder;
     uint64_t random;
     void *memory[3];
-    bool running, open, dead, ended, told;
+    bool running, hushed, open, dead, ended, told;
     enum llm_reason reason;
     lli_ns until; /* a connection that is accepted is confirmed */
+    lli_ns opened_at; /* 0: never */
     uint64_t sent, received;
     /* The end, as src/connection.c has it. */
     uint64_t closes_behind; /* it closes once it got so many messages, and sent all */
@@ -84,6 +89,8 @@ static struct {
     uint64_t ids[2 * GUESTS];
     struct flight flights[FLIGHT_MAX];
     uint32_t flying;
+    uint64_t flown;   /* packets so far */
+    uint64_t loses;   /* the packet of this number, from 1; 0: none */
     bool verbose;
 } world;
 
@@ -116,7 +123,7 @@ static bool is_cut(int to)
 
 static void fly(int to, const uint8_t *bytes, uint32_t size)
 {
-    const int copies = 1 + (below(1000000) < world.duplicate_ppm);
+    const int copies = ++world.flown == world.loses ? 0 : 1 + (below(1000000) < world.duplicate_ppm);
 
     for (int i = 0; i < copies; i++) {
         struct flight *flight;
@@ -172,7 +179,7 @@ static void side_init(struct side *side, int index)
     side->memory[0] = place(&arena);
     lli_tx_init(&side->tx, &config, &arena, world.now);
     for (int round = 0; round < 2; round++) {
-        lli_reorder_init(&side->reorder, 64 * PACKET_MAX, PACKET_MAX, &rx);
+        lli_reorder_init(&side->reorder, 64 * PACKET_MAX, PACKET_MAX, &rx, &rx);
         lli_rx_init(&side->rx, &side->rx_config, &side->reorder, &side->counters, &side->random, &rx, &rare);
         if (round == 0) {
             side->memory[1] = place(&rx);
@@ -181,11 +188,33 @@ static void side_init(struct side *side, int index)
     }
 }
 
-static void side_run(struct side *side, uint64_t session)
+/* accept NULL: it accepted, and is hushed until it has heard the other, as in src/connection.c. */
+static void side_run(struct side *side, uint64_t session, const struct lli_wire_accept *accept)
 {
     lli_rx_start(&side->rx, (uint32_t)session, world.now);
     side->rx.session = session;
     side->running = true;
+    side->hushed = accept == NULL;
+    if (accept != NULL)
+        lli_rx_expect(&side->rx, session, accept->start, &accept->address, world.now);
+}
+
+static void side_open(struct side *side)
+{
+    if (side->hushed || side->open)
+        return;
+    side->open = true;
+    side->opened_at = world.now;
+}
+
+static void side_heard(struct side *side)
+{
+    if (!side->hushed || side->tx.members.count == 0)
+        return;
+    side->hushed = false;
+    side->rx.heard_at = world.now;
+    if (side->counters.sessions_new > 0)
+        side_open(side);
 }
 
 static void side_over(struct side *side, enum llm_reason reason)
@@ -200,7 +229,8 @@ static void side_over(struct side *side, enum llm_reason reason)
 static void side_item(struct side *side, const struct side *other, const struct lli_item *item)
 {
     if (item->kind == LLI_ITEM_EVENT) {
-        side->open |= item->event.kind == LLM_EVENT_SESSION_NEW;
+        if (item->event.kind == LLM_EVENT_SESSION_NEW)
+            side_open(side);
         if (item->event.kind == LLM_EVENT_SESSION_NEW && item->event.first != 0)
             fail("a connection does not begin with its first message");
         if (item->event.kind == LLM_EVENT_GAP)
@@ -356,7 +386,8 @@ static void input_close(struct side *side, const struct lli_wire_close *close)
 static void service_handshake(void)
 {
     struct side *asker = &world.sides[ASKER], *listener = &world.sides[LISTENER];
-    struct lli_wire_accept accept = {.session = listener->session, .message_bytes_max = MESSAGE_MAX};
+    const struct lli_wire_accept accept = {
+        .session = listener->session, .start = listener->tx.config.history.start, .message_bytes_max = MESSAGE_MAX};
     uint8_t buffer[LLI_WIRE_CONTROL_MAX];
     struct lli_guest *guest;
     uint32_t place = 0;
@@ -365,12 +396,15 @@ static void service_handshake(void)
     if (!asker->dead && (size = lli_dial_control(&world.dial, world.now, buffer)) > 0)
         fly(LISTENER, buffer, (uint32_t)size);
     if (!asker->dead && world.dial.state == LLI_DIAL_ACCEPTED && !asker->running)
-        side_run(asker, world.dial.accept.session);
+        side_run(asker, world.dial.accept.session, &world.dial.accept);
     if (!asker->ended && world.dial.state == LLI_DIAL_UNANSWERED)
         side_over(asker, LLM_REASON_UNANSWERED);
-    for (int i = 0; i < SIDES; i++)
-        if (world.sides[i].running && !world.sides[i].open && world.now >= (i == ASKER ? world.dial.until : listener->until))
-            side_over(&world.sides[i], LLM_REASON_UNANSWERED);
+    for (int i = 0; i < SIDES; i++) {
+        struct side *side = &world.sides[i];
+
+        if (side->running && (!side->open || lli_rx_is_unheard(&side->rx)) && world.now >= (i == ASKER ? world.dial.until : side->until))
+            side_over(side, side->open ? LLM_REASON_TIMEOUT : LLM_REASON_UNANSWERED);
+    }
     if (listener->dead)
         return;
     if ((guest = lli_door_next(&world.door, &place)) != NULL) {
@@ -378,7 +412,7 @@ static void service_handshake(void)
             fail("a second connection came of one");
         lli_door_show(guest, world.now);
         lli_door_accept(&world.door, guest, &accept, world.now);
-        side_run(listener, guest->connect.session);
+        side_run(listener, guest->connect.session, NULL);
         listener->until = world.now + ASKS_FOR;
     }
     for (place = 0; lli_door_owed(&world.door, &place) != NULL; lli_door_answered(&world.door, place))
@@ -419,8 +453,10 @@ static void input(const struct flight *flight)
         return;
     if (packet.header.tag == side->rx.tag && side->rx.state != LLI_RX_FREE && lli_rx_input(&side->rx, &packet, world.now))
         side_take(side, &world.sides[1 - flight->to]);
-    if (packet.header.tag == (uint32_t)side->session)
+    if (packet.header.tag == (uint32_t)side->session) {
         lli_tx_input(&side->tx, &packet.header, packet.body, packet.body_size, world.now);
+        side_heard(side);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------- history */
@@ -446,7 +482,7 @@ static void advance(void)
     for (uint32_t i = 0; i < world.flying; i++)
         at = lli_min(at, world.flights[i].at);
     for (int i = 0; i < SIDES; i++)
-        if (world.sides[i].running && !world.sides[i].dead)
+        if (world.sides[i].running && !world.sides[i].hushed && !world.sides[i].dead)
             at = lli_min(at, lli_min(lli_tx_deadline(&world.sides[i].tx), lli_rx_deadline(&world.sides[i].rx)));
     /* Time passes in any case: a side that is held may be due for ever. */
     world.now = lli_max(at, world.now + US);
@@ -474,7 +510,8 @@ static void step(void)
         if (!side->running || side->dead || side->gone || (side->ended && side->reason != LLM_REASON_CLOSED))
             continue;
         side_talk(side);
-        side_send(side, 1 - i);
+        if (!side->hushed)
+            side_send(side, 1 - i);
         side_take(side, &world.sides[1 - i]);
     }
     advance();
@@ -499,6 +536,7 @@ static void history_draw(uint64_t seed)
     world.random = seed * 2 + 1;
     world.now = S;
     world.flying = 0;
+    world.flown = 0;
     world.loss_ppm = below(3) == 0 ? 0 : (uint32_t)below(300000);
     world.duplicate_ppm = below(2) == 0 ? 0 : (uint32_t)below(100000);
     world.delay_max = 1 + below(below(2) == 0 ? 100 * US : 5 * MS);
@@ -573,6 +611,39 @@ static void history_check(void)
     }
 }
 
+static void history_end(void)
+{
+    for (int i = 0; i < SIDES; i++)
+        for (int j = 0; j < 3; j++)
+            free(world.sides[i].memory[j]);
+}
+
+/* When both sides are open, if nothing is lost, or one packet (from 1) of those by which they come to that. */
+static void handshake_run(uint64_t seed, uint64_t loses)
+{
+    const lli_ns begin = S;
+    lli_ns way;
+
+    history_draw(seed);
+    world.loss_ppm = world.duplicate_ppm = 0;
+    world.cut_to = world.cut_from;
+    world.dies = SIDES;
+    world.closes = false;
+    world.loses = loses;
+    way = 10 * US + world.delay_max;
+    while (!(world.sides[ASKER].open && world.sides[LISTENER].open) && world.now < begin + ASKS_FOR)
+        step();
+    /* There and back; and there once more. A microsecond passes with each step. */
+    if (loses == 0 && !(world.sides[ASKER].opened_at != 0 && world.sides[ASKER].opened_at < begin + 2 * way + 50 * US))
+        fail("whoever asked is not open after one round trip");
+    if (loses == 0 && !(world.sides[LISTENER].opened_at != 0 && world.sides[LISTENER].opened_at < begin + 3 * way + 50 * US))
+        fail("whoever accepted is not open after one and a half round trips");
+    if (!(world.sides[LISTENER].opened_at != 0 && world.sides[LISTENER].opened_at < begin + 5 * way + 40 * MS))
+        fail("a packet of the handshake was lost, and not soon made up for");
+    world.loses = 0;
+    history_end();
+}
+
 static void history_run(uint64_t seed)
 {
     lli_ns until;
@@ -587,9 +658,7 @@ static void history_run(uint64_t seed)
                world.sides[0].received, world.sides[1].received, world.messages, (int)world.sides[0].reason,
                    (int)world.sides[1].reason,
                (double)world.now / 1e9);
-    for (int i = 0; i < SIDES; i++)
-        for (int j = 0; j < 3; j++)
-            free(world.sides[i].memory[j]);
+    history_end();
 }
 
 int main(int argc, char **argv)
@@ -605,6 +674,7 @@ int main(int argc, char **argv)
             count = strtoull(argv[++i], NULL, 10);
     }
     for (uint64_t i = 0; i < count; i++) {
+        handshake_run(seed + i, i % HANDSHAKE);
         history_run(seed + i);
         left += world.closes;
         lost += !world.closes && (world.sides[0].ended || world.sides[1].ended);

@@ -84,7 +84,7 @@ static bool check_arrives(const struct sim_world *world, const struct sim_sessio
     struct sim_marks *marks = &follow->given;
 
     if (number >= session->end || number < check_next(world, session, follow) || check_was_given(session, follow, number) ||
-        !check_is_wanted(world, session, follow, number) || (follow->late && number != check_next(world, session, follow)))
+        !check_is_wanted(world, session, follow, number) || ((follow->late || follow->young) && number != check_next(world, session, follow)))
         return false;
     if (place >= marks->room) {
         const size_t room = marks->room;
@@ -190,7 +190,6 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
 
     switch (event->reason) {
     case LLM_REASON_GONE:
-        /* A packet that contradicts the one before is taken for a lost one. */
         allowed = trail > session->start;
         if (reliable != NULL)
             allowed = reliable->seq < trail;
@@ -199,6 +198,10 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
         /* Where memory is full and messages come as they arrive, no room is made: what is next comes a packet at a time (ADR 23). */
         allowed = !check_is_unexcused(world, session, lli_min(s->nak_giveup, s->timeout)) ||
                   (node->follower->config.as_it_arrives && node->follower->counters.reorder_full > 0);
+        break;
+    case LLM_REASON_REPLACED:
+        /* Of a message that had begun only. */
+        allowed = event->packets == 0 && event->first == event->last;
         break;
     case LLM_REASON_OVERRUN:
         allowed = trail > session->start && trail - session->start > 0;
@@ -217,7 +220,7 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
         break;
     case LLM_REASON_NONE:
     case LLM_REASON_CLOSED:
-    case LLM_REASON_REPLACED:
+    case LLM_REASON_MALFORMED:
     case LLM_REASON_HISTORY:
     case LLM_REASON_UNANSWERED:
     case LLM_REASON_AHEAD:
@@ -230,6 +233,9 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
     case LLM_REASON_RECEIVER_ABSENT:
     case LLM_REASON_GIVEN_UP:
     case LLM_REASON_AWAITED:
+    case LLM_REASON_NO_ROUTE:
+    case LLM_REASON_ADDRESS:
+    case LLM_REASON_FORBIDDEN:
         allowed = false;
         break;
     }
@@ -390,11 +396,12 @@ static void check_late(struct sim_world *world, struct sim_node *node, const str
 static void check_live(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
                        struct sim_follow *follow, const struct llm_event *event)
 {
-    if (!follow->late || event->first < follow->expected || event->first > check_next(world, session, follow))
+    if ((!follow->late && !follow->young) || event->first < follow->expected || event->first > check_next(world, session, follow))
         sim_fail(world, "node %u session %u: live from message %llu on, %llu is next", node->index, session->index,
                  (unsigned long long)event->first, (unsigned long long)follow->expected);
-    follow->late = false;
-    sim_late_live(world, node, session, follow);
+    if (follow->late)
+        sim_late_live(world, node, session, follow);
+    follow->late = follow->young = false;
 }
 
 /* --------------------------------------------------------------------------------------- begin and end */
@@ -412,15 +419,20 @@ static void check_new(struct sim_world *world, struct sim_node *node, const stru
         sim_fail(world, "node %u: session %u begins with message %llu, %llu were sent", node->index, session->index,
                  (unsigned long long)event->first, (unsigned long long)session->end);
     /* Whatever heartbeat made it known, it said that the session is young. */
-    if (tx != NULL && event->first != 0 && follow->join.mode != LLM_JOIN_NUMBER && tx->history.trail == session->start &&
+    if (tx != NULL && event->first != 0 && !before.left && follow->join.mode != LLM_JOIN_NUMBER && tx->history.trail == session->start &&
         sim_node_now(world, &world->nodes[session->node]) < tx->opened_at + LLI_TX_YOUNG)
         sim_fail(world, "node %u: session %u is young and complete, but followed from message %llu only", node->index,
                  session->index, (unsigned long long)event->first);
-    sim_check_begins(world, node, session, event->first);
+    if (before.left && node->follower->config.resumes && event->first != before.left_at)
+        sim_fail(world, "node %u: session %u goes on with message %llu, %llu was next", node->index, session->index,
+                 (unsigned long long)event->first, (unsigned long long)before.left_at);
+    if (!before.left || !node->follower->config.resumes)
+        sim_check_begins(world, node, session, event->first);
     *follow = (struct sim_follow){.open = true, .expected = event->first, .ends = before.ends, .join = before.join,
                                   .asked = before.asked, .denied = before.denied, .filter = node->follower->config.filter,
                                   .given = check_forget(&before)};
     follow->late = rx != NULL && rx->behind & LLI_RX_REPLAYING;
+    follow->young = rx != NULL && rx->behind & LLI_RX_YOUNG;
     follow->live = rx != NULL ? rx->live : 0;
     if (follow->live > check_unsent(world, session, false) || (follow->late && follow->live < lli_max(before.asked, event->first)))
         sim_fail(world, "node %u: session %u is live from message %llu on, not between %llu and %llu", node->index, session->index,
@@ -450,6 +462,8 @@ static void check_end(struct sim_world *world, const struct sim_node *node, cons
         sim_fail(world, "node %u: session %u timed out without a reason", node->index, session->index);
     follow->open = false;
     follow->ended = closed;
+    follow->left = event->reason == LLM_REASON_TIMEOUT;
+    follow->left_at = event->first;
     follow->ends++;
 }
 
@@ -462,7 +476,8 @@ void sim_check_replaced(struct sim_world *world, struct sim_node *node, const st
         return;
     sim_trace(world, "node %u forgets session %u", node->index, session->index);
     follow = check_follow(world, node->follower, session->index);
-    *follow = (struct sim_follow){.given = check_forget(follow)};
+    *follow = (struct sim_follow){.given = check_forget(follow), .left_at = lli_rx_delivered(rx),
+                                  .left = rx->state == LLI_RX_LIVE && follow->open && !node->follower->config.as_it_arrives};
 }
 
 static void check_topic(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
@@ -528,7 +543,8 @@ static void check_event(struct sim_world *world, struct sim_node *node, const st
         break;
     case LLM_EVENT_CONNECTED:
     case LLM_EVENT_DISCONNECTED:
-        sim_fail(world, "node %u session %u: a receiver is told of a connection", node->index, session->index);
+    case LLM_EVENT_UNREACHABLE:
+        sim_fail(world, "node %u session %u: a receiver is told of a connection or a network", node->index, session->index);
         break;
     case LLM_EVENT_HEARTBEAT_LOST:
     case LLM_EVENT_RESUMED:
@@ -731,7 +747,7 @@ static uint32_t check_window(struct sim_world *world, const struct sim_node *nod
         missing++;
         if (seq < rx->replay_end && rx->behind & LLI_RX_REPLAYING)
             continue;
-        if (slot->nak_at < gap->due_at && !gap->held_back)
+        if (slot->nak_at < gap->due_at && now < gap->due_at && !gap->held_back)
             sim_fail(world, "node %u: packet %llu is to be asked for before anything is due", node->index,
                      (unsigned long long)seq);
         if (check_is_pestering(&world->scenario, slot, now))
@@ -744,20 +760,22 @@ static uint32_t check_window(struct sim_world *world, const struct sim_node *nod
         sim_fail(world, "node %u: window %llu to %llu: %llu missing, %llu counted; %llu present, %llu bits", node->index,
                  (unsigned long long)gap->next, (unsigned long long)gap->end, (unsigned long long)missing,
                  (unsigned long long)gap->missing, (unsigned long long)present, (unsigned long long)bits);
-    return (uint32_t)present + (rx->current_cell != LLI_REORDER_NONE) + (rx->aside & LLI_RX_LATEST ? rx->kept.held_count : 0);
+    return (uint32_t)present + (rx->aside & LLI_RX_LATEST ? rx->kept.held_count : 0);
 }
 
 void sim_check_memory(struct sim_world *world, const struct sim_node *node)
 {
     const struct sim_follower *follower = node->follower;
-    uint32_t held = 0;
+    uint32_t held = 0, chunks = 0;
 
     for (uint32_t i = 0; i < follower->used; i++)
         if (follower->sessions[i].state != LLI_RX_FREE)
             held += check_window(world, node, &follower->sessions[i]);
-    if (held != follower->reorder.used || held > follower->reorder.count)
-        sim_fail(world, "node %u: %u packets are held, %u of %u cells used", node->index, held, follower->reorder.used,
-                 follower->reorder.count);
+    for (uint32_t i = 0; i < follower->used; i++)
+        chunks += follower->sessions[i].chunks;
+    if (held != follower->reorder.used || chunks + follower->reorder.left != follower->reorder.count)
+        sim_fail(world, "node %u: %u packets are held, %u counted; %u of %u chunks in use, %u free", node->index, held,
+                 follower->reorder.used, chunks, follower->reorder.count, follower->reorder.left);
 }
 
 /* --------------------------------------------------------------------------------------------- liveness */
@@ -781,7 +799,7 @@ bool sim_check_caught_up(struct sim_world *world, const struct sim_node *node, c
         return follow->denied;
     if (rx == NULL || rx->state != LLI_RX_LIVE)
         return check_is_kept_away(tx, node);
-    return follow->open && !follow->late && rx->gap.missing == 0 && rx->gap.next == tx->sent && tx->sent == tx->history.next &&
+    return follow->open && !follow->late && !follow->young && rx->gap.missing == 0 && rx->gap.next == tx->sent && tx->sent == tx->history.next &&
            check_next(world, session, follow) == session->end;
 }
 

@@ -5,7 +5,7 @@
  *     sim_contexts KIND [--first N] [--seeds N]   so many, the first one first
  *     sim_contexts KIND --seed N -v               one again, telling what happens
  *
- * The kinds: watch, requests, topics, shed, filters. Exits with 1 at the first violation.
+ * The kinds: watch, requests, topics, shed, filters, closing. Exits with 1 at the first violation.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +23,7 @@ static const struct {
     {"topics", topics_run, topics_print},
     {"shed", shed_run, shed_print},
     {"filters", filters_run, filters_print},
+    {"closing", closing_run, closing_print},
 };
 
 struct arguments {

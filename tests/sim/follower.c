@@ -12,7 +12,7 @@ enum { FOLLOWER_SCRATCH = 1024 };
 
 static void follower_layout(struct sim_follower *follower, const struct sim_scenario *s, struct lli_arena *arena)
 {
-    lli_reorder_init(&follower->reorder, s->reorder_bytes, s->packet_max, arena);
+    lli_reorder_init(&follower->reorder, s->reorder_bytes, s->packet_max, arena, arena);
     for (uint32_t i = 0; i < follower->max; i++)
         lli_rx_init(&follower->sessions[i], &follower->config, &follower->reorder, &follower->counters, &follower->random,
                     arena, arena);
@@ -37,6 +37,7 @@ static void follower_configure(struct sim_follower *follower, const struct sim_s
         .silence = s->silence,
         .timeout = s->timeout,
         .address = sim_address(node),
+        .confirms = true,
         .application_acknowledges = lli_random_below(&follower->random, 100) < s->application_percent,
     };
     if (node == s->named) {
@@ -82,6 +83,8 @@ void sim_follower_start(struct sim_world *world, struct sim_node *node)
     follower->sessions = sim_memory(follower->max * sizeof *follower->sessions);
     follower->inbox = sim_memory(s->inbox_packets * sizeof *follower->inbox);
     follower_configure(follower, s, node->index);
+    follower->config.former = &follower->former;
+    follower->config.resumes = !s->joining;
     follower_filter(follower, s, node->index);
     follower_order(follower, s, node->index);
     follower_layout(follower, s, &arena);
@@ -146,7 +149,7 @@ void sim_follower_leave(struct sim_world *world, struct sim_node *node)
     uint8_t buffer[FOLLOWER_SCRATCH];
 
     for (uint32_t i = 0; i < follower->used; i++)
-        if (lli_rx_leave(&follower->sessions[i], buffer, &packet))
+        if (lli_rx_leave(&follower->sessions[i], sim_node_now(world, node), buffer, &packet))
             follower_send(world, node, &packet);
 }
 
@@ -191,7 +194,7 @@ static struct lli_rx *follower_place(struct sim_world *world, struct sim_node *n
     if (lli_rx_is_followed(stalest) && !stalest->silent)
         return NULL;
     sim_check_replaced(world, node, stalest);
-    lli_rx_stop(stalest);
+    lli_rx_replace(stalest);
     return stalest;
 }
 

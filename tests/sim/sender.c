@@ -90,6 +90,8 @@ static struct lli_tx_config sender_config(struct sim_world *world, const struct 
         .flow = flow,
         .judge = s->judge,
         .address = sim_address(session->node),
+        .confirms = true,
+        .key = {{session->id, s->seed}},
     };
 }
 
@@ -371,7 +373,7 @@ void sim_sender_send(struct sim_world *world, struct sim_node *node)
             lli_pack_flush(&sender->tx.pack);
     }
     sender->session->trail = sender->tx.history.trail;
-    lli_pack_flush(&sender->tx.pack);
+    lli_tx_seal(&sender->tx, sim_node_now(world, node));
     sender_post(world, node);
     if (sender->left > 0 && world->now < s->traffic)
         sender_send_later(world, node, 1 + lli_random_below(&world->random, 2 * s->pause_mean));
@@ -483,7 +485,7 @@ void sim_sender_service(struct sim_world *world, struct sim_node *node)
     uint8_t buffer[SENDER_SCRATCH];
     uint32_t to, count = 0;
 
-    lli_pack_flush(&tx->pack);
+    lli_tx_seal(tx, now);
     if (now < lli_tx_deadline(tx))
         return;
     sender_post(world, node);

@@ -227,7 +227,7 @@ static void follower_poll(struct follower *follower, uint32_t most)
 
 static void layout_follower(struct follower *follower, struct lli_arena *arena)
 {
-    lli_reorder_init(&follower->reorder, CELLS * PACKET_MAX, PACKET_MAX, arena);
+    lli_reorder_init(&follower->reorder, CELLS * PACKET_MAX, PACKET_MAX, arena, arena);
     lli_rx_init(&follower->rx, &follower->config, &follower->reorder, &follower->counters, &follower->random, arena, arena);
 }
 
@@ -240,6 +240,7 @@ static void make_follower(uint32_t index, uint32_t loss_ppm)
     follower->in = (struct queue){.ring = calloc(SOCKET_MAX, sizeof(struct packet)), .loss_ppm = loss_ppm,
                                   .delay = 20 * US + lli_random_below(&world.random, 500 * US)};
     follower->config = (struct lli_rx_config){
+        .confirms = true,
         .receiver = index + 1, .window_packets = WINDOW, .topics_max = 8, .message_bytes_max = 4096, .nak_receivers_immediate = 8,
         .nak_backoff_min = 50 * US, .nak_retry_min = 50 * US, .nak_retry_max = 10 * MS, .nak_giveup = 10 * S,
         .status = 100 * MS, .silence = 500 * MS, .timeout = 10 * S, .address = {.size = 1, .bytes = {(uint8_t)index}},
@@ -254,6 +255,7 @@ static void make_transmitter(void)
 {
     struct lli_arena arena = {.memory = NULL};
     struct lli_tx_config config = {
+        .confirms = true,
         .session = SESSION, .receivers_max = 64, .topics_max = 8, .nak_receivers_immediate = 8, .repair_percent = 50,
         .repair_bytes_per_s = 33554432, .repair_linger = 20 * US, .replay_bytes_per_s = 33554432, .heartbeat_min = 30 * US,
         .heartbeat_max = 100 * MS, .heartbeat_busy = 10 * MS, .status = 100 * MS, .address = {.size = 1, .bytes = {255}},

@@ -7,6 +7,7 @@
 #define SIM_WORLD_H
 
 #include "filter.h"
+#include "former.h"
 #include "network.h"
 #include "rx_session.h"
 #include "tx_session.h"
@@ -92,10 +93,13 @@ struct sim_follow {
     uint64_t topics;     /* a bit for each topic told */
     uint64_t refused;    /* a bit for each topic refused */
     uint32_t ends;
+    bool left;           /* the receiver ended it, or forgot it, but no transmitter did: ... */
+    uint64_t left_at;    /* ... should it be heard again, this message is next */
     struct llm_join join; /* as it was asked for */
     uint64_t asked;       /* number of the first message not sent when it was */
     uint64_t live;        /* messages before this one were sent before it joined */
     bool late;            /* in the past, which is being fetched */
+    bool young;           /* in the past of a young session, which comes in the stream */
     bool denied;          /* that was refused */
     const struct lli_filter *filter; /* of the receiver, NULL: none */
     /* Where messages come as they arrive. */
@@ -116,6 +120,7 @@ struct sim_follower {
     uint32_t used;
     uint32_t max;
     struct lli_reorder reorder;
+    struct lli_former former;
     struct lli_rx_counters counters;
     uint64_t random;
     void *memory;

@@ -280,6 +280,43 @@ static void without_a_handler_what_is_waited_for_is_logged(void **state)
         assert_true(llm_poll(context) >= 0 && llm_clock() < began + UINT64_C(20000000000));
 }
 
+/* All receivers have left, so the result is not their number. */
+static void closing_tells_what_was_not_acknowledged(void **state)
+{
+    (void)state;
+    assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
+    receiver_up(CHANNEL);
+    assert_int_equal(llm_send(topic, "one", 3, 0), LLM_OK);
+    until_acknowledged();
+    assert_int_equal(llm_receiver_close(&receiver), LLM_OK);
+    assert_int_equal(llm_send(topic, "two", 3, 0), LLM_OK);
+    assert_int_equal(llm_send(topic, "three", 5, 0), LLM_OK);
+    assert_true(llm_poll(context) >= 0);
+    assert_int_equal(waits.kind, 0);
+    assert_int_equal(llm_transmitter_close(&transmitter), 1);
+    assert_null(transmitter);
+    assert_int_equal(waits.kind, LLM_EVENT_UNACKNOWLEDGED);
+    assert_int_equal(waits.reason, LLM_REASON_CLOSED);
+    assert_int_equal(waits.first, 1);
+    assert_int_equal(waits.last, 2);
+    assert_null(waits.receiver);
+    assert_int_equal(waits.receivers_wanted, 0);
+}
+
+static void closing_after_the_last_acknowledgement_has_nothing_to_tell(void **state)
+{
+    (void)state;
+    assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
+    receiver_up(CHANNEL);
+    assert_int_equal(llm_send(topic, "one", 3, 0), LLM_OK);
+    until_acknowledged();
+    assert_int_equal(llm_receiver_close(&receiver), LLM_OK);
+    while (counter("status_received") < 2 || llm_transmitter_receivers(transmitter) > 0)
+        assert_true(llm_poll(context) >= 0);
+    assert_int_equal(llm_transmitter_close(&transmitter), 0);
+    assert_int_equal(waits.kind, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +326,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_applications_acknowledge_counts_by_name, up, down),
         cmocka_unit_test_setup_teardown(a_list_of_destinations_acknowledges_as_a_group_does, up, down),
         cmocka_unit_test_setup_teardown(without_a_handler_what_is_waited_for_is_logged, up, down),
+        cmocka_unit_test_setup_teardown(closing_tells_what_was_not_acknowledged, up, down),
+        cmocka_unit_test_setup_teardown(closing_after_the_last_acknowledgement_has_nothing_to_tell, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@ static const struct lli_wire_status limited_value = {
     .flags = LLI_WIRE_STATUS_LIMITED,
     .address = ADDRESS_VALUE,
     .limits = {.limit = 2, .time_ms = 1001, .away_ms = 100, .away_us_max = 5000, .packets = 10000, .missed = 8, .dropped = 7},
+    .token = UINT64_C(0x060708090a0b0c0d),
 };
 
 static size_t vector_bytes(const struct vector *vector, uint8_t *bytes)

@@ -565,6 +565,156 @@ static void hostile_packets_disturb_no_connection(void **state)
     POLL_UNTIL(sides[LISTENS].connected == 2 && sides[CONNECTS].connected == 2);
 }
 
+/* --------------------------------------------------------------------------------------------------- by hand */
+
+/* A caller that writes its packets by hand, over a socket on this host. */
+struct hand {
+    int fd;
+    struct sockaddr_in to; /* the listener, then the side of a connection */
+    struct lli_wire_address address;
+    uint64_t id, session;
+    struct lli_wire_accept accept;
+    int accepts, closes, others; /* packets that came */
+};
+
+static void hand_open(struct hand *hand, uint16_t port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+
+    *hand = (struct hand){.fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0), .to = at, .id = 77, .session = UINT64_C(0x1234500000007),
+                          .address = {.size = 7, .bytes = {4, 127, 0, 0, 1}}};
+    hand->to.sin_port = htons(port);
+    assert_int_equal(bind(hand->fd, (const struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(hand->fd, (struct sockaddr *)&at, &size), 0);
+    memcpy(hand->address.bytes + 5, &at.sin_port, sizeof at.sin_port);
+}
+
+static void hand_send(const struct hand *hand, const uint8_t *packet, size_t size)
+{
+    assert_int_equal(sendto(hand->fd, packet, size, 0, (const struct sockaddr *)&hand->to, sizeof hand->to), size);
+}
+
+static void hand_connect(const struct hand *hand)
+{
+    const struct lli_wire_connect connect = {
+        .id = hand->id, .session = hand->session, .message_bytes_max = 1000, .address = hand->address};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+
+    hand_send(hand, packet, lli_wire_put_connect(packet, &connect));
+}
+
+static void hand_beat(const struct hand *hand)
+{
+    const struct lli_wire_heartbeat heartbeat = {.session = hand->session, .lead = 7, .trail = 7, .start = 7, .sent_at = llm_clock(),
+                                                 .interval_us = 100000, .flags = LLI_WIRE_HEARTBEAT_YOUNG, .address = hand->address};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+
+    hand_send(hand, packet, lli_wire_put_heartbeat(packet, &heartbeat));
+}
+
+static void hand_report(const struct hand *hand, uint64_t session)
+{
+    const struct lli_wire_status status = {.session = session, .receiver = 5, .next = hand->accept.start, .highest = hand->accept.start,
+                                           .window_free = 64, .address = hand->address};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+
+    hand_send(hand, packet, lli_wire_put_status(packet, &status));
+}
+
+static void hand_take(struct hand *hand)
+{
+    struct lli_wire_header header;
+    struct lli_wire_accept accept;
+    uint8_t packet[2048];
+    const uint8_t *body;
+    size_t body_size;
+    ssize_t size;
+
+    while ((size = recv(hand->fd, packet, sizeof packet, 0)) > 0) {
+        if (lli_wire_get_connection(packet, (size_t)size, &header, &body, &body_size) != LLI_WIRE_OK) {
+            hand->others++;
+        } else if (header.type == LLI_WIRE_ACCEPT && lli_wire_get_accept(body, body_size, header.tag, &accept)) {
+            hand->accepts++;
+            hand->accept = accept;
+            memcpy(&hand->to.sin_port, accept.address.bytes + 5, sizeof hand->to.sin_port);
+        } else {
+            hand->closes += header.type == LLI_WIRE_CLOSE;
+        }
+    }
+}
+
+/* Polls until the condition holds, at most for so long. */
+#define HAND_UNTIL(hand, condition, ns)                                                                                    \
+    for (const uint64_t until = llm_clock() + (ns); !(condition) && llm_clock() < until; hand_take(hand))                  \
+        assert_true(llm_poll(sides[LISTENS].context) >= 0)
+
+/* Its heartbeats and guesses are no proof that it got the ACCEPT: they may come from somebody else than its address says. */
+static void an_accepted_caller_is_sent_the_answer_alone_until_it_has_shown_that_this_came(void **state)
+{
+    struct hand hand;
+
+    (void)state;
+    hand_open(&hand, 15933);
+    listen_on("udp://127.0.0.1:15933?" SMALL);
+    hand_connect(&hand);
+    HAND_UNTIL(&hand, hand.accepts > 0, WAIT_NS);
+    hand_beat(&hand);
+    hand_report(&hand, hand.accept.session ^ UINT64_C(1) << 40);
+    HAND_UNTIL(&hand, false, 300000000);
+    assert_int_equal(hand.accepts, 1);
+    assert_int_equal(hand.closes + hand.others, 0);
+    assert_int_equal(sides[LISTENS].connected, 0);
+    /* Repeated, the request is answered again. */
+    memcpy(&hand.to.sin_port, (uint8_t[]){15933 >> 8, 15933 & 255}, sizeof hand.to.sin_port);
+    hand_connect(&hand);
+    HAND_UNTIL(&hand, hand.accepts > 1, WAIT_NS);
+    HAND_UNTIL(&hand, false, 50000000);
+    assert_int_equal(hand.accepts, 2);
+    assert_int_equal(hand.others, 0);
+    /* The heartbeat came before. */
+    hand_report(&hand, hand.accept.session);
+    HAND_UNTIL(&hand, sides[LISTENS].connected && hand.others > 1, WAIT_NS);
+    assert_int_equal(sides[LISTENS].connected, 1);
+    assert_true(hand.others > 1);
+    close(hand.fd);
+}
+
+static void an_accepted_caller_that_was_not_heard_is_told_of_the_end_by_one_packet_at_most(void **state)
+{
+    struct hand hand;
+
+    (void)state;
+    hand_open(&hand, 15934);
+    listen_on("udp://127.0.0.1:15934?" SMALL);
+    hand_connect(&hand);
+    HAND_UNTIL(&hand, hand.accepts > 0, WAIT_NS);
+    assert_int_equal(llm_context_close(&sides[LISTENS].context), LLM_OK);
+    hand_take(&hand);
+    assert_int_equal(hand.accepts, 1);
+    assert_int_equal(hand.others, 0);
+    assert_true(hand.closes <= 1);
+    close(hand.fd);
+    sides[LISTENS].context = context_make();
+}
+
+/* The other side is gone as soon as it has accepted. */
+static void a_caller_that_hears_nothing_after_the_answer_is_told_in_time(void **state)
+{
+    const uint64_t begin = llm_clock();
+
+    (void)state;
+    listen_on(LOOP);
+    connect_to(LOOP "&connect_timeout_ns=300000000");
+    while (!sides[CONNECTS].connected && llm_clock() < begin + WAIT_NS)
+        poll_all();
+    assert_int_equal(sides[CONNECTS].connected, 1);
+    while (!sides[CONNECTS].disconnected && llm_clock() < begin + WAIT_NS)
+        assert_true(llm_poll(sides[CONNECTS].context) >= 0);
+    assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_TIMEOUT);
+    assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
+}
+
 /* ----------------------------------------------------------------------------------------------------- misuse */
 
 static void what_makes_no_sense_is_refused(void **state)
@@ -636,6 +786,9 @@ int main(void)
         TEST(those_who_ask_and_are_never_heard_again_leave_no_trace),
         TEST(an_endless_stream_of_connections_is_served),
         TEST(hostile_packets_disturb_no_connection),
+        TEST(an_accepted_caller_is_sent_the_answer_alone_until_it_has_shown_that_this_came),
+        TEST(an_accepted_caller_that_was_not_heard_is_told_of_the_end_by_one_packet_at_most),
+        TEST(a_caller_that_hears_nothing_after_the_answer_is_told_in_time),
         TEST(what_makes_no_sense_is_refused),
     };
 

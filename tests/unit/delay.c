@@ -55,8 +55,30 @@ static void one_that_was_quicker_is_what_others_are_compared_with(void **state)
     lli_delay_heard(&delay, 50 * MS, 100 * MS);
     lli_delay_heard(&delay, 60 * MS, 105 * MS);
     assert_int_equal(delay.queued, 0);
+    lli_delay_heard(&delay, 61 * MS, 106 * MS);
+    assert_int_equal(delay.queued, 0);
     lli_delay_heard(&delay, 70 * MS, 120 * MS);
     assert_in_range(delay.queued, 5 * MS - 10 * US, 5 * MS);
+}
+
+/* A forged one would make all that follow late for an hour. */
+static void one_that_was_far_quicker_needs_another_to_be_believed(void **state)
+{
+    struct lli_delay delay = {.at = 0};
+
+    (void)state;
+    lli_delay_heard(&delay, 50 * MS, 100 * MS);
+    lli_delay_heard(&delay, 1060 * MS, 110 * MS);
+    lli_delay_heard(&delay, 70 * MS, 120 * MS);
+    assert_in_range(delay.queued, 0, 10 * US);
+    lli_delay_heard(&delay, 1080 * MS, 130 * MS);
+    lli_delay_heard(&delay, 90 * MS, 140 * MS);
+    assert_in_range(delay.queued, 0, 10 * US);
+    /* The slower of two counts. */
+    lli_delay_heard(&delay, 120 * MS, 150 * MS);
+    lli_delay_heard(&delay, 120 * MS, 160 * MS);
+    lli_delay_heard(&delay, 120 * MS, 170 * MS);
+    assert_in_range(delay.queued, 10 * MS - 10 * US, 10 * MS);
 }
 
 static void clocks_may_drift_and_a_queue_may_last(void **state)
@@ -251,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_heartbeat_is_the_quickest_so_far),
         cmocka_unit_test(one_that_was_quicker_is_what_others_are_compared_with),
+        cmocka_unit_test(one_that_was_far_quicker_needs_another_to_be_believed),
         cmocka_unit_test(clocks_may_drift_and_a_queue_may_last),
         cmocka_unit_test(a_clock_that_jumped_far_says_nothing),
         T(who_reads_heartbeats_late_says_so),

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The endpoint over a transport whose queue is full when something is to be posted. */
+#include <stdio.h>
+
 #include "unit.h"
 
 #include "objects.h"
@@ -71,10 +73,68 @@ static void a_control_packet_that_found_the_queue_full_leaves_with_the_poll_that
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
+/* ---------------------------------------------------------------------------------------------- source */
+
+static bool from_home;
+
+static bool queue_came_from(void *instance, const struct lli_in *packet, const struct lli_address *address)
+{
+    (void)instance;
+    (void)packet;
+    (void)address;
+    return from_home;
+}
+
+static void report_of(struct llm_context *context, const struct llm_transmitter *transmitter, uint64_t receiver, struct llm_transmitter *by)
+{
+    const struct lli_wire_status status = {.session = transmitter->tx.config.session, .receiver = receiver,
+                                           .next = transmitter->tx.sent, .highest = transmitter->tx.sent, .address = by->endpoint->address};
+    const uint64_t counted = transmitter->tx.counters.status_received + transmitter->endpoint->counters.packets_misaddressed;
+    struct lli_packet packet = {.data = lli_endpoint_scratch(by->endpoint), .to = &transmitter->endpoint->address};
+
+    packet.size = (uint32_t)lli_wire_put_status((uint8_t *)(uintptr_t)packet.data, &status);
+    lli_endpoint_post_control(by->endpoint, &packet, by->group);
+    lli_endpoint_flush(by->endpoint);
+    while (transmitter->tx.counters.status_received + transmitter->endpoint->counters.packets_misaddressed == counted)
+        assert_true(llm_poll(context) >= 0);
+}
+
+static void what_announces_another_host_is_refused_unless_an_option_says_otherwise(void **state)
+{
+    static const char *const options_text[] = {"", "&check_source=0"};
+    struct llm_context_options options;
+
+    (void)state;
+    llm_context_options_init(&options);
+    options.stats_directory = "";
+    for (int i = 0; i < 2; i++) {
+        struct llm_transmitter *transmitter;
+        struct llm_context *context;
+        char channel[512];
+
+        (void)snprintf(channel, sizeof channel, "%s%s", CHANNEL, options_text[i]);
+        assert_int_equal(llm_context_open(&options, &context), LLM_OK);
+        assert_int_equal(llm_transmitter_open(context, channel, NULL, &transmitter), LLM_OK);
+        queue_put_before(transmitter->endpoint);
+        queue.transport.came_from = queue_came_from;
+        from_home = true;
+        report_of(context, transmitter, 1, transmitter);
+        assert_int_equal(transmitter->endpoint->counters.packets_misaddressed, 0);
+        from_home = false;
+        report_of(context, transmitter, 2, transmitter);
+        assert_int_equal(transmitter->endpoint->counters.packets_misaddressed, i == 0);
+        assert_int_equal(transmitter->tx.counters.status_received, 1 + i);
+        transmitter->endpoint->transport = queue.loop;
+        assert_int_equal(llm_transmitter_close(&transmitter), 0);
+        assert_int_equal(llm_context_close(&context), LLM_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_control_packet_that_found_the_queue_full_leaves_with_the_poll_that_made_room),
+        cmocka_unit_test(what_announces_another_host_is_refused_unless_an_option_says_otherwise),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

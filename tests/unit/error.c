@@ -37,8 +37,8 @@ static void every_event_and_reason_has_a_name_of_its_own(void **state)
     for (int i = 1; i <= LLM_EVENT_UNACKNOWLEDGED; i++)
         for (int j = 1; j <= LLM_EVENT_UNACKNOWLEDGED + 1; j++)
             expect_names(llm_event_name((enum llm_event_kind)i), llm_event_name((enum llm_event_kind)j), i == j, "unknown event");
-    for (int i = 0; i <= LLM_REASON_UNRELIABLE; i++)
-        for (int j = 0; j <= LLM_REASON_UNRELIABLE + 1; j++)
+    for (int i = 0; i <= LLM_REASON_MALFORMED; i++)
+        for (int j = 0; j <= LLM_REASON_MALFORMED + 1; j++)
             expect_names(llm_reason_name((enum llm_reason)i), llm_reason_name((enum llm_reason)j), i == j, "unknown reason");
     for (int i = 0; i <= LLM_THRESHOLD_ACK_TIME; i++)
         for (int j = 0; j <= LLM_THRESHOLD_ACK_TIME + 1; j++)

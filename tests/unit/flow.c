@@ -6,7 +6,7 @@
 #define MS ((lli_ns)1000000)
 #define START ((lli_seq)1 << 32)
 
-enum { MEMBERS = 32, WINDOW = 100 };
+enum { MEMBERS = 2000, WINDOW = 100 };
 
 static struct lli_flow flow;
 static struct lli_members members;
@@ -72,8 +72,8 @@ static void a_window_ends_where_the_report_and_the_receivers_memory_say(void **s
     assert_true(lli_flow_allows(&flow, 1000000, 0));
 }
 
-/* Most reports move nobody past the limit, and then the others are not looked at: it comes to the same. */
-static void a_report_that_changes_nothing_is_not_looked_into(void **state)
+/* The others are not looked at: it comes to the same. */
+static void a_report_changes_the_limit_as_if_all_were_looked_at(void **state)
 {
     uint64_t random = 7;
 
@@ -81,13 +81,13 @@ static void a_report_that_changes_nothing_is_not_looked_into(void **state)
     for (uint32_t percent = 1; percent <= 100; percent += 33) {
         flow_make(LLI_FLOW_WINDOW, percent);
         for (int i = 0; i < 2000; i++) {
-            struct lli_member *member = &members.table[lli_members_add(&members, 1 + below(&random, 9))];
-            const uint64_t reach = lli_flow_reach(&flow, member);
+            const uint32_t index = lli_members_add(&members, 1 + below(&random, 9));
+            struct lli_member *member = &members.table[index];
             uint64_t limit;
 
             member->next = below(&random, 20) == 0 ? 0 : START + below(&random, 40);
             member->window = below(&random, 2) == 0 ? WINDOW : 10;
-            lli_flow_moved(&flow, &members, reach, lli_flow_reach(&flow, member));
+            lli_flow_moved(&flow, &members, index);
             limit = flow.limit;
             lli_flow_reported(&flow, &members);
             assert_int_equal(limit, flow.limit);
@@ -139,6 +139,53 @@ static void a_quorum_decides_not_the_slowest(void **state)
         (void)down(NULL);
     }
     flow_make(LLI_FLOW_OPEN, 1);
+}
+
+/* Their reports stand for all, as far as the quorum allows for it; the number of them changes seldom. */
+static void of_many_receivers_a_share_decides(void **state)
+{
+    uint64_t random = 11;
+
+    (void)state;
+    flow_make(LLI_FLOW_WINDOW, 50);
+    flow.session = 99;
+    for (int i = 0; i < 1000; i++) {
+        const uint32_t index = lli_members_add(&members, lli_random(&random));
+
+        members.table[index].next = lli_wire_is_in_share(99, members.table[index].id, 2) ? START + 50 : START;
+        members.table[index].window = WINDOW;
+    }
+    lli_flow_reported(&flow, &members);
+    assert_int_equal(flow.limit, START + WINDOW);
+    assert_int_equal(lli_flow_share(&flow, &members, true), 0);
+    assert_int_equal(flow.limit, START + WINDOW);
+    assert_int_equal(lli_flow_share(&flow, &members, false), 2);
+    assert_int_equal(flow.limit, START + 50 + WINDOW);
+    assert_in_range(lli_quorum_count(&flow.quorum), 200, 300);
+    for (uint32_t i = 0; members.count > 400; i++)
+        lli_members_del(&members, members.table[i].id);
+    assert_int_equal(lli_flow_share(&flow, &members, false), 2);
+    for (uint32_t i = 0; members.count > 383; i++)
+        if (members.table[i].id != 0)
+            lli_members_del(&members, members.table[i].id);
+    assert_int_equal(lli_flow_share(&flow, &members, false), 1);
+    flow.config.quorum_percent = 100;
+    assert_int_equal(lli_flow_share(&flow, &members, false), 0);
+}
+
+/* Receivers choose their identities. */
+static void where_nobody_is_in_the_share_all_decide(void **state)
+{
+    (void)state;
+    flow_make(LLI_FLOW_WINDOW, 50);
+    for (uint64_t i = 0; i < 1000; i++) {
+        const uint32_t index = lli_members_add(&members, UINT64_MAX - i);
+
+        members.table[index].next = START;
+        members.table[index].window = WINDOW;
+    }
+    assert_int_equal(lli_flow_share(&flow, &members, false), 0);
+    assert_int_equal(flow.limit, START + WINDOW);
 }
 
 static void those_that_have_not_reported_do_not_count(void **state)
@@ -282,8 +329,10 @@ int main(void)
         cmocka_unit_test_teardown(a_window_ends_where_the_report_and_the_receivers_memory_say, down),
         cmocka_unit_test_teardown(one_that_awaits_a_receiver_never_goes_beyond_its_last_report, down),
         cmocka_unit_test_teardown(a_quorum_decides_not_the_slowest, down),
+        cmocka_unit_test_teardown(of_many_receivers_a_share_decides, down),
+        cmocka_unit_test_teardown(where_nobody_is_in_the_share_all_decide, down),
         cmocka_unit_test_teardown(those_that_have_not_reported_do_not_count, down),
-        cmocka_unit_test_teardown(a_report_that_changes_nothing_is_not_looked_into, down),
+        cmocka_unit_test_teardown(a_report_changes_the_limit_as_if_all_were_looked_at, down),
         cmocka_unit_test_teardown(those_that_are_suspended_do_not_count, down),
         cmocka_unit_test_teardown(a_rate_that_the_receiver_keeps_up_with_is_found_and_held, down),
         cmocka_unit_test_teardown(a_paced_transmitter_is_stopped_two_windows_beyond_a_report, down),

@@ -356,6 +356,27 @@ static void what_does_not_come_in_time_is_given_up(void **state)
     assert_int_equal(got.lives, 1);
 }
 
+/* Of packets that were not sent, and of what no topic keeps: the transmitter sleeps on, and does not look again and again. */
+static void a_request_for_nothing_leaves_nothing_due(void **state)
+{
+    struct lli_wire_join request = {.session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_FETCH, .count = 1,
+                                    .ranges = {{(uint32_t)START + 100, 10}}, .address = {1, {'r'}}};
+    struct lli_packet packet;
+
+    (void)state;
+    join = (struct llm_join){LLM_JOIN_OLDEST, 0};
+    send(10, false);
+    for (int kind = LLI_WIRE_JOIN_FETCH; kind <= LLI_WIRE_JOIN_LATEST; kind++) {
+        request.kind = (uint8_t)kind;
+        tx_take(tx, buffer, lli_wire_put_join(buffer, &request), now);
+        now += MS;
+        while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
+            continue;
+        assert_false(lli_tx_replay(tx, now, &packet));
+        assert_true(lli_tx_deadline(tx) > now);
+    }
+}
+
 static void who_is_suspended_is_sent_no_past(void **state)
 {
     struct lli_wire_join ask = {.session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_ASK, .from = LLM_JOIN_OLDEST};
@@ -429,6 +450,41 @@ static void a_young_session_begins_at_its_start_but_for_a_number(void **state)
     join = (struct llm_join){LLM_JOIN_NUMBER, 3};
     send(5, false);
     expect_joined(3);
+}
+
+static void live_is_told_of_a_young_session_behind_what_it_had_sent(void **state)
+{
+    static const enum llm_join_mode modes[] = {LLM_JOIN_OLDEST, LLM_JOIN_MESSAGES, LLM_JOIN_TIME, LLM_JOIN_LATEST};
+
+    for (unsigned i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        (void)down(state);
+        (void)up(state);
+        tx->opened_at = now;
+        join = (struct llm_join){modes[i], 1};
+        send(5, false);
+        talk(now + 10 * MS);
+        assert_int_equal(got.expected, 5);
+        assert_int_equal(got.lives, 1);
+        send(3, false);
+        talk(now + 400 * MS);
+        assert_int_equal(got.expected, 8);
+        assert_int_equal(got.lives, 1);
+    }
+    /* One that has sent nothing yet is live at once; one that is followed from now on has no past. */
+    (void)down(state);
+    (void)up(state);
+    tx->opened_at = now;
+    join = (struct llm_join){LLM_JOIN_OLDEST, 0};
+    talk(now + 10 * MS);
+    assert_int_equal(got.lives, 1);
+    (void)down(state);
+    (void)up(state);
+    tx->opened_at = now;
+    join = (struct llm_join){LLM_JOIN_LIVE, 0};
+    send(5, false);
+    talk(now + 10 * MS);
+    assert_int_equal(got.expected, 5);
+    assert_int_equal(got.lives, 0);
 }
 
 static void packets_older_than_the_history_is_long_count_as_gone(void **state)
@@ -575,9 +631,11 @@ int main(void)
         T(what_nobody_answers_is_given_up),
         T(what_goes_while_it_is_fetched_is_a_gap_that_names_it),
         T(what_does_not_come_in_time_is_given_up),
+        T(a_request_for_nothing_leaves_nothing_due),
         T(who_is_suspended_is_sent_no_past),
         T(the_past_waits_for_repairs_and_holds_nobody_up),
         T(a_young_session_begins_at_its_start_but_for_a_number),
+        T(live_is_told_of_a_young_session_behind_what_it_had_sent),
         T(packets_older_than_the_history_is_long_count_as_gone),
         T(who_joins_late_begins_no_later_than_with_what_is_not_acknowledged),
         T(who_joins_live_begins_with_what_is_not_acknowledged),

@@ -48,6 +48,24 @@ static void a_silent_receiver_is_suspended_within_200_ms_and_back_when_it_is_hea
     assert_int_equal(standing(1), LLI_STANDING_FINE);
 }
 
+/* As where there were many receivers a moment ago. */
+static void a_receiver_that_was_told_to_report_seldom_is_not_silent_before_its_next_report(void **state)
+{
+    struct lli_wire_notice notice;
+
+    (void)state;
+    steps(3, SECOND);
+    members.table[lli_members_get(&members, 3)].report_ns = SECOND;
+    steps(2, SECOND);
+    assert_int_equal(notices(3, &notice), 0);
+    steps(2, 790 * MS);
+    assert_int_equal(standing(3), LLI_STANDING_FINE);
+    assert_true(notices(3, &notice) > 0);
+    steps(2, 100 * MS);
+    assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
+    assert_int_equal(expect_event(LLM_EVENT_SUSPENDED, 3).limit, 1800 * MS);
+}
+
 /* It is the others who are spared its repairs meanwhile: those go to it alone. */
 static void whoever_comes_back_far_behind_has_time_to_catch_up(void **state)
 {
@@ -317,7 +335,7 @@ static void who_stays_slow_is_expelled_and_may_come_back(void **state)
     assert_int_equal(judge.verdict.rejoin_ns, 3 * SECOND);
     assert_true(notices(3, &notice) > 0);
     assert_int_equal(notice.rejoin_ms, 3000);
-    assert_int_equal(lli_members_expire(&members, now + 1), 2);
+    assert_int_equal(lli_members_expire(&members, 0, now + 1), 2);
     assert_int_equal(lli_members_waiting(&members), 0);
     for (begun = now; lli_members_get(&members, 3) != LLI_MEMBER_NONE && now < begun + 10 * SECOND;)
         step(2);
@@ -615,6 +633,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_policy_judges_nobody_and_the_operator_still_can, up, down),
         cmocka_unit_test_setup_teardown(a_suspended_receiver_costs_a_notice_for_each_judgement, up, down),
         cmocka_unit_test_setup_teardown(figures_are_those_of_the_last_second, up, down),
+        cmocka_unit_test_setup_teardown(a_receiver_that_was_told_to_report_seldom_is_not_silent_before_its_next_report, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -226,7 +226,7 @@ static void what_cannot_be_kept_is_refused_and_said(void **state)
     expect_refused(LLM_EINVAL, "struct llm_keep: size is 7");
     llm_keep_init(&keep);
     assert_int_equal(llm_claim(topic, 5, &data), LLM_OK);
-    expect_refused(LLM_ESTATE, "commit or abort the open claim first");
+    expect_refused(LLM_ESTATE, "llm_commit() or llm_abort() it first");
     assert_int_equal(llm_abort(topic), LLM_OK);
     assert_int_equal(llm_topic_keep(topic, &keep), LLM_OK);
     expect_refused(LLM_ESTATE, "keeps 1 messages already");

@@ -15,6 +15,15 @@ static uint8_t *members_make(struct lli_members *members, uint32_t limit)
     return arena.memory;
 }
 
+static lli_ns rtt_of(const struct lli_members *members)
+{
+    const struct lli_member *furthest;
+    const lli_ns rtt = lli_members_rtt(members, &furthest);
+
+    assert_true(furthest == NULL ? rtt == 0 : furthest->rtt == rtt);
+    return rtt;
+}
+
 static void a_member_keeps_its_place(void **state)
 {
     struct lli_members members;
@@ -69,9 +78,9 @@ static void those_not_heard_expire(void **state)
     (void)state;
     for (uint64_t id = 1; id <= 4; id++)
         members.table[lli_members_add(&members, id)].heard_at = id * 10;
-    assert_int_equal(lli_members_expire(&members, 30), 2);
+    assert_int_equal(lli_members_expire(&members, 0, 30), 2);
     assert_int_equal(members.count, 2);
-    assert_int_equal(lli_members_expire(&members, 30), 0);
+    assert_int_equal(lli_members_expire(&members, 0, 30), 0);
     free(memory);
 }
 
@@ -81,15 +90,15 @@ static void the_round_trip_is_the_greatest_and_waiting_are_those_not_done(void *
     uint8_t *memory = members_make(&members, LIMIT);
 
     (void)state;
-    assert_int_equal(lli_members_rtt(&members), 0);
+    assert_int_equal(rtt_of(&members), 0);
     assert_int_equal(lli_members_waiting(&members), 0);
     members.table[lli_members_add(&members, 1)].rtt = 500;
     members.table[lli_members_add(&members, 2)].rtt = 900;
     members.table[lli_members_add(&members, 3)].done = true;
-    assert_int_equal(lli_members_rtt(&members), 900);
+    assert_int_equal(rtt_of(&members), 900);
     assert_int_equal(lli_members_waiting(&members), 2);
     lli_members_del(&members, 2);
-    assert_int_equal(lli_members_rtt(&members), 500);
+    assert_int_equal(rtt_of(&members), 500);
     assert_int_equal(lli_members_waiting(&members), 1);
     free(memory);
 }
@@ -107,13 +116,13 @@ static void places_behind_the_last_member_are_not_looked_at(void **state)
     members.table[0].heard_at = members.table[2].heard_at = members.table[3].heard_at = 10;
     for (uint32_t i = 4; i < LIMIT; i++)
         members.table[i] = (struct lli_member){.id = 1000 + i, .rtt = 1000};
-    assert_int_equal(lli_members_rtt(&members), 4);
+    assert_int_equal(rtt_of(&members), 4);
     assert_int_equal(lli_members_waiting(&members), 3);
-    assert_int_equal(lli_members_expire(&members, 10), 0);
+    assert_int_equal(lli_members_expire(&members, 0, 10), 0);
     members.table[3].heard_at = 9;
-    assert_int_equal(lli_members_expire(&members, 10), 1);
+    assert_int_equal(lli_members_expire(&members, 0, 10), 1);
     assert_int_equal(members.count, 2);
-    assert_int_equal(lli_members_rtt(&members), 3);
+    assert_int_equal(rtt_of(&members), 3);
     free(memory);
 }
 
@@ -129,13 +138,53 @@ static void who_is_suspended_does_not_count_and_who_is_expelled_is_remembered(vo
     members.table[near].rtt = 500;
     members.table[far].rtt = 900;
     members.table[far].standing = LLI_STANDING_SUSPENDED;
-    assert_int_equal(lli_members_rtt(&members), 500);
+    assert_int_equal(rtt_of(&members), 500);
     assert_int_equal(lli_members_waiting(&members), 2);
     members.table[far].standing = LLI_STANDING_EXPELLED;
     assert_int_equal(lli_members_waiting(&members), 1);
-    assert_int_equal(lli_members_expire(&members, 1), 1);
+    assert_int_equal(lli_members_expire(&members, 0, 1), 1);
     assert_int_equal(lli_members_get(&members, 2), far);
     free(memory);
+}
+
+/* The longest run of places in the index that a search may have to go along. */
+static uint32_t longest_run(const struct lli_members *members)
+{
+    uint32_t longest = 0, run = 0;
+
+    for (uint64_t at = 0; at < 2 * ((uint64_t)members->mask + 1); at++) {
+        run = members->index[at & members->mask] == LLI_MEMBER_NONE ? 0 : run + 1;
+        longest = run > longest ? run : longest;
+    }
+    return longest;
+}
+
+/* Identities are the receivers' own choice; what they cannot know is the seed. */
+static void identities_chosen_to_share_a_place_are_spread_by_the_seed(void **state)
+{
+    enum { MANY = 2048 };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        for (int kind = 0; kind < 3; kind++) {
+            struct lli_members members;
+            uint8_t *memory = members_make(&members, MANY);
+
+            members.seed = seed * UINT64_C(0x9e3779b97f4a7c15);
+            for (uint64_t i = 1; i <= MANY; i++) {
+                const uint64_t high = i << 44, low = i << 12;
+
+                members.table[lli_members_add(&members, kind == 0 ? high : kind == 1 ? low << 32 | low : i)].heard_at = i;
+            }
+            assert_true(longest_run(&members) < 128);
+            /* All but one are forgotten together, and that one is found. */
+            assert_int_equal(lli_members_expire(&members, 0, MANY), MANY - 1);
+            assert_int_equal(members.count, 1);
+            assert_int_equal(longest_run(&members), 1);
+            assert_int_equal(lli_members_get(&members, members.table[MANY - 1].id), MANY - 1);
+            free(memory);
+        }
+    }
 }
 
 /* ------------------------------------------------------------------------- against a plain array of identities */
@@ -187,17 +236,41 @@ static void model_compare(const struct model *model, const struct lli_members *m
     assert_int_equal(members->count, count);
 }
 
-/* Identities whose places in the index collide, at its end above all, where probing wraps. */
-static uint64_t crowded_id(uint64_t *random)
+/* Where an identity would go in an index that is empty. */
+static uint32_t home_of(uint64_t id)
 {
-    const uint64_t n = below(random, IDS);
+    struct lli_members members;
+    uint8_t *memory = members_make(&members, LIMIT);
+    uint32_t at = 0;
 
-    return (n % 3 == 0 ? 0x1e : n % 3 == 1 ? 0x1f : n) + ((n + 1) << 40);
+    (void)lli_members_add(&members, id);
+    while (members.index[at] == LLI_MEMBER_NONE)
+        at++;
+    free(memory);
+    return at;
+}
+
+/* Identities whose places in the index collide, at its end above all, where probing wraps. */
+static void crowded_ids(uint64_t ids[IDS])
+{
+    uint64_t id = 0;
+
+    for (uint32_t i = 0; i < IDS; i++) {
+        const uint32_t wanted = i % 3 == 0 ? 0x1e : i % 3 == 1 ? 0x1f : i % 32;
+
+        do {
+            id++;
+        } while (home_of(id) != wanted);
+        ids[i] = id;
+    }
 }
 
 static void random_operations_agree_with_a_plain_array(void **state)
 {
+    uint64_t ids[IDS];
+
     (void)state;
+    crowded_ids(ids);
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct model model = {.ids = {0}};
         struct lli_members members;
@@ -205,7 +278,7 @@ static void random_operations_agree_with_a_plain_array(void **state)
         uint64_t random = seed;
 
         for (lli_ns now = 1; now <= 5000; now++) {
-            uint64_t id = crowded_id(&random);
+            uint64_t id = ids[below(&random, IDS)];
 
             if (chance(&random, 60)) {
                 uint32_t place = lli_members_add(&members, id);
@@ -222,7 +295,7 @@ static void random_operations_agree_with_a_plain_array(void **state)
             } else {
                 lli_ns before = now - lli_min(now, below(&random, 30));
 
-                assert_int_equal(lli_members_expire(&members, before), model_expire(&model, before));
+                assert_int_equal(lli_members_expire(&members, 0, before), model_expire(&model, before));
             }
             model_compare(&model, &members);
         }
@@ -240,6 +313,7 @@ int main(void)
         cmocka_unit_test(the_round_trip_is_the_greatest_and_waiting_are_those_not_done),
         cmocka_unit_test(places_behind_the_last_member_are_not_looked_at),
         cmocka_unit_test(who_is_suspended_does_not_count_and_who_is_expelled_is_remembered),
+        cmocka_unit_test(identities_chosen_to_share_a_place_are_spread_by_the_seed),
         cmocka_unit_test(random_operations_agree_with_a_plain_array),
     };
 

@@ -288,40 +288,46 @@ static void the_structure_is_checked_as_its_text_is(void **state)
 
 /* ------------------------------------------------------------------------------------------------- versions */
 
-struct larger {
-    struct llm_options known;
-    uint64_t later;
-};
-
 static void a_smaller_structure_of_an_older_caller_keeps_the_later_defaults(void **state)
 {
     struct llm_options options, older;
 
     (void)state;
     llm_options_init(&older);
-    older.size = offsetof(struct llm_options, loop);
+    older.size = offsetof(struct llm_options, mtu);
     older.ttl = 7;
-    older.loop = 0; /* beyond what the caller knows of */
+    older.mtu = 1500; /* beyond what the caller knows of */
     assert_int_equal(lli_options_copy(&options, &older, &keeper), LLM_OK);
     assert_int_equal(options.ttl, 7);
-    assert_int_equal(options.loop, 1);
+    assert_int_equal(options.mtu, 0);
     assert_int_equal(options.size, sizeof options);
 }
 
-static void a_larger_structure_is_taken_if_it_asks_for_nothing_unknown(void **state)
+static void a_larger_structure_is_refused_and_not_read_beyond_the_known_size(void **state)
 {
-    struct larger newer = {.later = 0};
-    struct llm_options options;
+    static const size_t beyond[] = {8, 4096, (size_t)1 << 40};
+    struct llm_options options, *newer = malloc(sizeof *newer);
 
     (void)state;
-    llm_options_init(&newer.known);
-    newer.known.size = sizeof newer;
-    newer.known.ttl = 9;
-    assert_int_equal(lli_options_copy(&options, &newer.known, &keeper), LLM_OK);
-    assert_int_equal(options.ttl, 9);
-    assert_int_equal(options.size, sizeof options);
-    newer.later = 1;
-    assert_int_equal(lli_options_copy(&options, &newer.known, &keeper), LLM_EVERSION);
+    assert_non_null(newer);
+    for (unsigned i = 0; i < sizeof beyond / sizeof beyond[0]; i++) {
+        llm_options_init(newer);
+        newer->size += beyond[i];
+        assert_int_equal(lli_options_copy(&options, newer, &keeper), LLM_EVERSION);
+    }
+    free(newer);
+}
+
+static void a_structure_whose_size_cuts_a_word_is_refused(void **state)
+{
+    struct llm_options options, cut;
+
+    (void)state;
+    llm_options_init(&cut);
+    for (size_t size = 0; size < sizeof cut; size++) {
+        cut.size = size;
+        assert_int_equal(lli_options_copy(&options, &cut, &keeper), size >= 8 && size % 8 == 0 ? LLM_OK : LLM_EINVAL);
+    }
 }
 
 static void a_structure_that_was_not_initialised_is_refused(void **state)
@@ -352,7 +358,8 @@ int main(void)
         cmocka_unit_test(a_window_of_flow_control_is_no_lag),
         cmocka_unit_test(the_structure_is_checked_as_its_text_is),
         cmocka_unit_test(a_smaller_structure_of_an_older_caller_keeps_the_later_defaults),
-        cmocka_unit_test(a_larger_structure_is_taken_if_it_asks_for_nothing_unknown),
+        cmocka_unit_test(a_larger_structure_is_refused_and_not_read_beyond_the_known_size),
+        cmocka_unit_test(a_structure_whose_size_cuts_a_word_is_refused),
         cmocka_unit_test(a_structure_that_was_not_initialised_is_refused),
     };
 

@@ -7,12 +7,13 @@
 #include <time.h>
 
 #include "objects.h"
+#include "tx_internal.h"
 
 #define MS UINT64_C(1000000)
 #define OPTIONS "?history_bytes=4M&history_packets=4096&reorder_bytes=1M&sessions_max=2&message_bytes_max=64K&topics_max=8" \
                 "&window_packets=1024&receivers_max=4&mtu=1500&linger_ns=0"
 
-enum { SIZE = 1000, RATE = 1 << 20 };
+enum { SIZE = 1000, RATE = 1 << 20, SMALL = 45, SMALL_COUNT = 20000, PACKET = 1500 };
 
 static uint64_t clock_now = 1000 * MS;
 static char log_text[512];
@@ -138,11 +139,11 @@ static int limit_topic(struct llm_topic *topic, uint64_t bytes_per_s)
 /* Bytes of new data in a second, less what heartbeats take. */
 static uint64_t rate_of(struct llm_topic *topic)
 {
-    const uint64_t before = counter(near, "packets_data");
+    const uint64_t packets = counter(near, "packets_data"), first = lli_tx_lead_number(&transmitter->tx);
 
     (void)flow(topic, 1000);
-    /* A message of 1,000 bytes goes in a packet of its own: 1,020 bytes with its headers. */
-    return (counter(near, "packets_data") - before) * (SIZE + 20);
+    /* With the header of each message, and of each packet. */
+    return (lli_tx_lead_number(&transmitter->tx) - first) * (SIZE + 3) + (counter(near, "packets_data") - packets) * LLI_WIRE_DATA_HEADER;
 }
 
 static void about(uint64_t rate, uint64_t expected)
@@ -224,14 +225,145 @@ static void repairs_have_a_limit_apart(void **state)
     (void)flow(limited, 200);
     repaired = counter(near, "packets_repaired");
     about(rate_of(limited), 2 * RATE);
-    repaired = (counter(near, "packets_repaired") - repaired) * (SIZE + 20);
+    repaired = (counter(near, "packets_repaired") - repaired) * PACKET;
     assert_true(repaired > 32768 && repaired < 65536 * 5 / 4);
     assert_true(counter(near, "repairs_held") > 0);
     assert_int_equal(limit_transmitter(2 * RATE, 0), LLM_OK);
     (void)flow(limited, 200);
     repaired = counter(near, "packets_repaired");
     (void)flow(limited, 1000);
-    assert_true((counter(near, "packets_repaired") - repaired) * (SIZE + 20) > 2 * 65536);
+    assert_true((counter(near, "packets_repaired") - repaired) * PACKET > 2 * 65536);
+}
+
+/* ------------------------------------------------------------------------------------------ packets that are held */
+
+/* Messages between two polls of the receiver: a window is reported on before it is full, or long after. */
+enum { OFTEN = 500, SELDOM = 20000 };
+
+/* Sends a small message with a poll behind it. The receiver polls behind every far_every of them. False: it is not taken. */
+static bool offer_small(uint64_t far_every)
+{
+    static const uint8_t data[SMALL];
+    static uint64_t offered;
+    const bool taken = llm_send(limited, data, SMALL, LLM_SEND_MORE) == LLM_OK;
+
+    (void)llm_poll(near);
+    if (++offered % far_every == 0)
+        (void)llm_poll(far);
+    return taken;
+}
+
+/* Offers more than may leave until a message is refused. Returns how many were taken. */
+static uint64_t offer_until_refused(uint64_t far_every)
+{
+    /* The window is that of a receiver that has reported. */
+    for (int i = 0; i < 1000 && llm_transmitter_receivers(transmitter) == 0; i++) {
+        (void)llm_poll(near);
+        (void)llm_poll(far);
+    }
+    for (uint64_t taken = 0; taken < 1000000; taken++)
+        if (!offer_small(far_every))
+            return taken;
+    fail_msg("nothing was held back");
+    return 0;
+}
+
+/* Returns how many packets so many messages took while packets were held back. */
+static uint64_t packets_of(uint64_t count, uint64_t far_every)
+{
+    const uint64_t first = transmitter->tx.history.next;
+
+    for (uint64_t taken = 0; taken < count;)
+        taken += offer_small(far_every);
+    return transmitter->tx.history.next - first;
+}
+
+static void held_packets_are_full(const char *options, uint64_t far_every)
+{
+    const uint64_t least = (uint64_t)SMALL_COUNT * (SMALL + 1) / (PACKET - LLI_WIRE_DATA_HEADER);
+    uint64_t packets;
+
+    ends_open("loop", options, "");
+    (void)offer_until_refused(far_every);
+    packets = packets_of(SMALL_COUNT, far_every);
+    if (packets > least * 12 / 10)
+        fail_msg("%s: %d messages took %llu packets instead of %llu", options, SMALL_COUNT, (unsigned long long)packets,
+                 (unsigned long long)least);
+}
+
+static void packets_that_a_limit_holds_back_are_full(void **state)
+{
+    (void)state;
+    held_packets_are_full("&rate_bytes_per_s=20M", OFTEN);
+}
+
+static void packets_that_a_pace_holds_back_are_full(void **state)
+{
+    (void)state;
+    held_packets_are_full("&flow=paced&flow_bytes_per_s_max=20M", OFTEN);
+}
+
+static void packets_that_a_window_holds_back_are_full(void **state)
+{
+    (void)state;
+    held_packets_are_full("&flow=window&flow_window_packets=64", SELDOM);
+}
+
+/* Nobody sends any more, and all polls come when llm_deadline() says: the packet that is not full is not forgotten. */
+static void held_messages_arrive(const char *options, uint64_t far_every, uint64_t bytes_per_s)
+{
+    uint64_t sent, until, polls = 0;
+
+    ends_open("loop", options, "");
+    sent = offer_until_refused(far_every);
+    assert_true(lli_pack_pending(&transmitter->tx.pack) || transmitter->tx.sent < transmitter->tx.history.next);
+    until = clock_now + sent * (SMALL + 2) * 1000 * MS / bytes_per_s + 20 * MS;
+    for (; messages < sent && clock_now < until; polls++) {
+        const uint64_t at = llm_deadline(near);
+
+        clock_now = lli_max(clock_now, lli_min(at, clock_now + MS));
+        (void)llm_poll(near);
+        (void)llm_poll(far);
+    }
+    assert_int_equal(messages, sent);
+    assert_false(lli_pack_pending(&transmitter->tx.pack));
+    /* Each packet took its turn, and heartbeats theirs; between them a sleeper sleeps. */
+    assert_true(polls < 20 * counter(near, "packets_sent"));
+}
+
+static void what_a_limit_holds_back_leaves_in_its_time(void **state)
+{
+    (void)state;
+    held_messages_arrive("&rate_bytes_per_s=1M", OFTEN, RATE);
+}
+
+static void what_a_pace_holds_back_leaves_in_its_time(void **state)
+{
+    (void)state;
+    held_messages_arrive("&flow=paced&flow_bytes_per_s_max=1M", OFTEN, RATE);
+}
+
+static void what_a_window_holds_back_leaves_with_the_next_reports(void **state)
+{
+    (void)state;
+    held_messages_arrive("&flow=window&flow_window_packets=64", SELDOM, RATE);
+}
+
+static void a_sleeper_is_not_woken_for_a_packet_that_is_held_back(void **state)
+{
+    (void)state;
+    ends_open("loop", "&rate_bytes_per_s=64K", "");
+    while (transmitter->tx.flow.pacer.tokens > 0)
+        assert_true(offer_small(OFTEN));
+    assert_true(offer_small(OFTEN));
+    (void)llm_poll(near);
+    assert_true(lli_pack_pending(&transmitter->tx.pack));
+    assert_int_equal(llm_flush(transmitter), LLM_EAGAIN);
+    (void)llm_poll(near);
+    assert_true(llm_deadline(near) > clock_now);
+    clock_now += 100 * MS;
+    assert_int_equal(llm_flush(transmitter), LLM_OK);
+    assert_false(lli_pack_pending(&transmitter->tx.pack));
 }
 
 /* ------------------------------------------------------------------------------------------------------- topic */
@@ -398,6 +530,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_window_may_have_a_limit_too, contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(a_pace_keeps_below_the_limit, contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(repairs_have_a_limit_apart, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(packets_that_a_limit_holds_back_are_full, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(packets_that_a_pace_holds_back_are_full, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(packets_that_a_window_holds_back_are_full, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(what_a_limit_holds_back_leaves_in_its_time, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(what_a_pace_holds_back_leaves_in_its_time, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(what_a_window_holds_back_leaves_with_the_next_reports, contexts_open, contexts_close),
+        cmocka_unit_test_setup_teardown(a_sleeper_is_not_woken_for_a_packet_that_is_held_back, contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(a_topic_is_held_alone, contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(who_sleeps_is_woken_when_the_topic_may_go_on, contexts_open, contexts_close),
         cmocka_unit_test_setup_teardown(of_two_topics_that_wait_the_first_to_go_on_is_woken_for, contexts_open, contexts_close),

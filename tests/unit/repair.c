@@ -3,7 +3,7 @@
 
 #include "repair.h"
 
-enum { SLOTS = 64, PACKET_MAX = 64, MODEL_PACKETS = 20000, LINGER = 100, SHARED = 400 };
+enum { SLOTS = 64, PACKET_MAX = 64, MODEL_PACKETS = 20000, LINGER = 100, SHARED = 400, MEMBERS = 16, ALL = 48, MODEL_MEMBERS = 3 };
 
 struct bench {
     struct lli_history history;
@@ -17,7 +17,7 @@ static void bench_layout(struct bench *bench, lli_seq start, struct lli_arena *a
         .bytes = SLOTS * 2 * PACKET_MAX, .packets = SLOTS, .packet_max = PACKET_MAX, .align = 64, .start = start};
 
     lli_history_init(&bench->history, &config, arena);
-    lli_repair_init(&bench->repair, &bench->history, SLOTS, arena);
+    lli_repair_init(&bench->repair, &bench->history, SLOTS, MEMBERS, arena);
 }
 
 static void bench_make(struct bench *bench, lli_seq start)
@@ -157,6 +157,67 @@ static void the_queue_holds_however_much_is_sent_before_the_next_look(void **sta
     free(bench.memory);
 }
 
+static void a_member_that_asks_for_all_takes_every_other_turn_only(void **state)
+{
+    struct bench bench;
+    lli_seq seq;
+
+    (void)state;
+    bench_make(&bench, 0);
+    bench_send(&bench, ALL);
+    for (seq = 0; seq < ALL - 4; seq++)
+        assert_int_equal(request(&bench, seq, 1, 0), LLI_REPAIR_QUEUED);
+    for (seq = ALL - 4; seq < ALL; seq++)
+        assert_int_equal(request(&bench, seq, 2, 0), LLI_REPAIR_QUEUED);
+    for (lli_seq i = 0; i < 4; i++) {
+        assert_int_equal(lli_repair_pop(&bench.repair, 1), 1);
+        assert_true(lli_repair_peek(&bench.repair, &seq));
+        assert_int_equal(seq, ALL - 4 + i);
+        assert_int_equal(lli_repair_pop(&bench.repair, 1), 2);
+    }
+    free(bench.memory);
+}
+
+static void what_another_asked_for_long_before_leaves_at_ones_own_turn(void **state)
+{
+    struct bench bench;
+    lli_seq seq;
+
+    (void)state;
+    bench_make(&bench, 0);
+    bench_send(&bench, ALL);
+    for (seq = 0; seq < ALL; seq++)
+        (void)request(&bench, seq, LLI_REPAIR_TO_GROUP, 0);
+    assert_int_equal(request(&bench, ALL - 1, 2, 0), LLI_REPAIR_JOINED);
+    (void)lli_repair_pop(&bench.repair, 1);
+    assert_true(lli_repair_peek(&bench.repair, &seq));
+    assert_int_equal(seq, ALL - 1);
+    assert_int_equal(lli_repair_pop(&bench.repair, 1), LLI_REPAIR_TO_GROUP);
+    for (int i = 0; i < ALL - 2; i++)
+        (void)lli_repair_pop(&bench.repair, 1);
+    assert_false(lli_repair_peek(&bench.repair, &seq));
+    free(bench.memory);
+}
+
+static void a_loss_that_all_share_is_repaired_in_the_order_asked(void **state)
+{
+    struct bench bench;
+    lli_seq seq;
+
+    (void)state;
+    bench_make(&bench, 0);
+    bench_send(&bench, ALL);
+    for (uint32_t member = 0; member < 5; member++)
+        for (seq = 0; seq < ALL; seq++)
+            (void)request(&bench, seq, member, 0);
+    for (lli_seq expected = 0; expected < ALL; expected++) {
+        assert_true(lli_repair_peek(&bench.repair, &seq));
+        assert_int_equal(seq, expected);
+        (void)lli_repair_pop(&bench.repair, 1);
+    }
+    free(bench.memory);
+}
+
 /* -------------------------------------------------------------------------------- against a plain list */
 
 struct model_packet {
@@ -164,15 +225,32 @@ struct model_packet {
     bool repaired;
     lli_ns repaired_at;
     uint32_t to;
+    uint64_t leaves; /* after so many repairs, at the latest */
 };
 
 struct model {
     struct model_packet packets[MODEL_PACKETS];
-    lli_seq queue[MODEL_PACKETS];
-    uint32_t queued;
+    uint64_t popped;
 };
 
-static enum lli_repair_verdict model_request(struct model *model, lli_seq at, bool gone, uint32_t member, lli_ns now)
+/* Packets of a member that wait, and those that left from between them. */
+static uint32_t bench_waiting(const struct bench *bench, uint32_t member)
+{
+    const struct lli_repair_queue *queue = &bench->repair.queues[member];
+
+    return queue->count == 0 ? 0 : queue->arrivals - bench->repair.entries[queue->first].ticket;
+}
+
+/* The packets of a member, of which so many wait, leave in every third turn at least, where there are three members. */
+static void model_asks(struct model *model, struct model_packet *packet, uint32_t waiting)
+{
+    const uint64_t leaves = model->popped + (waiting + 1u) * MODEL_MEMBERS;
+
+    packet->leaves = packet->queued ? lli_min(packet->leaves, leaves) : leaves;
+    packet->queued = true;
+}
+
+static enum lli_repair_verdict model_request(struct model *model, lli_seq at, bool gone, uint32_t member, uint32_t waiting, lli_ns now)
 {
     struct model_packet *packet = &model->packets[at];
     lli_ns ago = now - packet->repaired_at;
@@ -184,38 +262,52 @@ static enum lli_repair_verdict model_request(struct model *model, lli_seq at, bo
     if (packet->queued) {
         if (packet->to != member)
             packet->to = LLI_REPAIR_TO_GROUP;
+        model_asks(model, packet, waiting);
         return LLI_REPAIR_JOINED;
     }
     if (packet->repaired && served && ago < LINGER)
         return LLI_REPAIR_IGNORED;
     packet->to = packet->repaired && !same && ago < SHARED ? LLI_REPAIR_TO_GROUP : member;
-    packet->queued = true;
-    model->queue[model->queued++] = at;
+    model_asks(model, packet, waiting);
     return LLI_REPAIR_QUEUED;
 }
 
-static bool model_peek(struct model *model, lli_seq trail, lli_seq *at)
+/* The first packet that waits and is kept, MODEL_PACKETS: none. */
+static lli_seq model_first(const struct model *model, lli_seq trail)
 {
-    while (model->queued > 0 && model->queue[0] < trail)
-        memmove(model->queue, model->queue + 1, --model->queued * sizeof model->queue[0]);
-    *at = model->queue[0];
-    return model->queued > 0;
+    while (trail < MODEL_PACKETS && !model->packets[trail].queued)
+        trail++;
+    return trail;
 }
 
 static void model_pop(struct model *model, struct bench *bench, lli_seq start, lli_ns now)
 {
-    lli_seq seq, at;
+    struct model_packet *packet;
+    lli_seq seq;
     bool found = lli_repair_peek(&bench->repair, &seq);
 
-    assert_int_equal(found, model_peek(model, bench->history.trail - start, &at));
+    assert_int_equal(found, model_first(model, bench->history.trail - start) < MODEL_PACKETS);
     if (!found)
         return;
-    assert_int_equal(seq, start + at);
-    assert_int_equal(lli_repair_pop(&bench->repair, now), model->packets[at].to);
-    model->packets[at].queued = false;
-    model->packets[at].repaired = true;
-    model->packets[at].repaired_at = now;
-    memmove(model->queue, model->queue + 1, --model->queued * sizeof model->queue[0]);
+    packet = &model->packets[seq - start];
+    assert_true(packet->queued && seq >= bench->history.trail);
+    assert_int_equal(lli_repair_pop(&bench->repair, now), packet->to);
+    packet->queued = false;
+    packet->repaired = true;
+    packet->repaired_at = now;
+    model->popped++;
+    for (lli_seq at = bench->history.trail - start; at < bench->history.next - start; at++)
+        assert_true(!model->packets[at].queued || model->popped < model->packets[at].leaves);
+}
+
+/* Sends a packet; what is forgotten for it waits no longer. */
+static void model_send(struct model *model, struct bench *bench, lli_seq start)
+{
+    lli_seq at = bench->history.trail - start;
+
+    bench_send(bench, 1);
+    for (; at < bench->history.trail - start; at++)
+        model->packets[at].queued = false;
 }
 
 static void random_requests_agree_with_a_plain_list(void **state)
@@ -240,11 +332,15 @@ static void random_requests_agree_with_a_plain_list(void **state)
 
             now += below(&random, 20);
             if (what < 25)
-                bench_send(&bench, 1);
+                model_send(&model, &bench, start);
             else if (what < 80)
-                for (uint32_t member = below(&random, 3), n = 1 + below(&random, 2); n > 0; n--, member = (member + 1) % 3)
+                for (uint32_t member = below(&random, MODEL_MEMBERS), n = 1 + below(&random, 2); n > 0;
+                     n--, member = (member + 1) % MODEL_MEMBERS) {
+                    const uint32_t waiting = bench_waiting(&bench, member);
+
                     assert_int_equal(request(&bench, seq, member, now),
-                                     model_request(&model, seq - start, seq < bench.history.trail, member, now));
+                                     model_request(&model, seq - start, seq < bench.history.trail, member, waiting, now));
+                }
             else
                 model_pop(&model, &bench, start, now);
         }
@@ -296,6 +392,9 @@ int main(void)
         cmocka_unit_test(a_repair_at_time_zero_counts_as_one),
         cmocka_unit_test(what_was_forgotten_while_it_waited_is_passed_over),
         cmocka_unit_test(the_queue_holds_however_much_is_sent_before_the_next_look),
+        cmocka_unit_test(a_member_that_asks_for_all_takes_every_other_turn_only),
+        cmocka_unit_test(what_another_asked_for_long_before_leaves_at_ones_own_turn),
+        cmocka_unit_test(a_loss_that_all_share_is_repaired_in_the_order_asked),
         cmocka_unit_test(random_requests_agree_with_a_plain_list),
         cmocka_unit_test(who_is_left_to_unicast_repairs_brings_none_to_the_group),
         cmocka_unit_test(what_is_skipped_can_be_asked_for_again),

@@ -145,6 +145,25 @@ static void expect_messages(uint64_t first, uint64_t last)
     got.message_count = 0;
 }
 
+/* A packet with one message of so many bytes, 128 to 16,383, whatever the transmitter would send. */
+static void packet_made(lli_seq seq, uint64_t number, uint32_t size)
+{
+    static uint8_t packet[LLI_WIRE_DATA_HEADER + 2 + 16384];
+    const struct lli_wire_header header = {
+        .type = LLI_WIRE_DATA,
+        .tag = (uint32_t)SESSION,
+        .seq = (uint32_t)seq,
+        .number = (uint32_t)number,
+        .size = (uint16_t)(LLI_WIRE_DATA_HEADER + 2 + size),
+    };
+
+    lli_wire_put_header(packet, &header);
+    packet[LLI_WIRE_DATA_HEADER] = (uint8_t)(0x80 | size >> 8);
+    packet[LLI_WIRE_DATA_HEADER + 1] = (uint8_t)size;
+    pattern_fill(packet + LLI_WIRE_DATA_HEADER + 2, size, number);
+    rx_take(packet, header.size);
+}
+
 /* --------------------------------------------------------------------------------------------------- tests */
 
 static void a_young_session_is_received_from_its_first_packet(void **state)
@@ -273,6 +292,11 @@ static void what_is_gone_becomes_a_gap_with_its_messages(void **state)
     rx_take(buffer, lli_wire_put_reject(buffer, &gone));
     assert_null(event_of(LLM_EVENT_GAP));
     (void)control(&nak);
+    /* Nor is anything given up that no heartbeat told of. */
+    gone.trail = START + 4;
+    rx_take(buffer, lli_wire_put_reject(buffer, &gone));
+    assert_null(event_of(LLM_EVENT_GAP));
+    heartbeat_due();
     gone.trail = START + 1000;
     rx_take(buffer, lli_wire_put_reject(buffer, &gone));
     assert_null(event_of(LLM_EVENT_GAP));
@@ -336,6 +360,9 @@ static void what_a_suspended_receiver_asks_for_becomes_a_gap(void **state)
     assert_int_equal(event->verdict->lag_packets, 7);
     assert_int_equal(event->verdict->limit, 6);
     assert_null(event_of(LLM_EVENT_GAP));
+    now += r.config.nak_retry_max;
+    heartbeat_made(&(struct lli_wire_heartbeat){.session = SESSION, .lead = START + 5, .trail = START, .start = START, .messages = 5,
+                                                .sent_at = now, .interval_us = 10000, .address = {1, {'t'}}});
     assert_int_equal(control(&nak), 1);
     /* As far as is known, whatever it says. */
     notice(RECEIVER, LLI_STANDING_SUSPENDED, START + 1000000, 0);
@@ -513,6 +540,10 @@ static void what_is_not_repaired_in_time_is_given_up(void **state)
     (void)control(&nak);
     expect_messages(0, 0);
     now += 1 * MS;
+    /* Nothing is given up that no heartbeat told of. */
+    (void)control(&nak);
+    assert_null(event_of(LLM_EVENT_GAP));
+    heartbeat_due();
     (void)control(&nak);
     gap = event_of(LLM_EVENT_GAP);
     assert_int_equal(gap->reason, LLM_REASON_TIMEOUT);
@@ -568,6 +599,20 @@ static uint32_t nak_packets(const struct lli_wire_nak *nak)
     for (uint16_t i = 0; i < nak->count; i++)
         packets += nak->ranges[i].count;
     return packets;
+}
+
+/* The receiver's own packets are of PACKET_MAX bytes, which says nothing of those that it is sent. */
+static void packets_longer_than_the_receiver_sends_are_held(void **state)
+{
+    (void)state;
+    heartbeat_due();
+    packet_made(START + 1, 1, 9 * PACKET_MAX);
+    packet_made(START + 2, 2, 16 * PACKET_MAX);
+    assert_int_equal(r.counters.reorder_full, 0);
+    packet_made(START, 0, 200);
+    assert_int_equal(r.counters.data_malformed, 0);
+    expect_messages(0, 2);
+    assert_null(event_of(LLM_EVENT_GAP));
 }
 
 static void without_memory_only_the_next_packet_is_asked_for(void **state)
@@ -774,6 +819,7 @@ int main(void)
         T(what_is_not_repaired_in_time_is_given_up),
         T(a_forged_heartbeat_makes_nothing_be_skipped),
         T(packets_beyond_the_window_and_without_memory_are_counted),
+        T(packets_longer_than_the_receiver_sends_are_held),
         T(without_memory_only_the_next_packet_is_asked_for),
         T(silence_is_told_once_then_the_end_and_words_again_resume),
         T(words_that_are_known_already_resume_as_well),

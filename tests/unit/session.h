@@ -111,7 +111,7 @@ static inline struct lli_rx_config rx_config(void)
 
 static inline void receiver_place(struct receiver *receiver, uint32_t packets, struct lli_arena *arena, struct lli_arena *rare)
 {
-    lli_reorder_init(&receiver->reorder, packets * PACKET_MAX, PACKET_MAX, arena);
+    lli_reorder_init(&receiver->reorder, packets * PACKET_MAX, PACKET_MAX, arena, rare);
     lli_rx_init(&receiver->rx, &receiver->config, &receiver->reorder, &receiver->counters, &receiver->random, arena, rare);
 }
 

@@ -144,6 +144,98 @@ static void a_processor_that_does_not_exist_is_refused(void **state)
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
+static atomic_bool batch_over;
+
+/* Sends in batches, as publishers do, until told to stop. */
+static void *send_more(void *arg)
+{
+    for (uint64_t i = 0; i < MESSAGES || !atomic_load(&batch_over); i++) {
+        int error = llm_send(topic, &i, sizeof i, LLM_SEND_MORE);
+
+        if (error != LLM_OK && error != LLM_EAGAIN && error != LLM_ESTATE)
+            return arg;
+        if (error != LLM_OK)
+            sched_yield();
+    }
+    return NULL;
+}
+
+/* Changes what llm_send() decides by: an open claim, and whether the topic has a limit of its rate. */
+static void change_claims_and_rates(struct llm_topic *other)
+{
+    struct llm_rate rate;
+    void *data;
+
+    llm_rate_init(&rate);
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        if (llm_claim(other, sizeof i, &data) == LLM_OK) {
+            memcpy(data, &i, sizeof i);
+            assert_int_equal(llm_commit(other, sizeof i, LLM_SEND_MORE), LLM_OK);
+        }
+        rate.bytes_per_s = i % 2 == 0 ? UINT64_C(1) << 30 : 0;
+        assert_int_equal(llm_topic_rate(topic, &rate), LLM_OK);
+        sched_yield();
+    }
+}
+
+static void send_more_during_changes(const char *more)
+{
+    struct llm_topic *other;
+    pthread_t sender;
+    void *failed;
+
+    up(LLM_WAIT_BLOCK, more);
+    assert_int_equal(llm_topic_open(transmitter, "other", 0, &other), LLM_OK);
+    assert_int_equal(llm_thread_start(context, -1), LLM_OK);
+    atomic_store(&batch_over, false);
+    assert_int_equal(pthread_create(&sender, NULL, send_more, &failed), 0);
+    change_claims_and_rates(other);
+    atomic_store(&batch_over, true);
+    pthread_join(sender, &failed);
+    assert_null(failed);
+    assert_int_equal(llm_context_close(&context), LLM_OK);
+}
+
+/* ThreadSanitizer reports reads of shared state outside the lock. */
+static void batches_are_sent_while_another_thread_claims_and_changes_rates(void **state)
+{
+    (void)state;
+    send_more_during_changes("");
+    send_more_during_changes("&topic_counters=1");
+}
+
+static int accept_caller(void *arg, struct llm_listener *listener, const struct llm_caller *caller, struct llm_connection_handlers *handlers)
+{
+    (void)arg;
+    (void)listener;
+    (void)caller;
+    (void)handlers;
+    return LLM_OK;
+}
+
+/* The loop thread makes the connection while this thread asks for its transmitter. */
+static void a_connection_is_awaited_beside_the_loop_thread(void **state)
+{
+    const uint64_t until = llm_clock() + UINT64_C(30000000000);
+    struct llm_listener_handlers accepts;
+    struct llm_connection_handlers handlers;
+    struct llm_listener *listener;
+    struct llm_connection *connection;
+
+    (void)state;
+    up(LLM_WAIT_BLOCK, "");
+    llm_listener_handlers_init(&accepts);
+    accepts.request = accept_caller;
+    llm_connection_handlers_init(&handlers);
+    assert_int_equal(llm_listen(context, "loop://thread:2?mtu=1500", NULL, &accepts, &listener), LLM_OK);
+    assert_int_equal(llm_thread_start(context, -1), LLM_OK);
+    assert_int_equal(llm_connect(context, "loop://thread:2?mtu=1500", NULL, NULL, &handlers, &connection), LLM_OK);
+    while (llm_connection_transmitter(connection) == NULL && llm_clock() < until)
+        sched_yield();
+    assert_non_null(llm_connection_transmitter(connection));
+    assert_int_equal(llm_context_close(&context), LLM_OK);
+}
+
 static void *close_transmitter(void *arg)
 {
     return llm_transmitter_close(&transmitter) == LLM_OK ? NULL : arg;
@@ -175,6 +267,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_threads_send_while_the_loop_thread_spins),
         cmocka_unit_test(two_threads_send_while_the_loop_thread_sleeps_between),
+        cmocka_unit_test(batches_are_sent_while_another_thread_claims_and_changes_rates),
+        cmocka_unit_test(a_connection_is_awaited_beside_the_loop_thread),
         cmocka_unit_test(the_loop_thread_can_be_started_again_and_closed_with_the_context),
         cmocka_unit_test(a_processor_that_does_not_exist_is_refused),
         cmocka_unit_test(stopping_beside_a_blocking_call_leaves_the_lock_free),

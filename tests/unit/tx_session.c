@@ -104,10 +104,12 @@ static void idle_heartbeats_double_their_distance(void **state)
     (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
     for (int i = 0; i < 14; i++) {
         distance = lli_min(2 * distance, 100 * MS);
+        /* The promise of the one before is kept, and is not much more than that. */
+        assert_true(heartbeat.interval_us * US >= distance);
+        assert_true(heartbeat.interval_us * US <= lli_max(distance, 10 * MS) + US);
         expect_no_control(now + distance - 1);
         now += distance;
         (void)expect_control(now, LLI_WIRE_HEARTBEAT, &heartbeat);
-        assert_true(heartbeat.interval_us * US >= distance / 2);
     }
 }
 
@@ -556,6 +558,55 @@ static void naks_that_the_operator_sheds_get_a_notice_and_no_repair(void **state
     assert_false(lli_tx_shed(tx, 77, true, 42 * MS));
 }
 
+/* Heartbeats up to some time; the clock of the latest. */
+static lli_ns heartbeats_until(lli_ns from, lli_ns until)
+{
+    struct lli_packet packet;
+    lli_ns latest = 0;
+
+    for (lli_ns at = from; at <= until; at += MS)
+        while (lli_tx_control(tx, at, buffer, sizeof buffer, &packet))
+            latest = at;
+    return latest;
+}
+
+/* Of 1,000 receivers each reports every 10 s. Ten that stay are not told anything else before they report the next time. */
+static void those_who_stay_are_not_forgotten_before_they_report(void **state)
+{
+    struct lli_tx_config config = tx_config();
+    lli_ns now, latest;
+
+    (void)state;
+    config.receivers_max = 1000;
+    config.flow = (struct lli_flow_config){.mode = LLI_FLOW_WINDOW, .window_packets = 8, .quorum_percent = 50};
+    free(t.memory);
+    transmitter_make(&t, &config, 10 * MS);
+    now = heartbeats_until(10 * MS, 20 * MS);
+    for (uint64_t receiver = 1; receiver <= 1000; receiver++)
+        status(receiver, START, now, 0, 0, now);
+    latest = heartbeats_until(now, 1000 * MS);
+    for (uint64_t receiver = 1; receiver <= 1000; receiver++)
+        status(receiver, START, latest, 0, 0, 1000 * MS);
+    for (uint64_t receiver = 11; receiver <= 1000; receiver++)
+        status(receiver, START, latest, 0, LLI_WIRE_STATUS_LEAVING, 1001 * MS);
+    /* Reported before it heard that there are fewer now. */
+    status(10, START, latest, 0, 0, 1002 * MS);
+    latest = heartbeats_until(1001 * MS, 90000 * MS);
+    assert_int_equal(tx->counters.receivers_lost, 0);
+    assert_int_equal(tx->members.count, 10);
+    assert_int_equal(tx->flow.limit, START);
+    /* From their next report on each reports every 100 ms, and is missed after a second. */
+    for (uint64_t receiver = 1; receiver <= 5; receiver++)
+        status(receiver, START, latest, 0, 0, 90000 * MS);
+    (void)heartbeats_until(90000 * MS, 90900 * MS);
+    assert_int_equal(tx->members.count, 10);
+    (void)heartbeats_until(90900 * MS, 91300 * MS);
+    assert_int_equal(tx->members.count, 5);
+    (void)heartbeats_until(91300 * MS, 101200 * MS);
+    assert_int_equal(tx->members.count, 0);
+    assert_int_equal(tx->counters.receivers_lost, 10);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)
 
 int main(void)
@@ -583,6 +634,7 @@ int main(void)
         T(more_answers_than_can_wait_are_dropped_and_counted),
         T(the_end_is_told_right_behind_the_last_packet),
         T(who_left_is_sent_no_repair_that_waited),
+        T(those_who_stay_are_not_forgotten_before_they_report),
         T(naks_that_the_operator_sheds_get_a_notice_and_no_repair),
         T(it_is_drained_when_all_known_receivers_have_everything),
     };

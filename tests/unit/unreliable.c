@@ -275,6 +275,8 @@ static void one_that_was_overtaken_is_waited_for_where_losses_are(void **state)
 
 static void a_loss_with_reliable_packets_in_it_has_their_reason(void **state)
 {
+    struct lli_packet packet;
+
     (void)state;
     r.config.nak_giveup = 3 * MS;
     begin();
@@ -282,10 +284,11 @@ static void a_loss_with_reliable_packets_in_it_has_their_reason(void **state)
     send(&unreliable, true);
     send(&reliable, false);
     now += 5 * MS;
+    tx->heartbeat_at = now;
+    while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
+        rx_take(packet.data, packet.size);
     /* Asked for at last, answered never. */
     for (lli_ns until = now + 10 * MS; now < until; now += 20 * US) {
-        struct lli_packet packet;
-
         while (lli_rx_control(rx, now, buffer, &packet)) {
         }
         pull();

@@ -54,6 +54,7 @@ static const struct lli_wire_nak nak_value = {
     .address = ADDRESS_VALUE,
     .count = 2,
     .ranges = {{0xfffffffe, 3}, {16, 1}},
+    .token = TOKEN,
 };
 
 static const struct lli_wire_reject reject_value = {
@@ -83,6 +84,7 @@ static const struct lli_wire_status status_value = {
     .window_free = 16384,
     .flags = LLI_WIRE_STATUS_DONE,
     .address = ADDRESS_VALUE,
+    .token = TOKEN,
 };
 
 static const struct lli_wire_heartbeat assured_value = {
@@ -123,13 +125,15 @@ static const struct lli_wire_status acknowledging_value = {
     .accepts = 2,
     .name_size = 4,
     .name = "book",
+    .token = TOKEN,
 };
 
 static const struct lli_wire_topics topics_value = {.session = SESSION, .total = 3, .first = 1, .count = 2};
-static const struct lli_wire_query query_value = {.session = SESSION, .receiver = RECEIVER, .first = 1, .address = ADDRESS_VALUE};
+static const struct lli_wire_query query_value = {
+    .session = SESSION, .receiver = RECEIVER, .first = 1, .address = ADDRESS_VALUE, .token = TOKEN};
 
 static const struct lli_wire_join join_ask_value = {
-    .session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_ASK, .from = 2, .value = 1000, .address = ADDRESS_VALUE};
+    .session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_ASK, .from = 2, .value = 1000, .address = ADDRESS_VALUE, .token = TOKEN};
 static const struct lli_wire_join join_grant_value = {
     .session = SESSION,
     .receiver = RECEIVER,
@@ -141,6 +145,7 @@ static const struct lli_wire_join join_grant_value = {
     .number = 9,
     .wanted = 42,
     .lead = 0x100000020,
+    .token = TOKEN,
 };
 static const struct lli_wire_join join_fetch_value = {
     .session = SESSION,
@@ -150,7 +155,11 @@ static const struct lli_wire_join join_fetch_value = {
     .address = ADDRESS_VALUE,
     .count = 1,
     .ranges = {{16, 16}},
+    .token = TOKEN,
 };
+
+static const struct lli_wire_join join_token_value = {
+    .session = SESSION, .receiver = RECEIVER, .kind = LLI_WIRE_JOIN_TOKEN, .reason = LLI_WIRE_JOIN_FULL, .value = 1024, .token = TOKEN};
 
 static const struct lli_wire_notice notice_value = {
     .session = SESSION,
@@ -220,10 +229,13 @@ static void control_packets_are_written_as_specified(void **state)
     expect_vector(&join_ask_vector, packet, lli_wire_put_join(packet, &join_ask_value));
     expect_vector(&join_grant_vector, packet, lli_wire_put_join(packet, &join_grant_value));
     expect_vector(&join_fetch_vector, packet, lli_wire_put_join(packet, &join_fetch_value));
+    expect_vector(&join_token_vector, packet, lli_wire_put_join(packet, &join_token_value));
     expect_vector(&notice_vector, packet, lli_wire_put_notice(packet, &notice_value));
     used = lli_wire_add_topic(packet, used, sizeof packet, "px", 2);
     used = lli_wire_add_topic(packet, used, sizeof packet, name, lli_wire_put_name(name, "qty", LLI_WIRE_TOPIC_TRANSIENT));
     expect_vector(&topics_vector, packet, lli_wire_put_topics(packet, &topics_value, used));
+    expect_vector(&topics_beyond_vector, packet,
+                  lli_wire_put_topics(packet, &(struct lli_wire_topics){.session = SESSION, .total = 3, .first = 3}, LLI_WIRE_TOPICS_HEAD));
 }
 
 static void data_packets_are_written_as_specified(void **state)
@@ -361,10 +373,15 @@ static void control_packets_are_read_as_specified(void **state)
     assert_memory_equal(&out.join, &join_grant_value, sizeof join_grant_value);
     decode_vector(&join_fetch_vector, &out);
     assert_memory_equal(&out.join, &join_fetch_value, sizeof join_fetch_value);
+    decode_vector(&join_token_vector, &out);
+    assert_memory_equal(&out.join, &join_token_value, sizeof join_token_value);
     decode_vector(&notice_vector, &out);
     assert_memory_equal(&out.notice, &notice_value, sizeof notice_value);
     decode_vector(&topics_vector, &out);
     assert_memory_equal(&out.topics, &topics_value, sizeof topics_value);
+    decode_vector(&topics_beyond_vector, &out);
+    assert_int_equal(out.topics.first, 3);
+    assert_int_equal(out.topics.count, 0);
 }
 
 static void extensions_are_skipped(void **state)

@@ -11,7 +11,7 @@ static const struct lli_wire_connect connect_value = {
     .payload = {'t', 'o', 'k', 'e', 'n'},
 };
 static const struct lli_wire_accept accept_value = {
-    .id = SESSION, .session = RECEIVER, .message_bytes_max = 1048576, .address = ADDRESS_VALUE};
+    .id = SESSION, .session = RECEIVER, .start = 0x100010203, .message_bytes_max = 1048576, .address = ADDRESS_VALUE};
 static const struct lli_wire_refuse refuse_value = {.id = SESSION, .code = 403, .reason = LLI_WIRE_REFUSED};
 static const struct lli_wire_close close_value = {
     .id = SESSION, .reason = LLI_WIRE_LEFT, .next = 0x201020302, .address = ADDRESS_VALUE};
@@ -59,12 +59,31 @@ static void the_longest_payload_fits_and_is_read(void **state)
 static void contradictions_are_refused(void **state)
 {
     (void)state;
-    /* A payload longer than any, or than what follows; addresses longer than any. */
+    /* A payload longer than any, or than what follows; addresses longer than any; packets that no session has. */
     assert_false(decode_changed(&connect_vector, 37, 2));
     assert_false(decode_changed(&connect_vector, 36, 6));
     assert_false(decode_changed(&connect_vector, 39, 32));
-    assert_false(decode_changed(&accept_vector, 36, 32));
+    assert_false(decode_changed(&accept_vector, 44, 32));
+    assert_false(decode_changed(&accept_vector, 39, 128));
     assert_false(decode_changed(&close_vector, 25, 32));
+}
+
+/* All vectors have the same address, if any. */
+static void addresses_are_found_without_reading_all(void **state)
+{
+    static const struct vector *const with[] = {&heartbeat_vector, &nak_vector, &status_vector, &query_vector, &join_ask_vector,
+                                                &connect_vector, &accept_vector, &close_vector};
+    const struct lli_wire_address expected = ADDRESS_VALUE;
+    struct lli_wire_address address;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof with / sizeof with[0]; i++) {
+        uint8_t bytes[VECTOR_MAX];
+        const size_t size = vector_bytes(with[i], bytes);
+
+        assert_true(lli_wire_get_announced(bytes[0] & 15, bytes + LLI_WIRE_HEADER, size - LLI_WIRE_HEADER, &address));
+        assert_memory_equal(&address, &expected, sizeof expected);
+    }
 }
 
 static void other_types_are_none_of_a_connection(void **state)
@@ -95,6 +114,7 @@ int main(void)
         cmocka_unit_test(packets_of_connections_are_read_as_specified),
         cmocka_unit_test(the_longest_payload_fits_and_is_read),
         cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(addresses_are_found_without_reading_all),
         cmocka_unit_test(other_types_are_none_of_a_connection),
     };
 

@@ -12,6 +12,7 @@
 
 #define SESSION UINT64_C(0x1122334455667788)
 #define RECEIVER UINT64_C(0x99aabbccddeeff01)
+#define TOKEN UINT64_C(0x060708090a0b0c0d)
 
 static inline size_t hex_bytes(const char *hex, uint8_t *bytes)
 {

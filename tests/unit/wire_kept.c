@@ -15,6 +15,7 @@ static const struct lli_wire_join join_value = {
     .address = ADDRESS_VALUE,
     .count = 1,
     .spans = {{{41, 7, 1000}, {0, 10000, 0}}},
+    .token = TOKEN,
 };
 static const struct lli_wire_kept kept_value = {
     .session = SESSION, .receiver = RECEIVER, .number = 42, .next = 47, .span = {{41, 7, 1000}, {0, 10000, 0}}, .left = 0, .count = 2};

@@ -24,6 +24,7 @@ struct vector {
 #define SESSION_FIELD {"88 77 66 55 44 33 22 11", "session"}
 #define TAG_FIELD {"88 77 66 55", "tag: low half of the session"}
 #define RECEIVER_FIELD {"01 ff ee dd cc bb aa 99", "receiver"}
+#define TOKEN_FIELD {"0d 0c 0b 0a 09 08 07 06", "token"}
 #define UNUSED_HEADER {"00 00 00 00", "not used"}
 
 static const struct vector data_vector = {
@@ -55,6 +56,71 @@ static const struct vector continued_vector = {
         {"02 00", "the first frame starts at 2 of the body"},
         {"58 59", "\"XY\", the end of message 0x0a0b0d"},
         {"01 7a", "message of 1 byte, topic 0: \"z\""},
+    },
+};
+
+/* The next five go on in one another, across the wrap of both numbers. */
+static const struct vector header_last_vector = {
+    "DATA: a message, and the header of another at the end of the packet",
+    {
+        {"11 00 15 00", "version 1, type 1, flags, size"},
+        TAG_FIELD,
+        {"ff ff ff ff", "packet number, low half"},
+        {"ff ff ff ff", "number of the first message that starts here, low half"},
+        {"00 00", "the first frame starts at 0 of the body"},
+        {"01 79", "message of 1 byte: \"y\""},
+        {"05", "message of 5 bytes, all of them in later packets"},
+    },
+};
+
+static const struct vector middle_vector = {
+    "DATA: 3 bytes in the middle of a message; no frame starts",
+    {
+        {"11 00 15 00", "version 1, type 1, flags, size"},
+        TAG_FIELD,
+        {"00 00 00 00", "packet number, low half: one more"},
+        {"01 00 00 00", "number of the first message that starts in a later packet, low half"},
+        {"03 00", "the size of the body: no frame starts in this packet"},
+        {"61 62 63", "\"abc\""},
+    },
+};
+
+static const struct vector padded_vector = {
+    "DATA: the last 2 bytes of a message, then padding",
+    {
+        {"11 00 16 00", "version 1, type 1, flags, size"},
+        TAG_FIELD,
+        {"01 00 00 00", "packet number, low half"},
+        {"01 00 00 00", "number of the first message that starts in a later packet, low half"},
+        {"02 00", "the first frame starts at 2 of the body: padding is a frame"},
+        {"64 65", "\"de\""},
+        {"e0", "padding"},
+        {"e0", "padding"},
+    },
+};
+
+static const struct vector empty_vector = {
+    "DATA without a body, which libllm does not send",
+    {
+        {"11 00 12 00", "version 1, type 1, flags, size"},
+        TAG_FIELD,
+        {"02 00 00 00", "packet number, low half"},
+        {"01 00 00 00", "number of the first message that starts in a later packet, low half"},
+        {"00 00", "the size of the body"},
+    },
+};
+
+static const struct vector unused_vector = {
+    "DATA with a frame that is not used, behind which nothing can be read",
+    {
+        {"11 00 17 00", "version 1, type 1, flags, size"},
+        TAG_FIELD,
+        {"03 00 00 00", "packet number, low half"},
+        {"01 00 00 00", "number of the first message that starts here, low half"},
+        {"00 00", "the first frame starts at 0 of the body"},
+        {"01 7a", "message of 1 byte: \"z\""},
+        {"e3", "not used: malformed"},
+        {"01 7a", "passed over"},
     },
 };
 
@@ -141,7 +207,7 @@ static const struct vector heartbeat_vector = {
 static const struct vector nak_vector = {
     "NAK",
     {
-        {"13 00 3b 00", "version 1, type 3, flags, size"},
+        {"13 00 43 00", "version 1, type 3, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -153,6 +219,7 @@ static const struct vector nak_vector = {
         {ADDRESS_HEX, "where unicast repairs go"},
         {"fe ff ff ff 03 00 00 00", "3 packets from 0xfffffffe on: across the wrap"},
         {"10 00 00 00 01 00 00 00", "packet 16"},
+        TOKEN_FIELD,
     },
 };
 
@@ -208,7 +275,7 @@ static const struct vector passed_vector = {
 static const struct vector status_vector = {
     "STATUS",
     {
-        {"15 00 55 00", "version 1, type 5, flags, size"},
+        {"15 00 5d 00", "version 1, type 5, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -225,6 +292,7 @@ static const struct vector status_vector = {
         {"02", "flags: done"},
         {"07", "7 bytes of address"},
         {ADDRESS_HEX, "where answers go"},
+        TOKEN_FIELD,
     },
 };
 
@@ -245,10 +313,24 @@ static const struct vector topics_vector = {
     },
 };
 
+static const struct vector topics_beyond_vector = {
+    "TOPICS: the answer to a QUERY from beyond what is announced",
+    {
+        {"16 00 22 00", "version 1, type 6, flags, size"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        {"03 00 00 00", "3 topics in the session"},
+        {"03 00 00 00", "the same again"},
+        {"00 00", "no names"},
+    },
+};
+
 static const struct vector query_vector = {
     "QUERY",
     {
-        {"17 00 2c 00", "version 1, type 7, flags, size"},
+        {"17 00 34 00", "version 1, type 7, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -257,13 +339,14 @@ static const struct vector query_vector = {
         {"01 00 00 00", "names from topic 1 on"},
         {"07", "7 bytes of address"},
         {ADDRESS_HEX, "where the answer goes"},
+        TOKEN_FIELD,
     },
 };
 
 static const struct vector join_ask_vector = {
     "JOIN: a receiver asks to begin 1,000 messages back",
     {
-        {"18 00 59 00", "version 1, type 8, flags, size"},
+        {"18 00 61 00", "version 1, type 8, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -281,13 +364,14 @@ static const struct vector join_ask_vector = {
         {"00 00 00 00 00 00 00 00", "not used"},
         {"00 00 00 00 00 00 00 00", "not used"},
         {ADDRESS_HEX, "where the answer goes"},
+        TOKEN_FIELD,
     },
 };
 
 static const struct vector join_grant_vector = {
     "JOIN: the transmitter says where to begin",
     {
-        {"18 00 52 00", "version 1, type 8, flags, size"},
+        {"18 00 5a 00", "version 1, type 8, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -304,13 +388,14 @@ static const struct vector join_grant_vector = {
         {"09 00 00 00 00 00 00 00", "the first message to deliver is number 9"},
         {"2a 00 00 00 00 00 00 00", "the first in the packet that will be sent next is number 42"},
         {"20 00 00 00 01 00 00 00", "the packet that will be sent next"},
+        TOKEN_FIELD,
     },
 };
 
 static const struct vector join_fetch_vector = {
     "JOIN: a receiver fetches packets of the past",
     {
-        {"18 00 61 00", "version 1, type 8, flags, size"},
+        {"18 00 69 00", "version 1, type 8, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -329,13 +414,14 @@ static const struct vector join_fetch_vector = {
         {"20 00 00 00 01 00 00 00", "as granted: what is live begins here"},
         {ADDRESS_HEX, "where the packets go"},
         {"10 00 00 00 10 00 00 00", "16 packets from packet 16 on"},
+        TOKEN_FIELD,
     },
 };
 
 static const struct vector join_latest_vector = {
     "JOIN: a receiver asks for messages that topics keep",
     {
-        {"18 00 79 00", "version 1, type 8, flags, size"},
+        {"18 00 81 00", "version 1, type 8, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -355,6 +441,31 @@ static const struct vector join_latest_vector = {
         {ADDRESS_HEX, "where the packets go"},
         {"07 00 00 00 29 00 00 00 00 00 00 00 e8 03 00 00", "from topic 7, message 41, byte 1,000 of it"},
         {"10 27 00 00 00 00 00 00 00 00 00 00 00 00 00 00", "to before topic 10,000"},
+        TOKEN_FIELD,
+    },
+};
+
+static const struct vector join_token_vector = {
+    "JOIN: the transmitter gives a token, and knows too many receivers",
+    {
+        {"18 00 5a 00", "version 1, type 8, flags, size"},
+        TAG_FIELD,
+        UNUSED_HEADER,
+        UNUSED_HEADER,
+        SESSION_FIELD,
+        RECEIVER_FIELD,
+        {"06", "TOKEN"},
+        {"00", "not used"},
+        {"04", "FULL"},
+        {"00", "no address"},
+        {"00 00", "no ranges"},
+        {"00 00 00 00", "no topics"},
+        {"00 04 00 00 00 00 00 00", "it knows 1,024 receivers"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        {"00 00 00 00 00 00 00 00", "not used"},
+        TOKEN_FIELD,
     },
 };
 
@@ -438,7 +549,7 @@ static const struct vector assured_vector = {
 static const struct vector acknowledging_vector = {
     "STATUS that acknowledges",
     {
-        {"15 00 6c 00", "version 1, type 5, flags, size"},
+        {"15 00 74 00", "version 1, type 5, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -460,6 +571,7 @@ static const struct vector acknowledging_vector = {
         {"02 00", "accepts the second assured topic, not the first"},
         {"04", "4 bytes of name"},
         {"62 6f 6f 6b", "\"book\""},
+        TOKEN_FIELD,
     },
 };
 
@@ -486,12 +598,13 @@ static const struct vector connect_vector = {
 static const struct vector accept_vector = {
     "ACCEPT",
     {
-        {"1b 00 2c 00", "version 1, type 11, flags, size"},
+        {"1b 00 34 00", "version 1, type 11, flags, size"},
         {"88 77 66 55", "tag: low half of the connection's identity"},
         UNUSED_HEADER,
         UNUSED_HEADER,
         CONNECTION_FIELD,
         {"01 ff ee dd cc bb aa 99", "session of the transmitter"},
+        {"03 02 01 00 01 00 00 00", "start"},
         {"00 00 10 00", "takes messages of up to 1 MiB"},
         {"07", "7 bytes of address"},
         {ADDRESS_HEX, "where whoever accepts is reached"},
@@ -529,7 +642,7 @@ static const struct vector close_vector = {
 static const struct vector limited_vector = {
     "STATUS that tells what limits the receiver",
     {
-        {"15 00 6e 00", "version 1, type 5, flags, size"},
+        {"15 00 76 00", "version 1, type 5, flags, size"},
         TAG_FIELD,
         UNUSED_HEADER,
         UNUSED_HEADER,
@@ -553,13 +666,15 @@ static const struct vector limited_vector = {
         {"10 27 00 00", "10,000 packets came"},
         {"08 00 00 00", "8 were missed"},
         {"07 00 00 00", "7 were dropped by its host"},
+        TOKEN_FIELD,
     },
 };
 
 static const struct vector *const vectors[] = {
-    &data_vector, &continued_vector, &extended_vector, &attributes_vector, &unreliable_vector, &heartbeat_vector, &nak_vector,
+    &data_vector, &continued_vector, &header_last_vector, &middle_vector, &padded_vector, &empty_vector, &unused_vector,
+    &topics_beyond_vector, &extended_vector, &attributes_vector, &unreliable_vector, &heartbeat_vector, &nak_vector,
     &reject_vector, &unrepaired_vector, &passed_vector, &status_vector, &topics_vector, &query_vector, &notice_vector,
-    &join_ask_vector, &join_grant_vector, &join_fetch_vector, &join_latest_vector, &kept_vector,
+    &join_ask_vector, &join_grant_vector, &join_fetch_vector, &join_latest_vector, &join_token_vector, &kept_vector,
     &assured_vector, &acknowledging_vector, &limited_vector, &connect_vector, &accept_vector, &refuse_vector, &close_vector,
 };
 

@@ -11,7 +11,7 @@ import json
 import sys
 
 COLUMNS = ("type", "repeats", "missing", "malformed", "broken", "nak_packets", "end", "train", "numbers", "captured")
-NAMES = {"1": "data", "2": "heartbeats", "3": "naks", "4": "rejects", "5": "status", "6": "topics", "7": "queries", "9": "notices"}
+NAMES = {"1": "data", "2": "heartbeats", "3": "naks", "4": "rejects", "5": "status", "6": "topics", "7": "queries", "8": "joins", "9": "notices"}
 
 
 def found_in(path):
@@ -47,6 +47,8 @@ def main(messages, sender_path, receiver_path, fields_path):
         ("captured", found["captured"], "==", found["nak_packets"]),
         ("status", found["status"], ">=", sender["status_received"]),
         ("notices", found["notices"], ">=", sender.get("notices_sent", 0)),
+        # Tokens, which confirm the receiver's address.
+        ("joins", found["joins"], ">=", sender["tokens_sent"]),
         ("missing", found["missing"], "==", 0),
         ("malformed", found["malformed"], "==", 0),
         ("broken", found["broken"], "==", 0),

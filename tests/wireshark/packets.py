@@ -10,6 +10,7 @@ NOTICE, CONNECT = 9, 10
 END, YOUNG, HELD = 1, 2, 4
 GONE, PENDING, UNREPAIRED, PASSED = 1, 2, 3, 4
 PORT = 5003
+NO_TOKEN = bytes(8)
 IPV4 = bytes([4, 192, 0, 2, 1]) + struct.pack(">H", 5001)
 IPV6 = bytes([6]) + bytes.fromhex("fd77" + 13 * "00" + "02") + struct.pack(">H", 5002)
 
@@ -41,7 +42,8 @@ def ranges_of(ranges):
 
 
 def nak(session, receiver, ranges, address=IPV6):
-    return packet(NAK, session, struct.pack("<QQBBH", session, receiver, 0, len(address), len(ranges)) + address + ranges_of(ranges))
+    return packet(NAK, session, struct.pack("<QQBBH", session, receiver, 0, len(address), len(ranges)) + address + ranges_of(ranges)
+                  + NO_TOKEN)
 
 
 def reject(session, trail, reason, ranges):
@@ -50,7 +52,7 @@ def reject(session, trail, reason, ranges):
 
 def status(session, receiver, after, highest, echo=0, hold=0, lost=0, dropped=0, flags=0, address=IPV4):
     return packet(STATUS, session, struct.pack("<QQQQQIIIIIBB", session, receiver, after, highest, echo, hold, lost, 6, dropped, 100,
-                                               flags, len(address)) + address)
+                                               flags, len(address)) + address + NO_TOKEN)
 
 
 def topics(session, total, first, names):
@@ -59,7 +61,7 @@ def topics(session, total, first, names):
 
 
 def query(session, receiver, first):
-    return packet(QUERY, session, struct.pack("<QQIB", session, receiver, first, len(IPV4)) + IPV4)
+    return packet(QUERY, session, struct.pack("<QQIB", session, receiver, first, len(IPV4)) + IPV4 + NO_TOKEN)
 
 
 def connect(connection, payload, address=IPV4):

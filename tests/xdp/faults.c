@@ -21,6 +21,7 @@
 
 #include "../hosts.h"
 #include "../network.h"
+#include "../patience.h"
 #include "xdp_program.h"
 
 /* -------------------------------------------------------------------------------------------------------- refused */
@@ -478,7 +479,7 @@ static void waiting_open(struct waiting *waiting, const char *with, bool sends)
 /* Polls until something was logged, with or without sleep in between; how often. */
 static unsigned waiting_is_told(struct waiting *waiting, bool sleeps)
 {
-    const uint64_t give_up_at = llm_clock() + UINT64_C(20000000000);
+    const uint64_t give_up_at = llm_clock() + patience(20000000000u);
     unsigned polls = 0;
 
     for (; waiting->told == 0 && llm_clock() < give_up_at; polls++) {

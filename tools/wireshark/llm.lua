@@ -47,6 +47,7 @@ local SEQ = integer("seq", 4, "Packet number, low half")
 local NUMBER = integer("number", 4, "First message number, low half")
 local SESSION = integer("session", 8, "Session", { base = base.HEX })
 local RECEIVER = integer("receiver", 8, "Receiver", { base = base.HEX })
+local TOKEN = integer("token", 8, "Token of the receiver at its address", { base = base.HEX })
 field("bytes", "unused", "Not used")
 field("uint16", "extension.size", "Size of the extensions")
 field("bytes", "extension.bytes", "Extensions")
@@ -1023,6 +1024,9 @@ local function heartbeat_tell(p)
             end
         end
     end
+    if flags >= 16 then
+        table.insert(p.info, string.format("of %d receivers one reports by packets", 2 ^ math.floor(flags / 16)))
+    end
 end
 
 local function nak_tell(p)
@@ -1166,9 +1170,9 @@ local function query_tell(p)
 end
 
 -- Section 12.
-local JOIN_KINDS = { [1] = "ASK", [2] = "GRANT", [3] = "REFUSE", [4] = "FETCH", [5] = "LATEST" }
+local JOIN_KINDS = { [1] = "ASK", [2] = "GRANT", [3] = "REFUSE", [4] = "FETCH", [5] = "LATEST", [6] = "TOKEN" }
 local JOIN_FROM = { [1] = "the oldest", [2] = "messages back", [3] = "ns back", [4] = "message number", [5] = "what topics keep" }
-local JOIN_REASONS = { [1] = "HISTORY", [2] = "AHEAD", [3] = "NOTHING" }
+local JOIN_REASONS = { [1] = "HISTORY", [2] = "AHEAD", [3] = "NOTHING", [4] = "FULL", [5] = "BUSY" }
 
 -- Section 12.3: a place of a topic (4), a message number (8) and an offset (4).
 local function place_show(tree, kind, range)
@@ -1275,6 +1279,9 @@ local function join_tell(p)
     elseif kind == 5 then
         text = text .. ": " .. table.concat(p.spans, ", ", 1, math.min(#p.spans, 2)) .. (#p.spans > 2 and ", ..." or "") .. ", to "
             .. p.address
+    elseif kind == 6 then
+        local reason = JOIN_REASONS[v["join.reason"]]
+        text = text .. (reason and ": " .. reason .. ", " .. tostring(v["join.value"]) .. " receivers" or "")
     else
         text = text .. ": " .. (JOIN_FROM[v["join.from"]] or "?") .. " " .. tostring(v["join.value"])
     end
@@ -1323,6 +1330,13 @@ local function connect_tell(p)
     table.insert(p.info, "from " .. p.address .. ", " .. counted(p.values["connect.payload_size"], "byte") .. " of payload")
 end
 
+local function accept_check(p)
+    if not (p.values["accept.start"] < UInt64.new(0, 0x80000000)) then
+        return fault(p, "malformed", "start is beyond 2^63")
+    end
+    return true
+end
+
 local function accept_tell(p)
     table.insert(p.info, "from " .. p.address)
 end
@@ -1368,7 +1382,7 @@ local types = {
     },
     [3] = {
         name = "NAK",
-        layout = { RECEIVER, unused(1), address_size, range_count("nak"), address, ranges("nak") },
+        layout = { RECEIVER, unused(1), address_size, range_count("nak"), address, ranges("nak"), TOKEN },
         tell = nak_tell,
     },
     [4] = {
@@ -1396,7 +1410,7 @@ local types = {
                 { "leaving", 1, "LEAVING" }, { "done", 2, "DONE: everything up to the end is there" },
                 { "acknowledges", 4, "ACKNOWLEDGES" }, { "limited", 8, "LIMITED" },
                 { "behind", 16, "BEHIND: it reads late what came long ago" } } }),
-            address_size, address, status_check, acknowledgement, limited,
+            address_size, address, status_check, acknowledgement, limited, TOKEN,
         },
         tell = status_tell,
     },
@@ -1410,7 +1424,7 @@ local types = {
     },
     [7] = {
         name = "QUERY",
-        layout = { RECEIVER, integer("query.first", 4, "First topic asked for"), address_size, address },
+        layout = { RECEIVER, integer("query.first", 4, "First topic asked for"), address_size, address, TOKEN },
         tell = query_tell,
     },
     [8] = {
@@ -1427,7 +1441,7 @@ local types = {
             integer("join.number", 8, "Number of the first message there"),
             integer("join.wanted", 8, "Number of the message asked for, or of the first that is live, or packets"),
             integer("join.lead", 8, "Lead: the next packet"),
-            address, join_parts,
+            address, join_parts, TOKEN,
         },
         tell = join_tell,
     },
@@ -1467,8 +1481,9 @@ local types = {
         name = "ACCEPT",
         layout = {
             integer("accept.session", 8, "Session of the transmitter", { base = base.HEX }),
+            integer("accept.start", 8, "First packet of that session"),
             integer("accept.message_bytes_max", 4, "Takes messages of at most (bytes)"),
-            address_size, address,
+            address_size, address, accept_check,
         },
         tell = accept_tell,
     },

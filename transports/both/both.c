@@ -23,7 +23,7 @@ enum {
     BOTH_POST_MAX = 256, /* a power of two: the queue is a ring */
     BOTH_GIVE = 64,      /* packets given to a part at a time */
     BOTH_JOINS_MAX = 256,
-    BOTH_PEERS_MAX = 4096,
+    BOTH_PEERS_MIN = 4096,
     BOTH_FAR_TURNS = 8,  /* while packets come the short way, one of so many calls looks at the long one */
     BOTH_HELD_MAX = 32,  /* packets taken from the long way at a time */
 };
@@ -104,20 +104,35 @@ static int part_open(struct both *both, int which, const struct lli_transport_co
     return LLM_OK;
 }
 
+/* All but what the parts' instances have. */
+static void both_free(struct both *both)
+{
+    for (int i = 0; i < PARTS; i++)
+        free(both->part[i].instance);
+    if (both->epoll >= 0)
+        close(both->epoll);
+    lli_peers_fini(&both->peers);
+    free(both->peer);
+}
+
 /* Takes an instance that was opened in part. */
 static void both_close(void *instance)
 {
     struct both *both = instance;
 
-    for (int i = 0; i < PARTS; i++) {
+    for (int i = 0; i < PARTS; i++)
         if (both->part[i].instance != NULL)
             both->part[i].transport->close(both->part[i].instance);
-        free(both->part[i].instance);
-    }
-    if (both->epoll >= 0)
-        close(both->epoll);
-    lli_peers_fini(&both->peers);
-    free(both->peer);
+    both_free(both);
+}
+
+static void both_abandon(void *instance)
+{
+    struct both *both = instance;
+
+    for (int i = 0; i < PARTS; i++)
+        both->part[i].transport->abandon(both->part[i].instance);
+    both_free(both);
 }
 
 static struct lli_caps both_caps(const struct lli_caps *near, const struct lli_caps *far)
@@ -138,6 +153,7 @@ static int both_set_up(struct both *both, const struct lli_transport_config *con
     struct llm_options options = *config->options;
     struct lli_transport_config far = *config, near = *config;
     struct lli_address address = {.size = 0};
+    const uint32_t peers = (uint32_t)lli_max(BOTH_PEERS_MIN, options.receivers_max + options.sessions_max);
     int error;
 
     far.scheme = config->scheme + strlen("shm+");
@@ -147,8 +163,8 @@ static int both_set_up(struct both *both, const struct lli_transport_config *con
     if (both->part[FAR].transport == NULL || lli_transport_is_named(far.scheme))
         return lli_fail(both->log, LLM_ESCHEME, "scheme \"%s\": after shm+ comes the transport of a network, such as udp",
                         config->scheme);
-    both->peer = calloc(BOTH_PEERS_MAX, sizeof *both->peer);
-    if (both->peer == NULL || lli_peers_init(&both->peers, BOTH_PEERS_MAX) != 0)
+    both->peer = calloc(peers, sizeof *both->peer);
+    if (both->peer == NULL || lli_peers_init(&both->peers, peers) != 0)
         return lli_fail(both->log, LLM_ENOMEM, "%s: no memory for an instance", config->scheme);
     both->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (both->epoll < 0)
@@ -318,18 +334,21 @@ static int both_peer(void *instance, const struct lli_address *address, lli_hand
 {
     struct both *both = instance;
     struct both_peer *peer;
-    lli_handle inner;
+    lli_handle far = 0, near = 0;
     uint32_t place;
-    int error = both->part[FAR].transport->peer(both->part[FAR].instance, address, &inner);
+    int error = both->part[FAR].transport->peer(both->part[FAR].instance, address, &far);
+    const bool only_near = error == LLM_EINVAL;
 
-    /* It says what is an address of the network, and is asked until it has resolved it. */
+    /* The network says what is an address of its own, and is asked until it has resolved it; others may be of memory alone. */
+    if (only_near)
+        error = both->part[NEAR].transport->peer(both->part[NEAR].instance, address, &near);
     if (error != LLM_OK || (error = lli_peers_place(&both->peers, address, &place)) != LLM_OK)
         return error;
     peer = &both->peer[place];
     if (!peer->known) {
-        *peer = (struct both_peer){.known = true, .part = FAR, .handle = inner};
-        if (both->part[NEAR].transport->peer(both->part[NEAR].instance, address, &inner) == LLM_OK)
-            *peer = (struct both_peer){.known = true, .part = NEAR, .handle = inner};
+        *peer = (struct both_peer){.known = true, .part = FAR, .handle = far};
+        if (only_near || both->part[NEAR].transport->peer(both->part[NEAR].instance, address, &near) == LLM_OK)
+            *peer = (struct both_peer){.known = true, .part = NEAR, .handle = near};
     }
     *handle = BOTH_PEER | place;
     return LLM_OK;
@@ -345,6 +364,21 @@ static void both_forget(void *instance, const struct lli_address *address)
             both->part[i].transport->forget(both->part[i].instance, address);
     if (lli_peers_remove(&both->peers, address, &place))
         both->peer[place].known = false;
+}
+
+/* What came by memory came from this host. */
+static bool both_came_from(void *instance, const struct lli_in *packet, const struct lli_address *address)
+{
+    const struct both *both = instance;
+    const struct both_part *far = &both->part[FAR];
+    struct lli_in inner = *packet;
+
+    if (!(packet->buffer & BOTH_FAR) || far->transport->came_from == NULL)
+        return true;
+    inner.buffer &= ~BOTH_FAR;
+    if (packet->from != LLI_HANDLE_UNICAST)
+        inner.from = both->receivers[packet->from].handle[FAR];
+    return far->transport->came_from(far->instance, &inner, address);
 }
 
 /* ----------------------------------------------------------------------------------------------------- sending */
@@ -529,6 +563,7 @@ const struct lli_transport lli_transport_both = {
     .counters = both_counters,
     .open = both_open,
     .close = both_close,
+    .abandon = both_abandon,
     .region = both_region,
     .region_map = both_region_map,
     .region_end = both_region_end,
@@ -537,6 +572,7 @@ const struct lli_transport lli_transport_both = {
     .address = both_address,
     .peer = both_peer,
     .forget = both_forget,
+    .came_from = both_came_from,
     .post = both_post,
     .flush = both_flush,
     .reap = both_reap,

@@ -184,6 +184,16 @@ static void bypass_sweep(struct lli_bypass *bypass)
     bypass->parted_count = stay;
 }
 
+/* What the stack lent is the parent's to give back. */
+static void bypass_abandon(void *instance)
+{
+    struct lli_bypass *bypass = instance;
+
+    for (uint32_t i = 0; i < bypass->parted_count; i++)
+        close(bypass->parted[i]);
+    lli_udp_close(&bypass->udp);
+}
+
 static void bypass_close(void *instance)
 {
     struct lli_bypass *bypass = instance;
@@ -275,6 +285,12 @@ static const struct lli_transport *bypass_inner(const void *instance, int index,
     return lli_transport_find("udp");
 }
 
+/* What is lent from the stack's memory came to a group. */
+static bool bypass_came_from(void *instance, const struct lli_in *packet, const struct lli_address *address)
+{
+    return (packet->buffer & LLI_BYPASS_KEPT) != 0 || lli_udp_came_from(instance, packet, address);
+}
+
 static const struct lli_counter bypass_counters[] = {
     {"bypass_accelerated", offsetof(struct lli_bypass, accelerated)},       /* sockets that the stack has (gauge) */
     {"bypass_in_kernel", offsetof(struct lli_bypass, in_kernel)},           /* sockets that it does not have (gauge) */
@@ -295,12 +311,14 @@ const struct lli_transport lli_transport_bypass = {
     .counters = bypass_counters,
     .open = bypass_open,
     .close = bypass_close,
+    .abandon = bypass_abandon,
     .region_end = lli_udp_region_end,
     .join = bypass_join,
     .leave = bypass_leave,
     .address = lli_udp_address,
     .peer = lli_udp_peer,
     .forget = lli_udp_forget,
+    .came_from = bypass_came_from,
     .post = lli_udp_post,
     .flush = lli_udp_flush,
     .reap = lli_udp_reap,

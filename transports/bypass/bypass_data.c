@@ -154,8 +154,8 @@ static bool bypass_lends(const struct lli_bypass *bypass, const struct lli_udp_r
 {
     const uint32_t place = receiver->handle == LLI_HANDLE_UNICAST ? LLI_UDP_GROUPS_MAX : receiver->handle;
 
-    /* Time stamps come with a message that is copied. */
-    return bypass->lends[place] && !receiver->noted;
+    /* Time stamps, and where it comes from, are known of a message that is copied. */
+    return bypass->lends[place] && !receiver->apart;
 }
 
 static int bypass_fetch(struct lli_bypass *bypass, struct lli_in *packets, int max)

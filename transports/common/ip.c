@@ -378,3 +378,11 @@ int lli_ip_mtu_choose(const struct lli_log *log, const char *scheme, const struc
                         most, interface->name);
     return 0;
 }
+
+bool lli_ip_is_from(const struct lli_address *packed, const void *host)
+{
+    const size_t bytes = packed->bytes[0] == 4 ? 4 : 16;
+
+    return packed->size == 1 + bytes + 2 && (packed->bytes[0] == 4 || packed->bytes[0] == 6) &&
+           memcmp(packed->bytes + 1, host, bytes) == 0;
+}

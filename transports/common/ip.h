@@ -65,4 +65,7 @@ int lli_ip_mtu_choose(const struct lli_log *log, const char *scheme, const struc
 /* Whether a packet to it goes to one host, by way of the interface: NAKs must not be aimed at anything else. */
 bool lli_ip_is_host(const struct lli_ip_interface *interface, const union lli_ip_address *address);
 
+/* Whether an address as packets carry it, which is 4 or 6, the address and the port, has these 4 or 16 bytes for its host. */
+bool lli_ip_is_from(const struct lli_address *packed, const void *host);
+
 #endif

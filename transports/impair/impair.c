@@ -219,21 +219,34 @@ static int inner_open(struct impair *impair, const struct lli_transport_config *
     return status;
 }
 
-/* Takes an instance that was opened in part. */
-static void impair_close(void *instance)
+/* All but the inner transport's instance. */
+static void impair_free(struct impair *impair)
 {
-    struct impair *impair = instance;
-
-    if (impair->inner_instance != NULL) {
-        impair->inner->close(impair->inner_instance);
-        free(impair->inner_instance);
-    }
+    free(impair->inner_instance);
     if (impair->epoll >= 0)
         close(impair->epoll);
     if (impair->timer >= 0)
         close(impair->timer);
     if (impair->slots != NULL)
         munmap(impair->slots, (size_t)IMPAIR_SLOTS * IMPAIR_SLOT_BYTES);
+}
+
+/* Takes an instance that was opened in part. */
+static void impair_close(void *instance)
+{
+    struct impair *impair = instance;
+
+    if (impair->inner_instance != NULL)
+        impair->inner->close(impair->inner_instance);
+    impair_free(impair);
+}
+
+static void impair_abandon(void *instance)
+{
+    struct impair *impair = instance;
+
+    impair->inner->abandon(impair->inner_instance);
+    impair_free(impair);
 }
 
 static int impair_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps)
@@ -623,6 +636,7 @@ const struct lli_transport lli_transport_impair = {
     .counters = impair_counters,
     .open = impair_open,
     .close = impair_close,
+    .abandon = impair_abandon,
     .region = impair_region,
     .region_map = impair_region_map,
     .region_end = impair_region_end,

@@ -22,7 +22,7 @@ enum {
     LOOP_POST_MAX = 64,
     LOOP_JOINS_MAX = 256,
     LOOP_HOST_MAX = 64,
-    LOOP_PEERS_MAX = 4096,
+    LOOP_PEERS_MIN = 4096,
     LOOP_MTU = 9000, /* of the default, and the least as UDP has it, so that tests carry over */
     LOOP_MTU_MIN = 576,
     LOOP_INBOX_MIN = 64,
@@ -76,6 +76,7 @@ struct loop {
 
     uint64_t *peers; /* ids */
     uint32_t peers_count;
+    uint32_t peers_max;
 
     uint64_t inbox_drops;
     uint64_t drops_told;
@@ -87,6 +88,32 @@ static struct {
     struct loop *first;
     uint64_t last_id;
 } hub = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* ------------------------------------------------------------------------------------------------------- fork() */
+
+static pthread_once_t hub_once = PTHREAD_ONCE_INIT;
+
+static void hub_lock(void)
+{
+    pthread_mutex_lock(&hub.mutex);
+}
+
+static void hub_unlock(void)
+{
+    pthread_mutex_unlock(&hub.mutex);
+}
+
+/* A child process has a hub of its own: the instances of its parent do not hang on it. */
+static void hub_forget(void)
+{
+    hub.first = NULL;
+    pthread_mutex_unlock(&hub.mutex);
+}
+
+static void hub_watch(void)
+{
+    (void)pthread_atfork(hub_lock, hub_unlock, hub_forget);
+}
 
 /* -------------------------------------------------------------------------------------------------- the inbox */
 
@@ -148,7 +175,10 @@ static int loop_set_up(struct loop *loop, const struct llm_options *options)
     if (options->mtu != 0 && options->mtu < LOOP_MTU_MIN)
         return lli_fail(loop->log, LLM_EOPTION, "loop: mtu=%u is less than %d", options->mtu, LOOP_MTU_MIN);
     loop->payload_max = options->mtu != 0 ? options->mtu : LOOP_MTU;
-    loop->peers = calloc(LOOP_PEERS_MAX, sizeof *loop->peers);
+    loop->peers_max = options->receivers_max + options->sessions_max;
+    if (loop->peers_max < LOOP_PEERS_MIN)
+        loop->peers_max = LOOP_PEERS_MIN;
+    loop->peers = calloc(loop->peers_max, sizeof *loop->peers);
     if (loop->peers == NULL || inbox_init(&loop->inbox, loop->payload_max, options->rcvbuf_bytes) != 0)
         return lli_fail(loop->log, LLM_ENOMEM, "loop: no memory for an inbox of rcvbuf_bytes=%u", options->rcvbuf_bytes);
     loop->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -177,6 +207,7 @@ static int loop_open(void *instance, const struct lli_transport_config *config, 
         loop_tear_down(loop);
         return status;
     }
+    (void)pthread_once(&hub_once, hub_watch);
     pthread_mutex_lock(&hub.mutex);
     loop->id = ++hub.last_id;
     loop->next = hub.first;
@@ -204,6 +235,11 @@ static void loop_close(void *instance)
     *link = loop->next;
     pthread_mutex_unlock(&hub.mutex);
     loop_tear_down(loop);
+}
+
+static void loop_abandon(void *instance)
+{
+    loop_tear_down(instance);
 }
 
 /* ------------------------------------------------------------------------------------------------- join, leave */
@@ -342,7 +378,7 @@ static int loop_peer(void *instance, const struct lli_address *address, lli_hand
     place = peers_find(loop, id);
     if (place == loop->peers_count)
         place = peers_find(loop, 0);
-    if (place == LOOP_PEERS_MAX)
+    if (place == loop->peers_max)
         return LLM_ELIMIT;
     loop->peers[place] = id;
     loop->peers_count += place == loop->peers_count;
@@ -510,6 +546,7 @@ const struct lli_transport lli_transport_loop = {
     .counters = loop_counters,
     .open = loop_open,
     .close = loop_close,
+    .abandon = loop_abandon,
     .region_end = loop_region_end,
     .join = loop_join,
     .leave = loop_leave,

@@ -462,6 +462,15 @@ static int roce_receive(void *instance, struct lli_in *packets, int max)
     return count;
 }
 
+static bool roce_came_from(void *instance, const struct lli_in *packet, const struct lli_address *address)
+{
+    const struct lli_roce *roce = instance;
+    const struct lli_roce_gid source = grh_source(packet->data - LLI_ROCE_GRH, roce->v4);
+    struct lli_roce_gid announced;
+
+    return lli_roce_address_gid(address, &announced) && lli_roce_gid_same(&source, &announced);
+}
+
 static void roce_release(void *instance, const struct lli_in *packets, int count)
 {
     struct lli_roce *roce = instance;
@@ -503,6 +512,7 @@ const struct lli_transport lli_transport_roce = {
     .counters = roce_counters,
     .open = lli_roce_open,
     .close = lli_roce_close,
+    .abandon = lli_roce_abandon,
     .region = lli_roce_region_begin,
     .region_end = lli_roce_region_end,
     .join = lli_roce_join,
@@ -510,6 +520,7 @@ const struct lli_transport lli_transport_roce = {
     .address = lli_roce_address,
     .peer = lli_roce_peer,
     .forget = lli_roce_forget,
+    .came_from = roce_came_from,
     .post = roce_post,
     .flush = roce_flush,
     .reap = lli_roce_reap,

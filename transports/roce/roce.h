@@ -264,6 +264,9 @@ int lli_roce_route_check(const struct lli_roce *roce, const struct ibv_ah_attr *
 
 struct lli_roce_gid lli_roce_gid_of(const union lli_ip_address *address);
 
+/* That of an address as packets carry it. False: it is none. */
+bool lli_roce_address_gid(const struct lli_address *address, struct lli_roce_gid *gid);
+
 /* ----------------------------------------------------------------------------------------------- roce_queue.c */
 
 int lli_roce_queues_open(struct lli_roce *roce, const struct llm_options *options, const struct ibv_device_attr *limits);
@@ -318,6 +321,7 @@ void lli_roce_signal(int fd);
 
 int lli_roce_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
 void lli_roce_close(void *instance);
+void lli_roce_abandon(void *instance);
 int lli_roce_arm(void *instance);
 
 /* ----------------------------------------------------------------------------------------------------- roce.c */

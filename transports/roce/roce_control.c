@@ -108,6 +108,39 @@ static void descriptor_close(int fd)
         close(fd);
 }
 
+/* What is of this process alone. */
+static void memory_free(struct lli_roce *roce)
+{
+    descriptor_close(roce->control.wake);
+    descriptor_close(roce->told);
+    descriptor_close(roce->epoll);
+    lli_memory_unmap(&roce->buffers_memory);
+    lli_peers_fini(&roce->peers);
+    free(roce->peer_routes);
+    free(roce->sends);
+    free(roce->send_pieces);
+    free(roce->send_kinds);
+    free(roce->send_to);
+    free(roce->receives);
+    free(roce->receive_pieces);
+    free(roce->returned);
+}
+
+/*
+ * Every object of the device is the parent's: to destroy one here would destroy it there. So what the RDMA libraries keep of them in this
+ * process, some hundred bytes each and the descriptors of devices, stays until it ends.
+ */
+void lli_roce_abandon(void *instance)
+{
+    struct lli_roce *roce = instance;
+
+    if (roce->channel != NULL)
+        close(roce->channel->fd);
+    close(roce->events->fd);
+    memory_free(roce);
+    memset(roce, 0, sizeof *roce);
+}
+
 void lli_roce_close(void *instance)
 {
     struct lli_roce *roce = instance;
@@ -122,22 +155,10 @@ void lli_roce_close(void *instance)
         rdma_destroy_id(roce->receive_id);
     if (roce->events != NULL)
         rdma_destroy_event_channel(roce->events);
-    descriptor_close(roce->control.wake);
-    descriptor_close(roce->told);
-    descriptor_close(roce->epoll);
     pthread_mutex_destroy(&roce->control.mutex);
     pthread_mutex_destroy(&roce->control.calls);
     pthread_cond_destroy(&roce->control.changed);
-    lli_memory_unmap(&roce->buffers_memory);
-    lli_peers_fini(&roce->peers);
-    free(roce->peer_routes);
-    free(roce->sends);
-    free(roce->send_pieces);
-    free(roce->send_kinds);
-    free(roce->send_to);
-    free(roce->receives);
-    free(roce->receive_pieces);
-    free(roce->returned);
+    memory_free(roce);
     memset(roce, 0, sizeof *roce);
 }
 

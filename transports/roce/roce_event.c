@@ -21,6 +21,30 @@ static struct {
     struct lli_roce *first;
 } all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
+static pthread_once_t all_once = PTHREAD_ONCE_INIT;
+
+static void all_lock(void)
+{
+    pthread_mutex_lock(&all.mutex);
+}
+
+static void all_unlock(void)
+{
+    pthread_mutex_unlock(&all.mutex);
+}
+
+/* After fork() in the child: the instances are the parent's. */
+static void all_forget(void)
+{
+    all.first = NULL;
+    pthread_mutex_unlock(&all.mutex);
+}
+
+static void all_watch(void)
+{
+    (void)pthread_atfork(all_lock, all_unlock, all_forget);
+}
+
 /* From then on no event reaches it: it must be so before a queue is closed, which waits for those that are being handled. */
 static void all_remove(const struct lli_roce *roce)
 {
@@ -290,6 +314,7 @@ int lli_roce_control_start(struct lli_roce *roce)
 
     if (descriptor_unblock(roce->events->fd) < 0 || descriptor_unblock(roce->send_id->verbs->async_fd) < 0)
         return lli_roce_fail(roce, "descriptors of events");
+    (void)pthread_once(&all_once, all_watch);
     pthread_mutex_lock(&all.mutex);
     roce->next = all.first;
     all.first = roce;

@@ -54,6 +54,14 @@ int lli_roce_address(void *instance, struct lli_address *address)
     return 0;
 }
 
+bool lli_roce_address_gid(const struct lli_address *address, struct lli_roce_gid *gid)
+{
+    if (address->size != PACKED_BYTES || address->bytes[0] != PACKED_TAG)
+        return false;
+    memcpy(gid, address->bytes + PACKED_GID, sizeof *gid);
+    return true;
+}
+
 /* Whether a GID is that of one host on our interface's network. */
 static bool peer_gid_acceptable(const struct lli_roce *roce, const uint8_t *gid)
 {

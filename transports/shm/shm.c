@@ -11,6 +11,8 @@
 enum {
     SHM_TURNS_CLOCK = 64,     /* calls of receive() between two readings of the clock; a power of two */
     SHM_ARMED_LOOK = 64,      /* looks for segments whose writers died, of those who sleep, in times */
+    SHM_RINGS = 16,           /* rings without a datagram that are answered between two timed looks into the socket, */
+    SHM_RINGS_MAX = 1024,     /* and with the one more for each datagram */
     SHM_BURST = 32,           /* packets taken from a segment at a time, */
     SHM_BURST_BYTES = 65536,  /* or so many bytes of them: they stay in the caches until they are delivered */
 };
@@ -404,13 +406,56 @@ static inline bool shm_is_rung(const struct lli_shm *shm)
     return false;
 }
 
-/* Takes it out, having seen how often they said so. */
-static __attribute__((noinline)) void shm_answer(struct lli_shm *shm)
+/* Notes the count of each bell, drains the socket, and returns the number of packets. */
+static uint32_t shm_take_out(struct lli_shm *shm)
 {
+    const uint32_t before = shm->waiting_tail;
+
     for (uint32_t i = 0; i < shm->senders_count; i++)
         if (shm->senders[i].segment.bell != NULL)
             shm->senders[i].rung = atomic_load_explicit(&shm->senders[i].segment.bell->rung, memory_order_acquire);
     lli_shm_socket_drain(shm);
+    return shm->waiting_tail - before;
+}
+
+/*
+ * Drains the socket for a ring. Every reader may ring, and a ring without a datagram costs a system call; a datagram may also be taken
+ * before its ring is seen. Beyond one such ring for each datagram, and SHM_RINGS, rings are ignored until the next timed look.
+ */
+static __attribute__((noinline)) void shm_answer(struct lli_shm *shm)
+{
+    const uint32_t found = shm_take_out(shm);
+
+    if (found > 0) {
+        shm->rings = (uint32_t)lli_min(shm->rings + found, SHM_RINGS_MAX);
+        return;
+    }
+    shm->rings_empty++;
+    shm->deaf = shm->rings == 0;
+    shm->rings -= !shm->deaf;
+}
+
+/* Drains the socket by the clock, and heeds rings again. */
+static void shm_drain(struct lli_shm *shm)
+{
+    const uint32_t found = shm_take_out(shm);
+
+    shm->rings = (uint32_t)lli_min(lli_max(shm->rings, SHM_RINGS) + found, SHM_RINGS_MAX);
+    if (shm->deaf)
+        shm->only = NULL;
+    shm->deaf = false;
+}
+
+/* Wakes the readers that were deferred. */
+static __attribute__((noinline)) void shm_wake_due(struct lli_shm *shm)
+{
+    shm->wake_due = false;
+    for (uint32_t i = 0; i < shm->senders_count; i++) {
+        struct lli_shm_bell *bell = shm->senders[i].segment.bell;
+
+        if (bell != NULL && atomic_load_explicit(&bell->sleepers, memory_order_relaxed) != 0)
+            lli_shm_socket_wake(shm, bell);
+    }
 }
 
 /* Sees what polls may leave aside until something stirs. */
@@ -418,9 +463,9 @@ static void shm_settle(struct lli_shm *shm)
 {
     const struct lli_shm_bell *bell = shm->senders[0].segment.bell;
 
-    shm->bell = shm->senders_count == 1 && bell != NULL ? &bell->rung : NULL;
-    shm->rung = shm->senders[0].rung;
-    shm->only = shm->sources_count == 1 && !shm->changed && shm->waiting_head == shm->waiting_tail ? shm->sources : NULL;
+    shm->bell = shm->deaf ? &shm->silence : shm->senders_count == 1 && bell != NULL ? &bell->rung : NULL;
+    shm->rung = shm->deaf ? 0 : shm->senders[0].rung;
+    shm->only = shm->sources_count == 1 && !shm->changed && !shm->wake_due && shm->waiting_head == shm->waiting_tail ? shm->sources : NULL;
 }
 
 /* Does now and then what nothing tells of. */
@@ -430,7 +475,7 @@ static __attribute__((noinline)) void shm_look_around(struct lli_shm *shm)
 
     if (now >= shm->drained_at + SHM_SOCKET_NS) {
         shm->drained_at = now;
-        lli_shm_socket_drain(shm);
+        shm_drain(shm);
     }
     if (now >= shm->looked_at + SHM_LOOK_NS) {
         shm->looked_at = now;
@@ -443,8 +488,10 @@ static __attribute__((noinline)) int shm_receive_all(struct lli_shm *shm, struct
 {
     int count = 0;
 
-    if (shm_is_rung(shm))
+    if (!shm->deaf && shm_is_rung(shm))
         shm_answer(shm);
+    if (shm->wake_due)
+        shm_wake_due(shm);
     if (shm->changed)
         lli_shm_look(shm);
     while (count < max && shm->waiting_head != shm->waiting_tail)
@@ -481,6 +528,13 @@ static void shm_release(void *instance, const struct lli_in *packets, int count)
     }
 }
 
+/* Takes another place if this reader's was overwritten: every reader may write the bell. */
+static void arm_place(const struct lli_shm *shm, struct lli_shm_source *source)
+{
+    if (atomic_load_explicit(&source->reader->id, memory_order_relaxed) != shm->id)
+        lli_shm_place_again(source, shm->id);
+}
+
 static int shm_arm(void *instance)
 {
     struct lli_shm *shm = instance;
@@ -490,6 +544,7 @@ static int shm_arm(void *instance)
     /* Wake-ups of the past must not end the sleep to come. */
     lli_shm_socket_drain(shm);
     for (uint32_t i = 0; i < shm->sources_count; i++) {
+        arm_place(shm, &shm->sources[i]);
         atomic_store_explicit(&shm->sources[i].reader->asleep, 1, memory_order_relaxed);
         atomic_store_explicit(&shm->sources[i].segment.bell->sleepers, 1, memory_order_relaxed);
     }
@@ -515,7 +570,10 @@ static const struct lli_counter shm_counters[] = {
     {"shm_attach_errors", offsetof(struct lli_shm, attach_errors)},
     {"shm_lapped", offsetof(struct lli_shm, lapped)},
     {"shm_overwritten", offsetof(struct lli_shm, overwritten)},
+    {"shm_truncated", offsetof(struct lli_shm, truncated)},
     {"shm_wakes", offsetof(struct lli_shm, wakes)},
+    {"shm_wakes_deferred", offsetof(struct lli_shm, wakes_deferred)},
+    {"shm_rings_empty", offsetof(struct lli_shm, rings_empty)},
     {"shm_send_errors", offsetof(struct lli_shm, send_errors)},
     {NULL, 0},
 };
@@ -527,6 +585,7 @@ const struct lli_transport lli_transport_shm = {
     .counters = shm_counters,
     .open = lli_shm_open,
     .close = lli_shm_close,
+    .abandon = lli_shm_abandon,
     .region_map = lli_shm_region_map,
     .region_end = lli_shm_region_end,
     .join = lli_shm_join,

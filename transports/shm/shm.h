@@ -5,6 +5,7 @@
  *
  *   shm_name.c     names, modes and paths; who may write under a name
  *   shm_segment.c  segments: made, attached, found to be dead
+ *   shm_guard.c    mappings of files that another user may truncate
  *   shm_socket.c   what goes the other way, and what wakes those who sleep: datagram sockets
  *   shm_control.c  control operations
  *   shm.c          data operations, and the transport's table
@@ -25,17 +26,20 @@
 
 #include <limits.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/un.h>
 
 #include "memory.h"
 #include "peers.h"
+#include "shm_guard.h"
 #include "transport.h"
 #include "types.h"
 
 /* ---------------------------------------------------------------------------------------- what is in a segment */
 
 #define LLI_SHM_MAGIC "llm-shm"
+#define LLI_SHM_BELL_MAGIC "llm-bell" /* without its zero */
 
 enum {
     LLI_SHM_VERSION = 2,
@@ -99,7 +103,7 @@ struct lli_shm_reader {
 struct lli_shm_bell {
     _Atomic uint32_t rung;     /* counts what others put into the writer's socket */
     _Atomic uint32_t sleepers; /* some reader is asleep */
-    uint8_t spare[8];
+    char magic[8];             /* LLI_SHM_BELL_MAGIC: a bell may be removed when its writer is dead */
     struct lli_shm_reader readers[LLI_SHM_READERS_MAX];
 };
 
@@ -114,7 +118,7 @@ enum {
     LLI_SHM_SLOT_BYTES = 65536,
     LLI_SHM_SLOT_STRIDE = LLI_SHM_SLOT_BYTES + 192, /* so that slots do not share cache sets */
     LLI_SHM_WAITING = 64,   /* packets taken from the socket and not lent yet; a power of two */
-    LLI_SHM_PEERS_MAX = 4096,
+    LLI_SHM_PEERS_MIN = 4096,
     LLI_SHM_TOLD_MAX = 64,
     LLI_SHM_NAME_MAX = 80,
 };
@@ -131,6 +135,8 @@ struct lli_shm_root {
 /* A segment as its writer, or a reader, has it. What can be known from the header beforehand is here: a header may lie. */
 struct lli_shm_segment {
     int fd;                        /* -1: unused */
+    uint16_t guard;                /* of the segment's mappings, if another user owns it */
+    uint16_t bell_guard;           /* of the bell's, if another user owns or may write it */
     struct lli_shm_header *header; /* the readers' are mapped read-only */
     struct lli_shm_entry *entries;
     uint64_t entries_mask;
@@ -205,6 +211,9 @@ struct lli_shm {
     uint32_t waiting_tail;
     bool changed;                                  /* somebody came: look for new segments */
     uint32_t unread;                               /* datagrams since the socket was empty */
+    uint32_t rings;                                /* rings without a datagram that are answered until the next timed look */
+    bool deaf;                                     /* rings are ignored until then */
+    _Atomic uint32_t silence;                      /* the bell while deaf: never rung */
     lli_ns drained_at;                             /* looked into the socket, */
     lli_ns looked_at;                              /* and for segments whose writers died */
 
@@ -213,6 +222,10 @@ struct lli_shm {
     uint64_t done;
     struct lli_shm_sender *senders;
     struct lli_shm_sender *open;                   /* whose sleepers are still to be woken, NULL: nobody's */
+    int64_t wake_left;                             /* nanoseconds that waking may take, as of wake_at */
+    lli_ns wake_at;
+    uint32_t wake_next;                            /* place of a bell to look at first */
+    bool wake_due;                                 /* waking was deferred */
 
     /* Control. */
     const struct lli_log *log;
@@ -223,6 +236,7 @@ struct lli_shm {
     struct lli_memory memory;                      /* of the slots */
     int socket;
     bool bound;
+    struct stat named;                             /* the socket's file, as bound */
     uint32_t payload_max;
     uint32_t entries;
     uint32_t armed;                                /* times */
@@ -237,7 +251,13 @@ struct lli_shm {
     uint64_t drops_told; /* of these two, by shm_drops() */
     uint64_t attached;
     uint64_t attach_errors;
+    uint64_t truncated;
+    uint64_t truncated_told;
+    uint64_t truncated_id;  /* of the latest such segment */
+    uid_t truncated_owner;
     uint64_t wakes;
+    uint64_t wakes_deferred;
+    uint64_t rings_empty;
     uint64_t send_errors;
 };
 
@@ -300,13 +320,25 @@ int lli_shm_extend(struct lli_shm_sender *sender, const struct lli_shm_root *roo
 /* Removes it; those who read it read on to its end. */
 void lli_shm_remove(struct lli_shm_sender *sender, const struct lli_shm_root *root);
 
+/* Gives back what this process has of a segment, and leaves the segment as it is. */
+void lli_shm_sender_release(struct lli_shm_sender *sender);
+void lli_shm_source_release(struct lli_shm_source *source);
+
 /* Attaches the segment of this id as reader `self`. LLM_EAGAIN: it is going. log may be NULL: nothing is said. */
 int lli_shm_attach(struct lli_shm_source *source, const struct lli_shm_root *root, const char *name, uint64_t id, uint64_t self,
                    const struct lli_log *log);
 void lli_shm_detach(struct lli_shm_source *source);
 /* Maps the history, once there is one. */
 bool lli_shm_attach_history(struct lli_shm_segment *segment);
-/* Whether nobody will write there any more. */
+/* Gives a reader whose place was overwritten an unused one, else its own again. */
+void lli_shm_place_again(struct lli_shm_source *source, uint64_t self);
+/*
+ * Map a truncated bell again: mend for a reader, once the file has its length again; restore for the writer, which gives it that
+ * length. False: the mapping still is zeros, private to this process.
+ */
+bool lli_shm_bell_mend(struct lli_shm_segment *segment, const struct lli_shm_root *root, const char *name);
+bool lli_shm_bell_restore(struct lli_shm_sender *sender);
+/* True if the writer is dead or closed the segment, or the file was truncated. */
 bool lli_shm_is_dead(const struct lli_shm_segment *segment);
 
 /*
@@ -333,7 +365,11 @@ void lli_shm_socket_drain(struct lli_shm *shm);
 bool lli_shm_socket_send(struct lli_shm *shm, struct lli_shm_peer *peer, const struct lli_out *packet);
 /* Whether the instance of an id is open; its file may outlive it. */
 bool lli_shm_socket_answers(const struct lli_shm_root *root, uint64_t id);
-/* Wakes the sleeping readers of a segment. */
+/* Calls a function for the file of each socket. */
+void lli_shm_socket_each(const struct lli_shm_root *root, void (*function)(void *arg, int directory, uint64_t id), void *arg);
+/* Removes the socket file of an instance that is not open. False: there is no such file, or the instance is open. */
+bool lli_shm_socket_remove(int directory, const struct lli_shm_root *root, uint64_t id);
+/* Wakes the sleeping readers of a segment; defers it, in whole or in part, if waking has taken its share of the time. */
 void lli_shm_socket_wake(struct lli_shm *shm, struct lli_shm_bell *bell);
 int lli_shm_address(void *instance, struct lli_address *address);
 int lli_shm_peer(void *instance, const struct lli_address *address, lli_handle *handle);
@@ -343,6 +379,7 @@ void lli_shm_forget(void *instance, const struct lli_address *address);
 
 int lli_shm_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
 void lli_shm_close(void *instance);
+void lli_shm_abandon(void *instance);
 int lli_shm_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle);
 void lli_shm_leave(void *instance, lli_handle handle, enum lli_join_mode mode);
 int lli_shm_region_map(void *instance, lli_handle to, size_t size, struct lli_region *region);

@@ -20,17 +20,18 @@ enum {
 
 /* --------------------------------------------------------------------------------------------- open and close */
 
-static int control_memory(struct lli_shm *shm)
+static int control_memory(struct lli_shm *shm, const struct llm_options *options)
 {
     const struct lli_memory_policy policy = {.numa_node = -1};
+    const uint32_t peers = (uint32_t)lli_max(LLI_SHM_PEERS_MIN, options->receivers_max + options->sessions_max);
     int error;
 
     shm->senders = calloc(LLI_SHM_SENDERS_MAX, sizeof *shm->senders);
     shm->groups = calloc(LLI_SHM_GROUPS_MAX, sizeof *shm->groups);
     shm->sources = calloc(LLI_SHM_SOURCES_MAX, sizeof *shm->sources);
-    shm->peer = calloc(LLI_SHM_PEERS_MAX, sizeof *shm->peer);
+    shm->peer = calloc(peers, sizeof *shm->peer);
     if (shm->senders == NULL || shm->groups == NULL || shm->sources == NULL || shm->peer == NULL ||
-        lli_peers_init(&shm->peers, LLI_SHM_PEERS_MAX) != 0)
+        lli_peers_init(&shm->peers, peers) != 0)
         return lli_fail(shm->log, LLM_ENOMEM, "shm: no memory for an instance");
     error = lli_memory_map(&shm->memory, (size_t)LLI_SHM_SLOTS * LLI_SHM_SLOT_STRIDE, &policy, shm->log);
     if (error != LLM_OK)
@@ -71,7 +72,7 @@ int lli_shm_open(void *instance, const struct lli_transport_config *config, stru
     shm->entries = options->history_packets;
     error = lli_shm_socket_open(shm, options);
     if (error == LLM_OK)
-        error = control_memory(shm);
+        error = control_memory(shm, options);
     if (error != LLM_OK) {
         lli_shm_close(shm);
         return error;
@@ -95,6 +96,17 @@ static void sender_close(struct lli_shm *shm, struct lli_shm_sender *sender)
     memset(sender, 0, sizeof *sender);
 }
 
+/* What is of this process alone. */
+static void control_free(struct lli_shm *shm)
+{
+    lli_memory_unmap(&shm->memory);
+    lli_peers_fini(&shm->peers);
+    free(shm->senders);
+    free(shm->groups);
+    free(shm->sources);
+    free(shm->peer);
+}
+
 void lli_shm_close(void *instance)
 {
     struct lli_shm *shm = instance;
@@ -105,12 +117,24 @@ void lli_shm_close(void *instance)
         if (shm->senders[i].segment.header != NULL)
             sender_close(shm, &shm->senders[i]);
     lli_shm_socket_close(shm);
-    lli_memory_unmap(&shm->memory);
-    lli_peers_fini(&shm->peers);
-    free(shm->senders);
-    free(shm->groups);
-    free(shm->sources);
-    free(shm->peer);
+    control_free(shm);
+}
+
+/* Names, locks and the places of readers are the parent's. */
+void lli_shm_abandon(void *instance)
+{
+    struct lli_shm *shm = instance;
+
+    for (uint32_t i = 0; i < shm->sources_count; i++)
+        lli_shm_source_release(&shm->sources[i]);
+    for (uint32_t i = 0; i < shm->senders_count; i++) {
+        if (shm->senders[i].segment.header == NULL)
+            continue;
+        lli_shm_sender_release(&shm->senders[i]);
+        close(shm->senders[i].lock_fd);
+    }
+    close(shm->socket);
+    control_free(shm);
 }
 
 /* ---------------------------------------------------------------------------------------------------- looking */
@@ -203,10 +227,41 @@ static bool source_is_over(struct lli_shm *shm, struct lli_shm_source *source)
     return false;
 }
 
+static void look_truncated(struct lli_shm *shm, const struct lli_shm_segment *segment)
+{
+    struct stat file = {.st_uid = (uid_t)-1};
+
+    shm->truncated++;
+    shm->truncated_id = segment->id;
+    (void)fstat(segment->fd, &file);
+    shm->truncated_owner = file.st_uid;
+}
+
+/* Counts truncated files, and maps their bells again, empty. A truncated segment counts as dead. */
+static void look_at_guards(struct lli_shm *shm)
+{
+    for (uint32_t i = 0; i < shm->senders_count; i++) {
+        struct lli_shm_sender *sender = &shm->senders[i];
+
+        if (lli_shm_guard_is_broken(sender->segment.bell_guard) && lli_shm_bell_restore(sender))
+            look_truncated(shm, &sender->segment);
+    }
+    for (uint32_t i = 0; i < shm->sources_count; i++) {
+        struct lli_shm_source *source = &shm->sources[i];
+
+        if (lli_shm_guard_is_broken(source->segment.guard))
+            look_truncated(shm, &source->segment);
+        else if (lli_shm_guard_is_broken(source->segment.bell_guard) &&
+                 lli_shm_bell_mend(&source->segment, &shm->root, shm->groups[source->group].name))
+            look_truncated(shm, &source->segment);
+    }
+}
+
 void lli_shm_look(struct lli_shm *shm)
 {
     shm->changed = false;
     shm->refused = false;
+    look_at_guards(shm);
     for (uint32_t i = shm->sources_count; i-- > 0;)
         if (source_is_over(shm, &shm->sources[i]))
             source_drop(shm, i);
@@ -267,10 +322,20 @@ static void told_sweep(struct lli_shm *shm)
     shm->told_count = kept;
 }
 
+static void tell_truncated(struct lli_shm *shm)
+{
+    if (shm->truncated > 0 && shm->truncated_told == 0)
+        lli_log(shm->log, LLM_LEVEL_WARNING, "shm: segment %016llx of user %u, or its bell, was truncated while it was mapped: the segment is "
+                "not read any more, the bell is mapped again; shm_truncated counts it, and shm_mode says which users may",
+                (unsigned long long)shm->truncated_id, (unsigned)shm->truncated_owner);
+    shm->truncated_told = shm->truncated;
+}
+
 void lli_shm_tell(void *instance)
 {
     struct lli_shm *shm = instance;
 
+    tell_truncated(shm);
     if (!shm->refused && !shm->telling)
         return;
     shm->telling = false;

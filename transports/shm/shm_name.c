@@ -13,7 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 256, LOCK_TRIES = 100, LOCK_PAUSE_NS = 100000 };
+#include "owned.h"
+
+enum { PATH_BYTES = 256, LOCK_TRIES = 100, LOCK_TRIES_MAX = 10000, LOCK_PAUSE_NS = 100000 };
 
 /* --------------------------------------------------------------------------------------------- modes and names */
 
@@ -69,9 +71,15 @@ const char *lli_shm_limit(int error)
 int lli_shm_root_failed(const char *path, const struct lli_log *log)
 {
     const char *limit = lli_shm_limit(errno);
+    const int error = errno;
+    struct stat file;
 
     if (limit != NULL)
         return lli_fail(log, LLM_ELIMIT, "shm: %s: %m; %s", path, limit);
+    if (error == ENOTDIR && lstat(path, &file) == 0 && S_ISLNK(file.st_mode))
+        return lli_fail(log, LLM_EACCESS, "shm: %s: is a symbolic link of user %u, which is not followed; remove it", path,
+                        (unsigned)file.st_uid);
+    errno = error;
     if (errno == ENOSPC || errno == EDQUOT)
         return lli_fail(log, LLM_ENOMEM, "shm: %s: %m; see 'df -h' and 'df -i', remove stale channels with llm-shm --clean",
                         path);
@@ -82,14 +90,23 @@ int lli_shm_root_failed(const char *path, const struct lli_log *log)
 /* A directory in which everybody has files of his own; LLM_ESYSTEM with errno set. */
 static int root_directory(const char *path)
 {
-    struct stat file;
+    bool shared;
+    int fd = -1;
 
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+    /* An instance that closes may remove it between the two calls. */
+    for (int i = 0; i < LOCK_TRIES && fd < 0; i++) {
+        if (mkdir(path, 0700) != 0 && errno != EEXIST)
+            return LLM_ESYSTEM;
+        fd = lli_owned_directory(path);
+        if (fd < 0 && errno != ENOENT)
+            return LLM_ESYSTEM;
+    }
+    if (fd < 0)
         return LLM_ESYSTEM;
     /* Whoever made it may have been killed before it was everybody's. */
-    if (stat(path, &file) == 0 && (file.st_mode & 07777) == 0700)
-        (void)chmod(path, 01777);
-    return LLM_OK;
+    shared = lli_owned_share(fd);
+    close(fd);
+    return shared ? LLM_OK : LLM_ESYSTEM;
 }
 
 int lli_shm_root(struct lli_shm_root *root, const struct llm_options *options, const struct lli_log *log)
@@ -111,7 +128,11 @@ int lli_shm_root(struct lli_shm_root *root, const struct llm_options *options, c
 void lli_shm_root_end(const struct lli_shm_root *root)
 {
     char sockets[PATH_BYTES];
+    struct stat file;
 
+    /* Instances make it with mode 01777; another mode is the administrator's, whose directories stay. */
+    if (lstat(root->path, &file) != 0 || (file.st_mode & 07777) != 01777)
+        return;
     (void)snprintf(sockets, sizeof sockets, "%s/@", root->path);
     (void)rmdir(sockets);
     (void)rmdir(root->path);
@@ -133,12 +154,19 @@ bool lli_shm_is_locked(int fd)
     return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
+/* The lock of a name while it is taken. */
+struct lock {
+    int directory;
+    int fd;
+    char path[PATH_BYTES]; /* opened last */
+};
+
 /* Whether the open file is still the one of that path. */
-static bool lock_is_current(int fd, const char *path)
+static bool lock_is_current(const struct lock *lock)
 {
     struct stat open, named;
 
-    return fstat(fd, &open) == 0 && stat(path, &named) == 0 && open.st_ino == named.st_ino && open.st_dev == named.st_dev;
+    return fstat(lock->fd, &open) == 0 && stat(lock->path, &named) == 0 && open.st_ino == named.st_ino && open.st_dev == named.st_dev;
 }
 
 static int lock_writer(void *arg, uint64_t id)
@@ -156,11 +184,18 @@ static int lock_writer(void *arg, uint64_t id)
     return pid;
 }
 
-static int lock_refused(const struct lli_shm_root *root, const char *name, bool exclusive, const struct lli_log *log)
+/* The process of a living writer; not positive: none is known. */
+static int lock_holder(const struct lli_shm_root *root, const char *name)
 {
     const void *arg[] = {root, name};
+
+    return lli_shm_each(root, name, lock_writer, arg, NULL);
+}
+
+static int lock_refused(const struct lli_shm_root *root, const char *name, bool exclusive, const struct lli_log *log)
+{
+    const int pid = lock_holder(root, name);
     char who[32] = "another process";
-    int pid = lli_shm_each(root, name, lock_writer, arg, NULL);
 
     if (pid > 0)
         (void)snprintf(who, sizeof who, "process %d", pid);
@@ -168,87 +203,141 @@ static int lock_refused(const struct lli_shm_root *root, const char *name, bool 
                     "shm_exclusive=0", name, who, exclusive ? " already" : " with shm_exclusive=1");
 }
 
+/* Refuses a name that is another user's. */
+static int lock_claimed(const struct lli_shm_root *root, const char *name, uid_t owner, const struct lli_log *log)
+{
+    return lli_fail(log, LLM_EACCESS, "shm: %s/%s: the name is another user's (%u); take another, have user %u or root remove it with "
+                    "llm-shm --clean, or have root reserve it (docs/shm.md)", root->path, name, (unsigned)owner, (unsigned)owner);
+}
+
 static int lock_failed(const struct lli_shm_root *root, const char *name, const char *path, const struct lli_log *log)
 {
     const int error = errno;
     char directory[PATH_BYTES];
+    struct stat file;
 
     (void)snprintf(directory, sizeof directory, "%s/%s", root->path, name);
-    (void)rmdir(directory);
+    if (lstat(directory, &file) == 0) {
+        if ((error == EACCES || error == EPERM) && file.st_uid != geteuid())
+            return lock_claimed(root, name, file.st_uid, log);
+        if (file.st_uid == geteuid() && (file.st_mode & S_ISVTX) == 0)
+            (void)rmdir(directory);
+    }
     errno = error;
-    if (errno == EACCES || errno == EPERM)
-        return lli_fail(log, LLM_EACCESS, "shm: %s: %m; the name is another user's: take another, or have it removed with "
-                        "llm-shm --clean", path);
     return lli_shm_root_failed(path, log);
 }
 
-/* The directory of a name and the lock file in it, open; -1 with errno set. Either may go while this looks: tries again. */
-static int lock_open(const struct lli_shm_root *root, const char *name, char path[PATH_BYTES])
+/*
+ * Opens the directory of a name, and makes it if there is none. It must be owned by this user, or by root and not writable for
+ * everybody: other users could replace files in it. -1 with errno set.
+ */
+static int lock_directory(const char *path)
 {
-    int fd = -1;
+    struct stat file;
+    int fd;
 
-    for (int i = 0; i < LOCK_TRIES && fd < 0; i++) {
-        (void)snprintf(path, PATH_BYTES, "%s/%s", root->path, name);
-        if (mkdir(path, 0700) != 0 && errno != EEXIST)
-            return -1;
-        (void)snprintf(path, PATH_BYTES, "%s/%s/lock", root->path, name);
-        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0 && errno != ENOENT)
-            return -1;
-    }
-    return fd;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return -1;
+    fd = lli_owned_directory(path);
+    if (fd < 0 || lli_owned_is_safe(fd) || (fstat(fd, &file) == 0 && file.st_uid == geteuid()))
+        return fd;
+    close(fd);
+    errno = EACCES;
+    return -1;
 }
 
-/* Who may look into the directory of a name, whatever those allowed who left it; with others, what each of them allowed. */
-static void lock_mode(const struct lli_shm_root *root, const char *name, bool exclusive)
+/* Opens the directory of a name and the lock file in it; tries again if another instance removes them meanwhile. False with errno set. */
+static bool lock_open(const struct lli_shm_root *root, const char *name, struct lock *lock)
+{
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        (void)snprintf(lock->path, PATH_BYTES, "%s/%s", root->path, name);
+        lock->directory = lock_directory(lock->path);
+        if (lock->directory < 0 && errno != ENOENT)
+            return false;
+        if (lock->directory < 0)
+            continue;
+        (void)snprintf(lock->path, PATH_BYTES, "%s/%s/lock", root->path, name);
+        lock->fd = openat(lock->directory, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (lock->fd >= 0)
+            return true;
+        close(lock->directory);
+        if (errno != ENOENT)
+            return false;
+    }
+    return false;
+}
+
+static void lock_close(const struct lock *lock)
+{
+    close(lock->fd);
+    close(lock->directory);
+}
+
+/*
+ * Sets the mode of the directory of a name: that of this instance, and with shm_exclusive=0 also that of the others. The sticky bit,
+ * which reserves a name, stays, and so does the mode of a directory that root made.
+ */
+static void lock_mode(const struct lli_shm_root *root, const struct lock *lock, bool exclusive)
 {
     mode_t mode = lli_shm_mode_look(root->mode | 0700);
-    char path[PATH_BYTES];
     struct stat file;
 
-    (void)snprintf(path, sizeof path, "%s/%s", root->path, name);
-    if (!exclusive && stat(path, &file) == 0)
-        mode |= file.st_mode & 0777;
-    (void)chmod(path, mode);
+    if (fstat(lock->directory, &file) != 0 || file.st_uid != geteuid())
+        return;
+    mode |= file.st_mode & (exclusive ? S_ISVTX : S_ISVTX | 0777);
+    (void)fchmod(lock->directory, mode);
 }
 
 int lli_shm_lock(const struct lli_shm_root *root, const char *name, bool exclusive, const struct lli_log *log)
 {
     const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
-    char path[PATH_BYTES];
+    struct lock lock;
 
     for (int tries = 0;;) {
-        const int fd = lock_open(root, name, path);
         bool taken;
 
-        if (fd < 0)
-            return lock_failed(root, name, path, log);
-        taken = lli_shm_take(fd, exclusive ? F_WRLCK : F_RDLCK);
-        if (taken && lock_is_current(fd, path)) {
-            lock_mode(root, name, exclusive);
-            return fd;
+        if (!lock_open(root, name, &lock))
+            return lock_failed(root, name, lock.path, log);
+        taken = lli_shm_take(lock.fd, exclusive ? F_WRLCK : F_RDLCK);
+        if (taken && lock_is_current(&lock)) {
+            lock_mode(root, &lock, exclusive);
+            close(lock.directory);
+            return lock.fd;
         }
-        close(fd);
+        lock_close(&lock);
         if (taken)
             continue;
-        /* Whoever leaves has it alone for a moment, and may remove the file then. */
-        if (++tries == LOCK_TRIES)
+        /* An instance that leaves holds it exclusively for a moment, longer on a busy machine, and may remove the file then. */
+        if (++tries % LOCK_TRIES == 0 && (tries == LOCK_TRIES_MAX || lock_holder(root, name) > 0))
             return lock_refused(root, name, exclusive, log);
         nanosleep(&pause, NULL);
     }
 }
 
-void lli_shm_unlock(const struct lli_shm_root *root, const char *name, int fd)
+/* Removes the lock file, and the directory unless it is reserved. */
+static void unlock_remove(const struct lli_shm_root *root, const char *name, int fd)
 {
     char path[PATH_BYTES];
+    struct stat file;
+    int directory;
 
+    (void)snprintf(path, sizeof path, "%s/%s", root->path, name);
+    directory = lli_owned_directory(path);
+    if (directory < 0)
+        return;
+    if (fstat(fd, &file) == 0)
+        (void)lli_owned_remove(directory, "lock", &file);
+    if (fstat(directory, &file) == 0 && (file.st_mode & S_ISVTX) == 0)
+        (void)rmdir(path);
+    close(directory);
+}
+
+void lli_shm_unlock(const struct lli_shm_root *root, const char *name, int fd)
+{
     /* The last one removes the name: a lock that nobody else holds can be had alone. */
     if (lli_shm_take(fd, F_WRLCK)) {
         lli_shm_sweep(root, name);
-        (void)snprintf(path, sizeof path, "%s/%s/lock", root->path, name);
-        unlink(path);
-        (void)snprintf(path, sizeof path, "%s/%s", root->path, name);
-        rmdir(path);
+        unlock_remove(root, name, fd);
     }
     close(fd);
 }

@@ -17,6 +17,7 @@
 
 #include "clock.h"
 #include "memory.h"
+#include "owned.h"
 #include "types.h"
 
 #ifndef MADV_POPULATE_READ
@@ -38,6 +39,8 @@ static void segment_path(char path[PATH_BYTES], const struct lli_shm_root *root,
 
 static void segment_unmap(struct lli_shm_segment *segment)
 {
+    lli_shm_unguard(segment->guard);
+    lli_shm_unguard(segment->bell_guard);
     if (segment->history != NULL)
         munmap(segment->history, segment->history_bytes);
     if (segment->header != NULL)
@@ -61,7 +64,7 @@ static void segment_place(struct lli_shm_segment *segment, const struct lli_shm_
 
 bool lli_shm_is_dead(const struct lli_shm_segment *segment)
 {
-    return atomic_load_explicit(&segment->header->closed, memory_order_acquire) || !lli_shm_is_locked(segment->fd);
+    return lli_shm_guard_is_broken(segment->guard) || atomic_load_explicit(&segment->header->closed, memory_order_acquire) || !lli_shm_is_locked(segment->fd);
 }
 
 /* ----------------------------------------------------------------------------------------------------- the dead */
@@ -111,33 +114,51 @@ int lli_shm_each(const struct lli_shm_root *root, const char *name, int (*functi
     return status;
 }
 
+/*
+ * True if a file is the segment or the bell of a dead writer, by its name and its magic, and is owned by this user or, for root, by the
+ * owner of the name. Files are locked before they have a name: without a lock there is no writer, and never will be. The file is not
+ * locked to be removed: a reader that looks in between would take the lock for a writer's, and read the segment once more.
+ */
+static bool sweep_is_dead(int directory, const char *name, uid_t owner, struct stat *file)
+{
+    bool bell, dead;
+    char magic[8];
+    uint64_t id;
+    int fd;
+
+    bell = name_parse(name, &id, ".bell");
+    if (!bell && !name_parse(name, &id, ".data"))
+        return false;
+    fd = lli_owned_open(directory, name, O_RDWR, file);
+    if (fd < 0)
+        return false;
+    dead = (file->st_uid == geteuid() || (geteuid() == 0 && file->st_uid == owner)) &&
+           pread(fd, magic, sizeof magic, bell ? (off_t)offsetof(struct lli_shm_bell, magic) : 0) == (ssize_t)sizeof magic &&
+           memcmp(magic, bell ? LLI_SHM_BELL_MAGIC : LLI_SHM_MAGIC, sizeof magic) == 0 && !lli_shm_is_locked(fd);
+    close(fd);
+    return dead;
+}
+
 void lli_shm_sweep(const struct lli_shm_root *root, const char *name)
 {
     char path[PATH_BYTES];
+    struct stat own, file;
     struct dirent *entry;
-    DIR *directory;
-    uint64_t id;
+    DIR *files;
+    int fd;
 
     (void)snprintf(path, sizeof path, "%s/%s", root->path, name);
-    directory = opendir(path);
-    if (directory == NULL)
-        return;
-    while ((entry = readdir(directory)) != NULL) {
-        int fd;
-
-        if (!name_parse(entry->d_name, &id, ".data") && !name_parse(entry->d_name, &id, ".bell"))
-            continue;
-        fd = openat(dirfd(directory), entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        /*
-         * Files are locked before they have a name: what is not has no writer, and never will. It is not locked to be removed: whoever
-         * looks in between would take it for a writer's, and read it once more.
-         */
-        if (fd >= 0 && !lli_shm_is_locked(fd))
-            unlinkat(dirfd(directory), entry->d_name, 0);
+    fd = lli_owned_directory(path);
+    files = fd < 0 ? NULL : fdopendir(fd);
+    if (files == NULL) {
         if (fd >= 0)
             close(fd);
+        return;
     }
-    closedir(directory);
+    while (fstat(fd, &own) == 0 && (entry = readdir(files)) != NULL)
+        if (sweep_is_dead(fd, entry->d_name, own.st_uid, &file))
+            (void)lli_owned_remove(fd, entry->d_name, &file);
+    closedir(files);
 }
 
 /* ------------------------------------------------------------------------------------------------------- making */
@@ -237,6 +258,24 @@ static void make_header(struct lli_shm_segment *segment, const struct lli_shm_sh
     segment_place(segment, plan);
 }
 
+static void bell_begin(struct lli_shm_bell *bell)
+{
+    memcpy(bell->magic, LLI_SHM_BELL_MAGIC, sizeof bell->magic);
+}
+
+/* Guards a bell that another user may truncate, as its owner or as one who may write it. 0, or an errno. */
+static int bell_guard(struct lli_shm_segment *segment, int fd)
+{
+    struct stat file;
+
+    if (fstat(fd, &file) != 0)
+        return errno;
+    if (file.st_uid == geteuid() && (file.st_mode & 022) == 0)
+        return 0;
+    segment->bell_guard = lli_shm_guard(segment->bell, sizeof *segment->bell);
+    return segment->bell_guard == LLI_SHM_GUARD_NONE ? EUSERS : 0;
+}
+
 static struct lli_shm_header make_plan(const struct lli_shm_shape *shape)
 {
     struct lli_shm_header plan = {
@@ -272,6 +311,10 @@ int lli_shm_create(struct lli_shm_sender *sender, const struct lli_shm_root *roo
     }
     if (error == 0) {
         make_header(segment, shape, &plan);
+        bell_begin(segment->bell);
+        error = bell_guard(segment, sender->bell_fd);
+    }
+    if (error == 0) {
         error = make_name(root, sender->name, segment->id, ".bell", sender->bell_fd);
     }
     if (error == 0)
@@ -307,6 +350,28 @@ int lli_shm_extend(struct lli_shm_sender *sender, const struct lli_shm_root *roo
     return LLM_OK;
 }
 
+void lli_shm_sender_release(struct lli_shm_sender *sender)
+{
+    segment_unmap(&sender->segment);
+    if (sender->bell_fd >= 0)
+        close(sender->bell_fd);
+    sender->bell_fd = -1;
+}
+
+void lli_shm_source_release(struct lli_shm_source *source)
+{
+    segment_unmap(&source->segment);
+}
+
+/* Removes a name if it is still that of an open file. */
+static void remove_own(const char *path, int fd)
+{
+    struct stat file;
+
+    if (fd >= 0 && fstat(fd, &file) == 0)
+        (void)lli_owned_remove(AT_FDCWD, path, &file);
+}
+
 void lli_shm_remove(struct lli_shm_sender *sender, const struct lli_shm_root *root)
 {
     struct lli_shm_segment *segment = &sender->segment;
@@ -316,13 +381,10 @@ void lli_shm_remove(struct lli_shm_sender *sender, const struct lli_shm_root *ro
         atomic_store_explicit(&segment->header->closed, 1, memory_order_release);
     /* What has no name yet is not found. */
     segment_path(path, root, sender->name, segment->id, ".data");
-    unlink(path);
+    remove_own(path, segment->fd);
     segment_path(path, root, sender->name, segment->id, ".bell");
-    unlink(path);
-    segment_unmap(segment);
-    if (sender->bell_fd >= 0)
-        close(sender->bell_fd);
-    sender->bell_fd = -1;
+    remove_own(path, sender->bell_fd);
+    lli_shm_sender_release(sender);
 }
 
 /* ---------------------------------------------------------------------------------------------------- attaching */
@@ -366,6 +428,12 @@ static int attach_map(struct lli_shm_segment *segment, const char *path, const s
         segment->header = NULL;
         return attach_failed(path, errno, log);
     }
+    segment->mapped = header.history_offset;
+    if (file.st_uid != geteuid()) {
+        segment->guard = lli_shm_guard(segment->header, header.history_offset);
+        if (segment->guard == LLI_SHM_GUARD_NONE)
+            return attach_failed(path, EUSERS, log);
+    }
     /* Not being populated only costs time later. */
     (void)madvise(segment->header, header.history_offset, MADV_POPULATE_READ);
     segment_place(segment, &header);
@@ -388,29 +456,109 @@ static int attach_bell(struct lli_shm_segment *segment, const struct lli_shm_roo
         error = attach_failed(path, errno, log);
     else if ((uint64_t)file.st_size < sizeof *segment->bell)
         error = attach_refused(path, "no bell", log);
-    else if ((segment->bell = make_map(fd, 0, sizeof *segment->bell)) == NULL)
+    else if ((segment->bell = make_map(fd, 0, sizeof *segment->bell)) == NULL || (errno = bell_guard(segment, fd)) != 0)
         error = attach_failed(path, errno, log);
     close(fd);
     return error;
 }
 
-/* A place among the readers. Those that were killed leave theirs to whoever comes when there is no other. */
-static struct lli_shm_reader *attach_place(struct lli_shm_bell *bell, const struct lli_shm_root *root, uint64_t self)
+/* Maps a bell again in place of the zeros. */
+static bool bell_remap(struct lli_shm_segment *segment, int fd)
 {
-    for (int round = 0; round < 2; round++) {
-        for (uint32_t i = 0; i < LLI_SHM_READERS_MAX; i++) {
-            struct lli_shm_reader *reader = &bell->readers[i];
-            uint64_t id = atomic_load_explicit(&reader->id, memory_order_relaxed);
+    struct stat file;
 
-            if (id != 0 && (round == 0 || lli_shm_socket_answers(root, id)))
-                continue;
-            if (atomic_compare_exchange_strong(&reader->id, &id, self)) {
-                atomic_store_explicit(&reader->asleep, 0, memory_order_relaxed);
-                return reader;
-            }
+    if (fstat(fd, &file) != 0 || (uint64_t)file.st_size < sizeof *segment->bell ||
+        mmap(segment->bell, sizeof *segment->bell, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+        return false;
+    lli_shm_guard_mended(segment->bell_guard);
+    return true;
+}
+
+bool lli_shm_bell_mend(struct lli_shm_segment *segment, const struct lli_shm_root *root, const char *name)
+{
+    char path[PATH_BYTES];
+    bool mended;
+    int fd;
+
+    segment_path(path, root, name, segment->id, ".bell");
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return false;
+    mended = bell_remap(segment, fd);
+    close(fd);
+    return mended;
+}
+
+bool lli_shm_bell_restore(struct lli_shm_sender *sender)
+{
+    if (make_room(sender->bell_fd, 0, sizeof *sender->segment.bell) != 0 || !bell_remap(&sender->segment, sender->bell_fd))
+        return false;
+    bell_begin(sender->segment.bell);
+    return true;
+}
+
+/* root: NULL to take unused places only. */
+static struct lli_shm_reader *place_take(struct lli_shm_bell *bell, const struct lli_shm_root *root, uint64_t self)
+{
+    for (uint32_t i = 0; i < LLI_SHM_READERS_MAX; i++) {
+        struct lli_shm_reader *reader = &bell->readers[i];
+        uint64_t id = atomic_load_explicit(&reader->id, memory_order_relaxed);
+
+        if (id != 0 && (root == NULL || lli_shm_socket_answers(root, id)))
+            continue;
+        if (atomic_compare_exchange_strong(&reader->id, &id, self)) {
+            atomic_store_explicit(&reader->asleep, 0, memory_order_relaxed);
+            return reader;
         }
     }
     return NULL;
+}
+
+/* A place among the readers. Those that were killed leave theirs if there is no other. */
+static struct lli_shm_reader *attach_place(struct lli_shm_bell *bell, const struct lli_shm_root *root, uint64_t self)
+{
+    struct lli_shm_reader *reader = place_take(bell, NULL, self);
+
+    return reader != NULL ? reader : place_take(bell, root, self);
+}
+
+void lli_shm_place_again(struct lli_shm_source *source, uint64_t self)
+{
+    struct lli_shm_reader *reader = place_take(source->segment.bell, NULL, self);
+
+    if (reader != NULL)
+        source->reader = reader;
+    else
+        atomic_store_explicit(&source->reader->id, self, memory_order_relaxed);
+}
+
+static bool is_in_group(gid_t group)
+{
+    const int count = getgroups(0, NULL);
+    gid_t *groups = malloc((size_t)(count > 0 ? count : 1) * sizeof *groups);
+    bool found = group == getegid();
+
+    for (int i = groups == NULL ? 0 : getgroups(count, groups); i-- > 0;)
+        found |= groups[i] == group;
+    free(groups);
+    return found;
+}
+
+/*
+ * Checks the owner of a segment: a reader takes those of its own user and root, and with a mode that lets others answer those of these
+ * others. Without this check the first user to claim a name could impersonate its transmitter.
+ */
+static int attach_owner(const char *path, int fd, mode_t mode, const struct lli_log *log)
+{
+    struct stat file;
+
+    if (fstat(fd, &file) != 0)
+        return attach_failed(path, errno, log);
+    if (file.st_uid == geteuid() || file.st_uid == 0 || (mode & 0004) != 0 || ((mode & 0040) != 0 && is_in_group(file.st_gid)))
+        return LLM_OK;
+    return log == NULL ? LLM_EACCESS : lli_fail(log, LLM_EACCESS, "shm: %s: is of user %u, group %u, and this receiver has shm_mode=%04o: "
+                                                "open it with 0640 to take what users of its groups send, or 0644 for any user", path,
+                                                (unsigned)file.st_uid, (unsigned)file.st_gid, (unsigned)mode);
 }
 
 int lli_shm_attach(struct lli_shm_source *source, const struct lli_shm_root *root, const char *name, uint64_t id, uint64_t self,
@@ -429,6 +577,8 @@ int lli_shm_attach(struct lli_shm_source *source, const struct lli_shm_root *roo
     if (!lli_shm_is_locked(segment->fd))
         error = LLM_EAGAIN;
     else
+        error = self == 0 ? LLM_OK : attach_owner(path, segment->fd, root->mode, log);
+    if (error == LLM_OK)
         error = attach_map(segment, path, log);
     if (error == LLM_OK && self != 0)
         error = attach_bell(segment, root, name, log);
@@ -449,7 +599,7 @@ void lli_shm_detach(struct lli_shm_source *source)
 {
     if (source->reader != NULL)
         atomic_store_explicit(&source->reader->id, 0, memory_order_release);
-    segment_unmap(&source->segment);
+    lli_shm_source_release(source);
 }
 
 bool lli_shm_attach_history(struct lli_shm_segment *segment)
@@ -469,5 +619,6 @@ bool lli_shm_attach_history(struct lli_shm_segment *segment)
     (void)madvise(base, bytes, MADV_POPULATE_READ);
     segment->history = base;
     segment->history_bytes = bytes;
+    lli_shm_guard_more(segment->guard, base, bytes);
     return true;
 }

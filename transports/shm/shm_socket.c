@@ -8,12 +8,16 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "clock.h"
+#include "owned.h"
 
 /* Of an address as packets carry it. */
 enum { ADDRESS_KIND = 's', ADDRESS_BYTES = 1 + 8 };
@@ -22,6 +26,9 @@ enum {
     SOCKET_TRIES = 100,
     SOCKET_FULL = 10, /* datagrams that any takes (net.unix.max_dgram_qlen) */
 };
+
+/* Waking may take half of the time, and WAKE_NS_MAX at once; a datagram that wakes nobody counts for more. */
+enum { WAKE_SHARE = 2, WAKE_NS_MAX = 20000000, WAKE_NS_MIN = -2000000, WAKE_FAILED_NS = 10000 };
 
 static void socket_name(struct sockaddr_un *address, const struct lli_shm_root *root, uint64_t id)
 {
@@ -36,10 +43,87 @@ static bool socket_poke(const struct lli_shm *shm, const struct sockaddr_un *add
            (errno != ECONNREFUSED && errno != ENOENT);
 }
 
-/* Removes the socket of a process that was killed. */
-static bool socket_is_stale(const struct lli_shm *shm, const struct sockaddr_un *address)
+/* The id of a file's name. */
+static bool socket_parse(const char *text, uint64_t *id)
 {
-    return !socket_poke(shm, address) && (unlink(address->sun_path) == 0 || errno == ENOENT);
+    char *end;
+
+    *id = strtoull(text, &end, 16);
+    return end == text + 16 && *end == '\0' && *id != 0;
+}
+
+void lli_shm_socket_each(const struct lli_shm_root *root, void (*function)(void *arg, int directory, uint64_t id), void *arg)
+{
+    char path[PATH_MAX];
+    struct dirent *entry;
+    uint64_t id;
+    DIR *files;
+    int fd;
+
+    (void)snprintf(path, sizeof path, "%s/@", root->path);
+    fd = lli_owned_directory(path);
+    files = fd < 0 ? NULL : fdopendir(fd);
+    if (files == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    while ((entry = readdir(files)) != NULL)
+        if (socket_parse(entry->d_name, &id))
+            function(arg, fd, id);
+    closedir(files);
+}
+
+bool lli_shm_socket_remove(int directory, const struct lli_shm_root *root, uint64_t id)
+{
+    struct stat file;
+    char name[32];
+
+    (void)snprintf(name, sizeof name, "%016llx", (unsigned long long)id);
+    /* Check the type first: connect() refuses a regular file as it refuses an unbound socket. */
+    return fstatat(directory, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(file.st_mode) &&
+           (file.st_uid == geteuid() || geteuid() == 0) && !lli_shm_socket_answers(root, id) &&
+           lli_owned_remove(directory, name, &file);
+}
+
+/* Removes the socket of a killed process that had the id of this instance. */
+static bool socket_is_stale(const struct lli_shm *shm)
+{
+    char path[PATH_MAX];
+    int directory;
+    bool gone;
+
+    (void)snprintf(path, sizeof path, "%s/@", shm->root.path);
+    directory = lli_owned_directory(path);
+    if (directory < 0)
+        return errno == ENOENT;
+    gone = lli_shm_socket_remove(directory, &shm->root, shm->id);
+    if (!gone) {
+        struct sockaddr_un address;
+
+        /* Another process may have removed it meanwhile. */
+        socket_name(&address, &shm->root, shm->id);
+        gone = access(address.sun_path, F_OK) != 0 && errno == ENOENT;
+    }
+    close(directory);
+    errno = EADDRINUSE;
+    return gone;
+}
+
+/* Sets the mode of the socket's file, which says which users may send to it, and notes its inode. By descriptor: its name may be replaced. */
+static bool socket_mode(struct lli_shm *shm, const char *path)
+{
+    const int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    char self[64];
+    bool set;
+
+    if (fd < 0)
+        return false;
+    (void)snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    set = fstat(fd, &shm->named) == 0 && S_ISSOCK(shm->named.st_mode) && shm->named.st_uid == geteuid() &&
+          chmod(self, lli_shm_mode_write(shm->root.mode)) == 0;
+    close(fd);
+    return set;
 }
 
 int lli_shm_socket_open(struct lli_shm *shm, const struct llm_options *options)
@@ -62,13 +146,13 @@ int lli_shm_socket_open(struct lli_shm *shm, const struct llm_options *options)
         socket_name(&address, &shm->root, shm->id);
         status = bind(shm->socket, (const struct sockaddr *)&address, sizeof address);
         /* Another instance that closes may remove the directories again before there is a file in them. */
-        if (status != 0 && errno != ENOENT && !(errno == EADDRINUSE && socket_is_stale(shm, &address)))
+        if (status != 0 && errno != ENOENT && !(errno == EADDRINUSE && socket_is_stale(shm)))
             break;
     }
     shm->bound = status == 0;
-    if (status == 0 && chmod(address.sun_path, lli_shm_mode_write(shm->root.mode)) == 0)
+    if (status == 0 && socket_mode(shm, address.sun_path))
         return LLM_OK;
-    if (errno == EADDRINUSE)
+    if (status != 0 && errno == EADDRINUSE)
         return lli_fail(shm->log, LLM_EADDRINUSE, "shm: %s: %m: an instance of another network namespace has the same address; "
                         "give one of them another shm_directory", address.sun_path);
     return lli_shm_root_failed(address.sun_path, shm->log);
@@ -82,7 +166,7 @@ void lli_shm_socket_close(struct lli_shm *shm)
         return;
     if (shm->bound) {
         socket_name(&address, &shm->root, shm->id);
-        unlink(address.sun_path);
+        (void)lli_owned_remove(AT_FDCWD, address.sun_path, &shm->named);
     }
     close(shm->socket);
     lli_shm_root_end(&shm->root);
@@ -90,27 +174,21 @@ void lli_shm_socket_close(struct lli_shm *shm)
 
 /* ------------------------------------------------------------------------------------------------------ waking */
 
-void lli_shm_socket_call(struct lli_shm *shm)
+static void call_one(void *arg, int directory, uint64_t id)
 {
     struct sockaddr_un address;
-    char path[PATH_MAX];
-    struct dirent *entry;
-    DIR *directory;
+    struct lli_shm *shm = arg;
 
-    (void)snprintf(path, sizeof path, "%s/@", shm->root.path);
-    directory = opendir(path);
-    if (directory == NULL)
+    if (id == shm->id)
         return;
-    while ((entry = readdir(directory)) != NULL) {
-        const uint64_t id = strtoull(entry->d_name, NULL, 16);
+    socket_name(&address, &shm->root, id);
+    if (!socket_poke(shm, &address))
+        (void)lli_shm_socket_remove(directory, &shm->root, id);
+}
 
-        if (id == 0 || id == shm->id)
-            continue;
-        socket_name(&address, &shm->root, id);
-        if (!socket_poke(shm, &address))
-            unlink(address.sun_path);
-    }
-    closedir(directory);
+void lli_shm_socket_call(struct lli_shm *shm)
+{
+    lli_shm_socket_each(&shm->root, call_one, shm);
     lli_shm_stir(shm);
 }
 
@@ -128,24 +206,71 @@ bool lli_shm_socket_answers(const struct lli_shm_root *root, uint64_t id)
     return answers;
 }
 
+/* Adds the share of the time since wake_at, and returns the time that waking may take. */
+static int64_t wake_left(struct lli_shm *shm, lli_ns now)
+{
+    const uint64_t more = (now - shm->wake_at) / WAKE_SHARE;
+
+    shm->wake_at = now;
+    shm->wake_left = more >= WAKE_NS_MAX || shm->wake_left + (int64_t)more > WAKE_NS_MAX ? WAKE_NS_MAX : shm->wake_left + (int64_t)more;
+    return shm->wake_left;
+}
+
+static void wake_charge(struct lli_shm *shm, lli_ns now, int64_t more)
+{
+    const int64_t left = shm->wake_left - (int64_t)(now - shm->wake_at) - more;
+
+    shm->wake_at = now;
+    shm->wake_left = left > WAKE_NS_MIN ? left : WAKE_NS_MIN;
+}
+
+/* Wakes the reader of a place. False: there is none, or it is not asleep. */
+static bool wake_one(struct lli_shm *shm, struct lli_shm_reader *reader)
+{
+    uint64_t id = atomic_load_explicit(&reader->id, memory_order_relaxed);
+    struct sockaddr_un address;
+    bool taken;
+
+    if (id == 0 || atomic_load_explicit(&reader->asleep, memory_order_relaxed) == 0 || atomic_exchange(&reader->asleep, 0) == 0)
+        return false;
+    socket_name(&address, &shm->root, id);
+    shm->wakes++;
+    taken = sendto(shm->socket, NULL, 0, MSG_DONTWAIT, (const struct sockaddr *)&address, sizeof address) == 0;
+    if (!taken && (errno == ECONNREFUSED || errno == ENOENT))
+        atomic_compare_exchange_strong(&reader->id, &id, 0);
+    /* A reader that sleeps takes the datagram: it is there, and its socket is not full. */
+    wake_charge(shm, lli_clock_ns(), taken ? 0 : WAKE_FAILED_NS);
+    return true;
+}
+
+static void wake_put_off(struct lli_shm *shm, struct lli_shm_bell *bell)
+{
+    atomic_store_explicit(&bell->sleepers, 1, memory_order_relaxed);
+    shm->wakes_deferred++;
+    shm->wake_due = true;
+    shm->only = NULL;
+}
+
+/*
+ * Every reader may write the bell, and so mark any place as asleep again and again. Waking therefore has a share of the time; what
+ * exceeds it is left to a later flush or poll.
+ */
 void lli_shm_socket_wake(struct lli_shm *shm, struct lli_shm_bell *bell)
 {
-    struct sockaddr_un address;
+    int64_t left = wake_left(shm, lli_clock_ns());
 
-    /* Before the places are looked at: who falls asleep from now on says so again. */
-    atomic_store_explicit(&bell->sleepers, 0, memory_order_seq_cst);
-    for (uint32_t i = 0; i < LLI_SHM_READERS_MAX; i++) {
-        struct lli_shm_reader *reader = &bell->readers[i];
-        uint64_t id = atomic_load_explicit(&reader->id, memory_order_relaxed);
-
-        if (id == 0 || atomic_load_explicit(&reader->asleep, memory_order_relaxed) == 0 ||
-            atomic_exchange(&reader->asleep, 0) == 0)
-            continue;
-        socket_name(&address, &shm->root, id);
-        shm->wakes++;
-        if (!socket_poke(shm, &address))
-            atomic_compare_exchange_strong(&reader->id, &id, 0);
+    /* Before the places are read: a reader that falls asleep from now on sets it again. */
+    if (left > 0)
+        atomic_store_explicit(&bell->sleepers, 0, memory_order_seq_cst);
+    for (uint32_t i = 0; i < LLI_SHM_READERS_MAX && left > 0; i++) {
+        if (wake_one(shm, &bell->readers[shm->wake_next]))
+            left = shm->wake_left;
+        shm->wake_next = (shm->wake_next + 1) % LLI_SHM_READERS_MAX;
     }
+    if (left > 0)
+        wake_charge(shm, lli_clock_ns(), 0);
+    else
+        wake_put_off(shm, bell);
 }
 
 /* --------------------------------------------------------------------------------------------------- receiving */

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "udp.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { PACKED_V4_BYTES = 1 + 4 + 2, PACKED_V6_BYTES = 1 + 16 + 2 };
@@ -39,6 +40,21 @@ static bool peer_unpack(const struct lli_udp *udp, const struct lli_address *pac
             address->v6.sin6_scope_id = (uint32_t)udp->interface.index;
     }
     return lli_ip_port(address) != 0 && lli_ip_is_host(&udp->interface, address);
+}
+
+void lli_udp_describe(const struct lli_address *packed, char *text, size_t size)
+{
+    const bool v4 = packed->size == PACKED_V4_BYTES && packed->bytes[0] == 4;
+    char words[LLI_IP_TEXT_MAX];
+    union lli_ip_address address = {.any.sa_family = v4 ? AF_INET : AF_INET6};
+    uint16_t port;
+
+    if (!v4 && (packed->size != PACKED_V6_BYTES || packed->bytes[0] != 6))
+        return;
+    memcpy(v4 ? (void *)&address.v4.sin_addr : (void *)&address.v6.sin6_addr, packed->bytes + 1, v4 ? 4 : 16);
+    memcpy(&port, packed->bytes + packed->size - sizeof port, sizeof port);
+    lli_ip_port_set(&address, ntohs(port));
+    (void)snprintf(text, size, "%s", lli_ip_text(&address, words));
 }
 
 int lli_udp_peer(void *instance, const struct lli_address *packed, lli_handle *handle)

@@ -46,14 +46,12 @@ static void offload_group(const struct lli_udp *udp, union lli_ip_address *group
     group->v6.sin6_scope_id = (uint32_t)udp->interface.index;
 }
 
-static int offload_test_open(const struct lli_udp *udp, struct offload_test *test, const struct llm_options *options)
+static int offload_test_open(const struct lli_udp *udp, struct offload_test *test)
 {
-    struct llm_options own = *options;
+    const struct llm_options own = {.size = sizeof own, .ttl = 0, .loop = 1};
     union lli_ip_address group;
     socklen_t length = sizeof group;
 
-    own.ttl = 0;
-    own.loop = 1;
     offload_group(udp, &group);
     test->send = test->receive = -1;
     if (lli_udp_socket(udp, &test->receive) != 0 || bind(test->receive, &group.any, lli_ip_length(&group)) < 0 ||
@@ -106,12 +104,12 @@ static bool offload_test_receive(struct offload_test *test)
 }
 
 /* The longest train that arrives as the packets that it is made of; 1: none does. */
-static uint32_t offload_test_run(const struct lli_udp *udp, const struct llm_options *options)
+static uint32_t offload_test_run(const struct lli_udp *udp)
 {
     struct offload_test test = {.packets = LLI_UDP_TRAIN_MAX};
     bool works = false;
 
-    if (offload_test_open(udp, &test, options) == 0) {
+    if (offload_test_open(udp, &test) == 0) {
         bool sent = offload_test_send(&test);
 
         if (!sent && errno == EINVAL) {
@@ -137,23 +135,28 @@ static bool offload_merges(const struct lli_udp *udp)
     return merges;
 }
 
-void lli_udp_offload_probe(struct lli_udp *udp, const struct llm_options *options)
+void lli_udp_trains_probe(struct lli_udp *udp)
 {
-    uint32_t wanted = options->gso_packets;
-    uint32_t fit;
+    uint32_t wanted = udp->gso_packets;
 
-    udp->merges = options->gro != 0 && offload_merges(udp);
-    udp->train_bytes = udp->family == AF_INET ? IPV4_TRAIN_BYTES : IPV6_TRAIN_BYTES;
     udp->train_max = 1;
     if (wanted == 0)
         wanted = udp->interface.wire ? WIRE_TRAIN_MAX : LLI_UDP_TRAIN_MAX;
-    fit = udp->train_bytes / udp->payload_max;
-    if (wanted == 1 || fit < 2)
+    if (wanted == 1 || udp->train_bytes / udp->payload_max < 2)
         return;
-    udp->train_max = offload_test_run(udp, options);
+    udp->train_max = offload_test_run(udp);
     if (udp->train_max == 1)
         lli_log(udp->log, LLM_LEVEL_INFO, "udp: packets are sent one by one on interface %s: a segmented train did not arrive "
                 "whole at this host itself", udp->interface.name);
     else if (wanted < udp->train_max)
         udp->train_max = wanted;
+}
+
+void lli_udp_offload_probe(struct lli_udp *udp, const struct llm_options *options)
+{
+    udp->merges = options->gro != 0 && offload_merges(udp);
+    udp->train_bytes = udp->family == AF_INET ? IPV4_TRAIN_BYTES : IPV6_TRAIN_BYTES;
+    udp->gso_packets = options->gso_packets;
+    lli_udp_trains_probe(udp);
+    udp->train_max_first = udp->train_max;
 }

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum {
@@ -165,6 +164,7 @@ static int socket_merges(const struct lli_udp *udp, struct lli_udp_receiver *rec
     if (!udp->merges)
         return 0;
     receiver->noted = udp->size_at == 0;
+    receiver->apart |= receiver->noted;
     return socket_set(udp, receiver->fd, SOL_UDP, UDP_GRO, 1, "socket option UDP_GRO");
 }
 
@@ -172,7 +172,7 @@ static int socket_stamps(const struct lli_udp *udp, struct lli_udp_receiver *rec
 {
     if (options->timestamps == 0 || receiver->stamped)
         return 0;
-    receiver->stamped = receiver->noted = true;
+    receiver->stamped = receiver->noted = receiver->apart = true;
     return socket_set(udp, receiver->fd, SOL_SOCKET, SO_TIMESTAMPNS, 1, "socket option SO_TIMESTAMPNS");
 }
 
@@ -188,11 +188,12 @@ static int socket_bind(const struct lli_udp *udp, int fd, const union lli_ip_add
 }
 
 /* A fragment lost loses the packet, and fragments take the slow path of receivers: packets go whole or not at all. */
-static int socket_whole_packets(const struct lli_udp *udp, int fd)
+int lli_udp_whole_packets(const struct lli_udp *udp, int fd)
 {
     const struct socket_names *names = socket_names(udp);
 
-    return socket_set(udp, fd, names->level, names->mtu_discover, names->never_fragment, "path MTU discovery");
+    return socket_set(udp, fd, names->level, names->mtu_discover, udp->fragments ? IP_PMTUDISC_DONT : names->never_fragment,
+                      "path MTU discovery");
 }
 
 static int socket_epoll(const struct lli_udp *udp, struct lli_udp_receiver *receiver)
@@ -218,11 +219,13 @@ static int control_open(struct lli_udp *udp, const struct llm_options *options)
     socklen_t length = sizeof control->group;
     int status;
 
-    if ((status = lli_udp_socket(udp, &control->fd)) != 0 || (status = socket_whole_packets(udp, control->fd)) != 0 ||
+    if ((status = lli_udp_socket(udp, &control->fd)) != 0 || (status = lli_udp_whole_packets(udp, control->fd)) != 0 ||
         (status = socket_bind(udp, control->fd, &udp->interface.address)) != 0 ||
         (status = socket_merges(udp, control)) != 0 || (status = socket_stamps(udp, control, options)) != 0 ||
         (status = socket_epoll(udp, control)) != 0)
         return status;
+    control->named = control->apart = options->check_source != 0;
+    control->apart |= control->noted;
     socket_receive_buffer(udp, control->fd, options);
     socket_send_buffer(udp, control->fd, options);
     socket_busy_poll(udp, control->fd, options);
@@ -231,7 +234,7 @@ static int control_open(struct lli_udp *udp, const struct llm_options *options)
     return 0;
 }
 
-static uint32_t headers_size(const struct lli_udp *udp)
+uint32_t lli_udp_headers(const struct lli_udp *udp)
 {
     return udp->family == AF_INET ? IPV4_HEADERS : IPV6_HEADERS;
 }
@@ -245,7 +248,7 @@ static int buffers_open(struct lli_udp *udp)
     const uint32_t largest = udp->interface.mtu < UINT16_MAX ? udp->interface.mtu : UINT16_MAX;
     size_t lines;
 
-    udp->packet_bytes = largest - headers_size(udp);
+    udp->packet_bytes = largest - lli_udp_headers(udp);
     udp->buffer_bytes = udp->merges ? UINT16_MAX : udp->packet_bytes;
     /* An odd number of cache lines: with a power of two all headers would share a few sets of the cache. */
     lines = (udp->buffer_bytes + CACHE_LINE) / CACHE_LINE | 1;
@@ -272,6 +275,7 @@ static void instance_init(struct lli_udp *udp, const struct lli_log *log)
     udp->epoll = -1;
     udp->watched_fd = -1;
     udp->control.fd = -1;
+    udp->follow.fd = -1;
     udp->control.handle = LLI_HANDLE_UNICAST;
     for (uint32_t i = 0; i < LLI_UDP_GROUPS_MAX; i++) {
         udp->senders[i] = -1;
@@ -304,9 +308,10 @@ static int instance_set_up(struct lli_udp *udp, const struct lli_transport_confi
         (status = group_check(udp, config->host, &group)) != 0 ||
         (status = lli_ip_mtu_choose(udp->log, "udp", &udp->interface, options->mtu, &mtu)) != 0)
         return status;
-    udp->payload_max = mtu - headers_size(udp);
+    udp->payload_max = mtu - lli_udp_headers(udp);
     udp->size_at = config->size_at;
     lli_udp_offload_probe(udp, options);
+    lli_follow_open(&udp->follow, udp->log, "udp", &udp->interface);
     if ((status = buffers_open(udp)) != 0)
         return status;
     udp->peer_addresses = calloc(options->receivers_max + options->sessions_max, sizeof *udp->peer_addresses);
@@ -349,6 +354,7 @@ void lli_udp_close(void *instance)
     }
     socket_close(&udp->control.fd);
     socket_close(&udp->epoll);
+    lli_follow_close(&udp->follow);
     lli_peers_fini(&udp->peers);
     free(udp->peer_addresses);
     udp->peer_addresses = NULL;
@@ -370,7 +376,7 @@ int lli_udp_sender_set_up(const struct lli_udp *udp, int fd, const struct llm_op
     if ((status = socket_set(udp, fd, names->level, names->hops, (int)options->ttl, "option ttl")) != 0 ||
         (status = socket_set(udp, fd, names->level, names->loop, (int)options->loop, "option loop")) != 0)
         return status;
-    return socket_whole_packets(udp, fd);
+    return lli_udp_whole_packets(udp, fd);
 }
 
 /* Every join to send has a socket of its own, as ttl and loop are the channel's. */
@@ -409,7 +415,7 @@ static int join_send(struct lli_udp *udp, const union lli_ip_address *group, con
 }
 
 /* Tells the kernel, and it the network (IGMP, MLD), which packets are wanted. RFC 3678, section 5. */
-static int membership_add(const struct lli_udp *udp, const struct lli_udp_receiver *receiver)
+int lli_udp_membership(const struct lli_udp *udp, const struct lli_udp_receiver *receiver, bool join)
 {
     const int level = socket_names(udp)->level;
     struct group_req any = {.gr_interface = (uint32_t)udp->interface.index};
@@ -417,11 +423,11 @@ static int membership_add(const struct lli_udp *udp, const struct lli_udp_receiv
 
     if (receiver->source.any.sa_family == AF_UNSPEC) {
         memcpy(&any.gr_group, &receiver->group, sizeof receiver->group);
-        return setsockopt(receiver->fd, level, MCAST_JOIN_GROUP, &any, sizeof any);
+        return setsockopt(receiver->fd, level, join ? MCAST_JOIN_GROUP : MCAST_LEAVE_GROUP, &any, sizeof any);
     }
     memcpy(&specific.gsr_group, &receiver->group, sizeof receiver->group);
     memcpy(&specific.gsr_source, &receiver->source, sizeof receiver->source);
-    return setsockopt(receiver->fd, level, MCAST_JOIN_SOURCE_GROUP, &specific, sizeof specific);
+    return setsockopt(receiver->fd, level, join ? MCAST_JOIN_SOURCE_GROUP : MCAST_LEAVE_SOURCE_GROUP, &specific, sizeof specific);
 }
 
 /*
@@ -460,7 +466,7 @@ static int receiver_set_up(struct lli_udp *udp, struct lli_udp_receiver *receive
         return status;
     socket_receive_buffer(udp, receiver->fd, options);
     socket_busy_poll(udp, receiver->fd, options);
-    if (multicast && membership_add(udp, receiver) < 0)
+    if (multicast && lli_udp_membership(udp, receiver, true) < 0)
         return socket_fail_at(udp, "join of", &receiver->group);
     return socket_epoll(udp, receiver);
 }
@@ -469,7 +475,7 @@ static int receiver_open(struct lli_udp *udp, struct lli_udp_receiver *receiver,
 {
     int status = lli_udp_socket(udp, &receiver->fd);
 
-    receiver->bursting = receiver->merged = receiver->stamped = receiver->noted = false;
+    receiver->bursting = receiver->merged = receiver->stamped = receiver->noted = receiver->apart = false;
     receiver->unchecked = receiver->drops_seen = 0;
     if (status == 0)
         status = receiver_set_up(udp, receiver, options);
@@ -608,23 +614,6 @@ int lli_udp_address(void *instance, struct lli_address *address)
 
     lli_udp_pack(&udp->control.group, address);
     return 0;
-}
-
-/*
- * Sockets are not told: those that receive hear no more, those that send fail as if there were no route. The question is put to
- * a socket because its network namespace is the instance's, whatever the thread's is by now. An index is not given twice, so
- * another interface of that name is another.
- */
-void lli_udp_tell(void *instance)
-{
-    struct lli_udp *udp = instance;
-    struct ifreq request = {.ifr_ifindex = udp->interface.index};
-
-    if (udp->gone || ioctl(udp->control.fd, SIOCGIFNAME, &request) == 0 || errno != ENODEV)
-        return;
-    udp->gone = true;
-    lli_log(udp->log, LLM_LEVEL_ERROR, "udp: interface %s is gone, and nothing is sent or received by it any more: close the channels "
-            "on it, and open them again once 'ip link' lists it", udp->interface.name);
 }
 
 /*

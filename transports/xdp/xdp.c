@@ -404,6 +404,14 @@ static void drops_read(struct lli_xdp *xdp)
         xdp->kernel_drops += lli_xdp_socket_drops(&xdp->sockets[i]);
 }
 
+/* Packets that come by way of the kernel. */
+static bool xdp_waiting(const void *instance)
+{
+    const struct lli_xdp *xdp = instance;
+
+    return xdp->udp->waiting(xdp->udp_instance);
+}
+
 static int xdp_receive(void *instance, struct lli_in *packets, int max)
 {
     struct lli_xdp *xdp = instance;
@@ -422,6 +430,16 @@ static int xdp_receive(void *instance, struct lli_in *packets, int max)
         lent += socket_receive(xdp, &xdp->sockets[xdp->socket_next++], packets + lent, max - lent);
     }
     return lent;
+}
+
+/* A frame still has its headers before the payload. */
+static bool xdp_came_from(void *instance, const struct lli_in *packet, const struct lli_address *address)
+{
+    const struct lli_xdp *xdp = instance;
+
+    if ((packet->buffer & (NOTE_CHUNK | NOTE_WHOLE)) == 0)
+        return xdp->udp->came_from(xdp->udp_instance, packet, address);
+    return lli_ip_is_from(address, packet->data - lli_xdp_header_size(xdp->family) + lli_xdp_source_at(xdp->family));
 }
 
 static void xdp_release(void *instance, const struct lli_in *packets, int count)
@@ -522,6 +540,7 @@ const struct lli_transport lli_transport_xdp = {
     .counters = xdp_counters,
     .open = lli_xdp_open,
     .close = lli_xdp_close,
+    .abandon = lli_xdp_abandon,
     .region_end = xdp_region_end,
     .join = lli_xdp_join,
     .leave = lli_xdp_leave,
@@ -529,12 +548,14 @@ const struct lli_transport lli_transport_xdp = {
     .peer = xdp_peer,
     .forget = xdp_forget,
     .tell = lli_xdp_tell,
+    .came_from = xdp_came_from,
     .post = xdp_post,
     .flush = xdp_flush,
     .reap = xdp_reap,
     .receive = xdp_receive,
     .release = xdp_release,
     .arm = xdp_arm,
+    .waiting = xdp_waiting,
     .drops = xdp_drops,
     .inner = xdp_inner,
 };

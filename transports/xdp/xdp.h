@@ -47,6 +47,7 @@ struct lli_xdp_sender {
     bool nudge; /* ... and the next one too, so that the kernel asks a neighbour that was not heard of for long */
     bool dead;  /* the neighbour was found not to answer, and frames have not gone there since */
     bool tell;  /* ... which the log does not say yet */
+    uint8_t ttl;
     lli_ns look_at; /* the kernel is asked for it again */
     union lli_ip_address group;
 };
@@ -129,13 +130,14 @@ struct lli_xdp {
 
 int lli_xdp_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
 void lli_xdp_close(void *instance);
+void lli_xdp_abandon(void *instance);
 int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle);
 void lli_xdp_leave(void *instance, lli_handle handle, enum lli_join_mode mode);
 
 /* Asks for the neighbours that are due. With packets waiting: they go where that says. */
 void lli_xdp_hosts_look(struct lli_xdp *xdp);
 
-/* Names the hosts that were found not to answer. */
+/* Follows UDP to another address; names the hosts that were found not to answer. */
 void lli_xdp_tell(void *instance);
 
 /* Where the search for a group begins in slots. */

@@ -159,6 +159,8 @@ static int own_address(struct lli_xdp *xdp)
     if (status != 0)
         return status;
     memcpy(&port, packed.bytes + packed.size - sizeof port, sizeof port);
+    memcpy(xdp->family == AF_INET ? (void *)&xdp->interface.address.v4.sin_addr : (void *)&xdp->interface.address.v6.sin6_addr,
+           packed.bytes + 1, xdp->family == AF_INET ? 4 : 16);
     xdp->own = xdp->interface.address;
     lli_ip_port_set(&xdp->own, ntohs(port));
     return 0;
@@ -339,11 +341,12 @@ int lli_xdp_open(void *instance, const struct lli_transport_config *config, stru
     return 0;
 }
 
-/* The program goes first: from then on the kernel gets all. */
-void lli_xdp_close(void *instance)
+/*
+ * All but what the instance of UDP has. The program goes first: from then on the kernel gets all. In a child process descriptors are
+ * closed, and what the parent's refer to stays.
+ */
+static void instance_free(struct lli_xdp *xdp)
 {
-    struct lli_xdp *xdp = instance;
-
     lli_xdp_program_fini(&xdp->program);
     for (uint32_t i = 0; i < xdp->socket_count; i++)
         lli_xdp_socket_fini(&xdp->sockets[i]);
@@ -356,8 +359,25 @@ void lli_xdp_close(void *instance)
     if (xdp->neighbours >= 0)
         close(xdp->neighbours);
     xdp->epoll = xdp->neighbours = -1;
+}
+
+void lli_xdp_close(void *instance)
+{
+    struct lli_xdp *xdp = instance;
+
+    instance_free(xdp);
     if (xdp->udp_instance != NULL)
         xdp->udp->close(xdp->udp_instance);
+    free(xdp->udp_instance);
+    xdp->udp_instance = NULL;
+}
+
+void lli_xdp_abandon(void *instance)
+{
+    struct lli_xdp *xdp = instance;
+
+    instance_free(xdp);
+    xdp->udp->abandon(xdp->udp_instance);
     free(xdp->udp_instance);
     xdp->udp_instance = NULL;
 }
@@ -456,7 +476,8 @@ static void join_send(struct lli_xdp *xdp, const struct lli_group *group, const 
     const uint32_t ttl = host ? HOST_TTL : group->options->ttl;
 
     *sender = (struct lli_xdp_sender){.group = *address, .host = host, .loops = host};
-    lli_xdp_header_init(&sender->header, xdp->mac, &xdp->own, address, (uint8_t)ttl);
+    sender->ttl = (uint8_t)ttl;
+    lli_xdp_header_init(&sender->header, xdp->mac, &xdp->own, address, sender->ttl);
     sender->open = true;
     sender->wire = !host && ttl > 0;
     sender->loop = !host && group->options->loop != 0;
@@ -503,11 +524,34 @@ void lli_xdp_hosts_look(struct lli_xdp *xdp)
     }
 }
 
+/* The sockets of UDP follow the interface to another address; frames come from there, too. */
+static void own_follow(struct lli_xdp *xdp)
+{
+    const union lli_ip_address before = xdp->own;
+
+    if (own_address(xdp) != 0 || lli_ip_same(&before, &xdp->own))
+        return;
+    for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
+        struct lli_xdp_sender *sender = &xdp->senders[i];
+
+        if (sender->open)
+            lli_xdp_header_init(&sender->header, xdp->mac, &xdp->own, &sender->group, sender->ttl);
+        /* The header of a host has its MAC address, which is asked for again. */
+        if (sender->open && sender->host) {
+            sender->wire = false;
+            sender->loops = true;
+            sender->look_at = xdp->look_at = 0;
+        }
+    }
+    loops_settle(xdp);
+}
+
 void lli_xdp_tell(void *instance)
 {
     struct lli_xdp *xdp = instance;
     char text[LLI_IP_TEXT_MAX];
 
+    own_follow(xdp);
     for (uint32_t i = 0; xdp->untold && i < LLI_XDP_GROUPS_MAX; i++) {
         struct lli_xdp_sender *sender = &xdp->senders[i];
 

@@ -77,6 +77,11 @@ uint32_t lli_xdp_header_size(sa_family_t family)
     return family == AF_INET ? LLI_XDP_HEADER_V4 : LLI_XDP_HEADER_V6;
 }
 
+uint32_t lli_xdp_source_at(sa_family_t family)
+{
+    return family == AF_INET ? 14 + 12 : 14 + 8;
+}
+
 /* The MAC address of a group: RFC 1112, section 6.4, and RFC 2464, section 7. */
 static void header_mac(uint8_t *bytes, const union lli_ip_address *group)
 {

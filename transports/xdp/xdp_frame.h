@@ -34,6 +34,9 @@ struct lli_xdp_frame {
 
 uint32_t lli_xdp_header_size(sa_family_t family);
 
+/* Where in it the address of the sender is. */
+uint32_t lli_xdp_source_at(sa_family_t family);
+
 /* The header of frames from an address with its port to a group with its port. */
 void lli_xdp_header_init(struct lli_xdp_header *header, const uint8_t mac[LLI_XDP_MAC_BYTES],
                          const union lli_ip_address *source, const union lli_ip_address *group, uint8_t ttl);

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int log_lines(void)
 {
@@ -22,6 +24,30 @@ static void expect_nothing_left(int descriptors)
     if (fake_live(text, sizeof text) != 0)
         fail_msg("left alive: %s after: %s", text, rig_log());
     assert_int_equal(descriptors_open(), descriptors);
+}
+
+/* Objects of a device are the parent's: to destroy one in the child would destroy it there. */
+static void a_child_that_abandons_its_copy_destroys_no_object_of_the_device(void **state)
+{
+    char before[256], after[256];
+    int status, live;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(rig_open(), 0);
+    live = fake_live(before, sizeof before);
+    assert_true(live > 0);
+    child = fork();
+    if (child == 0) {
+        alarm(30);
+        roce_transport->abandon(rig.roce);
+        _exit(fake_live(after, sizeof after) == live && strcmp(before, after) == 0 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    rig_close(&rig);
+    assert_int_equal(fake_live(after, sizeof after), 0);
 }
 
 static void whatever_fails_while_it_opens_is_told_and_nothing_is_left(void **state)
@@ -174,6 +200,7 @@ static void signals_are_left_to_the_application(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_child_that_abandons_its_copy_destroys_no_object_of_the_device),
         TEST(whatever_fails_while_it_opens_is_told_and_nothing_is_left),
         TEST(no_memory_is_explained_by_the_limit_of_what_may_be_locked_if_there_is_one),
         TEST(each_failure_has_its_remedy),

@@ -4,6 +4,7 @@
 #define TESTS_ROCE_RIG_H
 
 #include "../../descriptors.h"
+#include "../../patience.h"
 #include "../unit.h"
 
 #include <unistd.h>
@@ -73,7 +74,7 @@ uint32_t rig_note(uint16_t port);
 /* Fails the test unless something becomes true soon. */
 #define AWAIT(condition)                                               \
     do {                                                               \
-        const uint64_t give_up_at = llm_clock() + 5 * SECOND;          \
+        const uint64_t give_up_at = llm_clock() + patience(5 * SECOND);         \
                                                                        \
         while (!(condition)) {                                         \
             if (llm_clock() > give_up_at)                              \

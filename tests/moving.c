@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions between two hosts, over the public interface, while addresses change or there is no way back: what is lost is repaired, or
+ * the application learns why not. Takes root, for network namespaces.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <llm/llm.h>
+
+#include "hosts.h"
+#include "network.h"
+
+#define GROUP "239.193.7.8:17008"
+/* Losses are asked for at the address that was announced last. */
+#define OPTIONS "interface=" HOSTS_INTERFACE "&impair_loss_ppm=200000&linger_ns=0&history_bytes=4M&reorder_bytes=4M" \
+                "&heartbeat_ns_max=5000000"
+#define PATIENCE_NS UINT64_C(20000000000)
+
+static char log_text[65536];
+
+static void log_keep(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    if (level <= LLM_LEVEL_WARNING)
+        (void)snprintf(log_text + strlen(log_text), sizeof log_text - strlen(log_text), "%s\n", text);
+}
+
+static int logged_count(const char *text)
+{
+    int count = 0;
+
+    for (const char *at = log_text; (at = strstr(at, text)) != NULL; at++)
+        count++;
+    return count;
+}
+
+static struct {
+    int hosts[2];
+    struct llm_context *from;
+    struct llm_context *to;
+    struct llm_transmitter *transmitter;
+    struct llm_receiver *receiver;
+    struct llm_topic *topic;
+    uint64_t sent;
+    uint64_t delivered;
+    uint64_t lost;
+    int unreachable; /* events */
+    uint64_t session;
+    enum llm_reason reason;
+    char address[80];
+} world;
+
+static void on_message(void *arg, const struct llm_message *message)
+{
+    (void)arg;
+    assert_true(message->number == world.delivered + world.lost);
+    world.delivered++;
+}
+
+static void on_event(void *arg, const struct llm_event *event)
+{
+    (void)arg;
+    if (event->kind == LLM_EVENT_GAP)
+        world.lost += event->last + 1 - event->first;
+    if (event->kind != LLM_EVENT_UNREACHABLE)
+        return;
+    world.unreachable++;
+    world.session = event->session;
+    world.reason = event->reason;
+    (void)snprintf(world.address, sizeof world.address, "%s", event->address);
+}
+
+static struct llm_context *context_of(void)
+{
+    struct llm_context_options options;
+    struct llm_context *context;
+
+    llm_context_options_init(&options);
+    options.stats_directory = "";
+    options.log = log_keep;
+    assert_int_equal(llm_context_open(&options, &context), LLM_OK);
+    return context;
+}
+
+/* On the host itself, as an operator does it. */
+static void on_host(int host, const char *command)
+{
+    hosts_enter_again(world.hosts[host]);
+    assert_true(network_command(command));
+    hosts_leave();
+}
+
+static void address_set(int host, const char *address)
+{
+    char text[160];
+
+    (void)snprintf(text, sizeof text, "ip -4 address flush dev llm0 && ip address add %s dev llm0", address);
+    on_host(host, text);
+}
+
+static void scene_open(const char *transmitter_at, const char *receiver_at)
+{
+    struct llm_handlers handlers;
+
+    address_set(0, transmitter_at);
+    address_set(1, receiver_at);
+    log_text[0] = '\0';
+    world.sent = world.delivered = world.lost = 0;
+    world.unreachable = 0;
+    llm_handlers_init(&handlers);
+    handlers.message = on_message;
+    handlers.event = on_event;
+    hosts_enter_again(world.hosts[0]);
+    world.from = context_of();
+    assert_int_equal(llm_transmitter_open(world.from, "impair+udp://" GROUP "?" OPTIONS, NULL, &world.transmitter), LLM_OK);
+    assert_int_equal(llm_topic_open(world.transmitter, "t", 0, &world.topic), LLM_OK);
+    hosts_enter_again(world.hosts[1]);
+    world.to = context_of();
+    assert_int_equal(llm_receiver_open(world.to, "impair+udp://" GROUP "?" OPTIONS, NULL, &handlers, &world.receiver), LLM_OK);
+    assert_int_equal(llm_subscribe(world.receiver, "*"), LLM_OK);
+    hosts_leave();
+}
+
+static void scene_close(void)
+{
+    assert_int_equal(llm_context_close(&world.from), LLM_OK);
+    assert_int_equal(llm_context_close(&world.to), LLM_OK);
+}
+
+static void poll_both(void)
+{
+    assert_true(llm_poll(world.from) >= 0);
+    assert_true(llm_poll(world.to) >= 0);
+}
+
+static void send_some(int count)
+{
+    static const char text[1000] = "a message";
+
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(llm_send(world.topic, text, sizeof text, 0), LLM_OK);
+        world.sent++;
+        poll_both();
+    }
+}
+
+static void await_delivery(void)
+{
+    const uint64_t give_up_at = llm_clock() + PATIENCE_NS;
+
+    while (world.delivered + world.lost < world.sent) {
+        poll_both();
+        if (llm_clock() > give_up_at)
+            fail_msg("%llu of %llu messages were delivered: %s", (unsigned long long)world.delivered, (unsigned long long)world.sent,
+                     log_text);
+    }
+    assert_int_equal(world.lost, 0);
+}
+
+static void await_logged(const char *text, int count)
+{
+    const uint64_t give_up_at = llm_clock() + PATIENCE_NS;
+
+    while (logged_count(text) < count) {
+        poll_both();
+        if (llm_clock() > give_up_at)
+            fail_msg("'%s' is not in the log %d times: %s", text, count, log_text);
+    }
+}
+
+static void losses_are_repaired_after_the_transmitter_has_moved(void **state)
+{
+    (void)state;
+    scene_open("10.77.0.1/24", "10.77.0.2/24");
+    send_some(200);
+    await_delivery();
+    address_set(0, "10.77.0.31/24");
+    send_some(20);
+    await_logged("10.77.0.31", 1);
+    send_some(200);
+    await_delivery();
+    scene_close();
+}
+
+static void losses_are_repaired_after_the_receiver_has_moved(void **state)
+{
+    (void)state;
+    scene_open("10.77.0.1/24", "10.77.0.2/24");
+    send_some(200);
+    await_delivery();
+    address_set(1, "10.77.0.32/24");
+    send_some(20);
+    await_logged("10.77.0.32", 1);
+    send_some(200);
+    await_delivery();
+    scene_close();
+}
+
+/* Trains are refused at once, packets until the MTU is looked at; and all comes, in the end. */
+static void losses_are_repaired_while_the_mtu_is_too_small_and_after(void **state)
+{
+    (void)state;
+    scene_open("10.77.0.1/24", "10.77.0.2/24");
+    send_some(200);
+    await_delivery();
+    on_host(0, "ip link set llm0 mtu 900");
+    send_some(100);
+    await_logged("in fragments", 1);
+    send_some(100);
+    await_delivery();
+    on_host(0, "ip link set llm0 mtu 1500");
+    await_logged("whole again", 1);
+    send_some(100);
+    await_delivery();
+    scene_close();
+}
+
+/* A host of another network hears the group all the same, and cannot ask for anything. */
+static void a_receiver_without_a_way_back_is_told_once_why_losses_stay(void **state)
+{
+    (void)state;
+    scene_open("10.77.0.1/24", "10.88.0.2/24");
+    on_host(1, "ip route add 239.0.0.0/8 dev llm0; ! ip route get 10.77.0.1 2>/dev/null");
+    send_some(50);
+    await_logged("10.77.0.1:", 1);
+    for (const uint64_t until = llm_clock() + 2500000000u; llm_clock() < until;)
+        poll_both();
+    assert_int_equal(logged_count("packets to 10.77.0.1:"), 1);
+    assert_non_null(strstr(log_text, "Network is unreachable"));
+    assert_int_equal(world.unreachable, 1);
+    assert_int_equal(world.reason, LLM_REASON_NO_ROUTE);
+    assert_memory_equal(world.address, "10.77.0.1:", 10);
+    assert_true(world.session != 0);
+    scene_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_are_repaired_after_the_transmitter_has_moved),
+        cmocka_unit_test(losses_are_repaired_after_the_receiver_has_moved),
+        cmocka_unit_test(losses_are_repaired_while_the_mtu_is_too_small_and_after),
+        cmocka_unit_test(a_receiver_without_a_way_back_is_told_once_why_losses_stay),
+    };
+
+    if (!hosts_make(2, 1500))
+        return network_skipped();
+    for (int i = 0; i < 2; i++)
+        world.hosts[i] = hosts_enter();
+    hosts_leave();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

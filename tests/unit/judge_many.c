@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A judge of so many receivers that not all are looked at each time. */
+#include "unit.h"
+
+#include "judge.h"
+
+#define MS ((lli_ns)1000000)
+
+enum { MANY = 10000, START = 1000 };
+
+static struct lli_members members;
+static struct lli_judge judge;
+static uint8_t *memories[2];
+static lli_seq sent;
+static lli_ns now;
+
+static void place(struct lli_arena arenas[2])
+{
+    static const struct lli_judge_policy policy = {
+        .most = LLI_STANDING_SUSPENDED,
+        .limits = {[LLM_THRESHOLD_NAKS] = 1000, [LLM_THRESHOLD_LAG_PACKETS] = 5000},
+        .warn_percent = 50,
+        .unicast_percent = 75,
+        .patience = 100 * MS,
+        .status = 100 * MS,
+    };
+
+    lli_members_init(&members, MANY, &arenas[0]);
+    lli_judge_init(&judge, &policy, MANY, &arenas[1], START, now);
+}
+
+static int up(void **state)
+{
+    struct lli_arena arenas[2] = {{.memory = NULL}, {.memory = NULL}};
+
+    (void)state;
+    now = 1000 * MS;
+    sent = START;
+    place(arenas);
+    for (int i = 0; i < 2; i++) {
+        arena_fill(&arenas[i]);
+        memories[i] = arenas[i].memory;
+    }
+    place(arenas);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        free(memories[i]);
+    return 0;
+}
+
+static void report(uint64_t id, uint64_t behind)
+{
+    const uint32_t index = lli_members_add(&members, id);
+
+    members.table[index].next = sent - behind;
+    lli_judge_report(&judge, &members, index, sent, now);
+}
+
+/* 100 packets in 10 ms, then judgement. */
+static void step(void)
+{
+    sent += 100;
+    now += 10 * MS;
+    (void)lli_judge_all(&judge, &members, sent, now);
+}
+
+static uint32_t count_suspended(void)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < members.end; i++)
+        count += members.table[i].standing == LLI_STANDING_SUSPENDED;
+    return count;
+}
+
+static uint64_t looked_at(uint32_t receivers)
+{
+    uint64_t before;
+
+    for (uint64_t id = 1; id <= receivers; id++)
+        report(id, 1);
+    for (int i = 0; i < 50; i++)
+        step();
+    before = judge.looked_at;
+    for (int i = 0; i < 100; i++)
+        step();
+    return (judge.looked_at - before) / 100;
+}
+
+static void a_judgement_looks_at_no_more_of_ten_thousand_than_of_a_few_hundred(void **state)
+{
+    (void)state;
+    assert_int_equal(looked_at(100), 100);
+    assert_in_range(looked_at(1000), 200, LLI_JUDGE_SLICE);
+    assert_in_range(looked_at(10000), 200, LLI_JUDGE_SLICE);
+}
+
+/* So many that came together, and lie side by side. */
+static void each_of_many_is_judged_and_told_of_in_half_a_second(void **state)
+{
+    struct lli_wire_notice notice;
+    struct llm_event event;
+    uint32_t index, told = 0, notices = 0;
+
+    (void)state;
+    sent += 20000;
+    for (uint64_t id = 1; id <= MANY; id++)
+        report(id, id > 500 && id <= 800 ? 6000 : 1);
+    for (int i = 0; i < 50; i++) {
+        step();
+        while (lli_judge_notice(&judge, &members, &notice, &index)) {
+            assert_int_equal(notice.standing, LLI_STANDING_SUSPENDED);
+            assert_int_equal(notice.receiver, members.table[index].id);
+            assert_in_range(notice.receiver, 501, 800);
+            notices++;
+        }
+        while (lli_judge_event(&judge, &event)) {
+            assert_int_equal(event.kind, LLM_EVENT_SUSPENDED);
+            assert_in_range(event.verdict->receiver, 501, 800);
+            told++;
+        }
+    }
+    assert_int_equal(count_suspended(), 300);
+    assert_int_equal(told, 300);
+    assert_true(notices >= 300);
+    assert_int_equal(judge.receivers, MANY);
+    assert_int_equal(judge.suffering, 300);
+}
+
+static void nobody_of_many_is_suspended_where_most_suffer(void **state)
+{
+    struct llm_event event;
+    uint32_t groups = 0;
+
+    (void)state;
+    sent += 20000;
+    for (uint64_t id = 1; id <= MANY; id++)
+        report(id, id % 5 == 0 ? 1 : 6000);
+    for (int i = 0; i < 100; i++) {
+        step();
+        while (lli_judge_event(&judge, &event))
+            groups += event.verdict->threshold == LLM_THRESHOLD_GROUP;
+    }
+    assert_int_equal(count_suspended(), 0);
+    assert_int_equal(groups, 1);
+    assert_int_equal(judge.suffering, MANY - MANY / 5);
+}
+
+/* Requests of a receiver are forgotten after a second, however seldom it is looked at. */
+static void figures_of_many_are_those_of_the_last_second(void **state)
+{
+    (void)state;
+    for (uint64_t id = 1; id <= MANY; id++)
+        report(id, 1);
+    for (int i = 0; i < 900; i++)
+        (void)lli_judge_nak(&judge, &members, 77, 1, now);
+    for (int i = 0; i < 80; i++)
+        step();
+    assert_int_equal(members.table[77].standing, LLI_STANDING_UNICAST);
+    for (int i = 0; i < 30; i++)
+        step();
+    for (int i = 0; i < 200; i++)
+        (void)lli_judge_nak(&judge, &members, 77, 1, now);
+    for (int i = 0; i < 40; i++)
+        step();
+    assert_int_equal(judge.table[77].wanted.standing, LLI_STANDING_FINE);
+}
+
+static void a_judge_of_many_rests_when_nothing_is_sent(void **state)
+{
+    int i;
+
+    (void)state;
+    for (uint64_t id = 1; id <= MANY; id++)
+        report(id, 0);
+    step();
+    for (uint64_t id = 1; id <= MANY; id++)
+        report(id, 0);
+    for (i = 0; lli_judge_at(&judge) != LLI_NEVER; i++) {
+        assert_true(i < 300);
+        now += 10 * MS;
+        (void)lli_judge_all(&judge, &members, sent, now);
+    }
+    assert_true(i > MANY / LLI_JUDGE_SLICE);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, up, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_judgement_looks_at_no_more_of_ten_thousand_than_of_a_few_hundred),
+        T(each_of_many_is_judged_and_told_of_in_half_a_second),
+        T(nobody_of_many_is_suspended_where_most_suffer),
+        T(figures_of_many_are_those_of_the_last_second),
+        T(a_judge_of_many_rests_when_nothing_is_sent),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

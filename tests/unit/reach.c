@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which addresses an endpoint keeps, forgets and tells of, over a transport that has few places for them. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "objects.h"
+
+#define CHANNEL "loop://reach:1?history_bytes=1M&history_packets=1024&message_bytes_max=64K&topics_max=8&receivers_max=6&sessions_max=2" \
+                "&mtu=1500&linger_ns=0"
+
+enum { PLACES = 8, ADDRESSES = 400 }; /* as the channel says */
+
+#define SECOND ((lli_ns)1000000000)
+
+static char log_text[32768];
+
+static void log_keep(void *arg, enum llm_level level, const char *text)
+{
+    (void)arg;
+    if (level <= LLM_LEVEL_WARNING)
+        (void)snprintf(log_text + strlen(log_text), sizeof log_text - strlen(log_text), "%s\n", text);
+}
+
+static int logged_count(const char *text)
+{
+    int count = 0;
+
+    for (const char *at = log_text; (at = strstr(at, text)) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* In loop's place; addresses are numbers. */
+static struct {
+    struct lli_transport transport;
+    bool known[ADDRESSES];
+    int count;
+    uint64_t forgotten;
+    int answer; /* to who asks for one that is not known */
+    int failing[ADDRESSES];
+    int failing_count;
+} net;
+
+static struct lli_wire_address wire_of(uint32_t number)
+{
+    struct lli_wire_address wire = {.size = 4};
+
+    memcpy(wire.bytes, &number, sizeof number);
+    return wire;
+}
+
+static uint32_t number_of(const struct lli_address *address)
+{
+    uint32_t number;
+
+    assert_int_equal(address->size, sizeof number);
+    memcpy(&number, address->bytes, sizeof number);
+    assert_true(number < ADDRESSES);
+    return number;
+}
+
+static int net_peer(void *instance, const struct lli_address *address, lli_handle *handle)
+{
+    const uint32_t number = number_of(address);
+
+    (void)instance;
+    if (net.answer == LLM_EINVAL)
+        return net.answer;
+    if (!net.known[number] && net.count == PLACES)
+        return LLM_ELIMIT;
+    net.count += !net.known[number];
+    net.known[number] = true;
+    *handle = number;
+    return net.answer;
+}
+
+static void net_forget(void *instance, const struct lli_address *address)
+{
+    (void)instance;
+    net.count -= net.known[number_of(address)];
+    net.known[number_of(address)] = false;
+    net.forgotten++;
+}
+
+static bool net_unreached(void *instance, struct lli_address *address, int *number)
+{
+    struct lli_wire_address wire;
+
+    (void)instance;
+    if (net.failing_count == 0)
+        return false;
+    wire = wire_of((uint32_t)net.failing[--net.failing_count]);
+    *address = (struct lli_address){.size = wire.size};
+    memcpy(address->bytes, wire.bytes, sizeof address->bytes);
+    *number = ENETUNREACH;
+    return true;
+}
+
+static void net_describe(const struct lli_address *address, char *text, size_t size)
+{
+    (void)snprintf(text, size, "host %u", number_of(address));
+}
+
+static struct {
+    struct llm_context *context;
+    struct llm_transmitter *transmitter;
+    struct lli_endpoint *endpoint;
+    const struct lli_transport *loop;
+    lli_ns now;
+    struct llm_event event;
+    char address[32];
+    int events;
+} world;
+
+static void on_event(void *arg, const struct llm_event *event)
+{
+    (void)arg;
+    world.event = *event;
+    (void)snprintf(world.address, sizeof world.address, "%s", event->address);
+    world.events++;
+}
+
+static int set_up(void **state)
+{
+    struct llm_transmitter_handlers handlers;
+    struct llm_context_options options;
+
+    (void)state;
+    memset(&net, 0, sizeof net);
+    memset(&world, 0, sizeof world);
+    log_text[0] = '\0';
+    llm_context_options_init(&options);
+    options.stats_directory = "";
+    options.log = log_keep;
+    assert_int_equal(llm_context_open(&options, &world.context), LLM_OK);
+    assert_int_equal(llm_transmitter_open(world.context, CHANNEL, NULL, &world.transmitter), LLM_OK);
+    llm_transmitter_handlers_init(&handlers);
+    handlers.event = on_event;
+    assert_int_equal(llm_transmitter_handle(world.transmitter, &handlers), LLM_OK);
+    world.endpoint = world.transmitter->endpoint;
+    world.loop = world.endpoint->transport;
+    net.transport = *world.loop;
+    net.transport.peer = net_peer;
+    net.transport.forget = net_forget;
+    net.transport.unreached = net_unreached;
+    net.transport.describe = net_describe;
+    world.endpoint->transport = &net.transport;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    world.endpoint->transport = world.loop;
+    assert_true(llm_transmitter_close(&world.transmitter) >= 0); /* members that never were */
+    assert_int_equal(llm_context_close(&world.context), LLM_OK);
+    return 0;
+}
+
+static int reach(uint32_t number)
+{
+    const struct lli_wire_address wire = wire_of(number);
+    lli_handle handle = UINT32_MAX;
+    const int error = lli_reach_peer(world.endpoint, &wire, &handle);
+
+    assert_true(error != LLM_OK || handle == number);
+    return error;
+}
+
+static void look(void)
+{
+    (void)lli_reach_look(world.endpoint, world.now += SECOND);
+}
+
+static void member_add(uint32_t number)
+{
+    struct lli_members *members = &world.transmitter->tx.members;
+    const uint32_t place = lli_members_add(members, number + 1);
+
+    assert_int_not_equal(place, LLI_MEMBER_NONE);
+    members->table[place].address = wire_of(number);
+}
+
+static void member_leaves(uint32_t number)
+{
+    lli_tx_leave(&world.transmitter->tx, number + 1, 0);
+}
+
+/* ---------------------------------------------------------------------------------------------------- forgetting */
+
+static void the_least_recently_used_address_makes_room(void **state)
+{
+    (void)state;
+    for (uint32_t number = 0; number < ADDRESSES; number++) {
+        assert_int_equal(reach(number), LLM_OK);
+        assert_int_equal(reach(0), LLM_OK);
+        assert_true(net.count <= PLACES && net.known[0]);
+        assert_true(number < PLACES || (net.known[number - (PLACES - 2)] && !net.known[number - (PLACES - 1)]));
+    }
+    assert_int_equal(world.endpoint->counters.addresses_forgotten, ADDRESSES - PLACES);
+    assert_int_equal(world.endpoint->counters.addresses_evicted, 0);
+    assert_string_equal(log_text, "");
+}
+
+static void the_addresses_of_members_stay_and_those_of_the_departed_go(void **state)
+{
+    (void)state;
+    for (uint32_t number = 0; number < 6; number++) {
+        member_add(number);
+        assert_int_equal(reach(number), LLM_OK);
+    }
+    for (int i = 0; i < 5; i++)
+        look();
+    assert_int_equal(net.count, 6);
+    for (uint32_t number = 0; number < 4; number++)
+        member_leaves(number);
+    for (int i = 0; i < 3; i++)
+        look();
+    assert_int_equal(net.count, 2);
+    assert_true(net.known[4] && net.known[5]);
+    assert_int_equal(world.endpoint->counters.addresses_forgotten, 4);
+}
+
+/* Members that stay need theirs, however many others are answered once. */
+static void an_address_that_nobody_needs_goes_before_one_that_is_needed(void **state)
+{
+    (void)state;
+    for (uint32_t number = 0; number < 6; number++) {
+        member_add(number);
+        assert_int_equal(reach(number), LLM_OK);
+    }
+    look();
+    for (uint32_t number = 6; number < ADDRESSES; number++)
+        assert_int_equal(reach(number), LLM_OK);
+    for (uint32_t number = 0; number < 6; number++)
+        assert_true(net.known[number]);
+    assert_int_equal(world.endpoint->counters.addresses_evicted, 0);
+}
+
+/* Several transmitters share an endpoint: together they may have more members than the options of the first allow for. */
+static void more_needed_addresses_than_places_are_reached_in_turn_and_that_is_logged_once(void **state)
+{
+    struct llm_transmitter *other;
+
+    (void)state;
+    assert_int_equal(llm_transmitter_open(world.context, CHANNEL, NULL, &other), LLM_OK);
+    for (uint32_t number = 0; number < 12; number++) {
+        struct lli_members *members = number < 6 ? &world.transmitter->tx.members : &other->tx.members;
+        const uint32_t place = lli_members_add(members, number + 1);
+
+        members->table[place].address = wire_of(number);
+    }
+    for (int round = 0; round < 10; round++) {
+        for (uint32_t number = 0; number < 12; number++)
+            assert_int_equal(reach(number), LLM_OK);
+        look();
+    }
+    assert_true(world.endpoint->counters.addresses_evicted > 0);
+    assert_int_equal(logged_count("used least recently"), 1);
+    assert_true(llm_transmitter_close(&other) >= 0);
+}
+
+/* ---------------------------------------------------------------------------------------------------- unreachable */
+
+static void an_address_that_sends_fail_to_is_logged_once_and_told(void **state)
+{
+    (void)state;
+    member_add(3);
+    for (int i = 0; i < 5; i++) {
+        net.failing[net.failing_count++] = 3;
+        look();
+    }
+    assert_int_equal(logged_count("host 3"), 1);
+    assert_int_equal(logged_count("Network is unreachable"), 1);
+    assert_int_equal(world.events, 1);
+    assert_int_equal(world.event.kind, LLM_EVENT_UNREACHABLE);
+    assert_int_equal(world.event.reason, LLM_REASON_NO_ROUTE);
+    assert_true(world.event.session == world.transmitter->tx.config.session);
+    assert_string_equal(world.address, "host 3");
+    assert_int_equal(world.endpoint->counters.addresses_unreachable, 1);
+}
+
+/* Nobody here knows who is there: the log says it, and no session is told. */
+static void an_address_of_no_session_is_only_logged(void **state)
+{
+    (void)state;
+    net.failing[net.failing_count++] = 7;
+    look();
+    assert_int_equal(logged_count("host 7"), 1);
+    assert_int_equal(world.events, 0);
+}
+
+static void the_lines_about_unreachable_addresses_are_bounded(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ADDRESSES; i++)
+        net.failing[net.failing_count++] = i;
+    look();
+    look();
+    assert_int_equal(logged_count("packets to host"), LLI_REACH_FAILURES);
+    assert_int_equal(logged_count("not named"), 1);
+}
+
+static void an_address_that_is_none_is_told(void **state)
+{
+    (void)state;
+    member_add(9);
+    net.answer = LLM_EINVAL;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(reach(9), LLM_EINVAL);
+        look();
+    }
+    assert_int_equal(world.events, 1);
+    assert_int_equal(world.event.reason, LLM_REASON_ADDRESS);
+    assert_int_equal(net.count, 0);
+}
+
+static void an_address_that_is_not_resolved_for_long_is_told(void **state)
+{
+    (void)state;
+    member_add(9);
+    net.answer = LLM_EAGAIN;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(reach(9), LLM_EAGAIN);
+        look();
+        assert_int_equal(world.events, 0);
+    }
+    assert_int_equal(reach(9), LLM_EAGAIN);
+    look();
+    assert_int_equal(world.events, 1);
+    assert_int_equal(world.event.reason, LLM_REASON_NO_ROUTE);
+}
+
+static void an_address_that_is_resolved_in_time_is_not_told(void **state)
+{
+    (void)state;
+    member_add(9);
+    for (int i = 0; i < 8; i++) {
+        net.answer = i % 3 == 0 ? LLM_OK : LLM_EAGAIN;
+        (void)reach(9);
+        look();
+    }
+    assert_int_equal(world.events, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        TEST(the_least_recently_used_address_makes_room),
+        TEST(the_addresses_of_members_stay_and_those_of_the_departed_go),
+        TEST(an_address_that_nobody_needs_goes_before_one_that_is_needed),
+        TEST(more_needed_addresses_than_places_are_reached_in_turn_and_that_is_logged_once),
+        TEST(an_address_that_sends_fail_to_is_logged_once_and_told),
+        TEST(an_address_of_no_session_is_only_logged),
+        TEST(the_lines_about_unreachable_addresses_are_bounded),
+        TEST(an_address_that_is_none_is_told),
+        TEST(an_address_that_is_not_resolved_for_long_is_told),
+        TEST(an_address_that_is_resolved_in_time_is_not_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

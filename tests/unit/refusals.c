@@ -1,0 +1,639 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One row for each public function and each wrong argument: the call returns the documented code, and the context's log gets exactly
+ * one line, which names the value and the remedy; none where no object, and so no log, is given. SYMBOLS is the path of the list of
+ * public functions: each has to be in a row.
+ */
+#define _GNU_SOURCE
+#include "refused.h"
+
+#include <limits.h>
+#include <sched.h>
+
+/* ------------------------------------------------------------------------------------------------ the rows */
+
+static void words_and_initialisers(void **state)
+{
+    struct llm_event event = {.kind = LLM_EVENT_WARNED};
+    char text[8] = "x";
+
+    (void)state;
+    ROW(llm_version() != NULL, true, NULL);
+    ROW(llm_clock() > 0, true, NULL);
+    ROW(llm_error_text(-1000) != NULL && llm_error_text(INT_MIN) != NULL, true, NULL);
+    ROW(llm_error_name(-1000) != NULL && llm_error_name(INT_MIN) != NULL, true, NULL);
+    ROW(llm_event_name((enum llm_event_kind)1000) != NULL, true, NULL);
+    ROW(llm_reason_name((enum llm_reason)1000) != NULL, true, NULL);
+    ROW(llm_threshold_name((enum llm_threshold)1000) != NULL, true, NULL);
+    ROW(llm_limit_name((enum llm_limit)1000) != NULL, true, NULL);
+    ROW(llm_event_text(NULL, text, sizeof text), 0, NULL);
+    assert_string_equal(text, "");
+    ROW(llm_event_text(NULL, NULL, 4), 0, NULL);
+    ROW(llm_event_text(&event, NULL, 4) > 0, true, NULL);
+    event.kind = LLM_EVENT_LIMITED;
+    ROW(llm_event_text(&event, text, sizeof text) > 0, true, NULL);
+    ROW_VOID(llm_assurance_init(NULL));
+    ROW_VOID(llm_attributes_init(NULL));
+    ROW_VOID(llm_connection_handlers_init(NULL));
+    ROW_VOID(llm_connection_options_init(NULL));
+    ROW_VOID(llm_context_options_init(NULL));
+    ROW_VOID(llm_filter_init(NULL));
+    ROW_VOID(llm_handlers_init(NULL));
+    ROW_VOID(llm_keep_init(NULL));
+    ROW_VOID(llm_listener_handlers_init(NULL));
+    ROW_VOID(llm_options_init(NULL));
+    ROW_VOID(llm_rate_init(NULL));
+    ROW_VOID(llm_transmitter_handlers_init(NULL));
+}
+
+static int open_sized(size_t size)
+{
+    /* Ends where its block ends, so that a sanitizer sees a read beyond. */
+    struct llm_context_options *options = malloc(sizeof *options);
+    struct llm_context *opened = NULL;
+    int error;
+
+    assert_non_null(options);
+    llm_context_options_init(options);
+    options->log = log_count;
+    options->size = size;
+    error = llm_context_open(options, &opened);
+    assert_null(opened);
+    free(options);
+    return error;
+}
+
+#define ROW_OPTION(member, value, code, told)          \
+    do {                                               \
+        llm_context_options_init(&options);            \
+        options.log = log_count;                       \
+        options.member = value;                        \
+        ROW(llm_context_open(&options, &opened), code, told); \
+        assert_null(opened);                           \
+    } while (0)
+
+static void a_context(void **state)
+{
+    struct llm_context_options options;
+    struct llm_context *opened = NULL;
+    struct llm_stat stat;
+    uint64_t value;
+
+    (void)state;
+    llm_context_options_init(&options);
+    options.log = log_count;
+    ROW(llm_context_open(&options, NULL), LLM_EINVAL, "NULL");
+    ROW(open_sized(0), LLM_EINVAL, "size is 0");
+    ROW(open_sized(4), LLM_EINVAL, "size is 4");
+    ROW(open_sized(12), LLM_EINVAL, "size is 12");
+    ROW(open_sized(sizeof options + 8), LLM_EVERSION, "size is");
+    ROW(open_sized((size_t)1 << 40), LLM_EVERSION, "1099511627776");
+    ROW(open_sized(SIZE_MAX - 7), LLM_EVERSION, "size is");
+    ROW_OPTION(wait, (enum llm_wait_mode)3, LLM_EINVAL, "wait is 3");
+    ROW_OPTION(log_level, (enum llm_level)9, LLM_EINVAL, "log_level 9");
+    ROW_OPTION(latency, (enum llm_latency_level)9, LLM_EINVAL, "latency 9");
+    ROW_OPTION(watch_ns, 1, LLM_EINVAL, "watch_ns is 1");
+    llm_context_options_init(&options);
+    options.log = log_count;
+    options.stats_directory = "/dev/shm";
+    options.stats_ns = 1;
+    ROW(llm_context_open(&options, &opened), LLM_EINVAL, "stats_ns");
+    options.stats_ns = 1000000;
+    options.stats_mode = 077777;
+    ROW(llm_context_open(&options, &opened), LLM_EINVAL, "stats_mode");
+    ROW(llm_context_close(NULL), LLM_OK, NULL);
+    ROW(llm_context_close(&opened), LLM_OK, NULL);
+    ROW_INSIDE(llm_context_close(&context), LLM_ESTATE, "llm_context_close");
+    ROW(llm_poll(NULL), LLM_EINVAL, NULL);
+    ROW_INSIDE(llm_poll(context), LLM_ESTATE, "llm_poll");
+    ROW(llm_wait(NULL, 0), LLM_EINVAL, NULL);
+    ROW_INSIDE(llm_wait(context, 0), LLM_ESTATE, "llm_wait");
+    ROW(llm_deadline(NULL) == UINT64_MAX, true, NULL);
+    ROW(llm_fd(NULL), LLM_EINVAL, NULL);
+    ROW(llm_stats(NULL, &stat, 1), LLM_EINVAL, NULL);
+    ROW(llm_stats(context, NULL, 1), LLM_EINVAL, "stats NULL");
+    ROW(llm_stats(context, &stat, -1), LLM_EINVAL, "max is -1");
+    ROW(llm_stat(NULL, "naks_sent", &value), LLM_EINVAL, NULL);
+    ROW(llm_stat(context, NULL, &value), LLM_EINVAL, "name is NULL");
+    ROW(llm_stat(context, "naks_sent", NULL), LLM_EINVAL, "value is NULL");
+    /* An answer, which is not logged. */
+    ROW(llm_stat(context, "nothing_of_the_kind", &value), LLM_ENOTFOUND, NULL);
+}
+
+static void a_loop_thread(void **state)
+{
+    (void)state;
+    ROW(llm_thread_start(NULL, -1), LLM_EINVAL, NULL);
+    ROW(llm_thread_start(context, CPU_SETSIZE), LLM_EINVAL, "cpu 1024");
+    ROW(llm_thread_start(context, CPU_SETSIZE - 1), LLM_EINVAL, "cpu 1023");
+    ROW_INSIDE(llm_thread_start(context, -1), LLM_ESTATE, "llm_thread_start: not allowed inside");
+    ROW(llm_thread_stop(NULL), LLM_EINVAL, NULL);
+    ROW(llm_thread_stop(context), LLM_ESTATE, "no loop thread runs");
+    assert_int_equal(llm_thread_start(context, -1), LLM_OK);
+    ROW(llm_thread_start(context, -1), LLM_ESTATE, "runs already");
+    assert_int_equal(llm_thread_stop(context), LLM_OK);
+    ROW(llm_thread_stop(context), LLM_ESTATE, "no loop thread runs");
+}
+
+static int open_on(const char *channel)
+{
+    struct llm_transmitter *opened = NULL;
+    const int error = llm_transmitter_open(context, channel, NULL, &opened);
+
+    assert_null(opened);
+    return error;
+}
+
+static int open_with_size(size_t size)
+{
+    struct llm_options *options = malloc(sizeof *options);
+    struct llm_transmitter *opened = NULL;
+    int error;
+
+    assert_non_null(options);
+    llm_options_init(options);
+    options->size = size;
+    error = llm_transmitter_open(context, CHANNEL, options, &opened);
+    free(options);
+    return error;
+}
+
+static void a_transmitter(void **state)
+{
+    struct llm_transmitter *opened = NULL;
+    struct llm_transmitter_handlers handlers = {.size = 0};
+    struct llm_congestion congestion;
+    struct llm_bottleneck bottleneck;
+    struct llm_rate rate = {.size = 0};
+
+    (void)state;
+    ROW(llm_transmitter_open(NULL, CHANNEL, NULL, &opened), LLM_EINVAL, NULL);
+    ROW(llm_transmitter_open(context, NULL, NULL, &opened), LLM_EINVAL, "channel is NULL");
+    ROW(llm_transmitter_open(context, CHANNEL, NULL, NULL), LLM_EINVAL, "transmitter is NULL");
+    ROW_INSIDE(llm_transmitter_open(context, CHANNEL, NULL, &opened), LLM_ESTATE, "llm_transmitter_open");
+    ROW(open_with_size(0), LLM_EINVAL, "size is 0");
+    ROW(open_with_size(sizeof(struct llm_options) + 8), LLM_EVERSION, "size is");
+    ROW(open_with_size((size_t)1 << 40), LLM_EVERSION, "size is");
+    ROW(open_on(""), LLM_EINVAL, "scheme://group:port");
+    ROW(open_on("loop"), LLM_EINVAL, "scheme://group:port");
+    ROW(open_on("nothing://a:1"), LLM_ESCHEME, "nothing");
+    ROW(open_on("loop://a"), LLM_EINVAL, "port");
+    ROW(open_on("loop://a:0"), LLM_EINVAL, "port");
+    ROW(open_on("loop://a:1?x=1"), LLM_EOPTION, "\"x\"");
+    ROW(open_on("loop://a:1?ttl"), LLM_EOPTION, "key=value");
+    ROW(open_on("loop://a:1?ttl=256"), LLM_EOPTION, "256");
+    ROW(open_on("loop://a:1?flow=none"), LLM_EOPTION, "none");
+    ROW(open_on("loop://a:1?impair_loss_ppm=1"), LLM_EOPTION, "impair");
+    ROW(open_on("udp://10.0.0.300:1"), LLM_EGROUP, "10.0.0.300");
+    ROW(open_on("udp://239.1.1.1:1?interface=nowhere0"), LLM_EINTERFACE, "nowhere0");
+    ROW(llm_transmitter_close(NULL), LLM_OK, NULL);
+    ROW(llm_transmitter_close(&opened), LLM_OK, NULL);
+    ROW_INSIDE(llm_transmitter_close(&transmitter), LLM_ESTATE, "llm_transmitter_close");
+    assert_non_null(transmitter);
+    ROW(llm_transmitter_session(NULL), 0, NULL);
+    ROW(llm_transmitter_next(NULL), 0, NULL);
+    ROW(llm_transmitter_receivers(NULL), 0, NULL);
+    ROW(llm_claim_max(NULL), 0, NULL);
+    ROW(llm_transmitter_wait(NULL, 1, 0), LLM_EINVAL, NULL);
+    ROW(llm_transmitter_wait(transmitter, 5, 0), LLM_ELIMIT, "5 receivers");
+    ROW_INSIDE(llm_transmitter_wait(transmitter, 1, 0), LLM_ESTATE, "llm_transmitter_wait");
+    ROW(llm_flush(NULL), LLM_EINVAL, NULL);
+    ROW(llm_transmitter_handle(NULL, &handlers), LLM_EINVAL, NULL);
+    ROW(llm_transmitter_handle(transmitter, NULL), LLM_EINVAL, "handlers is NULL");
+    ROW(llm_transmitter_handle(transmitter, &handlers), LLM_EINVAL, "size is 0");
+    ROW(llm_transmitter_shed(NULL, 0, true), LLM_EINVAL, NULL);
+    ROW(llm_transmitter_shed(transmitter, 0x123, true), LLM_ENOTFOUND, "0000000000000123");
+    ROW(llm_transmitter_congestion(NULL, &congestion, 1), LLM_EINVAL, NULL);
+    ROW(llm_transmitter_congestion(transmitter, NULL, 1), LLM_EINVAL, "receivers NULL");
+    ROW(llm_transmitter_congestion(transmitter, &congestion, -1), LLM_EINVAL, "max is -1");
+    ROW(llm_transmitter_bottleneck(NULL, &bottleneck), LLM_EINVAL, NULL);
+    ROW(llm_transmitter_bottleneck(transmitter, NULL), LLM_EINVAL, "bottleneck is NULL");
+    ROW(llm_transmitter_bottleneck(transmitter, &bottleneck), LLM_ESTATE, "watch_ns");
+    ROW(llm_transmitter_rate(NULL, &rate), LLM_EINVAL, NULL);
+    ROW(llm_transmitter_rate(transmitter, NULL), LLM_EINVAL, "rate is NULL");
+    ROW(llm_transmitter_rate(transmitter, &rate), LLM_EINVAL, "size is 0");
+    llm_rate_init(&rate);
+    rate.bytes_per_s = 1;
+    ROW(llm_transmitter_rate(transmitter, &rate), LLM_EINVAL, "bytes_per_s: 1 ");
+    rate.bytes_per_s = 0;
+    rate.repair_bytes_per_s = UINT64_MAX;
+    ROW(llm_transmitter_rate(transmitter, &rate), LLM_EINVAL, "18446744073709551615");
+}
+
+static void a_topic(void **state)
+{
+    struct llm_assurance assurance = {.size = 0};
+    struct llm_keep keep = {.size = 0};
+    struct llm_rate rate = {.size = 0};
+    struct llm_topic *opened = NULL;
+    char name[257];
+
+    (void)state;
+    memset(name, 'n', sizeof name);
+    name[256] = '\0';
+    ROW(llm_topic_open(NULL, "x", 0, &opened), LLM_EINVAL, NULL);
+    ROW(llm_topic_open(transmitter, NULL, 0, &opened), LLM_EINVAL, "name is NULL");
+    ROW(llm_topic_open(transmitter, "x", 0, NULL), LLM_EINVAL, "topic is NULL");
+    ROW(llm_topic_open(transmitter, "x", 8, &opened), LLM_EINVAL, "flags 0x8");
+    ROW(llm_topic_open(transmitter, "", 0, &opened), LLM_EINVAL, "has 0");
+    ROW(llm_topic_open(transmitter, name, 0, &opened), LLM_EINVAL, "has 256");
+    ROW(llm_topic_open(transmitter, "t", 0, &opened), LLM_EINVAL, "open already");
+    assert_null(opened);
+    ROW(llm_topic_assure(NULL, NULL), LLM_EINVAL, NULL);
+    ROW(llm_topic_assure(topic, &assurance), LLM_EINVAL, "size is 0");
+    llm_assurance_init(&assurance);
+    assurance.receivers = 0;
+    ROW(llm_topic_assure(topic, &assurance), LLM_EINVAL, "nobody");
+    assurance.receivers = 5;
+    ROW(llm_topic_assure(topic, &assurance), LLM_ELIMIT, "receivers_max is 4");
+    assurance.receivers = 1;
+    assurance.messages_max = 0;
+    ROW(llm_topic_assure(topic, &assurance), LLM_EINVAL, "messages_max: 0");
+    assurance.messages_max = 1;
+    assurance.bytes_max = UINT64_MAX;
+    ROW(llm_topic_assure(topic, &assurance), LLM_EINVAL, "18446744073709551615");
+    assurance.bytes_max = 0;
+    assurance.names = "a,,b";
+    ROW(llm_topic_assure(topic, &assurance), LLM_EINVAL, "a,,b");
+    ROW(llm_topic_wait(NULL, 1, 0), LLM_EINVAL, NULL);
+    ROW(llm_topic_wait(topic, 100000, 0), LLM_EMSGSIZE, "100000");
+    ROW_INSIDE(llm_topic_wait(topic, 1, 0), LLM_ESTATE, "llm_topic_wait");
+    ROW(llm_topic_keep(NULL, NULL), LLM_EINVAL, NULL);
+    ROW(llm_topic_keep(topic, &keep), LLM_EINVAL, "size is 0");
+    llm_keep_init(&keep);
+    keep.messages = 0;
+    ROW(llm_topic_keep(topic, &keep), LLM_EINVAL, "messages: 0");
+    keep.messages = 1;
+    keep.bytes_max = 0;
+    ROW(llm_topic_keep(topic, &keep), LLM_EINVAL, "bytes_max: 0");
+    ROW(llm_topic_rate(NULL, &rate), LLM_EINVAL, NULL);
+    ROW(llm_topic_rate(topic, NULL), LLM_EINVAL, "rate is NULL");
+    ROW(llm_topic_rate(topic, &rate), LLM_EINVAL, "size is 0");
+    llm_rate_init(&rate);
+    rate.bytes_per_s = 1;
+    ROW(llm_topic_rate(topic, &rate), LLM_EINVAL, "bytes_per_s: 1 ");
+    rate.bytes_per_s = 0;
+    rate.repair_bytes_per_s = 1 << 20;
+    ROW(llm_topic_rate(topic, &rate), LLM_EINVAL, "repair_bytes_per_s");
+}
+
+static void messages_that_are_sent(void **state)
+{
+    static uint8_t large[100000];
+    struct llm_attributes attributes = {.size = 0};
+    struct llm_property property = {.code = 7, .type = LLM_PROPERTY_INT32};
+    const struct iovec bad = {NULL, 4}, twice[] = {{large, 4}, {NULL, 4}}, long_one = {large, sizeof large},
+                       endless[] = {{large, SIZE_MAX}, {large, SIZE_MAX}};
+    struct llm_topic *tos[2] = {topic, NULL};
+    struct llm_transmitter *counting;
+
+    (void)state;
+    ROW(llm_send(NULL, "x", 1, 0), LLM_EINVAL, NULL);
+    ROW(llm_sendv(NULL, &bad, 1, 0), LLM_EINVAL, NULL);
+    ROW(llm_send_with(NULL, "x", 1, &attributes, 0), LLM_EINVAL, NULL);
+    ROW(llm_send_with(topic, "x", 1, NULL, 0), LLM_EINVAL, "attributes is NULL");
+    ROW(llm_send_with(topic, "x", 1, &attributes, 0), LLM_EINVAL, "size is 0");
+    llm_attributes_init(&attributes);
+    /* Counted messages take another way. */
+    assert_int_equal(llm_transmitter_open(context, CHANNEL "&topic_counters=1", NULL, &counting), LLM_OK);
+    assert_int_equal(llm_topic_open(counting, "counted", 0, &tos[1]), LLM_OK);
+    for (int i = 0; i < 2; i++) {
+        struct llm_topic *to = tos[i];
+
+        for (unsigned flags = 0; flags <= LLM_SEND_NOW; flags++) {
+            ROW(llm_send(to, NULL, 4, flags), LLM_EINVAL, "size 4");
+            ROW(llm_send(to, large, sizeof large, flags), LLM_EMSGSIZE, "100000");
+            ROW(llm_send(to, large, SIZE_MAX, flags), LLM_EMSGSIZE, "18446744073709551615");
+            ROW(llm_sendv(to, &bad, 1, flags), LLM_EINVAL, "pieces[0] has 4 bytes at NULL");
+            ROW(llm_sendv(to, twice, 2, flags), LLM_EINVAL, "pieces[1] has 4 bytes at NULL");
+            ROW(llm_sendv(to, NULL, 1, flags), LLM_EINVAL, "pieces NULL");
+            ROW(llm_sendv(to, &long_one, -1, flags), LLM_EINVAL, "count is -1");
+            ROW(llm_sendv(to, &long_one, 1, flags), LLM_EMSGSIZE, "100000");
+            ROW(llm_sendv(to, endless, 2, flags), LLM_EMSGSIZE, "18446744073709551615");
+            ROW(llm_send_with(to, NULL, 4, &attributes, flags), LLM_EINVAL, "size 4");
+            ROW(llm_send_with(to, large, sizeof large, &attributes, flags), LLM_EMSGSIZE, "100000");
+            ROW(llm_send_with(to, large, SIZE_MAX, &attributes, flags), LLM_EMSGSIZE, "18446744073709551615");
+        }
+        ROW(llm_send(to, "x", 1, 4), LLM_EINVAL, "flags 0x4");
+        ROW(llm_send(to, "x", 1, 0x80000001u), LLM_EINVAL, "flags 0x80000001");
+        ROW(llm_sendv(to, twice, 1, 4), LLM_EINVAL, "flags 0x4");
+        ROW(llm_send_with(to, "x", 1, &attributes, 4), LLM_EINVAL, "flags 0x4");
+    }
+    attributes.bitmap_bits = 257;
+    attributes.bitmap = large;
+    ROW(llm_send_with(topic, "x", 1, &attributes, 0), LLM_EINVAL, "257");
+    attributes.bitmap_bits = 8;
+    attributes.bitmap = NULL;
+    ROW(llm_send_with(topic, "x", 1, &attributes, 0), LLM_EINVAL, "bitmap NULL");
+    llm_attributes_init(&attributes);
+    attributes.properties_count = 1;
+    ROW(llm_send_with(topic, "x", 1, &attributes, 0), LLM_EINVAL, "properties NULL");
+    attributes.properties = &property;
+    property.type = (enum llm_property_type)9;
+    ROW(llm_send_with(topic, "x", 1, &attributes, 0), LLM_EINVAL, "type 9");
+    property.type = LLM_PROPERTY_BYTES;
+    property.value.bytes.data = NULL;
+    property.value.bytes.size = 3;
+    ROW(llm_send_with(topic, "x", 1, &attributes, 0), LLM_EINVAL, "data is NULL");
+    property.value.bytes.data = large;
+    property.value.bytes.size = 5000;
+    ROW(llm_send_with(topic, "x", 1, &attributes, 0), LLM_EMSGSIZE, "property 7");
+    /* Nothing of all that was sent. */
+    assert_int_equal(llm_transmitter_next(transmitter), 0);
+}
+
+static void claims(void **state)
+{
+    struct llm_attributes attributes;
+    struct llm_rate rate;
+    struct llm_topic *opened;
+    const struct iovec piece = {(void *)(uintptr_t)"x", 1};
+    void *data = NULL;
+
+    (void)state;
+    llm_attributes_init(&attributes);
+    llm_rate_init(&rate);
+    ROW(llm_claim(NULL, 1, &data), LLM_EINVAL, NULL);
+    ROW(llm_claim(topic, 1, NULL), LLM_EINVAL, "data is NULL");
+    ROW(llm_claim(topic, 60000, &data), LLM_EMSGSIZE, "60000");
+    ROW(llm_claim(topic, SIZE_MAX, &data), LLM_EMSGSIZE, "18446744073709551615");
+    ROW(llm_commit(NULL, 1, 0), LLM_EINVAL, NULL);
+    ROW(llm_commit(topic, 1, 0), LLM_ESTATE, "no claim");
+    ROW(llm_abort(NULL), LLM_EINVAL, NULL);
+    ROW(llm_abort(topic), LLM_ESTATE, "no claim");
+    assert_null(data);
+    assert_int_equal(llm_claim(topic, 16, &data), LLM_OK);
+    ROW(llm_claim(topic, 1, &data), LLM_ESTATE, "claim is open");
+    ROW(llm_commit(topic, 17, 0), LLM_EINVAL, "17 bytes: 16");
+    ROW(llm_commit(topic, 16, 4), LLM_EINVAL, "flags 0x4");
+    ROW(llm_commit(other, 16, 0), LLM_ESTATE, "\"other\"");
+    ROW(llm_abort(other), LLM_ESTATE, "\"other\"");
+    for (unsigned flags = 0; flags <= LLM_SEND_NOW; flags++) {
+        ROW(llm_send(topic, "x", 1, flags), LLM_ESTATE, "claim is open");
+        ROW(llm_sendv(other, &piece, 1, flags), LLM_ESTATE, "claim is open");
+        ROW(llm_send_with(topic, "x", 1, &attributes, flags), LLM_ESTATE, "claim is open");
+    }
+    ROW(llm_topic_wait(topic, 1, UINT64_MAX), LLM_ESTATE, "claim is open");
+    ROW(llm_topic_open(transmitter, "x", 0, &opened), LLM_ESTATE, "claim is open");
+    ROW(llm_topic_assure(other, NULL), LLM_ESTATE, "claim is open");
+    ROW(llm_topic_keep(other, NULL), LLM_ESTATE, "claim is open");
+    ROW(llm_topic_rate(other, &rate), LLM_ESTATE, "claim is open");
+    assert_int_equal(llm_commit(topic, 16, 0), LLM_OK);
+    assert_int_equal(llm_transmitter_next(transmitter), 1);
+}
+
+static void messages_longer_than_a_topic_may_have(void **state)
+{
+    static uint8_t bytes[60000];
+    struct llm_assurance assurance;
+    void *data;
+
+    (void)state;
+    llm_assurance_init(&assurance);
+    assurance.bytes_max = 100;
+    assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
+    assert_int_equal(llm_topic_keep(other, NULL), LLM_OK);
+    ROW(llm_send(topic, bytes, 101, 0), LLM_EMSGSIZE, "llm_topic_assure()");
+    ROW(llm_claim(topic, 101, &data), LLM_EMSGSIZE, "llm_topic_assure()");
+    ROW(llm_send(other, bytes, 257, 0), LLM_EMSGSIZE, "llm_topic_keep()");
+    ROW(llm_claim(other, 257, &data), LLM_EMSGSIZE, "llm_topic_keep()");
+    ROW(llm_topic_keep(other, NULL), LLM_ESTATE, "already");
+    /* Back-pressure is no fault: nobody acknowledges more than one. */
+    assert_int_equal(llm_send(topic, bytes, 100, 0), LLM_OK);
+    ROW(llm_send(topic, bytes, 100, 0), LLM_EAGAIN, NULL);
+}
+
+static void a_receiver(void **state)
+{
+    struct llm_handlers handlers = {.size = 0};
+    struct llm_receiver *opened = NULL;
+    struct llm_bottleneck bottleneck;
+    struct llm_filter filter = {.size = 0};
+    struct llm_attributes attributes = {.size = 0};
+    struct llm_property property;
+    const struct llm_message message = {.number = 5};
+
+    (void)state;
+    ROW(llm_receiver_open(NULL, CHANNEL, NULL, &handlers, &opened), LLM_EINVAL, NULL);
+    ROW(llm_receiver_open(context, NULL, NULL, &handlers, &opened), LLM_EINVAL, "channel is NULL");
+    ROW(llm_receiver_open(context, CHANNEL, NULL, NULL, &opened), LLM_EINVAL, "handlers is NULL");
+    ROW(llm_receiver_open(context, CHANNEL, NULL, &handlers, NULL), LLM_EINVAL, "receiver is NULL");
+    ROW(llm_receiver_open(context, CHANNEL, NULL, &handlers, &opened), LLM_EINVAL, "size is 0");
+    ROW_INSIDE(llm_receiver_open(context, CHANNEL, NULL, &handlers, &opened), LLM_ESTATE, "llm_receiver_open");
+    assert_null(opened);
+    ROW(llm_receiver_close(NULL), LLM_OK, NULL);
+    ROW(llm_receiver_close(&opened), LLM_OK, NULL);
+    ROW_INSIDE(llm_receiver_close(&receiver), LLM_ESTATE, "llm_receiver_close");
+    assert_non_null(receiver);
+    ROW(llm_acknowledge(NULL, 1, 1), LLM_EINVAL, NULL);
+    ROW(llm_acknowledge(receiver, 1, 1), LLM_ESTATE, "acknowledge=application");
+    ROW(llm_subscribe(NULL, "x"), LLM_EINVAL, NULL);
+    ROW(llm_subscribe(receiver, NULL), LLM_EINVAL, "subject is NULL");
+    ROW(llm_subscribe(receiver, ""), LLM_EINVAL, "subject");
+    ROW(llm_subscribe(receiver, "a.>.b"), LLM_EINVAL, "a.>.b");
+    ROW(llm_unsubscribe(NULL, "x"), LLM_EINVAL, NULL);
+    ROW(llm_unsubscribe(receiver, NULL), LLM_EINVAL, "subject is NULL");
+    ROW(llm_unsubscribe(receiver, "x"), LLM_ENOTFOUND, "\"x\"");
+    ROW(llm_receiver_bottleneck(NULL, &bottleneck), LLM_EINVAL, NULL);
+    ROW(llm_receiver_bottleneck(receiver, NULL), LLM_EINVAL, "bottleneck is NULL");
+    ROW(llm_receiver_bottleneck(receiver, &bottleneck), LLM_ESTATE, "watch_ns");
+    ROW(llm_receiver_filter(NULL, &filter), LLM_EINVAL, NULL);
+    ROW(llm_receiver_filter(receiver, &filter), LLM_EINVAL, "size is 0");
+    llm_filter_init(&filter);
+    filter.labels_count = 17;
+    ROW(llm_receiver_filter(receiver, &filter), LLM_EINVAL, "17");
+    filter.labels_count = 1;
+    ROW(llm_receiver_filter(receiver, &filter), LLM_EINVAL, "labels_count: 1");
+    llm_filter_init(&filter);
+    filter.bitmap_bits = 8;
+    ROW(llm_receiver_filter(receiver, &filter), LLM_EINVAL, "bitmap_mask is NULL");
+    llm_filter_init(&filter);
+    filter.selector = "price >";
+    ROW(llm_receiver_filter(receiver, &filter), LLM_EINVAL, "column");
+    filter.names_count = 1;
+    ROW(llm_receiver_filter(receiver, &filter), LLM_EINVAL, "names NULL");
+    ROW(llm_message_attributes(NULL, &message, &attributes), LLM_EINVAL, NULL);
+    ROW(llm_message_attributes(receiver, NULL, &attributes), LLM_EINVAL, "message is NULL");
+    ROW(llm_message_attributes(receiver, &message, NULL), LLM_EINVAL, "attributes is NULL");
+    ROW(llm_message_attributes(receiver, &message, &attributes), LLM_EVERSION, "size is 0");
+    llm_attributes_init(&attributes);
+    ROW(llm_message_attributes(receiver, &message, &attributes), LLM_ESTATE, "without a filter");
+    ROW(llm_message_property(NULL, &message, 1, &property), LLM_EINVAL, NULL);
+    ROW(llm_message_property(receiver, NULL, 1, &property), LLM_EINVAL, "message is NULL");
+    ROW(llm_message_property(receiver, &message, 1, NULL), LLM_EINVAL, "property is NULL");
+    ROW(llm_message_property(receiver, &message, 1, &property), LLM_ESTATE, "without a filter");
+    llm_filter_init(&filter);
+    assert_int_equal(llm_receiver_filter(receiver, &filter), LLM_OK);
+    ROW(llm_message_attributes(receiver, &message, &attributes), LLM_EINVAL, "message 5");
+    ROW(llm_message_property(receiver, &message, 1, &property), LLM_EINVAL, "message 5");
+}
+
+static void acknowledgements_of_the_application(void **state)
+{
+    struct llm_handlers handlers;
+    struct llm_receiver *own;
+
+    (void)state;
+    llm_handlers_init(&handlers);
+    handlers.event = on_event;
+    assert_int_equal(llm_receiver_open(context, CHANNEL "&acknowledge=application", NULL, &handlers, &own), LLM_OK);
+    assert_int_equal(llm_send(topic, "x", 1, 0), LLM_OK);
+    for (int i = 0; i < ROUNDS && llm_transmitter_receivers(transmitter) < 2; i++)
+        assert_true(llm_poll(context) >= 0);
+    ROW(llm_acknowledge(own, 0x77, 0), LLM_ENOTFOUND, "0000000000000077");
+    ROW(llm_acknowledge(own, llm_transmitter_session(transmitter), 1000), LLM_EINVAL, "message 1000");
+}
+
+static void who_connects(void **state)
+{
+    struct llm_connection_handlers handlers = {.size = 0};
+    static uint8_t bytes[100000];
+    const struct iovec bad = {NULL, 4}, long_one = {bytes, LLM_CONNECT_PAYLOAD_MAX + 1};
+    struct llm_connection *opened = NULL;
+    struct llm_transmitter *part;
+
+    (void)state;
+    ROW(llm_connect(NULL, CALLS, NULL, NULL, &handlers, &opened), LLM_EINVAL, NULL);
+    ROW(llm_connect(context, NULL, NULL, NULL, &handlers, &opened), LLM_EINVAL, "channel is NULL");
+    ROW(llm_connect(context, CALLS, NULL, NULL, NULL, &opened), LLM_EINVAL, "handlers is NULL");
+    ROW(llm_connect(context, CALLS, NULL, NULL, &handlers, NULL), LLM_EINVAL, "connection is NULL");
+    ROW(llm_connect(context, CALLS, NULL, &bad, &handlers, &opened), LLM_EINVAL, "4 bytes at NULL");
+    ROW(llm_connect(context, CALLS, NULL, &long_one, &handlers, &opened), LLM_EMSGSIZE, "513");
+    ROW(llm_connect(context, CALLS, NULL, NULL, &handlers, &opened), LLM_EINVAL, "size is 0");
+    ROW_INSIDE(llm_connect(context, CALLS, NULL, NULL, &handlers, &opened), LLM_ESTATE, "llm_connect");
+    assert_null(opened);
+    ROW(llm_connection_close(NULL), LLM_OK, NULL);
+    ROW(llm_connection_close(&opened), LLM_OK, NULL);
+    ROW(llm_connection_id(NULL), 0, NULL);
+    ROW((intptr_t)llm_connection_transmitter(NULL), 0, NULL);
+    connect_both();
+    ROW(llm_request(NULL, "x", 1, 1, on_reply, NULL), LLM_EINVAL, NULL);
+    ROW(llm_request(connection, NULL, 1, 1, on_reply, NULL), LLM_EINVAL, "data is NULL");
+    ROW(llm_request(connection, "x", 1, 0, on_reply, NULL), LLM_EINVAL, "timeout_ns is 0");
+    ROW(llm_request(connection, "x", 1, 1, NULL, NULL), LLM_EINVAL, "reply is NULL");
+    ROW(llm_request(connection, bytes, sizeof bytes, 1, on_reply, NULL), LLM_EMSGSIZE, "100000");
+    ROW(llm_reply(NULL, 1, "x", 1), LLM_EINVAL, NULL);
+    ROW(llm_reply(connection, 1, NULL, 1), LLM_EINVAL, "data is NULL");
+    ROW(llm_reply(connection, 1, bytes, sizeof bytes), LLM_EMSGSIZE, "100000");
+    part = llm_connection_transmitter(connection);
+    ROW(llm_transmitter_close(&part), LLM_ESTATE, "llm_connection_close()");
+    ROW_INSIDE(llm_connection_close(&connection), LLM_ESTATE, "llm_connection_close");
+}
+
+static void a_connection_that_is_over(void **state)
+{
+    struct llm_topic *of, *opened;
+    struct llm_attributes attributes;
+
+    (void)state;
+    llm_attributes_init(&attributes);
+    connect_both();
+    assert_int_equal(llm_topic_open(llm_connection_transmitter(connection), "t", 0, &of), LLM_OK);
+    assert_true(llm_connection_close(&accepted) >= 0);
+    for (int i = 0; i < ROUNDS && connection->state < LLI_CONNECTION_OVER; i++)
+        assert_true(llm_poll(context) >= 0);
+    ROW(llm_send(of, "x", 1, 0), LLM_ESTATE, "is over");
+    ROW(llm_send(of, "x", 1, LLM_SEND_MORE), LLM_ESTATE, "is over");
+    ROW(llm_send_with(of, "x", 1, &attributes, 0), LLM_ESTATE, "is over");
+    ROW(llm_topic_open(llm_connection_transmitter(connection), "u", 0, &opened), LLM_ESTATE, "is over");
+    ROW(llm_request(connection, "x", 1, 1, on_reply, NULL), LLM_ESTATE, "over");
+    ROW(llm_reply(connection, 1, "x", 1), LLM_ESTATE, "over");
+}
+
+static void who_listens(void **state)
+{
+    struct llm_listener_handlers handlers = {.size = 0};
+    struct llm_connection_handlers answers;
+    struct llm_listener *opened = NULL;
+
+    (void)state;
+    llm_connection_handlers_init(&answers);
+    ROW(llm_listen(NULL, CALLS, NULL, &handlers, &opened), LLM_EINVAL, NULL);
+    ROW(llm_listen(context, NULL, NULL, &handlers, &opened), LLM_EINVAL, "channel is NULL");
+    ROW(llm_listen(context, CALLS, NULL, NULL, &opened), LLM_EINVAL, "handlers is NULL");
+    ROW(llm_listen(context, CALLS, NULL, &handlers, NULL), LLM_EINVAL, "listener is NULL");
+    ROW(llm_listen(context, CALLS, NULL, &handlers, &opened), LLM_EINVAL, "size is 0");
+    llm_listener_handlers_init(&handlers);
+    ROW(llm_listen(context, CALLS, NULL, &handlers, &opened), LLM_EINVAL, "request handler");
+    handlers.request = on_request;
+    ROW_INSIDE(llm_listen(context, CALLS, NULL, &handlers, &opened), LLM_ESTATE, "llm_listen");
+    assert_null(opened);
+    ROW(llm_listener_close(NULL), LLM_OK, NULL);
+    ROW(llm_listener_close(&opened), LLM_OK, NULL);
+    assert_int_equal(llm_listen(context, CALLS, NULL, &handlers, &listener), LLM_OK);
+    ROW(llm_listen(context, CALLS, NULL, &handlers, &opened), LLM_EADDRINUSE, "listener");
+    ROW(llm_accept(NULL, 1, &answers), LLM_EINVAL, NULL);
+    ROW(llm_accept(listener, 1, NULL), LLM_EINVAL, "handlers is NULL");
+    ROW(llm_accept(listener, 1, &answers), LLM_ENOTFOUND, "0000000000000001");
+    ROW_INSIDE(llm_accept(listener, 1, &answers), LLM_ESTATE, "inside a handler");
+    ROW(llm_refuse(NULL, 1, 1), LLM_EINVAL, NULL);
+    ROW(llm_refuse(listener, 1, 0), LLM_EINVAL, "code 0");
+    ROW(llm_refuse(listener, 1, 65536), LLM_EINVAL, "code 65536");
+    ROW(llm_refuse(listener, 1, 1), LLM_ENOTFOUND, "0000000000000001");
+    ROW_INSIDE(llm_refuse(listener, 1, 1), LLM_ESTATE, "inside a handler");
+    ROW_INSIDE(llm_listener_close(&listener), LLM_ESTATE, "llm_listener_close");
+    assert_non_null(listener);
+}
+
+static void every_public_function_is_in_a_row(void **state)
+{
+    FILE *file = fopen(SYMBOLS, "r");
+    char name[128];
+
+    (void)state;
+    assert_non_null(file);
+    while (fgets(name, sizeof name, file) != NULL) {
+        bool found = name[0] == '#';
+
+        name[strcspn(name, "\n")] = '\0';
+        for (int i = 0; i < covered_count && !found; i++)
+            found = strcmp(covered[i], name) == 0;
+        if (!found)
+            fail_msg("%s is in no row: add its wrong arguments", name);
+    }
+    fclose(file);
+}
+
+/* -------------------------------------------------------------------------------------------------- in a loop */
+
+static void a_call_refused_in_a_loop_is_logged_once_a_second(void **state)
+{
+    (void)state;
+    row_begin();
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(llm_send(topic, "x", 1, 4), LLM_EINVAL);
+    assert_int_equal(lines, 1);
+    /* Another kind is told beside it, and the next line of the first counts the others. */
+    assert_int_equal(llm_send(topic, NULL, 1, 0), LLM_EINVAL);
+    assert_int_equal(lines, 2);
+    for (unsigned i = 0; i < LLI_REFUSALS; i++)
+        context->refusals.kinds[i].logged_at -= UINT64_C(1000000000);
+    assert_int_equal(llm_send(topic, "x", 1, 4), LLM_EINVAL);
+    assert_int_equal(lines, 3);
+    assert_non_null(strstr(line, "999"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, up, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(words_and_initialisers),
+        TEST(a_context),
+        TEST(a_loop_thread),
+        TEST(a_transmitter),
+        TEST(a_topic),
+        TEST(messages_that_are_sent),
+        TEST(claims),
+        TEST(messages_longer_than_a_topic_may_have),
+        TEST(a_receiver),
+        TEST(acknowledgements_of_the_application),
+        TEST(who_connects),
+        TEST(a_connection_that_is_over),
+        TEST(who_listens),
+        cmocka_unit_test(every_public_function_is_in_a_row),
+        TEST(a_call_refused_in_a_loop_is_logged_once_a_second),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sessions of a receiver over the loop transport, with packets made by hand and the time as a number: which of them have a place,
+ * and when they are judged silent.
+ */
+#include <stdio.h>
+
+#include "unit.h"
+
+#include "objects.h"
+
+#define MS ((lli_ns)1000000)
+#define OPTIONS "?reorder_bytes=64K&sessions_max=4&message_bytes_max=64K&topics_max=8&window_packets=64&rcvbuf_bytes=8M&mtu=1500" \
+                "&session_timeout_ns=1000000000"
+#define START (((lli_seq)1 << 32) + 1000)
+
+enum { SESSIONS_MAX = 4, GROUPS = 3, QUEUED = 3000 };
+
+static struct llm_context *context;
+static struct llm_receiver *receivers[GROUPS];
+static const struct lli_transport *loop;
+static void *sender;
+static lli_handle groups[GROUPS];
+static lli_ns now;
+static int ends, news, messages;
+static enum llm_reason end_reason;
+
+static void take_event(void *arg, const struct llm_event *event)
+{
+    (void)arg;
+    news += event->kind == LLM_EVENT_SESSION_NEW;
+    if (event->kind != LLM_EVENT_SESSION_END)
+        return;
+    ends++;
+    end_reason = event->reason;
+}
+
+static void take_messages(void *arg, const struct llm_message *given, int count)
+{
+    (void)arg;
+    (void)given;
+    messages += count;
+}
+
+static void sender_open(void)
+{
+    struct lli_transport_config config = {.scheme = "loop", .host = "group0", .size_at = LLI_WIRE_SIZE_AT};
+    struct lli_log log = {.level = LLM_LEVEL_WARNING};
+    struct llm_options options;
+    struct lli_caps caps;
+
+    llm_options_init(&options);
+    options.rcvbuf_bytes = 65536;
+    config.options = &options;
+    config.log = &log;
+    loop = lli_transport_find("loop");
+    sender = calloc(1, lli_round_up(loop->size, 64));
+    assert_non_null(sender);
+    assert_int_equal(loop->open(sender, &config, &caps), LLM_OK);
+    for (int i = 0; i < GROUPS; i++) {
+        char host[16];
+        const struct lli_group group = {host, 1, &options};
+
+        (void)snprintf(host, sizeof host, "group%d", i);
+        assert_int_equal(loop->join(sender, &group, LLI_JOIN_SEND, &groups[i]), LLM_OK);
+    }
+}
+
+static int up(void **state)
+{
+    struct llm_context_options options;
+    struct llm_handlers handlers;
+
+    (void)state;
+    llm_context_options_init(&options);
+    options.stats_directory = "";
+    options.log_level = LLM_LEVEL_ERROR;
+    llm_handlers_init(&handlers);
+    handlers.event = take_event;
+    handlers.messages = take_messages;
+    assert_int_equal(llm_context_open(&options, &context), LLM_OK);
+    for (int i = 0; i < GROUPS; i++) {
+        char channel[256];
+
+        (void)snprintf(channel, sizeof channel, "loop://group%d:1%s", i, OPTIONS);
+        assert_int_equal(llm_receiver_open(context, channel, NULL, &handlers, &receivers[i]), LLM_OK);
+    }
+    sender_open();
+    now = lli_clock_ns();
+    ends = news = messages = 0;
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    loop->close(sender);
+    free(sender);
+    assert_int_equal(llm_context_close(&context), LLM_OK);
+    return 0;
+}
+
+static void post(int group, const uint8_t *packet, size_t size)
+{
+    const struct lli_out out = {.data = packet, .size = (uint32_t)size, .to = groups[group]};
+
+    assert_int_equal(loop->post(sender, &out, 1), 1);
+    (void)loop->flush(sender);
+}
+
+static void heartbeat(int group, uint64_t session, lli_seq lead)
+{
+    static uint64_t clock;
+    const struct lli_wire_heartbeat heartbeat = {.session = session, .lead = lead, .trail = START, .start = START,
+                                                 .messages = lead - START, .sent_at = ++clock * 100 * MS, .interval_us = 10000};
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+
+    post(group, packet, lli_wire_put_heartbeat(packet, &heartbeat));
+}
+
+static void data(int group, uint64_t session, lli_seq seq)
+{
+    uint8_t packet[LLI_WIRE_DATA_HEADER + 2] = {0};
+    const struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)session, .seq = (uint32_t)seq,
+                                           .number = (uint32_t)(seq - START), .size = sizeof packet};
+
+    lli_wire_put_header(packet, &header);
+    packet[LLI_WIRE_DATA_HEADER] = 1;
+    post(group, packet, sizeof packet);
+}
+
+static void poll_for(lli_ns time)
+{
+    for (const lli_ns until = now + time; now < until; now += MS)
+        lli_endpoint_poll(receivers[0]->endpoint, now);
+}
+
+/* The first poll finds more packets of one group than it takes at a time, and has not seen any of the others then. */
+static void a_context_that_was_stopped_ends_no_session_that_it_did_not_read(void **state)
+{
+    (void)state;
+    for (int i = 0; i < GROUPS; i++)
+        heartbeat(i, 0x100000001 + (uint64_t)i, START);
+    poll_for(5 * MS);
+    assert_int_equal(news, GROUPS);
+    for (lli_seq seq = START; seq < START + QUEUED; seq++)
+        data(0, 0x100000001, seq);
+    for (int i = 1; i < GROUPS; i++) {
+        data(i, 0x100000001 + (uint64_t)i, START);
+        heartbeat(i, 0x100000001 + (uint64_t)i, START + 1);
+    }
+    now += 20000 * MS;
+    poll_for(100 * MS);
+    assert_int_equal(ends, 0);
+    assert_int_equal(news, GROUPS);
+    assert_int_equal(messages, QUEUED + GROUPS - 1);
+    /* One that is silent while everything is read ends as ever. */
+    for (int i = 0; i < 30; i++) {
+        heartbeat(0, 0x100000001, START + QUEUED);
+        poll_for(50 * MS);
+    }
+    assert_int_equal(ends, GROUPS - 1);
+    assert_int_equal(end_reason, LLM_REASON_TIMEOUT);
+}
+
+/* Its socket overflowed, so nothing of it is there to be read. */
+static void a_context_that_was_stopped_gives_sessions_time_to_be_heard(void **state)
+{
+    (void)state;
+    heartbeat(0, 0x100000001, START);
+    poll_for(5 * MS);
+    now += 20000 * MS;
+    poll_for(50 * MS);
+    assert_int_equal(ends, 0);
+    heartbeat(0, 0x100000001, START);
+    poll_for(50 * MS);
+    assert_int_equal(news, 1);
+}
+
+static void invented_sessions_give_way_to_one_that_sends_data(void **state)
+{
+    const uint64_t genuine = 0x1111111122222222;
+
+    (void)state;
+    for (uint64_t i = 1; i <= SESSIONS_MAX; i++)
+        heartbeat(0, i << 32 | i, START);
+    poll_for(5 * MS);
+    assert_int_equal(news, SESSIONS_MAX);
+    for (lli_seq seq = START; seq < START + 10; seq++) {
+        data(0, genuine, seq);
+        for (uint64_t i = 1; i <= SESSIONS_MAX; i++)
+            heartbeat(0, i << 32 | i, START);
+        heartbeat(0, genuine, seq + 1);
+        poll_for(5 * MS);
+    }
+    assert_int_equal(messages, 10);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_reason, LLM_REASON_REPLACED);
+}
+
+/* Idle sessions do not push each other out again and again. */
+static void heartbeats_alone_take_no_place_of_sessions_that_are_heard(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 5; round++) {
+        for (uint64_t i = 1; i <= SESSIONS_MAX + 3; i++)
+            heartbeat(0, i << 32 | i, START);
+        poll_for(10 * MS);
+    }
+    assert_int_equal(news, SESSIONS_MAX);
+    assert_int_equal(ends, 0);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, up, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_context_that_was_stopped_ends_no_session_that_it_did_not_read),
+        T(a_context_that_was_stopped_gives_sessions_time_to_be_heard),
+        T(invented_sessions_give_way_to_one_that_sends_data),
+        T(heartbeats_alone_take_no_place_of_sessions_that_are_heard),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

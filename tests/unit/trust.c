@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The damage of one forged packet to a receiver, and sessions that are heard again. */
+#include "former.h"
+#include "session.h"
+
+enum { WIDE = 16384, MESSAGES = 256 };
+
+static struct receiver r;
+static struct lli_rx *const rx = &r.rx;
+static struct lli_former former;
+static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
+static lli_ns now;
+static lli_seq lead; /* of the genuine stream: a message of one byte a packet */
+
+static struct {
+    uint64_t next;       /* message that is next */
+    uint64_t delivered;
+    int gaps, news, ends;
+    struct llm_event gap, new, end;
+} got;
+
+static int up_with(uint32_t window, uint32_t packets)
+{
+    r = (struct receiver){.random = 1, .config = rx_config()};
+    memset(&got, 0, sizeof got);
+    memset(&former, 0, sizeof former);
+    now = 100 * MS;
+    lead = START;
+    r.config.window_packets = window;
+    r.config.former = &former;
+    r.config.resumes = true;
+    receiver_make(&r, packets, now);
+    return 0;
+}
+
+static int up(void **state)
+{
+    (void)state;
+    return up_with(WIDE, 1024);
+}
+
+static int up_narrow(void **state)
+{
+    (void)state;
+    return up_with(WIDE, 16);
+}
+
+static int down(void **state)
+{
+    (void)state;
+    receiver_unmake(&r);
+    return 0;
+}
+
+/* Every message comes once and in order, or in a gap. */
+static void pull(void)
+{
+    struct lli_item item;
+
+    while (lli_rx_next(rx, now, &item)) {
+        for (int i = 0; item.kind == LLI_ITEM_MESSAGES && i < item.count; i++) {
+            assert_int_equal(item.messages[i].number, got.next++);
+            got.delivered++;
+        }
+        if (item.kind != LLI_ITEM_EVENT)
+            continue;
+        if (item.event.kind == LLM_EVENT_SESSION_NEW) {
+            got.news++;
+            got.new = item.event;
+            got.next = item.event.first;
+        } else if (item.event.kind == LLM_EVENT_SESSION_END) {
+            got.ends++;
+            got.end = item.event;
+            if (item.event.reason == LLM_REASON_TIMEOUT)
+                lli_rx_stop(rx);
+        } else if (item.event.kind == LLM_EVENT_GAP) {
+            assert_int_equal(item.event.first, got.next);
+            got.gaps++;
+            got.gap = item.event;
+            got.next = item.event.last + 1;
+        }
+    }
+}
+
+static void rx_take(const uint8_t *packet, size_t size)
+{
+    if (rx->state == LLI_RX_FREE)
+        lli_rx_start(rx, (uint32_t)SESSION, now);
+    receiver_take(&r, packet, size, now, pull);
+}
+
+static void data(lli_seq seq, uint64_t number)
+{
+    uint8_t packet[LLI_WIRE_DATA_HEADER + 2] = {0};
+    const struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)SESSION, .seq = (uint32_t)seq,
+                                           .number = (uint32_t)number, .size = sizeof packet};
+
+    lli_wire_put_header(packet, &header);
+    packet[LLI_WIRE_DATA_HEADER] = 1;
+    rx_take(packet, sizeof packet);
+}
+
+/* Genuine packets. */
+static void send(int count)
+{
+    for (; count > 0; count--, lead++)
+        data(lead, lead - START);
+}
+
+static struct lli_wire_heartbeat genuine(void)
+{
+    now += 20 * US;
+    return (struct lli_wire_heartbeat){.session = SESSION, .lead = lead, .trail = START, .start = START, .messages = lead - START,
+                                       .sent_at = now, .interval_us = 10000, .receivers = 1, .address = {1, {'t'}}};
+}
+
+static void heartbeat(const struct lli_wire_heartbeat *packet)
+{
+    rx_take(buffer, lli_wire_put_heartbeat(buffer, packet));
+}
+
+static void beat(void)
+{
+    const struct lli_wire_heartbeat packet = genuine();
+
+    heartbeat(&packet);
+}
+
+/* Sends what is due for so long; returns how many NAKs that were. */
+static int naks(lli_ns until)
+{
+    struct lli_packet packet;
+    int count = 0;
+
+    for (;;) {
+        while (rx->state != LLI_RX_FREE && lli_rx_control(rx, now, buffer, &packet))
+            count += (packet.data[0] & 15) == LLI_WIRE_NAK;
+        pull();
+        if (now >= until)
+            return count;
+        now = lli_min(lli_max(now + US, rx->state == LLI_RX_FREE ? until : lli_rx_deadline(rx)), until);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------- data */
+
+static void a_forged_packet_far_ahead_costs_nothing(void **state)
+{
+    (void)state;
+    beat();
+    send(10);
+    data(lead + 16000, 16000);
+    assert_int_equal(naks(now + 9 * MS), 0);
+    send(10);
+    beat();
+    assert_int_equal(naks(now + 1000 * MS), 0);
+    assert_int_equal(got.delivered, 20);
+    assert_int_equal(got.gaps, 0);
+    assert_int_equal(rx->gap.missing, 0);
+}
+
+static void packets_that_two_heartbeats_do_not_cover_are_dropped(void **state)
+{
+    (void)state;
+    beat();
+    send(10);
+    data(lead + 9000, 9000);
+    data(lead + 9001, 9001);
+    assert_int_equal(rx->gap.missing, 9001);
+    assert_true(naks(now + 10 * MS) < 64);
+    send(10);
+    beat();
+    assert_true(naks(now + 10 * MS) < 64);
+    send(10);
+    beat();
+    assert_int_equal(rx->gap.missing, 0);
+    assert_int_equal(r.reorder.used, 0);
+    assert_int_equal(naks(now + 400 * MS), 0);
+    send(10);
+    assert_int_equal(got.delivered, 40);
+    assert_int_equal(got.gaps, 0);
+}
+
+/* The stream ends meanwhile for as long as after which what is missing is given up. */
+static void nothing_is_given_up_that_no_heartbeat_covers(void **state)
+{
+    (void)state;
+    beat();
+    send(10);
+    data(lead + 100, 100);
+    for (int i = 0; i < 8; i++)
+        (void)naks(now + 100 * MS);
+    assert_int_equal(got.gaps, 0);
+    for (int i = 0; i < MESSAGES; i++) {
+        send(1);
+        beat();
+        (void)naks(now + MS);
+    }
+    assert_int_equal(got.delivered, 10 + MESSAGES);
+    assert_int_equal(got.gaps, 0);
+}
+
+static void with_little_memory_a_forged_packet_does_not_stop_the_stream(void **state)
+{
+    (void)state;
+    beat();
+    send(10);
+    data(lead + 9000, 9000);
+    data(lead + 9001, 9001);
+    for (int i = 0; i < MESSAGES; i++) {
+        const lli_seq lost = lead++;
+
+        send(1);
+        (void)naks(now + 10 * MS);
+        data(lost, lost - START);
+        beat();
+    }
+    assert_int_equal(got.delivered, 10 + 2 * MESSAGES);
+    assert_int_equal(got.gaps, 0);
+}
+
+/* It overtook two heartbeats, was given as it arrived and dropped: it comes once more, in order. */
+static void what_was_given_of_a_dropped_packet_is_not_given_again(void **state)
+{
+    struct lli_item item;
+    uint64_t times[4] = {0};
+
+    (void)state;
+    (void)down(NULL);
+    r = (struct receiver){.random = 1, .config = rx_config()};
+    r.config.as_it_arrives = true;
+    receiver_make(&r, 64, now);
+    for (int i = 0; i < 7; i++) {
+        static const int order[] = {-1, 1, -1, -1, 0, 1, 2};
+        struct lli_wire_heartbeat packet = genuine();
+        struct lli_rx_packet in = {.bytes = buffer, .size = lli_wire_put_heartbeat(buffer, &packet)};
+        uint8_t bytes[LLI_WIRE_DATA_HEADER + 2] = {0};
+        const struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)SESSION, .seq = (uint32_t)START + (uint32_t)order[i],
+                                               .number = (uint32_t)order[i], .size = sizeof bytes};
+
+        if (order[i] >= 0) {
+            lli_wire_put_header(bytes, &header);
+            bytes[LLI_WIRE_DATA_HEADER] = 1;
+            in = (struct lli_rx_packet){.bytes = bytes, .size = sizeof bytes};
+        }
+        if (rx->state == LLI_RX_LIVE)
+            (void)lli_topics_add(&rx->topics, 0, (const uint8_t *)"t", 1);
+        assert_int_equal(lli_wire_get_header(in.bytes, in.size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
+        if (!lli_rx_input(rx, &in, now))
+            continue;
+        while (lli_rx_next(rx, now, &item))
+            for (int j = 0; item.kind == LLI_ITEM_MESSAGES && j < item.count; j++)
+                times[item.messages[j].number]++;
+        assert_int_equal(times[1], i > 0);
+    }
+    assert_int_equal(times[0], 1);
+    assert_int_equal(times[1], 1);
+    assert_int_equal(times[2], 1);
+}
+
+static void a_packet_that_contradicts_the_one_before_is_malformed(void **state)
+{
+    (void)state;
+    beat();
+    send(3);
+    data(lead, 7);
+    assert_int_equal(got.gaps, 1);
+    assert_int_equal(got.gap.reason, LLM_REASON_MALFORMED);
+    assert_int_equal(got.gap.packets, 0);
+    assert_int_equal(got.gap.first, 3);
+    assert_int_equal(got.gap.last, 6);
+    assert_int_equal(r.counters.data_malformed, 1);
+}
+
+/* ---------------------------------------------------------------------------------------------- heartbeats */
+
+static void a_clock_that_is_ahead_does_not_silence_other_heartbeats(void **state)
+{
+    struct lli_wire_heartbeat forged;
+
+    (void)state;
+    beat();
+    send(10);
+    forged = genuine();
+    forged.sent_at += 999 * MS;
+    heartbeat(&forged);
+    now += 15 * MS;
+    lead += 5;
+    beat();
+    assert_int_equal(rx->gap.missing, 5);
+    assert_int_equal(rx->delay.queued, 0);
+}
+
+static void more_receivers_than_there_are_put_no_report_off_beyond_the_next_heartbeat(void **state)
+{
+    struct lli_wire_heartbeat forged;
+
+    (void)state;
+    beat();
+    (void)naks(now + 10 * MS);
+    forged = genuine();
+    forged.receivers = UINT32_MAX;
+    heartbeat(&forged);
+    (void)naks(now + 500 * MS);
+    beat();
+    assert_true(rx->status_at <= now + r.config.status);
+}
+
+static void a_round_trip_that_is_too_long_puts_no_request_off_beyond_the_next_heartbeat(void **state)
+{
+    struct lli_wire_heartbeat forged;
+
+    (void)state;
+    beat();
+    send(10);
+    forged = genuine();
+    forged.receivers = 100;
+    forged.rtt_ns = UINT32_MAX;
+    heartbeat(&forged);
+    lead++;
+    send(1);
+    beat();
+    assert_true(naks(now + 60 * MS) > 0);
+}
+
+static void topics_that_are_not_there_are_not_waited_for_beyond_the_next_heartbeat(void **state)
+{
+    struct lli_wire_heartbeat forged;
+
+    (void)state;
+    beat();
+    send(10);
+    forged = genuine();
+    forged.topics = UINT32_MAX;
+    heartbeat(&forged);
+    lead++;
+    beat();
+    assert_int_equal(rx->topics_wanted, 0);
+}
+
+static void an_end_below_what_was_received_is_not_believed(void **state)
+{
+    struct lli_wire_heartbeat forged;
+
+    (void)state;
+    beat();
+    send(10);
+    forged = genuine();
+    forged.lead -= 5;
+    forged.flags = LLI_WIRE_HEARTBEAT_END;
+    heartbeat(&forged);
+    assert_int_equal(got.ends, 0);
+    send(10);
+    assert_int_equal(got.delivered, 20);
+    /* Unless nothing else comes for long: then what was received beyond was forged. */
+    for (int i = 0; i < 6; i++) {
+        now += 100 * MS;
+        forged.sent_at = now;
+        heartbeat(&forged);
+    }
+    assert_int_equal(got.ends, 1);
+    assert_int_equal(got.end.reason, LLM_REASON_CLOSED);
+}
+
+static void an_end_that_is_contradicted_was_forged(void **state)
+{
+    struct lli_wire_heartbeat forged;
+
+    (void)state;
+    beat();
+    send(10);
+    forged = genuine();
+    forged.flags = LLI_WIRE_HEARTBEAT_END;
+    heartbeat(&forged);
+    assert_int_equal(got.ends, 1);
+    send(10);
+    assert_int_equal(got.delivered, 10);
+    beat();
+    assert_int_equal(got.news, 2);
+    assert_int_equal(got.new.first, 10);
+    for (lli_seq seq = START + 10; seq < lead; seq++)
+        data(seq, seq - START);
+    assert_int_equal(got.delivered, 20);
+    assert_int_equal(got.gaps, 0);
+}
+
+static void more_messages_than_packets_can_hold_are_not_told_lost(void **state)
+{
+    struct lli_wire_heartbeat forged;
+
+    (void)state;
+    beat();
+    send(10);
+    forged = genuine();
+    forged.messages = 1 << 30;
+    forged.flags = LLI_WIRE_HEARTBEAT_END;
+    heartbeat(&forged);
+    assert_int_equal(got.gaps, 0);
+    send(10);
+    assert_int_equal(got.delivered, 20);
+}
+
+/* ------------------------------------------------------------------------------------------ heard again */
+
+static void who_is_away_for_more_packets_than_a_low_half_tells_apart_goes_on_with_what_is_live(void **state)
+{
+    static const lli_seq away[] = {((lli_seq)1 << 31) + 10, (lli_seq)1 << 32, ((lli_seq)5 << 32) - 3};
+
+    for (size_t i = 0; i < sizeof away / sizeof away[0]; i++) {
+        beat();
+        send(10);
+        lead += away[i];
+        for (int j = 0; j < 7; j++) {
+            now += 100 * MS;
+            beat();
+        }
+        assert_int_equal(got.gaps, 1);
+        assert_int_equal(got.gap.reason, LLM_REASON_OVERRUN);
+        assert_int_equal(got.gap.first, 10);
+        assert_int_equal(got.gap.last, lead - START - 1);
+        send(10);
+        assert_int_equal(got.delivered, 20);
+        assert_int_equal(got.ends, 0);
+        (void)down(state);
+        (void)up(state);
+    }
+}
+
+static void one_forged_lead_gives_nothing_up(void **state)
+{
+    struct lli_wire_heartbeat forged;
+
+    (void)state;
+    beat();
+    send(10);
+    for (int i = 0; i < 20; i++) {
+        forged = genuine();
+        forged.lead += (lli_seq)1 << 40;
+        heartbeat(&forged);
+        now += 50 * MS;
+        beat();
+    }
+    send(10);
+    assert_int_equal(got.delivered, 20);
+    assert_int_equal(got.gaps, 0);
+}
+
+static void a_session_that_timed_out_goes_on_where_it_ended(void **state)
+{
+    (void)state;
+    beat();
+    send(10);
+    (void)naks(now + 2000 * MS);
+    assert_int_equal(got.ends, 1);
+    assert_int_equal(got.end.reason, LLM_REASON_TIMEOUT);
+    assert_int_equal(got.end.first, 10);
+    /* It sent ten more meanwhile, which are not told of as lost before they are. */
+    lead += 10;
+    send(1);
+    beat();
+    assert_int_equal(got.news, 2);
+    assert_int_equal(got.new.first, 10);
+    assert_true(naks(now + MS) > 0);
+    for (lli_seq seq = START + 10; seq < START + 20; seq++)
+        data(seq, seq - START);
+    assert_int_equal(got.delivered, 21);
+    assert_int_equal(got.gaps, 0);
+}
+
+static void a_session_that_ended_young_is_not_followed_again(void **state)
+{
+    struct lli_wire_heartbeat packet;
+
+    (void)state;
+    packet = genuine();
+    packet.flags = LLI_WIRE_HEARTBEAT_YOUNG;
+    heartbeat(&packet);
+    send(10);
+    packet = genuine();
+    packet.flags = LLI_WIRE_HEARTBEAT_YOUNG | LLI_WIRE_HEARTBEAT_END;
+    heartbeat(&packet);
+    assert_int_equal(got.ends, 1);
+    /* Its place was needed for another session. */
+    lli_rx_stop(rx);
+    packet.sent_at = now += 50 * MS;
+    heartbeat(&packet);
+    (void)naks(now + 10 * MS);
+    assert_int_equal(got.news, 1);
+    assert_int_equal(rx->state, LLI_RX_ENDED);
+}
+
+static void a_session_that_was_replaced_goes_on_where_it_was(void **state)
+{
+    (void)state;
+    beat();
+    send(10);
+    lli_rx_replace(rx);
+    lead += 3;
+    beat();
+    assert_int_equal(got.news, 2);
+    assert_int_equal(got.new.first, 10);
+    assert_int_equal(rx->gap.missing, 3);
+}
+
+/* ------------------------------------------------------------------------------------------------- silence */
+
+static void silence_is_not_judged_while_packets_may_wait(void **state)
+{
+    (void)state;
+    beat();
+    send(10);
+    /* Away for twice the timeout. */
+    now += 2000 * MS;
+    lli_rx_away(rx, now);
+    assert_int_equal(naks(now + 499 * MS), 0);
+    assert_int_equal(got.ends, 0);
+    now += 100 * MS;
+    assert_true(lli_rx_is_quiet(rx, now));
+    r.config.unread = true;
+    assert_int_equal(naks(now), 0);
+    assert_int_equal(got.ends, 0);
+    send(10);
+    r.config.unread = false;
+    assert_int_equal(naks(now), 0);
+    assert_int_equal(got.ends, 0);
+    assert_int_equal(got.delivered, 20);
+    assert_int_equal(got.news, 1);
+}
+
+static void a_receiver_that_is_asked_seldom_learns_of_the_end_all_the_same(void **state)
+{
+    (void)state;
+    beat();
+    send(10);
+    for (int i = 0; i < 4; i++) {
+        now += 2000 * MS;
+        lli_rx_away(rx, now);
+        assert_int_equal(naks(now), 0);
+    }
+    assert_int_equal(got.ends, 1);
+    assert_int_equal(got.end.reason, LLM_REASON_TIMEOUT);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, up, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_forged_packet_far_ahead_costs_nothing),
+        T(packets_that_two_heartbeats_do_not_cover_are_dropped),
+        T(nothing_is_given_up_that_no_heartbeat_covers),
+        cmocka_unit_test_setup_teardown(with_little_memory_a_forged_packet_does_not_stop_the_stream, up_narrow, down),
+        T(what_was_given_of_a_dropped_packet_is_not_given_again),
+        T(a_packet_that_contradicts_the_one_before_is_malformed),
+        T(a_clock_that_is_ahead_does_not_silence_other_heartbeats),
+        T(more_receivers_than_there_are_put_no_report_off_beyond_the_next_heartbeat),
+        T(a_round_trip_that_is_too_long_puts_no_request_off_beyond_the_next_heartbeat),
+        T(topics_that_are_not_there_are_not_waited_for_beyond_the_next_heartbeat),
+        T(an_end_below_what_was_received_is_not_believed),
+        T(an_end_that_is_contradicted_was_forged),
+        T(more_messages_than_packets_can_hold_are_not_told_lost),
+        T(who_is_away_for_more_packets_than_a_low_half_tells_apart_goes_on_with_what_is_live),
+        T(one_forged_lead_gives_nothing_up),
+        T(a_session_that_timed_out_goes_on_where_it_ended),
+        T(a_session_that_ended_young_is_not_followed_again),
+        T(a_session_that_was_replaced_goes_on_where_it_was),
+        T(silence_is_not_judged_while_packets_may_wait),
+        T(a_receiver_that_is_asked_seldom_learns_of_the_end_all_the_same),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

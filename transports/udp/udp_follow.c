@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changes that an open instance has to follow: its interface gets another address or MTU, or is removed; sends fail. Sockets are
+ * not told: those bound to an address that is gone fail as if there were no route, and packets over the MTU are refused.
+ */
+#define _GNU_SOURCE
+#include "udp.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+/* ------------------------------------------------------------------------------------------------------- sockets */
+
+/* Does something with every socket that sends. */
+static void senders_each(struct lli_udp *udp, void (*act)(struct lli_udp *udp, int fd))
+{
+    act(udp, udp->control.fd);
+    for (uint32_t i = 0; i < LLI_UDP_GROUPS_MAX; i++)
+        if (udp->senders[i] >= 0)
+            act(udp, udp->senders[i]);
+}
+
+/*
+ * Binds a socket to the instance's address in place of another one, to a port that the kernel picks, and connects it again if it was.
+ * The socket stays the same one, in its namespace and with its options: disconnecting gives the port back.
+ */
+static void sender_rebind(struct lli_udp *udp, int fd)
+{
+    const struct sockaddr none = {.sa_family = AF_UNSPEC};
+    const union lli_ip_address *own = &udp->interface.address;
+    union lli_ip_address group;
+    socklen_t length = sizeof group;
+    const bool connected = fd != udp->control.fd && getpeername(fd, &group.any, &length) == 0;
+
+    if (connect(fd, &none, sizeof none) == 0 && bind(fd, &own->any, lli_ip_length(own)) == 0 &&
+        (!connected || connect(fd, &group.any, lli_ip_length(&group)) == 0))
+        return;
+    udp->follow_again = true;
+}
+
+static void sender_whole(struct lli_udp *udp, int fd)
+{
+    (void)lli_udp_whole_packets(udp, fd);
+}
+
+/* Leaves a group and joins it again: the membership may be gone with the address, and reports come from the present one. */
+static void group_rejoin(struct lli_udp *udp, struct lli_udp_receiver *receiver)
+{
+    if (!lli_ip_multicast(&receiver->group))
+        return;
+    (void)lli_udp_membership(udp, receiver, false);
+    if (lli_udp_membership(udp, receiver, true) < 0)
+        udp->follow_again = true;
+}
+
+static void groups_rejoin(struct lli_udp *udp)
+{
+    for (uint32_t i = 0; i < udp->polled_count; i++)
+        group_rejoin(udp, &udp->groups[udp->polled[i]]);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- MTU */
+
+/* The MTU of the interface, and its name, which may change too. 0: it cannot be read. */
+static uint32_t mtu_read(struct lli_udp *udp)
+{
+    struct ifreq request = {.ifr_ifindex = udp->interface.index};
+
+    if (ioctl(udp->control.fd, SIOCGIFNAME, &request) < 0)
+        return 0;
+    memcpy(udp->interface.name, request.ifr_name, sizeof udp->interface.name);
+    return ioctl(udp->control.fd, SIOCGIFMTU, &request) < 0 ? 0 : (uint32_t)request.ifr_mtu;
+}
+
+/* Packets that are kept for repair are as long as they are: until the MTU allows for them again they leave in fragments. */
+static void mtu_follow(struct lli_udp *udp)
+{
+    const uint32_t needed = udp->payload_max + lli_udp_headers(udp);
+    const uint32_t mtu = mtu_read(udp);
+    const bool fragments = mtu < needed;
+    uint32_t largest;
+
+    if (mtu == 0)
+        return;
+    largest = (mtu < UINT16_MAX ? mtu : UINT16_MAX) - lli_udp_headers(udp);
+    if (largest > udp->packet_bytes)
+        udp->packet_bytes = largest < udp->buffer_bytes ? largest : udp->buffer_bytes;
+    udp->interface_changes += mtu != udp->interface.mtu;
+    udp->interface.mtu = mtu;
+    if (fragments == udp->fragments)
+        return;
+    udp->fragments = fragments;
+    senders_each(udp, sender_whole);
+    if (fragments)
+        lli_log(udp->log, LLM_LEVEL_WARNING, "udp: the MTU of interface %s is %u now, and packets are of up to %u bytes: they leave in "
+                "fragments until 'ip link set %s mtu %u', or until the channels are opened again", udp->interface.name, mtu, needed,
+                udp->interface.name, needed);
+    else
+        lli_log(udp->log, LLM_LEVEL_WARNING, "udp: the MTU of interface %s is %u now: packets leave whole again", udp->interface.name, mtu);
+}
+
+/* Trains that failed for the address or the MTU are tried again, where they had arrived whole when the instance was opened. */
+static void trains_follow(struct lli_udp *udp)
+{
+    if (udp->fragments)
+        udp->train_max = 1;
+    else if (udp->train_max == 1 && udp->train_max_first > 1)
+        lli_udp_trains_probe(udp);
+}
+
+/* ------------------------------------------------------------------------------------------------------- address */
+
+static void address_move(struct lli_udp *udp, const struct lli_follow_address *found)
+{
+    char before[LLI_IP_TEXT_MAX], now[LLI_IP_TEXT_MAX];
+    struct lli_udp_receiver *control = &udp->control;
+    socklen_t length = sizeof control->group;
+
+    lli_ip_text(&control->group, before);
+    udp->interface.address = found->address;
+    udp->interface.broadcast = found->broadcast;
+    senders_each(udp, sender_rebind);
+    if (getsockname(control->fd, &control->group.any, &length) < 0)
+        udp->follow_again = true;
+    udp->interface_changes++;
+    lli_log(udp->log, LLM_LEVEL_WARNING, "udp: interface %s has another address: unicasts reach this instance at %s from now on, no longer "
+            "at %s; %s", udp->interface.name, lli_ip_text(&control->group, now), before,
+            udp->follow_again ? "not all sockets could be bound to it, which is tried again" : "its peers are told");
+}
+
+static void address_missing(struct lli_udp *udp)
+{
+    /* It is the cause of failures meanwhile, and the peers are not. */
+    udp->unreached_count = 0;
+    if (udp->addressless)
+        return;
+    udp->addressless = true;
+    lli_log(udp->log, LLM_LEVEL_ERROR, "udp: interface %s has no %s address any more: nothing is sent by it until 'ip address add' gives it "
+            "one", udp->interface.name, udp->family == AF_INET ? "IPv4" : "IPv6");
+}
+
+static void address_follow(struct lli_udp *udp, unsigned changes)
+{
+    const bool retries = udp->follow_again;
+    struct lli_follow_address found;
+    bool moved;
+
+    if (!lli_follow_address(&udp->follow, &udp->interface.address, &found)) {
+        udp->follow_again = true;
+        return;
+    }
+    if (found.address.any.sa_family == AF_UNSPEC) {
+        address_missing(udp);
+        return;
+    }
+    udp->follow_again = false;
+    moved = retries || memcmp(lli_ip_bytes(&found.address), lli_ip_bytes(&udp->interface.address), udp->family == AF_INET ? 4 : 16) != 0;
+    if (!moved && !udp->addressless && (changes & LLI_FOLLOW_LOST) == 0)
+        return;
+    udp->unreached_count = 0;
+    if (moved)
+        address_move(udp, &found);
+    else
+        lli_log(udp->log, LLM_LEVEL_WARNING, "udp: interface %s has its address again", udp->interface.name);
+    groups_rejoin(udp);
+    udp->addressless = false;
+}
+
+/* -------------------------------------------------------------------------------------------------- failing sends */
+
+void lli_udp_unreached_note(struct lli_udp *udp, const struct lli_udp_out *out, int number)
+{
+    const struct lli_address *address;
+
+    /* Nobody listens there at present, or the packet is too long: neither is the way. */
+    if (number == ECONNREFUSED || number == EMSGSIZE)
+        return;
+    if (out->to == NULL) {
+        udp->group_error = number;
+        udp->group_error_fd = out->fd;
+        return;
+    }
+    address = &udp->peers.addresses[out->to - udp->peer_addresses];
+    for (uint32_t i = 0; i < udp->unreached_count; i++)
+        if (udp->unreached[i].address.size == address->size &&
+            memcmp(udp->unreached[i].address.bytes, address->bytes, address->size) == 0)
+            return;
+    if (udp->unreached_count < LLI_UDP_UNREACHED_MAX)
+        udp->unreached[udp->unreached_count++] = (struct lli_udp_unreached){*address, number};
+}
+
+bool lli_udp_unreached(void *instance, struct lli_address *address, int *number)
+{
+    struct lli_udp *udp = instance;
+
+    if (udp->unreached_count == 0)
+        return false;
+    udp->unreached_count--;
+    *address = udp->unreached[udp->unreached_count].address;
+    *number = udp->unreached[udp->unreached_count].number;
+    return true;
+}
+
+/* Once for each error, until the interface changes. */
+static void groups_tell(struct lli_udp *udp)
+{
+    union lli_ip_address group;
+    socklen_t length = sizeof group;
+    char text[LLI_IP_TEXT_MAX];
+
+    if (udp->group_error == 0 || udp->group_error == udp->group_error_told || udp->addressless)
+        return;
+    udp->group_error_told = udp->group_error;
+    if (getpeername(udp->group_error_fd, &group.any, &length) < 0)
+        return;
+    lli_ip_text(&group, text);
+    errno = udp->group_error;
+    lli_log(udp->log, LLM_LEVEL_ERROR, "udp: packets to %s on interface %s cannot be sent and are lost: %m; see 'ip link', 'ip route get' "
+            "and the packet filter of this host", text, udp->interface.name);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- tell */
+
+static void interface_follow(struct lli_udp *udp, unsigned changes)
+{
+    udp->group_error = udp->group_error_told = 0;
+    mtu_follow(udp);
+    address_follow(udp, changes);
+    trains_follow(udp);
+}
+
+/*
+ * The question is put to a socket because its network namespace is the instance's, whatever the thread's is by now. An index is not
+ * given twice, so another interface of that name is another.
+ */
+static bool interface_is_gone(struct lli_udp *udp)
+{
+    struct ifreq request = {.ifr_ifindex = udp->interface.index};
+
+    return ioctl(udp->control.fd, SIOCGIFNAME, &request) < 0 && errno == ENODEV;
+}
+
+void lli_udp_tell(void *instance)
+{
+    struct lli_udp *udp = instance;
+    unsigned changes;
+
+    if (udp->gone)
+        return;
+    if (interface_is_gone(udp)) {
+        udp->gone = true;
+        lli_log(udp->log, LLM_LEVEL_ERROR, "udp: interface %s is gone, and nothing is sent or received by it any more: close the channels "
+                "on it, and open them again once 'ip link' lists it", udp->interface.name);
+        return;
+    }
+    changes = lli_follow_changes(&udp->follow, &udp->interface.address);
+    if (changes != 0 || udp->follow_again)
+        interface_follow(udp, changes);
+    groups_tell(udp);
+}
