@@ -27,8 +27,10 @@ elif [ -n "${LLM_EXAMPLES_NAMESPACE:-}" ]; then
     ip link set lo up multicast on || exit 1
 fi
 
+build=$(cd "$build" && pwd)
+source=$(cd "$(dirname "$0")/.." && pwd)
 programs=$build/examples
-limit=120 # seconds that any step may take: far more than it does, for machines that do much else
+limit=$((120 * ${LLM_SLOWNESS:-1})) # seconds that any step may take: far more than it does
 work=$(mktemp -d)
 started=()
 failures=0
@@ -162,8 +164,35 @@ loss_in_the_feed_is_told() {
     verdict "loss in the feed makes quotes stale" $good
 }
 
+# program NAME: the C block of README.md that begins with NAME's comment, on the interface of the test.
+program() {
+    awk -v name="/* $1.c */" '/^```/ { inside = 0 } $0 == name { inside = 1 } inside' "$source/README.md" |
+        sed "s|udp://[0-9.:]*|&?interface=$interface|" >"$work/$1.c"
+    cc -Wall -Wextra -Werror -I "$source/include" -o "$work/$1" "$work/$1.c" -L "$build" -lllm -Wl,-rpath,"$build"
+}
+
+# The receiver does not say that it listens, so the transmitter is run again until it was heard.
+programs_of_the_readme_work() {
+    local good=yes begin=$SECONDS
+
+    if ! { program transmitter && program receiver; } >"$work/cc.out" 2>&1; then
+        verdict "the README's programs work" no
+        return
+    fi
+    timeout "$limit" "$work/receiver" >"$work/receiver.out" 2>"$work/receiver.err" &
+    last=$!
+    started+=("$last")
+    until grep -qsx 'quotes: hello' "$work/receiver.out"; do
+        [ $((SECONDS - begin)) -lt "$limit" ] && timeout "$limit" "$work/transmitter" 2>"$work/transmitter.err" || { good=no && break; }
+    done
+    kill "$last"
+    wait "$last" 2>/dev/null
+    verdict "the README's programs work" $good
+}
+
 messages_arrive_in_order
 requests_are_answered
+programs_of_the_readme_work
 books_agree
 loss_in_the_feed_is_told
 exit $((failures > 0))
