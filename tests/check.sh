@@ -8,6 +8,7 @@
 #                              last with the end of the output behind it. A test may set why; its status is never the script's.
 #   check_after                is called after each test, to take away what it left; a script may define it again
 #   check_label                stands before each name
+#   check_named ARGUMENT...    sets check_name to the name that check gives the test
 #   check_failures             counts those that failed
 
 check_label='' check_failures=0
@@ -22,9 +23,17 @@ check_output() {
     { grep -E '^\[ *(ERROR|LINE) *\]' "$SETUP_SCRATCH/check.log" || true; tail -n 40 "$SETUP_SCRATCH/check.log"; } | sed 's/^/    /'
 }
 
+# Sets check_name, the name in the result of a test with these arguments.
+check_named() {
+    check_name=$check_label$1
+    [ $# -gt 1 ] || check_name=$check_label${1//_/ }
+}
+
 check() {
-    local name=$check_label${1//_/ } status=0 begin
-    [ $# -gt 1 ] && name=$check_label$1 && shift
+    local name status=0 begin
+    check_named "$@"
+    name=$check_name
+    [ $# = 1 ] || shift
     begin=$(date +%s%N)
     why=''
     { "$@" || status=$?; } >"$SETUP_SCRATCH/check.log" 2>&1

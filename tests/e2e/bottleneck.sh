@@ -56,7 +56,7 @@ the_slow_application_is_named() {
 }
 
 the_slow_application_is_named_shortly() {
-    slow_application 6000
+    slow_application 10000
 }
 
 # Bursts that come faster than a process wakes up, with long pauses.

@@ -75,7 +75,8 @@ check_after() {
 run() {
     is_chosen "$1" || return 0
     if [ -n "$planning" ]; then
-        echo "plan $check_label${1//_/ }"
+        check_named "$@"
+        echo "plan $check_name"
     else
         check "$@"
     fi
@@ -305,7 +306,7 @@ every_test() {
     run what_is_wrong_is_named
     # What threads cache counts as used.
     run "contract" env GLIBC_TUNABLES=glibc.malloc.tcache_count=0 "$build/tests/contract" roce 239.193.7.1 interface=$ROCE_IF_A
-    run "contract_with_faults" "$build/tests/contract" impair+roce 239.193.7.2 only=faults interface=$ROCE_IF_A
+    run "contract with faults" "$build/tests/contract" impair+roce 239.193.7.2 only=faults interface=$ROCE_IF_A
     run reflector_measures_hops
     run throughput_measures_lossless_rates
     # From here on each device has a cable of its own, to a switch that learns who is in which group.

@@ -28,13 +28,18 @@ checked=$(
     check fails_without_a_word_of_cmocka
     check skipped_for_a_reason
     check passes true
+    check by_a_command true
     echo "$check_failures failed"
 )
 expect "what check prints" "FAIL fails without a word of cmocka: status 3
     a reason
 skip skipped for a reason: no device
 ok passes
+ok by_a_command
 1 failed" "$(sed 's/ ([0-9]* ms)//' <<<"$checked")"
+
+expect "names that check gives" "by_a_command
+a function" "$(check_named by_a_command true && echo "$check_name" && check_named a_function && echo "$check_name")"
 
 cat >"$SETUP_SCRATCH/lines" <<'LINES'
 plan e2e: a flood
