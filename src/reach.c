@@ -298,7 +298,7 @@ static void reach_sort(struct lli_reach *reach, bool needed)
     }
 }
 
-/* Forgets those that nobody needs and that were not used in this round or the one before, which answers to others than members were. */
+/* Forgets those that nobody needs and that were not used for some rounds: others than members are answered, too, more than once. */
 static void reach_sweep(struct lli_endpoint *endpoint)
 {
     struct lli_reach *reach = &endpoint->reach;
@@ -312,7 +312,7 @@ static void reach_sweep(struct lli_endpoint *endpoint)
         const struct lli_wire_address wire = reach_wire(&reach->peers.addresses[place]);
 
         next = reach->places[place].newer;
-        if (reach->round - reach->places[place].used <= 1 || lli_links_need(endpoint, &wire))
+        if (reach->round - reach->places[place].used < LLI_REACH_KEPT || lli_links_need(endpoint, &wire))
             continue;
         endpoint->counters.addresses_forgotten++;
         reach_drop(endpoint, place);

@@ -15,6 +15,7 @@ struct lli_endpoint;
 
 enum {
     LLI_REACH_FAILURES = 64, /* addresses told as unreachable within LLI_REACH_PAUSE rounds; the others are only counted */
+    LLI_REACH_KEPT = 10,     /* rounds for which an address that nobody needs is kept after its latest use */
     LLI_REACH_PAUSE = 600,   /* rounds without a failure after which an address may be told again */
 };
 

@@ -216,11 +216,26 @@ static void the_addresses_of_members_stay_and_those_of_the_departed_go(void **st
     assert_int_equal(net.count, 6);
     for (uint32_t number = 0; number < 4; number++)
         member_leaves(number);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < LLI_REACH_KEPT; i++)
         look();
     assert_int_equal(net.count, 2);
     assert_true(net.known[4] && net.known[5]);
     assert_int_equal(world.endpoint->counters.addresses_forgotten, 4);
+}
+
+/* A peer that is answered once in a few seconds, and is no member, keeps its place. */
+static void an_address_in_use_is_kept_between_two_uses(void **state)
+{
+    (void)state;
+    assert_int_equal(reach(1), LLM_OK);
+    for (int use = 0; use < 5; use++) {
+        assert_int_equal(reach(0), LLM_OK);
+        for (int i = 1; i < LLI_REACH_KEPT; i++)
+            look();
+        assert_true(net.known[0]);
+    }
+    assert_false(net.known[1]);
+    assert_int_equal(world.endpoint->counters.addresses_forgotten, 1);
 }
 
 /* Members that stay need theirs, however many others are answered once. */
@@ -351,6 +366,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(the_least_recently_used_address_makes_room),
         TEST(the_addresses_of_members_stay_and_those_of_the_departed_go),
+        TEST(an_address_in_use_is_kept_between_two_uses),
         TEST(an_address_that_nobody_needs_goes_before_one_that_is_needed),
         TEST(more_needed_addresses_than_places_are_reached_in_turn_and_that_is_logged_once),
         TEST(an_address_that_sends_fail_to_is_logged_once_and_told),
