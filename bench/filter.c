@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "clock.h"
-#include "filter.h"
-#include "rx_session.h"
-#include "tx_session.h"
+#include "system/clock.h"
+#include "core/select/filter.h"
+#include "core/rx/rx_session.h"
+#include "core/tx/tx_session.h"
 
 enum {
     FILTER_PACKETS = 256,   /* that are received again and again */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "objects.h"
+#include "engine/objects.h"
 #include "overhead.h"
 #include "stat_file.h"
 

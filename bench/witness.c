@@ -23,7 +23,7 @@
 #include "report.h"
 #include "steady.h"
 #include "windows.h"
-#include "wire.h"
+#include "core/wire/wire.h"
 
 enum { WITNESS_FRAME_MAX = 65536, WITNESS_BUFFER = 64 << 20, WITNESS_NAP_US = 5000, WITNESS_PACKETS_MAX = 1 << 23, WITNESS_UDP = 17 };
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "system/clock.h"
 #include "descriptors.h"
 #include "network.h"
 

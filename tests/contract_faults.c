@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
+#include "system/clock.h"
 
 enum {
     AHEAD_MAX = 128, /* packets on their way: the kernel's queue of a virtual cable has room for 256 */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "system/clock.h"
 #include "hosts.h"
 #include "network.h"
 

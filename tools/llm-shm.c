@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "owned.h"
+#include "system/owned.h"
 #include "shm.h"
 
 static const char usage[] =

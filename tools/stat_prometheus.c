@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "endpoint.h"
-#include "handshake.h"
-#include "rx_session.h"
+#include "engine/endpoint.h"
+#include "core/conn/handshake.h"
+#include "core/rx/rx_session.h"
 #include "stat_print.h"
-#include "tx_session.h"
+#include "core/tx/tx_session.h"
 
 struct family {
     uint32_t kind;

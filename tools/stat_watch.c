@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "owned.h"
-#include "stats_sweep.h"
+#include "system/owned.h"
+#include "observe/stats_sweep.h"
 
 enum { WATCH_FILES_MAX = 1000, WATCH_BYTES_MAX = 128 << 20 /* of all tables */ };
 

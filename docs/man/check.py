@@ -171,7 +171,7 @@ def check_overview(header, page):
 
 def check_names(header, page):
     """llm_event_name(3) has the name that people read for each identifier."""
-    code = (HERE.parent.parent / "src" / "error.c").read_text()
+    code = (HERE.parent.parent / "src" / "system" / "error.c").read_text()
     names = re.findall(r'case (LLM_(?:EVENT|REASON|THRESHOLD)_\w+):\n\s+return "([^"]*)";', code)
     names += [(f"LLM_LIMIT_{name}", text) for name, _, text in table(header, "LLM_LIMITS", r'X\((\w+), (\d+), "([^"]*)"\)')]
     described = re.findall(r"^\.It Dv (LLM_\w+) Ta (.*)$", page, re.M)

@@ -10,7 +10,7 @@
 #ifndef TESTS_ADVERSARY_H
 #define TESTS_ADVERSARY_H
 
-#include "wire.h"
+#include "core/wire/wire.h"
 
 enum { ADVERSARY_MEMBERS = 4, ADVERSARY_HEARD = 64, ADVERSARY_PACKET_MAX = 1472 };
 

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "adversary.h"
-#include "clock.h"
-#include "objects.h"
+#include "system/clock.h"
+#include "engine/objects.h"
 
 enum { GROUP_PORT = 17093, RECEIVERS = 2, MESSAGE_SIZE = 48, BEHIND = 100, PACKETS_MAX = 200, FAILURES_MAX = 3, SKIP = 77 };
 

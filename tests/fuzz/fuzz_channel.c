@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The channel parser: the input is the text of a channel. */
-#include "channel.h"
+#include "config/channel.h"
 #include "fuzz.h"
 #include "transport.h"
 

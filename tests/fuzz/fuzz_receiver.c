@@ -5,9 +5,9 @@
  * receiver never wants to be called again at once for ever. An input that begins with the byte 255 is for one that takes
  * messages as they arrive: what comes before its turn does not lie behind it, and all else is as ever.
  */
-#include "filter.h"
+#include "core/select/filter.h"
 #include "fuzz.h"
-#include "rx_lone.h"
+#include "core/rx/rx_single.h"
 
 enum {
     WINDOW = 64,

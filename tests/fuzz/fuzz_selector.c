@@ -3,7 +3,7 @@
  * Selectors: the input is a text up to the first zero byte, then a frame of attributes. Whatever it is, a text is compiled to a
  * program that stays within its bounds, or refused with a column in it; and a program runs over any bytes, with one answer.
  */
-#include "filter.h"
+#include "core/select/filter.h"
 #include "fuzz.h"
 
 static const struct llm_property_name names[] = {{"a", 1}, {"b", 2}, {"c.d", 3}, {"e", 4}};

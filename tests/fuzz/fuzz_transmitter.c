@@ -5,8 +5,8 @@
  * unreliable topics are theirs alone, said to be so by what follows them, and never sent again.
  */
 #include "fuzz.h"
-#include "tx_session.h"
-#include "unpack.h"
+#include "core/tx/tx_session.h"
+#include "core/pack/unpack.h"
 
 #include <llm/llm.h>
 

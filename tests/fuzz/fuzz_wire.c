@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The decoder: the input is one packet. What it decodes must survive being encoded and decoded again. */
 #include "fuzz.h"
-#include "unpack.h"
-#include "wire.h"
+#include "core/pack/unpack.h"
+#include "core/wire/wire.h"
 
 enum { MESSAGE_MAX = 4096 };
 

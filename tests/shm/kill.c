@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "system/clock.h"
 
 enum { MOMENT_NS_MAX = 2000000, NEWS_MAX = 8192 };
 

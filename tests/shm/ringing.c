@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "system/clock.h"
 
 enum { RINGS = 100000, FLUSHES = 300 };
 

@@ -5,7 +5,7 @@
 
 #include "contract.h"
 
-#include "history.h"
+#include "core/pack/history.h"
 #include "shm.h"
 
 #define NAME "prices"

@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "farewell.h"
-#include "handshake.h"
-#include "rx_session.h"
-#include "tx_session.h"
+#include "core/conn/close_retry.h"
+#include "core/conn/handshake.h"
+#include "core/rx/rx_session.h"
+#include "core/tx/tx_session.h"
 
 #define US ((lli_ns)1000)
 #define MS (1000 * US)
@@ -59,7 +59,7 @@ struct side {
     lli_ns until; /* a connection that is accepted is confirmed */
     lli_ns opened_at; /* 0: never */
     uint64_t sent, received;
-    /* The end, as src/connection.c has it. */
+    /* The end, as src/connection/connection.c has it. */
     uint64_t closes_behind; /* it closes once it got so many messages, and sent all */
     bool closing, dismissed, gone, undelivered;
     lli_ns lingers_until, reacts_at, left_at;
@@ -188,7 +188,7 @@ static void side_init(struct side *side, int index)
     }
 }
 
-/* accept NULL: it accepted, and is hushed until it has heard the other, as in src/connection.c. */
+/* accept NULL: it accepted, and is hushed until it has heard the other, as in src/connection/connection.c. */
 static void side_run(struct side *side, uint64_t session, const struct lli_wire_accept *accept)
 {
     lli_rx_start(&side->rx, (uint32_t)session, world.now);

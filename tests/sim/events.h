@@ -3,7 +3,7 @@
 #ifndef SIM_EVENTS_H
 #define SIM_EVENTS_H
 
-#include "types.h"
+#include "core/base/types.h"
 
 /* A datagram, shared by all who receive it. */
 struct sim_packet {

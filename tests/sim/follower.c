@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A receiver: the table of sessions as src/receiver.c keeps it, and an application that is the oracle. */
+/* A receiver: the table of sessions as src/api/receiver.c keeps it, and an application that is the oracle. */
 #include <stdlib.h>
 
 #include "check.h"
-#include "rx_lone.h"
+#include "core/rx/rx_single.h"
 #include "world.h"
 
 enum { FOLLOWER_SCRATCH = 1024 };

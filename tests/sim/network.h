@@ -5,7 +5,7 @@
 
 #include "events.h"
 #include "scenario.h"
-#include "wire.h"
+#include "core/wire/wire.h"
 
 /* To all receivers. */
 #define SIM_GROUP UINT32_MAX

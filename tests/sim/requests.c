@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "cable.h"
-#include "wire.h"
+#include "core/wire/wire.h"
 
 enum {
     REQUESTS_NODES_MAX = 6,

@@ -5,10 +5,10 @@
 
 #include <stdio.h>
 
-#include "assure.h"
-#include "flow.h"
-#include "judge.h"
-#include "types.h"
+#include "core/ack/ack.h"
+#include "core/flow/flow.h"
+#include "core/slow/slow.h"
+#include "core/base/types.h"
 
 #define SIM_US ((lli_ns)1000)
 #define SIM_MS ((lli_ns)1000000)

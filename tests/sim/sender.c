@@ -7,7 +7,7 @@
 
 enum { SENDER_SCRATCH = 1024, SENDER_POST = 32 };
 
-/* Repairs follow a quiet time in bursts of at most this, as src/tx_session.c has it. */
+/* Repairs follow a quiet time in bursts of at most this, as src/core/tx/tx_session.c has it. */
 #define SENDER_BURST ((uint64_t)1 << 20)
 
 /* ---------------------------------------------------------------------------------------------- messages */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "cable.h"
-#include "wire.h"
+#include "core/wire/wire.h"
 
 enum { SHED_EARS_MAX = 4, SHED_PACKETS_MAX = 16384 };
 

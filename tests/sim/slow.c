@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rx_session.h"
-#include "tx_session.h"
+#include "core/rx/rx_session.h"
+#include "core/tx/tx_session.h"
 
 #define US ((lli_ns)1000)
 #define MS (1000 * US)

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "cable.h"
-#include "flow.h"
+#include "core/flow/flow.h"
 
 enum { TOPICS_MAX = 4, TOPICS_MESSAGE_MAX = 1400, TOPICS_STEP = 1024 };
 

@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 #include "cable.h"
-#include "wire.h"
+#include "core/wire/wire.h"
 
 enum { WATCH_EARS_MAX = 5, WATCH_BURST = 48, WATCH_MESSAGE_MAX = 700, WATCH_SMALL = 16 };
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The simulated world: transmitters and receivers that run the production core in virtual time, each by its own clock, as
- * src/endpoint.c and src/receiver.c run it in real time.
+ * src/engine/endpoint.c and src/api/receiver.c run it in real time.
  */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
-#include "filter.h"
-#include "former.h"
+#include "core/select/filter.h"
+#include "core/rx/former.h"
 #include "network.h"
-#include "rx_session.h"
-#include "tx_session.h"
+#include "core/rx/rx_session.h"
+#include "core/tx/tx_session.h"
 
 /* What the oracle remembers of a message. */
 struct sim_message {

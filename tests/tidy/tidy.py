@@ -17,22 +17,22 @@ TOP_LEVEL = {"meson.build", "meson_options.txt", "include", "src", "transports",
              "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
 CODE_DIRS = ("include", "src", "transports", "bench", "tests", "examples", "tools", "docs")
 
-# The core's includes: its own headers (found by its sources in meson.build) and these.
-CORE_HEADERS = {"types.h", "arena.h", "rx_internal.h", "tx_internal.h"}
+# What the core includes of the system, beside its own headers.
 CORE_SYSTEM = {"assert.h", "math.h", "stdatomic.h", "stdbool.h", "stddef.h", "stdint.h", "string.h", "sys/uio.h", "llm/llm.h"}
 # What the core's objects may need from elsewhere. The last ones are the compiler's own, by its flags.
 CORE_SYMBOLS = re.compile(r"(memcpy|memset|memmove|memcmp|bcmp|strlen|log|log1p|exp|__assert_fail|lli_\w+"
                           r"|__stack_chk_fail|__mem\w+_chk|_GLOBAL_OFFSET_TABLE_|__(asan|ubsan|tsan|sanitizer|gcov)_\w+)$")
-TRANSPORT_HEADERS = {"transport.h", "clock.h", "memory.h", "owned.h", "types.h"}
+# What a transport includes of the library, beside its own headers and those of transports/common.
+TRANSPORT_HEADERS = {"transport.h", "core/base/types.h", "system/clock.h", "system/log.h", "system/memory.h", "system/owned.h"}
 # A transport that is made of another: its directory, and the header of the other.
 BUILT_ON = {"bypass": {"../udp/udp.h"}}
 
 # Words that one file of the library alone may use: which files they are looked for in, what it does, what the others do.
 ONLY_IN = (
     # A transport may map what its device needs; where that lies is not its affair.
-    (r"^src/", r"\b(mmap|munmap|madvise)\s*\(", "src/memory.c", "takes big memory", "call lli_memory_map()"),
-    (r"", r"\b(mbind|numa_\w+)\s*\(", "src/memory.c", "places memory on nodes", "call lli_memory_map()"),
-    (r"", r"\b(clock_gettime)\s*\(", "src/clock.c", "reads the clock", "call lli_clock_ns(), or take the time as an argument"),
+    (r"^src/", r"\b(mmap|munmap|madvise)\s*\(", "src/system/memory.c", "takes big memory", "call lli_memory_map()"),
+    (r"", r"\b(mbind|numa_\w+)\s*\(", "src/system/memory.c", "places memory on nodes", "call lli_memory_map()"),
+    (r"", r"\b(clock_gettime)\s*\(", "src/system/clock.c", "reads the clock", "call lli_clock_ns(), or take the time as an argument"),
 )
 
 problems = []
@@ -80,31 +80,18 @@ def includes(tree, path):
 # ------------------------------------------------------------------------------------------------------ layers
 
 
-def core_sources(tree):
-    text = (tree.source / "meson.build").read_text()
-    match = re.search(r"core_sources = files\((.*?)\)", text, re.S)
-    return re.findall(r"'(src/\w+\.c)'", match.group(1)) if match else []
-
-
 def check_core(tree):
-    """Core files include core headers only."""
-    sources = core_sources(tree)
-    if not sources:
-        problem("meson.build", 1, "no static_library('llmcore', ...) with its sources", "keep the core a library of its own")
-    headers = CORE_HEADERS | {pathlib.Path(source).stem + ".h" for source in sources}
-    files = sources + [f"src/{header}" for header in sorted(headers)]
-    for name in files:
-        if not (tree.source / name).exists():
-            continue
-        for line, header, is_system in includes(tree, tree.source / name):
-            if header not in (CORE_SYSTEM if is_system else headers):
-                problem(name, line, f"the core includes {header}", "the core has no input, output, clock or memory of its own: "
-                        "pass what it needs as an argument, or move the code to the endpoint")
+    """The core includes itself only."""
+    for path in tree.files("*.c", "*.h", under=("src/core",)):
+        for line, header, is_system in includes(tree, path):
+            if header not in CORE_SYSTEM if is_system else not header.startswith("core/"):
+                problem(tree.name(path), line, f"the core includes {header}", "the core has no input, output, clock or memory of its own: "
+                        "pass what it needs as an argument, or move the code to the engine")
 
 
 def check_transports(tree):
     """A transport knows the contract and nothing else of the library."""
-    common = {path.name for path in tree.files("*.h", under=("transports/common",))}
+    common = {f"common/{path.name}" for path in tree.files("*.h", under=("transports/common",))}
     for path in tree.files("*.c", "*.h", under=("transports",)):
         allowed = TRANSPORT_HEADERS | common | {file.name for file in path.parent.glob("*.h")} | BUILT_ON.get(path.parent.name, set())
         for line, header, is_system in includes(tree, path):
@@ -133,8 +120,8 @@ def check_registry(tree):
     for path in tree.files("*.c", "*.h", under=("src", "transports")):
         for number, line in enumerate(without_comments(path.read_text()).splitlines(), 1):
             for name in re.findall(r"\b\w+\b", line):
-                if name in tables and tree.name(path) not in ("src/registry.c", tables[name]):
-                    problem(tree.name(path), number, f"names the transport {name}", "ask lli_transport_find() in src/registry.c")
+                if name in tables and tree.name(path) not in ("transports/registry.c", tables[name]):
+                    problem(tree.name(path), number, f"names the transport {name}", "ask lli_transport_find() in transports/registry.c")
 
 
 # ----------------------------------------------------------------------------------------------------- symbols
@@ -159,7 +146,7 @@ def check_core_symbols(tree):
             member = line[:-1]
         match = re.match(r"\s+U (\S+)$", line)
         if match and not CORE_SYMBOLS.match(match.group(1)):
-            source = re.sub(r"^.*?(\w+\.c)\.o$", r"src/\1", member)
+            source = member.removesuffix(".o").replace("_", "/", 3)
             problem(source, 1, f"the core calls {match.group(1)}", "the core computes only: move the call out of it")
 
 

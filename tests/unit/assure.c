@@ -3,7 +3,7 @@
 
 #include <llm/llm.h>
 
-#include "assure.h"
+#include "core/ack/ack.h"
 
 enum { MEMBERS = 12, PLACES = 64 };
 

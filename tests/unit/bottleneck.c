@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "bottleneck.h"
+#include "core/limits/bottleneck.h"
 
 #define MS UINT64_C(1000000)
 

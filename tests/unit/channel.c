@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logged.h"
 
-#include "channel.h"
+#include "config/channel.h"
 
 static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_ERROR};
 

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "connection.h"
+#include "connection/connection.h"
 
 #define ENDLESS LOOP "&connections_max=2&linger_ns=10000000000"
 

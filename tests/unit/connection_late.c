@@ -6,7 +6,7 @@
  */
 #include "calls.h"
 
-#include "connection.h"
+#include "connection/connection.h"
 
 #define MS UINT64_C(1000000)
 #define NEVER UINT64_MAX

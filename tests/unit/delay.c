@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether heartbeats are read late, and that one that reads them late holds up nobody else. */
-#include "delay.h"
+#include "core/rx/delay.h"
 
-#include "rx_internal.h"
+#include "core/rx/rx_internal.h"
 #include "session.h"
 
 #define S ((lli_ns)1000000000)

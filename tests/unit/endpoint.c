@@ -4,7 +4,7 @@
 
 #include "unit.h"
 
-#include "objects.h"
+#include "engine/objects.h"
 
 #define CHANNEL "loop://endpoint:1?history_bytes=1M&history_packets=1024&reorder_bytes=1M&sessions_max=2&message_bytes_max=64K" \
                 "&topics_max=8&window_packets=1024&receivers_max=4&mtu=1500&linger_ns=0"

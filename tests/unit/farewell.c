@@ -2,7 +2,7 @@
 /* How the last word of a connection is repeated and answered, and what is known by it. */
 #include "session.h"
 
-#include "farewell.h"
+#include "core/conn/close_retry.h"
 
 static const struct lli_wire_address peer = {.size = 1, .bytes = {9}};
 static const struct lli_wire_close left = {

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "filter.h"
+#include "core/select/filter.h"
 
 enum { TOPICS = 4, REFUSED = 2, MESSAGES_MAX = 6000, ROUND = 24, SIZE_MAX_SENT = 900 };
 

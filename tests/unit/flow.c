@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "flow.h"
+#include "core/flow/flow.h"
 
 #define MS ((lli_ns)1000000)
 #define START ((lli_seq)1 << 32)

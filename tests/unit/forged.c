@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a request costs at most that nobody needs: of a receiver that asks for too much, or of somebody who made it up. */
-#include "rx_internal.h"
+#include "core/rx/rx_internal.h"
 #include "session.h"
 
 static struct transmitter t;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "descriptors.h"
-#include "objects.h"
+#include "engine/objects.h"
 
 enum { MESSAGES = 300, CHILD_S = 30, WATCHDOG_S = 240 };
 

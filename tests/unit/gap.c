@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "gap.h"
+#include "core/rx/gap.h"
 
 #define MS ((lli_ns)1000000)
 

@@ -2,7 +2,7 @@
 /* How connections are asked for and answered, packet by packet. */
 #include "unit.h"
 
-#include "handshake.h"
+#include "core/conn/handshake.h"
 
 #define MS ((lli_ns)1000000)
 

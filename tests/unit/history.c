@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "history.h"
+#include "core/pack/history.h"
 
 enum { PACKET_MAX = 200, HEADROOM = 10, ALIGN = 64, STRIDE = 256, MODEL_PACKETS = 20000 };
 

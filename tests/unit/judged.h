@@ -5,7 +5,7 @@
 
 #include "unit.h"
 
-#include "judge.h"
+#include "core/slow/slow.h"
 
 #define MS ((lli_ns)1000000)
 #define SECOND ((lli_ns)1000000000)

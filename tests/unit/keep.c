@@ -2,7 +2,7 @@
 /* What topics keep, and the packets of it, against a model that remembers all that was sent. */
 #include "unit.h"
 
-#include "keep.h"
+#include "core/lvc/store.h"
 
 enum { TOPICS = 12, MESSAGES = 600, SIZE = 700, PACKET = 200 };
 

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "filter.h"
+#include "core/select/filter.h"
 
 enum { TOPICS = 40, MESSAGES_MAX = 4096, SIZE_MAX_SENT = 2000, WANTED = 2 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "log.h"
+#include "system/log.h"
 
 struct kept {
     int lines;

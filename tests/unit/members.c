@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "members.h"
+#include "core/flow/members.h"
 
 enum { LIMIT = 16, IDS = 48 };
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "options.h"
+#include "config/options.h"
 
 static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_ERROR};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "pacer.h"
+#include "core/base/pacer.h"
 
 #define SECOND ((lli_ns)1000000000)
 

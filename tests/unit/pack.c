@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "pack.h"
+#include "core/pack/pack.h"
 
 enum { PACKET_MAX = 128, PACKETS = 64, BODY = PACKET_MAX - LLI_WIRE_DATA_HEADER };
 

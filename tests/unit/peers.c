@@ -2,7 +2,7 @@
 /* The table of addresses against a list of them. */
 #include "unit.h"
 
-#include "peers.h"
+#include "common/peers.h"
 
 enum { MAX = 40, ADDRESSES = 100 };
 

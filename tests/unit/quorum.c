@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "quorum.h"
+#include "core/base/quorum.h"
 
 enum { LIMIT = 10000 };
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "objects.h"
-#include "tx_internal.h"
+#include "engine/objects.h"
+#include "core/tx/tx_internal.h"
 
 #define MS UINT64_C(1000000)
 #define OPTIONS "?history_bytes=4M&history_packets=4096&reorder_bytes=1M&sessions_max=2&message_bytes_max=64K&topics_max=8" \

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "objects.h"
+#include "engine/objects.h"
 
 #define CHANNEL "loop://reach:1?history_bytes=1M&history_packets=1024&message_bytes_max=64K&topics_max=8&receivers_max=6&sessions_max=2" \
                 "&mtu=1500&linger_ns=0"

@@ -8,7 +8,7 @@
 #include <llm/llm.h>
 #include <stdio.h>
 
-#include "connection.h"
+#include "connection/connection.h"
 
 enum { CALLS_MAX = 128, NAME_MAX_BYTES = 64, ROUNDS = 100000 };
 

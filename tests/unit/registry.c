@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schemes of a library that was built without RoCE: src/registry.c is compiled into this test so, whatever the build has. */
+/* Schemes of a library that was built without RoCE: transports/registry.c is compiled into this test so, whatever the build has. */
 #include "logged.h"
 
 #include <llm/llm.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "reorder.h"
+#include "core/rx/reorder.h"
 
 enum { CHUNKS = 64, PACKETS = CHUNKS, LONGEST = 20 * LLI_REORDER_CHUNK };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "repair.h"
+#include "core/tx/repair.h"
 
 enum { SLOTS = 64, PACKET_MAX = 64, MODEL_PACKETS = 20000, LINGER = 100, SHARED = 400, MEMBERS = 16, ALL = 48, MODEL_MEMBERS = 3 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "replay.h"
+#include "core/join/replay.h"
 
 #define START (((lli_seq)1 << 32) - 10)
 

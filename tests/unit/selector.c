@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "selector.h"
-#include "wire.h"
+#include "core/select/selector.h"
+#include "core/wire/wire.h"
 
 /*
  * A message with: i = 7 (int32), n = -3 (int64), big = 2^63 - 1, d = 2.5, s = 'abc', e = '', u = 'it''s 100%_x'; absent is not

@@ -5,8 +5,8 @@
 
 #include "unit.h"
 
-#include "rx_session.h"
-#include "tx_session.h"
+#include "core/rx/rx_session.h"
+#include "core/tx/tx_session.h"
 
 #define US ((lli_ns)1000)
 #define MS ((lli_ns)1000000)

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "objects.h"
+#include "engine/objects.h"
 
 #define CHANNEL "loop://subjects:1?mtu=1500&linger_ns=0&history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2" \
                 "&message_bytes_max=64K&topics_max=64&window_packets=64&receivers_max=4&rcvbuf_bytes=1M"

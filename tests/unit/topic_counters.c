@@ -10,7 +10,7 @@
 
 #include <llm/llm.h>
 
-#include "objects.h"
+#include "engine/objects.h"
 #include "stat_file.h"
 
 #define SMALL "?history_bytes=1M&history_packets=1024&reorder_bytes=64K&sessions_max=3&message_bytes_max=64K&topics_max=300" \

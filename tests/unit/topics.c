@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "topics.h"
+#include "core/rx/topics.h"
 
 enum { LIMIT = 8 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The damage of one forged packet to a receiver, and sessions that are heard again. */
-#include "former.h"
+#include "core/rx/former.h"
 #include "session.h"
 
 enum { WIDE = 16384, MESSAGES = 256 };

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
+#include "core/base/arena.h"
 
 /* Where numbers of 32 bits wrap once, and once more: a session that starts here passes the edge soon. */
 #define BEFORE_WRAP_32 (((lli_seq)1 << 32) - 40)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "pack.h"
-#include "unpack.h"
+#include "core/pack/pack.h"
+#include "core/pack/unpack.h"
 
 enum { BUFFER = 4096 };
 

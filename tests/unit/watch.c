@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "objects.h"
+#include "engine/objects.h"
 
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)

@@ -7,9 +7,9 @@
 
 #include <stdio.h>
 
-#include "pack.h"
-#include "unpack.h"
-#include "wire.h"
+#include "core/pack/pack.h"
+#include "core/pack/unpack.h"
+#include "core/wire/wire.h"
 #include "wire_decode.h"
 
 #define LEAD UINT64_C(0x0000000201020304)

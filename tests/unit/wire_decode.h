@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "wire.h"
+#include "core/wire/wire.h"
 #include "wire_vectors.h"
 
 #define SESSION UINT64_C(0x1122334455667788)

@@ -3,7 +3,7 @@
 #ifndef TESTS_WIRE_VECTORS_H
 #define TESTS_WIRE_VECTORS_H
 
-#include "wire.h"
+#include "core/wire/wire.h"
 
 enum { VECTOR_MAX = 256, FIELDS_MAX = 32 }; /* with one that ends them */
 

@@ -13,7 +13,7 @@
 
 #include "../hosts.h"
 #include "../network.h"
-#include "clock.h"
+#include "system/clock.h"
 
 #define OWN "10.77.0.1"
 #define NEAR "10.77.0.3"

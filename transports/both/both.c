@@ -13,9 +13,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "peers.h"
+#include "common/peers.h"
 #include "transport.h"
-#include "types.h"
+#include "core/base/types.h"
 
 enum { NEAR, FAR, PARTS };
 

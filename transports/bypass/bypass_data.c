@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-#include "clock.h"
+#include "system/clock.h"
 
 _Static_assert((int)ONLOAD_MSG_WARM == (int)VMA_SND_FLAGS_DUMMY, "one flag does for both stacks");
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
+#include "system/clock.h"
 
 int lli_peers_init(struct lli_peers *peers, uint32_t max)
 {

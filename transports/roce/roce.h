@@ -28,11 +28,11 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#include "ip.h"
-#include "memory.h"
-#include "peers.h"
+#include "common/ip.h"
+#include "system/memory.h"
+#include "common/peers.h"
 #include "transport.h"
-#include "types.h"
+#include "core/base/types.h"
 
 enum {
     LLI_ROCE_GRH = 40,                 /* bytes before every packet in a receive buffer; over IPv4 the last 20 are its header */

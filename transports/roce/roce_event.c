@@ -11,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "system/clock.h"
 
 enum { LOOK_MS = 100 }; /* how soon the caller's thread is seen to have parked, or a broken queue to have emptied */
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "clock.h"
+#include "system/clock.h"
 
 #define JOIN_SECONDS 5
 

@@ -11,7 +11,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "clock.h"
+#include "system/clock.h"
 
 /* As packets carry it: a tag, the GID, the number of the queue pair, its key, in network order. */
 enum {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
+#include "system/clock.h"
 
 enum { CACHE_LINE = 64, PACKET_MAX = 4096 /* of any device */ };
 

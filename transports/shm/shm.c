@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "clock.h"
+#include "system/clock.h"
 
 enum {
     SHM_TURNS_CLOCK = 64,     /* calls of receive() between two readings of the clock; a power of two */

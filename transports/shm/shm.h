@@ -30,11 +30,11 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#include "memory.h"
-#include "peers.h"
+#include "system/memory.h"
+#include "common/peers.h"
 #include "shm_guard.h"
 #include "transport.h"
-#include "types.h"
+#include "core/base/types.h"
 
 /* ---------------------------------------------------------------------------------------- what is in a segment */
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "system/clock.h"
 
 enum {
     SHM_MTU_MIN = 576,

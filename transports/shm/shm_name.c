@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "owned.h"
+#include "system/owned.h"
 
 enum { PATH_BYTES = 256, LOCK_TRIES = 100, LOCK_TRIES_MAX = 10000, LOCK_PAUSE_NS = 100000 };
 

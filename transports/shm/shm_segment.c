@@ -15,10 +15,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "memory.h"
-#include "owned.h"
-#include "types.h"
+#include "system/clock.h"
+#include "system/memory.h"
+#include "system/owned.h"
+#include "core/base/types.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "owned.h"
+#include "system/clock.h"
+#include "system/owned.h"
 
 /* Of an address as packets carry it. */
 enum { ADDRESS_KIND = 's', ADDRESS_BYTES = 1 + 8 };

@@ -20,9 +20,9 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "follow.h"
-#include "ip.h"
-#include "peers.h"
+#include "common/follow.h"
+#include "common/ip.h"
+#include "common/peers.h"
 #include "transport.h"
 
 enum {

@@ -25,7 +25,7 @@
 #include "xdp_neighbour.h"
 #include "xdp_program.h"
 #include "xdp_socket.h"
-#include "types.h"
+#include "core/base/types.h"
 
 enum {
     LLI_XDP_POST_MAX = 256,    /* a power of two: the queue is a ring */

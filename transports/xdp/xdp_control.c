@@ -14,7 +14,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "system/clock.h"
 
 enum {
     ETHERNET_BYTES = 14,

@@ -8,7 +8,7 @@
 #ifndef LLI_XDP_FRAME_H
 #define LLI_XDP_FRAME_H
 
-#include "ip.h"
+#include "common/ip.h"
 
 enum {
     LLI_XDP_MAC_BYTES = 6,

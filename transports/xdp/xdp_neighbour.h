@@ -6,7 +6,7 @@
 #ifndef LLI_XDP_NEIGHBOUR_H
 #define LLI_XDP_NEIGHBOUR_H
 
-#include "ip.h"
+#include "common/ip.h"
 #include "xdp_frame.h"
 
 enum lli_xdp_hop {

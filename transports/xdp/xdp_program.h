@@ -9,7 +9,7 @@
 #ifndef LLI_XDP_PROGRAM_H
 #define LLI_XDP_PROGRAM_H
 
-#include "ip.h"
+#include "common/ip.h"
 
 struct lli_xdp_program {
     int groups; /* map: groups and ports */

@@ -11,8 +11,8 @@
 
 #include <linux/if_xdp.h>
 
-#include "ip.h"
-#include "memory.h"
+#include "common/ip.h"
+#include "system/memory.h"
 
 #ifndef XDP_USE_SG
 #define XDP_USE_SG (1 << 4) /* Linux 6.6 */

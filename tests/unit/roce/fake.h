@@ -22,7 +22,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#include "ip.h"
+#include "common/ip.h"
 
 enum { FAKE_SENT_MAX = 1 << 14, FAKE_GROUP_QPN = 0xffffff, FAKE_VENDOR_SOFT_ROCE = 0xffffff };
 

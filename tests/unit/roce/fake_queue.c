@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "types.h"
+#include "core/base/types.h"
 
 enum { GRH = 40 };
 

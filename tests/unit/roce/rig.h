@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-#include "clock.h"
+#include "system/clock.h"
 #include "fake.h"
 #include "roce.h"
 

@@ -5,8 +5,8 @@
 
 #include <llm/llm.h>
 
-#include "objects.h"
-#include "wire.h"
+#include "engine/objects.h"
+#include "core/wire/wire.h"
 
 enum { MESSAGES = 2000, PACKETS = MESSAGES + 10, IN_ONE_PACKET = 4000, IN_THREE = 10000, LOST_EVERY = 7 };
 

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public side of assured topics: who has to acknowledge, and what may be unacknowledged. */
+#include <stdlib.h>
+
+#include "engine/objects.h"
+#include "config/options.h"
+
+enum {
+    ASSURANCE_MESSAGES = 1024,
+    ASSURANCE_MESSAGES_MAX = 1 << 20,
+    ASSURANCE_SHARE = 4,      /* one part in so many of the history may be unacknowledged if nobody says how much */
+    ASSURANCE_SHARE_LEAST = 2, /* and never more: what else is sent meanwhile has to be kept as well */
+};
+
+#define ASSURANCE_PATIENCE UINT64_C(1000000000)
+
+void llm_assurance_init(struct llm_assurance *assurance)
+{
+    if (assurance == NULL)
+        return;
+    *assurance = (struct llm_assurance){
+        .size = sizeof *assurance, .receivers = 1, .messages_max = ASSURANCE_MESSAGES, .patience_ns = ASSURANCE_PATIENCE};
+}
+
+void lli_topic_route(struct llm_topic *topic)
+{
+    const struct llm_transmitter *transmitter = topic->transmitter;
+    const bool free = !topic->rated && topic->kept == NULL && (topic->assured == NULL || !lli_assured_is_on(topic->assured));
+    const bool plain = free && !transmitter->counts_topics;
+
+    topic->counted_below = free && !plain ? transmitter->message_bytes_max + 1 : 0;
+    topic->plain_below = plain ? transmitter->message_bytes_max + 1 : 0;
+    topic->claim_below = plain ? llm_claim_max(transmitter) + 1 : 0;
+    topic->claims = plain ? (const void *)topic : &topic->rate;
+}
+
+/* The next of some names separated by commas; false if it is empty or too long. */
+static bool assurance_name(const char **names, char *name)
+{
+    const size_t size = strcspn(*names, ",");
+
+    if (size == 0 || size > LLI_WIRE_RECEIVER_NAME_MAX)
+        return false;
+    memcpy(name, *names, size);
+    *names += size;
+    return true;
+}
+
+/* Whether the last of the names came before. */
+static bool assurance_is_named(const struct lli_assure_rule *rule)
+{
+    for (uint32_t i = 0; i + 1 < rule->names; i++)
+        if (strcmp(rule->name[i], rule->name[rule->names - 1]) == 0)
+            return true;
+    return false;
+}
+
+static int assurance_names(const struct llm_topic *topic, const char *names, struct lli_assure_rule *rule)
+{
+    const struct lli_log *log = &topic->transmitter->context->log;
+
+    for (const char *at = names; at != NULL && *at != '\0';) {
+        if (rule->names == LLI_ASSURE_NAMES_MAX)
+            return lli_fail(log, LLM_EINVAL, "topic \"%s\": more than %d receivers by name", topic->name, LLI_ASSURE_NAMES_MAX);
+        if (!assurance_name(&at, rule->name[rule->names++]) || (*at == ',' && at[1] == '\0'))
+            return lli_fail(log, LLM_EINVAL, "topic \"%s\": names \"%.64s\": each has 1 to %d bytes, with a comma between two",
+                            topic->name, names, LLI_WIRE_RECEIVER_NAME_MAX);
+        if (assurance_is_named(rule))
+            return lli_fail(log, LLM_EINVAL, "topic \"%s\": names \"%.64s\" has \"%s\" twice: it acknowledges once, leave one out",
+                            topic->name, names, rule->name[rule->names - 1]);
+        at += *at == ',';
+    }
+    return LLM_OK;
+}
+
+/* What the application asks for, or why that cannot be. */
+static int assurance_rule(const struct llm_topic *topic, const struct llm_assurance *a, struct lli_assure_rule *rule)
+{
+    const struct llm_transmitter *transmitter = topic->transmitter;
+    const struct lli_log *log = &transmitter->context->log;
+    const uint64_t history = transmitter->tx.history.bytes_size;
+
+    *rule = (struct lli_assure_rule){.receivers = a->receivers,
+                                     .messages_max = a->messages_max,
+                                     .bytes_max = a->bytes_max != 0 ? a->bytes_max : history / ASSURANCE_SHARE,
+                                     .patience = a->patience_ns};
+    if (a->receivers == 0 && (a->names == NULL || a->names[0] == '\0'))
+        return lli_fail(log, LLM_EINVAL, "topic \"%s\": nobody is to acknowledge: set receivers or names", topic->name);
+    if (a->receivers > transmitter->tx.config.receivers_max)
+        return lli_fail(log, LLM_ELIMIT, "topic \"%s\": %u receivers are to acknowledge, receivers_max is %u", topic->name,
+                        a->receivers, transmitter->tx.config.receivers_max);
+    if (a->messages_max < 1 || a->messages_max > ASSURANCE_MESSAGES_MAX)
+        return lli_fail(log, LLM_EINVAL, "topic \"%s\": messages_max: %llu is not between 1 and %d", topic->name,
+                        (unsigned long long)a->messages_max, ASSURANCE_MESSAGES_MAX);
+    if (rule->bytes_max > history / ASSURANCE_SHARE_LEAST)
+        return lli_fail(log, LLM_EINVAL, "topic \"%s\": bytes_max: %llu is more than half of history_bytes, %llu", topic->name,
+                        (unsigned long long)rule->bytes_max, (unsigned long long)history);
+    return assurance_names(topic, a->names, rule);
+}
+
+/* Puts a rule in force. Its messages need places, a power of two; what is unacknowledged already may need more. */
+static int assurance_set(struct llm_topic *topic, const struct lli_assure_rule *rule)
+{
+    const struct lli_log *log = &topic->transmitter->context->log;
+    const bool first = topic->assured == NULL;
+    struct lli_assured *assured = first ? calloc(1, sizeof *assured) : topic->assured;
+    struct lli_assure_message *ring, *before;
+    uint64_t places = 1;
+
+    if (assured == NULL)
+        return lli_fail(log, LLM_ENOMEM, "topic \"%s\": no memory to assure it", topic->name);
+    if (first)
+        lli_assured_init(assured, topic->pack.id, topic->name);
+    while (places < lli_max(rule->messages_max, lli_assured_waiting(assured)))
+        places *= 2;
+    ring = calloc(places, sizeof *ring);
+    before = assured->ring;
+    if (ring == NULL || !lli_tx_assure(&topic->transmitter->tx, assured, rule, ring, places)) {
+        const int error = ring == NULL ? LLM_ENOMEM : LLM_ELIMIT;
+
+        free(ring);
+        if (first)
+            free(assured);
+        return lli_fail(log, error, "topic \"%s\": %s", topic->name,
+                        error == LLM_ENOMEM ? "no memory for unacknowledged messages" : "16 topics of this transmitter are assured");
+    }
+    free(before);
+    topic->assured = assured;
+    lli_topic_route(topic);
+    return LLM_OK;
+}
+
+static int assurance_apply(struct llm_topic *topic, const struct llm_assurance *user)
+{
+    struct llm_transmitter *transmitter = topic->transmitter;
+    struct llm_assurance assurance;
+    /* Nobody has to acknowledge, and nothing is waited for. */
+    struct lli_assure_rule rule = {.messages_max = 1, .bytes_max = UINT64_MAX};
+    int error = LLM_OK;
+
+    if (transmitter->claimed != NULL)
+        return lli_refuse_claimed(transmitter, topic->name);
+    if (user == NULL && topic->assured == NULL)
+        return LLM_OK;
+    if (topic->pack.transient)
+        return lli_fail(&transmitter->context->log, LLM_EINVAL, "topic \"%s\": it has no history, and who joins for a receiver that died "
+                        "would not be given what nobody has: open it without LLM_TOPIC_NO_HISTORY to have it acknowledged", topic->name);
+    if (topic->pack.unreliable)
+        return lli_fail(&transmitter->context->log, LLM_EINVAL, "topic \"%s\": it is unreliable, and what is lost of it is not repaired: "
+                        "open it without LLM_TOPIC_UNRELIABLE to have it acknowledged", topic->name);
+    llm_assurance_init(&assurance);
+    if (user != NULL)
+        error = lli_options_import(&assurance, sizeof assurance, user, "struct llm_assurance", &transmitter->context->log);
+    if (error == LLM_OK && user != NULL)
+        error = assurance_rule(topic, &assurance, &rule);
+    if (error == LLM_OK)
+        error = assurance_set(topic, &rule);
+    /* What need no longer stay is asked for anew. */
+    transmitter->endpoint->unsettled |= error == LLM_OK;
+    lli_endpoint_due(transmitter->endpoint, 0);
+    return error;
+}
+
+int llm_topic_assure(struct llm_topic *topic, const struct llm_assurance *assurance)
+{
+    int error;
+
+    if (topic == NULL)
+        return LLM_EINVAL;
+    if (!lli_context_enter(topic->transmitter->context))
+        return LLM_ESTATE;
+    error = assurance_apply(topic, assurance);
+    lli_context_leave(topic->transmitter->context);
+    return error;
+}

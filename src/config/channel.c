@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/channel.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "config/options.h"
+#include "transport.h"
+
+enum { CHANNEL_TEXT_MAX = 1024 };
+
+/* Copies text up to end into a buffer; false if it is empty or does not fit. */
+static bool channel_copy(char *to, size_t size, const char *text, const char *end)
+{
+    size_t length = (size_t)(end - text);
+
+    if (length == 0 || length >= size)
+        return false;
+    memcpy(to, text, length);
+    to[length] = '\0';
+    return true;
+}
+
+/* A port of 1 to 65535 up to end. */
+static bool channel_port(const char *text, const char *end, uint16_t *port)
+{
+    uint32_t value = 0;
+
+    if (text == end || end - text > 5)
+        return false;
+    for (; text < end; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        value = value * 10 + (uint32_t)(*text - '0');
+    }
+    *port = (uint16_t)value;
+    return value >= 1 && value <= UINT16_MAX;
+}
+
+static int channel_parse_place(struct lli_channel *channel, const char *whole, const char *text, const char *end,
+                               const struct lli_log *log)
+{
+    const char *host = text;
+    const char *host_end;
+    const char *colon;
+
+    if (*text == '[') {
+        host++;
+        host_end = memchr(text, ']', (size_t)(end - text));
+        if (host_end == NULL)
+            return lli_fail(log, LLM_EINVAL, "channel \"%s\": the ] of the IPv6 address is missing", whole);
+        colon = host_end + 1;
+    } else {
+        colon = memchr(text, ':', (size_t)(end - text));
+        host_end = colon == NULL ? end : colon;
+    }
+    if (!channel_copy(channel->host, sizeof channel->host, host, host_end))
+        return lli_fail(log, LLM_EINVAL, "channel \"%s\": a group is missing or longer than %d characters", whole,
+                        LLI_CHANNEL_HOST_MAX - 1);
+    if (host_end == end && lli_transport_is_named(channel->scheme))
+        return LLM_OK;
+    if (colon == NULL || colon >= end || *colon != ':' || !channel_port(colon + 1, end, &channel->port))
+        return lli_fail(log, LLM_EINVAL, "channel \"%s\": a port of 1 to 65535 must follow each group, as in %s://%s:5001%s",
+                        whole, channel->scheme, *text == '[' ? "[ff15::1]" : "239.192.1.1",
+                        strchr(host, ':') != NULL && *text != '[' ? " (an IPv6 address stands in brackets)" : "");
+    return LLM_OK;
+}
+
+int lli_channel_destination(struct lli_channel *channel, const char **text, const struct lli_log *log)
+{
+    const char *begin = *text;
+    const char *end = begin + strcspn(begin, ",");
+    int error;
+
+    channel->port = 0;
+    error = channel_parse_place(channel, channel->options.destinations, begin, end, log);
+    *text = *end == ',' ? end + 1 : NULL;
+    return error;
+}
+
+static int channel_parse_options(struct lli_channel *channel, const char *whole, const char *text, const struct lli_log *log)
+{
+    char pair[CHANNEL_TEXT_MAX];
+
+    while (*text != '\0') {
+        const char *end = text + strcspn(text, "&");
+        char *value;
+        int error;
+
+        if (!channel_copy(pair, sizeof pair, text, end) || (value = strchr(pair, '=')) == NULL)
+            return lli_fail(log, LLM_EOPTION, "channel \"%s\": options have the form key=value, with & between them", whole);
+        *value++ = '\0';
+        error = lli_options_set(&channel->options, pair, value, log);
+        if (error != LLM_OK)
+            return error;
+        text = *end == '&' ? end + 1 : end;
+    }
+    return LLM_OK;
+}
+
+/* Faults are injected only where the channel says so in its scheme: an option left behind must not lose packets. */
+static int channel_check_impair(const struct lli_channel *channel, const struct lli_log *log)
+{
+    const struct llm_options *o = &channel->options;
+
+    if (strncmp(channel->scheme, "impair+", 7) == 0)
+        return LLM_OK;
+    if (o->impair_loss_ppm + o->impair_duplicate_ppm + o->impair_reorder_ppm + o->impair_corrupt_ppm == 0 &&
+        o->impair_delay_ns == 0)
+        return LLM_OK;
+    return lli_fail(log, LLM_EOPTION, "channel %s://%s:%u: options impair_* need the scheme impair+%s", channel->scheme,
+                    channel->host, channel->port, channel->scheme);
+}
+
+int lli_channel_parse(struct lli_channel *channel, const char *text, const struct llm_options *user,
+                      const struct lli_log *log)
+{
+    const char *place = strstr(text, "://");
+    const char *query;
+    int error;
+
+    memset(channel, 0, sizeof *channel);
+    error = lli_options_copy(&channel->options, user, log);
+    if (error != LLM_OK)
+        return error;
+    if (strlen(text) >= CHANNEL_TEXT_MAX)
+        return lli_fail(log, LLM_EINVAL, "channel: longer than %d characters", CHANNEL_TEXT_MAX - 1);
+    if (place == NULL || !channel_copy(channel->scheme, sizeof channel->scheme, text, place))
+        return lli_fail(log, LLM_EINVAL, "channel \"%s\": write scheme://group:port, as in udp://239.192.1.1:5001", text);
+    place += 3;
+    query = strchr(place, '?');
+    error = channel_parse_place(channel, text, place, query == NULL ? place + strlen(place) : query, log);
+    if (error == LLM_OK && query != NULL)
+        error = channel_parse_options(channel, text, query + 1, log);
+    if (error == LLM_OK)
+        error = lli_options_check(&channel->options, log);
+    if (error == LLM_OK)
+        error = channel_check_impair(channel, log);
+    return error;
+}

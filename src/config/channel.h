@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A channel, as text taken apart: scheme://host:port?key=value&key=value */
+#ifndef LLI_CHANNEL_H
+#define LLI_CHANNEL_H
+
+#include "system/log.h"
+
+enum { LLI_CHANNEL_SCHEME_MAX = 32, LLI_CHANNEL_HOST_MAX = 64 };
+
+struct lli_channel {
+    char scheme[LLI_CHANNEL_SCHEME_MAX];
+    char host[LLI_CHANNEL_HOST_MAX]; /* without the brackets of an IPv6 address */
+    uint16_t port;
+    struct llm_options options;
+};
+
+/*
+ * Takes a channel apart, its options over those of user (may be NULL), and checks all of them. LLM_EINVAL, LLM_EOPTION,
+ * LLM_EVERSION.
+ */
+int lli_channel_parse(struct lli_channel *channel, const char *text, const struct llm_options *user,
+                      const struct lli_log *log);
+
+/*
+ * Takes the first of the places of a channel's option destinations at *text and puts it in the place of the channel's own;
+ * *text becomes that of the next one, NULL behind the last. LLM_EINVAL.
+ */
+int lli_channel_destination(struct lli_channel *channel, const char **text, const struct lli_log *log);
+
+#endif

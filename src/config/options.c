@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/types.h"
+
+enum option_type { OPTION_u32, OPTION_u64, OPTION_str };
+
+struct option {
+    const char *name;
+    enum option_type type;
+    size_t offset;
+    uint64_t min;
+    uint64_t max;
+    uint64_t value;   /* default of a number */
+    const char *text; /* default of a string */
+};
+
+#define DEFAULT_u32(value) value, ""
+#define DEFAULT_u64(value) value, ""
+#define DEFAULT_str(value) 0, value
+
+static const struct option option_table[] = {
+#define OPTION_ROW(type, name, value, min, max, text) \
+    {#name, OPTION_##type, offsetof(struct llm_options, name), min, max, DEFAULT_##type(value)},
+    LLM_OPTIONS(OPTION_ROW)
+};
+
+enum { OPTION_COUNT = sizeof option_table / sizeof option_table[0] };
+
+static uint64_t option_get(const struct llm_options *options, const struct option *option)
+{
+    const uint8_t *at = (const uint8_t *)options + option->offset;
+    uint32_t narrow;
+    uint64_t wide;
+
+    if (option->type == OPTION_u32) {
+        memcpy(&narrow, at, sizeof narrow);
+        return narrow;
+    }
+    memcpy(&wide, at, sizeof wide);
+    return wide;
+}
+
+static void option_put(struct llm_options *options, const struct option *option, uint64_t value)
+{
+    uint8_t *at = (uint8_t *)options + option->offset;
+    uint32_t narrow = (uint32_t)value;
+
+    if (option->type == OPTION_u32)
+        memcpy(at, &narrow, sizeof narrow);
+    else
+        memcpy(at, &value, sizeof value);
+}
+
+void llm_options_init(struct llm_options *options)
+{
+    if (options == NULL)
+        return;
+    memset(options, 0, sizeof *options);
+    options->size = sizeof *options;
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &option_table[i];
+
+        if (option->type == OPTION_str)
+            memcpy((char *)options + option->offset, option->text, strlen(option->text) + 1);
+        else
+            option_put(options, option, option->value);
+    }
+}
+
+int lli_options_import(void *to, size_t known, const void *from, const char *what, const struct lli_log *log)
+{
+    size_t size;
+
+    memcpy(&size, from, sizeof size);
+    /* Every version of a structure has whole words, so that no pointer is cut in two. */
+    if (size < sizeof size || size % sizeof size != 0)
+        return lli_fail(log, LLM_EINVAL, "%s: size is %zu: initialise the structure with its _init function", what, size);
+    /* Bytes beyond the known ones are not read: they may not be there. */
+    if (size > known)
+        return lli_fail(log, LLM_EVERSION, "%s: size is %zu, and at most %zu in libllm %s: initialise the structure with its _init "
+                        "function, or update the library", what, size, known, llm_version());
+    memcpy(to, from, size);
+    memcpy(to, &known, sizeof known);
+    return LLM_OK;
+}
+
+int lli_options_copy(struct llm_options *options, const struct llm_options *user, const struct lli_log *log)
+{
+    llm_options_init(options);
+    if (user == NULL)
+        return LLM_OK;
+    return lli_options_import(options, sizeof *options, user, "struct llm_options", log);
+}
+
+/* A decimal number with an optional K, M or G; false if it is anything else. */
+static bool option_parse(const char *text, uint64_t *value)
+{
+    uint64_t factor = 1;
+    char *end;
+
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    if (errno != 0)
+        return false;
+    if (*end == 'K' || *end == 'M' || *end == 'G') {
+        factor = *end == 'K' ? 1u << 10 : *end == 'M' ? 1u << 20 : 1u << 30;
+        end++;
+    }
+    if (*end != '\0' || *value > UINT64_MAX / factor)
+        return false;
+    *value *= factor;
+    return true;
+}
+
+static int option_check(const struct llm_options *options, const struct option *option, const struct lli_log *log)
+{
+    const char *text = (const char *)options + option->offset;
+
+    if (option->type == OPTION_str) {
+        if (memchr(text, '\0', option->max) == NULL)
+            return lli_fail(log, LLM_EOPTION, "option %s: longer than %d characters", option->name, (int)option->max - 1);
+        return LLM_OK;
+    }
+    if (option_get(options, option) < option->min || option_get(options, option) > option->max)
+        return lli_fail(log, LLM_EOPTION, "option %s: %llu is not between %llu and %llu", option->name,
+                        (unsigned long long)option_get(options, option), (unsigned long long)option->min,
+                        (unsigned long long)option->max);
+    return LLM_OK;
+}
+
+int lli_options_set(struct llm_options *options, const char *key, const char *value, const struct lli_log *log)
+{
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &option_table[i];
+        uint64_t number;
+
+        if (strcmp(key, option->name) != 0)
+            continue;
+        if (option->type == OPTION_str) {
+            if (strlen(value) >= option->max)
+                return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" is longer than %d characters", key, value,
+                                (int)option->max - 1);
+            memcpy((char *)options + option->offset, value, strlen(value) + 1);
+            return LLM_OK;
+        }
+        if (!option_parse(value, &number) || number < option->min || number > option->max)
+            return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" is not a number between %llu and %llu", key, value,
+                            (unsigned long long)option->min, (unsigned long long)option->max);
+        option_put(options, option, number);
+        return LLM_OK;
+    }
+    return lli_fail(log, LLM_EOPTION, "option \"%s\" does not exist: llm_options(7) lists those that do", key);
+}
+
+static int option_order(const char *low, uint64_t low_value, const char *high, uint64_t high_value, const struct lli_log *log)
+{
+    if (low_value <= high_value)
+        return LLM_OK;
+    return lli_fail(log, LLM_EOPTION, "option %s: %llu is more than %s, %llu", low, (unsigned long long)low_value, high,
+                    (unsigned long long)high_value);
+}
+
+static int option_power(const char *name, uint64_t value, const struct lli_log *log)
+{
+    if (lli_is_power_of_two(value))
+        return LLM_OK;
+    return lli_fail(log, LLM_EOPTION, "option %s: %llu is not a power of two", name, (unsigned long long)value);
+}
+
+/* By enum lli_flow_mode. */
+static const char *const option_flows[] = {"open", "paced", "window"};
+
+enum { OPTION_RATE_MIN = 65536 };
+
+enum { OPTION_FLOWS = sizeof option_flows / sizeof option_flows[0] };
+
+/* The modes of joining; a number is a session's affair, and said by a handler. */
+static const char *const option_joins[] = {"live", "oldest", "messages", "time", "latest"};
+
+enum { OPTION_JOINS = sizeof option_joins / sizeof option_joins[0] };
+
+/* By enum lli_rx_otherwise. */
+static const char *const option_elses[] = {"oldest", "live", "refuse"};
+
+enum { OPTION_ELSES = sizeof option_elses / sizeof option_elses[0] };
+
+/* Which of count words it is; count if none. */
+static unsigned option_word(const char *text, const char *const *words, unsigned count)
+{
+    unsigned word = 0;
+
+    while (word < count && strcmp(text, words[word]) != 0)
+        word++;
+    return word;
+}
+
+enum lli_flow_mode lli_options_flow(const struct llm_options *options)
+{
+    return (enum lli_flow_mode)option_word(options->flow, option_flows, OPTION_FLOWS);
+}
+
+struct llm_join lli_options_join(const struct llm_options *options)
+{
+    static const enum llm_join_mode modes[] = {LLM_JOIN_LIVE, LLM_JOIN_OLDEST, LLM_JOIN_MESSAGES, LLM_JOIN_TIME, LLM_JOIN_LATEST};
+    struct llm_join join = {.mode = modes[option_word(options->join, option_joins, OPTION_JOINS)]};
+
+    if (join.mode == LLM_JOIN_MESSAGES || join.mode == LLM_JOIN_LATEST)
+        join.value = options->join_messages;
+    if (join.mode == LLM_JOIN_TIME)
+        join.value = options->join_ns;
+    return join;
+}
+
+enum lli_rx_otherwise lli_options_join_else(const struct llm_options *options)
+{
+    return (enum lli_rx_otherwise)option_word(options->join_else, option_elses, OPTION_ELSES);
+}
+
+static const char *const option_orders[] = {"sequence", "arrival"};
+
+enum { OPTION_ORDERS = sizeof option_orders / sizeof option_orders[0] };
+
+bool lli_options_as_it_arrives(const struct llm_options *options)
+{
+    return option_word(options->order, option_orders, OPTION_ORDERS) == 1;
+}
+
+static int option_check_order(const struct llm_options *o, const struct lli_log *log)
+{
+    if (option_word(o->order, option_orders, OPTION_ORDERS) == OPTION_ORDERS)
+        return lli_fail(log, LLM_EOPTION, "option order: \"%s\" must be sequence or arrival", o->order);
+    /* All messages up to a number are acknowledged, and only in order does an application know which those are. */
+    if (lli_options_as_it_arrives(o) && strcmp(o->acknowledge, "application") == 0)
+        return lli_fail(log, LLM_EOPTION, "option order: arrival does not go with acknowledge=application, by which "
+                        "messages are acknowledged in sequence: leave one out");
+    return LLM_OK;
+}
+
+/* By enum lli_standing from warn on, with what comes before. */
+static const char *const option_slows[] = {"off", "warn", "unicast", "suspend", "expel", "report"};
+
+enum { OPTION_SLOWS = sizeof option_slows / sizeof option_slows[0], OPTION_SLOW_REPORT = OPTION_SLOWS - 1 };
+
+static unsigned option_slow(const char *text)
+{
+    unsigned most = 0;
+
+    while (most < OPTION_SLOWS && strcmp(text, option_slows[most]) != 0)
+        most++;
+    return most;
+}
+
+/* Where all have to keep up the slowest is waited for, however long it takes. */
+static bool option_slow_waits(const struct llm_options *o)
+{
+    return lli_options_flow(o) != LLI_FLOW_OPEN && o->flow_quorum_percent == 100;
+}
+
+struct lli_judge_policy lli_options_slow(const struct llm_options *o, uint64_t history_packets)
+{
+    const unsigned most = option_slow(o->slow);
+    const bool held = lli_options_flow(o) != LLI_FLOW_OPEN;
+    /* Flow control lets receivers be behind by up to two windows. */
+    const uint64_t lag_packets = lli_max(history_packets * 3 / 4, held ? 2 * (uint64_t)o->flow_window_packets + 1 : 1);
+
+    return (struct lli_judge_policy){
+        .most = most == OPTION_SLOW_REPORT ? LLI_STANDING_EXPELLED : (enum lli_standing)most,
+        .dry = most == OPTION_SLOW_REPORT,
+        .limits = {
+            [LLM_THRESHOLD_NAKS] = o->slow_naks_per_s,
+            [LLM_THRESHOLD_ASKED] = o->slow_asked_ppm,
+            [LLM_THRESHOLD_LAG_PACKETS] = o->slow_lag_packets != 0 ? o->slow_lag_packets : lag_packets,
+            [LLM_THRESHOLD_LAG_BYTES] = o->slow_lag_bytes,
+            [LLM_THRESHOLD_ACK_TIME] = o->slow_ack_ns,
+            [LLM_THRESHOLD_LAG_TIME] = option_slow_waits(o) ? 0 : o->slow_lag_ns,
+            [LLM_THRESHOLD_SILENCE] = o->slow_silence_ns != 0 ? o->slow_silence_ns : o->status_ns * 9 / 5,
+        },
+        .warn_percent = o->slow_warn_percent,
+        .unicast_percent = o->slow_unicast_percent,
+        .patience = o->slow_patience_ns,
+        .recover = o->slow_recover_ns,
+        .expel = o->slow_expel_ns,
+        .rejoin = o->slow_rejoin_ns,
+        .status = o->status_ns,
+    };
+}
+
+/* Thresholds in order, and none that others make pointless; 0 stands for what fits the others. */
+static int option_check_slow(const struct llm_options *o, const struct lli_log *log)
+{
+    int error = LLM_OK;
+
+    if (option_slow(o->slow) == OPTION_SLOWS)
+        return lli_fail(log, LLM_EOPTION, "option slow: \"%s\" must be off, report, warn, unicast, suspend or expel", o->slow);
+    error = option_order("slow_warn_percent", o->slow_warn_percent, "slow_unicast_percent", o->slow_unicast_percent, log);
+    if (error == LLM_OK)
+        error = option_order("slow_recover_ns", o->slow_recover_ns, "slow_expel_ns", o->slow_expel_ns, log);
+    if (error == LLM_OK)
+        error = option_order("slow_patience_ns", o->slow_patience_ns, "slow_expel_ns", o->slow_expel_ns, log);
+    if (error == LLM_OK && o->slow_silence_ns != 0)
+        error = option_order("status_ns", o->status_ns, "slow_silence_ns", o->slow_silence_ns, log);
+    /* Nobody is known to be behind, or has to acknowledge, sooner than it reports. */
+    if (error == LLM_OK && o->slow_lag_ns != 0)
+        error = option_order("status_ns", o->status_ns, "slow_lag_ns", o->slow_lag_ns, log);
+    if (error == LLM_OK && o->slow_ack_ns != 0)
+        error = option_order("status_ns", o->status_ns, "slow_ack_ns", o->slow_ack_ns, log);
+    /* A receiver that is silent for longer is forgotten. */
+    if (error == LLM_OK && o->slow_silence_ns != 0)
+        error = option_order("slow_silence_ns", o->slow_silence_ns, "ten times status_ns", 10 * o->status_ns, log);
+    if (error == LLM_OK && o->slow_lag_packets != 0 && lli_options_flow(o) != LLI_FLOW_OPEN)
+        error = option_order("flow_window_packets", o->flow_window_packets, "slow_lag_packets", o->slow_lag_packets, log);
+    if (error == LLM_OK && o->slow_lag_packets != 0)
+        error = option_order("slow_lag_packets", o->slow_lag_packets, "history_packets", o->history_packets, log);
+    if (error == LLM_OK && o->slow_lag_bytes != 0)
+        error = option_order("slow_lag_bytes", o->slow_lag_bytes, "history_bytes", o->history_bytes, log);
+    return error;
+}
+
+int lli_options_check_window(const struct llm_options *o, uint32_t window_packets, uint32_t packet_max, const struct lli_log *log)
+{
+    if (o->slow_lag_bytes != 0 && o->slow_lag_bytes < packet_max)
+        return lli_fail(log, LLM_EOPTION, "option slow_lag_bytes: %llu is less than one packet, %u bytes, and nobody is behind by less; raise "
+                        "it, or leave it out", (unsigned long long)o->slow_lag_bytes, packet_max);
+    if (o->slow_lag_bytes == 0 || lli_options_flow(o) == LLI_FLOW_OPEN ||
+        (uint64_t)window_packets * packet_max <= o->slow_lag_bytes)
+        return LLM_OK;
+    return lli_fail(log, LLM_EOPTION, "option slow_lag_bytes: %llu is less than flow control lets receivers be behind by, %u packets of "
+                    "%u bytes; raise it, or lower flow_window_packets", (unsigned long long)o->slow_lag_bytes, window_packets, packet_max);
+}
+
+/* Thresholds of slow receivers; what fits them all is not among them. */
+static bool option_is_threshold(const char *name)
+{
+    static const char *const names[] = {"slow_naks_per_s", "slow_asked_ppm", "slow_lag_packets", "slow_lag_bytes", "slow_lag_ns",
+                                        "slow_ack_ns", "slow_silence_ns"};
+
+    return option_word(name, names, sizeof names / sizeof names[0]) < sizeof names / sizeof names[0];
+}
+
+void lli_options_tell_vain(const struct llm_options *o, const char *object, const struct lli_log *log)
+{
+    for (int i = 0; i < OPTION_COUNT && strcmp(o->slow, "off") == 0; i++)
+        if (option_is_threshold(option_table[i].name) && option_get(o, &option_table[i]) != option_table[i].value)
+            lli_log(log, LLM_LEVEL_WARNING, "%s: option %s: %llu has no effect with slow=off: leave one out", object, option_table[i].name,
+                    (unsigned long long)option_get(o, &option_table[i]));
+    if (o->slow_lag_ns != 0 && option_slow_waits(o) && strcmp(o->slow, "off") != 0)
+        lli_log(log, LLM_LEVEL_WARNING, "%s: option slow_lag_ns: %llu has no effect with flow=%s and flow_quorum_percent=100, with which the "
+                "slowest is waited for, however long it takes: leave it out, or lower flow_quorum_percent", object,
+                (unsigned long long)o->slow_lag_ns, o->flow);
+}
+
+/* Of a limit that can be kept, or none. */
+static int option_rate(const char *name, uint64_t value, const struct lli_log *log)
+{
+    if (value == 0 || value >= OPTION_RATE_MIN)
+        return LLM_OK;
+    return lli_fail(log, LLM_EOPTION, "option %s: %llu is neither 0, no limit, nor at least %d", name, (unsigned long long)value,
+                    OPTION_RATE_MIN);
+}
+
+static int option_check_rates(const struct llm_options *o, const struct lli_log *log)
+{
+    int error = option_rate("rate_bytes_per_s", o->rate_bytes_per_s, log);
+
+    if (error == LLM_OK)
+        error = option_rate("repair_rate_bytes_per_s", o->repair_rate_bytes_per_s, log);
+    if (error == LLM_OK && o->rate_bytes_per_s != 0 && o->flow_bytes_per_s_max != 0)
+        error = option_order("flow_bytes_per_s_max", o->flow_bytes_per_s_max, "rate_bytes_per_s", o->rate_bytes_per_s, log);
+    return error;
+}
+
+static int option_check_acknowledge(const struct llm_options *o, const struct lli_log *log)
+{
+    if (strcmp(o->acknowledge, "library") != 0 && strcmp(o->acknowledge, "application") != 0)
+        return lli_fail(log, LLM_EOPTION, "option acknowledge: \"%s\" must be library or application", o->acknowledge);
+    if (strchr(o->receiver_name, ',') != NULL)
+        return lli_fail(log, LLM_EOPTION, "option receiver_name: \"%s\" has a comma, which separates names", o->receiver_name);
+    return LLM_OK;
+}
+
+int lli_options_check(const struct llm_options *o, const struct lli_log *log)
+{
+    int error = LLM_OK;
+
+    for (int i = 0; i < OPTION_COUNT && error == LLM_OK; i++)
+        error = option_check(o, &option_table[i], log);
+    if (error == LLM_OK && option_word(o->flow, option_flows, OPTION_FLOWS) == OPTION_FLOWS)
+        error = lli_fail(log, LLM_EOPTION, "option flow: \"%s\" must be open, paced or window", o->flow);
+    if (error == LLM_OK && option_word(o->join, option_joins, OPTION_JOINS) == OPTION_JOINS)
+        error = lli_fail(log, LLM_EOPTION, "option join: \"%s\" must be live, oldest, messages, time or latest", o->join);
+    if (error == LLM_OK && option_word(o->join_else, option_elses, OPTION_ELSES) == OPTION_ELSES)
+        error = lli_fail(log, LLM_EOPTION, "option join_else: \"%s\" must be oldest, live or refuse", o->join_else);
+    if (error == LLM_OK)
+        error = option_power("history_packets", o->history_packets, log);
+    if (error == LLM_OK)
+        error = option_power("window_packets", o->window_packets, log);
+    if (error == LLM_OK)
+        error = option_order("heartbeat_ns_min", o->heartbeat_ns_min, "heartbeat_ns_max", o->heartbeat_ns_max, log);
+    if (error == LLM_OK)
+        error = option_order("nak_retry_ns_min", o->nak_retry_ns_min, "nak_retry_ns_max", o->nak_retry_ns_max, log);
+    if (error == LLM_OK)
+        error = option_order("silence_ns", o->silence_ns, "session_timeout_ns", o->session_timeout_ns, log);
+    if (error == LLM_OK)
+        error = option_order("heartbeat_ns_max", o->heartbeat_ns_max, "silence_ns", o->silence_ns, log);
+    if (error == LLM_OK)
+        error = option_check_slow(o, log);
+    if (error == LLM_OK)
+        error = option_check_rates(o, log);
+    if (error == LLM_OK)
+        error = option_check_acknowledge(o, log);
+    if (error == LLM_OK)
+        error = option_check_order(o, log);
+    return error;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections that were accepted, until the other side has shown that it got the ACCEPT (docs/protocol.md section 13.3). Till then their
+ * sessions are not linked into the endpoint: they take what comes, and neither send nor cost anything.
+ */
+#include "connection/connection.h"
+
+void lli_connection_link(struct llm_connection *connection)
+{
+    struct lli_endpoint *endpoint = connection->endpoint;
+
+    connection->transmitter->next = endpoint->transmitters;
+    endpoint->transmitters = connection->transmitter;
+    connection->receiver->next = endpoint->receivers;
+    endpoint->receivers = connection->receiver;
+    lli_endpoint_due(endpoint, 0);
+}
+
+/*
+ * The session's identity was in the ACCEPT only: a report with it comes from the address that the ACCEPT went to. Heartbeats prove nothing: their
+ * identity was in the CONNECT.
+ */
+static void confirm_heard(struct llm_connection *connection, lli_ns now)
+{
+    connection->hushed = false;
+    connection->endpoint->hushed--;
+    connection->receiver->sessions[0].heard_at = now;
+    lli_connection_link(connection);
+    /* Its heartbeat may have overtaken that. */
+    if (connection->receiver->counters.sessions_new == 0)
+        return;
+    connection->context->in_handler = true;
+    lli_connection_connected(connection);
+    connection->context->in_handler = false;
+    connection->context->delivered++;
+}
+
+static bool confirm_input(struct llm_connection *connection, const struct lli_rx_packet *packet, lli_ns now)
+{
+    struct lli_tx *tx = &connection->transmitter->tx;
+
+    if ((uint32_t)tx->config.session != packet->header.tag)
+        return lli_sessions_input(connection->receiver, false, packet, now);
+    lli_tx_input(tx, &packet->header, packet->body, packet->body_size, now);
+    if (tx->members.count > 0)
+        confirm_heard(connection, now);
+    return true;
+}
+
+bool lli_connection_input(struct lli_endpoint *endpoint, const struct lli_rx_packet *packet, lli_ns now)
+{
+    struct llm_connection *connection = endpoint->context->connections;
+
+    while (connection != NULL &&
+           !(connection->hushed && connection->endpoint == endpoint && connection->state == LLI_CONNECTION_OPENING &&
+             confirm_input(connection, packet, now)))
+        connection = connection->next;
+    return connection != NULL;
+}

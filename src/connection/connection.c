@@ -1,0 +1,832 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections: how they come about over the sessions that there are, and end. */
+#include "connection/connection.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "config/options.h"
+
+enum {
+    CONNECTION_HISTORY_BYTES = 4 << 20,
+    CONNECTION_REORDER_BYTES = 2 << 20,
+    CONNECTION_HISTORY_PACKETS = 4096,
+    CONNECTION_WINDOW_PACKETS = 2048,
+    CONNECTION_FLOW_WINDOW_PACKETS = 1024,
+    CONNECTION_TOPICS = 64,
+    CONNECTION_ADDRESSES = 64,
+};
+
+/* What is not possible now is tried again after this. */
+#define CONNECTION_RETRY ((lli_ns)1000000)
+/* After the other side closed: whether it still listens is looked at so often. */
+#define CONNECTION_LOOK ((lli_ns)100000000)
+
+/* --------------------------------------------------------------------------------------------- options */
+
+void llm_connection_options_init(struct llm_options *options)
+{
+    if (options == NULL)
+        return;
+    llm_options_init(options);
+    strcpy(options->flow, "window");
+    options->flow_quorum_percent = 100;
+    options->flow_window_packets = CONNECTION_FLOW_WINDOW_PACKETS;
+    options->history_bytes = CONNECTION_HISTORY_BYTES;
+    options->history_packets = CONNECTION_HISTORY_PACKETS;
+    options->window_packets = CONNECTION_WINDOW_PACKETS;
+    options->reorder_bytes = CONNECTION_REORDER_BYTES;
+    options->topics_max = CONNECTION_TOPICS;
+    options->receivers_max = options->sessions_max = 1;
+}
+
+void llm_connection_handlers_init(struct llm_connection_handlers *handlers)
+{
+    if (handlers == NULL)
+        return;
+    *handlers = (struct llm_connection_handlers){.size = sizeof *handlers};
+}
+
+int lli_connection_channel(struct llm_context *context, const char *text, const struct llm_options *options,
+                           struct lli_channel *channel)
+{
+    struct llm_options defaults;
+    int error;
+
+    llm_connection_options_init(&defaults);
+    error = lli_context_channel(context, text, options == NULL ? &defaults : options, channel);
+    if (error != LLM_OK)
+        return error;
+    if (channel->options.destinations[0] != '\0')
+        return lli_fail(&context->log, LLM_EOPTION, "option destinations: a connection has one other side, leave it out");
+    if (lli_options_as_it_arrives(&channel->options))
+        return lli_fail(&context->log, LLM_EOPTION, "option order: a connection delivers in sequence, leave it out");
+    /* The transport has to know as many addresses, and those that are answered meanwhile. */
+    channel->options.receivers_max = channel->options.connections_max + CONNECTION_ADDRESSES;
+    /* From the first packet on; the other side is waited for as long as it is heard. */
+    strcpy(channel->options.join, "live");
+    strcpy(channel->options.slow, "off");
+    if (strcmp(channel->options.flow, "open") == 0)
+        strcpy(channel->options.flow, "window");
+    strcpy(channel->options.acknowledge, "library");
+    /* Many may ask under one name. */
+    channel->options.shm_exclusive = 0;
+    if (context->farewells == NULL)
+        context->farewells = calloc(1, sizeof *context->farewells);
+    return context->farewells == NULL ? lli_fail(&context->log, LLM_ENOMEM, "no memory for the ends of connections") : LLM_OK;
+}
+
+/* --------------------------------------------------------------------------------------------- events */
+
+/* Nothing is sent or delivered any more, and the application is told when the endpoints have been polled. */
+static void connection_over(struct llm_connection *connection, enum llm_reason reason, uint16_t code)
+{
+    if (connection->state >= LLI_CONNECTION_OVER)
+        return;
+    connection->state = LLI_CONNECTION_OVER;
+    connection->reason = reason;
+    connection->code = code;
+    connection->transmitter->claimed = connection->transmitter;
+    lli_links_due(connection->context, 0);
+}
+
+static void connection_tell(struct llm_connection *connection, const struct llm_event *event)
+{
+    char text[160];
+
+    if (connection->handlers.event != NULL) {
+        connection->handlers.event(connection->handlers.arg, connection, event);
+        return;
+    }
+    (void)llm_event_text(event, text, sizeof text);
+    lli_log(&connection->context->log, event->reason == LLM_REASON_NONE || event->reason == LLM_REASON_CLOSED
+            ? LLM_LEVEL_INFO : LLM_LEVEL_WARNING, "connection %016llx: %s", (unsigned long long)connection->id, text);
+}
+
+void lli_connection_connected(struct llm_connection *connection)
+{
+    const struct llm_event event = {.kind = LLM_EVENT_CONNECTED, .session = connection->session};
+
+    if (connection->state != LLI_CONNECTION_OPENING || connection->hushed)
+        return;
+    connection->state = LLI_CONNECTION_OPEN;
+    connection_tell(connection, &event);
+}
+
+/* What the receiver's session tells. */
+static void connection_event(void *arg, const struct llm_event *event)
+{
+    struct llm_connection *connection = arg;
+
+    switch (event->kind) {
+    case LLM_EVENT_SESSION_NEW:
+        lli_connection_connected(connection);
+        break;
+    case LLM_EVENT_SESSION_END:
+        connection_over(connection, event->reason, 0);
+        break;
+    case LLM_EVENT_GAP:
+        if (event->reason == LLM_REASON_UNRELIABLE)
+            connection_tell(connection, event);
+        else
+            connection_over(connection, LLM_REASON_BROKEN, 0);
+        break;
+    default:
+        if (connection->state == LLI_CONNECTION_OPEN && !lli_requests_topic(connection, event))
+            connection_tell(connection, event);
+        break;
+    }
+}
+
+static void connection_message(void *arg, const struct llm_message *message)
+{
+    struct llm_connection *connection = arg;
+
+    if (connection->state != LLI_CONNECTION_OPEN)
+        return;
+    if (lli_requests_has(connection, message))
+        lli_requests_message(connection, message);
+    else if (connection->handlers.message != NULL)
+        connection->handlers.message(connection->handlers.arg, connection, message);
+}
+
+/* ------------------------------------------------------------------------------------------------ make */
+
+static int connection_transmitter(struct llm_connection *connection, const struct llm_options *options, const char *text)
+{
+    struct llm_transmitter *transmitter = calloc(1, sizeof *transmitter);
+
+    if (transmitter == NULL)
+        return lli_fail(&connection->context->log, LLM_ENOMEM, "no memory for a transmitter");
+    transmitter->context = connection->context;
+    transmitter->endpoint = connection->endpoint;
+    transmitter->connection = connection;
+    transmitter->posted_max = LLI_ENDPOINT_POST;
+    transmitter->group = LLI_CONNECTION_NO_GROUP;
+    llm_transmitter_handlers_init(&transmitter->handlers);
+    (void)snprintf(transmitter->object, sizeof transmitter->object, "transmitter %.230s", text);
+    connection->transmitter = transmitter;
+    return lli_transmitter_place(transmitter, options);
+}
+
+static int connection_receiver(struct llm_connection *connection, const struct llm_options *options, const char *text)
+{
+    struct llm_receiver *receiver = calloc(1, sizeof *receiver);
+    int error;
+
+    if (receiver == NULL)
+        return lli_fail(&connection->context->log, LLM_ENOMEM, "no memory for a receiver");
+    receiver->context = connection->context;
+    receiver->endpoint = connection->endpoint;
+    receiver->group = LLI_CONNECTION_NO_GROUP;
+    llm_handlers_init(&receiver->handlers);
+    receiver->handlers.arg = connection;
+    receiver->handlers.message = connection_message;
+    receiver->handlers.event = connection_event;
+    (void)snprintf(receiver->object, sizeof receiver->object, "receiver %.230s", text);
+    connection->receiver = receiver;
+    error = lli_receiver_place(receiver, options);
+    /* By then the other side has answered from its address. */
+    receiver->config.confirms = false;
+    return error == LLM_OK ? lli_latency_receiver(receiver) : error;
+}
+
+/* Frees what belongs to nobody else. */
+static void connection_release(struct llm_connection *connection)
+{
+    if (connection->transmitter != NULL)
+        lli_transmitter_free(connection->transmitter);
+    if (connection->receiver != NULL)
+        lli_receiver_free(connection->receiver);
+    free(connection->requests);
+    free(connection);
+}
+
+/* Gives back what lli_connection_make() got, all of it or not. */
+static void connection_free(struct llm_connection *connection)
+{
+    struct lli_endpoint *endpoint = connection->endpoint;
+    const bool joined = connection->joined;
+    const lli_handle group = connection->group;
+
+    connection_release(connection);
+    if (joined)
+        endpoint->transport->leave(endpoint->instance, group, LLI_JOIN_SEND);
+    lli_endpoint_close(endpoint);
+}
+
+int lli_connection_make(struct llm_context *context, const struct lli_channel *channel, const char *text,
+                        const struct llm_connection_handlers *handlers, struct llm_connection **result)
+{
+    struct llm_connection *connection = calloc(1, sizeof *connection);
+    struct llm_options options = channel->options;
+    int error;
+
+    if (connection == NULL)
+        return lli_fail(&context->log, LLM_ENOMEM, "no memory for a connection");
+    /* One receiver each, and one session. */
+    options.receivers_max = options.sessions_max = 1;
+    connection->context = context;
+    connection->linger = channel->options.linger_ns;
+    connection->requests_at = LLI_NEVER;
+    connection->asked_topic = connection->replied_topic = UINT32_MAX;
+    llm_connection_handlers_init(&connection->handlers);
+    error = lli_options_import(&connection->handlers, sizeof connection->handlers, handlers, "struct llm_connection_handlers",
+                               &context->log);
+    if (error == LLM_OK)
+        error = lli_endpoint_open(context, channel, &connection->endpoint);
+    if (error != LLM_OK) {
+        free(connection);
+        return error;
+    }
+    if (!(connection->endpoint->caps.flags & LLI_CAP_UNICAST))
+        error = lli_fail(&context->log, LLM_ESCHEME, "channel \"%s\": the transport has no unicast, which connections need",
+                         text);
+    connection->requests = calloc(LLM_REQUESTS_MAX, sizeof *connection->requests);
+    if (error == LLM_OK && connection->requests == NULL)
+        error = lli_fail(&context->log, LLM_ENOMEM, "no memory for requests");
+    if (error == LLM_OK)
+        error = connection_transmitter(connection, &options, text);
+    if (error == LLM_OK)
+        error = connection_receiver(connection, &options, text);
+    if (error != LLM_OK) {
+        connection_free(connection);
+        return error;
+    }
+    connection->next = context->connections;
+    context->connections = connection;
+    *result = connection;
+    return LLM_OK;
+}
+
+/* ------------------------------------------------------------------------------------------ run and stop */
+
+int lli_connection_run(struct llm_connection *connection, const struct lli_wire_accept *other, lli_ns now)
+{
+    struct lli_endpoint *endpoint = connection->endpoint;
+    struct llm_transmitter *transmitter = connection->transmitter;
+    struct lli_rx *rx = &connection->receiver->sessions[0];
+    int error;
+
+    connection->peer = other->address;
+    error = lli_links_reach(endpoint, &connection->peer, &transmitter->group);
+    if (error != LLM_OK)
+        return error;
+    connection->session = other->session;
+    transmitter->message_bytes_max = lli_min(transmitter->message_bytes_max, other->message_bytes_max);
+    lli_rx_start(rx, (uint32_t)other->session, now);
+    rx->session = other->session;
+    connection->receiver->sessions_used = 1;
+    connection->running = true;
+    connection->state = LLI_CONNECTION_OPENING;
+    connection->hushed = connection->accepted;
+    endpoint->hushed += connection->hushed;
+    if (connection->hushed)
+        return LLM_OK;
+    lli_rx_expect(rx, other->session, other->start, &other->address, now);
+    lli_connection_link(connection);
+    return LLM_OK;
+}
+
+static void connection_unlink(struct llm_connection *connection)
+{
+    struct llm_transmitter **transmitter = &connection->endpoint->transmitters;
+    struct llm_receiver **receiver = &connection->endpoint->receivers;
+
+    while (*transmitter != connection->transmitter)
+        transmitter = &(*transmitter)->next;
+    *transmitter = (*transmitter)->next;
+    while (*receiver != connection->receiver)
+        receiver = &(*receiver)->next;
+    *receiver = (*receiver)->next;
+}
+
+static bool connection_is_delivered(const struct llm_connection *connection)
+{
+    return lli_farewell_is_delivered(&connection->transmitter->tx, connection->dismissed);
+}
+
+/* The last word to the other side. */
+static void connection_leave(const struct llm_connection *connection, enum lli_wire_closing reason)
+{
+    const struct lli_rx *rx = &connection->receiver->sessions[0];
+    const struct lli_wire_close close = {
+        .id = connection->id,
+        .reason = (uint8_t)reason,
+        /* Of one that is broken nobody knows what it has. */
+        .next = reason == LLI_WIRE_BROKEN || rx->state == LLI_RX_JOINING ? 0 : rx->gap.next,
+        .address = connection->endpoint->address,
+    };
+
+    lli_links_leave(connection, &close);
+}
+
+/* Its sessions run no longer, or never will; says so to the other side, with a reason (0: it knows). */
+static void connection_stop(struct llm_connection *connection, unsigned closing)
+{
+    const struct lli_wire_address peer = connection->peer;
+
+    if (connection->running) {
+        connection->undelivered = connection->transmitter->tx.pack.number > 0 && !connection_is_delivered(connection);
+        if (closing != 0 && !connection->dismissed)
+            connection_leave(connection, (enum lli_wire_closing)closing);
+        lli_endpoint_flush(connection->endpoint);
+        if (connection->hushed)
+            connection->endpoint->hushed--;
+        else
+            connection_unlink(connection);
+        connection->running = false;
+    }
+    connection->peer.size = 0;
+    lli_links_forget(connection->endpoint, &peer);
+}
+
+/* How a connection is left that did not break. */
+static enum lli_wire_closing connection_closing(const struct llm_connection *connection)
+{
+    return connection_is_delivered(connection) ? LLI_WIRE_LEFT : LLI_WIRE_ABANDONED;
+}
+
+void lli_connection_destroy(struct llm_connection *connection)
+{
+    struct llm_connection **link = &connection->context->connections;
+
+    connection_stop(connection, connection_closing(connection));
+    while (*link != connection)
+        link = &(*link)->next;
+    *link = connection->next;
+    if (connection->listener != NULL)
+        lli_door_leave(&connection->listener->door, connection->id, lli_clock_ns());
+    connection_free(connection);
+}
+
+/* --------------------------------------------------------------------------------------------- connect */
+
+static int connection_ask(struct llm_connection *connection, const struct lli_channel *channel, const struct iovec *payload)
+{
+    const struct lli_group group = {channel->host, channel->port, &channel->options};
+    const struct lli_endpoint *endpoint = connection->endpoint;
+    struct lli_wire_connect connect = {
+        .id = connection->id,
+        .session = connection->transmitter->tx.config.session,
+        .message_bytes_max = connection->receiver->config.message_bytes_max,
+        .address = endpoint->address,
+    };
+    const lli_ns now = lli_clock_ns();
+    int error = endpoint->transport->join(endpoint->instance, &group, LLI_JOIN_SEND, &connection->group);
+
+    if (error != LLM_OK)
+        return error;
+    connection->joined = true;
+    if (payload != NULL && payload->iov_len > 0) {
+        connect.payload_size = (uint16_t)payload->iov_len;
+        memcpy(connect.payload, payload->iov_base, payload->iov_len);
+    }
+    connection->until = now + channel->options.connect_timeout_ns;
+    lli_dial_init(&connection->dial, &connect, channel->options.connect_timeout_ns, now);
+    lli_links_due(connection->context, 0);
+    return LLM_OK;
+}
+
+static int connection_connect(struct llm_context *context, const char *text, const struct llm_options *options,
+                              const struct iovec *payload, const struct llm_connection_handlers *handlers,
+                              struct llm_connection **result)
+{
+    struct llm_connection *connection;
+    struct lli_channel channel;
+    int error = lli_connection_channel(context, text, options, &channel);
+
+    if (error == LLM_OK && payload != NULL && payload->iov_len > LLM_CONNECT_PAYLOAD_MAX)
+        error = lli_fail(&context->log, LLM_EMSGSIZE, "channel \"%s\": a payload of %zu bytes, at most %d can be shown", text,
+                         payload->iov_len, LLM_CONNECT_PAYLOAD_MAX);
+    if (error == LLM_OK)
+        error = lli_connection_make(context, &channel, text, handlers, &connection);
+    if (error != LLM_OK)
+        return error;
+    do
+        connection->id = lli_entropy();
+    while (connection->id == 0);
+    error = connection_ask(connection, &channel, payload);
+    if (error != LLM_OK) {
+        lli_connection_destroy(connection);
+        return error;
+    }
+    *result = connection;
+    return LLM_OK;
+}
+
+int llm_connect(struct llm_context *context, const char *channel, const struct llm_options *options,
+                const struct iovec *payload, const struct llm_connection_handlers *handlers, struct llm_connection **connection)
+{
+    int error;
+
+    if (context == NULL)
+        return LLM_EINVAL;
+    if (channel == NULL || handlers == NULL || connection == NULL)
+        return lli_refuse(context, LLM_EINVAL, "llm_connect: %s is NULL: it has to be given",
+                          channel == NULL ? "channel" : handlers == NULL ? "handlers" : "connection");
+    if (payload != NULL && payload->iov_base == NULL && payload->iov_len > 0)
+        return lli_refuse(context, LLM_EINVAL, "llm_connect: the payload has %zu bytes at NULL: give its bytes, or NULL for payload",
+                          payload->iov_len);
+    if (!lli_context_enter(context))
+        return LLM_ESTATE;
+    if (!context->in_handler)
+        error = connection_connect(context, channel, options, payload, handlers, connection);
+    else
+        error = LLI_REFUSE_IN_HANDLER(context, "llm_connect");
+    /* The request leaves now. */
+    if (error == LLM_OK)
+        (void)lli_context_poll(context);
+    lli_context_leave(context);
+    return error;
+}
+
+struct llm_transmitter *llm_connection_transmitter(const struct llm_connection *connection)
+{
+    struct llm_transmitter *transmitter = NULL;
+
+    if (connection == NULL)
+        return NULL;
+    if (!lli_context_enter(connection->context))
+        return NULL;
+    /* One that never was open may be over all the same. */
+    if (connection->state >= LLI_CONNECTION_OPEN && connection->session != 0)
+        transmitter = connection->transmitter;
+    lli_context_leave(connection->context);
+    return transmitter;
+}
+
+uint64_t llm_connection_id(const struct llm_connection *connection)
+{
+    return connection == NULL ? 0 : connection->id;
+}
+
+/* ----------------------------------------------------------------------------------------------- close */
+
+/* Sends what is left and the end, and waits until the other side has it, is gone, or has been waited for long enough. */
+static void connection_finish(struct llm_connection *connection)
+{
+    struct llm_context *context = connection->context;
+
+    connection->transmitter->claimed = connection->transmitter;
+    /* By the clock that the poll goes by, so that the end is said in it: who does not linger has no other. */
+    lli_tx_end(&connection->transmitter->tx, lli_context_time(context, lli_ticks()));
+    lli_endpoint_due(connection->endpoint, 0);
+    (void)lli_context_poll(context);
+    connection->lingers_until = lli_clock_ns() + connection->linger;
+    while (connection->running && !connection_is_delivered(connection) && lli_clock_ns() < connection->lingers_until) {
+        lli_context_leave(context);
+        if (!lli_context_enter(context))
+            break;
+        (void)lli_context_poll(context);
+    }
+}
+
+static int connection_close(struct llm_connection *connection)
+{
+    int undelivered;
+
+    if (connection->closing || (connection->context->in_handler && connection->state != LLI_CONNECTION_TOLD))
+        return LLI_REFUSE_IN_HANDLER(connection->context, "llm_connection_close");
+    if (connection->context->in_handler) {
+        connection->released = true;
+        lli_links_due(connection->context, 0);
+        return LLM_OK;
+    }
+    connection->closing = true;
+    if (connection->running && connection->state >= LLI_CONNECTION_OPEN && !connection->hushed)
+        connection_finish(connection);
+    connection_stop(connection, connection_closing(connection));
+    undelivered = connection->undelivered;
+    (void)lli_requests_expire(connection, true, LLM_REASON_CLOSED, 0);
+    lli_connection_destroy(connection);
+    return undelivered;
+}
+
+int llm_connection_close(struct llm_connection **handle)
+{
+    struct llm_context *context;
+    int result;
+
+    if (handle == NULL || *handle == NULL)
+        return LLM_OK;
+    context = (*handle)->context;
+    if (!lli_context_enter(context)) {
+        *handle = NULL;
+        return LLM_OK;
+    }
+    result = connection_close(*handle);
+    if (result >= 0)
+        *handle = NULL;
+    lli_context_leave(context);
+    return result;
+}
+
+/* ---------------------------------------------------------------------------------------------- service */
+
+static void connection_disconnected(struct llm_connection *connection)
+{
+    const struct llm_event event = {
+        .kind = LLM_EVENT_DISCONNECTED,
+        .reason = connection->reason,
+        .session = connection->session,
+        .first = connection->code,
+    };
+
+    connection->state = LLI_CONNECTION_TOLD;
+    (void)lli_requests_expire(connection, true, connection->reason, 0);
+    if (connection->closing)
+        return;
+    connection->context->in_handler = true;
+    connection_tell(connection, &event);
+    connection->context->in_handler = false;
+    connection->context->delivered++;
+}
+
+/* Somebody accepted, at an address that is none, or that could not be resolved in time. */
+static void connection_unreachable(struct llm_connection *connection)
+{
+    connection->endpoint->counters.packets_unreachable++;
+    lli_log(&connection->context->log, LLM_LEVEL_WARNING, "connection %016llx: accepted, but the address that the answer names "
+            "could not be resolved in connect_timeout_ns; see whether there is a route to it",
+            (unsigned long long)connection->id);
+    connection_over(connection, LLM_REASON_UNANSWERED, 0);
+}
+
+static lli_ns connection_service_asking(struct llm_connection *connection, lli_ns now)
+{
+    struct lli_dial *dial = &connection->dial;
+    uint8_t bytes[LLI_WIRE_CONTROL_MAX];
+    const size_t size = lli_dial_control(dial, now, bytes);
+    int error;
+
+    if (size > 0)
+        (void)lli_links_post(connection->endpoint, bytes, size, connection->group);
+    switch (dial->state) {
+    case LLI_DIAL_ASKING:
+        break;
+    case LLI_DIAL_REFUSED:
+        connection_over(connection, dial->refuse.reason == LLI_WIRE_FULL ? LLM_REASON_FULL : LLM_REASON_REFUSED,
+                        dial->refuse.code);
+        break;
+    case LLI_DIAL_UNANSWERED:
+        connection_over(connection, LLM_REASON_UNANSWERED, 0);
+        break;
+    case LLI_DIAL_ACCEPTED:
+        error = lli_connection_run(connection, &dial->accept, now);
+        if (error == LLM_EAGAIN && now < connection->until)
+            return now + CONNECTION_RETRY;
+        if (error != LLM_OK)
+            connection_unreachable(connection);
+        return connection->until;
+    }
+    return lli_dial_deadline(dial);
+}
+
+/*
+ * Whoever asked was not heard of again, or is gone, or has a connection with somebody else who accepted, and which a CLOSE
+ * would end: what was accepted comes to nothing.
+ */
+static void connection_unconfirmed(struct llm_connection *connection)
+{
+    connection->dismissed = true;
+    if (connection->listener != NULL)
+        connection->listener->door.counters.connections_unconfirmed++;
+    lli_connection_destroy(connection);
+}
+
+/*
+ * Whether who closed may still take what is on its way: until it leaves, and says what it has, or is lost. That it did not report for
+ * long does not mean that: it may be held up where it waits for the DONE.
+ */
+static bool connection_is_taken(const struct llm_connection *connection, lli_ns now)
+{
+    const struct llm_receiver *receiver = connection->receiver;
+
+    return !connection->dismissed && (connection->transmitter->tx.members.count > 0 ||
+                                      now < receiver->sessions[0].heard_at + receiver->config.timeout);
+}
+
+/* It is over: what of it is left to do, before and after the application was told. */
+static lli_ns connection_service_over(struct llm_connection *connection, lli_ns now)
+{
+    if (connection->running && connection->reason == LLM_REASON_CLOSED) {
+        if (connection_is_taken(connection, now))
+            return now + CONNECTION_LOOK;
+        connection_stop(connection, 0);
+    }
+    connection_stop(connection, connection->reason == LLM_REASON_BROKEN ? LLI_WIRE_BROKEN : LLI_WIRE_ABANDONED);
+    return LLI_NEVER;
+}
+
+/* The side that accepted is lost if nothing was heard of it since, in the same time in which it had to answer. */
+static lli_ns connection_service_unheard(struct llm_connection *connection, lli_ns now)
+{
+    if (!lli_rx_is_unheard(&connection->receiver->sessions[0]))
+        return LLI_NEVER;
+    if (now >= connection->until)
+        connection_over(connection, LLM_REASON_TIMEOUT, 0);
+    return connection->until;
+}
+
+/* Whether the application was never told that it is there. */
+static bool connection_is_untold(const struct llm_connection *connection)
+{
+    return connection->accepted && (connection->hushed || connection->receiver->counters.sessions_new == 0);
+}
+
+/* Returns when it has to be called again. The connection may be gone then. */
+static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
+{
+    lli_ns at = LLI_NEVER;
+
+    if (connection->state == LLI_CONNECTION_ASKING)
+        at = connection_service_asking(connection, now);
+    if (connection->state == LLI_CONNECTION_OPENING) {
+        if (now < connection->until)
+            return connection->until;
+        connection_over(connection, LLM_REASON_UNANSWERED, 0);
+    }
+    if (connection->state == LLI_CONNECTION_OPEN)
+        at = lli_min(lli_requests_expire(connection, false, LLM_REASON_UNANSWERED, now), connection_service_unheard(connection, now));
+    if (connection->state == LLI_CONNECTION_OVER && connection_is_untold(connection)) {
+        connection_unconfirmed(connection);
+        return LLI_NEVER;
+    }
+    if (connection->state == LLI_CONNECTION_OVER)
+        connection_disconnected(connection);
+    if (connection->state == LLI_CONNECTION_TOLD) {
+        at = connection_service_over(connection, now);
+        if (connection->released) {
+            lli_connection_destroy(connection);
+            return LLI_NEVER;
+        }
+    }
+    return at;
+}
+
+void lli_links_service(struct llm_context *context, lli_ns now)
+{
+    struct llm_connection *next;
+
+    context->links_at = LLI_NEVER;
+    for (struct llm_listener *listener = context->listeners; listener != NULL; listener = listener->next)
+        context->links_at = lli_min(context->links_at, lli_listener_service(listener, now));
+    for (struct llm_connection *connection = context->connections; connection != NULL; connection = next) {
+        next = connection->next;
+        context->links_at = lli_min(context->links_at, connection_service(connection, now));
+    }
+    context->links_at = lli_min(context->links_at, lli_links_say(context, now));
+    for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
+        lli_endpoint_flush(endpoint);
+    if (context->dirty)
+        lli_endpoint_send_dirty(context, true);
+}
+
+void lli_links_close(struct llm_context *context)
+{
+    /* First, so that nobody who connects while the others are waited for makes another one. */
+    while (context->listeners != NULL && !context->orphaned)
+        lli_listener_destroy(context->listeners);
+    while (context->connections != NULL && !context->orphaned) {
+        struct llm_connection *connection = context->connections;
+
+        (void)llm_connection_close(&connection);
+    }
+    lli_links_part(context);
+}
+
+void lli_links_release(struct llm_context *context)
+{
+    while (context->listeners != NULL) {
+        struct llm_listener *listener = context->listeners;
+
+        context->listeners = listener->next;
+        lli_listener_free(listener);
+    }
+    while (context->connections != NULL) {
+        struct llm_connection *connection = context->connections;
+
+        context->connections = connection->next;
+        connection_release(connection);
+    }
+    free(context->farewells);
+    context->farewells = NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------ input */
+
+static bool links_connect(struct lli_endpoint *endpoint, lli_handle from, const struct lli_wire_connect *connect, lli_ns now)
+{
+    bool known = false;
+
+    for (struct llm_listener *listener = endpoint->context->listeners; listener != NULL; listener = listener->next)
+        if (listener->endpoint == endpoint && listener->group == from) {
+            lli_door_input(&listener->door, connect, now);
+            known = true;
+        }
+    return known;
+}
+
+static struct llm_connection *links_find(const struct lli_endpoint *endpoint, uint64_t id, bool accepted)
+{
+    struct llm_connection *connection = endpoint->context->connections;
+
+    /* Both sides may be of one context. */
+    while (connection != NULL && (connection->endpoint != endpoint || connection->id != id || connection->accepted != accepted))
+        connection = connection->next;
+    return connection;
+}
+
+static bool links_accept(struct lli_endpoint *endpoint, const struct lli_wire_accept *accept, lli_ns now)
+{
+    const struct lli_wire_close close = {.id = accept->id, .reason = LLI_WIRE_UNKNOWN};
+    struct llm_connection *connection = links_find(endpoint, accept->id, false);
+
+    if (connection == NULL)
+        return false;
+    /* Who is not told, or does not hear it, gives up by itself, as it hears nothing. */
+    if (!lli_dial_input_accept(&connection->dial, accept))
+        lli_links_tell(endpoint, &close, &accept->address, now);
+    return true;
+}
+
+static bool links_refuse(const struct lli_endpoint *endpoint, const struct lli_wire_refuse *refuse)
+{
+    struct llm_connection *connection = links_find(endpoint, refuse->id, false);
+
+    if (connection != NULL)
+        lli_dial_input_refuse(&connection->dial, refuse);
+    return connection != NULL;
+}
+
+/* The other side has left; what that is to whoever did not. */
+static enum llm_reason links_closed(const struct lli_wire_close *close)
+{
+    if (close->reason == LLI_WIRE_BROKEN)
+        return LLM_REASON_BROKEN;
+    return close->reason == LLI_WIRE_LEFT ? LLM_REASON_CLOSED : LLM_REASON_ABANDONED;
+}
+
+static bool links_close(struct lli_endpoint *endpoint, const struct lli_wire_close *close, lli_ns now)
+{
+    const struct lli_wire_close answer = {.id = close->id, .reason = LLI_WIRE_HEARD};
+    bool known = false;
+
+    if (close->reason == LLI_WIRE_HEARD)
+        return lli_links_heard(endpoint, close);
+    /* Also if there is no connection: that it is no more is all that is left to be known. */
+    if (lli_farewell_wants_answer(close))
+        lli_links_tell(endpoint, &answer, &close->address, now);
+    for (int accepted = 0; accepted < 2; accepted++) {
+        struct llm_connection *connection = links_find(endpoint, close->id, accepted != 0);
+
+        if (connection == NULL)
+            continue;
+        known = true;
+        if (!connection->running)
+            continue;
+        connection->dismissed = true;
+        lli_farewell_left(&connection->transmitter->tx, close->next);
+        connection_over(connection, links_closed(close), 0);
+    }
+    return known;
+}
+
+enum lli_wire_fault lli_links_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+{
+    union {
+        struct lli_wire_connect connect;
+        struct lli_wire_accept accept;
+        struct lli_wire_refuse refuse;
+        struct lli_wire_close close;
+    } packet;
+    struct lli_wire_header header;
+    const uint8_t *body;
+    size_t size;
+    const enum lli_wire_fault fault = lli_wire_get_connection(in->data, in->size, &header, &body, &size);
+    const bool group = in->from != LLI_HANDLE_UNICAST;
+    bool whole = true, known = false;
+
+    if (fault != LLI_WIRE_OK || !lli_endpoint_is_from(endpoint, in, header.type, body, size))
+        return fault;
+    if (header.type == LLI_WIRE_CONNECT)
+        known = (whole = lli_wire_get_connect(body, size, header.tag, &packet.connect)) && group &&
+                links_connect(endpoint, in->from, &packet.connect, now);
+    else if (header.type == LLI_WIRE_ACCEPT)
+        known = (whole = lli_wire_get_accept(body, size, header.tag, &packet.accept)) && !group &&
+                links_accept(endpoint, &packet.accept, now);
+    else if (header.type == LLI_WIRE_REFUSE)
+        known = (whole = lli_wire_get_refuse(body, size, header.tag, &packet.refuse)) && !group &&
+                links_refuse(endpoint, &packet.refuse);
+    else
+        known = (whole = lli_wire_get_close(body, size, header.tag, &packet.close)) && !group &&
+                links_close(endpoint, &packet.close, now);
+    if (!whole)
+        return LLI_WIRE_MALFORMED;
+    if (known)
+        lli_links_due(endpoint->context, 0);
+    else
+        endpoint->counters.packets_foreign++;
+    return LLI_WIRE_OK;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Listeners: who wants to connect is shown to the application, and answered. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "connection/connection.h"
+#include "config/options.h"
+
+/* What could not be sent now is tried again after this. */
+#define LISTENER_RETRY ((lli_ns)1000000)
+
+enum { LISTENER_CODE_MAX = 65535 };
+
+void llm_listener_handlers_init(struct llm_listener_handlers *handlers)
+{
+    if (handlers == NULL)
+        return;
+    *handlers = (struct llm_listener_handlers){.size = sizeof *handlers};
+}
+
+/* ------------------------------------------------------------------------------------------------ open */
+
+static int listener_place(struct llm_listener *listener, const struct llm_options *options)
+{
+    const uint32_t max = options->connections_max;
+    struct lli_guest *guests = calloc(2 * (size_t)max, sizeof *guests);
+    uint64_t *ids = calloc(2 * (size_t)max, sizeof *ids);
+
+    lli_door_init(&listener->door, guests, ids, max, options->connect_timeout_ns);
+    return guests == NULL || ids == NULL
+               ? lli_fail(&listener->context->log, LLM_ENOMEM, "no memory for connections_max=%u", max) : LLM_OK;
+}
+
+void lli_listener_free(struct llm_listener *listener)
+{
+    free(listener->door.guests);
+    free(listener->door.ids);
+    free(listener);
+}
+
+static int listener_join(struct llm_listener *listener)
+{
+    const struct lli_endpoint *endpoint = listener->endpoint;
+    const struct lli_group group = {listener->channel.host, listener->channel.port, &listener->channel.options};
+
+    for (const struct llm_listener *other = listener->context->listeners; other != NULL; other = other->next)
+        if (other->endpoint == endpoint && other->channel.port == group.port && strcmp(other->channel.host, group.host) == 0)
+            return lli_fail(&listener->context->log, LLM_EADDRINUSE, "channel \"%s\": there is a listener in this context",
+                            listener->text);
+    if (!(endpoint->caps.flags & LLI_CAP_UNICAST))
+        return lli_fail(&listener->context->log, LLM_ESCHEME,
+                        "channel \"%s\": the transport has no unicast, which connections need",
+                        listener->text);
+    return endpoint->transport->join(endpoint->instance, &group, LLI_JOIN_RECEIVE, &listener->group);
+}
+
+static int listener_open(struct llm_context *context, const char *text, const struct llm_options *options,
+                         const struct llm_listener_handlers *handlers, struct llm_listener **result)
+{
+    struct llm_listener *listener = calloc(1, sizeof *listener);
+    int error;
+
+    if (listener == NULL)
+        return lli_fail(&context->log, LLM_ENOMEM, "no memory for a listener");
+    listener->context = context;
+    (void)snprintf(listener->text, sizeof listener->text, "%.230s", text);
+    (void)snprintf(listener->object, sizeof listener->object, "listener %.230s", text);
+    llm_listener_handlers_init(&listener->handlers);
+    error = lli_options_import(&listener->handlers, sizeof listener->handlers, handlers, "struct llm_listener_handlers",
+                               &context->log);
+    if (error == LLM_OK && listener->handlers.request == NULL)
+        error = lli_fail(&context->log, LLM_EINVAL, "channel \"%s\": a listener without a request handler would never accept",
+                         text);
+    if (error == LLM_OK)
+        error = lli_connection_channel(context, text, options, &listener->channel);
+    if (error == LLM_OK)
+        error = listener_place(listener, &listener->channel.options);
+    if (error == LLM_OK)
+        error = lli_endpoint_open(context, &listener->channel, &listener->endpoint);
+    if (error != LLM_OK)
+        goto free_listener;
+    error = listener_join(listener);
+    if (error != LLM_OK)
+        goto close_endpoint;
+    listener->next = context->listeners;
+    context->listeners = listener;
+    *result = listener;
+    return LLM_OK;
+
+close_endpoint:
+    lli_endpoint_close(listener->endpoint);
+free_listener:
+    lli_listener_free(listener);
+    return error;
+}
+
+int llm_listen(struct llm_context *context, const char *channel, const struct llm_options *options,
+               const struct llm_listener_handlers *handlers, struct llm_listener **listener)
+{
+    int error;
+
+    if (context == NULL)
+        return LLM_EINVAL;
+    if (channel == NULL || handlers == NULL || listener == NULL)
+        return lli_refuse(context, LLM_EINVAL, "llm_listen: %s is NULL: it has to be given",
+                          channel == NULL ? "channel" : handlers == NULL ? "handlers" : "listener");
+    if (!lli_context_enter(context))
+        return LLM_ESTATE;
+    if (!context->in_handler)
+        error = listener_open(context, channel, options, handlers, listener);
+    else
+        error = LLI_REFUSE_IN_HANDLER(context, "llm_listen");
+    lli_context_leave(context);
+    return error;
+}
+
+/* ---------------------------------------------------------------------------------------------- answers */
+
+/* Makes the connection of one who waits; what fails is refused. */
+static int listener_accept(struct llm_listener *listener, struct lli_guest *guest,
+                           const struct llm_connection_handlers *handlers,
+                           lli_ns now)
+{
+    const struct lli_wire_accept other = {
+        .session = guest->connect.session,
+        .message_bytes_max = guest->connect.message_bytes_max,
+        .address = guest->connect.address,
+    };
+    struct lli_wire_accept answer = {.address = listener->endpoint->address};
+    struct llm_connection *connection = NULL;
+    int error = lli_connection_make(listener->context, &listener->channel, listener->text, handlers, &connection);
+
+    if (error == LLM_OK) {
+        connection->id = guest->connect.id;
+        connection->accepted = true;
+        connection->until = now + listener->channel.options.connect_timeout_ns;
+        error = lli_connection_run(connection, &other, now);
+        if (error != LLM_OK)
+            lli_connection_destroy(connection);
+    }
+    if (error != LLM_OK) {
+        lli_door_refuse(&listener->door, guest, LLI_WIRE_FULL, 0, now);
+        return error;
+    }
+    connection->listener = listener;
+    answer.session = connection->transmitter->tx.config.session;
+    answer.start = connection->transmitter->tx.config.history.start;
+    answer.message_bytes_max = connection->receiver->config.message_bytes_max;
+    lli_door_accept(&listener->door, guest, &answer, now);
+    return LLM_OK;
+}
+
+/* Shows one who asks to the application. */
+static void listener_ask(struct llm_listener *listener, struct lli_guest *guest, lli_ns now)
+{
+    struct llm_context *context = listener->context;
+    struct llm_connection_handlers handlers;
+    const struct llm_caller caller = {
+        .id = guest->connect.id,
+        .payload = guest->connect.payload,
+        .payload_size = guest->connect.payload_size,
+        .message_bytes_max = guest->connect.message_bytes_max,
+    };
+    int answer;
+
+    llm_connection_handlers_init(&handlers);
+    context->in_handler = true;
+    answer = listener->handlers.request(listener->handlers.arg, listener, &caller, &handlers);
+    context->in_handler = false;
+    context->delivered++;
+    if (answer == LLM_EAGAIN)
+        return;
+    if (answer == LLM_OK) {
+        (void)listener_accept(listener, guest, &handlers, now);
+        return;
+    }
+    if (answer < 0 || answer > LISTENER_CODE_MAX) {
+        lli_log(&context->log, LLM_LEVEL_ERROR,
+                "%s: the request handler returned %d: return LLM_OK, LLM_EAGAIN or a code of 1 to %d; "
+                "refused with code %d", listener->object, answer, LISTENER_CODE_MAX, LISTENER_CODE_MAX);
+        answer = LISTENER_CODE_MAX;
+    }
+    lli_door_refuse(&listener->door, guest, LLI_WIRE_REFUSED, (uint16_t)answer, now);
+}
+
+/*
+ * Shows those who ask to the application as soon as an answer could be sent to them, whatever it will be. Returns when it has
+ * to be called again.
+ */
+static lli_ns listener_ask_all(struct llm_listener *listener, lli_ns now)
+{
+    struct lli_guest *guest;
+    lli_ns at = LLI_NEVER;
+
+    for (uint32_t place = 0; (guest = lli_door_next(&listener->door, &place)) != NULL; place++) {
+        lli_handle to;
+
+        switch (lli_links_reach(listener->endpoint, &guest->connect.address, &to)) {
+        case LLM_OK:
+            lli_door_show(guest, now);
+            listener_ask(listener, guest, now);
+            break;
+        case LLM_EAGAIN:
+            at = now + LISTENER_RETRY;
+            break;
+        default:
+            lli_door_drop(&listener->door, guest, now);
+            break;
+        }
+    }
+    return at;
+}
+
+/* Sends the answer of a place, or finds that it cannot be. False: not yet. */
+static bool listener_answer(struct llm_listener *listener, uint32_t place, const struct lli_wire_address *address)
+{
+    uint8_t bytes[LLI_WIRE_CONTROL_MAX];
+    lli_handle to;
+    const int error = lli_links_reach(listener->endpoint, address, &to);
+
+    if (error == LLM_EAGAIN)
+        return false;
+    if (error != LLM_OK)
+        listener->endpoint->counters.packets_unreachable++;
+    else if (!lli_links_post(listener->endpoint, bytes, lli_door_answer(&listener->door, place, bytes), to))
+        return false;
+    lli_door_answered(&listener->door, place);
+    return true;
+}
+
+static lli_ns listener_answer_all(struct llm_listener *listener, lli_ns now)
+{
+    const struct lli_wire_address *to;
+    lli_ns at = LLI_NEVER;
+
+    for (uint32_t place = 0; (to = lli_door_owed(&listener->door, &place)) != NULL; place++) {
+        const struct lli_wire_address address = *to;
+
+        if (listener_answer(listener, place, &address))
+            lli_links_forget(listener->endpoint, &address);
+        else
+            at = now + LISTENER_RETRY;
+    }
+    return at;
+}
+
+lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now)
+{
+    struct lli_wire_address address;
+    lli_ns at = listener_ask_all(listener, now);
+
+    at = lli_min(at, listener_answer_all(listener, now));
+    for (uint32_t place = 0; lli_door_expire(&listener->door, now, &place, &address, &at); place++)
+        lli_links_forget(listener->endpoint, &address);
+    return at;
+}
+
+/* One who waits and may be answered now. */
+static int listener_waiting(const struct llm_listener *listener, uint64_t id, struct lli_guest **guest)
+{
+    if (listener->context->in_handler)
+        return lli_refuse(listener->context, LLM_ESTATE, "%s: a caller is not accepted or refused inside a handler: have the request handler "
+                          "return the answer, or answer when the poll has returned", listener->object);
+    *guest = lli_door_find(&listener->door, id);
+    if (*guest != NULL && (*guest)->state == LLI_GUEST_WAITS)
+        return LLM_OK;
+    return lli_refuse(listener->context, LLM_ENOTFOUND, "%s: no caller %016llx waits: it was answered already, or its "
+                      "connect_timeout_ns has passed", listener->object, (unsigned long long)id);
+}
+
+int llm_accept(struct llm_listener *listener, uint64_t id, const struct llm_connection_handlers *handlers)
+{
+    struct lli_guest *guest = NULL;
+    int error;
+
+    if (listener == NULL)
+        return LLM_EINVAL;
+    if (handlers == NULL)
+        return lli_refuse(listener->context, LLM_EINVAL, "llm_accept: handlers is NULL: it has to be given");
+    if (!lli_context_enter(listener->context))
+        return LLM_ESTATE;
+    error = listener_waiting(listener, id, &guest);
+    if (error == LLM_OK) {
+        error = listener_accept(listener, guest, handlers, lli_clock_ns());
+        lli_links_due(listener->context, 0);
+    }
+    lli_context_leave(listener->context);
+    return error;
+}
+
+int llm_refuse(struct llm_listener *listener, uint64_t id, int code)
+{
+    struct lli_guest *guest = NULL;
+    int error;
+
+    if (listener == NULL)
+        return LLM_EINVAL;
+    if (code < 1 || code > LISTENER_CODE_MAX)
+        return lli_refuse(listener->context, LLM_EINVAL, "llm_refuse: code %d: use one of 1 to %d", code, LISTENER_CODE_MAX);
+    if (!lli_context_enter(listener->context))
+        return LLM_ESTATE;
+    error = listener_waiting(listener, id, &guest);
+    if (error == LLM_OK) {
+        lli_door_refuse(&listener->door, guest, LLI_WIRE_REFUSED, (uint16_t)code, lli_clock_ns());
+        lli_links_due(listener->context, 0);
+    }
+    lli_context_leave(listener->context);
+    return error;
+}
+
+/* ----------------------------------------------------------------------------------------------- close */
+
+void lli_listener_destroy(struct llm_listener *listener)
+{
+    struct llm_listener **link = &listener->context->listeners;
+    struct lli_wire_address address;
+    lli_ns at = LLI_NEVER;
+
+    for (struct llm_connection *connection = listener->context->connections; connection != NULL; connection = connection->next)
+        if (connection->listener == listener)
+            connection->listener = NULL;
+    while (*link != listener)
+        link = &(*link)->next;
+    *link = listener->next;
+    /* All of them have waited long enough now. */
+    for (uint32_t place = 0; lli_door_expire(&listener->door, LLI_NEVER - 1, &place, &address, &at); place++)
+        lli_links_forget(listener->endpoint, &address);
+    listener->endpoint->transport->leave(listener->endpoint->instance, listener->group, LLI_JOIN_RECEIVE);
+    lli_endpoint_close(listener->endpoint);
+    lli_listener_free(listener);
+}
+
+int llm_listener_close(struct llm_listener **handle)
+{
+    struct llm_context *context;
+    int error = LLM_OK;
+
+    if (handle == NULL || *handle == NULL)
+        return LLM_OK;
+    context = (*handle)->context;
+    if (!lli_context_enter(context)) {
+        *handle = NULL;
+        return LLM_OK;
+    }
+    if (!context->in_handler) {
+        lli_listener_destroy(*handle);
+        *handle = NULL;
+    } else {
+        error = LLI_REFUSE_IN_HANDLER(context, "llm_listener_close");
+    }
+    lli_context_leave(context);
+    return error;
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/ack/ack.h"
+
+#include "core/flow/flow.h"
+
+enum { ASSURE_REPORTS = 8 }; /* reports of a receiver in what may be unacknowledged */
+
+void lli_assure_init(struct lli_assure *assure, uint32_t members_max, struct lli_arena *arena)
+{
+    *assure = (struct lli_assure){.kept = UINT64_MAX};
+    assure->table = lli_arena_take(arena, members_max * sizeof *assure->table, 64);
+    assure->reached = lli_arena_take(arena, members_max * sizeof *assure->reached, 64);
+}
+
+static struct lli_assure_message *assured_at(const struct lli_assured *topic, uint64_t place)
+{
+    return &topic->ring[place & topic->mask];
+}
+
+/* Something changed in what is waited for. */
+static void assure_count(struct lli_assure *assure)
+{
+    assure->waiting = 0;
+    assure->kept = UINT64_MAX;
+    for (int i = 0; i < assure->count; i++) {
+        const struct lli_assured *topic = assure->topics[i];
+
+        assure->waiting += lli_assured_waiting(topic);
+        if (lli_assured_waiting(topic) > 0)
+            assure->kept = lli_min(assure->kept, assured_at(topic, topic->head)->seq);
+    }
+}
+
+/* The place of a topic, which is added if it is new; LLI_WIRE_ASSURED_MAX if there is none. */
+static int assure_place(struct lli_assure *assure, struct lli_assured *topic)
+{
+    int place = 0;
+
+    while (place < assure->count && assure->topics[place] != topic)
+        place++;
+    if (place < LLI_WIRE_ASSURED_MAX && place == assure->count)
+        assure->topics[assure->count++] = topic;
+    return place;
+}
+
+void lli_assure_sent(struct lli_assure *assure, struct lli_assured *topic, uint64_t number, lli_seq seq, uint64_t size)
+{
+    assert(lli_assured_allows(topic, size));
+    topic->bytes += size;
+    *assured_at(topic, topic->tail++) = (struct lli_assure_message){.number = number, .bytes = topic->bytes, .seq = seq};
+    assure->waiting++;
+    assure->kept = lli_min(assure->kept, seq);
+}
+
+/* --------------------------------------------------------------------------------------- acknowledgements */
+
+/* What a member holds, if it may count for this message: none does that reported nothing, refused the topic, or is suspended. */
+static const struct lli_assure_held *assure_held(const struct lli_assure *assure, const struct lli_members *members, uint32_t index,
+                                                 int place)
+{
+    const struct lli_assure_held *held = &assure->table[index];
+
+    return lli_member_counts(&members->table[index]) && held->id == members->table[index].id && held->accepts >> place & 1 ? held : NULL;
+}
+
+/* The messages before this one are held by so many receivers that hold `number`, too. */
+static uint64_t assure_reached(const struct lli_assure *assure, const struct lli_members *members, int place, uint64_t number)
+{
+    const uint32_t receivers = assure->topics[place]->rule.receivers;
+    uint32_t seen = 0, count = 0;
+
+    if (receivers == 0)
+        return UINT64_MAX;
+    for (uint32_t i = 0; seen < members->count; i++) {
+        const struct lli_assure_held *held = assure_held(assure, members, i, place);
+
+        seen += members->table[i].id != 0;
+        if (held != NULL && held->from <= number)
+            assure->reached[count++] = held->next;
+    }
+    return count < receivers ? number : lli_flow_find(assure->reached, count, receivers);
+}
+
+/* The same by a receiver of this name. *known: there is one. */
+static uint64_t assure_reached_by(const struct lli_assure *assure, const struct lli_members *members, int place, const char *name,
+                                  uint64_t number, bool *known)
+{
+    uint64_t next = number;
+    uint32_t seen = 0;
+
+    *known = false;
+    for (uint32_t i = 0; seen < members->count; i++) {
+        const struct lli_assure_held *held = assure_held(assure, members, i, place);
+
+        seen += members->table[i].id != 0;
+        if (held == NULL || memcmp(held->name, name, sizeof held->name) != 0)
+            continue;
+        *known = true;
+        if (held->from <= number)
+            next = lli_max(next, held->next);
+    }
+    return next;
+}
+
+/* Of a topic's messages from this one on, those before the result are acknowledged. */
+static uint64_t assure_limit(const struct lli_assure *assure, const struct lli_members *members, int place, uint64_t number)
+{
+    const struct lli_assure_rule *rule = &assure->topics[place]->rule;
+    uint64_t limit = assure_reached(assure, members, place, number);
+    bool known;
+
+    for (uint32_t i = 0; i < rule->names && limit > number; i++)
+        limit = lli_min(limit, assure_reached_by(assure, members, place, rule->name[i], number, &known));
+    return limit;
+}
+
+static void assure_done(struct lli_assure *assure, struct lli_assured *topic)
+{
+    const struct lli_assure_message *message = assured_at(topic, topic->head++);
+
+    topic->bytes_acknowledged = message->bytes;
+    if (!topic->news.acknowledged)
+        topic->news.first = message->number;
+    topic->news.acknowledged = true;
+    topic->news.last = message->number;
+    assure->untold = true;
+}
+
+/* Those that hold the oldest message may not be those that hold a later one: each turn begins with the oldest that is left. */
+static void assure_topic(struct lli_assure *assure, const struct lli_members *members, int place)
+{
+    struct lli_assured *topic = assure->topics[place];
+
+    while (lli_assured_waiting(topic) > 0) {
+        const uint64_t limit = assure_limit(assure, members, place, assured_at(topic, topic->head)->number);
+
+        if (assured_at(topic, topic->head)->number >= limit)
+            break;
+        while (lli_assured_waiting(topic) > 0 && assured_at(topic, topic->head)->number < limit)
+            assure_done(assure, topic);
+        topic->told = topic->news.reason = LLM_REASON_NONE;
+    }
+}
+
+bool lli_assure_set(struct lli_assure *assure, const struct lli_members *members, struct lli_assured *topic,
+                    const struct lli_assure_rule *rule, struct lli_assure_message *ring, uint64_t places)
+{
+    const uint64_t waiting = lli_assured_waiting(topic);
+    const int place = assure_place(assure, topic);
+
+    if (place == LLI_WIRE_ASSURED_MAX)
+        return false;
+    topic->rule = *rule;
+    if (!lli_assured_is_on(topic)) {
+        topic->head = topic->tail;
+        topic->bytes_acknowledged = topic->bytes;
+    }
+    for (uint64_t i = 0; i < lli_assured_waiting(topic); i++)
+        ring[i] = *assured_at(topic, topic->head + i);
+    topic->ring = ring;
+    topic->mask = places - 1;
+    topic->head = 0;
+    topic->tail = lli_assured_is_on(topic) ? waiting : 0;
+    topic->told = topic->news.reason = LLM_REASON_NONE;
+    topic->waited_head = UINT64_MAX;
+    assure_topic(assure, members, place);
+    assure_count(assure);
+    return true;
+}
+
+bool lli_assure_report(struct lli_assure *assure, const struct lli_members *members, uint32_t index,
+                       const struct lli_wire_status *status, uint64_t messages)
+{
+    struct lli_assure_held *held = &assure->table[index];
+
+    if (status->held_next > messages)
+        return false;
+    if (held->id != status->receiver)
+        *held = (struct lli_assure_held){.id = status->receiver};
+    /* Overtaken; or it follows the session anew, and what it had before is as true as ever. */
+    if (status->held_next < held->next)
+        return true;
+    held->from = status->held_from;
+    held->next = status->held_next;
+    held->accepts = status->accepts;
+    held->acknowledged |= status->held_next > status->held_from;
+    memcpy(held->name, status->name, sizeof held->name);
+    if (assure->waiting == 0)
+        return true;
+    for (int i = 0; i < assure->count; i++)
+        assure_topic(assure, members, i);
+    assure_count(assure);
+    return true;
+}
+
+/* Whether a topic that a receiver accepts waits for it. */
+static bool assure_waits_for(const struct lli_assured *topic, const struct lli_assure_held *held)
+{
+    for (uint32_t i = 0; i < topic->rule.names; i++)
+        if (memcmp(held->name, topic->rule.name[i], sizeof held->name) == 0)
+            return true;
+    return topic->rule.receivers > 0 && held->acknowledged;
+}
+
+/* Where the first message that is not acknowledged, from this number on, begins; UINT64_MAX: there is none. */
+static lli_seq assure_seq(const struct lli_assured *topic, uint64_t number)
+{
+    uint64_t low = topic->head, high = topic->tail;
+
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+
+        if (assured_at(topic, middle)->number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low == topic->tail ? UINT64_MAX : assured_at(topic, low)->seq;
+}
+
+lli_seq lli_assure_owes(const struct lli_assure *assure, const struct lli_members *members, uint32_t index)
+{
+    const struct lli_assure_held *held = &assure->table[index];
+    lli_seq owes = UINT64_MAX;
+
+    if (assure->waiting == 0 || held->id != members->table[index].id)
+        return 0;
+    for (int i = 0; i < assure->count; i++)
+        if (held->accepts >> i & 1 && assure_waits_for(assure->topics[i], held))
+            owes = lli_min(owes, assure_seq(assure->topics[i], held->next));
+    return owes == UINT64_MAX ? 0 : owes;
+}
+
+/* ---------------------------------------------------------------------------------------------- waiting */
+
+/* How many receivers accept the topic, and how many of them can still acknowledge a message. */
+static uint32_t assure_able(const struct lli_assure *assure, const struct lli_members *members, int place, uint64_t number,
+                            uint32_t *known)
+{
+    uint32_t seen = 0, able = 0;
+
+    *known = 0;
+    for (uint32_t i = 0; seen < members->count; i++) {
+        const struct lli_assure_held *held = assure_held(assure, members, i, place);
+
+        seen += members->table[i].id != 0;
+        *known += held != NULL;
+        able += held != NULL && held->from <= number;
+    }
+    return able;
+}
+
+/* Whether a receiver of this name can still acknowledge it. */
+static bool assure_is_able(const struct lli_assure *assure, const struct lli_members *members, int place, const char *name,
+                           uint64_t number)
+{
+    for (uint32_t i = 0, seen = 0; seen < members->count; i++) {
+        const struct lli_assure_held *held = assure_held(assure, members, i, place);
+
+        seen += members->table[i].id != 0;
+        if (held != NULL && held->from <= number && memcmp(held->name, name, sizeof held->name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What keeps the oldest message from being acknowledged. */
+static enum llm_reason assure_reason(const struct lli_assure *assure, const struct lli_members *members, int place,
+                                     struct lli_assure_news *news)
+{
+    const struct lli_assured *topic = assure->topics[place];
+    const char **receiver = &news->receiver;
+    const uint64_t number = assured_at(topic, topic->head)->number;
+    uint32_t able, known;
+    bool is_known;
+
+    *receiver = NULL;
+    for (uint32_t i = 0; i < topic->rule.names; i++) {
+        *receiver = topic->rule.name[i];
+        if (assure_reached_by(assure, members, place, *receiver, number, &is_known) > number)
+            continue;
+        if (!is_known)
+            return LLM_REASON_RECEIVER_ABSENT;
+        return assure_is_able(assure, members, place, *receiver, number) ? LLM_REASON_AWAITED : LLM_REASON_GIVEN_UP;
+    }
+    *receiver = NULL;
+    able = assure_able(assure, members, place, number, &known);
+    news->receivers = able;
+    if (known < topic->rule.receivers) {
+        news->receivers = known;
+        return LLM_REASON_RECEIVERS_FEW;
+    }
+    return able < topic->rule.receivers ? LLM_REASON_GIVEN_UP : LLM_REASON_AWAITED;
+}
+
+void lli_assure_look(struct lli_assure *assure, const struct lli_members *members, lli_ns now)
+{
+    for (int i = 0; i < assure->count; i++) {
+        struct lli_assured *topic = assure->topics[i];
+        struct lli_assure_news found = topic->news;
+
+        if (lli_assured_waiting(topic) == 0 || topic->head != topic->waited_head) {
+            topic->waited_head = lli_assured_waiting(topic) == 0 ? UINT64_MAX : topic->head;
+            topic->waited_since = now;
+            continue;
+        }
+        if (now - topic->waited_since < topic->rule.patience)
+            continue;
+        found.reason = assure_reason(assure, members, i, &found);
+        if (found.reason == topic->told && found.receiver == topic->told_receiver)
+            continue;
+        topic->news = found;
+        topic->told = found.reason;
+        topic->told_receiver = found.receiver;
+        assure->untold = true;
+    }
+}
+
+bool lli_assure_close(struct lli_assure *assure)
+{
+    for (int i = 0; i < assure->count; i++) {
+        struct lli_assured *topic = assure->topics[i];
+
+        if (lli_assured_waiting(topic) == 0)
+            continue;
+        topic->news.reason = LLM_REASON_CLOSED;
+        topic->news.receiver = NULL;
+        assure->untold = true;
+    }
+    return assure->waiting > 0;
+}
+
+bool lli_assure_event(struct lli_assure *assure, struct llm_event *event)
+{
+    for (int i = 0; i < assure->count; i++) {
+        struct lli_assured *topic = assure->topics[i];
+        struct lli_assure_news *news = &topic->news;
+
+        *event = (struct llm_event){.kind = LLM_EVENT_ACKNOWLEDGED, .topic_id = topic->id, .topic = topic->name};
+        if (news->acknowledged) {
+            news->acknowledged = false;
+            event->first = news->first;
+            event->last = news->last;
+            return true;
+        }
+        if (news->reason != LLM_REASON_NONE) {
+            event->kind = LLM_EVENT_UNACKNOWLEDGED;
+            event->reason = news->reason;
+            event->receiver = news->receiver;
+            if (news->receiver == NULL && news->reason != LLM_REASON_AWAITED && news->reason != LLM_REASON_CLOSED) {
+                event->receivers = news->receivers;
+                event->receivers_wanted = topic->rule.receivers;
+            }
+            event->first = assured_at(topic, topic->head)->number;
+            event->last = assured_at(topic, topic->tail - 1)->number;
+            news->reason = LLM_REASON_NONE;
+            return true;
+        }
+    }
+    assure->untold = false;
+    return false;
+}
+
+uint32_t lli_assure_report_packets(const struct lli_assure *assure, uint32_t most)
+{
+    for (int i = 0; i < assure->count; i++) {
+        const struct lli_assured *topic = assure->topics[i];
+        const uint32_t packets = (uint32_t)lli_max(topic->rule.messages_max / ASSURE_REPORTS, 1);
+
+        if (lli_assured_is_on(topic) && (most == 0 || packets < most))
+            most = packets;
+    }
+    return most;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/flow/flow.h"
+
+enum {
+    FLOW_BACKSTOP = 2,            /* paced: windows that receivers may be behind, until the rate is judged */
+    FLOW_REPORTS = 8,             /* reports of a receiver in a window */
+    FLOW_LOSS_PPM = 20000,        /* a receiver that asks for more of the packets again does not keep up */
+    FLOW_PACKETS_MIN = 32,        /* sent in an interval: of fewer nothing can be concluded */
+    FLOW_BURST_BYTES = 256 << 10, /* sent at once after a pause: a few trains */
+    FLOW_BURST_BYTES_MIN = 16 << 10,
+    FLOW_BURSTS_PER_S = 512,      /* at a limited rate */
+    FLOW_SHARE_LEAST = 96,        /* receivers that report by packets, at least and ... */
+    FLOW_SHARE_MOST = 256,        /* ... at most, where there are more: their median is that of all within a few per cent */
+    FLOW_SHARE_QUORUM = 90,       /* per cent: of a larger one the share says too little */
+};
+
+#define FLOW_INTERVAL ((lli_ns)10000000)
+#define FLOW_RATE_FIRST ((uint64_t)64 << 20)
+#define FLOW_RATE_MIN ((uint64_t)1 << 20)
+#define FLOW_RATE_MAX ((uint64_t)1 << 36)
+
+static uint64_t flow_rate_max(const struct lli_flow *flow)
+{
+    const uint64_t max = flow->config.bytes_per_s_max == 0 ? FLOW_RATE_MAX : flow->config.bytes_per_s_max;
+
+    return flow->config.rate == 0 ? max : lli_min(max, flow->config.rate);
+}
+
+uint64_t lli_flow_burst(uint64_t bytes_per_s)
+{
+    return lli_min(lli_max(bytes_per_s / FLOW_BURSTS_PER_S, FLOW_BURST_BYTES_MIN), FLOW_BURST_BYTES);
+}
+
+void lli_flow_rate(struct lli_flow *flow, uint64_t bytes_per_s, lli_ns now)
+{
+    const bool paced = flow->config.mode == LLI_FLOW_PACED;
+    const bool metered = lli_flow_is_metered(flow);
+
+    flow->config.rate = bytes_per_s;
+    flow->meter = paced || bytes_per_s != 0 ? LLI_FLOW_PACED : LLI_FLOW_OPEN;
+    flow->hold = flow->config.mode != LLI_FLOW_OPEN ? flow->config.mode : flow->meter;
+    if (!lli_flow_is_metered(flow))
+        return;
+    if (!metered) {
+        lli_pacer_init(&flow->pacer, bytes_per_s, lli_flow_burst(bytes_per_s), now);
+        return;
+    }
+    /* What was owed at the old rate is owed at the new one. */
+    lli_pacer_fill(&flow->pacer, now);
+    flow->pacer.bytes_per_s = paced ? lli_min(flow->pacer.bytes_per_s, flow_rate_max(flow)) : bytes_per_s;
+    flow->pacer.burst = paced ? FLOW_BURST_BYTES : lli_flow_burst(bytes_per_s);
+    flow->pacer.tokens = lli_min(flow->pacer.tokens, flow->pacer.burst);
+}
+
+void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, uint32_t members_max, struct lli_arena *arena,
+                   lli_seq start, lli_ns now)
+{
+    *flow = (struct lli_flow){
+        .config = *config, .limit = config->awaits ? start : UINT64_MAX, .doubling = true, .judged_at = now, .judged = start};
+    lli_quorum_init(&flow->quorum, members_max, arena);
+    lli_pacer_init(&flow->pacer, lli_min(FLOW_RATE_FIRST, flow_rate_max(flow)), FLOW_BURST_BYTES, now);
+    flow->meter = config->mode == LLI_FLOW_PACED ? LLI_FLOW_PACED : LLI_FLOW_OPEN;
+    lli_flow_rate(flow, config->rate, now);
+}
+
+/* How many of so many receivers have to keep up. */
+static uint32_t flow_quorum(const struct lli_flow *flow, uint32_t count)
+{
+    return (uint32_t)(((uint64_t)count * flow->config.quorum_percent + 99) / 100);
+}
+
+uint64_t lli_flow_find(uint64_t *values, uint32_t count, uint32_t reached_by)
+{
+    uint32_t low = 0, high = count - 1;
+    const uint32_t place = count - reached_by;
+
+    while (low < high) {
+        const lli_seq pivot = values[place];
+        uint32_t i = low, j = high;
+
+        do {
+            while (values[i] < pivot)
+                i++;
+            while (pivot < values[j])
+                j--;
+            if (i <= j) {
+                lli_seq value = values[i];
+
+                values[i++] = values[j];
+                values[j] = value;
+                if (j == 0)
+                    break;
+                j--;
+            }
+        } while (i <= j);
+        if (j < place)
+            low = i;
+        if (place < i)
+            high = j;
+    }
+    return values[place];
+}
+
+static bool flow_has_say(const struct lli_flow *flow, const struct lli_member *member)
+{
+    return lli_member_counts(member) && lli_wire_is_in_share(flow->session, member->id, flow->share);
+}
+
+uint64_t lli_flow_reach(const struct lli_flow *flow, const struct lli_member *member)
+{
+    const uint64_t window = flow->config.window_packets * (flow->config.mode == LLI_FLOW_PACED ? (uint64_t)FLOW_BACKSTOP : 1);
+
+    return flow_has_say(flow, member) && member->next != 0 ? member->next + lli_min(window, member->window) : 0;
+}
+
+/* The limit follows the quorum. */
+static void flow_limit(struct lli_flow *flow)
+{
+    const uint32_t known = lli_quorum_count(&flow->quorum);
+
+    lli_quorum_rank(&flow->quorum, flow_quorum(flow, known));
+    if (known > 0)
+        flow->limit = lli_quorum_value(&flow->quorum);
+    else if (!flow->config.awaits)
+        flow->limit = UINT64_MAX;
+}
+
+void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint32_t index)
+{
+    if (flow->config.mode == LLI_FLOW_OPEN)
+        return;
+    lli_quorum_set(&flow->quorum, index, lli_flow_reach(flow, &members->table[index]));
+    flow_limit(flow);
+}
+
+void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members)
+{
+    uint32_t seen = 0;
+
+    if (flow->config.mode == LLI_FLOW_OPEN)
+        return;
+    lli_quorum_clear(&flow->quorum);
+    for (uint32_t i = 0; seen < members->count; i++) {
+        seen += members->table[i].id != 0;
+        lli_quorum_set(&flow->quorum, i, lli_flow_reach(flow, &members->table[i]));
+    }
+    flow_limit(flow);
+}
+
+uint32_t lli_flow_share(struct lli_flow *flow, const struct lli_members *members, bool all)
+{
+    uint32_t share = flow->share;
+
+    if (flow->config.mode == LLI_FLOW_OPEN)
+        return 0;
+    /* It stays as long as that does, so that it does not change with each receiver that comes and goes. */
+    while (share < LLI_WIRE_SHARE_MAX && members->count >> share > FLOW_SHARE_MOST)
+        share++;
+    while (share > 0 && members->count >> share < FLOW_SHARE_LEAST)
+        share--;
+    if (all || flow->config.quorum_percent > FLOW_SHARE_QUORUM)
+        share = 0;
+    if (share == flow->share)
+        return share;
+    flow->share = share;
+    lli_flow_reported(flow, members);
+    /* Identities are the receivers' own choice: there may be nobody left. */
+    if (lli_quorum_count(&flow->quorum) == 0 && share > 0) {
+        flow->share = 0;
+        lli_flow_reported(flow, members);
+    }
+    return flow->share;
+}
+
+void lli_flow_sent(struct lli_flow *flow, uint64_t bytes)
+{
+    flow->judged_bytes += bytes;
+    (void)lli_pacer_take(&flow->pacer, bytes);
+    flow->hungry |= flow->pacer.tokens == 0;
+}
+
+lli_ns lli_flow_ready_at(const struct lli_flow *flow, lli_seq seq)
+{
+    if (lli_flow_allows(flow, seq, 0))
+        return 0;
+    return seq >= flow->limit ? LLI_NEVER : lli_pacer_ready_at(&flow->pacer);
+}
+
+bool lli_flow_is_at_limit(const struct lli_flow *flow)
+{
+    return flow->config.mode != LLI_FLOW_PACED || flow->pacer.bytes_per_s >= flow_rate_max(flow);
+}
+
+uint32_t lli_flow_report_packets(const struct lli_flow *flow)
+{
+    return flow->config.mode == LLI_FLOW_OPEN ? 0 : (uint32_t)lli_max(flow->config.window_packets / FLOW_REPORTS, 1);
+}
+
+/* Whether a receiver kept up since the rate was last judged. */
+static bool flow_keeps_up(const struct lli_flow *flow, const struct lli_member *member, lli_seq sent)
+{
+    uint64_t packets = sent - flow->judged;
+
+    if (member->next != 0 && sent > member->next && sent - member->next > lli_min(flow->config.window_packets, member->window))
+        return false;
+    return (uint64_t)member->asked * 1000000 <= packets * FLOW_LOSS_PPM;
+}
+
+static void flow_slow_down(struct lli_flow *flow, lli_ns elapsed)
+{
+    /* A rate that was allowed but not used is no measure. */
+    uint64_t used = flow->judged_bytes * 1000000 / lli_max(elapsed / 1000, 1);
+    uint64_t rate = lli_min(flow->pacer.bytes_per_s, used);
+
+    flow->pacer.bytes_per_s = lli_min(lli_max(rate - rate / 8, FLOW_RATE_MIN), flow_rate_max(flow));
+    flow->step = lli_max(rate / 64, 1);
+    flow->doubling = false;
+}
+
+void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt, lli_ns now)
+{
+    const lli_ns elapsed = now - flow->judged_at;
+    uint32_t seen = 0, counted = 0, fine = 0;
+
+    if (flow->config.mode != LLI_FLOW_PACED || now < flow->judged_at + lli_max(FLOW_INTERVAL, 4 * rtt))
+        return;
+    lli_pacer_fill(&flow->pacer, now);
+    if (sent - flow->judged < FLOW_PACKETS_MIN)
+        return;
+    for (uint32_t i = 0; seen < members->count; i++) {
+        struct lli_member *member = &members->table[i];
+
+        if (member->id == 0)
+            continue;
+        seen++;
+        counted += flow_has_say(flow, member);
+        fine += flow_has_say(flow, member) && flow_keeps_up(flow, member, sent);
+        member->asked = 0;
+    }
+    if (fine < flow_quorum(flow, counted))
+        flow_slow_down(flow, elapsed);
+    else if (flow->hungry)
+        flow->pacer.bytes_per_s = lli_min(flow->pacer.bytes_per_s + (flow->doubling ? flow->pacer.bytes_per_s : flow->step),
+                                          flow_rate_max(flow));
+    flow->hungry = false;
+    flow->judged_at = now;
+    flow->judged = sent;
+    flow->judged_bytes = 0;
+}

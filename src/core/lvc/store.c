@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/lvc/store.h"
+
+/* Topics that are looked at for one packet: most may have nothing to give. */
+enum { KEEP_LOOKED_AT = 4096 };
+
+/* Stands before each copy in a ring. */
+struct kept {
+    uint64_t number;
+    uint32_t size; /* of the frames behind it: attributes, header and message */
+};
+
+/* --------------------------------------------------------------------------------------------- the copies */
+
+static uint64_t keep_stride(uint32_t bytes_max)
+{
+    return lli_round_up(sizeof(struct kept) + LLI_WIRE_FRAME_MAX + (uint64_t)bytes_max, _Alignof(struct kept));
+}
+
+uint64_t lli_keep_ring_size(uint32_t messages, uint32_t bytes_max)
+{
+    const uint64_t stride = keep_stride(bytes_max);
+
+    return messages > UINT64_MAX / stride ? UINT64_MAX : messages * stride;
+}
+
+/* The copy of the topic's message number `index`, counted over those that were kept. */
+static struct kept *topic_kept(const struct lli_kept_topic *topic, uint64_t index)
+{
+    return (struct kept *)(void *)(topic->ring + index % topic->messages * keep_stride(topic->bytes_max));
+}
+
+void lli_keep_put(struct lli_kept_topic *topic, uint64_t number, const struct lli_pack_attributes *attributes,
+                  const struct iovec *pieces, uint32_t size)
+{
+    struct kept *kept = topic_kept(topic, topic->count++);
+    uint8_t *const bytes = (uint8_t *)(kept + 1);
+    uint8_t *at = bytes;
+
+    assert(size + (attributes != NULL ? attributes->size : 0) <= topic->bytes_max);
+    if (attributes != NULL) {
+        memcpy(at, attributes->frame, attributes->size);
+        at += attributes->size;
+    }
+    lli_frame_put_message(at, lli_frame_message_size(size), size);
+    at += lli_frame_message_size(size);
+    for (uint32_t left = size; left > 0; pieces++) {
+        if (pieces->iov_len > 0)
+            memcpy(at, pieces->iov_base, pieces->iov_len);
+        at += pieces->iov_len;
+        left -= (uint32_t)pieces->iov_len;
+    }
+    kept->number = number;
+    kept->size = (uint32_t)(at - bytes);
+}
+
+uint32_t lli_keep_attributes_max(uint32_t packet_size)
+{
+    /* All headers lie in a message's first part, and a byte of the message behind them. */
+    return packet_size - LLI_WIRE_KEPT_HEAD - LLI_WIRE_RECORD_HEAD - LLI_WIRE_FRAME_MAX - 1;
+}
+
+/* The first of the copies [low, high) whose message has this number or a higher one; high: none. */
+static uint64_t topic_find(const struct lli_kept_topic *topic, uint64_t low, uint64_t high, uint64_t number)
+{
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+
+        if (topic_kept(topic, middle)->number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* --------------------------------------------------------------------------------------------- the topics */
+
+void lli_keep_init(struct lli_keep *keep, uint32_t topics_max, struct lli_arena *arena)
+{
+    *keep = (struct lli_keep){.count = 0};
+    keep->topics = lli_arena_take(arena, topics_max * sizeof *keep->topics, 64);
+    keep->places = lli_arena_take(arena, LLI_KEEP_PLACES * sizeof *keep->places, 64);
+    keep->receivers = lli_arena_take(arena, LLI_KEEP_PLACES * sizeof *keep->receivers, 64);
+}
+
+/* The first topic with this id or a higher one. */
+static uint32_t keep_find(const struct lli_keep *keep, uint32_t id)
+{
+    uint32_t low = 0, high = keep->count;
+
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+
+        if (keep->topics[middle]->id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void lli_keep_add(struct lli_keep *keep, struct lli_kept_topic *topic)
+{
+    const uint32_t at = keep_find(keep, topic->id);
+
+    memmove(keep->topics + at + 1, keep->topics + at, (keep->count - at) * sizeof *keep->topics);
+    keep->topics[at] = topic;
+    keep->count++;
+    keep->bytes += lli_keep_ring_size(topic->messages, topic->bytes_max);
+}
+
+/* ---------------------------------------------------------------------------------------- who waits for them */
+
+/* The place of a receiver, a new one if it has none, or NULL. */
+static struct lli_keep_place *keep_place(struct lli_keep *keep, uint64_t receiver)
+{
+    for (uint32_t i = 0; i < keep->waiting; i++)
+        if (keep->receivers[i] == receiver)
+            return &keep->places[i];
+    if (keep->waiting == LLI_KEEP_PLACES)
+        return NULL;
+    keep->receivers[keep->waiting] = receiver;
+    return &keep->places[keep->waiting++];
+}
+
+void lli_keep_drop(struct lli_keep *keep, uint32_t index)
+{
+    assert(index < keep->waiting);
+    keep->waiting--;
+    keep->places[index] = keep->places[keep->waiting];
+    keep->receivers[index] = keep->receivers[keep->waiting];
+}
+
+bool lli_keep_ask(struct lli_keep *keep, uint64_t receiver, const struct lli_wire_join *join, uint64_t end)
+{
+    struct lli_keep_place *place;
+
+    if (keep->count == 0 || join->count == 0 || join->wanted == 0)
+        return true;
+    place = keep_place(keep, receiver);
+    if (place == NULL)
+        return false;
+    *place = (struct lli_keep_place){
+        .address = join->address,
+        .number = lli_min(join->number, end),
+        .most = join->value == 0 ? UINT64_MAX : join->value,
+        .left = (uint32_t)lli_min(join->wanted, LLI_KEEP_PACKETS_MAX),
+        .count = join->count,
+    };
+    memcpy(place->spans, join->spans, join->count * sizeof *join->spans);
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------- the packets */
+
+/* A packet that is being filled. */
+struct filling {
+    uint8_t *packet;
+    size_t size;
+    size_t used;
+    uint16_t count; /* of records */
+    struct lli_wire_place at; /* everything before is in it */
+};
+
+/*
+ * Puts a copy into a packet, from filling->at on and up to before `end`; one that does not fit into any packet is cut. False: there is no
+ * room, and filling->at is where the next packet begins.
+ */
+static bool fill_record(struct filling *filling, const struct kept *kept, const struct lli_wire_place *end)
+{
+    const bool last = end->topic == filling->at.topic && end->number == kept->number;
+    const uint32_t until = (uint32_t)lli_min(kept->size, last ? end->offset : UINT32_MAX);
+    struct lli_wire_record record = {.at = filling->at, .bytes = (const uint8_t *)(kept + 1) + filling->at.offset};
+    uint32_t part = until - filling->at.offset;
+    size_t used, room = filling->size - filling->used;
+
+    if (filling->used == LLI_WIRE_KEPT_HEAD)
+        part = (uint32_t)lli_min(part, room - LLI_WIRE_RECORD_HEAD);
+    record.size = (uint16_t)lli_min(part, UINT16_MAX);
+    used = lli_wire_add_record(filling->packet, filling->used, filling->size, &record);
+    if (used == 0)
+        return false;
+    filling->used = used;
+    filling->count++;
+    filling->at.offset += record.size;
+    return filling->at.offset == until;
+}
+
+/* The same of the copies of a topic that a receiver is to be given, from filling->at on. */
+static bool fill_topic(struct filling *filling, const struct lli_kept_topic *topic, const struct lli_keep_place *place,
+                       const struct lli_wire_place *end)
+{
+    const uint64_t oldest = topic->count - lli_min(topic->count, topic->messages);
+    const uint64_t behind = topic_find(topic, oldest, topic->count, place->number);
+    const uint64_t first = behind - lli_min(behind - oldest, place->most);
+
+    if (filling->at.topic < topic->id)
+        filling->at = (struct lli_wire_place){.topic = topic->id};
+    for (uint64_t i = topic_find(topic, first, behind, filling->at.number); i < behind; i++) {
+        const struct kept *kept = topic_kept(topic, i);
+
+        if (kept->number > filling->at.number)
+            filling->at = (struct lli_wire_place){.topic = topic->id, .number = kept->number};
+        if (!lli_wire_is_before(&filling->at, end))
+            break;
+        if (filling->at.offset < kept->size && !fill_record(filling, kept, end))
+            return false;
+    }
+    return true;
+}
+
+/* Fills a packet with what comes next of the span whose turn it is, which is less by that then. */
+static void fill_span(const struct lli_keep *keep, struct lli_keep_place *place, struct filling *filling)
+{
+    struct lli_wire_span *span = &place->spans[place->at];
+    uint32_t looked_at = 0;
+    bool room = true;
+
+    filling->at = span->from;
+    for (uint32_t i = keep_find(keep, span->from.topic); room && i < keep->count; i++) {
+        const struct lli_wire_place begin = {.topic = keep->topics[i]->id};
+
+        if (!lli_wire_is_before(&begin, &span->to))
+            break;
+        if (looked_at++ == KEEP_LOOKED_AT) {
+            filling->at = begin;
+            room = false;
+        } else {
+            room = fill_topic(filling, keep->topics[i], place, &span->to);
+        }
+    }
+    if (room || !lli_wire_is_before(&filling->at, &span->to))
+        filling->at = span->to;
+    span->from = filling->at;
+    place->at += !lli_wire_is_before(&span->from, &span->to);
+    place->left = place->at < place->count ? place->left - 1 : 0;
+}
+
+size_t lli_keep_next(struct lli_keep *keep, struct lli_wire_kept *kept, uint8_t *packet, size_t size, struct lli_wire_address *to)
+{
+    struct filling filling = {.packet = packet, .size = size, .used = LLI_WIRE_KEPT_HEAD};
+    struct lli_keep_place *place;
+
+    assert(keep->waiting > 0);
+    if (keep->turn >= keep->waiting)
+        keep->turn = 0;
+    place = &keep->places[keep->turn];
+    *to = place->address;
+    kept->receiver = keep->receivers[keep->turn];
+    kept->number = place->number;
+    kept->span.from = place->spans[place->at].from;
+    fill_span(keep, place, &filling);
+    kept->span.to = filling.at;
+    kept->left = (uint16_t)place->left;
+    kept->count = filling.count;
+    (void)lli_wire_put_kept(packet, kept, filling.used);
+    if (place->left == 0)
+        lli_keep_drop(keep, keep->turn);
+    keep->turn++;
+    return filling.used;
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a followed session gives its receiver: messages and events, in order. */
+#include "core/rx/rx_internal.h"
+
+static bool rx_event(const struct lli_rx *rx, enum llm_event_kind kind, struct lli_item *item)
+{
+    item->kind = LLI_ITEM_EVENT;
+    item->event = (struct llm_event){.kind = kind, .session = rx->session};
+    return true;
+}
+
+bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item)
+{
+    (void)rx_event(rx, LLM_EVENT_TOPIC_NEW, item);
+    item->kind = LLI_ITEM_TOPIC;
+    item->event.topic_id = topic;
+    item->event.topic = lli_topics_name(&rx->topics, topic);
+    return true;
+}
+
+/* A topic that was given before, and is to be given again; UINT32_MAX: no more. */
+static uint32_t rx_resolve_next(struct lli_rx *rx)
+{
+    while (rx->topics_resolved < rx->topics.limit) {
+        const uint32_t topic = rx->topics_resolved++;
+
+        if (rx->topics.flags[topic] & (LLI_TOPICS_ASKED | LLI_TOPICS_UNSUBSCRIBED))
+            return topic;
+    }
+    rx->news &= (uint8_t)~LLI_RX_RESOLVING;
+    return UINT32_MAX;
+}
+
+/* How the transmitter serves this receiver from now on. */
+static bool rx_standing_item(struct lli_rx *rx, struct lli_item *item)
+{
+    static const enum llm_event_kind kinds[] = {LLM_EVENT_READMITTED, LLM_EVENT_WARNED, LLM_EVENT_UNICAST_ONLY,
+                                                LLM_EVENT_SUSPENDED, LLM_EVENT_EXPELLED};
+    const struct lli_wire_notice *notice = &rx->notice;
+
+    rx->news &= (uint8_t)~LLI_RX_STANDING;
+    (void)rx_event(rx, kinds[notice->standing], item);
+    rx->verdict = (struct llm_verdict){
+        .receiver = notice->receiver,
+        .threshold = (enum llm_threshold)notice->threshold,
+        .value = notice->value,
+        .limit = notice->limit,
+        .naks_per_s = notice->naks_per_s,
+        .asked_ppm = notice->asked_ppm,
+        .lag_packets = notice->lag_packets,
+        .lag_bytes = notice->threshold == LLM_THRESHOLD_LAG_BYTES ? notice->value : 0,
+        .ack_ns = notice->threshold == LLM_THRESHOLD_ACK_TIME ? notice->value : 0,
+        .lag_ns = notice->lag_ns,
+        .silent_ns = notice->silent_ns,
+        .rejoin_ns = notice->standing == LLI_STANDING_EXPELLED ? (uint64_t)notice->rejoin_ms * 1000000 : 0,
+        .receivers = notice->receivers,
+        .suffering = notice->suffering,
+    };
+    item->event.verdict = &rx->verdict;
+    return true;
+}
+
+/* What happened to the session, but not in its stream. */
+static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
+{
+    if (rx->news & LLI_RX_NEW) {
+        rx->news &= (uint8_t)~LLI_RX_NEW;
+        (void)rx_event(rx, LLM_EVENT_SESSION_NEW, item);
+        item->event.first = rx->first;
+        return true;
+    }
+    if (rx->news & LLI_RX_SILENT) {
+        rx->news &= (uint8_t)~LLI_RX_SILENT;
+        return rx_event(rx, LLM_EVENT_HEARTBEAT_LOST, item);
+    }
+    if (rx->news & LLI_RX_RESUMED) {
+        rx->news &= (uint8_t)~LLI_RX_RESUMED;
+        return rx_event(rx, LLM_EVENT_RESUMED, item);
+    }
+    if (rx->news & LLI_RX_STANDING)
+        return rx_standing_item(rx, item);
+    if (rx->news & LLI_RX_RESOLVING) {
+        const uint32_t topic = rx_resolve_next(rx);
+
+        if (topic != UINT32_MAX)
+            return lli_rx_topic_item(rx, topic, item);
+    }
+    /* Topics that a query taught; those announced in the stream were given there. */
+    while (rx->topics_told < rx->topics.known) {
+        uint32_t topic = rx->topics_told++;
+
+        if (!(rx->topics.flags[topic] & LLI_TOPICS_TOLD))
+            return lli_rx_topic_item(rx, topic, item);
+    }
+    return false;
+}
+
+static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum llm_reason reason, struct lli_item *item)
+{
+    (void)rx_event(rx, LLM_EVENT_GAP, item);
+    item->event.reason = reason;
+    item->event.first = lost->number;
+    item->event.last = lost->last;
+    item->event.packets = rx->lost_run;
+    rx->lost_run = 0;
+    rx->broken_reason = LLM_REASON_MALFORMED;
+    rx->passed = false;
+    /* Nothing before is acknowledged from now on: it was, or never will be. What is not repaired is nothing to acknowledge. */
+    if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
+        rx->held_from = lli_max(rx->held_from, lost->last + 1);
+    rx->counters->gaps++;
+    rx->counters->messages_lost += lost->last + 1 - lost->number;
+    return true;
+}
+
+__attribute__((noinline)) int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count)
+{
+    struct llm_message *messages = item->messages + item->count;
+    int stale = 0;
+
+    if (lli_topics_is_refused(&rx->topics, topic)) {
+        rx->counters->messages_refused += (uint64_t)count;
+        return 0;
+    }
+    while (stale < count && lli_rx_is_stale(rx, topic, messages[stale].number))
+        stale++;
+    count -= stale;
+    if (stale > 0)
+        memmove(messages, messages + stale, (size_t)count * sizeof *messages);
+    if (rx->config->counts_topics)
+        rx->topic_counts[topic].messages += (uint64_t)count;
+    for (int i = 0; i < count && rx->config->counts_topics; i++)
+        rx->topic_counts[topic].bytes += messages[i].size;
+    return count;
+}
+
+/* The messages that come next, less those of refused topics. */
+static inline __attribute__((always_inline)) bool rx_next_messages(struct lli_rx *rx, struct lli_item *item)
+{
+    struct llm_message like = {.session = rx->session, .received_at = rx->stamp_ns};
+    uint32_t topic;
+
+    item->count = 0;
+    while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(&rx->unpack) && lli_unpack_peek(&rx->unpack, &topic)) {
+        int count;
+
+        like.topic = lli_topics_name(&rx->topics, topic);
+        count = lli_unpack_messages(&rx->unpack, &like, item->messages + item->count, LLI_ITEM_MESSAGES_MAX - item->count);
+        if (count == 0)
+            break;
+        if (lli_topics_is_marked(&rx->topics, topic)) {
+            count = lli_rx_account(rx, topic, item, count);
+            if (count == 0)
+                continue;
+        }
+        if (like.topic[0] == '\0')
+            rx->counters->topics_unknown += (uint64_t)count;
+        item->count += count;
+    }
+    rx->counters->messages_delivered += (uint64_t)item->count;
+    item->kind = LLI_ITEM_MESSAGES;
+    return item->count > 0;
+}
+
+/* The next item of the packet that is being unpacked, of which messages are given one way or the other. */
+static inline __attribute__((always_inline)) bool rx_next_unpacked_by(struct lli_rx *rx, struct lli_item *item,
+                                                                      bool (*messages)(struct lli_rx *, struct lli_item *))
+{
+    struct lli_unpacked unpacked;
+
+    if (lli_unpack_is_done(&rx->unpack))
+        return false;
+    for (;;) {
+        if (messages(rx, item))
+            return true;
+        lli_unpack_next(&rx->unpack, &unpacked);
+        rx->counters->data_malformed += rx->unpack.malformed;
+        rx->unpack.malformed = 0;
+        switch (unpacked.kind) {
+        case LLI_UNPACK_NONE:
+            return false;
+        case LLI_UNPACK_ANNOUNCE:
+            if (lli_topics_add(&rx->topics, unpacked.topic, unpacked.data, unpacked.size)) {
+                rx->topics.flags[unpacked.topic] |= LLI_TOPICS_TOLD;
+                return lli_rx_topic_item(rx, unpacked.topic, item);
+            }
+            break;
+        case LLI_UNPACK_LOST:
+            if (rx->lost_run == 0 && (rx->passed || unpacked.last + 1 == unpacked.number)) {
+                rx->passed = false;
+                rx->broken_reason = LLM_REASON_MALFORMED;
+                break;
+            }
+            return rx_gap_item(rx, &unpacked, rx->lost_run > 0 ? rx->lost_reason : rx->broken_reason, item);
+        case LLI_UNPACK_TOO_LONG:
+            if (lli_rx_is_stale(rx, unpacked.topic, unpacked.number))
+                break;
+            return rx_gap_item(rx, &unpacked, LLM_REASON_TOO_LONG, item);
+        }
+    }
+}
+
+static bool rx_next_unpacked(struct lli_rx *rx, struct lli_item *item)
+{
+    return rx_next_unpacked_by(rx, item, rx_next_messages);
+}
+
+/* The same with a filter: nothing is left of the packet then. */
+static __attribute__((noinline)) bool rx_next_filtered(struct lli_rx *rx, struct lli_item *item)
+{
+    return rx->news & LLI_RX_FILTERED && rx_next_unpacked_by(rx, item, lli_rx_filtered_messages);
+}
+
+/* The same of a packet of which messages were given before its turn. */
+static __attribute__((noinline)) bool rx_next_of_turn(struct lli_rx *rx, struct lli_item *item)
+{
+    if (!(rx->news & LLI_RX_TURN))
+        return false;
+    if (rx_next_unpacked_by(rx, item, lli_rx_turn_messages))
+        return true;
+    rx->news &= (uint8_t)~LLI_RX_TURN;
+    return false;
+}
+
+/* Gives packets up. */
+static void rx_lose(struct lli_rx *rx, uint64_t packets, enum llm_reason reason)
+{
+    /* One gap tells of them all: that only such are lost as are not repaired has to be true of each. */
+    if (rx->lost_run == 0 || reason != LLM_REASON_UNRELIABLE)
+        rx->lost_reason = reason;
+    rx->lost_run += packets;
+    rx->lost += (uint32_t)packets;
+    rx->counters->packets_lost += packets;
+    rx->counters->packets_unreliable += reason == LLM_REASON_UNRELIABLE ? packets : 0;
+}
+
+/* Passes over the missing packet next in order, which is none of this receiver's. What was lost before it is told with it. */
+static void rx_pass_by(struct lli_rx *rx)
+{
+    rx->counters->packets_passed++;
+    if (rx->lost_run > 0)
+        return;
+    rx->passed = true;
+    if (!rx->unpack.broken)
+        lli_unpack_break(&rx->unpack);
+}
+
+/* Why the missing packet next in order has to be given up; LLM_REASON_NONE: it has not. */
+static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
+{
+    const struct lli_gap *gap = &rx->gap;
+    const struct lli_gap_slot *slot = &gap->slots[gap->next & gap->mask];
+
+    if (gap->next < rx->gone_below)
+        return rx->gone_reason;
+    if (rx->end_reason != LLM_REASON_NONE)
+        return rx->end_reason;
+    if (slot->unrepaired && (slot->passed || now >= slot->since + rx->config->nak_delay))
+        return LLM_REASON_UNRELIABLE;
+    /* Neither what only heartbeats told of is given up by time, nor what only data did: section 4.3. */
+    if (!lli_rx_is_fetching(rx) && gap->next < lli_min(gap->received, rx->heartbeat.lead) && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
+        return LLM_REASON_TIMEOUT;
+    return LLM_REASON_NONE;
+}
+
+/* Unpacks the next held packet, or passes over what is lost; false if the next packet in order is still to come, and known of. */
+static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
+{
+    struct lli_gap *gap = &rx->gap;
+    const lli_seq first = gap->next;
+    enum llm_reason reason = LLM_REASON_NONE;
+
+    if (gap->next < gap->end && lli_gap_is_present(gap, gap->next)) {
+        struct lli_wire_header header;
+        const uint8_t *packet, *body;
+        size_t body_size;
+        uint32_t size;
+
+        packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, gap->next), LLI_REORDER_TURN, &size);
+        lli_rx_give_back(rx, *lli_rx_cell(rx, gap->next));
+        /* It was read when it came, so it can be read again. */
+        (void)lli_wire_get_header(packet, size, &header, &body, &body_size);
+        lli_gap_advance(gap);
+        if (lli_rx_as_it_arrives(rx))
+            lli_rx_ahead_turn(rx, gap->next - 1);
+        lli_rx_unpack(rx, gap->next - 1, &header, body, body_size);
+        return true;
+    }
+    while (gap->next < gap->end && !lli_gap_is_present(gap, gap->next) && (reason = rx_is_lost(rx, now)) != LLM_REASON_NONE) {
+        if (gap->slots[gap->next & gap->mask].passed)
+            rx_pass_by(rx);
+        else
+            rx_lose(rx, 1, reason);
+        lli_gap_advance(gap);
+    }
+    if (gap->next == gap->end && gap->next < rx->gone_below) {
+        rx_lose(rx, rx->gone_below - gap->next, rx->gone_reason);
+        lli_gap_reset(gap, rx->gone_below);
+    }
+    if (gap->next == gap->end && gap->next < rx->heartbeat.lead && rx->end_reason != LLM_REASON_NONE) {
+        rx_lose(rx, rx->heartbeat.lead - gap->next, rx->end_reason);
+        lli_gap_reset(gap, rx->heartbeat.lead);
+    }
+    if (rx->lost_run > 0 && (!rx->unpack.broken || rx->passed)) {
+        rx->passed = false;
+        lli_unpack_break(&rx->unpack);
+        /* Announcements may have been among what was lost, unless that is of unreliable topics only. */
+        if (rx->lost_reason != LLM_REASON_UNRELIABLE)
+            lli_rx_learn(rx, now, true);
+    }
+    if (gap->next < gap->end && lli_gap_is_present(gap, gap->next))
+        return true;
+    /* The past may be over with what was lost, or passed over. */
+    if (lli_rx_is_replaying(rx) && gap->next > first && gap->next >= rx->replay_end)
+        return true;
+    /* With what was lost behind it, the window has room for more of what heartbeats told of. */
+    return (gap->next > first || gap->next == gap->end) && gap->end < rx->heartbeat.lead;
+}
+
+/* Once everything before the end is told: what was lost at the very end, then the end itself. */
+static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+{
+    struct lli_unpacked lost;
+    bool ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
+
+    if (rx->gap.next < rx->heartbeat.lead || rx->gap.next < rx->gap.end)
+        return false;
+    if (rx->lost_run > 0) {
+        /* The heartbeat's number of messages is that of its lead; if more was lost behind it, the next one will tell. */
+        if (rx->gap.next > rx->heartbeat.lead && rx->end_reason == LLM_REASON_NONE)
+            return false;
+        if (lli_unpack_lost_before(&rx->unpack, lli_max(rx->heartbeat.messages, rx->unpack.number), &lost)) {
+            /* The next packet may still go on with a message that was lost. */
+            lli_unpack_break(&rx->unpack);
+            return rx_gap_item(rx, &lost, rx->lost_reason, item);
+        }
+    }
+    if (rx->end_reason == LLM_REASON_NONE && !ended)
+        return false;
+    /* A message that never became whole, without a packet missing: the packets contradicted each other. */
+    if (rx->unpack.assembling || (ended && rx->unpack.number < rx->heartbeat.messages)) {
+        lli_unpack_break(&rx->unpack);
+        (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->heartbeat.messages, rx->unpack.number), &lost);
+        if (lost.last + 1 > lost.number)
+            return rx_gap_item(rx, &lost, rx->end_reason != LLM_REASON_NONE ? rx->end_reason : LLM_REASON_MALFORMED, item);
+    }
+    (void)rx_event(rx, LLM_EVENT_SESSION_END, item);
+    item->event.reason = rx->end_reason != LLM_REASON_NONE ? rx->end_reason : LLM_REASON_CLOSED;
+    item->event.first = rx->unpack.number;
+    rx->counters->sessions_ended++;
+    lli_rx_drop_packets(rx);
+    rx->state = LLI_RX_ENDED;
+    if (rx->end_reason == LLM_REASON_NONE || rx->end_reason == LLM_REASON_TIMEOUT)
+        lli_rx_note(rx, rx->unpack.number, item->event.reason);
+    /* Nothing is asked for any more, but an expelled receiver may return: lli_rx_may_return(). */
+    rx->query_at = rx->rejoin_at;
+    if (ended)
+        lli_rx_status_soon(rx, now);
+    return true;
+}
+
+/* The last packets of the past were passed over: nothing has come behind them, so it ends where what is live begins. */
+static void rx_pass_up(struct lli_rx *rx)
+{
+    struct lli_unpacked passed;
+
+    (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->live, rx->unpack.number), &passed);
+    /* The next packet may still go on with a message that was passed over. */
+    lli_unpack_break(&rx->unpack);
+    rx->passed = false;
+}
+
+/* The past was delivered: what comes from now on is live. */
+static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+{
+    /* What of it was lost is told before. */
+    if (rx->gap.next < rx->replay_end || rx->lost_run > 0)
+        return false;
+    if (rx->passed)
+        rx_pass_up(rx);
+    /* What displaced a kept message before it was sent has come by then, too: all that there is, if a heartbeat says so. */
+    if (rx->unpack.number - rx->unpack.assembling < rx->kept.live &&
+        (rx->gap.next < rx->heartbeat.lead || rx->heartbeat.messages < rx->kept.live))
+        return false;
+    rx->behind &= (uint8_t)~LLI_RX_REPLAYING;
+    lli_rx_status_soon(rx, now);
+    (void)rx_event(rx, LLM_EVENT_LIVE, item);
+    item->event.first = rx->unpack.number - rx->unpack.assembling;
+    /* Whatever the answer said that may have been forged. */
+    rx->live = lli_min(rx->live, rx->unpack.number);
+    return true;
+}
+
+/* The same in a session that was young, whose past came in the stream. */
+static bool rx_next_young(struct lli_rx *rx, struct lli_item *item)
+{
+    if (rx->gap.next < rx->replay_end || rx->lost_run > 0)
+        return false;
+    rx->behind &= (uint8_t)~LLI_RX_YOUNG;
+    (void)rx_event(rx, LLM_EVENT_LIVE, item);
+    item->event.first = rx->unpack.number - rx->unpack.assembling;
+    return true;
+}
+
+static void rx_go_on(struct lli_rx *rx, lli_ns now)
+{
+    if (rx->heartbeat.lead > rx->gap.end && rx->end_reason == LLM_REASON_NONE)
+        lli_rx_extend(rx, rx->heartbeat.lead, now);
+    if (lli_rx_is_replaying(rx) && rx->end_reason == LLM_REASON_NONE)
+        lli_rx_extend(rx, rx->replay_end, now);
+    if (rx->behind & LLI_RX_CHASED && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
+        rx->behind &= (uint8_t)~LLI_RX_CHASED;
+    if (rx->aside & LLI_RX_LEARNING && (rx->topics.known >= rx->topics_wanted || rx->end_reason != LLM_REASON_NONE))
+        rx->aside &= (uint8_t)~LLI_RX_LEARNING;
+}
+
+static bool rx_has_news(const struct lli_rx *rx)
+{
+    return rx->news != 0 || rx->topics_told < rx->topics.known;
+}
+
+/*
+ * Whether all that came is given, nothing is missing and nothing ends: so it is between any two packets that come in order.
+ * News is looked for by the caller.
+ */
+static inline __attribute__((always_inline)) bool rx_is_idle(const struct lli_rx *rx)
+{
+    const struct lli_gap *gap = &rx->gap;
+
+    return lli_unpack_is_done(&rx->unpack) && gap->next == gap->end && gap->next >= rx->heartbeat.lead &&
+           gap->next >= rx->gone_below && rx->behind == 0 &&
+           !(rx->aside & LLI_RX_LEARNING) && rx->end_reason == LLM_REASON_NONE &&
+           !(rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END);
+}
+
+bool lli_rx_is_idle(const struct lli_rx *rx)
+{
+    return rx_is_idle(rx) && (rx->news & ~LLI_RX_FILTERED) == 0 && rx->topics_told >= rx->topics.known;
+}
+
+/* Apart, so that lli_rx_next() saves no registers for what is rare. */
+static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+{
+    rx->stirred = true;
+    rx->plain = false;
+    for (;;) {
+        if (rx_has_news(rx) && (rx_next_news(rx, item) || rx_next_filtered(rx, item) || rx_next_of_turn(rx, item)))
+            return true;
+        if (rx_next_unpacked(rx, item))
+            return true;
+        rx_go_on(rx, now);
+        if (rx->aside & LLI_RX_LEARNING)
+            return false;
+        if (rx->aside & LLI_RX_LATEST) {
+            if (lli_rx_lost_kept(rx, now, item))
+                return true;
+            if (lli_rx_next_kept(rx, now))
+                continue;
+            return false;
+        }
+        if (lli_rx_is_replaying(rx) && rx_next_live(rx, now, item))
+            return true;
+        if (rx->behind & LLI_RX_YOUNG && rx_next_young(rx, item))
+            return true;
+        if (!rx_next_packet(rx, now))
+            return rx_next_end(rx, now, item) || (lli_rx_as_it_arrives(rx) && lli_rx_next_ahead(rx, item));
+    }
+}
+
+/* Nearly always what comes next is messages, and nothing comes behind them. */
+static __attribute__((noinline)) bool rx_next_in_order(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+{
+    return rx_next_messages(rx, item) || (!rx_is_idle(rx) && rx_next_item(rx, now, item));
+}
+
+/* Whether nothing is to be thought of but packets in order. */
+static bool rx_is_plain(const struct lli_rx *rx)
+{
+    return rx->state == LLI_RX_LIVE && !rx_has_news(rx) && rx->aside == 0 && !rx->silent && !rx->unpack.broken &&
+           !rx->unpack.assembling && rx_is_idle(rx);
+}
+
+void lli_rx_settle(struct lli_rx *rx)
+{
+    rx->plain = rx_is_plain(rx);
+}
+
+bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+{
+    if (rx->state == LLI_RX_LIVE) {
+        if (rx_has_news(rx))
+            return rx_next_item(rx, now, item);
+        if (!lli_unpack_is_done(&rx->unpack))
+            return rx_next_in_order(rx, now, item);
+        return !rx_is_idle(rx) && rx_next_item(rx, now, item);
+    }
+    return rx->state == LLI_RX_ASKING && lli_rx_next_join(rx, now, item);
+}

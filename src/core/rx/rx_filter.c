@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a receiver with a filter gives: messages that are not wanted are passed over where they lie, and packets whose summary
+ * says that nothing in them is wanted are passed over whole. Sessions without a filter do not come here.
+ */
+#include "core/select/filter.h"
+#include "core/rx/rx_internal.h"
+
+struct rx_wanted {
+    struct lli_rx_frame frame; /* of its attributes */
+    const uint8_t *header; /* of the message */
+    const uint8_t *data;
+    uint32_t size;
+};
+
+void lli_rx_filter(struct lli_rx *rx)
+{
+    if (rx->config->filter == NULL)
+        return; /* What is being passed over is passed over still: rx_filter_end(). */
+    rx->plain = false;
+    rx->news |= LLI_RX_FILTERED;
+    rx->aside |= LLI_RX_FILTERING;
+    /* What is thrown away is not acknowledged, and neither is what might have been. */
+    rx->unheld |= !rx->config->filter->all;
+}
+
+bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *message, struct lli_rx_frame *frame)
+{
+    for (uint32_t i = 0; i < rx->given_count; i++)
+        if (message == rx->given + i) {
+            *frame = rx->frames[i];
+            return true;
+        }
+    return false;
+}
+
+/* The filter is gone, and nothing is being passed over: the session takes the short way again. */
+static void rx_filter_end(struct lli_rx *rx)
+{
+    rx->news &= (uint8_t)~LLI_RX_FILTERED;
+    rx->aside &= (uint8_t)~LLI_RX_FILTERING;
+    rx->given_count = rx->assembled.size = 0;
+}
+
+static void rx_pass(struct lli_rx *rx, struct lli_unpack *unpack, uint64_t messages)
+{
+    unpack->number += messages;
+    rx->counters->messages_rejected += messages;
+}
+
+/* The messages of the packet whose turn it is that were decided on when it came (rx_ahead.c): mostly none. */
+static inline struct lli_rx_mark rx_decided(const struct lli_rx *rx, const struct lli_unpack *unpack)
+{
+    return rx->news & LLI_RX_TURN && unpack == &rx->unpack ? rx->ahead.turn : (struct lli_rx_mark){.first = 0};
+}
+
+/*
+ * Reads the header of a message that stands at `at`; false: it cannot be read there. Its bytes may go on in the next packets.
+ */
+static inline bool rx_message_header(const uint8_t *at, const uint8_t *end, struct rx_wanted *message)
+{
+    const uint8_t code = *at;
+
+    message->header = at;
+    if (code <= LLI_FRAME_SHORT_MAX) {
+        message->size = code;
+        message->data = at + 1;
+    } else if (code < LLI_FRAME_TOPIC_SHORT) {
+        if (end - at < 2)
+            return false;
+        message->size = (code & 0x3fu) << 8 | at[1];
+        message->data = at + 2;
+    } else {
+        if (end - at < LLI_WIRE_FRAME_MAX)
+            return false;
+        message->size = lli_load_u32(at + 1);
+        message->data = at + LLI_WIRE_FRAME_MAX;
+    }
+    return true;
+}
+
+/*
+ * Passes over one frame that is neither a message nor attributes of one. NULL: it has to be looked at by lli_unpack_next().
+ */
+static const uint8_t *rx_pass_frame(struct lli_unpack *unpack, const uint8_t *at)
+{
+    struct lli_frame frame;
+    const uint8_t *next = lli_frame_get(at, unpack->end, &frame);
+
+    if (frame.kind == LLI_FRAME_TOPIC)
+        unpack->topic = frame.value;
+    else if (frame.kind != LLI_FRAME_SKIP)
+        return NULL;
+    return next;
+}
+
+/*
+ * The message behind a frame of attributes; without one, `at`. Before anything but a message, or beyond the end, one says
+ * nothing.
+ */
+static inline const uint8_t *rx_behind_attributes(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *header;
+
+    if (*at != LLI_FRAME_ATTRIBUTES || end - at < LLI_FRAME_HEAD)
+        return at;
+    header = at + LLI_FRAME_HEAD + lli_load_u16(at + 1);
+    return header < end && lli_frame_is_message(*header) ? header : at;
+}
+
+static inline struct lli_rx_frame rx_frame(const uint8_t *at, const uint8_t *header)
+{
+    return header == at ? (struct lli_rx_frame){.size = 0}
+                        : (struct lli_rx_frame){at + LLI_FRAME_HEAD, (uint32_t)(header - at) - LLI_FRAME_HEAD};
+}
+
+static inline bool rx_is_wanted(const struct lli_filter *filter, const uint8_t *at, const uint8_t *header)
+{
+    const struct lli_rx_frame frame = rx_frame(at, header);
+
+    return header == at ? filter->plain : lli_filter_wants(filter, frame.bytes, frame.size);
+}
+
+/*
+ * Goes on to the first message of the packet that is wanted; false: there is none before what lli_unpack_next() has to look at,
+ * or the end. unpack->at is left at the frame of its attributes. Before its turn a message that goes on in the next packet is
+ * the end: it is decided on in its turn.
+ */
+static bool rx_find_wanted(struct lli_rx *rx, struct lli_unpack *unpack, struct rx_wanted *wanted)
+{
+    const struct lli_filter *filter = rx->config->filter;
+    const struct lli_rx_mark decided = rx_decided(rx, unpack);
+    const uint8_t *const end = unpack->end;
+    const uint8_t *at = unpack->at;
+    uint64_t passed = 0, before = 0;
+    bool found = false, spans;
+
+    while (at < end) {
+        const uint8_t *header = rx_behind_attributes(at, end);
+
+        if (!lli_frame_is_message(*header)) {
+            const uint8_t *next = rx_pass_frame(unpack, at);
+
+            if (next == NULL)
+                break;
+            at = next;
+            continue;
+        }
+        if (!rx_message_header(header, end, wanted)) {
+            at = header;
+            break;
+        }
+        spans = wanted->size > (size_t)(end - wanted->data);
+        if (spans && unpack != &rx->unpack) {
+            at = end;
+            break;
+        }
+        if (unpack->number + passed + before - decided.first < decided.end - decided.first) {
+            before++;
+        } else {
+            found = filter == NULL || rx_is_wanted(filter, at, header);
+            if (found) {
+                wanted->frame = rx_frame(at, header);
+                break;
+            }
+            passed++;
+        }
+        unpack->passing = spans;
+        at = spans ? end : wanted->data + wanted->size;
+    }
+    unpack->at = at;
+    unpack->number += before;
+    rx_pass(rx, unpack, passed);
+    return found;
+}
+
+/* Whether nothing in the packet is wanted, by its summary. */
+static bool rx_is_unwanted(const struct lli_rx *rx, const struct lli_unpack *unpack, const uint8_t *body,
+                           struct lli_frame_summary *summary)
+{
+    return rx->config->filter != NULL && lli_frame_get_summary(unpack->at, unpack->end, summary) &&
+           summary->end == unpack->end - body && !lli_filter_may_want(rx->config->filter, summary->any, summary->all);
+}
+
+/* Passes over such a packet in its turn; its last message may go on in the next one. */
+static bool rx_pass_packet(struct lli_rx *rx, const uint8_t *body)
+{
+    struct lli_unpack *unpack = &rx->unpack;
+    const struct lli_rx_mark decided = rx_decided(rx, unpack);
+    struct lli_frame_summary summary;
+    uint64_t before = 0;
+
+    if (!rx_is_unwanted(rx, unpack, body, &summary))
+        return false;
+    if (decided.first >= unpack->number)
+        before = lli_min(decided.end, unpack->number + summary.count) - lli_min(decided.first, unpack->number + summary.count);
+    rx->counters->packets_skipped++;
+    unpack->number += before;
+    rx_pass(rx, unpack, summary.count - before);
+    unpack->at = unpack->end;
+    unpack->passing = true;
+    return true;
+}
+
+void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *body, size_t size)
+{
+    struct lli_unpack *unpack = &rx->unpack;
+    struct rx_wanted wanted;
+
+    if (unpack->passing && header->number == (uint32_t)unpack->number) {
+        /* How long the message is that is passed over nobody may know: `first` says where it ends. */
+        unpack->at = body + header->first;
+        unpack->end = body + size;
+        unpack->topic = 0;
+        unpack->given = false;
+        unpack->passing = header->first == size;
+    } else {
+        unpack->passing = false;
+        lli_unpack_begin(unpack, header, body, size);
+    }
+    if (unpack->broken || unpack->assembling)
+        return;
+    if (rx->config->filter == NULL && !unpack->passing)
+        rx_filter_end(rx);
+    else if (!rx_pass_packet(rx, body))
+        (void)rx_find_wanted(rx, unpack, &wanted);
+}
+
+static struct llm_message *rx_like(const struct lli_rx *rx, uint32_t topic, struct llm_message *like)
+{
+    *like = (struct llm_message){
+        .session = rx->session, .received_at = rx->stamp_ns, .topic_id = topic, .topic = lli_topics_name(&rx->topics, topic)};
+    return like;
+}
+
+/* A message that was put together. */
+static void rx_give_assembled(struct lli_rx *rx, struct lli_item *item)
+{
+    struct lli_unpack *unpack = &rx->unpack;
+    const uint32_t topic = unpack->assembled_topic;
+    struct llm_message like;
+    const int count = lli_unpack_messages(unpack, rx_like(rx, topic, &like), item->messages + item->count, 1);
+
+    if (lli_topics_is_refused(&rx->topics, topic))
+        rx->counters->messages_refused++;
+    else if (!lli_rx_is_stale(rx, topic, item->messages[item->count].number))
+        rx->frames[item->count++] = rx->assembled;
+    assert(count == 1);
+    (void)count;
+}
+
+/* It is put together from several packets: what it says of itself is kept, unless it is longer than what this version sends. */
+static void rx_keep_frame(struct lli_rx *rx, const struct lli_rx_frame *frame)
+{
+    rx->assembled = (struct lli_rx_frame){.size = 0};
+    if (frame->size == 0 || frame->size > sizeof rx->assembled_frame)
+        return;
+    memcpy(rx->assembled_frame, frame->bytes, frame->size);
+    rx->assembled = (struct lli_rx_frame){rx->assembled_frame, frame->size};
+}
+
+/* One that lies in the packet. */
+static void rx_give_wanted(struct lli_rx *rx, struct lli_unpack *unpack, const struct rx_wanted *wanted, struct lli_item *item)
+{
+    struct llm_message *message = &item->messages[item->count];
+
+    rx->frames[item->count++] = wanted->frame;
+    (void)rx_like(rx, unpack->topic, message);
+    message->data = wanted->data;
+    message->size = wanted->size;
+    message->number = unpack->number++;
+    rx->counters->topics_unknown += message->topic[0] == '\0';
+    unpack->at = wanted->data + wanted->size;
+}
+
+/* Passes over one that is wanted, but not its topic, or not of the time before this receiver joined. False: it is. */
+static bool rx_refuse_wanted(struct lli_rx *rx, struct lli_unpack *unpack, const struct rx_wanted *wanted)
+{
+    if (lli_topics_is_refused(&rx->topics, unpack->topic))
+        rx->counters->messages_refused++;
+    else if (!lli_rx_is_stale(rx, unpack->topic, unpack->number))
+        return false;
+    unpack->number++;
+    unpack->passing = wanted->size > (size_t)(unpack->end - wanted->data);
+    unpack->at = unpack->passing ? unpack->end : wanted->data + wanted->size;
+    return true;
+}
+
+static void rx_count_wanted(struct lli_rx *rx, const struct lli_item *item)
+{
+    for (int i = 0; i < item->count; i++) {
+        const struct llm_message *message = &item->messages[i];
+
+        if (message->topic_id < rx->topics.limit) {
+            rx->topic_counts[message->topic_id].messages++;
+            rx->topic_counts[message->topic_id].bytes += message->size;
+        }
+    }
+}
+
+/* What is given now, whose attributes are kept until it was. */
+static bool rx_give(struct lli_rx *rx, const struct lli_item *item)
+{
+    if (rx->config->counts_topics)
+        rx_count_wanted(rx, item);
+    /* Where there are none, nothing changes. */
+    if (item->count > 0)
+        rx->given = item->messages;
+    rx->given_count = (uint32_t)item->count;
+    rx->counters->messages_delivered += (uint64_t)item->count;
+    return item->count > 0;
+}
+
+bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item)
+{
+    struct lli_unpack *unpack = &rx->unpack;
+    struct rx_wanted wanted;
+
+    item->count = 0;
+    item->kind = LLI_ITEM_MESSAGES;
+    while (item->count < LLI_ITEM_MESSAGES_MAX && !unpack->broken) {
+        if (unpack->assembling) {
+            if (unpack->have < unpack->total || unpack->too_long)
+                break;
+            rx_give_assembled(rx, item);
+        } else if (!rx_find_wanted(rx, unpack, &wanted)) {
+            break;
+        } else if (rx_refuse_wanted(rx, unpack, &wanted)) {
+            continue;
+        } else if (wanted.size > (size_t)(unpack->end - wanted.data)) {
+            /* lli_unpack_next() begins to put it together, in a buffer that may be in use by what is given now. */
+            if (item->count == 0) {
+                rx_keep_frame(rx, &wanted.frame);
+                unpack->at = wanted.header;
+            }
+            break;
+        } else {
+            rx_give_wanted(rx, unpack, &wanted, item);
+        }
+    }
+    return rx_give(rx, item);
+}
+
+/* ------------------------------------------------------------------------------------------ before its turn */
+
+void lli_rx_filter_ahead(struct lli_rx *rx, const uint8_t *body)
+{
+    struct lli_unpack *unpack = &rx->ahead.unpack;
+    struct lli_frame_summary summary;
+
+    if (!rx_is_unwanted(rx, unpack, body, &summary))
+        return;
+    /* The last one may go on in the next packet, and the packet is counted in its turn. */
+    rx_pass(rx, unpack, summary.count > 0 ? summary.count - 1u : 0);
+    unpack->at = unpack->end;
+}
+
+bool lli_rx_filtered_ahead(struct lli_rx *rx, struct lli_item *item)
+{
+    struct lli_unpack *unpack = &rx->ahead.unpack;
+    struct rx_wanted wanted;
+
+    item->count = 0;
+    item->kind = LLI_ITEM_MESSAGES;
+    while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(unpack) && rx_find_wanted(rx, unpack, &wanted)) {
+        if (rx_refuse_wanted(rx, unpack, &wanted))
+            continue;
+        if (*lli_topics_name(&rx->topics, unpack->topic) == '\0')
+            unpack->at = unpack->end;
+        else
+            rx_give_wanted(rx, unpack, &wanted, item);
+    }
+    return rx_give(rx, item);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets that came before their turn, held in memory that the sessions of a receiver share. One session may use all of it while no other
+ * needs any; when it is full, the session that holds most gives up what is furthest ahead. So a session, genuine or invented, cannot keep
+ * the others from their share.
+ */
+#include "core/rx/rx_internal.h"
+
+/* Messages given as they arrived must not be told lost, so their packets are kept until their turn. */
+static bool hold_may_drop(const struct lli_rx *rx)
+{
+    return rx->chunks > 0 && !(rx->state == LLI_RX_LIVE && lli_rx_as_it_arrives(rx) && !lli_rx_is_replaying(rx));
+}
+
+/* The session that holds most and may give up some of it, NULL: none may. */
+static struct lli_rx *hold_most(const struct lli_reorder *reorder)
+{
+    struct lli_rx *most = NULL;
+
+    for (struct lli_rx *rx = reorder->sessions; rx != NULL; rx = rx->sharing)
+        if (hold_may_drop(rx) && (most == NULL || rx->chunks > most->chunks))
+            most = rx;
+    return most;
+}
+
+/* Gives up the packet furthest ahead, if it is behind seq: what is nearer its turn frees its memory sooner. False: there is none. */
+static bool hold_drop_last(struct lli_rx *rx, lli_seq seq, lli_ns now)
+{
+    const bool known = rx->state == LLI_RX_LIVE;
+    const lli_seq end = lli_gap_present_end(&rx->gap), last = end - 1;
+
+    if (end == rx->gap.next || last <= seq || !hold_may_drop(rx))
+        return false;
+    if (!known && last == rx->gap.next) {
+        /* The first packet says where the session begins, so nothing is held without it. */
+        lli_rx_drop_packets(rx);
+        return true;
+    }
+    lli_rx_give_back(rx, *lli_rx_cell(rx, last));
+    lli_gap_forget(&rx->gap, last, now, known ? now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)) : LLI_NEVER);
+    lli_rx_dropped(rx, last);
+    return true;
+}
+
+/* Frees memory for a packet; false: others have a better right to what they hold. */
+static bool hold_make_room(struct lli_rx *rx, lli_seq seq, uint32_t size, lli_ns now)
+{
+    const uint32_t chunks = lli_reorder_chunks(size);
+
+    while (!lli_reorder_fits(rx->reorder, size)) {
+        struct lli_rx *most = hold_most(rx->reorder);
+        const bool others = most != NULL && most != rx && most->chunks > rx->chunks + chunks;
+
+        if (!hold_drop_last(others ? most : rx, others ? 0 : seq, now))
+            return false;
+    }
+    return true;
+}
+
+bool lli_rx_hold(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *packet, lli_ns now)
+{
+    const uint32_t size = (uint32_t)packet->size;
+
+    if (!lli_reorder_fits(rx->reorder, size) && !hold_make_room(rx, seq, size, now)) {
+        rx->counters->reorder_full++;
+        return false;
+    }
+    *lli_rx_cell(rx, seq) = lli_rx_put(rx, packet->bytes, size);
+    (void)lli_gap_receive(&rx->gap, seq);
+    return true;
+}
+
+uint32_t lli_rx_room(const struct lli_rx *rx)
+{
+    const struct lli_reorder *reorder = rx->reorder;
+    const struct lli_rx *most = lli_reorder_packets(reorder, reorder->left) < lli_gap_window(&rx->gap) ? hold_most(reorder) : NULL;
+    uint32_t chunks = reorder->left;
+
+    if (most != NULL && most->chunks > rx->chunks)
+        chunks = (uint32_t)lli_max(chunks, (most->chunks - rx->chunks) / 2);
+    return lli_reorder_packets(reorder, chunks);
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a receiver joins a session: with what is sent now (docs/protocol.md section 4.2), or late, in the past that the
+ * transmitter keeps (section 12). The window is put back to where the transmitter says; what is missing from there on is
+ * fetched a piece at a time, and what is sent meanwhile is held where there is room, else fetched later.
+ */
+#include "core/rx/rx_internal.h"
+
+/* A packet of the past that is late by so many of the distances between two is asked for again. */
+enum { JOIN_PATIENCE = 4 };
+
+/* ------------------------------------------------------------------------------------------------ now */
+
+/*
+ * Moves the held packets, numbered by their low halves only so far, to where the heartbeat says they are. False if there are
+ * none, or they cannot be of this session.
+ */
+static bool rx_rebase(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
+{
+    struct lli_gap *gap = &rx->gap;
+    lli_seq next = lli_seq_extend(heartbeat->lead, (uint32_t)gap->next);
+    lli_seq moved = next - gap->next;
+
+    if (gap->end == gap->next)
+        return false;
+    if (next < heartbeat->start || next > heartbeat->lead + lli_gap_window(gap)) {
+        lli_rx_drop_packets(rx);
+        return false;
+    }
+    /* A multiple of 2^32: no packet changes its place in the window. */
+    gap->next += moved;
+    gap->end += moved;
+    gap->received += moved;
+    return true;
+}
+
+/* The number of the first message that starts in a held packet or later. */
+static uint64_t rx_held_number(const struct lli_rx *rx, uint64_t near)
+{
+    const uint8_t *packet = lli_reorder_head(rx->reorder, *lli_rx_cell(rx, rx->gap.next));
+
+    return lli_seq_extend(near, lli_load_u32(packet + 12));
+}
+
+/* The session is followed from the packet that is next in its window on; its first message has this number. */
+static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
+{
+    /* What was missing before the session was known could not be asked for. */
+    lli_gap_ask(&rx->gap, now);
+    rx->state = LLI_RX_LIVE;
+    rx->reported = rx->began = rx->gap.next;
+    lli_rx_plan_report(rx);
+    rx->news |= LLI_RX_NEW;
+    rx->first = rx->held_from = rx->acknowledged = number;
+    rx->counters->sessions_new++;
+    lli_unpack_reset(&rx->unpack, number);
+    if (lli_rx_as_it_arrives(rx))
+        lli_rx_ahead_look(rx, rx->gap.next, rx->gap.end);
+    /* A session that is not followed from its start may go on in the middle of a message. */
+    if (rx->gap.next != rx->heartbeat.start || rx->enters) {
+        lli_unpack_break(&rx->unpack);
+        lli_rx_learn(rx, now, true);
+    }
+    lli_rx_status_soon(rx, now);
+}
+
+/* Begins at the start of a session that is young, with what is not acknowledged, as whoever comes for another, or with what is sent now. */
+static void rx_join_live(struct lli_rx *rx, lli_ns now)
+{
+    const struct lli_wire_heartbeat *heartbeat = &rx->heartbeat;
+    const bool young = heartbeat->flags & LLI_WIRE_HEARTBEAT_YOUNG, assured = heartbeat->flags & LLI_WIRE_HEARTBEAT_ASSURED;
+    /* Begins here or before. */
+    const lli_seq latest = young ? heartbeat->start : assured ? heartbeat->kept : heartbeat->lead;
+    const bool held = rx_rebase(rx, heartbeat);
+    const uint64_t missed = rx->counters->packets_missed;
+    uint64_t number = young ? 0 : assured ? heartbeat->kept_messages : heartbeat->messages;
+
+    rx->live = young ? 0 : held && rx->gap.next <= heartbeat->lead ? rx_held_number(rx, heartbeat->messages) : heartbeat->messages;
+    if (held && !young && rx->gap.next <= latest) {
+        number = rx->live;
+    } else if (!held || !lli_gap_rewind(&rx->gap, latest, now, now)) {
+        lli_rx_drop_packets(rx);
+        lli_gap_reset(&rx->gap, latest);
+    }
+    rx_follow(rx, number, now);
+    /* What was sent before it came is asked for, but nobody lost it: it does not count as missed. */
+    lli_rx_extend(rx, heartbeat->lead, now);
+    rx->counters->packets_missed = missed;
+}
+
+/* True if the session was followed before: it is over then, or goes on where it ended. */
+static bool rx_is_former(struct lli_rx *rx, lli_ns now)
+{
+    const struct lli_former *former = rx->config->former;
+    const struct lli_former_session *session = former == NULL ? NULL : lli_former_find(former, rx->session);
+    const bool ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
+
+    /* A heartbeat may have been overtaken by what was delivered. */
+    if (session == NULL || session->next > rx->heartbeat.lead + lli_gap_window(&rx->gap) || session->next < rx->heartbeat.start)
+        return false;
+    if (session->reason == LLM_REASON_CLOSED && (ended || session->next >= rx->heartbeat.lead)) {
+        lli_rx_drop_packets(rx);
+        lli_gap_reset(&rx->gap, session->next);
+        lli_unpack_reset(&rx->unpack, session->number);
+        rx->state = LLI_RX_ENDED;
+        return true;
+    }
+    if (!rx->config->resumes)
+        return false;
+    lli_rx_resume(rx, session, now);
+    return true;
+}
+
+void lli_rx_found(struct lli_rx *rx, lli_ns now)
+{
+    const uint8_t flags = rx->heartbeat.flags;
+
+    rx->session = rx->heartbeat.session;
+    if (rx_is_former(rx, now))
+        return;
+    if (flags & LLI_WIRE_HEARTBEAT_END && !(flags & LLI_WIRE_HEARTBEAT_YOUNG)) {
+        /* Over before it was heard of. */
+        lli_rx_drop_packets(rx);
+        rx->state = LLI_RX_ENDED;
+    } else if (!rx->config->chooses) {
+        rx_join_live(rx, now);
+    } else {
+        rx->state = LLI_RX_ASKING;
+        rx->ask_at = rx->ask_until = LLI_NEVER;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- asking */
+
+static void rx_ask(struct lli_rx *rx, enum llm_join_mode mode, uint64_t value, lli_ns now)
+{
+    rx->join = (struct llm_join){.mode = mode, .value = value};
+    rx->tries = 0;
+    rx->ask_at = now;
+    rx->ask_until = now + rx->config->nak_giveup;
+}
+
+/* The past that is asked for is all that was sent: LLM_EVENT_LIVE follows it. */
+static void rx_join_young(struct lli_rx *rx, lli_ns now)
+{
+    rx_join_live(rx, now);
+    rx->behind = LLI_RX_YOUNG;
+    rx->replay_end = rx->heartbeat.lead;
+}
+
+void lli_rx_begin(struct lli_rx *rx, const struct llm_join *join, lli_ns now)
+{
+    assert(rx->state == LLI_RX_ASKING && !rx->chosen);
+    rx->chosen = true;
+    /* Whoever hears of a session from its first second on misses nothing; only a number says that some of it is known. */
+    if (join->mode == LLM_JOIN_LIVE)
+        rx_join_live(rx, now);
+    else if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_YOUNG && join->mode != LLM_JOIN_NUMBER)
+        rx_join_young(rx, now);
+    else
+        rx_ask(rx, join->mode, join->value, now);
+}
+
+lli_ns lli_rx_retry_after(const struct lli_rx *rx, lli_ns least)
+{
+    return lli_min(least << lli_min(rx->tries, 16), lli_max(least, lli_max(rx->config->nak_retry_max, LLI_RX_JOIN_RETRY_MAX)));
+}
+
+lli_ns lli_rx_request_time(const struct lli_rx *rx)
+{
+    return lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx));
+}
+
+static void rx_refused(struct lli_rx *rx, enum llm_reason reason, uint64_t wanted, uint64_t there)
+{
+    rx->refused = reason;
+    rx->refused_wanted = wanted;
+    rx->refused_there = there;
+    rx->ask_at = rx->ask_until = LLI_NEVER;
+    rx->counters->joins_refused++;
+}
+
+bool lli_rx_control_join(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    const struct lli_wire_join join = {
+        .session = rx->session,
+        .receiver = rx->config->receiver,
+        .kind = LLI_WIRE_JOIN_ASK,
+        .from = (uint8_t)rx->join.mode,
+        .value = rx->join.value,
+        .address = rx->config->address,
+        .token = lli_rx_token(rx),
+    };
+
+    if (now >= rx->ask_until || (rx->ask_until != LLI_NEVER && !rx->config->unread && now >= rx->heard_at + rx->config->timeout)) {
+        rx_refused(rx, LLM_REASON_UNANSWERED, rx->join.mode == LLM_JOIN_NUMBER ? rx->join.value : 0, 0);
+        return false;
+    }
+    if (now < rx->ask_at)
+        return false;
+    rx->ask_at = now + lli_rx_retry_after(rx, lli_rx_request_time(rx));
+    rx->tries++;
+    rx->counters->joins_sent++;
+    return lli_rx_packet(rx, buffer, lli_wire_put_join(buffer, &join), packet);
+}
+
+/* What follows when it cannot be had: as the options say. */
+static void rx_join_otherwise(struct lli_rx *rx, enum llm_reason reason, lli_ns now)
+{
+    if (rx->config->otherwise == LLI_RX_ELSE_REFUSE) {
+        lli_rx_drop_packets(rx);
+        rx->state = LLI_RX_REFUSED;
+    } else if (rx->config->otherwise == LLI_RX_ELSE_OLDEST && (reason == LLM_REASON_HISTORY || reason == LLM_REASON_NOT_KEPT)) {
+        rx_ask(rx, LLM_JOIN_OLDEST, 0, now);
+    } else {
+        rx_join_live(rx, now);
+    }
+}
+
+bool lli_rx_next_join(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+{
+    const enum llm_reason reason = rx->refused;
+
+    item->kind = rx->chosen ? LLI_ITEM_EVENT : LLI_ITEM_JOIN;
+    item->event = (struct llm_event){.kind = LLM_EVENT_JOIN_REFUSED, .session = rx->session, .reason = reason};
+    if (!rx->chosen)
+        return true;
+    if (reason == LLM_REASON_NONE)
+        return false;
+    item->event.first = rx->refused_wanted;
+    item->event.last = rx->refused_there;
+    rx->refused = LLM_REASON_NONE;
+    rx_join_otherwise(rx, reason, now);
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------- the answer */
+
+/* Puts the window to the packet to begin with, and keeps of what is held what fits into it from there on. */
+static void rx_place(struct lli_rx *rx, lli_seq begin, lli_ns now)
+{
+    struct lli_gap *gap = &rx->gap;
+
+    if (rx_rebase(rx, &rx->heartbeat) && begin < gap->end) {
+        for (; gap->next < begin; lli_gap_advance(gap))
+            if (lli_gap_is_present(gap, gap->next))
+                lli_rx_give_back(rx, *lli_rx_cell(rx, gap->next));
+        if (lli_gap_rewind(gap, begin, now, now))
+            return;
+    }
+    lli_rx_drop_packets(rx);
+    lli_gap_reset(gap, begin);
+}
+
+void lli_rx_resume(struct lli_rx *rx, const struct lli_former_session *former, lli_ns now)
+{
+    rx_place(rx, former->next, now);
+    rx->live = 0;
+    rx->behind = 0;
+    rx->broken_reason = former->reason == LLM_REASON_REPLACED ? LLM_REASON_REPLACED : LLM_REASON_TIMEOUT;
+    rx_follow(rx, former->number, now);
+    /* Messages of before that it has are acknowledged still. */
+    rx->held_from = former->held_from;
+    rx->acknowledged = former->acknowledged;
+    lli_rx_extend(rx, rx->heartbeat.lead, now);
+}
+
+static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_ns now)
+{
+    rx_place(rx, join->packet, now);
+    rx->counters->joins_granted++;
+    /* Their names may lie in what is passed over, and before. */
+    rx->heartbeat.topics = (uint32_t)lli_max(rx->heartbeat.topics, join->topics);
+    rx->begin = rx->fetched = join->packet;
+    rx->enters = join->from == LLM_JOIN_MESSAGES || join->from == LLM_JOIN_NUMBER;
+    rx->replay_end = rx->live_seq = join->lead;
+    rx->live = join->wanted;
+    rx->behind = LLI_RX_REPLAYING;
+    rx->tries = 0;
+    rx->fetching = 0;
+    rx->fetch_at = rx->replayed_at = now;
+    rx->replay_distance = 0;
+    rx_follow(rx, join->number, now);
+    lli_rx_extend(rx, lli_max(rx->heartbeat.lead, join->lead), now);
+    rx->kept.live = 0;
+    if (join->from == LLM_JOIN_LATEST)
+        lli_rx_kept_begin(rx, join);
+}
+
+static enum llm_reason rx_refusal(uint8_t reason)
+{
+    return reason == LLI_WIRE_JOIN_AHEAD     ? LLM_REASON_AHEAD
+           : reason == LLI_WIRE_JOIN_NOTHING ? LLM_REASON_NOT_KEPT
+                                             : LLM_REASON_HISTORY;
+}
+
+void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_ns now)
+{
+    /* Answers to others on the same address. */
+    if (join->receiver != rx->config->receiver)
+        return;
+    if (join->kind == LLI_WIRE_JOIN_GRANT || join->kind == LLI_WIRE_JOIN_REFUSE || join->kind == LLI_WIRE_JOIN_TOKEN)
+        lli_rx_take_token(rx, join->token, now);
+    if (join->kind == LLI_WIRE_JOIN_TOKEN && (join->reason == LLI_WIRE_JOIN_FULL || join->reason == LLI_WIRE_JOIN_BUSY)) {
+        rx->crowded |= (uint8_t)(1u << join->reason);
+        rx->crowd = join->value;
+        rx->counters->crowded++;
+    }
+    /* To an earlier request, and to one that was answered already. */
+    if (rx->state != LLI_RX_ASKING || !rx->chosen ||
+        rx->refused != LLM_REASON_NONE || join->from != rx->join.mode || join->value != rx->join.value)
+        return;
+    if (join->kind == LLI_WIRE_JOIN_GRANT && join->packet >= rx->heartbeat.start)
+        rx_granted(rx, join, now);
+    else if (join->kind == LLI_WIRE_JOIN_REFUSE)
+        rx_refused(rx, rx_refusal(join->reason), join->wanted, join->number);
+}
+
+/* ------------------------------------------------------------------------------------------- the past */
+
+void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now)
+{
+    const lli_ns distance = lli_min(now - rx->replayed_at, LLI_RX_JOIN_RETRY_MAX);
+
+    rx->counters->packets_replayed++;
+    rx->replay_distance = rx->replay_distance == 0 ? distance : (rx->replay_distance * 7 + distance) / 8;
+    rx->replayed_at = now;
+    rx->tries = 0;
+    if (seq >= rx->fetched)
+        return;
+    if (rx->fetching > 0 && --rx->fetching == 0)
+        rx->fetch_at = now;
+    else if (seq + 1 == rx->fetched)
+        /* The last one: what is missing of the others may just have been overtaken by it. */
+        rx->fetch_at = now + rx->config->nak_retry_min;
+    else
+        rx->fetch_at = now + lli_rx_request_time(rx) + JOIN_PATIENCE * rx->replay_distance;
+}
+
+void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now)
+{
+    const uint64_t fetched = lli_gap_unrepaired(&rx->gap, first, end, lli_rx_is_replaying(rx) ? rx->fetched : 0);
+
+    /* Of the packets asked for last so many need not be waited for. */
+    if (fetched == 0 || rx->fetching == 0)
+        return;
+    rx->fetching -= (uint32_t)lli_min(fetched, rx->fetching);
+    rx->replayed_at = now;
+    rx->tries = 0;
+    if (rx->fetching == 0)
+        rx->fetch_at = now;
+}
+
+bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    /* The next piece is asked for when this one is there. What comes behind a loss has to be held: the other sessions need room too. */
+    const uint64_t most = lli_min(LLI_WIRE_FETCH_PACKETS, lli_reorder_packets(rx->reorder, rx->reorder->count / 2) + rx->ask_ahead);
+    struct lli_wire_join join = {
+        .session = rx->session,
+        .receiver = rx->config->receiver,
+        .kind = LLI_WIRE_JOIN_FETCH,
+        .lead = rx->live_seq,
+        .address = rx->config->address,
+        .token = lli_rx_token(rx),
+    };
+
+    if (now < rx->fetch_at)
+        return false;
+    if (now >= rx->replayed_at + rx->config->nak_giveup) {
+        /* Nothing came for so long: the rest of the past is given up. */
+        rx->gone_below = lli_max(rx->gone_below, rx->replay_end);
+        rx->gone_reason = LLM_REASON_TIMEOUT;
+    }
+    rx->fetch_at = now + rx->config->nak_retry_min;
+    join.count = (uint16_t)lli_gap_list(&rx->gap, rx->replay_end, most, join.ranges, LLI_WIRE_FETCH_MAX, &rx->fetched);
+    if (join.count == 0 || rx->gap.next < rx->gone_below)
+        return false;
+    rx->fetching = 0;
+    for (uint16_t i = 0; i < join.count; i++)
+        rx->fetching += join.ranges[i].count;
+    rx->fetch_at = now + lli_rx_retry_after(rx, lli_rx_request_time(rx) + JOIN_PATIENCE * rx->replay_distance);
+    rx->tries++;
+    rx->counters->fetches_sent++;
+    return lli_rx_packet(rx, buffer, lli_wire_put_join(buffer, &join), packet);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When a receiver reports to its transmitter, and what (docs/protocol.md section 7). */
+#include "core/tx/congestion.h"
+#include "core/rx/rx_internal.h"
+
+/*
+ * However many receivers there are, each reports once for so many reports that it was asked for, of which there are eight in a window of
+ * the transmitter, and so often in a window of its own: some are lost.
+ */
+enum { RX_REPORTS_SHARED = 2, RX_REPORTS_OWN = 4 };
+
+/* Reports of so many receivers, for which a transmitter waits, are no burden within the distance of one receiver's reports. */
+enum { RX_AWAITED_CROWD = 1000 };
+
+enum { RX_HEARTBEAT_AWAITS = LLI_WIRE_HEARTBEAT_HELD | LLI_WIRE_HEARTBEAT_END };
+
+/* ------------------------------------------------------------------------------------------------- when */
+
+/* The distance of status reports grows with their number, so that their sum does not (section 7). */
+static lli_ns rx_status_interval(const struct lli_rx *rx)
+{
+    return rx->config->status * lli_max(1, rx->heartbeat.receivers / 10);
+}
+
+/* A transmitter waits for reports, before it sends more or closes: all for whom it waits send theirs within this time. */
+static lli_ns rx_awaited_interval(const struct lli_rx *rx)
+{
+    const uint32_t share = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END ? 0 : lli_rx_share(&rx->heartbeat);
+
+    return rx->config->status * lli_max(1, (rx->heartbeat.receivers >> share) / RX_AWAITED_CROWD);
+}
+
+/*
+ * After how many packets a report is owed, 0: by time only (section 7.1). The more receivers, the fewer each sends; but a transmitter
+ * must hear of each a few times before it has to wait for it, by its own window or by this receiver's.
+ */
+static uint64_t rx_report_packets(const struct lli_rx *rx)
+{
+    const uint64_t wanted = lli_rx_is_in_share(rx) ? rx->heartbeat.report_packets : 0;
+    const uint64_t shared = wanted * lli_max(1, rx->heartbeat.receivers / 10);
+
+    return lli_min(shared, lli_min(wanted * RX_REPORTS_SHARED, lli_max(lli_gap_window(&rx->gap) / RX_REPORTS_OWN, 1)));
+}
+
+/* Of many receivers each draws when it reports within the last quarter: they would all have come to the same packet. */
+void lli_rx_plan_report(struct lli_rx *rx)
+{
+    const uint64_t packets = rx_report_packets(rx);
+    const uint64_t early = lli_rx_is_crowded(rx) ? lli_random_below(rx->random, packets / 4) : 0;
+
+    rx->report_at = packets == 0 ? UINT64_MAX : rx->reported + packets - early;
+}
+
+void lli_rx_status_soon(struct lli_rx *rx, lli_ns now)
+{
+    /* Of those with a name there are few, and somebody waits for them. */
+    const bool spreads = lli_rx_is_crowded(rx) && rx->config->name_size == 0;
+    const lli_ns range = rx->heartbeat.flags & RX_HEARTBEAT_AWAITS ? rx_awaited_interval(rx) : rx_status_interval(rx);
+
+    /* Drawn once, however often it is asked for. */
+    if (!spreads || rx->status_at > now + range)
+        rx->status_at = lli_min(rx->status_at, now + (spreads ? lli_random_below(rx->random, range) : 0));
+}
+
+/* ------------------------------------------------------------------------------------------------- what */
+
+bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
+{
+    if (number >= lli_rx_delivered(rx))
+        return false;
+    rx->acknowledged = lli_max(rx->acknowledged, number + 1);
+    if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_HELD)
+        lli_rx_status_soon(rx, now);
+    return true;
+}
+
+/* What this receiver acknowledges, and of which of the assured topics (section 7.3). */
+static void rx_status_held(const struct lli_rx *rx, struct lli_wire_status *status)
+{
+    const struct lli_rx_config *config = rx->config;
+    const uint64_t next = config->application_acknowledges ? lli_min(lli_rx_delivered(rx), rx->acknowledged) : lli_rx_delivered(rx);
+
+    status->flags |= LLI_WIRE_STATUS_ACKNOWLEDGES;
+    status->held_from = rx->held_from;
+    status->held_next = lli_max(next, rx->held_from);
+    status->name_size = config->name_size;
+    memcpy(status->name, config->name, sizeof status->name);
+    for (int i = 0; i < rx->heartbeat.assured; i++)
+        if (!rx->unheld && lli_topics_is_held(&rx->topics, rx->heartbeat.assured_topics[i]))
+            status->accepts |= (uint16_t)(1u << i);
+}
+
+static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
+{
+    bool done = !lli_rx_is_replaying(rx) && rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= rx->heartbeat.lead;
+
+    struct lli_wire_status status = {
+        .session = rx->session,
+        .receiver = rx->config->receiver,
+        /* Who fetches the past holds nobody up. */
+        .next = lli_rx_is_replaying(rx) ? 0 : rx->gap.next,
+        .highest = lli_max(rx->gap.end, rx->gap.next),
+        .echo = rx->heartbeat.sent_at,
+        .hold_ns = (uint32_t)lli_min(now - rx->heartbeat_at, UINT32_MAX),
+        .lost_packets = rx->lost,
+        .naks = rx->naks,
+        .window_free = (uint32_t)(lli_gap_window(&rx->gap) - (rx->gap.end - rx->gap.next)),
+        .flags = done ? LLI_WIRE_STATUS_DONE : 0,
+        .address = rx->config->address,
+        .token = lli_rx_token(rx),
+    };
+
+    /* What others would wait for between two NAKs is no more than what they wait anyway. */
+    if (rx->delay.queued > rx->config->nak_retry_max / 2)
+        status.flags |= LLI_WIRE_STATUS_BEHIND;
+    if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_ASSURED)
+        rx_status_held(rx, &status);
+    if (rx->config->limits != NULL)
+        lli_congestion_fill(&status, rx->config->limits, rx->config->limits_ever);
+    return status;
+}
+
+bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    const struct lli_wire_status status = rx_status(rx, now);
+    const lli_ns retry = lli_rx_token_retry(rx);
+    const lli_ns interval = lli_rx_is_unheard(rx) ? retry : lli_min(rx_status_interval(rx), retry);
+
+    /* Spread by a tenth, so that receivers which started together drift apart. After the end only heartbeats ask for it. */
+    rx->status_at = rx->state == LLI_RX_LIVE ? now + interval - lli_random_below(rx->random, interval / 10) : LLI_NEVER;
+    rx->reported = rx->gap.next;
+    lli_rx_plan_report(rx);
+    rx->counters->status_sent++;
+    return lli_rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
+}
+
+/*
+ * A transmitter that ended its session repeats its heartbeats until all have reported that they have everything, which a report that
+ * was put off or lost did not tell yet; one that has been silent for long waits for nobody.
+ */
+static bool rx_is_awaited(const struct lli_rx *rx, lli_ns now)
+{
+    return rx->state == LLI_RX_ENDED && rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= rx->heartbeat.lead &&
+           rx->end_reason == LLM_REASON_NONE && now < rx->heartbeat_at + rx->config->timeout;
+}
+
+bool lli_rx_leave(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    struct lli_wire_status status;
+
+    if (rx->state != LLI_RX_LIVE && !rx_is_awaited(rx, now))
+        return false;
+    status = rx_status(rx, now);
+    status.flags |= LLI_WIRE_STATUS_LEAVING;
+    return lli_rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
+}

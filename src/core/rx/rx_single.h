@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The short way of a packet with one message through a session that is followed: in line where it is delivered. */
+#ifndef LLI_RX_LONE_H
+#define LLI_RX_LONE_H
+
+#include "core/rx/rx_session.h"
+
+/* The one message that fills a packet's frames; false: there is another, or something else, or it is not whole. */
+static inline bool lli_rx_lone_frame(const uint8_t *at, const uint8_t *end, uint32_t *topic, struct llm_message *message)
+{
+    struct lli_frame frame;
+
+    *topic = 0;
+    at = lli_frame_get(at, end, &frame);
+    if (frame.kind == LLI_FRAME_TOPIC && at < end) {
+        *topic = frame.value;
+        at = lli_frame_get(at, end, &frame);
+    }
+    if (frame.kind != LLI_FRAME_MESSAGE || frame.value != (size_t)(end - at))
+        return false;
+    message->data = at;
+    message->size = frame.value;
+    return true;
+}
+
+/*
+ * Takes a packet for the group that is next in order and has one message, while all before it was delivered and nothing else is to
+ * be done: the message, which was delivered when this returns. False, with nothing changed, in any other case. Others may be due
+ * all the same when the message was handled: unless lli_rx_is_idle(), lli_rx_next() has to follow.
+ */
+static inline bool lli_rx_lone(struct lli_rx *rx, const uint8_t *packet, size_t size, uint64_t stamp_ns, lli_ns now,
+                               struct llm_message *message)
+{
+    const uint8_t *end = packet + size;
+    struct lli_gap *gap = &rx->gap;
+    uint32_t topic;
+
+    if (!rx->plain)
+        lli_rx_settle(rx);
+    if (!rx->plain || size <= LLI_WIRE_DATA_HEADER || !lli_wire_is_data(packet, size, rx->tag, gap->next, rx->unpack.number) ||
+        !lli_rx_lone_frame(packet + LLI_WIRE_DATA_HEADER, end, &topic, message) || !lli_topics_is_plain(&rx->topics, topic))
+        return false;
+    gap->end = gap->received = ++gap->next;
+    rx->heard_at = now;
+    rx->stamp_ns = stamp_ns;
+    rx->stirred |= lli_rx_owes_report(rx);
+    rx->counters->packets_received++;
+    rx->counters->bytes_received += size;
+    rx->counters->messages_delivered++;
+    message->topic_id = topic;
+    message->topic = lli_topics_known_name(&rx->topics, topic);
+    message->number = rx->unpack.number++;
+    message->session = rx->session;
+    message->received_at = stamp_ns;
+    return true;
+}
+
+#endif

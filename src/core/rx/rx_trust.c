@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets are not authenticated: each is checked against all that is known, so that the damage of a forged one is bounded
+ * (docs/protocol.md section 4.4). Heartbeats are corrected by the next genuine one, at most a heartbeat's distance later: so none is
+ * believed that contradicts what was delivered, all that was planned by one is planned anew by the next, and packets that two of them
+ * in a row do not cover are dropped.
+ */
+#include "core/rx/rx_internal.h"
+
+/* A receiver that is so far behind cannot name what it misses: low halves of packet numbers tell 2^31 apart. */
+#define TRUST_REACH ((lli_seq)1 << 30)
+
+/* No packet has more messages: each takes a byte. */
+#define TRUST_PACKET_MESSAGES ((uint64_t)65536)
+
+/* More receivers, a longer distance of heartbeats, and a longer round trip than a transmitter ever tells of. */
+enum { TRUST_RECEIVERS_MAX = 1 << 20, TRUST_INTERVAL_US_MAX = 10000000, TRUST_RTT_NS_MAX = 1000000000 };
+
+/* A data packet so far beyond all that is known is believed when another one near it has come: a part of the window, and at least ... */
+enum { TRUST_JUMP = 128, TRUST_JUMP_WINDOW = 16 };
+
+/* ---------------------------------------------------------------------------------------------- heartbeats */
+
+/* Messages that a heartbeat tells of can have been in the packets that it tells of, as far as that can be said now. */
+static bool trust_messages(const struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
+{
+    const struct lli_gap *gap = &rx->gap;
+    const lli_seq known = gap->next - lli_min(gap->next, rx->lost_run);
+
+    if (rx->aside & LLI_RX_LATEST || rx->passed || heartbeat->lead < gap->next)
+        return true;
+    return heartbeat->messages <= rx->unpack.number + (heartbeat->lead - known) * TRUST_PACKET_MESSAGES;
+}
+
+static bool trust_is_credible(const struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
+{
+    const struct lli_gap *gap = &rx->gap;
+
+    if (rx->state != LLI_RX_LIVE)
+        return true;
+    if (heartbeat->lead > gap->next && heartbeat->lead - gap->next > TRUST_REACH)
+        return false;
+    if (heartbeat->flags & LLI_WIRE_HEARTBEAT_END && heartbeat->lead < gap->next)
+        return false;
+    return trust_messages(rx, heartbeat);
+}
+
+bool lli_rx_believes(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now)
+{
+    if (trust_is_credible(rx, heartbeat)) {
+        rx->doubted_at = LLI_NEVER;
+        return true;
+    }
+    rx->counters->heartbeats_doubted++;
+    rx->doubted_at = lli_min(rx->doubted_at, now);
+    /* A forged one is contradicted by a genuine one before. */
+    if (now < rx->doubted_at + lli_rx_patience(rx))
+        return false;
+    rx->doubted_at = LLI_NEVER;
+    if (heartbeat->lead > rx->gap.next && heartbeat->lead - rx->gap.next > TRUST_REACH) {
+        rx->gone_below = heartbeat->lead;
+        rx->gone_reason = LLM_REASON_OVERRUN;
+    }
+    return true;
+}
+
+void lli_rx_clamp(struct lli_wire_heartbeat *heartbeat)
+{
+    heartbeat->receivers = (uint32_t)lli_min(heartbeat->receivers, TRUST_RECEIVERS_MAX);
+    heartbeat->interval_us = (uint32_t)lli_min(heartbeat->interval_us, TRUST_INTERVAL_US_MAX);
+    heartbeat->rtt_ns = (uint32_t)lli_min(heartbeat->rtt_ns, TRUST_RTT_NS_MAX);
+}
+
+void lli_rx_replan(struct lli_rx *rx, const struct lli_wire_heartbeat *before, lli_ns now)
+{
+    const struct lli_rx_config *config = rx->config;
+    const struct lli_wire_heartbeat *heartbeat = &rx->heartbeat;
+    const lli_seq from = lli_rx_is_replaying(rx) ? rx->replay_end : rx->gap.next;
+    lli_ns wait;
+
+    rx->topics_wanted = (uint32_t)lli_min(rx->topics_wanted, heartbeat->topics);
+    if (heartbeat->receivers < before->receivers && rx->state == LLI_RX_LIVE)
+        rx->status_at = lli_min(rx->status_at, now + config->status * lli_max(1, heartbeat->receivers / 10));
+    if (rx->gap.missing == 0 || (heartbeat->receivers >= before->receivers && heartbeat->rtt_ns >= before->rtt_ns))
+        return;
+    wait = config->nak_delay + lli_max(lli_max(config->nak_backoff_min, config->nak_retry_max), 4 * lli_rx_rtt(rx));
+    lli_gap_hasten(&rx->gap, from, lli_max(now + wait, rx->naks_held_until));
+}
+
+/* Gives back what is held from a packet on, which does not exist. */
+static void trust_cut(struct lli_rx *rx, lli_seq end)
+{
+    for (lli_seq seq = end; seq < rx->gap.received; seq++)
+        if (lli_gap_is_present(&rx->gap, seq))
+            lli_rx_give_back(rx, *lli_rx_cell(rx, seq));
+    rx->counters->packets_doubted += lli_gap_cut(&rx->gap, end);
+}
+
+void lli_rx_cover(struct lli_rx *rx)
+{
+    const lli_seq lead = rx->heartbeat.lead;
+    lli_seq end;
+
+    /* Packets dropped because they came too early may not exist. */
+    if (lli_rx_is_replaying(rx))
+        rx->replay_end = lli_max(rx->live_seq, lli_min(rx->replay_end, lead));
+    end = lli_max(lli_rx_is_replaying(rx) ? lli_max(lead, rx->replay_end) : lead, rx->gap.next);
+    lli_gap_retract(&rx->gap, end);
+    /* Messages of a packet may have been given as it arrived: dropped, and given up later, they would be told lost as well. */
+    if (rx->beyond > end && !lli_rx_as_it_arrives(rx))
+        trust_cut(rx, end);
+    /* One heartbeat may have been overtaken by packets that were sent later; hardly two. */
+    rx->beyond = rx->gap.received > end ? rx->gap.received : 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------- data */
+
+bool lli_rx_is_jump(struct lli_rx *rx, lli_seq seq)
+{
+    const lli_seq other = rx->jumped, jump = lli_max(TRUST_JUMP, lli_gap_window(&rx->gap) / TRUST_JUMP_WINDOW);
+
+    if (seq < rx->gap.end + jump || seq < rx->heartbeat.lead)
+        return false;
+    if (other != seq && other < seq + jump && seq < other + jump)
+        return false;
+    rx->jumped = seq;
+    rx->counters->packets_doubted++;
+    return true;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Delivery as it arrives: the messages that lie wholly in a packet which came before its turn are given at once. The packet is
+ * held all the same, and unpacked in its turn like any other, less what was given: so losses are named, names of topics learnt
+ * and messages that span packets put together as they always are.
+ *
+ * What is given ahead of its turn is a run of messages from the first that starts in the packet. A message of a topic whose name
+ * is not known ends it: whether it is wanted nobody can say yet. The mark stays until the packet's turn, and so does the packet.
+ * A filter decides on the run when it is looked into, and counts then what it rejects (rx_filter.c).
+ */
+#include "core/rx/rx_internal.h"
+
+void lli_rx_ahead_init(struct lli_rx *rx, struct lli_arena *arena)
+{
+    if (rx->config->as_it_arrives)
+        rx->ahead.marks = lli_arena_take(arena, rx->config->window_packets * sizeof *rx->ahead.marks, 64);
+    /* Nothing is put together in it: it is a place to point to. */
+    lli_unpack_init(&rx->ahead.unpack, rx->unpack.buffer, 0);
+}
+
+void lli_rx_ahead_reset(struct lli_rx *rx)
+{
+    if (rx->ahead.marks == NULL)
+        return;
+    memset(rx->ahead.marks, 0, rx->config->window_packets * sizeof *rx->ahead.marks);
+    lli_unpack_reset(&rx->ahead.unpack, 0);
+    rx->ahead.seq = rx->ahead.from = rx->ahead.end = 0;
+}
+
+void lli_rx_ahead_look(struct lli_rx *rx, lli_seq first, lli_seq end)
+{
+    struct lli_rx_ahead *ahead = &rx->ahead;
+
+    ahead->from = ahead->from == ahead->end ? first : lli_min(ahead->from, first);
+    ahead->end = lli_max(ahead->end, end);
+}
+
+static struct lli_rx_mark *ahead_mark(const struct lli_rx *rx, lli_seq seq)
+{
+    return &rx->ahead.marks[seq & rx->gap.mask];
+}
+
+static bool ahead_is_held(const struct lli_rx *rx, lli_seq seq)
+{
+    return seq >= rx->gap.next && seq < rx->gap.end && lli_gap_is_present(&rx->gap, seq);
+}
+
+/* ------------------------------------------------------------------------------------------ before its turn */
+
+/* Begins with a packet that is held. */
+static void ahead_begin(struct lli_rx *rx, lli_seq seq)
+{
+    struct lli_rx_ahead *ahead = &rx->ahead;
+    struct lli_wire_header header;
+    const uint8_t *packet, *body;
+    size_t body_size;
+    uint32_t size;
+    uint64_t number;
+
+    ahead->seq = seq;
+    packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, seq), LLI_REORDER_AHEAD, &size);
+    /* It was read when it came, so it can be read again. */
+    if (lli_wire_get_header(packet, size, &header, &body, &body_size) != LLI_WIRE_OK)
+        return;
+    number = lli_seq_extend(rx->unpack.number, header.number);
+    *ahead_mark(rx, seq) = (struct lli_rx_mark){.seq = seq, .first = number, .end = number};
+    lli_unpack_reset(&ahead->unpack, number);
+    /* Numbers never go back: it is left to its turn to find out what such a packet is. */
+    if (number < rx->unpack.number)
+        return;
+    ahead->unpack.at = body + header.first;
+    ahead->unpack.end = body + body_size;
+    if (!(rx->news & LLI_RX_FILTERED))
+        return;
+    lli_rx_filter_ahead(rx, body);
+    ahead_mark(rx, seq)->end = ahead->unpack.number;
+}
+
+/* The next packet that was not looked into; false: there is none. */
+static bool ahead_next(struct lli_rx *rx)
+{
+    struct lli_rx_ahead *ahead = &rx->ahead;
+
+    for (lli_seq seq = lli_max(ahead->from, rx->gap.next); seq < ahead->end; seq++) {
+        ahead->from = seq + 1;
+        if (ahead_is_held(rx, seq) && ahead_mark(rx, seq)->seq != seq) {
+            ahead_begin(rx, seq);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Takes out what was given before the packet's turn. */
+static int ahead_less(const struct lli_rx_mark *given, struct llm_message *messages, int count)
+{
+    int kept = 0;
+
+    for (int i = 0; i < count; i++)
+        if (messages[i].number < given->first || messages[i].number >= given->end)
+            messages[kept++] = messages[i];
+    return kept;
+}
+
+/*
+ * The messages that come next in a packet, less those of refused topics. In its turn: less those that were given; before it:
+ * none without the name of its topic.
+ */
+static bool ahead_messages(struct lli_rx *rx, struct lli_unpack *unpack, const struct lli_rx_mark *given, struct lli_item *item)
+{
+    struct llm_message like = {.session = rx->session, .received_at = rx->stamp_ns};
+    uint32_t topic;
+
+    item->count = 0;
+    item->kind = LLI_ITEM_MESSAGES;
+    while (item->count < LLI_ITEM_MESSAGES_MAX && !lli_unpack_is_done(unpack) && lli_unpack_peek(unpack, &topic)) {
+        struct llm_message *messages = item->messages + item->count;
+        int count;
+
+        like.topic = lli_topics_name(&rx->topics, topic);
+        if (given == NULL && like.topic[0] == '\0') {
+            unpack->at = unpack->end;
+            break;
+        }
+        count = lli_unpack_messages(unpack, &like, messages, LLI_ITEM_MESSAGES_MAX - item->count);
+        if (count == 0)
+            break;
+        if (given != NULL)
+            count = ahead_less(given, messages, count);
+        if (count > 0 && lli_topics_is_marked(&rx->topics, topic))
+            count = lli_rx_account(rx, topic, item, count);
+        if (count == 0)
+            continue;
+        if (like.topic[0] == '\0')
+            rx->counters->topics_unknown += (uint64_t)count;
+        item->count += count;
+    }
+    rx->counters->messages_delivered += (uint64_t)item->count;
+    return item->count > 0;
+}
+
+/* What comes next of the packet that is being given. */
+static bool ahead_item(struct lli_rx *rx, struct lli_item *item)
+{
+    struct lli_unpack *unpack = &rx->ahead.unpack;
+    struct lli_unpacked unpacked;
+
+    for (;;) {
+        const bool some =
+            rx->news & LLI_RX_FILTERED ? lli_rx_filtered_ahead(rx, item) : ahead_messages(rx, unpack, NULL, item);
+
+        /* Less one that goes on in the next packet. */
+        ahead_mark(rx, rx->ahead.seq)->end = unpack->number - unpack->assembling;
+        if (some) {
+            rx->counters->messages_ahead += (uint64_t)item->count;
+            return true;
+        }
+        if (unpack->at == unpack->end)
+            return false;
+        lli_unpack_next(unpack, &unpacked);
+        if (unpacked.kind != LLI_UNPACK_ANNOUNCE)
+            return false;
+        if (lli_topics_add(&rx->topics, unpacked.topic, unpacked.data, unpacked.size)) {
+            rx->topics.flags[unpacked.topic] |= LLI_TOPICS_TOLD;
+            return lli_rx_topic_item(rx, unpacked.topic, item);
+        }
+    }
+}
+
+bool lli_rx_next_ahead(struct lli_rx *rx, struct lli_item *item)
+{
+    /* The past comes in order, so that what comes before LLM_EVENT_LIVE is the past. */
+    if (rx->behind & (LLI_RX_REPLAYING | LLI_RX_YOUNG))
+        return false;
+    for (;;) {
+        if (!lli_unpack_is_done(&rx->ahead.unpack) && ahead_is_held(rx, rx->ahead.seq) && ahead_item(rx, item))
+            return true;
+        if (!ahead_next(rx))
+            return false;
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- in its turn */
+
+void lli_rx_ahead_turn(struct lli_rx *rx, lli_seq seq)
+{
+    const struct lli_rx_mark *mark = ahead_mark(rx, seq);
+
+    if (mark->seq != seq || mark->end == mark->first)
+        return;
+    rx->ahead.turn = *mark;
+    rx->news |= LLI_RX_TURN;
+}
+
+bool lli_rx_turn_messages(struct lli_rx *rx, struct lli_item *item)
+{
+    return ahead_messages(rx, &rx->unpack, &rx->ahead.turn, item);
+}

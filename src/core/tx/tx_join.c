@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a transmitter serves receivers that join late: finds where they begin, and sends them the past (section 12). */
+#include "core/tx/tx_internal.h"
+
+/* So many packets hold less than 2^31 messages, however short: numbers extend from one to the other. */
+enum { JOIN_STRIDE = 16384 };
+
+/* Of a history that forgets, the oldest part of so many is left out: it would be gone when it is asked for. */
+enum { JOIN_MARGIN = 16 };
+
+/* Packets of one request that are looked at for those of unreliable topics: receivers name fewer at a time. */
+enum { JOIN_LOOKED_AT = 1024 };
+
+/* A receiver that waits longer for what it fetches at a time is told so. */
+#define JOIN_LONG ((lli_ns)1000000000)
+
+/* ---------------------------------------------------------------------------------- messages to packets */
+
+static uint64_t tx_number_near(const struct lli_tx *tx, lli_seq seq, uint64_t near)
+{
+    return lli_seq_extend(near, lli_load_u32(lli_history_packet(&tx->history, seq) + 12));
+}
+
+uint64_t lli_tx_lead_number(const struct lli_tx *tx)
+{
+    if (tx->sent < tx->history.next)
+        return tx_number_near(tx, tx->sent, tx->pack.number);
+    return tx->pack.packet != NULL ? lli_seq_extend(tx->pack.number, tx->pack.first_number) : tx->pack.number;
+}
+
+uint64_t lli_tx_number_of(const struct lli_tx *tx, lli_seq seq)
+{
+    uint64_t number = lli_tx_lead_number(tx);
+    lli_seq at = tx->sent;
+
+    while (at > seq) {
+        at -= lli_min(JOIN_STRIDE, at - seq);
+        number = tx_number_near(tx, at, number);
+    }
+    return number;
+}
+
+/* The last packet of [low, high) whose number, near that of low, is not beyond. That of low is not. */
+static lli_seq tx_search(const struct lli_tx *tx, lli_seq low, lli_seq high, uint64_t near, uint64_t number)
+{
+    while (high - low > 1) {
+        lli_seq middle = low + (high - low) / 2;
+
+        if (tx_number_near(tx, middle, near) <= number)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The packet that a message starts in; it was sent. False if that is no longer kept. */
+static bool tx_packet_of(const struct lli_tx *tx, uint64_t number, lli_seq *seq)
+{
+    uint64_t above = lli_tx_lead_number(tx);
+    lli_seq high = tx->sent;
+
+    while (high > tx->history.trail) {
+        lli_seq low = high - lli_min(JOIN_STRIDE, high - tx->history.trail);
+        uint64_t below = tx_number_near(tx, low, above);
+
+        if (below <= number) {
+            *seq = tx_search(tx, low, high, below, number);
+            return true;
+        }
+        high = low;
+        above = below;
+    }
+    return false;
+}
+
+/* -------------------------------------------------------------------------------------- where to begin */
+
+/* Whoever joins begins no later than with what is not acknowledged: it may come for another. */
+static void tx_grant(const struct lli_tx *tx, struct lli_wire_join *answer, lli_seq packet, uint64_t number)
+{
+    if (tx->assure.kept <= packet) {
+        packet = tx->assure.kept;
+        number = lli_min(number, lli_tx_number_of(tx, packet));
+    }
+    answer->kind = LLI_WIRE_JOIN_GRANT;
+    answer->topics = tx->topics_count;
+    answer->packet = packet;
+    answer->number = number;
+    answer->wanted = lli_tx_lead_number(tx);
+    answer->lead = tx->sent;
+}
+
+static void tx_refuse(const struct lli_tx *tx, struct lli_wire_join *answer, enum lli_wire_join_reason reason, uint64_t wanted)
+{
+    answer->kind = LLI_WIRE_JOIN_REFUSE;
+    answer->reason = (uint8_t)reason;
+    answer->packet = lli_min(tx->history.trail, tx->sent);
+    answer->number = lli_tx_number_of(tx, answer->packet);
+    answer->wanted = wanted;
+    answer->lead = tx->sent;
+}
+
+static bool tx_is_complete(const struct lli_tx *tx)
+{
+    return tx->history.trail == tx->config.history.start;
+}
+
+static void tx_join_oldest(const struct lli_tx *tx, struct lli_wire_join *answer)
+{
+    lli_seq packet = lli_min(tx->history.trail, tx->sent);
+
+    if (!tx_is_complete(tx))
+        packet += (tx->sent - packet) / JOIN_MARGIN;
+    tx_grant(tx, answer, packet, lli_tx_number_of(tx, packet));
+}
+
+static void tx_join_number(const struct lli_tx *tx, struct lli_wire_join *answer, uint64_t number)
+{
+    const uint64_t lead = lli_tx_lead_number(tx);
+    lli_seq packet = tx->sent;
+
+    if (number > lead)
+        tx_refuse(tx, answer, LLI_WIRE_JOIN_AHEAD, number);
+    else if (number == lead || tx_packet_of(tx, number, &packet))
+        tx_grant(tx, answer, packet, number);
+    else
+        tx_refuse(tx, answer, LLI_WIRE_JOIN_HISTORY, number);
+}
+
+/* More messages than were ever sent are all of them. */
+static void tx_join_messages(const struct lli_tx *tx, struct lli_wire_join *answer, uint64_t messages)
+{
+    const uint64_t lead = lli_tx_lead_number(tx);
+    uint64_t number = messages < lead ? lead - messages : 0;
+
+    if (tx_is_complete(tx))
+        number = lli_max(number, lli_tx_number_of(tx, tx->config.history.start));
+    tx_join_number(tx, answer, number);
+}
+
+static void tx_join_time(const struct lli_tx *tx, struct lli_wire_join *answer, lli_ns back, lli_ns now)
+{
+    const lli_seq packet = lli_marks_find(&tx->marks, now > back ? now - back : 0);
+
+    if (packet < tx->history.trail)
+        tx_refuse(tx, answer, LLI_WIRE_JOIN_HISTORY, 0);
+    else
+        tx_grant(tx, answer, packet, lli_tx_number_of(tx, packet));
+}
+
+/* From what is sent next; what is kept of the messages before is asked for then. */
+static void tx_join_latest(const struct lli_tx *tx, struct lli_wire_join *answer)
+{
+    if (tx->keep.count > 0)
+        tx_grant(tx, answer, tx->sent, lli_tx_lead_number(tx));
+    else
+        tx_refuse(tx, answer, LLI_WIRE_JOIN_NOTHING, 0);
+}
+
+static void tx_join(const struct lli_tx *tx, struct lli_wire_join *answer, lli_ns now)
+{
+    switch (answer->from) {
+    case LLM_JOIN_LATEST:
+        tx_join_latest(tx, answer);
+        break;
+    case LLM_JOIN_MESSAGES:
+        tx_join_messages(tx, answer, answer->value);
+        break;
+    case LLM_JOIN_TIME:
+        tx_join_time(tx, answer, answer->value, now);
+        break;
+    case LLM_JOIN_NUMBER:
+        tx_join_number(tx, answer, answer->value);
+        break;
+    default:
+        tx_join_oldest(tx, answer);
+        break;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------ packets in */
+
+void lli_tx_replay_due(struct lli_tx *tx, lli_ns at)
+{
+    tx->replay_at = tx->replay.telling > 0 ? 0 : lli_min(at, tx->kept_at);
+    tx->slow_at = lli_min(tx->look_at, tx->replay_at);
+}
+
+/* Whether a request is not answered: by NAKs and reports its receiver may be known, and be suspended or expelled. */
+static bool tx_is_join_shed(struct lli_tx *tx, uint64_t receiver, lli_ns now)
+{
+    const uint32_t member = lli_members_get(&tx->members, receiver);
+    bool shed;
+
+    if (member == LLI_MEMBER_NONE)
+        return tx->judge.shedding;
+    tx->members.table[member].heard_at = now;
+    shed = lli_judge_heard(&tx->judge, &tx->members, member, now);
+    lli_tx_look_soon(tx);
+    return shed;
+}
+
+static bool tx_is_shed_now(const struct lli_tx *tx, uint64_t receiver)
+{
+    const uint32_t member = lli_members_get(&tx->members, receiver);
+
+    return tx->judge.shedding || (member != LLI_MEMBER_NONE && !lli_member_counts(&tx->members.table[member]));
+}
+
+void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now)
+{
+    struct lli_replay *replay = &tx->replay;
+
+    /* Another one takes the place of one that is dropped, from behind. */
+    for (uint32_t i = replay->count; i-- > 0;)
+        if (tx_is_shed_now(tx, replay->receivers[i])) {
+            lli_replay_drop(replay, i);
+            tx->counters.joins_shed++;
+        }
+    for (uint32_t i = tx->keep.waiting; i-- > 0;)
+        if (tx_is_shed_now(tx, tx->keep.receivers[i])) {
+            lli_keep_drop(&tx->keep, i);
+            tx->counters.joins_shed++;
+        }
+    if (tx->keep.waiting == 0)
+        tx->kept_at = LLI_NEVER;
+    lli_tx_replay_due(tx, replay->fetching > 0 ? now : LLI_NEVER);
+}
+
+/* Why a packet of the past is not sent to a receiver for which what is live begins at this one; 0: it is. */
+static enum lli_wire_reason tx_is_left_out(const struct lli_tx *tx, lli_seq seq, lli_seq live)
+{
+    const struct lli_history_slot *slot = lli_history_slot(&tx->history, seq);
+
+    return slot->unreliable ? LLI_WIRE_UNREPAIRED : slot->transient && seq < live ? LLI_WIRE_PASSED : 0;
+}
+
+/* Of what a receiver fetches, says what it is not given for this reason. */
+static void tx_fetch_left_out(struct lli_tx *tx, const struct lli_wire_join *join, enum lli_wire_reason reason)
+{
+    struct lli_tx_unrepaired unrepaired = {.count = 0};
+    uint32_t left = JOIN_LOOKED_AT;
+
+    for (uint16_t i = 0; i < join->count; i++) {
+        const lli_seq first = lli_seq_extend(tx->sent, join->ranges[i].first);
+        const lli_seq end = lli_min(first + join->ranges[i].count, tx->sent);
+
+        for (lli_seq seq = lli_max(first, tx->history.trail); seq < end && left > 0; seq++, left--)
+            if (tx_is_left_out(tx, seq, join->lead) == reason)
+                lli_tx_unrepaired_add(&unrepaired, seq);
+    }
+    lli_tx_unrepaired_tell(tx, &join->address, reason, &unrepaired);
+}
+
+/* How long it takes until all is sent that a receiver fetches, where so many take turns. */
+static lli_ns tx_replay_time(const struct lli_tx *tx, const struct lli_wire_join *join)
+{
+    uint64_t bytes = 0;
+
+    for (uint16_t i = 0; i < join->count; i++)
+        bytes += (uint64_t)join->ranges[i].count * tx->config.history.packet_max;
+    return bytes * tx->replay.fetching / lli_max(tx->config.replay_bytes_per_s / 1000000, 1) * 1000;
+}
+
+/* A receiver that has to wait for long is told. */
+static void tx_tell_busy(struct lli_tx *tx, const struct lli_wire_join *join, bool placed)
+{
+    const uint32_t places = join->kind == LLI_WIRE_JOIN_LATEST ? tx->keep.waiting : tx->replay.count;
+
+    if (!placed || (join->kind == LLI_WIRE_JOIN_FETCH && tx_replay_time(tx, join) > JOIN_LONG))
+        lli_tx_give_token(tx, join->receiver, &join->address, LLI_WIRE_JOIN_BUSY, places);
+}
+
+void lli_tx_input_join(struct lli_tx *tx, struct lli_wire_join *join, lli_ns now)
+{
+    const bool fetches = join->kind == LLI_WIRE_JOIN_FETCH || join->kind == LLI_WIRE_JOIN_LATEST;
+    bool placed = true;
+
+    if (join->receiver == 0) {
+        tx->counters.control_malformed++;
+        return;
+    }
+    /* The answer to whoever asks where to begin is short, and has the token. */
+    if (fetches && !lli_tx_is_confirmed(tx, join->receiver, &join->address, join->token))
+        return;
+    if (tx_is_join_shed(tx, join->receiver, now)) {
+        tx->counters.joins_shed++;
+        return;
+    }
+    if (join->kind == LLI_WIRE_JOIN_ASK && join->from >= LLM_JOIN_OLDEST && join->from <= LLM_JOIN_LATEST) {
+        tx->counters.joins_received++;
+        placed = lli_replay_ask(&tx->replay, join->receiver, join);
+    } else if (join->kind == LLI_WIRE_JOIN_FETCH) {
+        tx->counters.fetches_received++;
+        join->count = lli_ranges_merge(join->ranges, join->count, tx->sent, 0, LLI_WIRE_FETCH_PACKETS);
+        placed = lli_replay_fetch(&tx->replay, join->receiver, join, tx->sent);
+        if (tx->pack.unreliable_sum > 0)
+            tx_fetch_left_out(tx, join, LLI_WIRE_UNREPAIRED);
+        if (tx->pack.transients && join->lead > 0)
+            tx_fetch_left_out(tx, join, LLI_WIRE_PASSED);
+    } else if (join->kind == LLI_WIRE_JOIN_LATEST) {
+        tx->counters.kept_fetches_received++;
+        placed = lli_tx_input_kept(tx, join, now);
+    } else {
+        /* Of a kind of later releases, or an answer. */
+        return;
+    }
+    tx->counters.joins_dropped += !placed;
+    tx_tell_busy(tx, join, placed);
+    /* A request may be for nothing that there is. */
+    lli_tx_replay_due(tx, tx->replay.fetching > 0 ? now : LLI_NEVER);
+}
+
+/* ----------------------------------------------------------------------------------------- packets out */
+
+/* The next packet of the past for somebody; what is left out is passed over, so many at a time. */
+static bool tx_replay_next(struct lli_tx *tx, lli_seq *seq, const struct lli_wire_address **to)
+{
+    for (int i = 0; i < JOIN_LOOKED_AT; i++) {
+        enum lli_wire_reason reason;
+
+        if (!lli_replay_peek(&tx->replay, tx->history.trail, seq, to))
+            return false;
+        reason = tx_is_left_out(tx, *seq, lli_replay_live(&tx->replay));
+        if (reason == 0)
+            return true;
+        tx->counters.packets_passed += reason == LLI_WIRE_PASSED;
+        lli_replay_pop(&tx->replay);
+    }
+    return false;
+}
+
+bool lli_tx_replay(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
+{
+    struct lli_replay *replay = &tx->replay;
+    lli_seq seq;
+
+    /* Mostly: this is asked whenever repairs are. */
+    if (replay->fetching == 0)
+        return false;
+    if (lli_repair_peek(&tx->repair, &seq)) {
+        lli_tx_replay_due(tx, lli_tx_repair_ready_at(tx));
+        return false;
+    }
+    lli_pacer_fill(&replay->pacer, now);
+    if (replay->pacer.tokens == 0 || !tx_replay_next(tx, &seq, &packet->to)) {
+        lli_tx_replay_due(tx, replay->fetching > 0 ? lli_pacer_ready_at(&replay->pacer) : LLI_NEVER);
+        return false;
+    }
+    packet->data = lli_history_packet(&tx->history, seq);
+    packet->size = lli_history_slot(&tx->history, seq)->size;
+    return true;
+}
+
+void lli_tx_replayed(struct lli_tx *tx)
+{
+    const struct lli_wire_address *address;
+    lli_seq seq = 0;
+    uint32_t size;
+    bool found = lli_replay_peek(&tx->replay, tx->history.trail, &seq, &address);
+
+    (void)found;
+    assert(found);
+    size = lli_history_slot(&tx->history, seq)->size;
+    (void)lli_pacer_take(&tx->replay.pacer, size);
+    lli_replay_pop(&tx->replay);
+    if (tx->replay.fetching == 0)
+        lli_tx_replay_due(tx, LLI_NEVER);
+    tx->counters.packets_replayed++;
+    lli_tx_inflight(tx, seq);
+    lli_tx_count(tx, size);
+}
+
+static size_t tx_build_gone(struct lli_tx *tx, uint8_t *buffer)
+{
+    const struct lli_wire_reject reject = {
+        .session = tx->config.session, .trail = tx->history.trail, .reason = LLI_WIRE_GONE};
+
+    tx->counters.rejects_sent++;
+    return lli_wire_put_reject(buffer, &reject);
+}
+
+static size_t tx_build_answer(struct lli_tx *tx, const struct lli_replay_place *place, uint64_t receiver, lli_ns now,
+                              uint8_t *buffer)
+{
+    struct lli_wire_join answer = {
+        .session = tx->config.session, .receiver = receiver, .from = place->from, .value = place->value};
+
+    if (tx->config.confirms)
+        answer.token = lli_token(&tx->config.key, receiver, &place->address);
+    tx_join(tx, &answer, now);
+    tx->counters.joins_granted += answer.kind == LLI_WIRE_JOIN_GRANT;
+    tx->counters.joins_refused += answer.kind == LLI_WIRE_JOIN_REFUSE;
+    return lli_wire_put_join(buffer, &answer);
+}
+
+bool lli_tx_control_join(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    struct lli_replay_place place;
+    uint64_t receiver;
+    size_t used;
+
+    if (!lli_replay_tell(&tx->replay, &receiver, &place))
+        return false;
+    used = place.asked ? tx_build_answer(tx, &place, receiver, now, buffer) : tx_build_gone(tx, buffer);
+    tx->told = place.address;
+    *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = &tx->told};
+    lli_tx_replay_due(tx, tx->replay.fetching > 0 ? now : LLI_NEVER);
+    lli_tx_count(tx, used);
+    return true;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the receivers of a session leave it, and are forgotten (docs/protocol.md section 7). */
+#include "core/tx/tx_internal.h"
+
+void lli_tx_leave(struct lli_tx *tx, uint64_t receiver, lli_seq next)
+{
+    const uint32_t index = receiver == 0 ? LLI_MEMBER_NONE : lli_members_get(&tx->members, receiver);
+
+    tx->taken = lli_min(next, tx->sent);
+    if (index == LLI_MEMBER_NONE)
+        return;
+    lli_members_del(&tx->members, receiver);
+    lli_flow_moved(&tx->flow, &tx->members, index);
+    tx->counters.receivers_left++;
+}
+
+/*
+ * The last report of a receiver acknowledges first. While others have still to acknowledge the same messages, one that leaves after the
+ * end is remembered: nobody joins any more, so it cannot acknowledge them once more under another identity.
+ */
+void lli_tx_input_leaving(struct lli_tx *tx, const struct lli_wire_status *status)
+{
+    const uint32_t index = status->receiver == 0 ? LLI_MEMBER_NONE : lli_members_get(&tx->members, status->receiver);
+
+    if (tx->config.confirms && index == LLI_MEMBER_NONE)
+        return;
+    lli_tx_input_acknowledgement(tx, status, index);
+    if (index == LLI_MEMBER_NONE || tx->assure.waiting == 0 || !lli_tx_is_done(tx, status)) {
+        lli_tx_leave(tx, status->receiver, status->next);
+        return;
+    }
+    tx->taken = tx->sent;
+    tx->counters.receivers_left += !tx->members.table[index].left;
+    tx->members.table[index].done = tx->members.table[index].left = true;
+}
+
+lli_ns lli_tx_status_interval(const struct lli_tx *tx)
+{
+    return tx->config.status * lli_max(1, tx->members.count / 10);
+}
+
+/* Looks at all members. */
+static void tx_rtt(struct lli_tx *tx)
+{
+    const lli_ns rtt = lli_members_rtt(&tx->members, &tx->furthest);
+
+    if (rtt > 0)
+        tx->rtt = rtt;
+}
+
+/* All are looked at only if the one that was the furthest has come nearer, or no longer counts: for one report in very many. */
+void lli_tx_measured(struct lli_tx *tx, const struct lli_member *member)
+{
+    const struct lli_member *furthest = tx->furthest;
+
+    if (tx->members.count == 1 || member->rtt >= tx->rtt) {
+        tx->rtt = member->rtt;
+        tx->furthest = member;
+    } else if (furthest == NULL || furthest == member || !lli_member_counts(furthest) || furthest->behind) {
+        tx_rtt(tx);
+    }
+}
+
+void lli_tx_expire(struct lli_tx *tx, lli_ns now)
+{
+    const uint32_t expired = lli_members_expire(&tx->members, lli_tx_status_interval(tx), now);
+
+    tx->expire_at = now + tx->config.status;
+    tx->counters.receivers_lost += expired;
+    if (expired > 0)
+        lli_flow_reported(&tx->flow, &tx->members);
+    tx_rtt(tx);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which receivers a transmitter knows: those that have sent back the token that was sent to the address which they say is theirs
+ * (docs/protocol.md section 5.4). Of all others nothing is remembered, and each of their packets is answered by one short packet.
+ */
+#include "core/tx/tx_internal.h"
+
+void lli_tx_give_token(struct lli_tx *tx, uint64_t receiver, const struct lli_wire_address *address,
+                       enum lli_wire_join_reason reason, uint64_t value)
+{
+    const struct lli_tx_token *latest = &tx->tokens[(tx->tokens_tail - 1) % LLI_TX_TOKENS];
+
+    if (!tx->config.confirms || receiver == 0)
+        return;
+    if (reason != LLI_WIRE_JOIN_NO_REASON)
+        tx->crowded |= (uint8_t)(1u << reason);
+    /* Several packets of a receiver, read one after the other. */
+    if (tx->tokens_tail != tx->tokens_head && latest->receiver == receiver && latest->reason == reason)
+        return;
+    if (tx->tokens_tail - tx->tokens_head == LLI_TX_TOKENS) {
+        tx->counters.answers_dropped++;
+        return;
+    }
+    tx->tokens[tx->tokens_tail++ % LLI_TX_TOKENS] =
+        (struct lli_tx_token){.receiver = receiver, .value = value, .reason = reason, .to = *address};
+    lli_tx_look_now(tx);
+}
+
+/* Whether a receiver is a member that said so of the same address before. */
+static bool tx_is_known(const struct lli_tx *tx, uint32_t member, const struct lli_wire_address *address)
+{
+    return member != LLI_MEMBER_NONE && lli_wire_is_address(&tx->members.table[member].address, address);
+}
+
+static bool tx_is_confirmed(struct lli_tx *tx, uint64_t id, uint32_t member, const struct lli_wire_address *address, uint64_t token)
+{
+    const bool confirmed =
+        !tx->config.confirms || tx_is_known(tx, member, address) || token == lli_token(&tx->config.key, id, address);
+
+    /* One without a token asks for it: a receiver that is known may have heard of another address, and forgotten it. */
+    if (!confirmed || token == 0)
+        lli_tx_give_token(tx, id, address, LLI_WIRE_JOIN_NO_REASON, 0);
+    tx->counters.requests_unconfirmed += !confirmed;
+    return confirmed;
+}
+
+bool lli_tx_is_confirmed(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address, uint64_t token)
+{
+    return tx_is_confirmed(tx, id, lli_members_get(&tx->members, id), address, token);
+}
+
+struct lli_tx_asker lli_tx_asker(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address, uint64_t token, lli_ns now)
+{
+    const uint32_t known = tx->members.count;
+    struct lli_tx_asker asker = {.member = id == 0 ? LLI_MEMBER_NONE : lli_members_get(&tx->members, id)};
+
+    asker.confirmed = tx_is_confirmed(tx, id, asker.member, address, token);
+    if (!asker.confirmed) {
+        asker.member = LLI_MEMBER_NONE;
+        return asker;
+    }
+    if (asker.member == LLI_MEMBER_NONE && id != 0)
+        asker.member = lli_members_add(&tx->members, id);
+    if (asker.member == LLI_MEMBER_NONE) {
+        tx->counters.receivers_refused++;
+        return asker;
+    }
+    tx->counters.receivers_joined += tx->members.count - known;
+    if (tx->members.count > known)
+        tx->members.table[asker.member].report_ns = lli_members_told(&tx->members, 0);
+    tx->members.table[asker.member].heard_at = now;
+    tx->members.table[asker.member].address = *address;
+    return asker;
+}
+
+bool lli_tx_control_token(struct lli_tx *tx, uint8_t *buffer, struct lli_packet *packet)
+{
+    const struct lli_tx_token *token = &tx->tokens[tx->tokens_head % LLI_TX_TOKENS];
+    size_t used;
+
+    if (tx->tokens_head == tx->tokens_tail)
+        return false;
+    tx->tokens_head++;
+    used = lli_wire_put_join(buffer, &(struct lli_wire_join){
+                                         .session = tx->config.session,
+                                         .receiver = token->receiver,
+                                         .kind = LLI_WIRE_JOIN_TOKEN,
+                                         .reason = (uint8_t)token->reason,
+                                         .value = token->value,
+                                         .token = lli_token(&tx->config.key, token->receiver, &token->to),
+                                     });
+    *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = &token->to};
+    /* A receiver that has just come is to be known before the session is over. */
+    if (token->reason == LLI_WIRE_JOIN_NO_REASON)
+        tx->ends_sent = 0;
+    tx->counters.tokens_sent++;
+    lli_tx_count(tx, used);
+    return true;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What messages that topics keep look like on the way to who joins (section 12.3). */
+#include "core/wire/wire.h"
+
+static uint8_t *put_place(uint8_t *at, const struct lli_wire_place *place)
+{
+    lli_store_u32(at, place->topic);
+    lli_store_u64(at + 4, place->number);
+    lli_store_u32(at + 12, place->offset);
+    return at + 16;
+}
+
+static void get_place(struct lli_reader *reader, struct lli_wire_place *place)
+{
+    place->topic = lli_read_u32(reader);
+    place->number = lli_read_u64(reader);
+    place->offset = lli_read_u32(reader);
+}
+
+uint8_t *lli_wire_put_spans(uint8_t *at, const struct lli_wire_span *spans, uint16_t count)
+{
+    assert(count <= LLI_WIRE_SPANS_MAX);
+    for (uint16_t i = 0; i < count; i++)
+        at = put_place(put_place(at, &spans[i].from), &spans[i].to);
+    return at;
+}
+
+void lli_wire_get_spans(struct lli_reader *reader, uint16_t count, struct lli_wire_span *spans)
+{
+    reader->ok &= count <= LLI_WIRE_SPANS_MAX;
+    for (uint16_t i = 0; reader->ok && i < count; i++) {
+        get_place(reader, &spans[i].from);
+        get_place(reader, &spans[i].to);
+        reader->ok &= lli_wire_is_before(&spans[i].from, &spans[i].to);
+    }
+}
+
+size_t lli_wire_put_kept(uint8_t *packet, const struct lli_wire_kept *kept, size_t size)
+{
+    const struct lli_wire_header header = {.type = LLI_WIRE_KEPT, .size = (uint16_t)size, .tag = (uint32_t)kept->session};
+    uint8_t *at = packet + LLI_WIRE_HEADER;
+
+    lli_wire_put_header(packet, &header);
+    lli_store_u64(at, kept->session);
+    lli_store_u64(at + 8, kept->receiver);
+    lli_store_u64(at + 16, kept->number);
+    lli_store_u64(at + 24, kept->next);
+    at = lli_wire_put_spans(at + 32, &kept->span, 1);
+    lli_store_u16(at, kept->left);
+    lli_store_u16(at + 2, kept->count);
+    assert(at + 4 == packet + LLI_WIRE_KEPT_HEAD);
+    return size;
+}
+
+size_t lli_wire_add_record(uint8_t *packet, size_t used, size_t size, const struct lli_wire_record *record)
+{
+    uint8_t *at = packet + used;
+
+    if (used + LLI_WIRE_RECORD_HEAD + record->size > size)
+        return 0;
+    at = put_place(at, &record->at);
+    lli_store_u16(at, record->size);
+    memcpy(at + 2, record->bytes, record->size);
+    return used + LLI_WIRE_RECORD_HEAD + record->size;
+}
+
+bool lli_wire_next_record(struct lli_reader *records, struct lli_wire_record *record)
+{
+    if (records->at == records->end)
+        return false;
+    get_place(records, &record->at);
+    record->size = lli_read_u16(records);
+    record->bytes = lli_read_bytes(records, record->size);
+    return records->ok;
+}
+
+/* Reads all records, and leaves what later versions may put behind them. False: one lies outside of the span, or is not there. */
+static bool kept_is_sound(const struct lli_wire_kept *kept, struct lli_reader *records)
+{
+    struct lli_wire_place at = kept->span.from;
+    struct lli_reader reader = *records;
+    struct lli_wire_record record;
+
+    for (uint16_t i = 0; i < kept->count; i++) {
+        if (!lli_wire_next_record(&reader, &record))
+            return false;
+        if (record.size == 0 || lli_wire_is_before(&record.at, &at) || record.at.number >= kept->number ||
+            record.at.offset > UINT32_MAX - record.size)
+            return false;
+        at = record.at;
+        at.offset += record.size;
+    }
+    records->end = reader.at;
+    return !lli_wire_is_before(&kept->span.to, &at);
+}
+
+bool lli_wire_get_kept(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_kept *kept, struct lli_reader *records)
+{
+    struct lli_reader reader = lli_reader_of(body, size);
+
+    kept->session = lli_read_u64(&reader);
+    kept->receiver = lli_read_u64(&reader);
+    kept->number = lli_read_u64(&reader);
+    kept->next = lli_read_u64(&reader);
+    lli_wire_get_spans(&reader, 1, &kept->span);
+    kept->left = lli_read_u16(&reader);
+    kept->count = lli_read_u16(&reader);
+    *records = reader;
+    return reader.ok && (uint32_t)kept->session == tag && kept->number <= kept->next && kept->next <= INT64_MAX &&
+           kept_is_sound(kept, records);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/destinations.h"
+
+/*
+ * Posts packets to one destination, but for those that the transport took for it before. One run, so that trains stay whole.
+ * How many of all it has taken.
+ */
+static int destination_post(struct lli_endpoint *endpoint, struct lli_destination *destination, const struct lli_packet *packets,
+                            int count)
+{
+    struct lli_out out[LLI_ENDPOINT_POST];
+
+    for (int i = destination->ahead; i < count; i++)
+        out[i] = (struct lli_out){packets[i].data, packets[i].size, destination->to};
+    if (destination->ahead < count)
+        destination->ahead += lli_endpoint_post(endpoint, out + destination->ahead, count - destination->ahead);
+    return destination->ahead;
+}
+
+void lli_destinations_post(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+{
+    struct lli_destination *destinations = transmitter->destinations;
+    struct lli_packet packets[LLI_ENDPOINT_POST];
+    int count, taken;
+
+    do {
+        count = taken = lli_tx_unsent(&transmitter->tx, now, packets, LLI_ENDPOINT_POST);
+        for (uint32_t i = 0; i < transmitter->destinations_count; i++) {
+            const int of_all = destination_post(endpoint, &destinations[i], packets, count);
+
+            taken = of_all < taken ? of_all : taken;
+        }
+        for (uint32_t i = 0; i < transmitter->destinations_count; i++)
+            destinations[i].ahead -= taken;
+        lli_tx_sent(&transmitter->tx, taken, now);
+    } while (taken == LLI_ENDPOINT_POST);
+}
+
+void lli_destinations_post_others(struct lli_endpoint *endpoint, const struct llm_transmitter *transmitter,
+                                  const struct lli_packet *packet)
+{
+    for (uint32_t i = 1; i < transmitter->destinations_count && packet->to == NULL; i++) {
+        const struct lli_out out = {packet->data, packet->size, transmitter->destinations[i].to};
+
+        (void)lli_endpoint_post(endpoint, &out, 1);
+    }
+}

@@ -1,0 +1,731 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/endpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "connection/connection.h"
+#include "engine/destinations.h"
+#include "engine/objects.h"
+
+enum {
+    ENDPOINT_BURST = 128,   /* packets fetched at a time */
+    ENDPOINT_BURSTS = 8,    /* before what is due is done */
+    ENDPOINT_SCRATCH = 64,  /* control packets on their way at a time; a power of two */
+    ENDPOINT_SCRATCH_SIZE = LLI_ENDPOINT_SCRATCH,
+    ENDPOINT_POST = LLI_ENDPOINT_POST,
+    ENDPOINT_OLD = 64,      /* repairs, and packets of the past, between two looks at what is new */
+};
+
+/* A transport that is stuck wakes those who sleep when it can go on; should it not, they try again after this. */
+#define ENDPOINT_STUCK ((lli_ns)1000000)
+
+/* Between two questions to a transport what it has found out. */
+#define ENDPOINT_TELL ((lli_ns)1000000000)
+
+/* ------------------------------------------------------------------------------------- open and close */
+
+/* Whether two channels can share an instance: they agree in all that concerns more than the group. */
+static bool endpoint_is_shared(const struct lli_channel *a, const struct lli_channel *b)
+{
+    const struct llm_options *x = &a->options, *y = &b->options;
+
+    /* An address family each. */
+    if (strcmp(a->scheme, b->scheme) != 0 || (strchr(a->host, ':') == NULL) != (strchr(b->host, ':') == NULL))
+        return false;
+    return strcmp(x->interface, y->interface) == 0 && x->mtu == y->mtu && x->timestamps == y->timestamps &&
+           x->busy_poll_us == y->busy_poll_us && x->rcvbuf_bytes == y->rcvbuf_bytes && x->sndbuf_bytes == y->sndbuf_bytes &&
+           x->gso_packets == y->gso_packets && x->gro == y->gro &&
+           strcmp(x->shm_directory, y->shm_directory) == 0 && strcmp(x->shm_mode, y->shm_mode) == 0 &&
+           x->bypass_required == y->bypass_required && x->zero_copy == y->zero_copy && x->warm_ns == y->warm_ns &&
+           strcmp(x->stack_name, y->stack_name) == 0 && x->stack_spin == y->stack_spin &&
+           strcmp(x->xdp_mode, y->xdp_mode) == 0 && strcmp(x->xdp_zero_copy, y->xdp_zero_copy) == 0 &&
+           strcmp(x->xdp_queue, y->xdp_queue) == 0 &&
+           x->impair_seed == y->impair_seed && x->impair_loss_ppm == y->impair_loss_ppm &&
+           x->impair_burst_packets == y->impair_burst_packets && x->impair_duplicate_ppm == y->impair_duplicate_ppm &&
+           x->impair_reorder_ppm == y->impair_reorder_ppm && x->impair_corrupt_ppm == y->impair_corrupt_ppm &&
+           x->impair_delay_ns == y->impair_delay_ns && x->check_source == y->check_source;
+}
+
+static int endpoint_address(struct lli_endpoint *endpoint)
+{
+    struct lli_address address = {.size = 0};
+    int error = endpoint->transport->address(endpoint->instance, &address);
+
+    if (error != LLM_OK)
+        return error;
+    assert(address.size <= LLI_WIRE_ADDRESS_MAX);
+    endpoint->address.size = address.size;
+    memcpy(endpoint->address.bytes, address.bytes, address.size);
+    return LLM_OK;
+}
+
+static void endpoint_free(struct lli_endpoint *endpoint)
+{
+    free(endpoint->instance);
+    free(endpoint->scratch);
+    free(endpoint->scratch_posted);
+    free(endpoint->latency);
+    lli_reach_fini(&endpoint->reach);
+    free(endpoint);
+}
+
+static int endpoint_new(struct llm_context *context, const struct lli_channel *channel,
+                        const struct lli_transport *transport, struct lli_endpoint **result)
+{
+    const struct lli_transport_config config = {
+        .scheme = channel->scheme,
+        .host = channel->host,
+        .options = &channel->options,
+        .log = &context->log,
+        .size_at = LLI_WIRE_SIZE_AT,
+    };
+    struct lli_endpoint *endpoint = calloc(1, sizeof *endpoint);
+    size_t size = lli_round_up(transport->size, 64);
+    int error = LLM_ENOMEM;
+
+    if (endpoint == NULL)
+        return lli_fail(&context->log, error, "no memory for an endpoint");
+    endpoint->context = context;
+    endpoint->transport = transport;
+    endpoint->channel = *channel;
+    endpoint->fd = -1;
+    (void)snprintf(endpoint->object, sizeof endpoint->object, "transport %s", channel->scheme);
+    endpoint->instance = aligned_alloc(64, size);
+    endpoint->scratch = aligned_alloc(64, ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_SIZE);
+    endpoint->scratch_posted = calloc(ENDPOINT_SCRATCH, sizeof *endpoint->scratch_posted);
+    if (lli_latency_endpoint(endpoint) != LLM_OK)
+        goto free_endpoint;
+    if (lli_reach_init(&endpoint->reach, channel->options.receivers_max + channel->options.sessions_max) != LLM_OK ||
+        endpoint->instance == NULL || endpoint->scratch == NULL || endpoint->scratch_posted == NULL) {
+        error = lli_fail(&context->log, error, "no memory for an endpoint");
+        goto free_endpoint;
+    }
+    memset(endpoint->instance, 0, size);
+    memset(endpoint->scratch, 0, ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_SIZE);
+    error = transport->open(endpoint->instance, &config, &endpoint->caps);
+    if (error != LLM_OK)
+        goto free_endpoint;
+    if (transport->region != NULL)
+        error = transport->region(endpoint->instance, endpoint->scratch, ENDPOINT_SCRATCH * ENDPOINT_SCRATCH_SIZE);
+    if (error == LLM_OK)
+        error = endpoint_address(endpoint);
+    if (error != LLM_OK)
+        goto close_transport;
+    endpoint->more = endpoint->caps.flags & LLI_CAP_PARTIAL ? 1 : ENDPOINT_BURST;
+    *result = endpoint;
+    return LLM_OK;
+
+close_transport:
+    transport->close(endpoint->instance);
+free_endpoint:
+    endpoint_free(endpoint);
+    return error;
+}
+
+static int endpoint_no_transport(const struct llm_context *context, const char *scheme)
+{
+    const char *remedy = lli_transport_missing(scheme);
+    char names[128];
+
+    lli_transport_names(names, sizeof names);
+    if (remedy != NULL)
+        return lli_fail(&context->log, LLM_ESCHEME, "scheme \"%s\": this library was built without it and has %s; %s", scheme,
+                        names, remedy);
+    return lli_fail(&context->log, LLM_ESCHEME, "scheme \"%s\" is not known; this library has %s, and impair+ or shm+ before "
+                    "each", scheme, names);
+}
+
+int lli_endpoint_open(struct llm_context *context, const struct lli_channel *channel, struct lli_endpoint **result)
+{
+    const struct lli_transport *transport = lli_transport_find(channel->scheme);
+    struct lli_endpoint *endpoint;
+    int error;
+
+    if (transport == NULL)
+        return endpoint_no_transport(context, channel->scheme);
+    for (endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
+        if (endpoint_is_shared(&endpoint->channel, channel))
+            break;
+    if (endpoint == NULL) {
+        error = endpoint_new(context, channel, transport, &endpoint);
+        if (error != LLM_OK)
+            return error;
+        endpoint->next = context->endpoints;
+        context->endpoints = endpoint;
+    }
+    endpoint->users++;
+    *result = endpoint;
+    return LLM_OK;
+}
+
+void lli_endpoint_close(struct lli_endpoint *endpoint)
+{
+    struct lli_endpoint **link = &endpoint->context->endpoints;
+
+    if (--endpoint->users > 0)
+        return;
+    while (*link != endpoint)
+        link = &(*link)->next;
+    *link = endpoint->next;
+    lli_endpoint_free(endpoint);
+}
+
+void lli_endpoint_free(struct lli_endpoint *endpoint)
+{
+    if (endpoint->inherited != NULL)
+        endpoint->inherited->abandon(endpoint->instance);
+    else
+        endpoint->transport->close(endpoint->instance);
+    endpoint_free(endpoint);
+}
+
+/* ------------------------------------------------------------------------------------------------ send */
+
+/* Sends what was posted; lli_endpoint_flush() sees to the rest. */
+static void endpoint_start(struct lli_endpoint *endpoint)
+{
+    endpoint->stuck = endpoint->transport->flush(endpoint->instance) != LLM_OK;
+    endpoint->started = true;
+}
+
+/* Sends what was posted, and tells the transmitters what the transport is done with: it counts packets, not whose they are. */
+void lli_endpoint_flush(struct lli_endpoint *endpoint)
+{
+    uint64_t reaped;
+
+    if (!endpoint->unsettled)
+        return;
+    if (!endpoint->started)
+        endpoint_start(endpoint);
+    endpoint->started = false;
+    reaped = endpoint->transport->reap(endpoint->instance);
+    endpoint->unsettled = endpoint->stuck || reaped < endpoint->posted;
+    if (reaped < endpoint->reaping)
+        return;
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+        lli_tx_reaped(&transmitter->tx, reaped == endpoint->posted);
+    endpoint->reaping = endpoint->posted;
+}
+
+int lli_endpoint_post(struct lli_endpoint *endpoint, const struct lli_out *packets, int count)
+{
+    int taken = endpoint->transport->post(endpoint->instance, packets, count);
+
+    endpoint->posted += (uint64_t)taken;
+    endpoint->unsettled = true;
+    endpoint->started = false;
+    if (taken == count)
+        return taken;
+    lli_endpoint_flush(endpoint);
+    if (!endpoint->stuck) {
+        int more = endpoint->transport->post(endpoint->instance, packets + taken, count - taken);
+
+        endpoint->posted += (uint64_t)more;
+        endpoint->unsettled = true;
+        taken += more;
+    }
+    return taken;
+}
+
+/* The handle of where a packet goes: of its address, or the group's. False if it cannot be resolved. */
+static bool endpoint_resolve(struct lli_endpoint *endpoint, const struct lli_packet *packet, lli_handle group, lli_handle *to)
+{
+    *to = group;
+    if (packet->to == NULL || lli_reach_peer(endpoint, packet->to, to) == LLM_OK)
+        return true;
+    endpoint->counters.packets_unreachable++;
+    return false;
+}
+
+uint8_t *lli_endpoint_scratch(struct lli_endpoint *endpoint)
+{
+    uint32_t index = endpoint->scratch_next & (ENDPOINT_SCRATCH - 1);
+
+    if (endpoint->transport->reap(endpoint->instance) < endpoint->scratch_posted[index]) {
+        lli_endpoint_flush(endpoint);
+        if (endpoint->transport->reap(endpoint->instance) < endpoint->scratch_posted[index])
+            return NULL;
+    }
+    return endpoint->scratch + (size_t)index * ENDPOINT_SCRATCH_SIZE;
+}
+
+void lli_endpoint_post_control(struct lli_endpoint *endpoint, const struct lli_packet *packet, lli_handle group)
+{
+    struct lli_out out = {.data = packet->data, .size = packet->size};
+
+    if (!endpoint_resolve(endpoint, packet, group, &out.to))
+        return;
+    if (lli_endpoint_post(endpoint, &out, 1) == 0) {
+        endpoint->counters.packets_unsent++;
+        return;
+    }
+    endpoint->scratch_posted[endpoint->scratch_next++ & (ENDPOINT_SCRATCH - 1)] = endpoint->posted;
+}
+
+/* Posts sealed packets until none is left or the transport takes no more. */
+static void endpoint_post_data(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+{
+    struct lli_out out[ENDPOINT_POST];
+    int count, taken;
+
+    do {
+        count = lli_tx_ready(&transmitter->tx, now, transmitter->posted_max);
+        if (count == 0) {
+            if (transmitter->destinations != NULL)
+                lli_destinations_post(endpoint, transmitter, now);
+            return;
+        }
+        for (int i = 0; i < count; i++) {
+            const struct lli_packet packet = lli_tx_packet(&transmitter->tx, i);
+
+            out[i] = (struct lli_out){packet.data, packet.size, transmitter->group};
+        }
+        taken = lli_endpoint_post(endpoint, out, count);
+        /* They leave before whatever else there is to do. */
+        if (taken < ENDPOINT_POST)
+            endpoint_start(endpoint);
+        lli_tx_sent(&transmitter->tx, taken, now);
+    } while (taken == ENDPOINT_POST);
+}
+
+/* What follows a flush that few transmitters have to care about. */
+static void endpoint_watch(struct llm_transmitter *transmitter, lli_seq sent, uint64_t begin)
+{
+    struct lli_tx *tx = &transmitter->tx;
+
+    if (!lli_tx_is_paced(tx) && tx->sent != sent)
+        lli_tx_sent_at(tx, lli_context_time(transmitter->context, transmitter->flushed_at));
+    if (transmitter->latency != NULL)
+        lli_latency_sent(transmitter, begin, transmitter->flushed_at);
+}
+
+/* What was sent has left: the transport counts as busy from here on for as long as that took. */
+static inline void endpoint_flushed(struct llm_transmitter *transmitter, uint64_t begin)
+{
+    transmitter->flushed_at = lli_ticks();
+    transmitter->busy_for = transmitter->flushed_at - begin;
+}
+
+int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t begin)
+{
+    struct lli_endpoint *endpoint = transmitter->endpoint;
+    struct lli_tx *tx = &transmitter->tx;
+    const bool watched = transmitter->watched;
+    const lli_seq sent = tx->sent;
+    /* Only a pace needs the time before: all others read the clock when the packets have left. */
+    const lli_ns now = watched && lli_tx_is_paced(tx) ? lli_clock_ns() : LLI_NEVER;
+
+    if (all)
+        lli_tx_seal(tx, now);
+    endpoint_post_data(endpoint, transmitter, now);
+    lli_endpoint_flush(endpoint);
+    endpoint_flushed(transmitter, begin);
+    if (watched)
+        endpoint_watch(transmitter, sent, begin);
+    else if (tx->sent != sent)
+        lli_tx_sent_at(tx, lli_context_time(endpoint->context, transmitter->flushed_at));
+    lli_endpoint_due(endpoint, lli_tx_deadline(tx));
+    lli_pack_prepare(&tx->pack, lli_tx_busy(tx));
+    transmitter->dirty &= !all;
+    return endpoint->stuck || tx->sent < tx->history.next ? LLM_EAGAIN : LLM_OK;
+}
+
+void lli_endpoint_sent_lone(struct llm_transmitter *transmitter, const uint8_t *packet, uint32_t bytes, bool taken, uint64_t begin)
+{
+    struct lli_endpoint *endpoint = transmitter->endpoint;
+    struct lli_tx *tx = &transmitter->tx;
+
+    if (taken)
+        endpoint_start(endpoint);
+    lli_pack_lone_end(&tx->pack, packet, bytes);
+    if (!taken) {
+        (void)lli_endpoint_send(transmitter, true, begin);
+        return;
+    }
+    endpoint->posted++;
+    endpoint->unsettled = true;
+    lli_tx_sent(tx, 1, LLI_NEVER);
+    lli_endpoint_flush(endpoint);
+    endpoint_flushed(transmitter, begin);
+    lli_tx_sent_at(tx, lli_context_time(endpoint->context, transmitter->flushed_at));
+    if (transmitter->latency != NULL)
+        lli_latency_sent(transmitter, begin, transmitter->flushed_at);
+    lli_endpoint_due(endpoint, lli_tx_deadline(tx));
+    lli_pack_prepare(&tx->pack, lli_tx_busy(tx));
+}
+
+/* Kept out of the loop over received packets, whose registers it would take: 13 instructions a packet, measured. */
+__attribute__((noinline)) void lli_endpoint_send_dirty(struct llm_context *context, bool all)
+{
+    bool dirty = false;
+
+    for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next) {
+        for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL;
+             transmitter = transmitter->next) {
+            uint64_t ticks;
+
+            if (!transmitter->dirty)
+                continue;
+            ticks = lli_ticks();
+            if (all || !lli_transmitter_is_busy(transmitter, ticks))
+                (void)lli_endpoint_send(transmitter, true, ticks);
+            dirty |= transmitter->dirty;
+        }
+    }
+    context->dirty = dirty;
+}
+
+static void endpoint_post_repairs(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+{
+    struct lli_packet packet;
+    struct lli_out out;
+
+    for (int i = 0; i < ENDPOINT_OLD && !endpoint->stuck && lli_tx_repair(&transmitter->tx, now, &packet); i++) {
+        out = (struct lli_out){.data = packet.data, .size = packet.size};
+        /* A repair that nobody can be reached with is done with: the receiver asks again. */
+        if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) && lli_endpoint_post(endpoint, &out, 1) == 0)
+            return;
+        lli_destinations_post_others(endpoint, transmitter, &packet);
+        lli_tx_repaired(&transmitter->tx, now);
+    }
+}
+
+/* A packet of messages that topics keep; false: there is none to post. */
+static bool endpoint_post_kept(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+{
+    struct lli_packet packet;
+    uint8_t *buffer;
+
+    if (transmitter->tx.keep.waiting == 0 || endpoint->stuck || (buffer = lli_endpoint_scratch(endpoint)) == NULL ||
+        !lli_tx_replay_kept(&transmitter->tx, now, buffer, ENDPOINT_SCRATCH_SIZE, &packet))
+        return false;
+    lli_endpoint_post_control(endpoint, &packet, transmitter->group);
+    return true;
+}
+
+/* What joins late gets what is left, when all else was posted: packets of the past, and what is kept by topic between them. */
+static void endpoint_post_replays(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+{
+    struct lli_packet packet;
+    struct lli_out out;
+
+    for (int i = 0; i < ENDPOINT_OLD && !endpoint->stuck && lli_tx_replay(&transmitter->tx, now, &packet); i++) {
+        out = (struct lli_out){.data = packet.data, .size = packet.size};
+        if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) && lli_endpoint_post(endpoint, &out, 1) == 0)
+            return;
+        lli_tx_replayed(&transmitter->tx);
+        (void)endpoint_post_kept(endpoint, transmitter, now);
+    }
+    for (int i = 0; i < ENDPOINT_OLD && endpoint_post_kept(endpoint, transmitter, now); i++)
+        continue;
+}
+
+/* Returns how many packets there were to post beside data and repairs: mostly heartbeats. */
+static uint32_t endpoint_service_transmitter(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+{
+    struct lli_packet packet;
+    uint32_t count = 0;
+    uint8_t *buffer;
+
+    lli_tx_seal(&transmitter->tx, now);
+    if (now < lli_tx_deadline(&transmitter->tx))
+        return 0;
+    endpoint_post_data(endpoint, transmitter, now);
+    endpoint_post_repairs(endpoint, transmitter, now);
+    for (; (buffer = lli_endpoint_scratch(endpoint)) != NULL &&
+           lli_tx_control(&transmitter->tx, now, buffer, ENDPOINT_SCRATCH_SIZE, &packet); count++) {
+        lli_destinations_post_others(endpoint, transmitter, &packet);
+        /* The buffer is in use even if the transport has no room for the first. */
+        endpoint->scratch_posted[endpoint->scratch_next & (ENDPOINT_SCRATCH - 1)] = endpoint->posted;
+        lli_endpoint_post_control(endpoint, &packet, transmitter->group);
+    }
+    endpoint_post_replays(endpoint, transmitter, now);
+    if (transmitter->tx.crowded != transmitter->tx.crowded_told)
+        lli_transmitter_log_crowd(transmitter);
+    if (lli_tx_has_events(&transmitter->tx)) {
+        /* What was acknowledged need no longer stay: the transport is asked again what it still reads. */
+        endpoint->unsettled = true;
+        lli_transmitter_events(transmitter);
+    }
+    return count;
+}
+
+/* Sends so many heartbeats, and nothing else, and tells the transmitters how long one of them takes. */
+static void endpoint_flush_heartbeats(struct lli_endpoint *endpoint, uint32_t count)
+{
+    const lli_ns begin = lli_clock_ns();
+    lli_ns took;
+
+    lli_endpoint_flush(endpoint);
+    took = (lli_clock_ns() - begin) / count;
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+        lli_tx_heartbeat_took(&transmitter->tx, took);
+}
+
+/* --------------------------------------------------------------------------------------------- receive */
+
+static void endpoint_count_fault(struct lli_endpoint *endpoint, enum lli_wire_fault fault)
+{
+    switch (fault) {
+    case LLI_WIRE_SHORT:
+        endpoint->counters.packets_short++;
+        break;
+    case LLI_WIRE_VERSION_BAD:
+        endpoint->counters.packets_version++;
+        break;
+    case LLI_WIRE_TYPE_BAD:
+        endpoint->counters.packets_type++;
+        break;
+    case LLI_WIRE_MALFORMED:
+        endpoint->counters.packets_malformed++;
+        break;
+    case LLI_WIRE_OK:
+    case LLI_WIRE_CONTROL:
+        break;
+    }
+}
+
+__attribute__((noinline)) bool lli_endpoint_is_from(struct lli_endpoint *endpoint, const struct lli_in *in, uint8_t type,
+                                                    const uint8_t *body, size_t body_size)
+{
+    struct lli_wire_address announced;
+    struct lli_address address;
+
+    if (endpoint->transport->came_from == NULL || endpoint->channel.options.check_source == 0 ||
+        !lli_wire_get_announced(type, body, body_size, &announced))
+        return true;
+    address.size = announced.size;
+    memcpy(address.bytes, announced.bytes, sizeof address.bytes);
+    if (endpoint->transport->came_from(endpoint->instance, in, &address))
+        return true;
+    if (endpoint->counters.packets_misaddressed++ == 0)
+        lli_log(&endpoint->context->log, LLM_LEVEL_WARNING, "%s: a packet of type %u announced an address of another host than the one that "
+                "it came from, and was refused, as all such are; where a network translates addresses set check_source=0 on all channels",
+                endpoint->object, type);
+    return false;
+}
+
+/* Hands a packet to connections that are not heard yet, whose sessions are not linked. Rare, so apart. */
+static __attribute__((noinline)) void endpoint_hand_on_hushed(struct lli_endpoint *endpoint, bool group, bool known,
+                                                              const struct lli_rx_packet *packet, lli_ns now)
+{
+    const bool hushed = !group && endpoint->hushed > 0 && lli_connection_input(endpoint, packet, now);
+
+    endpoint->counters.packets_foreign += !known && !hushed;
+}
+
+/* Hands a packet to the sessions that have its tag. */
+static inline void endpoint_hand_on(struct lli_endpoint *endpoint, const struct lli_in *in, const struct lli_rx_packet *packet, lli_ns now)
+{
+    const bool group = in->from != LLI_HANDLE_UNICAST;
+    bool known = false;
+
+    for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
+        if (!group || receiver->group == in->from)
+            known |= lli_sessions_input(receiver, group, packet, now);
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL && !group;
+         transmitter = transmitter->next) {
+        if ((uint32_t)transmitter->tx.config.session != packet->header.tag)
+            continue;
+        known = true;
+        lli_endpoint_due(endpoint, 0);
+        lli_tx_input(&transmitter->tx, &packet->header, packet->body, packet->body_size, now);
+    }
+    if (!known || endpoint->hushed > 0)
+        endpoint_hand_on_hushed(endpoint, group, known, packet, now);
+}
+
+/* What is not DATA: control packets, those of a connection that is being made, or nothing. Rare, so apart. */
+static __attribute__((noinline)) void endpoint_input_other(struct lli_endpoint *endpoint, const struct lli_in *in,
+                                                           enum lli_wire_fault fault, const struct lli_rx_packet *packet, lli_ns now)
+{
+    if (fault == LLI_WIRE_CONTROL) {
+        if (lli_endpoint_is_from(endpoint, in, packet->header.type, packet->body, packet->body_size))
+            endpoint_hand_on(endpoint, in, packet, now);
+        return;
+    }
+    lli_endpoint_due(endpoint, 0);
+    endpoint_count_fault(endpoint, fault != LLI_WIRE_TYPE_BAD ? fault : lli_links_input(endpoint, in, now));
+}
+
+static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+{
+    struct lli_rx_packet packet = {.bytes = in->data, .size = in->size, .stamp_ns = in->stamp_ns};
+    enum lli_wire_fault fault = lli_wire_get_base(in->data, in->size, &packet.header, &packet.body, &packet.body_size);
+
+    if (fault != LLI_WIRE_OK)
+        endpoint_input_other(endpoint, in, fault, &packet, now);
+    else
+        endpoint_hand_on(endpoint, in, &packet, now);
+}
+
+/* Whether a packet may have one message alone: most that have more say so by the size of the first. */
+static inline bool endpoint_may_be_lone(const struct lli_in *in)
+{
+    uint8_t code;
+
+    if (in->size <= LLI_WIRE_DATA_HEADER)
+        return false;
+    code = in->data[LLI_WIRE_DATA_HEADER];
+    return code > LLI_FRAME_SHORT_MAX || in->size == LLI_WIRE_DATA_HEADER + 1u + code;
+}
+
+/* Hands on a burst. Apart, so that a poll which finds nothing saves no registers for it. */
+static __attribute__((noinline)) void endpoint_receive(struct lli_endpoint *endpoint, const struct lli_in *packets, int count,
+                                                       lli_ns now)
+{
+    for (int i = 0; i < count; i++) {
+        endpoint_input(endpoint, &packets[i], now);
+        if (endpoint->context->dirty)
+            lli_endpoint_send_dirty(endpoint->context, false);
+    }
+    endpoint->transport->release(endpoint->instance, packets, count);
+}
+
+/* The same of a packet that came alone and has one message. False, with nothing changed: it is none. */
+static inline bool endpoint_receive_lone(struct lli_endpoint *endpoint, const struct lli_in *packet, lli_ns now)
+{
+    if (!endpoint_may_be_lone(packet) || !lli_sessions_lone(endpoint, packet, now))
+        return false;
+    if (endpoint->context->dirty)
+        lli_endpoint_send_dirty(endpoint->context, false);
+    endpoint->transport->release(endpoint->instance, packet, 1);
+    return true;
+}
+
+/* Sends what is packed before anything else: it has waited longest. Apart, too. */
+static __attribute__((noinline)) void endpoint_send_packed(struct lli_endpoint *endpoint, lli_ns now)
+{
+    uint64_t begin = 0;
+
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next) {
+        lli_tx_seal(&transmitter->tx, now);
+        if (endpoint->latency != NULL && begin == 0 && transmitter->tx.sent != transmitter->tx.history.next)
+            begin = lli_ticks();
+        endpoint_post_data(endpoint, transmitter, now);
+    }
+    lli_endpoint_flush(endpoint);
+    if (begin == 0)
+        return;
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+        lli_latency_sent(transmitter, begin, 0);
+}
+
+/* Has a transport and those below it say what they found out; whether any of them ever finds out anything. */
+static bool endpoint_tell(const struct lli_transport *transport, void *instance)
+{
+    const struct lli_transport *inner;
+    const void *inner_instance = NULL;
+    bool tells = transport->tell != NULL;
+
+    if (tells)
+        transport->tell(instance);
+    for (int i = 0; transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
+        tells |= endpoint_tell(inner, (void *)(uintptr_t)inner_instance);
+    return tells;
+}
+
+/* Announces the address by which others reach the instance, if that is another than before (docs/protocol.md section 9). */
+static void endpoint_move(struct lli_endpoint *endpoint, lli_ns now)
+{
+    const struct lli_wire_address before = endpoint->address;
+
+    if (endpoint_address(endpoint) != LLM_OK ||
+        (before.size == endpoint->address.size && memcmp(before.bytes, endpoint->address.bytes, before.size) == 0))
+        return;
+    for (struct llm_transmitter *transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+        lli_tx_move(&transmitter->tx, &endpoint->address, now);
+    for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
+        receiver->config.address = endpoint->address;
+    for (struct llm_connection *c = endpoint->context->connections; c != NULL; c = c->next)
+        if (c->endpoint == endpoint)
+            c->dial.connect.address = c->transmitter->tx.config.address = c->receiver->config.address = endpoint->address;
+}
+
+/* The regular look at the transport, and at the addresses that it knows. */
+static void endpoint_look(struct lli_endpoint *endpoint, lli_ns now)
+{
+    const bool tells = endpoint_tell(endpoint->transport, endpoint->instance);
+
+    endpoint_move(endpoint, now);
+    endpoint->tell_at = lli_reach_look(endpoint, now) || tells ? now + ENDPOINT_TELL : LLI_NEVER;
+}
+
+/* Does what is due, and finds out what is due next. Apart, as endpoint_receive(). */
+static __attribute__((noinline)) void endpoint_service(struct lli_endpoint *endpoint, lli_ns now)
+{
+    struct llm_transmitter *transmitter;
+    struct llm_receiver *receiver;
+    const uint64_t posted = endpoint->posted;
+    lli_ns at = LLI_NEVER;
+    uint32_t heartbeats = 0;
+
+    for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+        heartbeats += endpoint_service_transmitter(endpoint, transmitter, now);
+    for (receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
+        at = lli_min(at, lli_sessions_service(receiver, now));
+    if (heartbeats > 0 && endpoint->posted - posted == heartbeats)
+        endpoint_flush_heartbeats(endpoint, heartbeats);
+    else
+        lli_endpoint_flush(endpoint);
+    if (now >= endpoint->tell_at)
+        endpoint_look(endpoint, now);
+    /* Handlers may have packed and sent in the meantime. */
+    for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
+        at = lli_min(at, lli_tx_deadline(&transmitter->tx));
+    /* Those who send come by with their heartbeats; who only receives may hear of nothing else. */
+    endpoint->deadline = endpoint->transmitters != NULL ? at : lli_min(at, endpoint->tell_at);
+    if (endpoint->stuck)
+        endpoint->deadline = lli_max(endpoint->deadline, now + ENDPOINT_STUCK);
+}
+
+/* True if a transport, or one below it, has packets that it did not look for. */
+static bool endpoint_waits(const struct lli_transport *transport, const void *instance)
+{
+    const struct lli_transport *inner;
+    const void *inner_instance = NULL;
+    bool waits = transport->waiting != NULL && transport->waiting(instance);
+
+    for (int i = 0; !waits && transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
+        waits = endpoint_waits(inner, inner_instance);
+    return waits;
+}
+
+bool lli_endpoint_is_unread(const struct lli_endpoint *endpoint)
+{
+    return endpoint->unread || endpoint_waits(endpoint->transport, endpoint->instance);
+}
+
+void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
+{
+    struct lli_in packets[ENDPOINT_BURST];
+    int bursts = 0;
+    int count;
+
+    if (now >= endpoint->deadline && endpoint->transmitters != NULL)
+        endpoint_send_packed(endpoint, now);
+    do {
+        count = endpoint->transport->receive(endpoint->instance, packets, ENDPOINT_BURST);
+        if (count > 0 && endpoint->latency != NULL)
+            lli_latency_fetched(endpoint, packets, count);
+        if (count > 0 && (count > 1 || !endpoint_receive_lone(endpoint, packets, now)))
+            endpoint_receive(endpoint, packets, count, now);
+    } while (count >= endpoint->more && ++bursts < ENDPOINT_BURSTS);
+    if (now >= endpoint->deadline || endpoint->stuck || (endpoint->unsettled && (count > 0 || bursts > 0))) {
+        endpoint->unread = bursts == ENDPOINT_BURSTS;
+        endpoint_service(endpoint, now);
+    }
+    /* Whoever sleeps must not do so on what has come. */
+    if (bursts == ENDPOINT_BURSTS)
+        endpoint->deadline = 0;
+}
+
+lli_ns lli_endpoint_deadline(const struct llm_context *context)
+{
+    lli_ns at = lli_min(context->stats_at, context->links_at);
+
+    for (const struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
+        at = lli_min(at, endpoint->deadline);
+    return at;
+}

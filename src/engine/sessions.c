@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sessions that a receiver follows: found by tag, begun and forgotten, and what they give delivered to the handlers. */
+#include "engine/objects.h"
+#include "core/rx/rx_single.h"
+
+/* --------------------------------------------------------------------------------------------- deliver */
+
+static void sessions_log_event(const struct llm_receiver *receiver, const struct llm_event *event)
+{
+    enum llm_level level = event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_KEPT_LOST || event->kind == LLM_EVENT_HEARTBEAT_LOST
+                               ? LLM_LEVEL_WARNING : LLM_LEVEL_INFO;
+
+    if (event->kind == LLM_EVENT_GAP)
+        lli_log(&receiver->context->log, level, "session %016llx: messages %llu to %llu lost: %s",
+                (unsigned long long)event->session, (unsigned long long)event->first, (unsigned long long)event->last,
+                llm_reason_name(event->reason));
+    else if (event->verdict != NULL)
+        lli_log(&receiver->context->log, event->kind == LLM_EVENT_READMITTED ? LLM_LEVEL_INFO : LLM_LEVEL_WARNING,
+                "session %016llx: this receiver is %s: %llu %s, limit %llu", (unsigned long long)event->session,
+                llm_event_name(event->kind), (unsigned long long)event->verdict->value,
+                llm_threshold_name(event->verdict->threshold), (unsigned long long)event->verdict->limit);
+    else if (event->bottleneck != NULL)
+        lli_watch_log(receiver->context, receiver->object, event->bottleneck);
+    else
+        lli_log(&receiver->context->log, level, "session %016llx: %s %s", (unsigned long long)event->session,
+                llm_event_name(event->kind), event->topic == NULL ? "" : event->topic);
+}
+
+void lli_sessions_tell(struct llm_receiver *receiver, const struct llm_event *event)
+{
+    if (receiver->handlers.event != NULL)
+        receiver->handlers.event(receiver->handlers.arg, event);
+    else
+        sessions_log_event(receiver, event);
+}
+
+/* Asks the accept predicate; topic NULL: for the session as a whole. */
+static bool sessions_accepts(const struct llm_receiver *receiver, uint64_t session, const char *topic)
+{
+    const struct llm_source source = {.session = session, .topic = topic};
+
+    return receiver->handlers.accept == NULL || receiver->handlers.accept(receiver->handlers.arg, &source);
+}
+
+/* True if the application was told. */
+static bool sessions_event(struct llm_receiver *receiver, struct lli_rx *rx, const struct llm_event *event)
+{
+    /* Who was asked where to begin has accepted it. */
+    if (event->kind == LLM_EVENT_SESSION_NEW && !rx->chosen && !sessions_accepts(receiver, event->session, NULL)) {
+        lli_rx_refuse(rx);
+        return false;
+    }
+    lli_sessions_tell(receiver, event);
+    /* Unlike one that was closed, a session that fell silent may be heard again: as a new one. */
+    if (event->kind == LLM_EVENT_SESSION_END && event->reason == LLM_REASON_TIMEOUT)
+        lli_rx_stop(rx);
+    return true;
+}
+
+static inline void sessions_messages(struct llm_receiver *receiver, const struct llm_message *messages, int count)
+{
+    const struct llm_handlers *handlers = &receiver->handlers;
+
+    receiver->context->delivered += count;
+    if (handlers->messages != NULL)
+        handlers->messages(handlers->arg, messages, count);
+    else if (handlers->message != NULL)
+        for (int i = 0; i < count; i++)
+            handlers->message(handlers->arg, &messages[i]);
+}
+
+/* Where a session is to begin, if it is wanted. */
+static void sessions_join(struct llm_receiver *receiver, struct lli_rx *rx, uint64_t session, lli_ns now)
+{
+    struct llm_join join = receiver->join;
+
+    if (!sessions_accepts(receiver, session, NULL)) {
+        lli_rx_refuse(rx);
+        return;
+    }
+    if (receiver->handlers.join != NULL)
+        receiver->handlers.join(receiver->handlers.arg, session, &join);
+    if ((unsigned)join.mode > LLM_JOIN_LATEST) {
+        lli_log(&receiver->context->log, LLM_LEVEL_ERROR, "%s: session %016llx: join mode %u does not exist: as the options say",
+                receiver->object, (unsigned long long)session, (unsigned)join.mode);
+        join = receiver->join;
+    }
+    lli_rx_begin(rx, &join, now);
+}
+
+/* A topic was announced, or what is subscribed to changed. */
+static void sessions_topic(struct llm_receiver *receiver, struct lli_rx *rx, const struct llm_event *event)
+{
+    if (!lli_rx_topic_subscribe(rx, event->topic_id, lli_subjects_match(&receiver->subjects, event->topic)))
+        return;
+    if (!sessions_accepts(receiver, event->session, event->topic)) {
+        lli_rx_topic_refuse(rx, event->topic_id);
+        return;
+    }
+    lli_sessions_tell(receiver, event);
+    receiver->context->delivered++;
+}
+
+/* What is not messages. Apart, so that those save no registers for it. */
+static __attribute__((noinline)) void sessions_other(struct llm_receiver *receiver, struct lli_rx *rx,
+                                                     const struct lli_item *item, lli_ns now)
+{
+    if (item->kind == LLI_ITEM_TOPIC)
+        sessions_topic(receiver, rx, &item->event);
+    else if (item->kind == LLI_ITEM_EVENT)
+        receiver->context->delivered += sessions_event(receiver, rx, &item->event);
+    else
+        sessions_join(receiver, rx, item->event.session, now);
+}
+
+static void sessions_deliver(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns now)
+{
+    struct lli_item item;
+
+    receiver->context->in_handler = true;
+    while (lli_rx_next(rx, now, &item)) {
+        if (item.kind == LLI_ITEM_MESSAGES)
+            sessions_messages(receiver, item.messages, item.count);
+        else
+            sessions_other(receiver, rx, &item, now);
+    }
+    receiver->context->in_handler = false;
+}
+
+/* -------------------------------------------------------------------------------------------- sessions */
+
+static struct lli_rx *sessions_find(struct llm_receiver *receiver, uint32_t tag)
+{
+    if (receiver->latest != NULL && receiver->latest->tag == tag && receiver->latest->state != LLI_RX_FREE)
+        return receiver->latest;
+    for (uint32_t i = 0; i < receiver->sessions_used; i++)
+        if (receiver->sessions[i].tag == tag && receiver->sessions[i].state != LLI_RX_FREE)
+            return receiver->latest = &receiver->sessions[i];
+    return NULL;
+}
+
+/* Which of two sessions may sooner be forgotten; a live one that is heard may not at all. */
+static bool sessions_is_staler(const struct lli_rx *a, const struct lli_rx *b)
+{
+    bool over_a = !lli_rx_is_followed(a), over_b = !lli_rx_is_followed(b);
+
+    if (over_a != over_b)
+        return over_a;
+    return a->heard_at < b->heard_at;
+}
+
+static void sessions_replace(struct llm_receiver *receiver, struct lli_rx *rx)
+{
+    if (rx->state == LLI_RX_LIVE) {
+        const struct llm_event event = {
+            .kind = LLM_EVENT_SESSION_END,
+            .reason = LLM_REASON_REPLACED,
+            .session = rx->session,
+            .first = lli_rx_delivered(rx),
+        };
+
+        receiver->context->in_handler = true;
+        lli_sessions_tell(receiver, &event);
+        receiver->context->in_handler = false;
+        receiver->context->delivered++;
+        receiver->counters.sessions_ended++;
+    }
+    lli_rx_replace(rx);
+}
+
+/*
+ * Of sessions that are heard, the one to forget in favour of one that sends data, NULL: all have sent some. So invented ones, which cost a
+ * heartbeat each, do not keep a genuine one out, and genuine ones that are idle do not take turns.
+ */
+static struct lli_rx *sessions_idlest(struct llm_receiver *receiver)
+{
+    struct lli_rx *idlest = NULL;
+
+    for (uint32_t i = 0; i < receiver->sessions_used; i++)
+        if (!lli_rx_has_data(&receiver->sessions[i]) && (idlest == NULL || receiver->sessions[i].heard_at < idlest->heard_at))
+            idlest = &receiver->sessions[i];
+    return idlest;
+}
+
+/* A place for a new session, or NULL: all are in use by sessions that are heard. */
+static struct lli_rx *sessions_place(struct llm_receiver *receiver, bool data, lli_ns now)
+{
+    struct lli_rx *stalest = NULL;
+
+    for (uint32_t i = 0; i < receiver->sessions_used; i++) {
+        struct lli_rx *rx = &receiver->sessions[i];
+
+        if (rx->state == LLI_RX_FREE)
+            return rx;
+        /* One that sends data is about to be known by its heartbeat. */
+        if (!data && rx->state == LLI_RX_JOINING && now < rx->heard_at + receiver->config.silence)
+            continue;
+        if (stalest == NULL || sessions_is_staler(rx, stalest))
+            stalest = rx;
+    }
+    if (receiver->sessions_used < receiver->sessions_max)
+        return &receiver->sessions[receiver->sessions_used++];
+    if (stalest != NULL && lli_rx_is_followed(stalest) && !stalest->silent)
+        stalest = data ? sessions_idlest(receiver) : NULL;
+    if (stalest == NULL)
+        return NULL;
+    sessions_replace(receiver, stalest);
+    return stalest;
+}
+
+static struct lli_rx *sessions_new(struct llm_receiver *receiver, const struct lli_wire_header *header, lli_ns now)
+{
+    struct lli_rx *rx = sessions_place(receiver, header->type == LLI_WIRE_DATA, now);
+
+    if (rx == NULL) {
+        receiver->counters.sessions_dropped++;
+        if (!receiver->warned_full)
+            lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: more than sessions_max=%u sessions at a time, the "
+                    "others are not followed until one ends; raise it", receiver->object, receiver->sessions_max);
+        receiver->warned_full = true;
+        return NULL;
+    }
+    lli_rx_start(rx, header->tag, now);
+    return receiver->latest = rx;
+}
+
+/* Most packets bring messages in order, and nothing is due sooner for them. */
+static inline void sessions_stirred(const struct llm_receiver *receiver, struct lli_rx *rx)
+{
+    if (!rx->stirred)
+        return;
+    rx->stirred = false;
+    lli_endpoint_due(receiver->endpoint, 0);
+}
+
+/* Why the transmitter serves this receiver less than others, once for each session. */
+static void sessions_log_crowd(const struct llm_receiver *receiver, struct lli_rx *rx)
+{
+    const unsigned news = rx->crowded & ~(unsigned)rx->crowded_told;
+
+    if (news & 1u << LLI_WIRE_JOIN_FULL)
+        lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: session %016llx: its transmitter knows %llu receivers and no more: it "
+                "does not wait for this one, nor count its acknowledgements; raise receivers_max there", receiver->object,
+                (unsigned long long)rx->session, (unsigned long long)rx->crowd);
+    if (news & 1u << LLI_WIRE_JOIN_BUSY)
+        lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: session %016llx: %llu receivers are being sent the past, which takes "
+                "long; raise replay_bytes_per_s at the transmitter, or join at another time", receiver->object,
+                (unsigned long long)rx->session, (unsigned long long)rx->crowd);
+    rx->crowded_told = rx->crowded;
+}
+
+bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet, lli_ns now)
+{
+    const struct lli_wire_header *header = &packet->header;
+    struct lli_rx *rx = sessions_find(receiver, header->tag);
+
+    if (rx == NULL) {
+        /* Only what was sent to the group makes a session known. */
+        if (!group || (header->type != LLI_WIRE_DATA && header->type != LLI_WIRE_HEARTBEAT))
+            return false;
+        rx = sessions_new(receiver, header, now);
+        if (rx == NULL)
+            return true;
+    }
+    if (lli_rx_input(rx, packet, now))
+        sessions_deliver(receiver, rx, now);
+    if (header->type != LLI_WIRE_DATA) {
+        lli_rx_settle(rx);
+        if (rx->crowded != rx->crowded_told)
+            sessions_log_crowd(receiver, rx);
+    }
+    sessions_stirred(receiver, rx);
+    return true;
+}
+
+bool lli_sessions_lone(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+{
+    struct llm_context *context = endpoint->context;
+    struct llm_receiver *receiver = endpoint->receivers;
+    struct llm_message message;
+    struct lli_rx *rx;
+
+    if (receiver == NULL || receiver->next != NULL || receiver->group != in->from || (rx = receiver->latest) == NULL ||
+        !lli_rx_lone(rx, in->data, in->size, in->stamp_ns, now, &message))
+        return false;
+    context->in_handler = context->in_lone = true;
+    sessions_messages(receiver, &message, 1);
+    context->in_handler = context->in_lone = false;
+    if (!rx->plain && !lli_rx_is_idle(rx))
+        sessions_deliver(receiver, rx, now);
+    sessions_stirred(receiver, rx);
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------- service */
+
+/* Returns when something is due next. */
+static lli_ns sessions_service(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns now)
+{
+    struct lli_endpoint *endpoint = receiver->endpoint;
+    lli_ns at = lli_rx_deadline(rx);
+    struct lli_packet packet;
+    uint8_t *buffer;
+
+    if (now < at)
+        return at;
+    /* It may cost a system call, so only a session that would be told silent, or ended, has it asked. */
+    receiver->config.unread = lli_rx_is_quiet(rx, now) && lli_endpoint_is_unread(endpoint);
+    while ((buffer = lli_endpoint_scratch(endpoint)) != NULL && lli_rx_control(rx, now, buffer, &packet))
+        lli_endpoint_post_control(endpoint, &packet, receiver->group);
+    sessions_deliver(receiver, rx, now);
+    lli_rx_settle(rx);
+    return lli_rx_deadline(rx);
+}
+
+/* Whether nothing is known of the session after all, or nothing is to be remembered any more. */
+static bool sessions_is_over(const struct llm_receiver *receiver, const struct lli_rx *rx, lli_ns now)
+{
+    return (rx->state == LLI_RX_JOINING && now >= lli_max(rx->heard_at, rx->away_at) + receiver->config.timeout) ||
+           lli_rx_may_return(rx, now);
+}
+
+/* A context that nobody polled for long may have missed what its sessions sent: they are not to blame for that. */
+static void sessions_away(struct llm_receiver *receiver, lli_ns now)
+{
+    const bool away = receiver->serviced_at != 0 && now - receiver->serviced_at > receiver->config.silence;
+
+    receiver->serviced_at = now;
+    for (uint32_t i = 0; away && i < receiver->sessions_used; i++)
+        lli_rx_away(&receiver->sessions[i], now);
+}
+
+/* Says once what costs repairs from then on. */
+static void sessions_warn(struct llm_receiver *receiver)
+{
+    if (receiver->warned_memory || receiver->counters.reorder_full == 0)
+        return;
+    receiver->warned_memory = true;
+    lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: reorder_bytes is full of packets held behind gaps: what else comes early "
+            "is dropped and asked for again; raise it", receiver->object);
+}
+
+lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now)
+{
+    lli_ns at = LLI_NEVER;
+
+    sessions_warn(receiver);
+    sessions_away(receiver, now);
+    for (uint32_t i = 0; i < receiver->sessions_used; i++) {
+        struct lli_rx *rx = &receiver->sessions[i];
+
+        if (rx->state != LLI_RX_LIVE && sessions_is_over(receiver, rx, now))
+            lli_rx_stop(rx);
+        at = lli_min(at, sessions_service(receiver, rx, now));
+    }
+    return at;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a transmitter tells its application of its receivers, and the operator's switch over them. */
+#include "engine/objects.h"
+#include "config/options.h"
+
+void llm_transmitter_handlers_init(struct llm_transmitter_handlers *handlers)
+{
+    if (handlers == NULL)
+        return;
+    *handlers = (struct llm_transmitter_handlers){.size = sizeof *handlers};
+}
+
+int llm_transmitter_handle(struct llm_transmitter *transmitter, const struct llm_transmitter_handlers *handlers)
+{
+    struct llm_transmitter_handlers copy;
+    int error;
+
+    if (transmitter == NULL)
+        return LLM_EINVAL;
+    if (handlers == NULL)
+        return lli_refuse(transmitter->context, LLM_EINVAL, "llm_transmitter_handle: handlers is NULL: "
+                          "llm_transmitter_handlers_init() makes empty ones");
+    llm_transmitter_handlers_init(&copy);
+    if (!lli_context_enter(transmitter->context))
+        return LLM_ESTATE;
+    error = lli_options_import(&copy, sizeof copy, handlers, "struct llm_transmitter_handlers", &transmitter->context->log);
+    if (error == LLM_OK)
+        transmitter->handlers = copy;
+    lli_context_leave(transmitter->context);
+    return error;
+}
+
+int llm_transmitter_shed(struct llm_transmitter *transmitter, uint64_t receiver, bool on)
+{
+    int error = LLM_OK;
+
+    if (transmitter == NULL)
+        return LLM_EINVAL;
+    if (!lli_context_enter(transmitter->context))
+        return LLM_ESTATE;
+    if (!lli_tx_shed(&transmitter->tx, receiver, on, lli_clock_ns()))
+        error = lli_refuse(transmitter->context, LLM_ENOTFOUND, "llm_transmitter_shed: %s: receiver %016llx is not known: "
+                           "llm_transmitter_congestion() lists those that are", transmitter->object, (unsigned long long)receiver);
+    lli_endpoint_due(transmitter->endpoint, 0);
+    lli_context_leave(transmitter->context);
+    return error;
+}
+
+static void transmitter_log_verdict(const struct llm_transmitter *transmitter, const struct llm_event *event)
+{
+    const struct llm_verdict *v = event->verdict;
+    const enum llm_level level = event->kind == LLM_EVENT_READMITTED ? LLM_LEVEL_INFO : LLM_LEVEL_WARNING;
+
+    lli_log(&transmitter->context->log, level,
+            "%s: receiver %016llx %s%s: %llu %s, limit %llu (%llu NAKs/s, %llu ppm asked again, %llu packets, %llu bytes and "
+            "%llu ms behind, acknowledgements owed for %llu ms, not heard for %llu ms; %u of %u receivers suffer)", transmitter->object, (unsigned long long)v->receiver,
+            llm_event_name(event->kind), v->dry_run ? " (report only)" : "", (unsigned long long)v->value,
+            llm_threshold_name(v->threshold), (unsigned long long)v->limit, (unsigned long long)v->naks_per_s,
+            (unsigned long long)v->asked_ppm, (unsigned long long)v->lag_packets, (unsigned long long)v->lag_bytes,
+            (unsigned long long)v->lag_ns / 1000000, (unsigned long long)v->ack_ns / 1000000, (unsigned long long)v->silent_ns / 1000000, v->suffering, v->receivers);
+}
+
+static void transmitter_log_event(const struct llm_transmitter *transmitter, const struct llm_event *event)
+{
+    if (event->verdict != NULL)
+        transmitter_log_verdict(transmitter, event);
+    else if (event->bottleneck != NULL)
+        lli_watch_log(transmitter->context, transmitter->object, event->bottleneck);
+    else if (event->kind == LLM_EVENT_UNACKNOWLEDGED && event->receivers_wanted > 0)
+        lli_log(&transmitter->context->log, LLM_LEVEL_WARNING, "%s: messages %llu to %llu of topic %s are not acknowledged: %s, %u of %u",
+                transmitter->object, (unsigned long long)event->first, (unsigned long long)event->last, event->topic,
+                llm_reason_name(event->reason), event->receivers, event->receivers_wanted);
+    else if (event->kind == LLM_EVENT_UNACKNOWLEDGED)
+        lli_log(&transmitter->context->log, LLM_LEVEL_WARNING, "%s: messages %llu to %llu of topic %s are not acknowledged: %s%s%s",
+                transmitter->object, (unsigned long long)event->first, (unsigned long long)event->last, event->topic,
+                llm_reason_name(event->reason), event->receiver == NULL ? "" : ", ", event->receiver == NULL ? "" : event->receiver);
+}
+
+void lli_transmitter_log_crowd(struct llm_transmitter *transmitter)
+{
+    struct lli_tx *tx = &transmitter->tx;
+    const unsigned news = tx->crowded & ~(unsigned)tx->crowded_told;
+
+    if (news & 1u << LLI_WIRE_JOIN_FULL)
+        lli_log(&transmitter->context->log, LLM_LEVEL_WARNING, "%s: there are more than receivers_max=%u receivers: nobody waits for the "
+                "others, and they count in nothing; raise it", transmitter->object, tx->members.limit);
+    if (news & 1u << LLI_WIRE_JOIN_BUSY)
+        lli_log(&transmitter->context->log, LLM_LEVEL_WARNING, "%s: %u receivers join late at a time, and wait for the past longer than a "
+                "second for every %u packets; raise replay_bytes_per_s, or let them join one after the other", transmitter->object,
+                tx->replay.count, (unsigned)LLI_WIRE_FETCH_PACKETS);
+    tx->crowded_told = tx->crowded;
+}
+
+void lli_transmitter_tell(const struct llm_transmitter *transmitter, const struct llm_event *event)
+{
+    if (transmitter->handlers.event != NULL)
+        transmitter->handlers.event(transmitter->handlers.arg, event);
+    else
+        transmitter_log_event(transmitter, event);
+}
+
+void lli_transmitter_events(struct llm_transmitter *transmitter)
+{
+    struct llm_context *context = transmitter->context;
+    struct llm_event event;
+
+    context->in_handler = true;
+    while (lli_tx_event(&transmitter->tx, &event)) {
+        context->delivered++;
+        lli_transmitter_tell(transmitter, &event);
+    }
+    context->in_handler = false;
+}

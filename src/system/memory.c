@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "system/memory.h"
+
+#include <errno.h>
+#include <numa.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+#define HUGE_PAGE ((size_t)2 << 20)
+#define PLAIN_PAGE ((size_t)4096)
+
+static void memory_bind(const struct lli_memory *memory, int node)
+{
+    if (numa_available() < 0 || numa_max_node() == 0)
+        return;
+    if (node < 0)
+        node = numa_preferred();
+    if (node <= numa_max_node())
+        numa_tonode_memory(memory->base, memory->size, node);
+}
+
+static void memory_populate(const struct lli_memory *memory)
+{
+    if (madvise(memory->base, memory->size, MADV_POPULATE_WRITE) == 0)
+        return;
+    for (size_t at = 0; at < memory->size; at += PLAIN_PAGE)
+        ((volatile uint8_t *)memory->base)[at] = 0;
+}
+
+int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memory_policy *policy, const struct lli_log *log)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    struct lli_memory map = {.base = MAP_FAILED};
+
+    if (policy->huge_pages && size >= HUGE_PAGE) {
+        map.size = (size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+        map.base = mmap(NULL, map.size, PROT_READ | PROT_WRITE, flags | MAP_HUGETLB, -1, 0);
+    }
+    if (map.base == MAP_FAILED) {
+        map.size = (size + PLAIN_PAGE - 1) & ~(PLAIN_PAGE - 1);
+        /* What is not touched at once may be far more than is ever used: it should not count against overcommit. */
+        map.base = mmap(NULL, map.size, PROT_READ | PROT_WRITE, flags | (policy->populate ? 0 : MAP_NORESERVE), -1, 0);
+        if (map.base == MAP_FAILED)
+            return lli_fail(log, LLM_ENOMEM, "no memory for %zu bytes (%s): lower history_bytes, reorder_bytes, "
+                            "message_bytes_max or sessions_max", size, strerror(errno));
+        if (policy->huge_pages && policy->populate)
+            (void)madvise(map.base, map.size, MADV_HUGEPAGE);
+        lli_log(log, LLM_LEVEL_DEBUG, "%zu bytes on plain pages", map.size);
+    }
+    memory_bind(&map, policy->numa_node);
+    if (policy->populate)
+        memory_populate(&map);
+    *memory = map;
+    return LLM_OK;
+}
+
+int lli_memory_map_file(struct lli_memory *memory, int fd, size_t size, const struct lli_log *log)
+{
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+
+    if (base == MAP_FAILED)
+        return lli_fail(log, LLM_ENOMEM, "no memory to map %zu bytes of a file (%s)", size, strerror(errno));
+    *memory = (struct lli_memory){base, size};
+    return LLM_OK;
+}
+
+int lli_memory_file_limit(uint64_t size)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur ? 0 : EFBIG;
+}
+
+int lli_memory_node(const char *class, const char *device)
+{
+    char path[160];
+    int node = -1;
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "/sys/class/%s/%s/device/numa_node", class, device);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return -1;
+    if (fscanf(file, "%d", &node) != 1)
+        node = -1;
+    (void)fclose(file);
+    return node;
+}
+
+void lli_memory_unshare(const struct lli_memory *memory)
+{
+    const int flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+    /* Where so much memory is refused, a write ends the process before it reaches the others. */
+    if (mmap(memory->base, memory->size, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
+        (void)mprotect(memory->base, memory->size, PROT_NONE);
+}
+
+void lli_memory_unmap(struct lli_memory *memory)
+{
+    if (memory->base != NULL)
+        munmap(memory->base, memory->size);
+    *memory = (struct lli_memory){.base = NULL};
+}
