@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/objects.h"
+#include "observe/stats_file.h"
 #include "overhead.h"
 #include "stat_file.h"
 
@@ -30,7 +31,7 @@ static bool check_off(const struct overhead_pair *pair)
     if ((feature->near == LLM_LATENCY_OFF) != (pair->near->latency == NULL) ||
         (feature->far == LLM_LATENCY_OFF) != (pair->far->latency == NULL))
         return check_fails(pair, "the latency monitor is not where it should be");
-    if (feature->file != (pair->near->stats.memory.base != NULL) || feature->file != (pair->far->stats.memory.base != NULL))
+    if (feature->file != (pair->near->stats != NULL) || feature->file != (pair->far->stats != NULL))
         return check_fails(pair, "counters files are not where they should be");
     /* Where there is a file the watch runs. */
     if ((feature->watch || feature->file) != (pair->near->watch.interval != 0 && pair->far->watch.interval != 0))
@@ -90,7 +91,7 @@ static uint32_t check_object(const struct stat_snapshot *snapshot, enum llm_stat
 /* Reads a context's file, as others do. */
 static enum stat_fault check_read(const struct llm_context *context, struct stat_snapshot *snapshot)
 {
-    const int fd = open(context->stats.path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(context->stats->path, O_RDONLY | O_CLOEXEC);
     enum stat_fault fault;
 
     if (fd < 0) {
@@ -161,10 +162,10 @@ bool overhead_done(struct overhead_pair *pair)
 {
     /* One is written at open. */
     if (pair->near_tables == 0) {
-        pair->near_tables = pair->near->stats.writes;
-        pair->far_tables = pair->far->stats.writes;
+        pair->near_tables = pair->near->stats->writes;
+        pair->far_tables = pair->far->stats->writes;
     }
-    if (pair->feature->file && (pair->near->stats.writes == pair->near_tables || pair->far->stats.writes == pair->far_tables))
+    if (pair->feature->file && (pair->near->stats->writes == pair->near_tables || pair->far->stats->writes == pair->far_tables))
         return false;
     return !pair->feature->watch || check_reported(pair);
 }

@@ -17,6 +17,7 @@
 #include "system/clock.h"
 #include "descriptors.h"
 #include "network.h"
+#include "config/registry.h"
 
 /* ----------------------------------------------------------------------------------------------- open and close */
 

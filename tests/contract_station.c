@@ -12,6 +12,7 @@
 #include "system/clock.h"
 #include "hosts.h"
 #include "network.h"
+#include "config/registry.h"
 
 /* From the command line. */
 const struct lli_transport *transport;
@@ -84,7 +85,8 @@ bool network_made(void)
 int station_open_here(struct station *station, const char *at)
 {
     const struct lli_transport_config config = {
-        .scheme = scheme, .host = at, .options = &station->options, .log = &keeper, .size_at = size_at};
+        .scheme = scheme, .host = at, .options = &station->options, .registry = &lli_registry, .log = &keeper,
+        .size_at = size_at};
 
     memset(station->instance, 0, transport->size);
     log_text[0] = '\0';

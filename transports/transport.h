@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transport contract: everything the library asks of a network, and the registry of those who can do it.
+ * The transport contract: everything the library asks of a network. registry.h lists the transports that there are.
  *
  * A transport moves packets of up to caps.payload_max bytes to groups and to peers. It does not know the protocol: it never
  * fragments, never retries, never orders, and may lose, repeat and reorder. One instance is one queue of one thread: its
@@ -94,10 +94,19 @@ struct lli_region {
     _Atomic uint64_t *edge; /* the ring of packets in it is written up to there, see history.h; the sender's to keep */
 };
 
+struct lli_transport;
+
+/* The transports of this build, as decorators ask for those that they stand upon. */
+struct lli_registry {
+    const struct lli_transport *(*find)(const char *scheme); /* NULL: there is none */
+    bool (*is_named)(const char *scheme);                    /* its groups need no port */
+};
+
 struct lli_transport_config {
     const char *scheme;                /* as the channel wrote it: the decorator finds its inner transport by it */
     const char *host;                  /* of the channel that needed the instance first: tells the address family */
     const struct llm_options *options; /* of the channel that needed the instance first; valid during open() */
+    const struct lli_registry *registry;
     const struct lli_log *log;         /* valid while the instance is open */
     const struct lli_address *address; /* of the instance on the network, if it has one: one on the same host derives its own */
     uint32_t size_at; /* where in every packet its size stands, 16 bits, little-endian: tells apart what came merged. 0: nowhere */
@@ -220,17 +229,5 @@ struct lli_transport {
     /* The transports below a decorator and their instances, by index, for statistics; NULL behind the last. NULL unless it is one. */
     const struct lli_transport *(*inner)(const void *instance, int index, const void **inner_instance);
 };
-
-/* The transport of a scheme, or NULL. "impair+X" is the fault injector over X, "shm+X" shared memory beside X, if X is known. */
-const struct lli_transport *lli_transport_find(const char *scheme);
-
-/* Whether the groups of a scheme need no port; those of an unknown one do. */
-bool lli_transport_is_named(const char *scheme);
-
-/* How a build of this library comes to know the scheme, or NULL if none ever does, or this one does already. */
-const char *lli_transport_missing(const char *scheme);
-
-/* Writes the known schemes to text, separated by commas, for error messages. */
-void lli_transport_names(char *text, size_t size);
 
 #endif

@@ -2,6 +2,7 @@
 /* The public side of assured topics: who has to acknowledge, and what may be unacknowledged. */
 #include <stdlib.h>
 
+#include "api/lifecycle.h"
 #include "engine/objects.h"
 #include "config/options.h"
 

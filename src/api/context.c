@@ -9,9 +9,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "connection/connection.h"
+#include "api/lifecycle.h"
 #include "engine/objects.h"
 #include "config/options.h"
+#include "observe/stats_file.h"
+#include "observe/watch.h"
 
 /* What LLM_WAIT_BUSY_POLL means where the channel does not say. */
 enum { CONTEXT_BUSY_POLL_US = 50 };
@@ -48,8 +50,8 @@ static int context_watch(struct llm_context *context, int fd)
 
 static void context_stats(struct llm_context *context, lli_ns now)
 {
-    lli_stats_file_write(&context->stats, context);
-    context->stats_at = now + context->stats.interval;
+    lli_stats_file_write(context->stats, context);
+    context->stats_at = now + context->stats->interval;
     context->watch_at = lli_min(context->stats_at, context->links_at);
 }
 
@@ -61,7 +63,7 @@ static __attribute__((noinline)) void context_watch_all(struct llm_context *cont
     if (context->latency != NULL && context->latency->level >= LLM_LATENCY_STAGES)
         lli_latency_polled(context->latency, now);
     if (now >= context->links_at)
-        lli_links_service(context, now);
+        context->upcalls->service(context, now);
     if (now >= context->stats_at)
         context_stats(context, now);
     context->watch_at = lli_min(context->stats_at, context->links_at);
@@ -98,7 +100,6 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
     context->options = options;
     context->options.stats_directory = context->options.stats_name = NULL;
     context->stats_at = context->watch_at = context->links_at = LLI_NEVER;
-    context->stats.fd = context->stats.directory = -1;
     context->moment = LLI_TICKS_MOMENT;
     context->time_ticks = lli_ticks() - context->moment;
     context->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -113,7 +114,7 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
         error = lli_stats_file_open(&context->stats, &options, &context->log);
     if (error == LLM_OK)
         error = lli_watch_open(context, &options);
-    if (error == LLM_OK && context->stats.memory.base != NULL)
+    if (error == LLM_OK && context->stats != NULL)
         context_stats(context, lli_clock_ns());
     /* These measure polls, so each is looked at; the last level of the monitor times what they do, too. */
     if (error == LLM_OK && (options.latency == LLM_LATENCY_STAGES || context->watch.interval != 0))
@@ -151,7 +152,8 @@ int llm_context_close(struct llm_context **handle)
         return LLI_REFUSE_IN_HANDLER(context, "llm_context_close");
     if (atomic_load(&context->running) && llm_thread_stop(context) != LLM_OK)
         return LLM_ESTATE;
-    lli_links_close(context);
+    if (context->upcalls != NULL)
+        context->upcalls->close(context);
     /* Each closes its endpoint with the last user of it. */
     while (context->endpoints != NULL && !context->orphaned) {
         struct lli_endpoint *endpoint = context->endpoints;

@@ -8,7 +8,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "connection/connection.h"
+#include "observe/stats_file.h"
+#include "api/lifecycle.h"
 #include "engine/objects.h"
 
 static struct {
@@ -213,7 +214,7 @@ static void fork_release_endpoint(struct lli_endpoint *endpoint)
     }
     for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = next_receiver) {
         next_receiver = receiver->next;
-        if (receiver->group != LLI_CONNECTION_NO_GROUP)
+        if (receiver->group != LLI_GROUP_NONE)
             lli_receiver_free(receiver);
     }
 }
@@ -223,7 +224,8 @@ void lli_fork_release(struct llm_context *context)
 {
     for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
         fork_release_endpoint(endpoint);
-    lli_links_release(context);
+    if (context->upcalls != NULL)
+        context->upcalls->release(context);
     while (context->endpoints != NULL) {
         struct lli_endpoint *endpoint = context->endpoints;
 

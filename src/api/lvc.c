@@ -2,6 +2,7 @@
 /* The public side of topics that keep their last messages for those who join late. */
 #include <stdlib.h>
 
+#include "api/lifecycle.h"
 #include "engine/objects.h"
 #include "config/options.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public side of rate limits: of a transmitter and of its topics, set while it runs (docs/adr/0022). */
+#include "api/lifecycle.h"
 #include "engine/objects.h"
 #include "config/options.h"
 

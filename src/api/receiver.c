@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/lifecycle.h"
 #include "engine/objects.h"
 #include "config/options.h"
 

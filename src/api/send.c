@@ -2,7 +2,9 @@
 /* What is sent on topics: checked, packed, and sent at once or with what follows. */
 #include <stdlib.h>
 
+#include "api/lifecycle.h"
 #include "engine/objects.h"
+#include "observe/watch.h"
 #include "system/prefetch.h"
 
 enum { TRANSMITTER_FLAGS = LLM_SEND_MORE | LLM_SEND_NOW };

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/lifecycle.h"
 #include "engine/objects.h"
 #include "config/options.h"
 

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that wait until receivers are there, or until a message that was refused would be taken. */
+#include "api/lifecycle.h"
 #include "engine/objects.h"
-
-bool lli_transmitter_is_claimed_elsewhere(const struct llm_transmitter *transmitter)
-{
-    return transmitter->claimed != NULL && transmitter->claimed != transmitter && lli_context_is_threaded(transmitter->context) &&
-           transmitter->claimant != 0 && transmitter->claimant != (uintptr_t)pthread_self();
-}
 
 /* -------------------------------------------------------------------------------------------------- room */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "config/options.h"
-#include "transport.h"
+#include "config/registry.h"
 
 enum { CHANNEL_TEXT_MAX = 1024 };
 

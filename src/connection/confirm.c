@@ -47,7 +47,7 @@ static bool confirm_input(struct llm_connection *connection, const struct lli_rx
     return true;
 }
 
-bool lli_connection_input(struct lli_endpoint *endpoint, const struct lli_rx_packet *packet, lli_ns now)
+bool lli_connection_confirm(struct lli_endpoint *endpoint, const struct lli_rx_packet *packet, lli_ns now)
 {
     struct llm_connection *connection = endpoint->context->connections;
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "config/options.h"
+#include "api/lifecycle.h"
 
 enum {
     CONNECTION_HISTORY_BYTES = 4 << 20,
@@ -71,9 +72,7 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
     strcpy(channel->options.acknowledge, "library");
     /* Many may ask under one name. */
     channel->options.shm_exclusive = 0;
-    if (context->farewells == NULL)
-        context->farewells = calloc(1, sizeof *context->farewells);
-    return context->farewells == NULL ? lli_fail(&context->log, LLM_ENOMEM, "no memory for the ends of connections") : LLM_OK;
+    return lli_connections_begin(context);
 }
 
 /* --------------------------------------------------------------------------------------------- events */
@@ -162,7 +161,7 @@ static int connection_transmitter(struct llm_connection *connection, const struc
     transmitter->endpoint = connection->endpoint;
     transmitter->connection = connection;
     transmitter->posted_max = LLI_ENDPOINT_POST;
-    transmitter->group = LLI_CONNECTION_NO_GROUP;
+    transmitter->group = LLI_GROUP_NONE;
     llm_transmitter_handlers_init(&transmitter->handlers);
     (void)snprintf(transmitter->object, sizeof transmitter->object, "transmitter %.230s", text);
     connection->transmitter = transmitter;
@@ -178,7 +177,7 @@ static int connection_receiver(struct llm_connection *connection, const struct l
         return lli_fail(&connection->context->log, LLM_ENOMEM, "no memory for a receiver");
     receiver->context = connection->context;
     receiver->endpoint = connection->endpoint;
-    receiver->group = LLI_CONNECTION_NO_GROUP;
+    receiver->group = LLI_GROUP_NONE;
     llm_handlers_init(&receiver->handlers);
     receiver->handlers.arg = connection;
     receiver->handlers.message = connection_message;
@@ -665,7 +664,7 @@ static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
     return at;
 }
 
-void lli_links_service(struct llm_context *context, lli_ns now)
+static void connections_service(struct llm_context *context, lli_ns now)
 {
     struct llm_connection *next;
 
@@ -683,7 +682,7 @@ void lli_links_service(struct llm_context *context, lli_ns now)
         lli_endpoint_send_dirty(context, true);
 }
 
-void lli_links_close(struct llm_context *context)
+static void connections_close(struct llm_context *context)
 {
     /* First, so that nobody who connects while the others are waited for makes another one. */
     while (context->listeners != NULL && !context->orphaned)
@@ -696,7 +695,7 @@ void lli_links_close(struct llm_context *context)
     lli_links_part(context);
 }
 
-void lli_links_release(struct llm_context *context)
+static void connections_release(struct llm_context *context)
 {
     while (context->listeners != NULL) {
         struct llm_listener *listener = context->listeners;
@@ -793,7 +792,7 @@ static bool links_close(struct lli_endpoint *endpoint, const struct lli_wire_clo
     return known;
 }
 
-enum lli_wire_fault lli_links_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+static enum lli_wire_fault connections_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
 {
     union {
         struct lli_wire_connect connect;
@@ -829,4 +828,38 @@ enum lli_wire_fault lli_links_input(struct lli_endpoint *endpoint, const struct 
     else
         endpoint->counters.packets_foreign++;
     return LLI_WIRE_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------- upcalls */
+
+static void connections_moved(const struct lli_endpoint *endpoint)
+{
+    for (struct llm_connection *c = endpoint->context->connections; c != NULL; c = c->next)
+        if (c->endpoint == endpoint)
+            c->dial.connect.address = c->transmitter->tx.config.address = c->receiver->config.address = endpoint->address;
+}
+
+static void connections_stats(const struct llm_context *context, const struct lli_stats_visitor *visitor)
+{
+    for (const struct llm_listener *listener = context->listeners; listener != NULL; listener = listener->next)
+        lli_listener_stats(listener, visitor);
+}
+
+static const struct lli_upcalls connections_upcalls = {
+    .input = connections_input,
+    .confirm = lli_connection_confirm,
+    .needs = lli_links_need,
+    .moved = connections_moved,
+    .service = connections_service,
+    .close = connections_close,
+    .release = connections_release,
+    .stats = connections_stats,
+};
+
+int lli_connections_begin(struct llm_context *context)
+{
+    context->upcalls = &connections_upcalls;
+    if (context->farewells == NULL)
+        context->farewells = calloc(1, sizeof *context->farewells);
+    return context->farewells == NULL ? lli_fail(&context->log, LLM_ENOMEM, "no memory for the ends of connections") : LLM_OK;
 }

@@ -19,9 +19,6 @@ enum lli_connection_state {
     LLI_CONNECTION_TOLD,
 };
 
-/* A handle that no transport gives: nothing comes to the group of a connection. */
-#define LLI_CONNECTION_NO_GROUP (LLI_HANDLE_UNICAST - 1)
-
 /* A request that waits for its reply. */
 struct lli_request {
     llm_reply_fn *reply; /* NULL: the place is free */
@@ -101,17 +98,8 @@ void lli_connection_connected(struct llm_connection *connection);
 /* Ends it without a word to the application. */
 void lli_connection_destroy(struct llm_connection *connection);
 
-/* What a packet of the types of section 13 is good for; foreign ones are counted here. */
-enum lli_wire_fault lli_links_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now);
-
-/* Does what is due for listeners and connections. Never inside an endpoint's loops: it may change what they go through. */
-void lli_links_service(struct llm_context *context, lli_ns now);
-
-/* Closes all of them. */
-void lli_links_close(struct llm_context *context);
-
-/* Frees all of them in a child process, and nothing of their endpoints. */
-void lli_links_release(struct llm_context *context);
+/* Has the context call listeners and connections: every way to one comes by here. LLM_ENOMEM. */
+int lli_connections_begin(struct llm_context *context);
 
 /* Something of them is due. */
 static inline void lli_links_due(struct llm_context *context, lli_ns at)
@@ -125,8 +113,8 @@ static inline void lli_links_due(struct llm_context *context, lli_ns at)
 /* Both sessions run from now on. */
 void lli_connection_link(struct llm_connection *connection);
 
-/* A packet by unicast: perhaps of somebody who was accepted, and is heard now. False: it is not. */
-bool lli_connection_input(struct lli_endpoint *endpoint, const struct lli_rx_packet *packet, lli_ns now);
+/* As confirm() of struct lli_upcalls. */
+bool lli_connection_confirm(struct lli_endpoint *endpoint, const struct lli_rx_packet *packet, lli_ns now);
 
 /* ------------------------------------------------------------------------------------------- links.c */
 
@@ -183,6 +171,9 @@ lli_ns lli_requests_expire(struct llm_connection *connection, bool all, enum llm
 lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now);
 
 void lli_listener_destroy(struct llm_listener *listener);
+
+/* Visits its counters. */
+void lli_listener_stats(const struct llm_listener *listener, const struct lli_stats_visitor *visitor);
 
 /* Frees it alone. */
 void lli_listener_free(struct llm_listener *listener);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses that listeners and connections reach, and give back; what is said to them when a connection is no more. */
 #include "connection/connection.h"
+#include "api/lifecycle.h"
 
 #include <stdlib.h>
 

@@ -5,6 +5,7 @@
 
 #include "connection/connection.h"
 #include "config/options.h"
+#include "observe/stats.h"
 
 /* What could not be sent now is tried again after this. */
 #define LISTENER_RETRY ((lli_ns)1000000)
@@ -350,4 +351,22 @@ int llm_listener_close(struct llm_listener **handle)
     }
     lli_context_leave(context);
     return error;
+}
+
+/* ---------------------------------------------------------------------------------------------------- counters */
+
+static const struct lli_stats_row listener_rows[] = {
+#define LISTENER_ROW(name, text) {#name, offsetof(struct lli_door_counters, name)},
+    LLI_DOOR_COUNTERS(LISTENER_ROW)
+};
+
+void lli_listener_stats(const struct llm_listener *listener, const struct lli_stats_visitor *to)
+{
+    uint64_t connections = 0;
+
+    to->object(to->arg, LLM_STATS_LISTENER, 0, listener->object);
+    lli_stats_rows(to, &listener->door.counters, listener_rows, sizeof listener_rows / sizeof listener_rows[0]);
+    for (const struct llm_connection *c = listener->context->connections; c != NULL; c = c->next)
+        connections += c->listener == listener && c->state == LLI_CONNECTION_OPEN;
+    lli_stats_put(to, LLM_STATS_GAUGE, "connections", connections);
 }

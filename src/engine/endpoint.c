@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "connection/connection.h"
 #include "engine/destinations.h"
 #include "engine/objects.h"
+#include "config/registry.h"
 
 enum {
     ENDPOINT_BURST = 128,   /* packets fetched at a time */
@@ -77,6 +77,7 @@ static int endpoint_new(struct llm_context *context, const struct lli_channel *c
         .scheme = channel->scheme,
         .host = channel->host,
         .options = &channel->options,
+        .registry = &lli_registry,
         .log = &context->log,
         .size_at = LLI_WIRE_SIZE_AT,
     };
@@ -510,7 +511,7 @@ __attribute__((noinline)) bool lli_endpoint_is_from(struct lli_endpoint *endpoin
 static __attribute__((noinline)) void endpoint_hand_on_hushed(struct lli_endpoint *endpoint, bool group, bool known,
                                                               const struct lli_rx_packet *packet, lli_ns now)
 {
-    const bool hushed = !group && endpoint->hushed > 0 && lli_connection_input(endpoint, packet, now);
+    const bool hushed = !group && endpoint->hushed > 0 && endpoint->context->upcalls->confirm(endpoint, packet, now);
 
     endpoint->counters.packets_foreign += !known && !hushed;
 }
@@ -536,6 +537,21 @@ static inline void endpoint_hand_on(struct lli_endpoint *endpoint, const struct 
         endpoint_hand_on_hushed(endpoint, group, known, packet, now);
 }
 
+/* A packet that belongs to a connection, if it is well formed. */
+static enum lli_wire_fault endpoint_input_connection(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+{
+    struct lli_wire_header header;
+    enum lli_wire_fault fault;
+    const uint8_t *body;
+    size_t size;
+
+    if (endpoint->context->upcalls != NULL)
+        return endpoint->context->upcalls->input(endpoint, in, now);
+    fault = lli_wire_get_connection(in->data, in->size, &header, &body, &size);
+    endpoint->counters.packets_foreign += fault == LLI_WIRE_OK;
+    return fault;
+}
+
 /* What is not DATA: control packets, those of a connection that is being made, or nothing. Rare, so apart. */
 static __attribute__((noinline)) void endpoint_input_other(struct lli_endpoint *endpoint, const struct lli_in *in,
                                                            enum lli_wire_fault fault, const struct lli_rx_packet *packet, lli_ns now)
@@ -546,7 +562,7 @@ static __attribute__((noinline)) void endpoint_input_other(struct lli_endpoint *
         return;
     }
     lli_endpoint_due(endpoint, 0);
-    endpoint_count_fault(endpoint, fault != LLI_WIRE_TYPE_BAD ? fault : lli_links_input(endpoint, in, now));
+    endpoint_count_fault(endpoint, fault != LLI_WIRE_TYPE_BAD ? fault : endpoint_input_connection(endpoint, in, now));
 }
 
 static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
@@ -638,9 +654,8 @@ static void endpoint_move(struct lli_endpoint *endpoint, lli_ns now)
         lli_tx_move(&transmitter->tx, &endpoint->address, now);
     for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
         receiver->config.address = endpoint->address;
-    for (struct llm_connection *c = endpoint->context->connections; c != NULL; c = c->next)
-        if (c->endpoint == endpoint)
-            c->dial.connect.address = c->transmitter->tx.config.address = c->receiver->config.address = endpoint->address;
+    if (endpoint->context->upcalls != NULL)
+        endpoint->context->upcalls->moved(endpoint);
 }
 
 /* The regular look at the transport, and at the addresses that it knows. */

@@ -63,6 +63,12 @@ bool lli_context_is_inside(const struct llm_context *context)
     return atomic_load_explicit(&context->lock.owner, memory_order_relaxed) == (uintptr_t)pthread_self();
 }
 
+bool lli_transmitter_is_claimed_elsewhere(const struct llm_transmitter *transmitter)
+{
+    return transmitter->claimed != NULL && transmitter->claimed != transmitter && lli_context_is_threaded(transmitter->context) &&
+           transmitter->claimant != 0 && transmitter->claimant != (uintptr_t)pthread_self();
+}
+
 void lli_context_unlock(struct llm_context *context)
 {
     if (context->orphaned)

@@ -15,13 +15,16 @@
 #include "system/memory.h"
 #include "engine/refuse.h"
 #include "core/rx/rx_session.h"
-#include "observe/stats_file.h"
 #include "engine/subjects.h"
 #include "system/ticks.h"
 #include "core/tx/tx_session.h"
-#include "observe/watch.h"
+#include "engine/upcalls.h"
+#include "engine/watched.h"
 
 enum { LLI_CHANNEL_TEXT_MAX = 256 };
+
+/* The group of a transmitter or receiver that has none, as those of connections: a handle that no transport gives. */
+#define LLI_GROUP_NONE (LLI_HANDLE_UNICAST - 1)
 
 struct llm_topic {
     struct llm_transmitter *transmitter;
@@ -132,10 +135,11 @@ struct llm_context {
     lli_ns watch_at;  /* when a poll has to look after the following; LLI_NEVER: never */
     lli_ns stats_at;  /* when counters are written next, LLI_NEVER without a file */
     lli_ns links_at;  /* when listeners and connections have something to do */
+    const struct lli_upcalls *upcalls; /* NULL before the first listener or connection */
     struct llm_listener *listeners;
     struct llm_connection *connections;
     struct lli_farewells *farewells; /* NULL before there was one of these */
-    struct lli_stats_file stats;
+    struct lli_stats_file *stats; /* NULL without a counters file */
     struct lli_latency *latency;
     struct lli_watch watch;
     struct lli_refusals refusals;
@@ -202,6 +206,9 @@ static inline void lli_context_leave(struct llm_context *context)
  */
 bool lli_context_is_inside(const struct llm_context *context);
 
+/* Whether another thread than the calling one has a claim open, beside a loop thread. */
+bool lli_transmitter_is_claimed_elsewhere(const struct llm_transmitter *transmitter);
+
 /* Ends the loop thread's sleep. */
 void lli_context_wake(struct llm_context *context);
 
@@ -210,34 +217,6 @@ static inline bool lli_transmitter_is_busy(const struct llm_transmitter *transmi
 {
     return ticks - transmitter->flushed_at < transmitter->busy_for;
 }
-
-/* ---------------------------------------------------------------------------------------------- fork.c */
-
-/* From now on, until it is unwatched, a context is orphaned in the child processes of this one. */
-void lli_fork_watch(struct llm_context *context);
-void lli_fork_unwatch(struct llm_context *context);
-
-/* Gives back what a child process has of an orphaned context: memory and descriptors. Nothing that the parent has is changed. */
-void lli_fork_release(struct llm_context *context);
-
-/* ------------------------------------------------------------------------------------------- context.c */
-
-/* Takes a channel apart for this context, whose wait mode may ask for busy polling. */
-int lli_context_channel(struct llm_context *context, const char *text, const struct llm_options *options,
-                        struct lli_channel *channel);
-
-/* llm_poll() for those who are inside already. */
-int lli_context_poll(struct llm_context *context);
-
-/* Gives back a context in which nothing is open any more. */
-void lli_context_free(struct llm_context *context);
-
-/*
- * Polls until check(object, value), asked under the lock, returns something else than LLM_EAGAIN, or the time has passed, waiting between
- * as llm_wait() does. Returns what it returned last.
- */
-int lli_context_await(struct llm_context *context, uint64_t timeout_ns, int (*check)(void *object, uint64_t value), void *object,
-                      uint64_t value);
 
 /* ------------------------------------------------------------------------------------------ sessions.c */
 
@@ -258,13 +237,7 @@ lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now);
 /* Tells the application of an event, inside a handler. */
 void lli_sessions_tell(struct llm_receiver *receiver, const struct llm_event *event);
 
-/* --------------------------------------------------------------------------------------- transmitter.c */
-
-/* Memory for a session, in a transmitter that has its endpoint and, unless it is a connection's, its group. */
-int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_options *options);
-
-/* Gives its memory and topics back. */
-void lli_transmitter_free(struct llm_transmitter *transmitter);
+/* -------------------------------------------------------------------------------- transmitter_events.c */
 
 /* Tells the application of receivers whatever it has not been told yet. */
 void lli_transmitter_events(struct llm_transmitter *transmitter);
@@ -274,30 +247,5 @@ void lli_transmitter_tell(const struct llm_transmitter *transmitter, const struc
 
 /* Logs, once, why some receivers are served less than others. */
 void lli_transmitter_log_crowd(struct llm_transmitter *transmitter);
-
-/* ------------------------------------------------------------------------------------------- assurance.c */
-
-/* Messages of a topic take the short way, if it is not assured, rated or counted and does not keep them; it is new, or that changed. */
-void lli_topic_route(struct llm_topic *topic);
-
-/* ------------------------------------------------------------------------------------------- waiting.c */
-
-/* Whether another thread than the calling one has a claim open, beside a loop thread. */
-bool lli_transmitter_is_claimed_elsewhere(const struct llm_transmitter *transmitter);
-
-/* --------------------------------------------------------------------------------------------- rate.c */
-
-/* Whether the limit of a topic's rate allows another message. False: it is counted. */
-bool lli_topic_may_send(struct llm_topic *topic);
-
-/* ------------------------------------------------------------------------------------------ receiver.c */
-
-/* Memory for the sessions of a receiver that has its endpoint and handlers. */
-int lli_receiver_place(struct llm_receiver *receiver, const struct llm_options *options);
-void lli_receiver_free(struct llm_receiver *receiver);
-
-/* Has the transmitters of its sessions know that it leaves. */
-void lli_receiver_leave(struct llm_receiver *receiver);
-void lli_receiver_destroy(struct llm_receiver *receiver);
 
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <stdio.h>
 
-#include "connection/connection.h"
 #include "engine/objects.h"
 
 enum {
@@ -140,6 +139,14 @@ static void reach_evicted(struct lli_endpoint *endpoint)
     reach->eviction_told = true;
 }
 
+/* True if a connection needs an address, whatever the members and sessions do. */
+static bool reach_is_needed(const struct lli_endpoint *endpoint, const struct lli_wire_address *wire)
+{
+    const struct lli_upcalls *upcalls = endpoint->context->upcalls;
+
+    return upcalls != NULL && upcalls->needs(endpoint, wire);
+}
+
 /* Gives the place of the least recently used address back, one that nobody needs if there is any. False: none may be. */
 static bool reach_evict(struct lli_endpoint *endpoint)
 {
@@ -151,7 +158,7 @@ static bool reach_evict(struct lli_endpoint *endpoint)
             const uint32_t place = reach->lists[needed].oldest;
             const struct lli_wire_address wire = reach_wire(&reach->peers.addresses[place]);
 
-            if (lli_links_need(endpoint, &wire)) {
+            if (reach_is_needed(endpoint, &wire)) {
                 reach_touch(reach, place);
                 continue;
             }
@@ -312,7 +319,7 @@ static void reach_sweep(struct lli_endpoint *endpoint)
         const struct lli_wire_address wire = reach_wire(&reach->peers.addresses[place]);
 
         next = reach->places[place].newer;
-        if (reach->round - reach->places[place].used < LLI_REACH_KEPT || lli_links_need(endpoint, &wire))
+        if (reach->round - reach->places[place].used < LLI_REACH_KEPT || reach_is_needed(endpoint, &wire))
             continue;
         endpoint->counters.addresses_forgotten++;
         reach_drop(endpoint, place);

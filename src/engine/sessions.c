@@ -20,7 +20,7 @@ static void sessions_log_event(const struct llm_receiver *receiver, const struct
                 llm_event_name(event->kind), (unsigned long long)event->verdict->value,
                 llm_threshold_name(event->verdict->threshold), (unsigned long long)event->verdict->limit);
     else if (event->bottleneck != NULL)
-        lli_watch_log(receiver->context, receiver->object, event->bottleneck);
+        lli_watched_log(receiver->context, receiver->object, event->bottleneck);
     else
         lli_log(&receiver->context->log, level, "session %016llx: %s %s", (unsigned long long)event->session,
                 llm_event_name(event->kind), event->topic == NULL ? "" : event->topic);

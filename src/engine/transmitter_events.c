@@ -65,7 +65,7 @@ static void transmitter_log_event(const struct llm_transmitter *transmitter, con
     if (event->verdict != NULL)
         transmitter_log_verdict(transmitter, event);
     else if (event->bottleneck != NULL)
-        lli_watch_log(transmitter->context, transmitter->object, event->bottleneck);
+        lli_watched_log(transmitter->context, transmitter->object, event->bottleneck);
     else if (event->kind == LLM_EVENT_UNACKNOWLEDGED && event->receivers_wanted > 0)
         lli_log(&transmitter->context->log, LLM_LEVEL_WARNING, "%s: messages %llu to %llu of topic %s are not acknowledged: %s, %u of %u",
                 transmitter->object, (unsigned long long)event->first, (unsigned long long)event->last, event->topic,

@@ -5,32 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "connection/connection.h"
 #include "engine/objects.h"
+#include "observe/stats_file.h"
 
-struct stats_row {
-    const char *name;
-    size_t offset;
-};
-
-static const struct stats_row tx_rows[] = {
+static const struct lli_stats_row tx_rows[] = {
 #define TX_ROW(name, text) {#name, offsetof(struct lli_tx_counters, name)},
     LLI_TX_COUNTERS(TX_ROW)
 };
 
-static const struct stats_row rx_rows[] = {
+static const struct lli_stats_row rx_rows[] = {
 #define RX_ROW(name, text) {#name, offsetof(struct lli_rx_counters, name)},
     LLI_RX_COUNTERS(RX_ROW)
 };
 
-static const struct stats_row endpoint_rows[] = {
+static const struct lli_stats_row endpoint_rows[] = {
 #define ENDPOINT_ROW(name, text) {#name, offsetof(struct lli_endpoint_counters, name)},
     LLI_ENDPOINT_COUNTERS(ENDPOINT_ROW)
-};
-
-static const struct stats_row door_rows[] = {
-#define DOOR_ROW(name, text) {#name, offsetof(struct lli_door_counters, name)},
-    LLI_DOOR_COUNTERS(DOOR_ROW)
 };
 
 #define ROWS(rows) (rows), (int)(sizeof(rows) / sizeof(rows)[0])
@@ -40,7 +30,7 @@ static const char *const stats_bypass_gauges[] = {"bypass_accelerated", "bypass_
 
 /* ------------------------------------------------------------------------------------------------- the walk */
 
-static void stats_put(const struct lli_stats_visitor *to, enum llm_stats_type type, const char *name, uint64_t value)
+void lli_stats_put(const struct lli_stats_visitor *to, enum llm_stats_type type, const char *name, uint64_t value)
 {
     to->row(to->arg, type, name, value);
 }
@@ -53,10 +43,10 @@ static uint64_t stats_read(const void *base, size_t offset)
     return value;
 }
 
-static void stats_rows(const struct lli_stats_visitor *to, const void *base, const struct stats_row *rows, int count)
+void lli_stats_rows(const struct lli_stats_visitor *to, const void *base, const struct lli_stats_row *rows, int count)
 {
     for (int i = 0; i < count; i++)
-        stats_put(to, LLM_STATS_COUNTER, rows[i].name, stats_read(base, rows[i].offset));
+        lli_stats_put(to, LLM_STATS_COUNTER, rows[i].name, stats_read(base, rows[i].offset));
 }
 
 static enum llm_stats_type stats_transport_type(const struct lli_transport *transport, const char *name)
@@ -76,7 +66,7 @@ static void stats_instance(const struct lli_stats_visitor *to, const struct lli_
     const void *inner_instance = NULL;
 
     for (const struct lli_counter *counter = transport->counters; counter->name != NULL; counter++)
-        stats_put(to, stats_transport_type(transport, counter->name), counter->name, stats_read(instance, counter->offset));
+        lli_stats_put(to, stats_transport_type(transport, counter->name), counter->name, stats_read(instance, counter->offset));
     for (int i = 0; transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
         stats_instance(to, inner, inner_instance);
 }
@@ -84,7 +74,7 @@ static void stats_instance(const struct lli_stats_visitor *to, const struct lli_
 static void stats_transport(const struct lli_stats_visitor *to, const struct lli_endpoint *endpoint)
 {
     to->object(to->arg, LLM_STATS_TRANSPORT, 0, endpoint->object);
-    stats_rows(to, &endpoint->counters, ROWS(endpoint_rows));
+    lli_stats_rows(to, &endpoint->counters, ROWS(endpoint_rows));
     stats_instance(to, endpoint->transport, endpoint->instance);
     if (to->histogram != NULL)
         lli_latency_visit_endpoint(endpoint->latency, to->histogram, to->arg);
@@ -99,8 +89,8 @@ static void stats_topic(const struct lli_stats_visitor *to, uint32_t id, const c
 
     (void)snprintf(object, sizeof object, "topic %s", name);
     to->object(to->arg, LLM_STATS_TOPIC, id, object);
-    stats_put(to, LLM_STATS_COUNTER, "topic_messages", count->messages);
-    stats_put(to, LLM_STATS_COUNTER, "topic_bytes", count->bytes);
+    lli_stats_put(to, LLM_STATS_COUNTER, "topic_messages", count->messages);
+    lli_stats_put(to, LLM_STATS_COUNTER, "topic_bytes", count->bytes);
 }
 
 static void stats_topics_sent(const struct lli_stats_visitor *to, const struct llm_transmitter *transmitter)
@@ -120,16 +110,16 @@ static void stats_topics_delivered(const struct lli_stats_visitor *to, const str
 static void stats_member(const struct lli_stats_visitor *to, const struct lli_member *member)
 {
     to->object(to->arg, LLM_STATS_MEMBER, member->id, "");
-    stats_put(to, LLM_STATS_GAUGE, "lag_packets", member->lag);
-    stats_put(to, LLM_STATS_GAUGE, "member_lag_bytes", member->lag_bytes);
-    stats_put(to, LLM_STATS_GAUGE, "member_rtt_ns", member->rtt);
-    stats_put(to, LLM_STATS_GAUGE, "member_window_packets", member->window);
-    stats_put(to, LLM_STATS_GAUGE, "member_heard_at", member->heard_at);
-    stats_put(to, LLM_STATS_GAUGE, "member_standing", member->standing);
-    stats_put(to, LLM_STATS_COUNTER, "member_naks", member->naks);
-    stats_put(to, LLM_STATS_COUNTER, "member_packets_lost", member->lost);
-    stats_put(to, LLM_STATS_COUNTER, "member_packets_dropped", member->dropped);
-    stats_put(to, LLM_STATS_GAUGE, "member_limited_by", member->limits.limit);
+    lli_stats_put(to, LLM_STATS_GAUGE, "lag_packets", member->lag);
+    lli_stats_put(to, LLM_STATS_GAUGE, "member_lag_bytes", member->lag_bytes);
+    lli_stats_put(to, LLM_STATS_GAUGE, "member_rtt_ns", member->rtt);
+    lli_stats_put(to, LLM_STATS_GAUGE, "member_window_packets", member->window);
+    lli_stats_put(to, LLM_STATS_GAUGE, "member_heard_at", member->heard_at);
+    lli_stats_put(to, LLM_STATS_GAUGE, "member_standing", member->standing);
+    lli_stats_put(to, LLM_STATS_COUNTER, "member_naks", member->naks);
+    lli_stats_put(to, LLM_STATS_COUNTER, "member_packets_lost", member->lost);
+    lli_stats_put(to, LLM_STATS_COUNTER, "member_packets_dropped", member->dropped);
+    lli_stats_put(to, LLM_STATS_GAUGE, "member_limited_by", member->limits.limit);
 }
 
 /* What the watch found out, where it runs. */
@@ -139,11 +129,11 @@ static void stats_watched_transmitter(const struct lli_stats_visitor *to, const 
 
     if (transmitter->context->watch.interval == 0)
         return;
-    stats_put(to, LLM_STATS_GAUGE, "limited_by", watched->latest.limit);
-    stats_put(to, LLM_STATS_COUNTER, "held_window_ns", watched->ever.window_ns);
-    stats_put(to, LLM_STATS_COUNTER, "held_rate_ns", watched->ever.rate_ns);
-    stats_put(to, LLM_STATS_COUNTER, "held_history_ns", watched->ever.history_ns);
-    stats_put(to, LLM_STATS_COUNTER, "held_transport_ns", watched->ever.transport_ns);
+    lli_stats_put(to, LLM_STATS_GAUGE, "limited_by", watched->latest.limit);
+    lli_stats_put(to, LLM_STATS_COUNTER, "held_window_ns", watched->ever.window_ns);
+    lli_stats_put(to, LLM_STATS_COUNTER, "held_rate_ns", watched->ever.rate_ns);
+    lli_stats_put(to, LLM_STATS_COUNTER, "held_history_ns", watched->ever.history_ns);
+    lli_stats_put(to, LLM_STATS_COUNTER, "held_transport_ns", watched->ever.transport_ns);
 }
 
 static void stats_watched_receiver(const struct lli_stats_visitor *to, const struct llm_receiver *receiver)
@@ -152,10 +142,10 @@ static void stats_watched_receiver(const struct lli_stats_visitor *to, const str
 
     if (receiver->context->watch.interval == 0)
         return;
-    stats_put(to, LLM_STATS_GAUGE, "limited_by", latest->limit);
-    stats_put(to, LLM_STATS_COUNTER, "away_ns", receiver->context->watch.away_ever);
-    stats_put(to, LLM_STATS_GAUGE, "away_ns_max", latest->away_ns_max);
-    stats_put(to, LLM_STATS_GAUGE, "dropped_packets", latest->packets_dropped);
+    lli_stats_put(to, LLM_STATS_GAUGE, "limited_by", latest->limit);
+    lli_stats_put(to, LLM_STATS_COUNTER, "away_ns", receiver->context->watch.away_ever);
+    lli_stats_put(to, LLM_STATS_GAUGE, "away_ns_max", latest->away_ns_max);
+    lli_stats_put(to, LLM_STATS_GAUGE, "dropped_packets", latest->packets_dropped);
 }
 
 static void stats_transmitter(const struct lli_stats_visitor *to, const struct llm_transmitter *transmitter)
@@ -163,14 +153,14 @@ static void stats_transmitter(const struct lli_stats_visitor *to, const struct l
     const struct lli_tx *tx = &transmitter->tx;
 
     to->object(to->arg, LLM_STATS_TRANSMITTER, tx->config.session, transmitter->object);
-    stats_rows(to, &tx->counters, ROWS(tx_rows));
-    stats_put(to, LLM_STATS_COUNTER, "messages_sent", tx->pack.number);
-    stats_put(to, LLM_STATS_GAUGE, "messages_unacknowledged", tx->assure.waiting);
-    stats_put(to, LLM_STATS_GAUGE, "receivers", tx->members.count);
-    stats_put(to, LLM_STATS_GAUGE, "rtt_ns", tx->rtt);
-    stats_put(to, LLM_STATS_GAUGE, "history_packets", tx->history.next - tx->history.trail);
-    stats_put(to, LLM_STATS_GAUGE, "unsent_packets", tx->history.next - tx->sent);
-    stats_put(to, LLM_STATS_GAUGE, "topics", tx->topics_count);
+    lli_stats_rows(to, &tx->counters, ROWS(tx_rows));
+    lli_stats_put(to, LLM_STATS_COUNTER, "messages_sent", tx->pack.number);
+    lli_stats_put(to, LLM_STATS_GAUGE, "messages_unacknowledged", tx->assure.waiting);
+    lli_stats_put(to, LLM_STATS_GAUGE, "receivers", tx->members.count);
+    lli_stats_put(to, LLM_STATS_GAUGE, "rtt_ns", tx->rtt);
+    lli_stats_put(to, LLM_STATS_GAUGE, "history_packets", tx->history.next - tx->history.trail);
+    lli_stats_put(to, LLM_STATS_GAUGE, "unsent_packets", tx->history.next - tx->sent);
+    lli_stats_put(to, LLM_STATS_GAUGE, "topics", tx->topics_count);
     stats_watched_transmitter(to, transmitter);
     if (to->histogram != NULL)
         lli_latency_visit_tx(transmitter->latency, to->histogram, to->arg);
@@ -191,15 +181,15 @@ static void stats_session(const struct lli_stats_visitor *to, const struct lli_r
     const lli_seq known = lli_max(rx->gap.end, rx->heartbeat_at == 0 ? 0 : rx->heartbeat.lead);
 
     to->object(to->arg, LLM_STATS_SESSION, rx->session, "");
-    stats_put(to, LLM_STATS_GAUGE, "lag_packets", known - rx->gap.next);
-    stats_put(to, LLM_STATS_GAUGE, "packets_missing", rx->gap.missing);
-    stats_put(to, LLM_STATS_GAUGE, "session_repair_rtt_ns", rx->repair_rtt);
-    stats_put(to, LLM_STATS_GAUGE, "session_silent", rx->silent);
-    stats_put(to, LLM_STATS_GAUGE, "session_heard_at", rx->heard_at);
-    stats_put(to, LLM_STATS_GAUGE, "topics", rx->topics.known);
-    stats_put(to, LLM_STATS_COUNTER, "session_messages", lli_rx_delivered(rx) - rx->first);
-    stats_put(to, LLM_STATS_COUNTER, "session_naks", rx->naks);
-    stats_put(to, LLM_STATS_COUNTER, "session_packets_lost", rx->lost);
+    lli_stats_put(to, LLM_STATS_GAUGE, "lag_packets", known - rx->gap.next);
+    lli_stats_put(to, LLM_STATS_GAUGE, "packets_missing", rx->gap.missing);
+    lli_stats_put(to, LLM_STATS_GAUGE, "session_repair_rtt_ns", rx->repair_rtt);
+    lli_stats_put(to, LLM_STATS_GAUGE, "session_silent", rx->silent);
+    lli_stats_put(to, LLM_STATS_GAUGE, "session_heard_at", rx->heard_at);
+    lli_stats_put(to, LLM_STATS_GAUGE, "topics", rx->topics.known);
+    lli_stats_put(to, LLM_STATS_COUNTER, "session_messages", lli_rx_delivered(rx) - rx->first);
+    lli_stats_put(to, LLM_STATS_COUNTER, "session_naks", rx->naks);
+    lli_stats_put(to, LLM_STATS_COUNTER, "session_packets_lost", rx->lost);
     if (rx->config->counts_topics)
         stats_topics_delivered(to, rx);
 }
@@ -211,9 +201,9 @@ static void stats_receiver(const struct lli_stats_visitor *to, const struct llm_
     to->object(to->arg, LLM_STATS_RECEIVER, receiver->config.receiver, receiver->object);
     for (uint32_t i = 0; i < receiver->sessions_used; i++)
         live += receiver->sessions[i].state == LLI_RX_LIVE;
-    stats_rows(to, &receiver->counters, ROWS(rx_rows));
-    stats_put(to, LLM_STATS_GAUGE, "sessions", live);
-    stats_put(to, LLM_STATS_GAUGE, "reorder_packets", receiver->reorder.used);
+    lli_stats_rows(to, &receiver->counters, ROWS(rx_rows));
+    lli_stats_put(to, LLM_STATS_GAUGE, "sessions", live);
+    lli_stats_put(to, LLM_STATS_GAUGE, "reorder_packets", receiver->reorder.used);
     stats_watched_receiver(to, receiver);
     if (to->histogram != NULL)
         lli_latency_visit_rx(receiver->latency, to->histogram, to->arg);
@@ -222,22 +212,11 @@ static void stats_receiver(const struct lli_stats_visitor *to, const struct llm_
             stats_session(to, &receiver->sessions[i]);
 }
 
-static void stats_listener(const struct lli_stats_visitor *to, const struct llm_listener *listener)
-{
-    uint64_t connections = 0;
-
-    to->object(to->arg, LLM_STATS_LISTENER, 0, listener->object);
-    stats_rows(to, &listener->door.counters, ROWS(door_rows));
-    for (const struct llm_connection *c = listener->context->connections; c != NULL; c = c->next)
-        connections += c->listener == listener && c->state == LLI_CONNECTION_OPEN;
-    stats_put(to, LLM_STATS_GAUGE, "connections", connections);
-}
-
 static void stats_context(const struct lli_stats_visitor *to, const struct llm_context *context)
 {
     to->object(to->arg, LLM_STATS_CONTEXT, 0, "");
-    stats_put(to, LLM_STATS_COUNTER, "stats_writes", context->stats.writes);
-    stats_put(to, LLM_STATS_COUNTER, "stats_write_ns", context->stats.write_ns);
+    lli_stats_put(to, LLM_STATS_COUNTER, "stats_writes", context->stats == NULL ? 0 : context->stats->writes);
+    lli_stats_put(to, LLM_STATS_COUNTER, "stats_write_ns", context->stats == NULL ? 0 : context->stats->write_ns);
     if (to->histogram != NULL)
         lli_latency_visit_context(context->latency, to->histogram, to->arg);
 }
@@ -253,8 +232,8 @@ void lli_stats_visit(const struct llm_context *context, const struct lli_stats_v
         for (const struct llm_receiver *r = endpoint->receivers; r != NULL; r = r->next)
             stats_receiver(to, r);
     }
-    for (const struct llm_listener *listener = context->listeners; listener != NULL; listener = listener->next)
-        stats_listener(to, listener);
+    if (context->upcalls != NULL)
+        context->upcalls->stats(context, to);
 }
 
 /* ---------------------------------------------------------------------------------------------- by the caller */

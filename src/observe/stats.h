@@ -4,6 +4,7 @@
 #define LLI_STATS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <llm/llm.h>
 #include <llm/stats.h>
@@ -18,6 +19,18 @@ struct lli_stats_visitor {
     void (*row)(void *arg, enum llm_stats_type type, const char *name, uint64_t value);
     lli_latency_put *histogram; /* NULL: none are wanted */
 };
+
+/* A counter by name, and where it stands in a structure of counters. */
+struct lli_stats_row {
+    const char *name;
+    size_t offset;
+};
+
+/* Visits one counter. */
+void lli_stats_put(const struct lli_stats_visitor *to, enum llm_stats_type type, const char *name, uint64_t value);
+
+/* Visits counters of 64 bits. */
+void lli_stats_rows(const struct lli_stats_visitor *to, const void *base, const struct lli_stats_row *rows, int count);
 
 void lli_stats_visit(const struct llm_context *context, const struct lli_stats_visitor *visitor);
 

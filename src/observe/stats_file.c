@@ -158,13 +158,13 @@ static int file_check(const struct llm_context_options *options, const struct ll
     return LLM_OK;
 }
 
-int lli_stats_file_open(struct lli_stats_file *file, const struct llm_context_options *options, const struct lli_log *log)
+int lli_stats_file_open(struct lli_stats_file **result, const struct llm_context_options *options, const struct lli_log *log)
 {
     const char *directory = options->stats_directory;
     const bool by_environment = directory == NULL;
+    struct lli_stats_file *file;
     int error = file_check(options, log);
 
-    *file = (struct lli_stats_file){.fd = -1, .directory = -1, .interval = options->stats_ns};
     if (by_environment)
         directory = secure_getenv("LLM_STATS_DIRECTORY");
     if (error != LLM_OK || directory == NULL || directory[0] == '\0')
@@ -172,32 +172,43 @@ int lli_stats_file_open(struct lli_stats_file *file, const struct llm_context_op
     if (strlen(directory) > FILE_DIRECTORY_MAX)
         return lli_fail(log, LLM_EINVAL, "context: stats_directory \"%.40s...\" is longer than %d characters", directory,
                         FILE_DIRECTORY_MAX);
+    file = malloc(sizeof *file);
+    if (file == NULL)
+        return lli_fail(log, LLM_ENOMEM, "no memory for a counters file");
+    *file = (struct lli_stats_file){.fd = -1, .directory = -1, .interval = options->stats_ns};
+    *result = file;
     error = file_make(file, directory, options, log);
     if (error == LLM_OK)
         return LLM_OK;
-    lli_stats_file_close(file);
-    /* Whoever set the variable did not write the program, which does its work without. */
+    lli_stats_file_close(result);
+    /* The variable may be set for programs that work without the file. */
     return by_environment ? LLM_OK : error;
 }
 
-void lli_stats_file_close(struct lli_stats_file *file)
+void lli_stats_file_close(struct lli_stats_file **result)
 {
+    const struct lli_stats_file *file = *result;
     struct stat own;
 
-    if (file->path[0] != '\0' && fstat(file->fd, &own) == 0)
+    if (file != NULL && file->path[0] != '\0' && fstat(file->fd, &own) == 0)
         (void)lli_owned_remove(file->directory, file->name, &own);
-    lli_stats_file_release(file);
+    lli_stats_file_release(result);
 }
 
-void lli_stats_file_release(struct lli_stats_file *file)
+void lli_stats_file_release(struct lli_stats_file **result)
 {
+    struct lli_stats_file *file = *result;
+
+    if (file == NULL)
+        return;
     lli_memory_unmap(&file->memory);
     if (file->fd >= 0)
         close(file->fd);
     if (file->directory >= 0)
         close(file->directory);
     free(file->known);
-    *file = (struct lli_stats_file){.fd = -1, .directory = -1};
+    free(file);
+    *result = NULL;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- write */

@@ -19,7 +19,7 @@ struct lli_stats_known {
 };
 
 struct lli_stats_file {
-    struct lli_memory memory; /* the file, mapped; its base is NULL if there is none */
+    struct lli_memory memory; /* the file, mapped */
     int fd;                   /* holds the lock */
     int directory;            /* where it has its name; -1: none */
     lli_ns interval;
@@ -31,18 +31,18 @@ struct lli_stats_file {
 };
 
 /*
- * Makes the file that the options ask for, if they do. LLM_EINVAL (stats_ns, stats_mode, a name too long), LLM_EACCESS, LLM_ENOMEM (no
+ * Makes the file that the options ask for, if they do; else *file is NULL. LLM_EINVAL (stats_ns, stats_mode, a name too long), LLM_EACCESS, LLM_ENOMEM (no
  * room left there), LLM_ESYSTEM.
  */
-int lli_stats_file_open(struct lli_stats_file *file, const struct llm_context_options *options, const struct lli_log *log);
+int lli_stats_file_open(struct lli_stats_file **file, const struct llm_context_options *options, const struct lli_log *log);
 
 /* Writes a table. */
 void lli_stats_file_write(struct lli_stats_file *file, const struct llm_context *context);
 
-/* Removes the file. Nothing is done if there is none. */
-void lli_stats_file_close(struct lli_stats_file *file);
+/* Removes the file and sets the pointer to NULL. Nothing is done if that is NULL. */
+void lli_stats_file_close(struct lli_stats_file **file);
 
 /* The same in a child process: the file stays, as the parent's. */
-void lli_stats_file_release(struct lli_stats_file *file);
+void lli_stats_file_release(struct lli_stats_file **file);
 
 #endif

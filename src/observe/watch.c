@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "observe/watch.h"
 
+#include "core/limits/bottleneck.h"
 #include "engine/objects.h"
 
 #define WATCH_MIN ((lli_ns)1000000)
@@ -18,7 +19,7 @@ int lli_watch_open(struct llm_context *context, const struct llm_context_options
         return lli_fail(&context->log, LLM_EINVAL, "context: watch_ns is %llu: must be 0, or between %llu and %llu",
                         (unsigned long long)options->watch_ns, (unsigned long long)WATCH_MIN, (unsigned long long)WATCH_MAX);
     watch->tells = options->watch_ns != 0;
-    watch->interval = watch->tells ? options->watch_ns : context->stats.memory.base != NULL ? WATCH_DEFAULT : 0;
+    watch->interval = watch->tells ? options->watch_ns : context->stats != NULL ? WATCH_DEFAULT : 0;
     watch->polled_at = watch->looked_at = watch->judged_at = lli_clock_ns();
     return LLM_OK;
 }
@@ -181,18 +182,6 @@ static bool watch_news(const struct llm_context *context, struct lli_watched *wa
     watched->told = watched->latest.limit;
     *event = (struct llm_event){.kind = LLM_EVENT_LIMITED, .bottleneck = &watched->latest};
     return true;
-}
-
-void lli_watch_log(const struct llm_context *context, const char *object, const struct llm_bottleneck *bottleneck)
-{
-    const enum llm_level level = bottleneck->limit == LLM_LIMIT_NONE ? LLM_LEVEL_INFO : LLM_LEVEL_WARNING;
-
-    if (bottleneck->receiver != 0) {
-        lli_log(&context->log, level, "%s: receiver %016llx is limited by %s", object, (unsigned long long)bottleneck->receiver,
-                llm_limit_name(bottleneck->limit));
-        return;
-    }
-    lli_log(&context->log, level, "%s: limited by %s", object, llm_limit_name(bottleneck->limit));
 }
 
 static void watch_tell(struct llm_context *context, struct lli_endpoint *endpoint)

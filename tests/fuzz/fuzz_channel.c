@@ -2,7 +2,7 @@
 /* The channel parser: the input is the text of a channel. */
 #include "config/channel.h"
 #include "fuzz.h"
-#include "transport.h"
+#include "config/registry.h"
 
 enum { TEXT_MAX = 2000 };
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "system/clock.h"
+#include "config/registry.h"
 
 char directory[64];
 

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "cable_ticks.h"
-#include "transport.h"
+#include "config/registry.h"
 
 enum { CABLE_POST_MAX = 64, CABLE_JOINS_MAX = 4, CABLE_INBOX_MAX = 8192, CABLE_HOST_MAX = 64 };
 
@@ -486,6 +486,8 @@ void lli_transport_names(char *text, size_t size)
 {
     (void)snprintf(text, size, CABLE_SCHEME);
 }
+
+const struct lli_registry lli_registry = {.find = lli_transport_find, .is_named = lli_transport_is_named};
 
 /* ------------------------------------------------------------------------------------------- begin and end */
 

@@ -89,6 +89,65 @@ def check_core(tree):
                         "pass what it needs as an argument, or move the code to the engine")
 
 
+def folder(name):
+    return name.rsplit("/", 1)[0]
+
+
+def included(tree, path, header):
+    """The file that an #include of the library's own means, by the include directories of meson.build."""
+    for base in (path.parent, tree.source / "src", tree.source / "transports"):
+        if (base / header).is_file():
+            return tree.name((base / header).resolve())
+    return None
+
+
+def circles(edges):
+    """Sets of folders that reach each other, by Tarjan's algorithm."""
+    order, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for after in edges.get(node, ()):
+            if after not in order:
+                visit(after)
+            if after in stack:
+                low[node] = min(low[node], low[after])
+        if low[node] == order[node]:
+            members = stack[stack.index(node):]
+            del stack[stack.index(node):]
+            if len(members) > 1:
+                found.append(members)
+
+    for node in list(edges):
+        if node not in order:
+            visit(node)
+    return found
+
+
+def check_folders(tree):
+    """Folders depend on each other in one direction only, and *_internal.h is included in its own folder only."""
+    edges, where = {}, {}
+    for path in tree.files("*.c", "*.h", under=("src", "transports")):
+        for line, header, is_system in includes(tree, path):
+            target = None if is_system else included(tree, path, header)
+            if target is None or folder(target) == folder(tree.name(path)):
+                continue
+            edges.setdefault(folder(tree.name(path)), set()).add(folder(target))
+            where.setdefault((folder(tree.name(path)), folder(target)), (tree.name(path), line, target))
+            if target.endswith("_internal.h"):
+                problem(tree.name(path), line, f"includes {target}", "that is private to its folder: use the folder's other headers")
+    for user, name, home in calls_between_folders(tree):
+        edges.setdefault(folder(user), set()).add(folder(home))
+        where.setdefault((folder(user), folder(home)), (user, 1, f"{name} of {home}"))
+    for circle in circles(edges):
+        for one in circle:
+            for other in sorted(edges[one] & set(circle)):
+                path, line, what = where[one, other]
+                problem(path, line, f"{one} needs {other} ({what}), which needs {one}", "move what both need to a folder below, or pass it "
+                        "as an argument; calls up go through a table, as in src/engine/upcalls.h")
+
+
 def check_transports(tree):
     """A transport knows the contract and nothing else of the library."""
     common = {f"common/{path.name}" for path in tree.files("*.h", under=("transports/common",))}
@@ -120,8 +179,8 @@ def check_registry(tree):
     for path in tree.files("*.c", "*.h", under=("src", "transports")):
         for number, line in enumerate(without_comments(path.read_text()).splitlines(), 1):
             for name in re.findall(r"\b\w+\b", line):
-                if name in tables and tree.name(path) not in ("transports/registry.c", tables[name]):
-                    problem(tree.name(path), number, f"names the transport {name}", "ask lli_transport_find() in transports/registry.c")
+                if name in tables and tree.name(path) not in ("src/config/registry.c", tables[name]):
+                    problem(tree.name(path), number, f"names the transport {name}", "ask lli_transport_find() in src/config/registry.c")
 
 
 # ----------------------------------------------------------------------------------------------------- symbols
@@ -148,6 +207,25 @@ def check_core_symbols(tree):
         if match and not CORE_SYMBOLS.match(match.group(1)):
             source = member.removesuffix(".o").replace("_", "/", 3)
             problem(source, 1, f"the core calls {match.group(1)}", "the core computes only: move the call out of it")
+
+
+def calls_between_folders(tree):
+    """(file, symbol, file that defines it), of objects in different folders."""
+    sources = {tree.name(path).replace("/", "_") + ".o": tree.name(path) for path in tree.files("*.c", under=("src", "transports"))}
+    defined, used = {}, []
+    for directory in ("libllmcore.a.p", "libllm.so.*.p"):
+        for path in sorted(tree.build.glob(f"{directory}/*.o")):
+            name = sources.get(path.name)
+            if name is None:
+                continue
+            for line in run("nm", str(path))[1].splitlines():
+                kind, symbol = line.split()[-2:]
+                if kind == "U":
+                    used.append((name, symbol))
+                elif kind.isupper():
+                    defined[symbol] = name
+    return [(name, symbol, defined[symbol]) for name, symbol in used
+            if symbol in defined and folder(defined[symbol]) != folder(name)]
 
 
 def check_exports(tree):
@@ -256,7 +334,7 @@ def counters(tree):
         inside = False
         for number, line in enumerate(tree.lines(path), 1):
             inside = inside or "struct lli_counter" in line and line.rstrip().endswith("{")
-            match = re.match(r'\s+\{"(\w+)",', line) if inside else re.search(r'\bstats_put\([^"]*"(\w+)"', line)
+            match = re.match(r'\s+\{"(\w+)",', line) if inside else re.search(r'\blli_stats_put\([^"]*"(\w+)"', line)
             if match:
                 yield tree.name(path), number, match.group(1)
             inside = inside and not line.startswith("}")

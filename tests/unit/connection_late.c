@@ -7,6 +7,7 @@
 #include "calls.h"
 
 #include "connection/connection.h"
+#include "config/registry.h"
 
 #define MS UINT64_C(1000000)
 #define NEVER UINT64_MAX

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schemes of a library that was built without RoCE: transports/registry.c is compiled into this test so, whatever the build has. */
+/* Schemes of a library that was built without RoCE: src/config/registry.c is compiled into this test so, whatever the build has. */
 #include "logged.h"
 
 #include <llm/llm.h>
 #include <stdio.h>
 
-#include "transport.h"
+#include "config/registry.h"
 
 static void expect_refused(const char *channel, const char *named, const char *unnamed)
 {

@@ -8,6 +8,7 @@
 #include "unit.h"
 
 #include "engine/objects.h"
+#include "config/registry.h"
 
 #define MS ((lli_ns)1000000)
 #define OPTIONS "?reorder_bytes=64K&sessions_max=4&message_bytes_max=64K&topics_max=8&window_packets=64&rcvbuf_bytes=8M&mtu=1500" \

@@ -16,6 +16,7 @@
 #include <llm/llm.h>
 
 #include "engine/objects.h"
+#include "observe/stats_file.h"
 #include "stat_file.h"
 
 #define SMALL "?history_bytes=1M&history_packets=256&reorder_bytes=64K&sessions_max=2&message_bytes_max=64K&topics_max=8" \
@@ -107,9 +108,9 @@ static void traffic(struct llm_context *context)
 /* Polls until another table is written. */
 static void written(struct llm_context *context)
 {
-    const uint64_t before = context->stats.writes;
+    const uint64_t before = context->stats->writes;
 
-    while (context->stats.writes == before)
+    while (context->stats->writes == before)
         (void)llm_poll(context);
 }
 

@@ -11,6 +11,7 @@
 #include <llm/llm.h>
 
 #include "engine/objects.h"
+#include "observe/stats_file.h"
 #include "stat_file.h"
 
 #define SMALL "?history_bytes=1M&history_packets=1024&reorder_bytes=64K&sessions_max=3&message_bytes_max=64K&topics_max=300" \
@@ -104,7 +105,7 @@ static void look(void)
 
     for (int i = 0; i < 100; i++)
         (void)llm_poll(context);
-    for (const uint64_t before = context->stats.writes; context->stats.writes < before + 2;)
+    for (const uint64_t before = context->stats->writes; context->stats->writes < before + 2;)
         (void)llm_poll(context);
     while ((entry = readdir(at)) != NULL && entry->d_name[0] == '.')
         ;

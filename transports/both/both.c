@@ -158,9 +158,9 @@ static int both_set_up(struct both *both, const struct lli_transport_config *con
 
     far.scheme = config->scheme + strlen("shm+");
     near.scheme = "shm";
-    both->part[FAR].transport = lli_transport_find(far.scheme);
-    both->part[NEAR].transport = lli_transport_find(near.scheme);
-    if (both->part[FAR].transport == NULL || lli_transport_is_named(far.scheme))
+    both->part[FAR].transport = config->registry->find(far.scheme);
+    both->part[NEAR].transport = config->registry->find(near.scheme);
+    if (both->part[FAR].transport == NULL || config->registry->is_named(far.scheme))
         return lli_fail(both->log, LLM_ESCHEME, "scheme \"%s\": after shm+ comes the transport of a network, such as udp",
                         config->scheme);
     both->peer = calloc(peers, sizeof *both->peer);

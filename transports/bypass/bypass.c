@@ -115,6 +115,7 @@ static void instance_init(struct lli_bypass *bypass, const struct lli_transport_
     const struct llm_options *options = config->options;
 
     bypass->udp.log = config->log;
+    bypass->below = config->registry->find("udp");
     memcpy(bypass->stack_name, options->stack_name, sizeof bypass->stack_name);
     bypass->spin = options->stack_spin;
     bypass->required = options->bypass_required != 0;
@@ -282,7 +283,7 @@ static const struct lli_transport *bypass_inner(const void *instance, int index,
     if (index > 0)
         return NULL;
     *inner_instance = &((const struct lli_bypass *)instance)->udp;
-    return lli_transport_find("udp");
+    return ((const struct lli_bypass *)instance)->below;
 }
 
 /* What is lent from the stack's memory came to a group. */

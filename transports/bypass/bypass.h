@@ -99,6 +99,7 @@ struct lli_bypass {
     const struct vma_api *vma;
 
     /* Control operations only. */
+    const struct lli_transport *below; /* udp */
     char stack_name[sizeof((struct llm_options *)NULL)->stack_name];
     uint32_t spin; /* option stack_spin */
     bool required;

@@ -201,7 +201,7 @@ static int inner_open(struct impair *impair, const struct lli_transport_config *
     int status;
 
     inner.scheme = config->scheme + strlen("impair+");
-    impair->inner = lli_transport_find(inner.scheme);
+    impair->inner = config->registry->find(inner.scheme);
     if (impair->inner == NULL)
         return lli_fail(config->log, LLM_ESCHEME, "impair: there is no transport '%s'", inner.scheme);
     impair->inner_instance = aligned_alloc(64, (impair->inner->size + 63) / 64 * 64);

@@ -136,7 +136,7 @@ static int udp_open(struct lli_xdp *xdp, const struct lli_transport_config *conf
     int status;
 
     inner.scheme = "udp";
-    xdp->udp = lli_transport_find(inner.scheme);
+    xdp->udp = config->registry->find(inner.scheme);
     xdp->udp_instance = aligned_alloc(64, (xdp->udp->size + 63) / 64 * 64);
     if (xdp->udp_instance == NULL)
         return lli_fail(config->log, LLM_ENOMEM, "xdp: no memory for the sockets of UDP");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "rig.h"
+#include "config/registry.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>

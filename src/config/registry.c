@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "transport.h"
+#include "config/registry.h"
 
 extern const struct lli_transport lli_transport_udp;
 extern const struct lli_transport lli_transport_loop;
@@ -110,3 +110,5 @@ void lli_transport_names(char *text, size_t size)
     for (size_t i = 0; i < sizeof registry / sizeof registry[0] && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", registry[i]->scheme);
 }
+
+const struct lli_registry lli_registry = {.find = lli_transport_find, .is_named = lli_transport_is_named};
