@@ -85,6 +85,15 @@ static int down(void **state)
     return 0;
 }
 
+enum { ROUNDS = 64 };
+
+static void ask_number(unsigned number)
+{
+    const char text = (char)('0' + number);
+
+    assert_int_equal(llm_send(question, &text, 1, LLM_SEND_NOW), LLM_OK);
+}
+
 /* The first one comes with what makes its topic known, or alone: what counts is the second. */
 static void ask(unsigned count, unsigned more)
 {
@@ -95,19 +104,24 @@ static void ask(unsigned count, unsigned more)
     }
 }
 
-static void who_is_asked_alone_answers_at_once(void **state)
+/* A thread that is interrupted finds a heartbeat beside the question, or the transport busy: then the answer may leave later. */
+static void a_question_that_comes_alone_is_answered_at_once(void **state)
 {
+    unsigned at_once = 0, asked = 0;
+
     (void)state;
-    for (unsigned i = 0; i < 3; i++) {
-        ask(1, 0);
+    for (; at_once < 2 && asked < ROUNDS; asked++) {
+        questions_came = 0;
+        ask_number(asked);
         assert_int_equal(llm_poll(answering), 1);
-        assert_int_equal(questions_came, i + 1);
+        assert_int_equal(questions_came, 1);
+        at_once += left[0] == 1 && asked > 0;
         /* The transport counts as busy for as long as a flush took. */
         for (uint64_t until = llm_clock() + 1000000; llm_clock() < until;)
             poll_both(1);
     }
-    assert_int_equal(left[1] + left[2], 2);
-    assert_int_equal(answers_came, 3);
+    assert_int_equal(at_once, 2);
+    assert_int_equal(answers_came, asked);
 }
 
 static void a_packet_of_questions_is_answered_with_a_packet(void **state)
@@ -142,7 +156,7 @@ static void more_to_come_is_waited_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(who_is_asked_alone_answers_at_once, up, down),
+        cmocka_unit_test_setup_teardown(a_question_that_comes_alone_is_answered_at_once, up, down),
         cmocka_unit_test_setup_teardown(a_packet_of_questions_is_answered_with_a_packet, up, down),
         cmocka_unit_test_setup_teardown(more_to_come_is_waited_for, up, down),
     };
