@@ -155,6 +155,7 @@ static void gone(lli_seq trail)
     const struct lli_wire_reject reject = {.session = SESSION, .trail = trail, .reason = LLI_WIRE_GONE};
 
     heartbeat_due();
+    heartbeat_due();
     asked();
     rx_take(buffer, lli_wire_put_reject(buffer, &reject));
 }

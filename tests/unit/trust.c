@@ -258,18 +258,95 @@ static void what_was_given_of_a_dropped_packet_is_not_given_again(void **state)
     assert_int_equal(times[2], 1);
 }
 
-static void a_packet_that_contradicts_the_one_before_is_malformed(void **state)
+/* It takes the place of the genuine one, and no other message is lost for it. */
+static void a_packet_that_contradicts_the_one_before_is_passed_over(void **state)
 {
     (void)state;
     beat();
     send(3);
-    data(lead, 7);
+    data(lead++, 1003);
+    assert_int_equal(got.gaps, 0);
+    assert_int_equal(r.counters.data_malformed, 1);
+    send(10);
+    assert_int_equal(got.delivered, 13);
     assert_int_equal(got.gaps, 1);
     assert_int_equal(got.gap.reason, LLM_REASON_MALFORMED);
     assert_int_equal(got.gap.packets, 0);
     assert_int_equal(got.gap.first, 3);
-    assert_int_equal(got.gap.last, 6);
-    assert_int_equal(r.counters.data_malformed, 1);
+    assert_int_equal(got.gap.last, 3);
+}
+
+/* Two of them agree, and heartbeats say that they cannot be. */
+static void behind_one_another_is_believed_as_far_as_heartbeats_go(void **state)
+{
+    (void)state;
+    beat();
+    send(3);
+    data(lead++, 1003);
+    lead++;
+    beat();
+    lead--;
+    data(lead++, 1004);
+    assert_int_equal(got.gaps, 0);
+    send(10);
+    assert_int_equal(got.delivered, 13);
+    assert_int_equal(got.gaps, 1);
+    assert_int_equal(got.gap.first, 3);
+    assert_int_equal(got.gap.last, 4);
+}
+
+/* A packet that was held and given, and is not covered by two heartbeats, never comes again. */
+static void what_was_given_of_a_dropped_packet_is_not_told_lost(void **state)
+{
+    static const struct lli_wire_reject gone = {.session = SESSION, .trail = START + 6, .reason = LLI_WIRE_GONE};
+    uint64_t told[8] = {0};
+    struct lli_item item;
+
+    (void)state;
+    (void)down(NULL);
+    r = (struct receiver){.random = 1, .config = rx_config()};
+    r.config.as_it_arrives = true;
+    receiver_make(&r, 64, now);
+    for (int i = 0; i < 10; i++) {
+        /* A packet, or a heartbeat with the lead -n, or the NAK, and its answer. */
+        static const int order[] = {-1, 0, 2, 4, -2, -2, -7, -7, -100, 6};
+        uint8_t bytes[LLI_WIRE_DATA_HEADER + 2] = {0};
+        const struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)SESSION, .seq = (uint32_t)START + (uint32_t)order[i],
+                                               .number = (uint32_t)order[i], .size = sizeof bytes};
+        struct lli_rx_packet in = {.bytes = bytes, .size = sizeof bytes};
+        struct lli_wire_heartbeat packet;
+        struct lli_packet nak;
+
+        lead = START + (lli_seq)(order[i] < 0 ? -1 - order[i] : 0);
+        packet = genuine();
+        if (order[i] >= 0) {
+            lli_wire_put_header(bytes, &header);
+            bytes[LLI_WIRE_DATA_HEADER] = 1;
+        } else if (order[i] == -100) {
+            while (lli_rx_control(rx, now, buffer, &nak))
+                continue;
+            in = (struct lli_rx_packet){.bytes = buffer, .size = lli_wire_put_reject(buffer, &gone)};
+        } else {
+            in = (struct lli_rx_packet){.bytes = buffer, .size = lli_wire_put_heartbeat(buffer, &packet)};
+        }
+        if (rx->state == LLI_RX_LIVE)
+            (void)lli_topics_add(&rx->topics, 0, (const uint8_t *)"t", 1);
+        assert_int_equal(lli_wire_get_header(in.bytes, in.size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
+        if (!lli_rx_input(rx, &in, now))
+            continue;
+        while (lli_rx_next(rx, now, &item)) {
+            for (int j = 0; item.kind == LLI_ITEM_MESSAGES && j < item.count; j++)
+                told[item.messages[j].number]++;
+            if (item.kind == LLI_ITEM_EVENT && item.event.kind == LLM_EVENT_GAP)
+                for (uint64_t number = item.event.first; number < item.event.last + 1; number++)
+                    told[number]++;
+        }
+    }
+    assert_int_equal(r.counters.packets_doubted, 2);
+    assert_int_equal(r.counters.messages_delivered, 4);
+    assert_int_equal(r.counters.messages_lost, 3);
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(told[i], 1);
 }
 
 /* ---------------------------------------------------------------------------------------------- heartbeats */
@@ -382,6 +459,115 @@ static void an_end_that_is_contradicted_was_forged(void **state)
         data(seq, seq - START);
     assert_int_equal(got.delivered, 20);
     assert_int_equal(got.gaps, 0);
+}
+
+/* Nor do its topics come anew when it goes on. */
+static void old_heartbeats_do_not_bring_back_a_session_that_ended(void **state)
+{
+    struct lli_wire_heartbeat packet, old;
+
+    (void)state;
+    beat();
+    send(10);
+    packet = genuine();
+    packet.flags = LLI_WIRE_HEARTBEAT_END;
+    heartbeat(&packet);
+    assert_int_equal(got.ends, 1);
+    for (lli_seq seq = START; seq <= lead; seq++) {
+        old = packet;
+        old.flags = 0;
+        old.lead = seq;
+        old.messages = seq - START;
+        old.sent_at -= 50 * MS;
+        heartbeat(&old);
+    }
+    assert_int_equal(got.news, 1);
+    assert_int_equal(rx->state, LLI_RX_ENDED);
+    assert_int_equal(rx->heartbeat.lead, lead);
+}
+
+/* A heartbeat and a reject agree that much was sent, and is gone. */
+static void packets_that_one_heartbeat_tells_of_are_not_given_up(void **state)
+{
+    struct lli_wire_reject gone = {.session = SESSION, .reason = LLI_WIRE_GONE};
+    struct lli_wire_heartbeat forged;
+
+    (void)state;
+    beat();
+    send(10);
+    beat();
+    forged = genuine();
+    forged.lead += 5000;
+    forged.messages += 5000;
+    heartbeat(&forged);
+    assert_true(naks(now + 100 * US) > 0);
+    gone.trail = forged.lead;
+    rx_take(buffer, lli_wire_put_reject(buffer, &gone));
+    assert_int_equal(got.gaps, 0);
+    beat();
+    send(10);
+    assert_int_equal(got.delivered, 20);
+    assert_int_equal(got.gaps, 0);
+}
+
+/* Two heartbeats and a reject do: what is told lost is given when heartbeats have said for long where the stream is. */
+static void a_receiver_that_was_led_too_far_goes_on_where_heartbeats_are(void **state)
+{
+    struct lli_wire_reject gone = {.session = SESSION, .reason = LLI_WIRE_GONE};
+    struct lli_wire_heartbeat forged;
+
+    (void)state;
+    beat();
+    send(10);
+    for (int i = 0; i < 2; i++) {
+        forged = genuine();
+        forged.lead += 5000;
+        forged.messages += 5000;
+        heartbeat(&forged);
+    }
+    assert_true(naks(now + 100 * US) > 0);
+    gone.trail = forged.lead;
+    rx_take(buffer, lli_wire_put_reject(buffer, &gone));
+    assert_int_equal(got.gaps, 1);
+    assert_int_equal(got.next, 5010);
+    for (int i = 0; i < 70; i++) {
+        now += 10 * MS;
+        send(1);
+        beat();
+        /* Those of meanwhile were told lost; each one that comes from now on comes once. */
+        if (got.next > MESSAGES && r.counters.streams_receded > 0)
+            got.next = rx->unpack.number;
+    }
+    assert_int_equal(r.counters.streams_receded, 1);
+    for (lli_seq seq = START; seq < lead; seq++)
+        data(seq, seq - START);
+    assert_int_equal(got.delivered, 10 + got.next - rx->held_from);
+    send(10);
+    assert_int_equal(got.next, 90);
+    assert_int_equal(rx->gap.missing, 0);
+}
+
+/* What the forger sends again are heartbeats of long ago. */
+static void a_receiver_does_not_go_back_to_what_was_delivered(void **state)
+{
+    struct lli_wire_heartbeat old;
+
+    (void)state;
+    beat();
+    send(100);
+    beat();
+    for (int i = 0; i < 200; i++) {
+        now += 20 * MS;
+        old = genuine();
+        old.lead -= 50;
+        old.messages -= 50;
+        heartbeat(&old);
+    }
+    assert_int_equal(r.counters.streams_receded, 0);
+    for (lli_seq seq = START; seq < lead; seq++)
+        data(seq, seq - START);
+    send(10);
+    assert_int_equal(got.delivered, 110);
 }
 
 static void more_messages_than_packets_can_hold_are_not_told_lost(void **state)
@@ -551,13 +737,19 @@ int main(void)
         T(nothing_is_given_up_that_no_heartbeat_covers),
         cmocka_unit_test_setup_teardown(with_little_memory_a_forged_packet_does_not_stop_the_stream, up_narrow, down),
         T(what_was_given_of_a_dropped_packet_is_not_given_again),
-        T(a_packet_that_contradicts_the_one_before_is_malformed),
+        T(what_was_given_of_a_dropped_packet_is_not_told_lost),
+        T(a_packet_that_contradicts_the_one_before_is_passed_over),
+        T(behind_one_another_is_believed_as_far_as_heartbeats_go),
         T(a_clock_that_is_ahead_does_not_silence_other_heartbeats),
         T(more_receivers_than_there_are_put_no_report_off_beyond_the_next_heartbeat),
         T(a_round_trip_that_is_too_long_puts_no_request_off_beyond_the_next_heartbeat),
         T(topics_that_are_not_there_are_not_waited_for_beyond_the_next_heartbeat),
         T(an_end_below_what_was_received_is_not_believed),
         T(an_end_that_is_contradicted_was_forged),
+        T(old_heartbeats_do_not_bring_back_a_session_that_ended),
+        T(packets_that_one_heartbeat_tells_of_are_not_given_up),
+        T(a_receiver_that_was_led_too_far_goes_on_where_heartbeats_are),
+        T(a_receiver_does_not_go_back_to_what_was_delivered),
         T(more_messages_than_packets_can_hold_are_not_told_lost),
         T(who_is_away_for_more_packets_than_a_low_half_tells_apart_goes_on_with_what_is_live),
         T(one_forged_lead_gives_nothing_up),

@@ -75,19 +75,62 @@ static void unpack_make(struct lli_unpack *unpack, uint64_t number)
     lli_unpack_reset(unpack, number);
 }
 
-static void a_packet_that_does_not_go_on_where_the_last_ended_is_counted(void **state)
+static void a_packet_that_does_not_go_on_where_the_last_ended_is_counted_and_passed_over(void **state)
+{
+    static const uint32_t numbers[] = {9, 1000, 6, UINT32_MAX};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        struct lli_unpack unpack;
+
+        unpack_make(&unpack, 7);
+        begin(&unpack, 7, 0, "\1a", 2);
+        expect_message(&unpack, 7, "a");
+        expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
+        begin(&unpack, numbers[i], 0, "\1b", 2);
+        assert_int_equal(unpack.malformed, 1);
+        expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
+        /* The packet that it took the place of may have had a message. */
+        begin(&unpack, 9, 0, "\1c", 2);
+        assert_int_equal(unpack.malformed, 1);
+        expect_lost(&unpack, 8, 8);
+        expect_message(&unpack, 9, "c");
+        expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
+    }
+}
+
+static void behind_a_loss_no_more_messages_are_lost_than_the_lost_packets_can_have(void **state)
 {
     struct lli_unpack unpack;
 
     (void)state;
     unpack_make(&unpack, 7);
-    begin(&unpack, 7, 0, "\1a", 2);
-    expect_message(&unpack, 7, "a");
+    lli_unpack_break(&unpack);
+    lli_unpack_allow(&unpack, 2, UINT64_MAX);
+    begin(&unpack, 8 + 3 * (uint32_t)LLI_UNPACK_PACKET_MESSAGES, 0, "\1a", 2);
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
-    begin(&unpack, 9, 0, "\1b", 2);
     assert_int_equal(unpack.malformed, 1);
-    expect_lost(&unpack, 8, 8);
-    expect_message(&unpack, 9, "b");
+    begin(&unpack, 8 + 3 * (uint32_t)LLI_UNPACK_PACKET_MESSAGES, 0, "\1a", 2);
+    expect_lost(&unpack, 7, 7 + 3 * LLI_UNPACK_PACKET_MESSAGES);
+    expect_message(&unpack, 8 + 3 * LLI_UNPACK_PACKET_MESSAGES, "a");
+    expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
+}
+
+/* Of that packet: of the one that is sent in the place of one that was passed over no heartbeat has spoken. */
+static void behind_a_loss_no_more_messages_are_lost_than_heartbeats_tell_of(void **state)
+{
+    struct lli_unpack unpack;
+
+    (void)state;
+    unpack_make(&unpack, 7);
+    lli_unpack_break(&unpack);
+    lli_unpack_allow(&unpack, 2, 9);
+    begin(&unpack, 10, 0, "\1a", 2);
+    expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
+    assert_int_equal(unpack.malformed, 1);
+    begin(&unpack, 10, 0, "\1b", 2);
+    expect_lost(&unpack, 7, 9);
+    expect_message(&unpack, 10, "b");
     expect(&unpack, LLI_UNPACK_NONE, 0, NULL);
 }
 
@@ -542,7 +585,9 @@ static void dropped_packets_lose_exactly_the_messages_in_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_packet_that_does_not_go_on_where_the_last_ended_is_counted),
+        cmocka_unit_test(a_packet_that_does_not_go_on_where_the_last_ended_is_counted_and_passed_over),
+        cmocka_unit_test(behind_a_loss_no_more_messages_are_lost_than_the_lost_packets_can_have),
+        cmocka_unit_test(behind_a_loss_no_more_messages_are_lost_than_heartbeats_tell_of),
         cmocka_unit_test(a_bad_frame_loses_what_is_behind_it_and_no_more),
         cmocka_unit_test(a_message_that_ends_elsewhere_than_announced_is_lost),
         cmocka_unit_test(a_message_longer_than_the_buffer_is_reported_when_it_ends),

@@ -148,15 +148,23 @@ static void expect_told(uint64_t messages, uint64_t lost)
                      r.counters.packets_recovered + r.counters.packets_replayed);
 }
 
-static void what_is_lost_is_named_at_once_and_not_asked_for(void **state)
+/* Everything that either has to say until a heartbeat has confirmed what a packet said. */
+static void talk_until_confirmed(void)
+{
+    talk(now + 100 * US);
+}
+
+static void what_is_lost_is_named_by_two_packets_and_not_asked_for(void **state)
 {
     (void)state;
     begin();
     send(&unreliable, true);
     send(&unreliable, true);
     send(&reliable, false);
-    /* The packet behind the loss tells all of it. */
-    expect_told(4, 2);
+    /* The packet behind the loss tells all of it, another one that there is such a packet. */
+    assert_int_equal(expected, 1);
+    send(&reliable, false);
+    expect_told(5, 2);
     assert_int_equal(told[3], DELIVERED);
     assert_int_equal(gaps, 1);
     talk(now + 5 * MS);
@@ -166,8 +174,33 @@ static void what_is_lost_is_named_at_once_and_not_asked_for(void **state)
     /* And an unreliable one behind it as well. */
     send(&unreliable, true);
     send(&unreliable, false);
-    expect_told(6, 3);
-    assert_int_equal(told[5], DELIVERED);
+    assert_int_equal(expected, 5);
+    /* So may a heartbeat. */
+    talk_until_confirmed();
+    expect_told(7, 3);
+    assert_int_equal(told[6], DELIVERED);
+    assert_int_equal(r.counters.naks_sent, 0);
+}
+
+/* One packet says that those before it are not repaired, which come all the same. */
+static void a_packet_that_nothing_confirms_has_no_other_given_up(void **state)
+{
+    uint8_t forged[LLI_WIRE_DATA_HEADER + 2] = {0};
+    struct lli_wire_header header = {.type = LLI_WIRE_DATA, .tag = (uint32_t)SESSION, .flags = 60, .size = sizeof forged};
+
+    (void)state;
+    begin();
+    header.seq = (uint32_t)tx->sent + 60;
+    header.number = (uint32_t)expected + 60;
+    lli_wire_put_header(forged, &header);
+    forged[LLI_WIRE_DATA_HEADER] = 1;
+    rx_take(forged, sizeof forged);
+    talk(now + 1 * MS);
+    assert_int_equal(expected, 1);
+    for (int i = 0; i < 50; i++)
+        send(&reliable, false);
+    expect_told(51, 0);
+    assert_int_equal(gaps, 0);
 }
 
 static void a_reliable_loss_beside_it_is_repaired(void **state)
@@ -284,9 +317,11 @@ static void a_loss_with_reliable_packets_in_it_has_their_reason(void **state)
     send(&unreliable, true);
     send(&reliable, false);
     now += 5 * MS;
-    tx->heartbeat_at = now;
-    while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
-        rx_take(packet.data, packet.size);
+    for (int i = 0; i < 2; i++) {
+        tx->heartbeat_at = now;
+        while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
+            rx_take(packet.data, packet.size);
+    }
     /* Asked for at last, answered never. */
     for (lli_ns until = now + 10 * MS; now < until; now += 20 * US) {
         while (lli_rx_control(rx, now, buffer, &packet)) {
@@ -307,6 +342,7 @@ static void what_was_delivered_before_it_stays_acknowledged(void **state)
     begin();
     send(&unreliable, true);
     send(&reliable, false);
+    talk_until_confirmed();
     expect_told(3, 1);
     assert_int_equal(rx->held_from, 0);
 }
@@ -351,7 +387,8 @@ static void packets_held_before_the_session_is_known_tell_it_as_well(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_lost_is_named_at_once_and_not_asked_for, up, down),
+        cmocka_unit_test_setup_teardown(what_is_lost_is_named_by_two_packets_and_not_asked_for, up, down),
+        cmocka_unit_test_setup_teardown(a_packet_that_nothing_confirms_has_no_other_given_up, up, down),
         cmocka_unit_test_setup_teardown(a_reliable_loss_beside_it_is_repaired, up, down),
         cmocka_unit_test_setup_teardown(the_end_of_a_long_run_is_told_and_its_beginning_rejected, up, down),
         cmocka_unit_test_setup_teardown(a_lost_last_packet_is_asked_for_and_rejected, up, down),

@@ -24,8 +24,16 @@ void lli_unpack_break(struct lli_unpack *unpack)
     unpack->assembling = false;
     unpack->passing = false;
     unpack->broken = true;
+    unpack->number_max = unpack->number + LLI_UNPACK_PACKET_MESSAGES;
     /* The packet before the loss is exhausted, and says nothing of it. */
     unpack->at = unpack->end = NULL;
+}
+
+void lli_unpack_allow(struct lli_unpack *unpack, uint64_t packets, uint64_t number_max)
+{
+    const uint64_t messages = lli_min(packets, UINT32_MAX) * LLI_UNPACK_PACKET_MESSAGES;
+
+    unpack->number_max = lli_max(lli_min(unpack->number_max + messages, number_max), unpack->number);
 }
 
 /* Whether a packet goes on where the one before ended. */
@@ -45,11 +53,37 @@ static void unpack_append(struct lli_unpack *unpack, const uint8_t *bytes, uint3
         memcpy(to, bytes, size);
 }
 
+/* Whether a packet behind a loss can be of this stream: numbers never go back, and what was lost explains only so many messages. */
+static bool unpack_is_credible(const struct lli_unpack *unpack, const struct lli_wire_header *header)
+{
+    const int32_t lost = (int32_t)(header->number - (uint32_t)unpack->number);
+
+    return lost >= 0 && (uint64_t)lost <= unpack->number_max - unpack->number;
+}
+
+/* Passes over a packet that is none of this stream: the one that was sent in its place, whatever is in it, is lost. */
+static void unpack_pass_over(struct lli_unpack *unpack)
+{
+    unpack->malformed++;
+    unpack->number_max += LLI_UNPACK_PACKET_MESSAGES;
+    unpack->at = unpack->end = NULL;
+}
+
 void lli_unpack_begin_other(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size)
 {
     if (!unpack->broken && !unpack_continues(unpack, header, size)) {
-        unpack->malformed++;
+        const bool in_order = header->number == (uint32_t)unpack->number;
+
         lli_unpack_break(unpack);
+        if (!in_order) {
+            unpack_pass_over(unpack);
+            return;
+        }
+        unpack->malformed++;
+    }
+    if (unpack->broken && !unpack_is_credible(unpack, header)) {
+        unpack_pass_over(unpack);
+        return;
     }
     unpack->at = body + header->first;
     unpack->end = body + size;
@@ -230,13 +264,6 @@ void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out)
     struct lli_frame frame;
 
     if (unpack->broken && unpack->at != NULL) {
-        /* Numbers never go back: such a packet is not of this stream. */
-        if ((int32_t)(unpack->resume - (uint32_t)unpack->number) < 0) {
-            unpack->malformed++;
-            unpack->at = unpack->end = NULL;
-            out->kind = LLI_UNPACK_NONE;
-            return;
-        }
         (void)lli_unpack_lost_before(unpack, lli_seq_extend(unpack->number, unpack->resume), out);
         /* Where no frame starts, a lost message goes on; so it may in the next packet. */
         if (unpack->at == unpack->end) {

@@ -37,6 +37,7 @@ struct lli_unpack {
     bool too_long;     /* it does not fit into the buffer: only its end is looked for */
     bool passing;      /* message number - 1 is not wanted, and may go on at the start of the next packet */
     uint32_t resume;   /* while broken: the number in the current packet's header */
+    uint64_t number_max; /* while broken: a packet with a higher number in its header is malformed */
     bool given;        /* a message that was put together was given from the current packet: its bytes are in use */
     uint32_t start;    /* where in the buffer it is put together */
     uint32_t total;    /* its size */
@@ -47,6 +48,9 @@ struct lli_unpack {
     uint64_t malformed; /* counts packets that contradict themselves or the one before */
 };
 
+/* No packet has more messages: each takes a byte. */
+#define LLI_UNPACK_PACKET_MESSAGES ((uint64_t)65536)
+
 /* buffer: for messages that span packets; longer ones are reported as too long. */
 void lli_unpack_init(struct lli_unpack *unpack, uint8_t *buffer, uint32_t buffer_size);
 
@@ -55,9 +59,12 @@ void lli_unpack_reset(struct lli_unpack *unpack, uint64_t number);
 
 /*
  * Packets between the last one, which must be exhausted, and the next were lost, or the next one is the first: go on at its
- * first frame.
+ * first frame. Its number may be as much higher than the next message's as one packet explains: lli_unpack_allow() allows for more.
  */
 void lli_unpack_break(struct lli_unpack *unpack);
+
+/* After lli_unpack_break(): so many packets more are missing before the next one, whose number is at most number_max all the same. */
+void lli_unpack_allow(struct lli_unpack *unpack, uint64_t packets, uint64_t number_max);
 
 /* The part of lli_unpack_begin() for packets that begin with the rest of a message, or contradict the one before. */
 void lli_unpack_begin_other(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size);

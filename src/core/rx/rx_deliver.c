@@ -60,6 +60,31 @@ static bool rx_standing_item(struct lli_rx *rx, struct lli_item *item)
     return true;
 }
 
+static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum llm_reason reason, struct lli_item *item)
+{
+    struct lli_unpacked shown = *lost;
+
+    if (lli_rx_as_it_arrives(rx) && reason != LLM_REASON_TOO_LONG && lli_rx_ahead_split(rx, &shown, reason))
+        lost = &shown;
+    (void)rx_event(rx, LLM_EVENT_GAP, item);
+    item->event.reason = reason;
+    item->event.first = lost->number;
+    item->event.last = lost->last;
+    item->event.packets = rx->lost_run;
+    rx->lost_run = 0;
+    rx->broken_reason = LLM_REASON_MALFORMED;
+    rx->passed = false;
+    /* Nothing before is acknowledged from now on: it was, or never will be. What is not repaired is nothing to acknowledge. */
+    if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
+        rx->held_from = lli_max(rx->held_from, lost->last + 1);
+    if (rx->told_first == rx->told_end || rx->told_end != lost->number)
+        rx->told_first = lost->number;
+    rx->told_end = lost->last + 1;
+    rx->counters->gaps++;
+    rx->counters->messages_lost += lost->last + 1 - lost->number;
+    return true;
+}
+
 /* What happened to the session, but not in its stream. */
 static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
 {
@@ -68,6 +93,12 @@ static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
         (void)rx_event(rx, LLM_EVENT_SESSION_NEW, item);
         item->event.first = rx->first;
         return true;
+    }
+    if (rx->news & LLI_RX_REST) {
+        const struct lli_unpacked rest = rx->ahead.rest;
+
+        rx->news &= (uint8_t)~LLI_RX_REST;
+        return rx_gap_item(rx, &rest, rx->ahead.rest_reason, item);
     }
     if (rx->news & LLI_RX_SILENT) {
         rx->news &= (uint8_t)~LLI_RX_SILENT;
@@ -93,24 +124,6 @@ static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
             return lli_rx_topic_item(rx, topic, item);
     }
     return false;
-}
-
-static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum llm_reason reason, struct lli_item *item)
-{
-    (void)rx_event(rx, LLM_EVENT_GAP, item);
-    item->event.reason = reason;
-    item->event.first = lost->number;
-    item->event.last = lost->last;
-    item->event.packets = rx->lost_run;
-    rx->lost_run = 0;
-    rx->broken_reason = LLM_REASON_MALFORMED;
-    rx->passed = false;
-    /* Nothing before is acknowledged from now on: it was, or never will be. What is not repaired is nothing to acknowledge. */
-    if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
-        rx->held_from = lli_max(rx->held_from, lost->last + 1);
-    rx->counters->gaps++;
-    rx->counters->messages_lost += lost->last + 1 - lost->number;
-    return true;
 }
 
 __attribute__((noinline)) int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count)
@@ -228,6 +241,8 @@ static void rx_lose(struct lli_rx *rx, uint64_t packets, enum llm_reason reason)
     /* One gap tells of them all: that only such are lost as are not repaired has to be true of each. */
     if (rx->lost_run == 0 || reason != LLM_REASON_UNRELIABLE)
         rx->lost_reason = reason;
+    if (rx->lost_run == 0)
+        rx->ahead.lost = rx->gap.next;
     rx->lost_run += packets;
     rx->lost += (uint32_t)packets;
     rx->counters->packets_lost += packets;
@@ -255,10 +270,10 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
         return rx->gone_reason;
     if (rx->end_reason != LLM_REASON_NONE)
         return rx->end_reason;
-    if (slot->unrepaired && (slot->passed || now >= slot->since + rx->config->nak_delay))
+    if (slot->unrepaired && (slot->passed || (now >= slot->since + rx->config->nak_delay && lli_rx_is_confirmed(rx))))
         return LLM_REASON_UNRELIABLE;
     /* Neither what only heartbeats told of is given up by time, nor what only data did: section 4.3. */
-    if (!lli_rx_is_fetching(rx) && gap->next < lli_min(gap->received, rx->heartbeat.lead) && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
+    if (!lli_rx_is_fetching(rx) && gap->next < lli_min(gap->received, lli_rx_known(rx)) && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
         return LLM_REASON_TIMEOUT;
     return LLM_REASON_NONE;
 }
@@ -297,9 +312,9 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         rx_lose(rx, rx->gone_below - gap->next, rx->gone_reason);
         lli_gap_reset(gap, rx->gone_below);
     }
-    if (gap->next == gap->end && gap->next < rx->heartbeat.lead && rx->end_reason != LLM_REASON_NONE) {
-        rx_lose(rx, rx->heartbeat.lead - gap->next, rx->end_reason);
-        lli_gap_reset(gap, rx->heartbeat.lead);
+    if (gap->next == gap->end && gap->next < lli_rx_known(rx) && rx->end_reason != LLM_REASON_NONE) {
+        rx_lose(rx, lli_rx_known(rx) - gap->next, rx->end_reason);
+        lli_gap_reset(gap, lli_rx_known(rx));
     }
     if (rx->lost_run > 0 && (!rx->unpack.broken || rx->passed)) {
         rx->passed = false;
@@ -308,28 +323,31 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         if (rx->lost_reason != LLM_REASON_UNRELIABLE)
             lli_rx_learn(rx, now, true);
     }
+    if (gap->next > first)
+        lli_unpack_allow(&rx->unpack, gap->next - first, lli_rx_number_max(rx));
     if (gap->next < gap->end && lli_gap_is_present(gap, gap->next))
         return true;
     /* The past may be over with what was lost, or passed over. */
     if (lli_rx_is_replaying(rx) && gap->next > first && gap->next >= rx->replay_end)
         return true;
     /* With what was lost behind it, the window has room for more of what heartbeats told of. */
-    return (gap->next > first || gap->next == gap->end) && gap->end < rx->heartbeat.lead;
+    return (gap->next > first || (gap->next == gap->end && rx->end_reason == LLM_REASON_NONE)) && gap->end < rx->heartbeat.lead;
 }
 
 /* Once everything before the end is told: what was lost at the very end, then the end itself. */
 static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     struct lli_unpacked lost;
-    bool ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
+    const bool breaks = rx->end_reason != LLM_REASON_NONE, ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
+    const lli_seq end = breaks ? lli_rx_known(rx) : rx->heartbeat.lead;
 
-    if (rx->gap.next < rx->heartbeat.lead || rx->gap.next < rx->gap.end)
+    if (rx->gap.next < end || rx->gap.next < rx->gap.end)
         return false;
     if (rx->lost_run > 0) {
-        /* The heartbeat's number of messages is that of its lead; if more was lost behind it, the next one will tell. */
-        if (rx->gap.next > rx->heartbeat.lead && rx->end_reason == LLM_REASON_NONE)
+        /* The heartbeats' numbers of messages are those of their leads; if more was lost behind them, the next one will tell. */
+        if (rx->gap.next > lli_rx_known(rx) && !breaks)
             return false;
-        if (lli_unpack_lost_before(&rx->unpack, lli_max(rx->heartbeat.messages, rx->unpack.number), &lost)) {
+        if (lli_unpack_lost_before(&rx->unpack, lli_max(lli_rx_known_messages(rx), rx->unpack.number), &lost)) {
             /* The next packet may still go on with a message that was lost. */
             lli_unpack_break(&rx->unpack);
             return rx_gap_item(rx, &lost, rx->lost_reason, item);

@@ -63,8 +63,35 @@ void lli_rx_clamp(struct lli_wire_heartbeat *heartbeat);
 /* Plans by the latest heartbeat what the one before put off. */
 void lli_rx_replan(struct lli_rx *rx, const struct lli_wire_heartbeat *before, lli_ns now);
 
+/* Packets before this one exist, as two heartbeats say: only such are given up. */
+static inline lli_seq lli_rx_known(const struct lli_rx *rx)
+{
+    return lli_min(rx->heartbeat.lead, rx->lead_before);
+}
+
+/* Packets before this one exist, as two heartbeats say, or one and data that came. */
+static inline lli_seq lli_rx_known_by_data(const struct lli_rx *rx)
+{
+    return lli_min(rx->heartbeat.lead, lli_max(rx->lead_before, rx->gap.received));
+}
+
+/* Messages that start before lli_rx_known(). */
+static inline uint64_t lli_rx_known_messages(const struct lli_rx *rx)
+{
+    return lli_min(rx->heartbeat.messages, rx->messages_before);
+}
+
+/* The number of the first message that starts in the packet next in order is at most this, as far as heartbeats say. */
+uint64_t lli_rx_number_max(const struct lli_rx *rx);
+
+/* Whether the missing packet next in order is known to exist by more than the one packet that says that it is not repaired. */
+bool lli_rx_is_confirmed(const struct lli_rx *rx);
+
 /* Packets that the latest heartbeat, and the one before, do not cover do not exist: what is held of them is dropped. */
 void lli_rx_cover(struct lli_rx *rx);
+
+/* Goes on where heartbeats are if for long all of them say that the next packet in order is far from being sent. */
+void lli_rx_recede(struct lli_rx *rx, lli_ns now);
 
 /* True if a data packet is so far ahead of all that is known that another one has to come before it is believed; it is noted. */
 bool lli_rx_is_jump(struct lli_rx *rx, lli_seq seq);
@@ -253,6 +280,12 @@ bool lli_rx_next_ahead(struct lli_rx *rx, struct lli_item *item);
 
 /* The turn of a packet has come, which is unpacked next: if some of it was given, LLI_RX_TURN is set until the rest is. */
 void lli_rx_ahead_turn(struct lli_rx *rx, lli_seq seq);
+
+/* A packet is dropped before its turn, of which messages may have been given: they are not given again, nor told lost. */
+void lli_rx_ahead_drop(struct lli_rx *rx, lli_seq seq);
+
+/* Of messages that are told lost keeps those before the first that was given; false: none was. Those behind it are the rest. */
+bool lli_rx_ahead_split(struct lli_rx *rx, struct lli_unpacked *lost, enum llm_reason reason);
 
 /* The messages that come next in order, less what was given and what is refused; false: none. */
 bool lli_rx_turn_messages(struct lli_rx *rx, struct lli_item *item);

@@ -259,6 +259,8 @@ void lli_rx_resume(struct lli_rx *rx, const struct lli_former_session *former, l
     rx->behind = 0;
     rx->broken_reason = former->reason == LLM_REASON_REPLACED ? LLM_REASON_REPLACED : LLM_REASON_TIMEOUT;
     rx_follow(rx, former->number, now);
+    /* Where it was forgotten in favour of another, lost packets may not have been told. */
+    lli_unpack_allow(&rx->unpack, UINT32_MAX, UINT64_MAX);
     /* Messages of before that it has are acknowledged still. */
     rx->held_from = former->held_from;
     rx->acknowledged = former->acknowledged;

@@ -54,6 +54,9 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->heartbeat_at = 0;
     rx->delay = (struct lli_delay){.at = 0};
     rx->doubted_at = LLI_NEVER;
+    rx->lead_before = rx->messages_before = 0;
+    rx->receded_at = LLI_NEVER;
+    rx->told_first = rx->told_end = 0;
     rx->beyond = rx->jumped = 0;
     rx->gone_below = 0;
     rx->gone_reason = LLM_REASON_NONE;
@@ -345,6 +348,8 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
     rx->ask_ahead = (uint32_t)lli_min(rx->ask_ahead + 1, RX_ASK_AHEAD_MAX);
     (void)lli_gap_receive(gap, seq);
     lli_gap_advance(gap);
+    if (rx->aside & LLI_RX_AGAIN)
+        lli_rx_ahead_turn(rx, seq);
     lli_rx_unpack(rx, seq, &packet->header, packet->body, packet->body_size);
     return true;
 }
@@ -373,24 +378,41 @@ void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold)
     rx->query_at = now;
 }
 
+/* Of a session that ended, whether a heartbeat says the same, or that more was sent than the one by which it ended told of. */
+static bool rx_is_of_ended(const struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
+{
+    const bool more = heartbeat->lead > lli_max(rx->gap.next, rx->heartbeat.lead);
+
+    return rx->end_reason != LLM_REASON_NONE || (heartbeat->flags & LLI_WIRE_HEARTBEAT_END ? !more : more);
+}
+
 /* More comes than the heartbeat told of by which the session ended: that one was forged. */
-static void rx_contradict_end(struct lli_rx *rx, const struct lli_wire_heartbeat *before, lli_ns now)
+static void rx_contradict_end(struct lli_rx *rx, lli_ns now)
 {
     const struct lli_wire_heartbeat heartbeat = rx->heartbeat;
+    const struct lli_former_session *session;
 
-    if (rx->end_reason != LLM_REASON_NONE || heartbeat.flags & LLI_WIRE_HEARTBEAT_END || heartbeat.lead <= before->lead ||
-        rx->config->former == NULL)
+    if (rx->end_reason != LLM_REASON_NONE || heartbeat.flags & LLI_WIRE_HEARTBEAT_END || rx->config->former == NULL)
         return;
+    session = lli_former_find(rx->config->former, rx->session);
+    if (session != NULL && rx->config->resumes) {
+        /* The topics that were told of are still known. */
+        lli_rx_resume(rx, session, now);
+        return;
+    }
     lli_rx_stop(rx);
     lli_rx_start(rx, rx->tag, now);
     rx->heartbeat = heartbeat;
     rx->heartbeat_at = now;
+    rx->lead_before = heartbeat.lead;
+    rx->messages_before = heartbeat.messages;
     lli_rx_found(rx, now);
 }
 
 static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now)
 {
     const struct lli_wire_heartbeat before = rx->heartbeat;
+    const bool first = rx->heartbeat_at == 0;
     bool replan;
 
     rx->counters->heartbeats_received++;
@@ -405,6 +427,10 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
     if (!lli_rx_believes(rx, heartbeat, now))
         return;
     rx_heard(rx, now);
+    if (rx->state == LLI_RX_ENDED && !rx_is_of_ended(rx, heartbeat))
+        return;
+    rx->lead_before = first ? heartbeat->lead : rx->heartbeat.lead;
+    rx->messages_before = first ? heartbeat->messages : rx->heartbeat.messages;
     rx->heartbeat = *heartbeat;
     lli_rx_clamp(&rx->heartbeat);
     replan = before.report_packets != rx->heartbeat.report_packets || before.receivers != rx->heartbeat.receivers ||
@@ -417,7 +443,7 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
     if (rx->state == LLI_RX_JOINING)
         lli_rx_found(rx, now);
     else if (rx->state == LLI_RX_ENDED)
-        rx_contradict_end(rx, &before, now);
+        rx_contradict_end(rx, now);
     /* For whom a session was over before it had everything is not heard: its transmitter would wait until it had. */
     if ((heartbeat->flags & LLI_WIRE_HEARTBEAT_HELD && rx->state != LLI_RX_ENDED && lli_rx_is_in_share(rx)) ||
         (heartbeat->flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= heartbeat->lead))
@@ -428,6 +454,7 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
      * Packets that only a heartbeat told of are believed in as long as heartbeats do: a forged one is corrected by the next,
      * and none makes a receiver give up anything (section 4.3).
      */
+    lli_rx_recede(rx, now);
     lli_rx_cover(rx);
     lli_rx_replan(rx, &before, now);
     lli_rx_extend(rx, heartbeat->lead, now);
@@ -467,7 +494,7 @@ static void rx_passed(struct lli_rx *rx, const struct lli_wire_range *range, lli
 static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
-    const lli_seq trail = lli_min(reject->trail, rx->heartbeat.lead);
+    const lli_seq trail = lli_min(reject->trail, lli_rx_known(rx));
 
     if (reject->reason == LLI_WIRE_PENDING) {
         rx->counters->naks_held++;
@@ -499,7 +526,7 @@ static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *rej
      * receiver has caught up, chasing it is hopeless: go on with what is sent now.
      */
     if (rx->behind & LLI_RX_CHASED) {
-        rx->gone_below = rx->heartbeat.lead;
+        rx->gone_below = lli_rx_known(rx);
         rx->gone_reason = LLM_REASON_OVERRUN;
     }
     rx->behind |= LLI_RX_CHASED;
@@ -509,7 +536,7 @@ static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *rej
 static void rx_suspended(struct lli_rx *rx, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
-    const lli_seq lead = lli_min(rx->notice.lead, rx->heartbeat.lead);
+    const lli_seq lead = lli_min(rx->notice.lead, lli_rx_known(rx));
     const bool asked = lli_rx_is_fetching(rx) || rx->aside & LLI_RX_LATEST ? rx->tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
 
     /* It was sent to a receiver that was not heard, and which is served when it is. */
@@ -762,11 +789,11 @@ static lli_ns rx_missing_deadline(const struct lli_rx *rx)
     const struct lli_gap *gap = &rx->gap;
     const struct lli_gap_slot *slot = &gap->slots[gap->next & gap->mask];
 
-    if (!(rx->aside & LLI_RX_LEARNING) && slot->unrepaired && gap->next < gap->end)
+    if (!(rx->aside & LLI_RX_LEARNING) && slot->unrepaired && gap->next < gap->end && (slot->passed || lli_rx_is_confirmed(rx)))
         return slot->since + rx->config->nak_delay;
     if (lli_rx_is_fetching(rx))
         return rx->fetch_at;
-    if (rx->aside & LLI_RX_LEARNING || gap->next >= lli_min(gap->received, rx->heartbeat.lead) || slot->tries == 0)
+    if (rx->aside & LLI_RX_LEARNING || gap->next >= lli_min(gap->received, lli_rx_known(rx)) || slot->tries == 0)
         return LLI_NEVER;
     return slot->since + rx->config->nak_giveup;
 }

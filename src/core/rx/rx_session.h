@@ -56,6 +56,7 @@
     X(kept_lost, "joins for which not all of them came, each told by an event")                                            \
     X(heartbeats_received, "heartbeats received")                                                                          \
     X(heartbeats_doubted, "of these, not believed as they contradict what was received")                                   \
+    X(streams_receded, "returns to where heartbeats are, as packets that were given up were never sent")                   \
     X(sessions_new, "sessions followed")                                                                                   \
     X(sessions_ended, "sessions ended")                                                                                    \
     X(sessions_refused, "sessions refused by the accept predicate")                                                        \
@@ -136,7 +137,8 @@ enum lli_item_kind {
 
 enum lli_rx_news { LLI_RX_NEW = 1, LLI_RX_SILENT = 2, LLI_RX_RESUMED = 4, LLI_RX_STANDING = 8, LLI_RX_RESOLVING = 16,
     LLI_RX_FILTERED = 32, /* stays: its messages are given by lli_rx_filtered_messages() */
-    LLI_RX_TURN = 64 /* stays while a packet is unpacked of which messages were given before its turn */ };
+    LLI_RX_TURN = 64, /* stays while a packet is unpacked of which messages were given before its turn */
+    LLI_RX_REST = 128 /* the rest of a loss between whose messages some were given */ };
 
 /* Messages that are given at a time: those of a packet, mostly. */
 enum { LLI_ITEM_MESSAGES_MAX = 64 };
@@ -169,6 +171,10 @@ struct lli_rx_ahead {
     lli_seq from;              /* held packets from this one to the one before end may not have been looked into */
     lli_seq end;
     struct lli_rx_mark turn;   /* of the packet that is being unpacked in its turn, while LLI_RX_TURN is set */
+    lli_seq dropped;           /* packets before this one were dropped that had given some, while LLI_RX_AGAIN is set */
+    lli_seq lost;              /* the first packet of those given up that were not told of */
+    struct lli_unpacked rest;  /* while LLI_RX_REST is set: what is told next of these, and why they are lost */
+    enum llm_reason rest_reason;
 };
 
 struct lli_rx_held;
@@ -210,6 +216,10 @@ struct lli_rx {
     /* From the latest heartbeat. */
     struct lli_wire_heartbeat heartbeat;
     lli_ns heartbeat_at;   /* when it came, 0: none yet */
+    lli_seq lead_before;   /* lead and messages of the heartbeat before it, or of this one if it is the first */
+    uint64_t messages_before;
+    lli_ns receded_at;     /* since then the leads of all heartbeats are below receded_next, LLI_NEVER: they are not */
+    lli_seq receded_next;  /* the next packet in order then */
     struct lli_delay delay; /* in which heartbeats are read */
     lli_ns doubted_at;     /* only heartbeats that contradict what is known have come since, LLI_NEVER: none */
     lli_seq beyond;        /* packets before this one had come, and the latest heartbeat did not cover all, 0: it did */
@@ -234,6 +244,8 @@ struct lli_rx {
     uint8_t aside;          /* of enum lli_rx_aside: packets in order do not take the short way */
     bool unheld;            /* messages were thrown away for a filter: none is acknowledged */
     uint64_t lost_run;      /* packets given up, not reported yet */
+    uint64_t told_first;    /* the messages of the latest gaps between which nothing was delivered: the first ... */
+    uint64_t told_end;      /* ... and one past the last; equal: none */
     enum llm_reason lost_reason;
     enum llm_reason broken_reason; /* of a loss without packets, of which no other is known */
     struct lli_wire_notice notice; /* the latest, decided_at 0: none */
@@ -295,6 +307,7 @@ struct lli_rx {
 enum lli_rx_aside {
     LLI_RX_LEARNING = 1,  /* nothing is delivered until names of topics are known */
     LLI_RX_FILTERING = 2, /* there is a filter, or what was passed over for one goes on */
+    LLI_RX_AGAIN = 8,     /* packets come again that have given messages before */
     LLI_RX_LATEST = 4,    /* what topics keep is being fetched: nothing else is delivered until it came */
 };
 

@@ -10,9 +10,6 @@
 /* A receiver that is so far behind cannot name what it misses: low halves of packet numbers tell 2^31 apart. */
 #define TRUST_REACH ((lli_seq)1 << 30)
 
-/* No packet has more messages: each takes a byte. */
-#define TRUST_PACKET_MESSAGES ((uint64_t)65536)
-
 /* More receivers, a longer distance of heartbeats, and a longer round trip than a transmitter ever tells of. */
 enum { TRUST_RECEIVERS_MAX = 1 << 20, TRUST_INTERVAL_US_MAX = 10000000, TRUST_RTT_NS_MAX = 1000000000 };
 
@@ -29,7 +26,7 @@ static bool trust_messages(const struct lli_rx *rx, const struct lli_wire_heartb
 
     if (rx->aside & LLI_RX_LATEST || rx->passed || heartbeat->lead < gap->next)
         return true;
-    return heartbeat->messages <= rx->unpack.number + (heartbeat->lead - known) * TRUST_PACKET_MESSAGES;
+    return heartbeat->messages <= rx->unpack.number + (heartbeat->lead - known) * LLI_UNPACK_PACKET_MESSAGES;
 }
 
 static bool trust_is_credible(const struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
@@ -57,11 +54,34 @@ bool lli_rx_believes(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbe
     if (now < rx->doubted_at + lli_rx_patience(rx))
         return false;
     rx->doubted_at = LLI_NEVER;
+    /* Those that were doubted agree with it. */
+    rx->heartbeat.lead = heartbeat->lead;
+    rx->heartbeat.messages = heartbeat->messages;
     if (heartbeat->lead > rx->gap.next && heartbeat->lead - rx->gap.next > TRUST_REACH) {
         rx->gone_below = heartbeat->lead;
         rx->gone_reason = LLM_REASON_OVERRUN;
     }
     return true;
+}
+
+uint64_t lli_rx_number_max(const struct lli_rx *rx)
+{
+    uint64_t most = UINT64_MAX;
+
+    if (rx->heartbeat.lead >= rx->gap.next)
+        most = rx->heartbeat.messages;
+    if (rx->lead_before >= rx->gap.next)
+        most = lli_min(most, rx->messages_before);
+    return most;
+}
+
+bool lli_rx_is_confirmed(const struct lli_rx *rx)
+{
+    const struct lli_gap *gap = &rx->gap;
+
+    if (gap->next < lli_rx_known_by_data(rx) || (lli_rx_is_replaying(rx) && gap->next < rx->live_seq))
+        return true;
+    return lli_gap_first_present(gap) + 1 < gap->received;
 }
 
 void lli_rx_clamp(struct lli_wire_heartbeat *heartbeat)
@@ -91,8 +111,11 @@ void lli_rx_replan(struct lli_rx *rx, const struct lli_wire_heartbeat *before, l
 static void trust_cut(struct lli_rx *rx, lli_seq end)
 {
     for (lli_seq seq = end; seq < rx->gap.received; seq++)
-        if (lli_gap_is_present(&rx->gap, seq))
+        if (lli_gap_is_present(&rx->gap, seq)) {
             lli_rx_give_back(rx, *lli_rx_cell(rx, seq));
+            if (lli_rx_as_it_arrives(rx))
+                lli_rx_ahead_drop(rx, seq);
+        }
     rx->counters->packets_doubted += lli_gap_cut(&rx->gap, end);
 }
 
@@ -106,11 +129,62 @@ void lli_rx_cover(struct lli_rx *rx)
         rx->replay_end = lli_max(rx->live_seq, lli_min(rx->replay_end, lead));
     end = lli_max(lli_rx_is_replaying(rx) ? lli_max(lead, rx->replay_end) : lead, rx->gap.next);
     lli_gap_retract(&rx->gap, end);
-    /* Messages of a packet may have been given as it arrived: dropped, and given up later, they would be told lost as well. */
-    if (rx->beyond > end && !lli_rx_as_it_arrives(rx))
+    if (rx->beyond > end)
         trust_cut(rx, end);
     /* One heartbeat may have been overtaken by packets that were sent later; hardly two. */
     rx->beyond = rx->gap.received > end ? rx->gap.received : 0;
+    if (rx->unpack.broken && !(rx->aside & LLI_RX_LATEST))
+        lli_unpack_allow(&rx->unpack, 0, lli_rx_number_max(rx));
+}
+
+/* Messages before this one were delivered; those behind it were told lost at most. */
+static uint64_t trust_delivered(const struct lli_rx *rx)
+{
+    const bool told = rx->told_first < rx->told_end && rx->unpack.number == rx->told_end && !rx->unpack.assembling;
+
+    return told ? rx->told_first : lli_rx_delivered(rx);
+}
+
+/* Goes on with this packet, of which heartbeats say the number of the first message. */
+static void trust_go_back(struct lli_rx *rx, lli_seq next, uint64_t number, lli_ns now)
+{
+    rx->counters->streams_receded++;
+    lli_rx_drop_packets(rx);
+    lli_rx_ahead_reset(rx);
+    lli_gap_reset(&rx->gap, next);
+    /* Those told lost that were never sent are sent from here on. */
+    lli_unpack_reset(&rx->unpack, lli_min(rx->unpack.number, number));
+    lli_unpack_break(&rx->unpack);
+    lli_unpack_allow(&rx->unpack, UINT32_MAX, number);
+    rx->held_from = lli_min(rx->held_from, number);
+    rx->told_first = rx->told_end = 0;
+    rx->lost_run = 0;
+    rx->broken_reason = LLM_REASON_MALFORMED;
+    rx->passed = false;
+    rx->gone_below = 0;
+    rx->beyond = rx->jumped = 0;
+    rx->behind &= (uint8_t)~LLI_RX_CHASED;
+    rx->reported = next;
+    lli_rx_plan_report(rx);
+    lli_rx_status_soon(rx, now);
+}
+
+void lli_rx_recede(struct lli_rx *rx, lli_ns now)
+{
+    const bool latest = rx->heartbeat.lead >= rx->lead_before;
+    const lli_seq lead = latest ? rx->heartbeat.lead : rx->lead_before;
+    const uint64_t messages = latest ? rx->heartbeat.messages : rx->messages_before;
+
+    if (lead >= rx->gap.next || lli_rx_is_replaying(rx) || rx->aside & LLI_RX_LATEST || rx->end_reason != LLM_REASON_NONE) {
+        rx->receded_at = LLI_NEVER;
+    } else if (rx->receded_at == LLI_NEVER || lead >= rx->receded_next) {
+        rx->receded_at = now;
+        rx->receded_next = rx->gap.next;
+    } else if (now >= rx->receded_at + lli_rx_patience(rx) && messages >= trust_delivered(rx)) {
+        /* Where fewer messages were sent than were delivered, old heartbeats were sent again, or packets were forged in order. */
+        rx->receded_at = LLI_NEVER;
+        trust_go_back(rx, lead, messages, now);
+    }
 }
 
 /* ---------------------------------------------------------------------------------------------------- data */

@@ -6,6 +6,8 @@
  *
  * What is given ahead of its turn is a run of messages from the first that starts in the packet. A message of a topic whose name
  * is not known ends it: whether it is wanted nobody can say yet. The mark stays until the packet's turn, and so does the packet.
+ * A packet that is dropped meanwhile, as heartbeats do not cover it, leaves its mark: if it comes again it gives the rest, and if it
+ * does not, what was given is left out of what is told lost.
  * A filter decides on the run when it is looked into, and counts then what it rejects (rx_filter.c).
  */
 #include "core/rx/rx_internal.h"
@@ -24,7 +26,9 @@ void lli_rx_ahead_reset(struct lli_rx *rx)
         return;
     memset(rx->ahead.marks, 0, rx->config->window_packets * sizeof *rx->ahead.marks);
     lli_unpack_reset(&rx->ahead.unpack, 0);
-    rx->ahead.seq = rx->ahead.from = rx->ahead.end = 0;
+    rx->ahead.seq = rx->ahead.from = rx->ahead.end = rx->ahead.dropped = rx->ahead.lost = 0;
+    rx->aside &= (uint8_t)~LLI_RX_AGAIN;
+    rx->news &= (uint8_t)~LLI_RX_REST;
 }
 
 void lli_rx_ahead_look(struct lli_rx *rx, lli_seq first, lli_seq end)
@@ -190,6 +194,41 @@ void lli_rx_ahead_turn(struct lli_rx *rx, lli_seq seq)
         return;
     rx->ahead.turn = *mark;
     rx->news |= LLI_RX_TURN;
+}
+
+void lli_rx_ahead_drop(struct lli_rx *rx, lli_seq seq)
+{
+    const struct lli_rx_mark *mark = ahead_mark(rx, seq);
+
+    /* What is left of it may lie elsewhere when it comes again. */
+    if (rx->ahead.seq == seq)
+        lli_unpack_reset(&rx->ahead.unpack, 0);
+    if (mark->seq != seq || mark->end == mark->first)
+        return;
+    rx->aside |= LLI_RX_AGAIN;
+    rx->ahead.dropped = lli_max(rx->ahead.dropped, seq + 1);
+}
+
+bool lli_rx_ahead_split(struct lli_rx *rx, struct lli_unpacked *lost, enum llm_reason reason)
+{
+    const lli_seq end = lli_min(rx->gap.next, rx->ahead.lost + lli_gap_window(&rx->gap));
+
+    if (!(rx->aside & LLI_RX_AGAIN))
+        return false;
+    for (lli_seq seq = rx->ahead.lost; seq < end; seq++) {
+        const struct lli_rx_mark *mark = ahead_mark(rx, seq);
+
+        if (mark->seq != seq || mark->end <= lost->number || mark->first >= lost->last + 1 || mark->end == mark->first)
+            continue;
+        rx->ahead.rest = *lost;
+        rx->ahead.rest.number = lli_min(mark->end, lost->last + 1);
+        rx->ahead.rest_reason = reason;
+        lost->last = lli_max(mark->first, lost->number) - 1;
+        if (rx->ahead.rest.number < rx->ahead.rest.last + 1)
+            rx->news |= LLI_RX_REST;
+        return true;
+    }
+    return false;
 }
 
 bool lli_rx_turn_messages(struct lli_rx *rx, struct lli_item *item)
