@@ -547,6 +547,29 @@ static void a_receiver_that_was_led_too_far_goes_on_where_heartbeats_are(void **
     assert_int_equal(rx->gap.missing, 0);
 }
 
+/* Two forged packets in a row agree, and no heartbeat is between them. */
+static void a_receiver_that_was_led_to_messages_never_sent_goes_on_where_heartbeats_are(void **state)
+{
+    (void)state;
+    beat();
+    send(3);
+    data(lead++, 10003);
+    data(lead++, 10004);
+    assert_int_equal(got.next, 10005);
+    for (int i = 0; i < 70; i++) {
+        now += 10 * MS;
+        send(1);
+        beat();
+        if (got.next > MESSAGES && r.counters.streams_receded > 0)
+            got.next = rx->unpack.number;
+    }
+    assert_int_equal(r.counters.streams_receded, 1);
+    assert_int_equal(got.next, 75);
+    send(10);
+    assert_int_equal(got.next, 85);
+    assert_int_equal(rx->gap.missing, 0);
+}
+
 /* What the forger sends again are heartbeats of long ago. */
 static void a_receiver_does_not_go_back_to_what_was_delivered(void **state)
 {
@@ -749,6 +772,7 @@ int main(void)
         T(old_heartbeats_do_not_bring_back_a_session_that_ended),
         T(packets_that_one_heartbeat_tells_of_are_not_given_up),
         T(a_receiver_that_was_led_too_far_goes_on_where_heartbeats_are),
+        T(a_receiver_that_was_led_to_messages_never_sent_goes_on_where_heartbeats_are),
         T(a_receiver_does_not_go_back_to_what_was_delivered),
         T(more_messages_than_packets_can_hold_are_not_told_lost),
         T(who_is_away_for_more_packets_than_a_low_half_tells_apart_goes_on_with_what_is_live),

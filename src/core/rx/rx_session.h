@@ -218,8 +218,9 @@ struct lli_rx {
     lli_ns heartbeat_at;   /* when it came, 0: none yet */
     lli_seq lead_before;   /* lead and messages of the heartbeat before it, or of this one if it is the first */
     uint64_t messages_before;
-    lli_ns receded_at;     /* since then the leads of all heartbeats are below receded_next, LLI_NEVER: they are not */
+    lli_ns receded_at;     /* since then all heartbeats tell of fewer packets or messages than the next two, LLI_NEVER: they do not */
     lli_seq receded_next;  /* the next packet in order then */
+    uint64_t receded_number; /* the next message then */
     struct lli_delay delay; /* in which heartbeats are read */
     lli_ns doubted_at;     /* only heartbeats that contradict what is known have come since, LLI_NEVER: none */
     lli_seq beyond;        /* packets before this one had come, and the latest heartbeat did not cover all, 0: it did */

@@ -174,14 +174,17 @@ void lli_rx_recede(struct lli_rx *rx, lli_ns now)
     const bool latest = rx->heartbeat.lead >= rx->lead_before;
     const lli_seq lead = latest ? rx->heartbeat.lead : rx->lead_before;
     const uint64_t messages = latest ? rx->heartbeat.messages : rx->messages_before;
+    const bool numbered = lead >= rx->gap.next; /* the packets are there; are their messages? */
 
-    if (lead >= rx->gap.next || lli_rx_is_replaying(rx) || rx->aside & LLI_RX_LATEST || rx->end_reason != LLM_REASON_NONE) {
+    if (lli_rx_is_replaying(rx) || rx->aside & LLI_RX_LATEST || rx->end_reason != LLM_REASON_NONE ||
+        (numbered && messages >= lli_rx_delivered(rx))) {
         rx->receded_at = LLI_NEVER;
-    } else if (rx->receded_at == LLI_NEVER || lead >= rx->receded_next) {
+    } else if (rx->receded_at == LLI_NEVER || (lead >= rx->receded_next && messages >= rx->receded_number)) {
         rx->receded_at = now;
         rx->receded_next = rx->gap.next;
-    } else if (now >= rx->receded_at + lli_rx_patience(rx) && messages >= trust_delivered(rx)) {
-        /* Where fewer messages were sent than were delivered, old heartbeats were sent again, or packets were forged in order. */
+        rx->receded_number = lli_rx_delivered(rx);
+    } else if (now >= rx->receded_at + lli_rx_patience(rx) && (numbered || messages >= trust_delivered(rx))) {
+        /* Where neither holds, old heartbeats were sent again, or packets were forged in order. */
         rx->receded_at = LLI_NEVER;
         trust_go_back(rx, lead, messages, now);
     }
