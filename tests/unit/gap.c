@@ -186,6 +186,30 @@ static void a_held_packet_is_not_asked_for_before_its_time(void **state)
     free(memory);
 }
 
+/* Those from 1005 on were not asked for by NAK, and are from now on. */
+static void hastened_packets_are_due_in_time_whatever_was_planned(void **state)
+{
+    struct lli_gap_retry retry = plain_retry;
+    struct lli_wire_range ranges[RANGES];
+    struct lli_gap gap;
+    uint8_t *memory = gap_make(&gap, 1000);
+    uint64_t random = 1;
+
+    (void)state;
+    lli_gap_extend(&gap, 1008, 0, 100);
+    lli_gap_extend(&gap, 1010, 0, LLI_NEVER);
+    retry.from = 1010;
+    assert_int_equal(lli_gap_due(&gap, 100, &retry, &random, ranges, RANGES), 0);
+    assert_true(gap.due_at == LLI_NEVER);
+    lli_gap_hasten(&gap, 1005, 300);
+    assert_int_equal(gap.due_at, 100);
+    retry.from = 1005;
+    assert_int_equal(lli_gap_due(&gap, 300, &retry, &random, ranges, RANGES), 1);
+    assert_int_equal(ranges[0].first, 1005);
+    assert_int_equal(ranges[0].count, 5);
+    free(memory);
+}
+
 /* -------------------------------------------------------------------------------- against a plain array */
 
 enum { MODEL_PACKETS = 20000, MODEL_STEPS = 6000 };
@@ -424,6 +448,7 @@ int main(void)
         cmocka_unit_test(what_a_report_told_of_can_be_taken_back_but_not_what_came),
         cmocka_unit_test(rewinding_makes_earlier_packets_missing_as_far_as_the_window_reaches),
         cmocka_unit_test(a_held_packet_is_not_asked_for_before_its_time),
+        cmocka_unit_test(hastened_packets_are_due_in_time_whatever_was_planned),
         cmocka_unit_test(random_operations_agree_with_a_plain_array),
     };
 

@@ -243,10 +243,10 @@ void lli_gap_hasten(struct lli_gap *gap, lli_seq from, lli_ns until)
     for (lli_seq seq = gap_next_missing(gap, lli_max(from, gap->next)); seq < gap->end; seq = gap_next_missing(gap, seq + 1)) {
         struct lli_gap_slot *slot = gap_slot(gap, seq);
 
-        if (slot->unrepaired || slot->nak_at <= until)
+        if (slot->unrepaired)
             continue;
-        slot->nak_at = until;
-        gap->due_at = lli_min(gap->due_at, until);
+        slot->nak_at = lli_min(slot->nak_at, until);
+        gap->due_at = lli_min(gap->due_at, slot->nak_at);
     }
 }
 

@@ -88,7 +88,7 @@ uint64_t lli_rx_number_max(const struct lli_rx *rx);
 bool lli_rx_is_confirmed(const struct lli_rx *rx);
 
 /* Packets that the latest heartbeat, and the one before, do not cover do not exist: what is held of them is dropped. */
-void lli_rx_cover(struct lli_rx *rx);
+void lli_rx_cover(struct lli_rx *rx, lli_ns now);
 
 /* Goes on where heartbeats are if for long all of them say that the next packet in order is far from being sent. */
 void lli_rx_recede(struct lli_rx *rx, lli_ns now);

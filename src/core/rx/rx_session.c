@@ -455,7 +455,7 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
      * and none makes a receiver give up anything (section 4.3).
      */
     lli_rx_recede(rx, now);
-    lli_rx_cover(rx);
+    lli_rx_cover(rx, now);
     lli_rx_replan(rx, &before, now);
     lli_rx_extend(rx, heartbeat->lead, now);
     /* All that was announced in the stream is known by now, unless it was lost. */

@@ -119,14 +119,16 @@ static void trust_cut(struct lli_rx *rx, lli_seq end)
     rx->counters->packets_doubted += lli_gap_cut(&rx->gap, end);
 }
 
-void lli_rx_cover(struct lli_rx *rx)
+void lli_rx_cover(struct lli_rx *rx, lli_ns now)
 {
-    const lli_seq lead = rx->heartbeat.lead;
+    const lli_seq lead = rx->heartbeat.lead, replay_end = rx->replay_end;
     lli_seq end;
 
-    /* Packets dropped because they came too early may not exist. */
+    /* Packets dropped because they came too early may not exist. Those that do are asked for like all that is live. */
     if (lli_rx_is_replaying(rx))
         rx->replay_end = lli_max(rx->live_seq, lli_min(rx->replay_end, lead));
+    if (rx->replay_end < replay_end)
+        lli_gap_hasten(&rx->gap, rx->replay_end, lli_max(now + rx->config->nak_retry_max, rx->naks_held_until));
     end = lli_max(lli_rx_is_replaying(rx) ? lli_max(lead, rx->replay_end) : lead, rx->gap.next);
     lli_gap_retract(&rx->gap, end);
     if (rx->beyond > end)
