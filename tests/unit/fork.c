@@ -174,10 +174,13 @@ static int down(void **state)
     return system(command);
 }
 
+static bool loop_threads; /* of the contexts of both ends */
+
 static void ends_open(const char *channel, enum llm_wait_mode wait)
 {
     const struct llm_options options = channel_options();
 
+    loop_threads = false;
     end_open(&near, wait);
     end_open(&far, wait);
     receiver_open(&far, channel);
@@ -263,12 +266,15 @@ static void child_opens_its_own(void)
     MUST(llm_context_close(&context) == LLM_OK);
 }
 
-/* No more is left open than before the parent opened anything. */
+/*
+ * No more is left open than before the parent opened anything, but for what its loop threads had open at the moment of the fork, for as long
+ * as a look into a directory takes: a directory and a file in it each.
+ */
 static void child_closes(void)
 {
     MUST(llm_context_close(&near.context) == LLM_OK && near.context == NULL);
     MUST(llm_context_close(&far.context) == LLM_OK && far.context == NULL);
-    MUST(descriptors_open() == descriptors);
+    MUST(descriptors_open() <= descriptors + (loop_threads ? 4 : 0));
 #if ADDRESS_SANITIZED
     MUST(__lsan_do_recoverable_leak_check() == 0);
 #endif
@@ -349,6 +355,7 @@ static void fork_beside(const char *channel, enum llm_wait_mode wait, bool threa
 
     ends_open(channel, wait);
     deliver(near.topic, &far, MESSAGES);
+    loop_threads = threads;
     if (threads) {
         assert_int_equal(llm_thread_start(near.context, -1), LLM_OK);
         assert_int_equal(llm_thread_start(far.context, -1), LLM_OK);
@@ -391,6 +398,7 @@ static void a_handler_may_fork(const char *channel, bool thread)
 {
     ends_open(channel, LLM_WAIT_SPIN);
     far.forks_at = MESSAGES / 2;
+    loop_threads = thread;
     if (thread)
         assert_int_equal(llm_thread_start(near.context, -1), LLM_OK);
     for (uint64_t sent = 0; atomic_load(&far.messages) < MESSAGES;) {
