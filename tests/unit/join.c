@@ -613,9 +613,39 @@ static void names_for_which_there_is_no_room_are_not_asked_for_at_every_turn(voi
     assert_true(r.counters.queries_sent > 2 && r.counters.queries_sent <= 20);
 }
 
+/* It was sent before the GRANT, when no topic was there. */
+static void a_heartbeat_that_comes_late_does_not_have_messages_come_before_their_topics(void **state)
+{
+    struct lli_wire_heartbeat late;
+    uint32_t id;
+
+    (void)state;
+    assert_int_equal(lli_tx_topic_add(tx, "a topic", &id), LLM_OK);
+    lli_pack_flush(&tx->pack);
+    lli_tx_sent(tx, 1, now);
+    lli_tx_reaped(tx, true);
+    join = (struct llm_join){LLM_JOIN_NUMBER, 10};
+    send(20, false);
+    while (rx->state != LLI_RX_LIVE)
+        talk(now + 20 * US);
+    assert_int_equal(rx->topics.known, 0);
+    late = rx->heartbeat;
+    late.topics = 0;
+    receiver_take(&r, buffer, lli_wire_put_heartbeat(buffer, &late), now, pull);
+    while (rx->topics.known == 0 && now < 10000 * MS) {
+        assert_int_equal(got.expected, 10);
+        talk(now + 20 * US);
+    }
+    talk(now + 100 * MS);
+    assert_int_equal(got.expected, tx->pack.number);
+    assert_int_equal(rx->topics.known, 1);
+    assert_int_equal(r.counters.topics_unknown, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(a_heartbeat_that_comes_late_does_not_have_messages_come_before_their_topics),
         T(from_the_oldest_everything_comes_then_what_is_live),
         T(a_window_smaller_than_the_way_back_is_enough),
         T(from_so_many_messages_back_in_the_middle_of_a_packet),

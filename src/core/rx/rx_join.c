@@ -273,6 +273,7 @@ static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_
     rx->counters->joins_granted++;
     /* Their names may lie in what is passed over, and before. */
     rx->heartbeat.topics = (uint32_t)lli_max(rx->heartbeat.topics, join->topics);
+    rx->topics_granted = join->topics;
     rx->begin = rx->fetched = join->packet;
     rx->enters = join->from == LLM_JOIN_MESSAGES || join->from == LLM_JOIN_NUMBER;
     rx->replay_end = rx->live_seq = join->lead;

@@ -72,7 +72,7 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->ask_ahead = RX_ASK_AHEAD_MAX;
     rx->status_at = rx->query_at = LLI_NEVER;
     rx->query_tries = 0;
-    rx->topics_wanted = rx->topics_told = 0;
+    rx->topics_wanted = rx->topics_granted = rx->topics_told = 0;
     rx->lost_run = 0;
     rx->naks = rx->lost = 0;
     rx->token = rx->speak_at = rx->expected_at = rx->unanswered = 0;

@@ -240,6 +240,7 @@ struct lli_rx {
     lli_ns query_at;       /* LLI_NEVER: nothing to ask */
     uint32_t query_tries;
     uint32_t topics_wanted; /* ids before this one should be known */
+    uint32_t topics_granted; /* the same of the GRANT: a heartbeat that it overtook tells of fewer */
     uint32_t topics_told;   /* ids before this one were given as items */
     uint32_t topics_resolved; /* while resolving: and these once more */
     uint8_t aside;          /* of enum lli_rx_aside: packets in order do not take the short way */

@@ -98,7 +98,7 @@ void lli_rx_replan(struct lli_rx *rx, const struct lli_wire_heartbeat *before, l
     const lli_seq from = lli_rx_is_replaying(rx) ? rx->replay_end : rx->gap.next;
     lli_ns wait;
 
-    rx->topics_wanted = (uint32_t)lli_min(rx->topics_wanted, heartbeat->topics);
+    rx->topics_wanted = (uint32_t)lli_min(rx->topics_wanted, lli_max(heartbeat->topics, rx->topics_granted));
     if (heartbeat->receivers < before->receivers && rx->state == LLI_RX_LIVE)
         rx->status_at = lli_min(rx->status_at, now + config->status * lli_max(1, heartbeat->receivers / 10));
     if (rx->gap.missing == 0 || (heartbeat->receivers >= before->receivers && heartbeat->rtt_ns >= before->rtt_ns))
