@@ -36,7 +36,7 @@ static bool check_off(const struct overhead_pair *pair)
     /* Where there is a file the watch runs. */
     if ((feature->watch || feature->file) != (pair->near->watch.interval != 0 && pair->far->watch.interval != 0))
         return check_fails(pair, "the watch does not run where it should, or where it should not");
-    if (pair->receiver->latest == NULL || feature->arrival != (pair->receiver->latest->ahead.marks != NULL))
+    if (pair->receiver->latest == NULL || feature->arrival != (pair->receiver->latest->unordered.marks != NULL))
         return check_fails(pair, "messages come in another order than they should");
     return true;
 }

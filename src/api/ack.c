@@ -26,7 +26,7 @@ void llm_assurance_init(struct llm_assurance *assurance)
 void lli_topic_route(struct llm_topic *topic)
 {
     const struct llm_transmitter *transmitter = topic->transmitter;
-    const bool free = !topic->rated && topic->kept == NULL && (topic->assured == NULL || !lli_assured_is_on(topic->assured));
+    const bool free = !topic->rated && topic->kept == NULL && (topic->assured == NULL || !lli_ack_topic_is_on(topic->assured));
     const bool plain = free && !transmitter->counts_topics;
 
     topic->counted_below = free && !plain ? transmitter->message_bytes_max + 1 : 0;
@@ -48,7 +48,7 @@ static bool assurance_name(const char **names, char *name)
 }
 
 /* Whether the last of the names came before. */
-static bool assurance_is_named(const struct lli_assure_rule *rule)
+static bool assurance_is_named(const struct lli_ack_rule *rule)
 {
     for (uint32_t i = 0; i + 1 < rule->names; i++)
         if (strcmp(rule->name[i], rule->name[rule->names - 1]) == 0)
@@ -56,13 +56,13 @@ static bool assurance_is_named(const struct lli_assure_rule *rule)
     return false;
 }
 
-static int assurance_names(const struct llm_topic *topic, const char *names, struct lli_assure_rule *rule)
+static int assurance_names(const struct llm_topic *topic, const char *names, struct lli_ack_rule *rule)
 {
     const struct lli_log *log = &topic->transmitter->context->log;
 
     for (const char *at = names; at != NULL && *at != '\0';) {
-        if (rule->names == LLI_ASSURE_NAMES_MAX)
-            return lli_fail(log, LLM_EINVAL, "topic \"%s\": more than %d receivers by name", topic->name, LLI_ASSURE_NAMES_MAX);
+        if (rule->names == LLI_ACK_NAMES_MAX)
+            return lli_fail(log, LLM_EINVAL, "topic \"%s\": more than %d receivers by name", topic->name, LLI_ACK_NAMES_MAX);
         if (!assurance_name(&at, rule->name[rule->names++]) || (*at == ',' && at[1] == '\0'))
             return lli_fail(log, LLM_EINVAL, "topic \"%s\": names \"%.64s\": each has 1 to %d bytes, with a comma between two",
                             topic->name, names, LLI_WIRE_RECEIVER_NAME_MAX);
@@ -75,13 +75,13 @@ static int assurance_names(const struct llm_topic *topic, const char *names, str
 }
 
 /* What the application asks for, or why that cannot be. */
-static int assurance_rule(const struct llm_topic *topic, const struct llm_assurance *a, struct lli_assure_rule *rule)
+static int assurance_rule(const struct llm_topic *topic, const struct llm_assurance *a, struct lli_ack_rule *rule)
 {
     const struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_log *log = &transmitter->context->log;
     const uint64_t history = transmitter->tx.history.bytes_size;
 
-    *rule = (struct lli_assure_rule){.receivers = a->receivers,
+    *rule = (struct lli_ack_rule){.receivers = a->receivers,
                                      .messages_max = a->messages_max,
                                      .bytes_max = a->bytes_max != 0 ? a->bytes_max : history / ASSURANCE_SHARE,
                                      .patience = a->patience_ns};
@@ -100,19 +100,19 @@ static int assurance_rule(const struct llm_topic *topic, const struct llm_assura
 }
 
 /* Puts a rule in force. Its messages need places, a power of two; what is unacknowledged already may need more. */
-static int assurance_set(struct llm_topic *topic, const struct lli_assure_rule *rule)
+static int assurance_set(struct llm_topic *topic, const struct lli_ack_rule *rule)
 {
     const struct lli_log *log = &topic->transmitter->context->log;
     const bool first = topic->assured == NULL;
-    struct lli_assured *assured = first ? calloc(1, sizeof *assured) : topic->assured;
-    struct lli_assure_message *ring, *before;
+    struct lli_ack_topic *assured = first ? calloc(1, sizeof *assured) : topic->assured;
+    struct lli_ack_message *ring, *before;
     uint64_t places = 1;
 
     if (assured == NULL)
         return lli_fail(log, LLM_ENOMEM, "topic \"%s\": no memory to assure it", topic->name);
     if (first)
-        lli_assured_init(assured, topic->pack.id, topic->name);
-    while (places < lli_max(rule->messages_max, lli_assured_waiting(assured)))
+        lli_ack_topic_init(assured, topic->pack.id, topic->name);
+    while (places < lli_max(rule->messages_max, lli_ack_topic_waiting(assured)))
         places *= 2;
     ring = calloc(places, sizeof *ring);
     before = assured->ring;
@@ -136,7 +136,7 @@ static int assurance_apply(struct llm_topic *topic, const struct llm_assurance *
     struct llm_transmitter *transmitter = topic->transmitter;
     struct llm_assurance assurance;
     /* Nobody has to acknowledge, and nothing is waited for. */
-    struct lli_assure_rule rule = {.messages_max = 1, .bytes_max = UINT64_MAX};
+    struct lli_ack_rule rule = {.messages_max = 1, .bytes_max = UINT64_MAX};
     int error = LLM_OK;
 
     if (transmitter->claimed != NULL)

@@ -52,7 +52,7 @@ static void context_stats(struct llm_context *context, lli_ns now)
 {
     lli_stats_file_write(context->stats, context);
     context->stats_at = now + context->stats->interval;
-    context->watch_at = lli_min(context->stats_at, context->links_at);
+    context->watch_at = lli_min(context->stats_at, context->connections_at);
 }
 
 /* Apart, so that a poll saves no registers for it. The latency monitor's last level and the watch want to know of every poll. */
@@ -62,11 +62,11 @@ static __attribute__((noinline)) void context_watch_all(struct llm_context *cont
         lli_watch_polled(context, now);
     if (context->latency != NULL && context->latency->level >= LLM_LATENCY_STAGES)
         lli_latency_polled(context->latency, now);
-    if (now >= context->links_at)
+    if (now >= context->connections_at)
         context->upcalls->service(context, now);
     if (now >= context->stats_at)
         context_stats(context, now);
-    context->watch_at = lli_min(context->stats_at, context->links_at);
+    context->watch_at = lli_min(context->stats_at, context->connections_at);
     if (context->watch.interval != 0 || (context->latency != NULL && context->latency->level >= LLM_LATENCY_STAGES))
         context->watch_at = 0;
 }
@@ -99,7 +99,7 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
     context->log = log;
     context->options = options;
     context->options.stats_directory = context->options.stats_name = NULL;
-    context->stats_at = context->watch_at = context->links_at = LLI_NEVER;
+    context->stats_at = context->watch_at = context->connections_at = LLI_NEVER;
     context->moment = LLI_TICKS_MOMENT;
     context->time_ticks = lli_ticks() - context->moment;
     context->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

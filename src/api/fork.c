@@ -147,7 +147,7 @@ static void fork_orphan(struct llm_context *context)
     atomic_store(&context->stop, true);
     /* The handler of another thread does not return in this process. */
     context->in_handler &= inside;
-    context->stats_at = context->links_at = context->watch_at = LLI_NEVER;
+    context->stats_at = context->connections_at = context->watch_at = LLI_NEVER;
     for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next) {
         endpoint->inherited = endpoint->transport;
         endpoint->transport = &inert;

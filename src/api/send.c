@@ -37,7 +37,7 @@ static inline bool transmitter_may_leave(const struct llm_transmitter *transmitt
 {
     const struct llm_context *context = transmitter->context;
 
-    return flags & LLM_SEND_NOW || (!(flags & LLM_SEND_MORE) && (!context->in_handler || context->in_lone));
+    return flags & LLM_SEND_NOW || (!(flags & LLM_SEND_MORE) && (!context->in_handler || context->in_single));
 }
 
 /* What was just packed leaves now if the transport is idle, else with the next flush. */
@@ -88,7 +88,7 @@ static bool transmitter_make_room(struct llm_transmitter *transmitter)
 
 static bool topic_is_assured(const struct llm_topic *topic)
 {
-    return topic->assured != NULL && lli_assured_is_on(topic->assured);
+    return topic->assured != NULL && lli_ack_topic_is_on(topic->assured);
 }
 
 /* Whether a message of a topic that keeps its last ones is too long for that, with its attributes. */
@@ -98,7 +98,7 @@ static bool topic_is_overfull(const struct llm_topic *topic, size_t size)
     const uint32_t bytes = attributes != NULL ? attributes->size : 0;
 
     return size > topic->kept->bytes_max || bytes > topic->kept->bytes_max - size ||
-           bytes > lli_keep_attributes_max((uint32_t)lli_min(topic->transmitter->tx.config.history.packet_max, LLI_ENDPOINT_SCRATCH));
+           bytes > lli_lvc_attributes_max((uint32_t)lli_min(topic->transmitter->tx.config.history.packet_max, LLI_ENDPOINT_SCRATCH));
 }
 
 /* Whether a message is longer than the topic, if it is assured or keeps its last ones, can ever take. */
@@ -110,7 +110,7 @@ static bool topic_is_exceeded(const struct llm_topic *topic, size_t size)
 /* Whether one more message of an assured topic may be unacknowledged. */
 static bool transmitter_may_wait(const struct llm_topic *topic, size_t size)
 {
-    if (!topic_is_assured(topic) || lli_assured_allows(topic->assured, size))
+    if (!topic_is_assured(topic) || lli_ack_topic_allows(topic->assured, size))
         return true;
     topic->transmitter->tx.counters.send_unacknowledged++;
     return false;
@@ -199,7 +199,7 @@ static __attribute__((noinline)) int transmitter_send_account(struct llm_topic *
     }
     transmitter_account(topic, seq, size);
     if (topic->kept != NULL)
-        lli_tx_kept(tx, topic->kept, attributes, pieces, (uint32_t)size);
+        lli_tx_lvc_add(tx, topic->kept, attributes, pieces, (uint32_t)size);
     transmitter_packed(transmitter, flags);
     return LLM_OK;
 }
@@ -266,16 +266,16 @@ static inline bool transmitter_is_clear(const struct llm_transmitter *transmitte
 }
 
 /* Sends the packet of a lone message from where it will be kept. */
-static __attribute__((noinline)) void transmitter_post_lone(struct llm_topic *topic, const void *data, size_t size, uint64_t ticks)
+static __attribute__((noinline)) void transmitter_post_single(struct llm_topic *topic, const void *data, size_t size, uint64_t ticks)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_endpoint *endpoint = transmitter->endpoint;
     const struct lli_pack *pack = &transmitter->tx.pack;
-    const uint32_t bytes = lli_pack_lone(pack, pack->ahead, &topic->pack, data, size);
+    const uint32_t bytes = lli_pack_single(pack, pack->ahead, &topic->pack, data, size);
     const struct lli_out out = {pack->ahead, bytes, transmitter->group};
     const bool taken = endpoint->transport->post(endpoint->instance, &out, 1) == 1;
 
-    lli_endpoint_sent_lone(transmitter, pack->ahead, bytes, taken, ticks);
+    lli_endpoint_sent_single(transmitter, pack->ahead, bytes, taken, ticks);
 }
 
 /* The same from a slot of the transport. */
@@ -284,24 +284,24 @@ static inline void transmitter_post_slot(struct llm_topic *topic, const void *da
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_endpoint *endpoint = transmitter->endpoint;
     uint8_t *packet = endpoint->transport->slot(endpoint->instance, transmitter->group);
-    const uint32_t bytes = lli_pack_lone(&transmitter->tx.pack, packet, &topic->pack, data, size);
+    const uint32_t bytes = lli_pack_single(&transmitter->tx.pack, packet, &topic->pack, data, size);
 
     endpoint->transport->post_slot(endpoint->instance, transmitter->group, bytes);
-    lli_endpoint_sent_lone(transmitter, packet, bytes, true, ticks);
+    lli_endpoint_sent_single(transmitter, packet, bytes, true, ticks);
 }
 
 /*
  * A message that nothing waits for and that waits for nothing: it leaves in a packet of its own, before the library notes that it
  * did. False, with nothing changed, in any other case.
  */
-static inline bool transmitter_send_lone(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
+static inline bool transmitter_send_single(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
 {
     const struct llm_transmitter *transmitter = topic->transmitter;
     uint64_t ticks;
 
     if (flags & ~(unsigned)LLM_SEND_NOW || size >= topic->plain_below || transmitter->claimed != NULL ||
         !transmitter_may_leave(transmitter, flags) || !transmitter_is_clear(transmitter) ||
-        !lli_pack_may_be_lone(&transmitter->tx.pack, size))
+        !lli_pack_may_be_single(&transmitter->tx.pack, size))
         return false;
     ticks = lli_ticks();
     if (!(flags & LLM_SEND_NOW) && lli_transmitter_is_busy(transmitter, ticks))
@@ -309,7 +309,7 @@ static inline bool transmitter_send_lone(struct llm_topic *topic, const void *da
     if (size <= transmitter->slot_max)
         transmitter_post_slot(topic, data, size, ticks);
     else
-        transmitter_post_lone(topic, data, size, ticks);
+        transmitter_post_single(topic, data, size, ticks);
     return true;
 }
 
@@ -332,7 +332,7 @@ static __attribute__((noinline)) int transmitter_send_one(struct llm_topic *topi
     if (!lli_context_enter(topic->transmitter->context))
         return LLM_ESTATE;
     transmitter_fetch_slot(topic->transmitter);
-    if (!transmitter_send_lone(topic, data, size, flags))
+    if (!transmitter_send_single(topic, data, size, flags))
         error = transmitter_send(topic, &piece, 1, size, flags);
     lli_context_leave(topic->transmitter->context);
     return error;
@@ -487,7 +487,7 @@ static __attribute__((noinline)) int transmitter_commit_account(struct llm_topic
     transmitter_account(topic, tx->history.next, size);
     piece.iov_base = tx->pack.at - size;
     if (topic->kept != NULL)
-        lli_tx_kept(tx, topic->kept, NULL, &piece, (uint32_t)size);
+        lli_tx_lvc_add(tx, topic->kept, NULL, &piece, (uint32_t)size);
     transmitter_packed(transmitter, flags);
     return LLM_OK;
 }

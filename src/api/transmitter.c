@@ -53,7 +53,7 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
             .bytes_per_s_max = options->flow_bytes_per_s_max,
             .rate = options->rate_bytes_per_s,
         },
-        .judge = lli_options_slow(options, history_packets),
+        .slow = lli_options_slow(options, history_packets),
         .tells_limits = endpoint->context->watch.tells,
         .confirms = true,
         .key = {{lli_entropy(), lli_entropy()}},
@@ -208,7 +208,7 @@ static int transmitter_open(struct llm_context *context, const char *text, const
         error = transmitter_join_others(transmitter, &channel);
     if (error != LLM_OK)
         goto displace;
-    transmitter->slot_max = lli_pack_lone_max(transmitter->endpoint->caps.slot_max);
+    transmitter->slot_max = lli_pack_single_max(transmitter->endpoint->caps.slot_max);
     if (transmitter->slot_max > 0)
         transmitter->slot_at = transmitter->endpoint->transport->slot_at(transmitter->endpoint->instance, transmitter->group);
     transmitter->next = transmitter->endpoint->transmitters;
@@ -265,7 +265,7 @@ static void transmitter_forget(struct llm_transmitter *transmitter)
         free(topic->kept);
         free(topic);
     }
-    free(transmitter->keep_memory);
+    free(transmitter->lvc_memory);
     free(transmitter);
 }
 
@@ -324,7 +324,7 @@ int llm_transmitter_close(struct llm_transmitter **handle)
     lli_endpoint_due(transmitter->endpoint, 0);
     (void)lli_context_poll(context);
     until = lli_clock_ns() + transmitter->linger;
-    while (!(lli_tx_drained(&transmitter->tx) && transmitter->tx.assure.waiting == 0) && lli_clock_ns() < until) {
+    while (!(lli_tx_drained(&transmitter->tx) && transmitter->tx.ack.waiting == 0) && lli_clock_ns() < until) {
         /* Others, the loop thread above all, get their turn between two polls. */
         lli_context_leave(context);
         if (!lli_context_enter(context))
@@ -332,7 +332,7 @@ int llm_transmitter_close(struct llm_transmitter **handle)
         (void)lli_context_poll(context);
     }
     waiting = (int)lli_members_waiting(&transmitter->tx.members);
-    if (lli_assure_close(&transmitter->tx.assure))
+    if (lli_ack_close(&transmitter->tx.ack))
         waiting = waiting > 0 ? waiting : 1;
     lli_transmitter_events(transmitter);
     transmitter_destroy(transmitter);

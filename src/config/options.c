@@ -263,14 +263,14 @@ static bool option_slow_waits(const struct llm_options *o)
     return lli_options_flow(o) != LLI_FLOW_OPEN && o->flow_quorum_percent == 100;
 }
 
-struct lli_judge_policy lli_options_slow(const struct llm_options *o, uint64_t history_packets)
+struct lli_slow_policy lli_options_slow(const struct llm_options *o, uint64_t history_packets)
 {
     const unsigned most = option_slow(o->slow);
     const bool held = lli_options_flow(o) != LLI_FLOW_OPEN;
     /* Flow control lets receivers be behind by up to two windows. */
     const uint64_t lag_packets = lli_max(history_packets * 3 / 4, held ? 2 * (uint64_t)o->flow_window_packets + 1 : 1);
 
-    return (struct lli_judge_policy){
+    return (struct lli_slow_policy){
         .most = most == OPTION_SLOW_REPORT ? LLI_STANDING_EXPELLED : (enum lli_standing)most,
         .dry = most == OPTION_SLOW_REPORT,
         .limits = {

@@ -28,7 +28,7 @@ bool lli_options_as_it_arrives(const struct llm_options *options);
 enum lli_flow_mode lli_options_flow(const struct llm_options *options);
 
 /* What the options slow..., which were checked, ask for; the history holds so many packets of the largest size. */
-struct lli_judge_policy lli_options_slow(const struct llm_options *options, uint64_t history_packets);
+struct lli_slow_policy lli_options_slow(const struct llm_options *options, uint64_t history_packets);
 
 /* Warns of those of the options slow..., which were checked, that others leave without effect; object: the transmitter. */
 void lli_options_tell_vain(const struct llm_options *options, const char *object, const struct lli_log *log);

@@ -12,7 +12,7 @@ extern const struct lli_transport lli_transport_roce;
 extern const struct lli_transport lli_transport_bypass;
 extern const struct lli_transport lli_transport_xdp;
 extern const struct lli_transport lli_transport_impair;
-extern const struct lli_transport lli_transport_both;
+extern const struct lli_transport lli_transport_hybrid;
 
 static const struct lli_transport *const registry[] = {
     &lli_transport_udp,
@@ -42,7 +42,7 @@ static const struct {
     const struct lli_transport *transport;
 } decorators[] = {
     {"impair+", &lli_transport_impair},
-    {"shm+", &lli_transport_both},
+    {"shm+", &lli_transport_hybrid},
 };
 
 /* The scheme behind a decorator's prefix, and which that is; the scheme itself if there is none. */

@@ -86,7 +86,7 @@ static void connection_over(struct llm_connection *connection, enum llm_reason r
     connection->reason = reason;
     connection->code = code;
     connection->transmitter->claimed = connection->transmitter;
-    lli_links_due(connection->context, 0);
+    lli_conn_due(connection->context, 0);
 }
 
 static void connection_tell(struct llm_connection *connection, const struct llm_event *event)
@@ -268,7 +268,7 @@ int lli_connection_run(struct llm_connection *connection, const struct lli_wire_
     int error;
 
     connection->peer = other->address;
-    error = lli_links_reach(endpoint, &connection->peer, &transmitter->group);
+    error = lli_conn_reach(endpoint, &connection->peer, &transmitter->group);
     if (error != LLM_OK)
         return error;
     connection->session = other->session;
@@ -302,7 +302,7 @@ static void connection_unlink(struct llm_connection *connection)
 
 static bool connection_is_delivered(const struct llm_connection *connection)
 {
-    return lli_farewell_is_delivered(&connection->transmitter->tx, connection->dismissed);
+    return lli_close_retry_is_delivered(&connection->transmitter->tx, connection->dismissed);
 }
 
 /* The last word to the other side. */
@@ -317,7 +317,7 @@ static void connection_leave(const struct llm_connection *connection, enum lli_w
         .address = connection->endpoint->address,
     };
 
-    lli_links_leave(connection, &close);
+    lli_conn_leave(connection, &close);
 }
 
 /* Its sessions run no longer, or never will; says so to the other side, with a reason (0: it knows). */
@@ -337,7 +337,7 @@ static void connection_stop(struct llm_connection *connection, unsigned closing)
         connection->running = false;
     }
     connection->peer.size = 0;
-    lli_links_forget(connection->endpoint, &peer);
+    lli_conn_forget(connection->endpoint, &peer);
 }
 
 /* How a connection is left that did not break. */
@@ -383,7 +383,7 @@ static int connection_ask(struct llm_connection *connection, const struct lli_ch
     }
     connection->until = now + channel->options.connect_timeout_ns;
     lli_dial_init(&connection->dial, &connect, channel->options.connect_timeout_ns, now);
-    lli_links_due(connection->context, 0);
+    lli_conn_due(connection->context, 0);
     return LLM_OK;
 }
 
@@ -489,7 +489,7 @@ static int connection_close(struct llm_connection *connection)
         return LLI_REFUSE_IN_HANDLER(connection->context, "llm_connection_close");
     if (connection->context->in_handler) {
         connection->released = true;
-        lli_links_due(connection->context, 0);
+        lli_conn_due(connection->context, 0);
         return LLM_OK;
     }
     connection->closing = true;
@@ -560,7 +560,7 @@ static lli_ns connection_service_asking(struct llm_connection *connection, lli_n
     int error;
 
     if (size > 0)
-        (void)lli_links_post(connection->endpoint, bytes, size, connection->group);
+        (void)lli_conn_post(connection->endpoint, bytes, size, connection->group);
     switch (dial->state) {
     case LLI_DIAL_ASKING:
         break;
@@ -668,14 +668,14 @@ static void connections_service(struct llm_context *context, lli_ns now)
 {
     struct llm_connection *next;
 
-    context->links_at = LLI_NEVER;
+    context->connections_at = LLI_NEVER;
     for (struct llm_listener *listener = context->listeners; listener != NULL; listener = listener->next)
-        context->links_at = lli_min(context->links_at, lli_listener_service(listener, now));
+        context->connections_at = lli_min(context->connections_at, lli_listener_service(listener, now));
     for (struct llm_connection *connection = context->connections; connection != NULL; connection = next) {
         next = connection->next;
-        context->links_at = lli_min(context->links_at, connection_service(connection, now));
+        context->connections_at = lli_min(context->connections_at, connection_service(connection, now));
     }
-    context->links_at = lli_min(context->links_at, lli_links_say(context, now));
+    context->connections_at = lli_min(context->connections_at, lli_conn_say(context, now));
     for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
         lli_endpoint_flush(endpoint);
     if (context->dirty)
@@ -692,7 +692,7 @@ static void connections_close(struct llm_context *context)
 
         (void)llm_connection_close(&connection);
     }
-    lli_links_part(context);
+    lli_conn_part(context);
 }
 
 static void connections_release(struct llm_context *context)
@@ -709,13 +709,13 @@ static void connections_release(struct llm_context *context)
         context->connections = connection->next;
         connection_release(connection);
     }
-    free(context->farewells);
-    context->farewells = NULL;
+    free(context->close_retries);
+    context->close_retries = NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------ input */
 
-static bool links_connect(struct lli_endpoint *endpoint, lli_handle from, const struct lli_wire_connect *connect, lli_ns now)
+static bool conn_connect(struct lli_endpoint *endpoint, lli_handle from, const struct lli_wire_connect *connect, lli_ns now)
 {
     bool known = false;
 
@@ -727,7 +727,7 @@ static bool links_connect(struct lli_endpoint *endpoint, lli_handle from, const 
     return known;
 }
 
-static struct llm_connection *links_find(const struct lli_endpoint *endpoint, uint64_t id, bool accepted)
+static struct llm_connection *conn_find(const struct lli_endpoint *endpoint, uint64_t id, bool accepted)
 {
     struct llm_connection *connection = endpoint->context->connections;
 
@@ -737,22 +737,22 @@ static struct llm_connection *links_find(const struct lli_endpoint *endpoint, ui
     return connection;
 }
 
-static bool links_accept(struct lli_endpoint *endpoint, const struct lli_wire_accept *accept, lli_ns now)
+static bool conn_accept(struct lli_endpoint *endpoint, const struct lli_wire_accept *accept, lli_ns now)
 {
     const struct lli_wire_close close = {.id = accept->id, .reason = LLI_WIRE_UNKNOWN};
-    struct llm_connection *connection = links_find(endpoint, accept->id, false);
+    struct llm_connection *connection = conn_find(endpoint, accept->id, false);
 
     if (connection == NULL)
         return false;
     /* Who is not told, or does not hear it, gives up by itself, as it hears nothing. */
     if (!lli_dial_input_accept(&connection->dial, accept))
-        lli_links_tell(endpoint, &close, &accept->address, now);
+        lli_conn_tell(endpoint, &close, &accept->address, now);
     return true;
 }
 
-static bool links_refuse(const struct lli_endpoint *endpoint, const struct lli_wire_refuse *refuse)
+static bool conn_refuse(const struct lli_endpoint *endpoint, const struct lli_wire_refuse *refuse)
 {
-    struct llm_connection *connection = links_find(endpoint, refuse->id, false);
+    struct llm_connection *connection = conn_find(endpoint, refuse->id, false);
 
     if (connection != NULL)
         lli_dial_input_refuse(&connection->dial, refuse);
@@ -760,25 +760,25 @@ static bool links_refuse(const struct lli_endpoint *endpoint, const struct lli_w
 }
 
 /* The other side has left; what that is to whoever did not. */
-static enum llm_reason links_closed(const struct lli_wire_close *close)
+static enum llm_reason conn_closed(const struct lli_wire_close *close)
 {
     if (close->reason == LLI_WIRE_BROKEN)
         return LLM_REASON_BROKEN;
     return close->reason == LLI_WIRE_LEFT ? LLM_REASON_CLOSED : LLM_REASON_ABANDONED;
 }
 
-static bool links_close(struct lli_endpoint *endpoint, const struct lli_wire_close *close, lli_ns now)
+static bool conn_close(struct lli_endpoint *endpoint, const struct lli_wire_close *close, lli_ns now)
 {
     const struct lli_wire_close answer = {.id = close->id, .reason = LLI_WIRE_HEARD};
     bool known = false;
 
     if (close->reason == LLI_WIRE_HEARD)
-        return lli_links_heard(endpoint, close);
+        return lli_conn_heard(endpoint, close);
     /* Also if there is no connection: that it is no more is all that is left to be known. */
-    if (lli_farewell_wants_answer(close))
-        lli_links_tell(endpoint, &answer, &close->address, now);
+    if (lli_close_retry_wants_answer(close))
+        lli_conn_tell(endpoint, &answer, &close->address, now);
     for (int accepted = 0; accepted < 2; accepted++) {
-        struct llm_connection *connection = links_find(endpoint, close->id, accepted != 0);
+        struct llm_connection *connection = conn_find(endpoint, close->id, accepted != 0);
 
         if (connection == NULL)
             continue;
@@ -786,8 +786,8 @@ static bool links_close(struct lli_endpoint *endpoint, const struct lli_wire_clo
         if (!connection->running)
             continue;
         connection->dismissed = true;
-        lli_farewell_left(&connection->transmitter->tx, close->next);
-        connection_over(connection, links_closed(close), 0);
+        lli_close_retry_left(&connection->transmitter->tx, close->next);
+        connection_over(connection, conn_closed(close), 0);
     }
     return known;
 }
@@ -811,20 +811,20 @@ static enum lli_wire_fault connections_input(struct lli_endpoint *endpoint, cons
         return fault;
     if (header.type == LLI_WIRE_CONNECT)
         known = (whole = lli_wire_get_connect(body, size, header.tag, &packet.connect)) && group &&
-                links_connect(endpoint, in->from, &packet.connect, now);
+                conn_connect(endpoint, in->from, &packet.connect, now);
     else if (header.type == LLI_WIRE_ACCEPT)
         known = (whole = lli_wire_get_accept(body, size, header.tag, &packet.accept)) && !group &&
-                links_accept(endpoint, &packet.accept, now);
+                conn_accept(endpoint, &packet.accept, now);
     else if (header.type == LLI_WIRE_REFUSE)
         known = (whole = lli_wire_get_refuse(body, size, header.tag, &packet.refuse)) && !group &&
-                links_refuse(endpoint, &packet.refuse);
+                conn_refuse(endpoint, &packet.refuse);
     else
         known = (whole = lli_wire_get_close(body, size, header.tag, &packet.close)) && !group &&
-                links_close(endpoint, &packet.close, now);
+                conn_close(endpoint, &packet.close, now);
     if (!whole)
         return LLI_WIRE_MALFORMED;
     if (known)
-        lli_links_due(endpoint->context, 0);
+        lli_conn_due(endpoint->context, 0);
     else
         endpoint->counters.packets_foreign++;
     return LLI_WIRE_OK;
@@ -848,7 +848,7 @@ static void connections_stats(const struct llm_context *context, const struct ll
 static const struct lli_upcalls connections_upcalls = {
     .input = connections_input,
     .confirm = lli_connection_confirm,
-    .needs = lli_links_need,
+    .needs = lli_conn_need,
     .moved = connections_moved,
     .service = connections_service,
     .close = connections_close,
@@ -859,7 +859,7 @@ static const struct lli_upcalls connections_upcalls = {
 int lli_connections_begin(struct llm_context *context)
 {
     context->upcalls = &connections_upcalls;
-    if (context->farewells == NULL)
-        context->farewells = calloc(1, sizeof *context->farewells);
-    return context->farewells == NULL ? lli_fail(&context->log, LLM_ENOMEM, "no memory for the ends of connections") : LLM_OK;
+    if (context->close_retries == NULL)
+        context->close_retries = calloc(1, sizeof *context->close_retries);
+    return context->close_retries == NULL ? lli_fail(&context->log, LLM_ENOMEM, "no memory for the ends of connections") : LLM_OK;
 }

@@ -102,9 +102,9 @@ void lli_connection_destroy(struct llm_connection *connection);
 int lli_connections_begin(struct llm_context *context);
 
 /* Something of them is due. */
-static inline void lli_links_due(struct llm_context *context, lli_ns at)
+static inline void lli_conn_due(struct llm_context *context, lli_ns at)
 {
-    context->links_at = lli_min(context->links_at, at);
+    context->connections_at = lli_min(context->connections_at, at);
     context->watch_at = lli_min(context->watch_at, at);
 }
 
@@ -119,35 +119,35 @@ bool lli_connection_confirm(struct lli_endpoint *endpoint, const struct lli_rx_p
 /* ------------------------------------------------------------------------------------------- links.c */
 
 /* The handle of an address. LLM_EAGAIN: it is being resolved, or there is no place for it now; LLM_EINVAL: it never will be. */
-int lli_links_reach(struct lli_endpoint *endpoint, const struct lli_wire_address *address, lli_handle *handle);
+int lli_conn_reach(struct lli_endpoint *endpoint, const struct lli_wire_address *address, lli_handle *handle);
 
 /* Sends one packet, to a peer or a group. False: there is no buffer now. */
-bool lli_links_post(struct lli_endpoint *endpoint, const uint8_t *bytes, size_t size, lli_handle to);
+bool lli_conn_post(struct lli_endpoint *endpoint, const uint8_t *bytes, size_t size, lli_handle to);
 
 /* Whether a connection, its last word or somebody who asked needs an address. */
-bool lli_links_need(const struct lli_endpoint *endpoint, const struct lli_wire_address *address);
+bool lli_conn_need(const struct lli_endpoint *endpoint, const struct lli_wire_address *address);
 
 /*
  * An address that no connection and nobody who asks needs, need not be known to the transport, where places for addresses are
  * few.
  */
-void lli_links_forget(struct lli_endpoint *endpoint, const struct lli_wire_address *address);
+void lli_conn_forget(struct lli_endpoint *endpoint, const struct lli_wire_address *address);
 
 /* Says the last word of a connection whose peer is reached, and repeats it until it is answered. */
-void lli_links_leave(const struct llm_connection *connection, const struct lli_wire_close *close);
+void lli_conn_leave(const struct llm_connection *connection, const struct lli_wire_close *close);
 
 /* Says something to an address that is not resolved perhaps, once; nothing if there is no place for it now. */
-void lli_links_tell(struct lli_endpoint *endpoint, const struct lli_wire_close *close, const struct lli_wire_address *to,
+void lli_conn_tell(struct lli_endpoint *endpoint, const struct lli_wire_close *close, const struct lli_wire_address *to,
                     lli_ns now);
 
 /* The answer to a last word came. False: nobody waits for it. */
-bool lli_links_heard(const struct lli_endpoint *endpoint, const struct lli_wire_close *close);
+bool lli_conn_heard(const struct lli_endpoint *endpoint, const struct lli_wire_close *close);
 
 /* Says what is due; returns when it has to be called again. */
-lli_ns lli_links_say(struct llm_context *context, lli_ns now);
+lli_ns lli_conn_say(struct llm_context *context, lli_ns now);
 
 /* Waits for the answers that are waited for, for as long as those linger who wait for them; nothing more is said then. */
-void lli_links_part(struct llm_context *context);
+void lli_conn_part(struct llm_context *context);
 
 /* ------------------------------------------------------------------------------------------ request.c */
 

@@ -196,7 +196,7 @@ static lli_ns listener_ask_all(struct llm_listener *listener, lli_ns now)
     for (uint32_t place = 0; (guest = lli_door_next(&listener->door, &place)) != NULL; place++) {
         lli_handle to;
 
-        switch (lli_links_reach(listener->endpoint, &guest->connect.address, &to)) {
+        switch (lli_conn_reach(listener->endpoint, &guest->connect.address, &to)) {
         case LLM_OK:
             lli_door_show(guest, now);
             listener_ask(listener, guest, now);
@@ -217,13 +217,13 @@ static bool listener_answer(struct llm_listener *listener, uint32_t place, const
 {
     uint8_t bytes[LLI_WIRE_CONTROL_MAX];
     lli_handle to;
-    const int error = lli_links_reach(listener->endpoint, address, &to);
+    const int error = lli_conn_reach(listener->endpoint, address, &to);
 
     if (error == LLM_EAGAIN)
         return false;
     if (error != LLM_OK)
         listener->endpoint->counters.packets_unreachable++;
-    else if (!lli_links_post(listener->endpoint, bytes, lli_door_answer(&listener->door, place, bytes), to))
+    else if (!lli_conn_post(listener->endpoint, bytes, lli_door_answer(&listener->door, place, bytes), to))
         return false;
     lli_door_answered(&listener->door, place);
     return true;
@@ -238,7 +238,7 @@ static lli_ns listener_answer_all(struct llm_listener *listener, lli_ns now)
         const struct lli_wire_address address = *to;
 
         if (listener_answer(listener, place, &address))
-            lli_links_forget(listener->endpoint, &address);
+            lli_conn_forget(listener->endpoint, &address);
         else
             at = now + LISTENER_RETRY;
     }
@@ -252,7 +252,7 @@ lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now)
 
     at = lli_min(at, listener_answer_all(listener, now));
     for (uint32_t place = 0; lli_door_expire(&listener->door, now, &place, &address, &at); place++)
-        lli_links_forget(listener->endpoint, &address);
+        lli_conn_forget(listener->endpoint, &address);
     return at;
 }
 
@@ -283,7 +283,7 @@ int llm_accept(struct llm_listener *listener, uint64_t id, const struct llm_conn
     error = listener_waiting(listener, id, &guest);
     if (error == LLM_OK) {
         error = listener_accept(listener, guest, handlers, lli_clock_ns());
-        lli_links_due(listener->context, 0);
+        lli_conn_due(listener->context, 0);
     }
     lli_context_leave(listener->context);
     return error;
@@ -303,7 +303,7 @@ int llm_refuse(struct llm_listener *listener, uint64_t id, int code)
     error = listener_waiting(listener, id, &guest);
     if (error == LLM_OK) {
         lli_door_refuse(&listener->door, guest, LLI_WIRE_REFUSED, (uint16_t)code, lli_clock_ns());
-        lli_links_due(listener->context, 0);
+        lli_conn_due(listener->context, 0);
     }
     lli_context_leave(listener->context);
     return error;
@@ -325,7 +325,7 @@ void lli_listener_destroy(struct llm_listener *listener)
     *link = listener->next;
     /* All of them have waited long enough now. */
     for (uint32_t place = 0; lli_door_expire(&listener->door, LLI_NEVER - 1, &place, &address, &at); place++)
-        lli_links_forget(listener->endpoint, &address);
+        lli_conn_forget(listener->endpoint, &address);
     listener->endpoint->transport->leave(listener->endpoint->instance, listener->group, LLI_JOIN_RECEIVE);
     lli_endpoint_close(listener->endpoint);
     lli_listener_free(listener);

@@ -56,7 +56,7 @@ static int request_ask(struct llm_connection *connection, const struct iovec *da
     *request = *wanted;
     request->number = connection->requests_next++;
     connection->requests_at = lli_min(connection->requests_at, request->until);
-    lli_links_due(connection->context, request->until);
+    lli_conn_due(connection->context, request->until);
     return LLM_OK;
 }
 

@@ -332,14 +332,14 @@ int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t be
     return endpoint->stuck || tx->sent < tx->history.next ? LLM_EAGAIN : LLM_OK;
 }
 
-void lli_endpoint_sent_lone(struct llm_transmitter *transmitter, const uint8_t *packet, uint32_t bytes, bool taken, uint64_t begin)
+void lli_endpoint_sent_single(struct llm_transmitter *transmitter, const uint8_t *packet, uint32_t bytes, bool taken, uint64_t begin)
 {
     struct lli_endpoint *endpoint = transmitter->endpoint;
     struct lli_tx *tx = &transmitter->tx;
 
     if (taken)
         endpoint_start(endpoint);
-    lli_pack_lone_end(&tx->pack, packet, bytes);
+    lli_pack_single_end(&tx->pack, packet, bytes);
     if (!taken) {
         (void)lli_endpoint_send(transmitter, true, begin);
         return;
@@ -393,13 +393,13 @@ static void endpoint_post_repairs(struct lli_endpoint *endpoint, struct llm_tran
 }
 
 /* A packet of messages that topics keep; false: there is none to post. */
-static bool endpoint_post_kept(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
+static bool endpoint_post_lvc(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
 {
     struct lli_packet packet;
     uint8_t *buffer;
 
-    if (transmitter->tx.keep.waiting == 0 || endpoint->stuck || (buffer = lli_endpoint_scratch(endpoint)) == NULL ||
-        !lli_tx_replay_kept(&transmitter->tx, now, buffer, ENDPOINT_SCRATCH_SIZE, &packet))
+    if (transmitter->tx.lvc.waiting == 0 || endpoint->stuck || (buffer = lli_endpoint_scratch(endpoint)) == NULL ||
+        !lli_tx_replay_lvc(&transmitter->tx, now, buffer, ENDPOINT_SCRATCH_SIZE, &packet))
         return false;
     lli_endpoint_post_control(endpoint, &packet, transmitter->group);
     return true;
@@ -416,9 +416,9 @@ static void endpoint_post_replays(struct lli_endpoint *endpoint, struct llm_tran
         if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) && lli_endpoint_post(endpoint, &out, 1) == 0)
             return;
         lli_tx_replayed(&transmitter->tx);
-        (void)endpoint_post_kept(endpoint, transmitter, now);
+        (void)endpoint_post_lvc(endpoint, transmitter, now);
     }
-    for (int i = 0; i < ENDPOINT_OLD && endpoint_post_kept(endpoint, transmitter, now); i++)
+    for (int i = 0; i < ENDPOINT_OLD && endpoint_post_lvc(endpoint, transmitter, now); i++)
         continue;
 }
 
@@ -577,7 +577,7 @@ static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *i
 }
 
 /* Whether a packet may have one message alone: most that have more say so by the size of the first. */
-static inline bool endpoint_may_be_lone(const struct lli_in *in)
+static inline bool endpoint_may_be_single(const struct lli_in *in)
 {
     uint8_t code;
 
@@ -600,9 +600,9 @@ static __attribute__((noinline)) void endpoint_receive(struct lli_endpoint *endp
 }
 
 /* The same of a packet that came alone and has one message. False, with nothing changed: it is none. */
-static inline bool endpoint_receive_lone(struct lli_endpoint *endpoint, const struct lli_in *packet, lli_ns now)
+static inline bool endpoint_receive_single(struct lli_endpoint *endpoint, const struct lli_in *packet, lli_ns now)
 {
-    if (!endpoint_may_be_lone(packet) || !lli_sessions_lone(endpoint, packet, now))
+    if (!endpoint_may_be_single(packet) || !lli_sessions_single(endpoint, packet, now))
         return false;
     if (endpoint->context->dirty)
         lli_endpoint_send_dirty(endpoint->context, false);
@@ -724,7 +724,7 @@ void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
         count = endpoint->transport->receive(endpoint->instance, packets, ENDPOINT_BURST);
         if (count > 0 && endpoint->latency != NULL)
             lli_latency_fetched(endpoint, packets, count);
-        if (count > 0 && (count > 1 || !endpoint_receive_lone(endpoint, packets, now)))
+        if (count > 0 && (count > 1 || !endpoint_receive_single(endpoint, packets, now)))
             endpoint_receive(endpoint, packets, count, now);
     } while (count >= endpoint->more && ++bursts < ENDPOINT_BURSTS);
     if (now >= endpoint->deadline || endpoint->stuck || (endpoint->unsettled && (count > 0 || bursts > 0))) {
@@ -738,7 +738,7 @@ void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
 
 lli_ns lli_endpoint_deadline(const struct llm_context *context)
 {
-    lli_ns at = lli_min(context->stats_at, context->links_at);
+    lli_ns at = lli_min(context->stats_at, context->connections_at);
 
     for (const struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)
         at = lli_min(at, endpoint->deadline);

@@ -105,10 +105,10 @@ lli_ns lli_endpoint_deadline(const struct llm_context *context);
 int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t begin);
 
 /*
- * Does whatever there is to do after the transport was given the packet that lli_pack_lone() made, and took it or not: sends it, and notes
+ * Does whatever there is to do after the transport was given the packet that lli_pack_single() made, and took it or not: sends it, and notes
  * that it was. begin: as above.
  */
-void lli_endpoint_sent_lone(struct llm_transmitter *transmitter, const uint8_t *packet, uint32_t bytes, bool taken, uint64_t begin);
+void lli_endpoint_sent_single(struct llm_transmitter *transmitter, const uint8_t *packet, uint32_t bytes, bool taken, uint64_t begin);
 
 /* Does so for all that packed in a handler: whatever the transport does, or only where it is idle. */
 void lli_endpoint_send_dirty(struct llm_context *context, bool all);

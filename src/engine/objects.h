@@ -34,8 +34,8 @@ struct llm_topic {
     uint64_t claim_below;  /* the same of claims */
     uint64_t counted_below; /* the same of messages of a topic that is counted, and nothing else */
     const void *claims;    /* what stands for its claims: the topic, or where they do not take the short way its rate */
-    struct lli_assured *assured; /* NULL: it never was */
-    struct lli_kept_topic *kept; /* NULL: its last messages are not kept */
+    struct lli_ack_topic *assured; /* NULL: it never was */
+    struct lli_lvc_topic *kept; /* NULL: its last messages are not kept */
     struct lli_pacer rate; /* if it is rated: bytes of its messages */
     bool rated;
     struct lli_topic_count count; /* if its transmitter counts topics */
@@ -71,7 +71,7 @@ struct llm_transmitter {
     uint64_t batch;               /* sealed packets that are worth a flush even then */
     uint64_t message_bytes_max;
     uint64_t keep_bytes;          /* that topics may keep together */
-    void *keep_memory;            /* NULL: none does */
+    void *lvc_memory;            /* NULL: none does */
     lli_ns linger;
     bool counts_topics;
     bool dirty;                   /* packed in a handler, not flushed */
@@ -125,7 +125,7 @@ struct llm_context {
     struct lli_endpoint *endpoints;
     int epoll_fd;
     bool in_handler;
-    bool in_lone;    /* in that of a message that came alone */
+    bool in_single;    /* in that of a message that came alone */
     bool dirty;      /* some transmitter is */
     int delivered;   /* by the poll that runs */
     lli_ns polled_at; /* when the latest poll began */
@@ -134,11 +134,11 @@ struct llm_context {
     uint64_t moment;  /* and for so many of them it is not read again */
     lli_ns watch_at;  /* when a poll has to look after the following; LLI_NEVER: never */
     lli_ns stats_at;  /* when counters are written next, LLI_NEVER without a file */
-    lli_ns links_at;  /* when listeners and connections have something to do */
+    lli_ns connections_at;  /* when listeners and connections have something to do */
     const struct lli_upcalls *upcalls; /* NULL before the first listener or connection */
     struct llm_listener *listeners;
     struct llm_connection *connections;
-    struct lli_farewells *farewells; /* NULL before there was one of these */
+    struct lli_close_retries *close_retries; /* NULL before there was one of these */
     struct lli_stats_file *stats; /* NULL without a counters file */
     struct lli_latency *latency;
     struct lli_watch watch;
@@ -229,7 +229,7 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
  * Hands on a packet that came alone, if one receiver alone can be meant, it has one message, and its session has nothing but it to think
  * of: at the least cost. False, with nothing changed: lli_sessions_input() has to take it.
  */
-bool lli_sessions_lone(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now);
+bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now);
 
 /* Sends what the sessions want sent, delivers what time made due; returns when something is due next. */
 lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now);

@@ -273,7 +273,7 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
     return true;
 }
 
-bool lli_sessions_lone(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
+bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
 {
     struct llm_context *context = endpoint->context;
     struct llm_receiver *receiver = endpoint->receivers;
@@ -281,11 +281,11 @@ bool lli_sessions_lone(struct lli_endpoint *endpoint, const struct lli_in *in, l
     struct lli_rx *rx;
 
     if (receiver == NULL || receiver->next != NULL || receiver->group != in->from || (rx = receiver->latest) == NULL ||
-        !lli_rx_lone(rx, in->data, in->size, in->stamp_ns, now, &message))
+        !lli_rx_single(rx, in->data, in->size, in->stamp_ns, now, &message))
         return false;
-    context->in_handler = context->in_lone = true;
+    context->in_handler = context->in_single = true;
     sessions_messages(receiver, &message, 1);
-    context->in_handler = context->in_lone = false;
+    context->in_handler = context->in_single = false;
     if (!rx->plain && !lli_rx_is_idle(rx))
         sessions_deliver(receiver, rx, now);
     sessions_stirred(receiver, rx);

@@ -148,7 +148,7 @@ void adversary_kept_records(struct adversary *adversary, struct adversary_packet
 {
     static const uint8_t frame[] = {4, 'e', 'v', 'i', 'l'};
     const uint64_t number = adversary->grant.number;
-    const struct lli_wire_kept kept = {
+    const struct lli_wire_lvc kept = {
         .session = adversary->heartbeat.session,
         .receiver = adversary->ask.receiver,
         .number = number,
@@ -157,8 +157,8 @@ void adversary_kept_records(struct adversary *adversary, struct adversary_packet
         .count = 1,
     };
     const struct lli_wire_record record = {.at = {number == 0 ? 0 : number - 1, 0, 0}, .bytes = frame, .size = sizeof frame};
-    const size_t used = lli_wire_add_record(packet->bytes, LLI_WIRE_KEPT_HEAD, sizeof packet->bytes, &record);
+    const size_t used = lli_wire_add_record(packet->bytes, LLI_WIRE_LVC_HEAD, sizeof packet->bytes, &record);
 
     to_receiver(adversary, packet);
-    packet->size = lli_wire_put_kept(packet->bytes, &kept, used);
+    packet->size = lli_wire_put_lvc(packet->bytes, &kept, used);
 }

@@ -172,7 +172,7 @@ bool adversary_is_survived(const struct adversary_kind *kind)
     return kind->most.lost <= 100 && kind->most.silenced == 0;
 }
 
-static bool judge_one(const struct adversary_kind *kind, const char *name, uint64_t cost, uint64_t most, uint64_t slack, bool all)
+static bool slow_one(const struct adversary_kind *kind, const char *name, uint64_t cost, uint64_t most, uint64_t slack, bool all)
 {
     const bool passed = cost <= most + slack;
 
@@ -187,7 +187,7 @@ bool adversary_judge(const struct adversary_kind *kind, const struct adversary_c
     const struct adversary_cost slack = adversary_slack(kind);
     bool passed = true;
 
-#define ADVERSARY_JUDGE(name, text) passed = judge_one(kind, #name, cost->name, kind->most.name, slack.name, all) && passed;
+#define ADVERSARY_JUDGE(name, text) passed = slow_one(kind, #name, cost->name, kind->most.name, slack.name, all) && passed;
     ADVERSARY_COSTS(ADVERSARY_JUDGE)
 #undef ADVERSARY_JUDGE
     return passed;

@@ -206,7 +206,7 @@ static void check_memory(const struct world *world)
         present += lli_gap_is_present(gap, seq);
     FUZZ_CHECK(gap->missing == gap->end - gap->next - present);
     if (world->rx.aside & LLI_RX_LATEST)
-        present += world->rx.kept.held_count;
+        present += world->rx.lvc.held_count;
     FUZZ_CHECK(world->reorder.used == present);
 }
 
@@ -255,7 +255,7 @@ static void input(struct world *world, const uint8_t *packet, size_t size)
     }
     /* Some as packets that came alone: before anything else looks at them. */
     if (size & 1 && size <= PACKET_MAX && world->rx.state != LLI_RX_FREE &&
-        lli_rx_lone(&world->rx, packet, size, 0, world->now, &message)) {
+        lli_rx_single(&world->rx, packet, size, 0, world->now, &message)) {
         take_message(world, &message);
         if (!lli_rx_is_idle(&world->rx))
             take_items(world);
@@ -393,30 +393,30 @@ static void step_join(struct world *world, struct fuzz_input *in)
 /* Records as they come, sound and not. */
 static void step_kept(struct world *world, struct fuzz_input *in)
 {
-    struct lli_wire_kept kept = {.session = SESSION, .receiver = 77};
+    struct lli_wire_lvc kept = {.session = SESSION, .receiver = 77};
     uint8_t packet[PACKET_MAX], how = fuzz_u8(in);
-    size_t used = LLI_WIRE_KEPT_HEAD, size;
+    size_t used = LLI_WIRE_LVC_HEAD, size;
 
-    kept.number = how & 128 ? fuzz_u8(in) : world->rx.kept.number;
+    kept.number = how & 128 ? fuzz_u8(in) : world->rx.lvc.number;
     kept.next = kept.number + how % 4;
     kept.left = fuzz_u8(in);
     kept.count = how >> 2 & 7;
     kept.span.from = (struct lli_wire_place){fuzz_u8(in), fuzz_u8(in) % 8, 0};
     kept.span.to = (struct lli_wire_place){fuzz_u8(in), fuzz_u8(in) % 8, fuzz_u8(in)};
     if (how & 32)
-        kept.span.from = world->rx.kept.next;
+        kept.span.from = world->rx.lvc.next;
     for (uint16_t i = 0; i < kept.count; i++) {
         struct lli_wire_record record = {.at = {fuzz_u8(in), fuzz_u8(in) % 8, 0}};
         uint8_t *bytes = fuzz_bytes(in, fuzz_u8(in) % 64, &size);
 
         if (how & 64)
-            record.at.offset = world->rx.kept.part.offset;
+            record.at.offset = world->rx.lvc.part.offset;
         record.bytes = bytes;
         record.size = (uint16_t)size;
         used = lli_wire_add_record(packet, used, sizeof packet, &record);
         free(bytes);
     }
-    input(world, packet, lli_wire_put_kept(packet, &kept, used));
+    input(world, packet, lli_wire_put_lvc(packet, &kept, used));
 }
 
 static void step_time(struct world *world, struct fuzz_input *in)

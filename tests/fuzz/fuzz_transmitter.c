@@ -42,9 +42,9 @@ struct world {
     uint32_t used;            /* ... on which anything was tried to be sent */
     bool begun;               /* ... on any */
     unsigned unrepaired;      /* packets directly before the next one that are not repaired */
-    struct lli_kept_topic kept[TOPICS]; /* keeps nothing yet where messages is 0 */
+    struct lli_lvc_topic kept[TOPICS]; /* keeps nothing yet where messages is 0 */
     uint8_t rings[TOPICS][8 * 512];
-    uint8_t keep_memory[1 << 20];
+    uint8_t lvc_memory[1 << 20];
 };
 
 static uint8_t *arena_memory;
@@ -168,7 +168,7 @@ static void take_repairs(struct world *world)
 static void check_kept(const struct world *world, const struct lli_packet *packet)
 {
     struct lli_wire_header header;
-    struct lli_wire_kept kept;
+    struct lli_wire_lvc kept;
     struct lli_wire_record record;
     struct lli_reader records;
     struct lli_frame frame;
@@ -176,8 +176,8 @@ static void check_kept(const struct world *world, const struct lli_packet *packe
     size_t size;
 
     FUZZ_CHECK(packet->to != NULL && packet->size <= PACKET_MAX);
-    FUZZ_CHECK(lli_wire_get_header(packet->data, packet->size, &header, &body, &size) == LLI_WIRE_OK && header.type == LLI_WIRE_KEPT);
-    FUZZ_CHECK(lli_wire_get_kept(body, size, header.tag, &kept, &records) && kept.number <= world->tx.pack.number);
+    FUZZ_CHECK(lli_wire_get_header(packet->data, packet->size, &header, &body, &size) == LLI_WIRE_OK && header.type == LLI_WIRE_LVC);
+    FUZZ_CHECK(lli_wire_get_lvc(body, size, header.tag, &kept, &records) && kept.number <= world->tx.pack.number);
     while (lli_wire_next_record(&records, &record)) {
         FUZZ_CHECK(record.at.topic < TOPICS && world->kept[record.at.topic].messages > 0 && record.at.number < kept.number);
         /* Where a span ends a part ends, be it in the header. */
@@ -206,7 +206,7 @@ static void take_replays(struct world *world)
         world->replay_bytes += packet.size;
         lli_tx_replayed(&world->tx);
     }
-    for (uint8_t buffer[1024]; lli_tx_replay_kept(&world->tx, world->now, buffer, sizeof buffer, &packet);) {
+    for (uint8_t buffer[1024]; lli_tx_replay_lvc(&world->tx, world->now, buffer, sizeof buffer, &packet);) {
         check_kept(world, &packet);
         world->replay_bytes += packet.size;
     }
@@ -266,7 +266,7 @@ static void step_send(struct world *world, struct fuzz_input *in)
     memset(data, (int)(world->tx.pack.number & 255), size);
     if (lli_pack_message(&world->tx.pack, &topic, &piece, size, lli_tx_busy(&world->tx)) && id < TOPICS &&
         world->kept[id].messages > 0 && size <= world->kept[id].bytes_max)
-        lli_tx_kept(&world->tx, &world->kept[id], NULL, &piece, size);
+        lli_tx_lvc_add(&world->tx, &world->kept[id], NULL, &piece, size);
 }
 
 static void step_claim(struct world *world, struct fuzz_input *in)
@@ -397,10 +397,10 @@ static void step_join(struct world *world, struct fuzz_input *in)
 static void step_kept(struct world *world, struct fuzz_input *in)
 {
     struct lli_wire_join join = {.session = SESSION, .kind = LLI_WIRE_JOIN_LATEST, .address = {.size = 1, .bytes = {1}}};
-    struct lli_arena arena = {.memory = world->keep_memory};
+    struct lli_arena arena = {.memory = world->lvc_memory};
     uint8_t packet[LLI_WIRE_CONTROL_MAX];
     const uint8_t what = fuzz_u8(in);
-    struct lli_kept_topic *kept = &world->kept[what % TOPICS];
+    struct lli_lvc_topic *kept = &world->kept[what % TOPICS];
 
     if (what & 128) {
         join.receiver = what & 7;
@@ -413,10 +413,10 @@ static void step_kept(struct world *world, struct fuzz_input *in)
                                                    {fuzz_u8(in), fuzz_u8(in) % (TOPICS + 1), fuzz_u16(in)}};
         input(world, packet, lli_wire_put_join(packet, &join));
     } else if (kept->messages == 0) {
-        *kept = (struct lli_kept_topic){what % TOPICS, 1 + (what >> 3) % 8, 480, 0, world->rings[what % TOPICS]};
-        FUZZ_CHECK(lli_keep_ring_size(kept->messages, kept->bytes_max) <= sizeof world->rings[0]);
-        lli_tx_keep(&world->tx, kept, &arena);
-        FUZZ_CHECK(arena.used <= sizeof world->keep_memory);
+        *kept = (struct lli_lvc_topic){what % TOPICS, 1 + (what >> 3) % 8, 480, 0, world->rings[what % TOPICS]};
+        FUZZ_CHECK(lli_lvc_ring_size(kept->messages, kept->bytes_max) <= sizeof world->rings[0]);
+        lli_tx_lvc_begin(&world->tx, kept, &arena);
+        FUZZ_CHECK(arena.used <= sizeof world->lvc_memory);
     }
 }
 
@@ -466,7 +466,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             take_control(&world);
         }
         FUZZ_CHECK(world.tx.members.count <= RECEIVERS);
-        FUZZ_CHECK(world.tx.replay.count <= LLI_REPLAY_PLACES && world.tx.keep.waiting <= LLI_KEEP_PLACES);
+        FUZZ_CHECK(world.tx.replay.count <= LLI_REPLAY_PLACES && world.tx.lvc.waiting <= LLI_LVC_PLACES);
         FUZZ_CHECK(world.tx.history.trail <= lli_tx_busy(&world.tx));
     }
     return 0;

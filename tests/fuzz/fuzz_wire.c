@@ -178,13 +178,13 @@ static void fuzz_unpack(const struct lli_wire_header *header, const uint8_t *bod
 /* Records stay inside the packet, in their order and their span. */
 static void fuzz_kept(const struct lli_wire_header *header, const uint8_t *body, size_t size)
 {
-    struct lli_wire_kept kept;
+    struct lli_wire_lvc kept;
     struct lli_wire_record record;
     struct lli_reader records;
     struct lli_wire_place at;
     uint32_t count = 0;
 
-    if (header->type != LLI_WIRE_KEPT || !lli_wire_get_kept(body, size, header->tag, &kept, &records))
+    if (header->type != LLI_WIRE_LVC || !lli_wire_get_lvc(body, size, header->tag, &kept, &records))
         return;
     at = kept.span.from;
     for (; lli_wire_next_record(&records, &record); count++) {
@@ -267,13 +267,13 @@ static void seed_topics(fuzz_emit_fn *emit, void *arg)
 
 static void seed_kept(fuzz_emit_fn *emit, void *arg)
 {
-    const struct lli_wire_kept kept = {.session = 7, .receiver = 5, .number = 9, .next = 10, .span = {{1, 0, 3}, {0, 4, 0}}, .count = 2};
+    const struct lli_wire_lvc kept = {.session = 7, .receiver = 5, .number = 9, .next = 10, .span = {{1, 0, 3}, {0, 4, 0}}, .count = 2};
     const struct lli_wire_record end = {{1, 0, 3}, (const uint8_t *)"end", 3}, hi = {{8, 3, 0}, (const uint8_t *)"\2hi", 3};
     uint8_t packet[LLI_WIRE_CONTROL_MAX] = {0};
-    size_t used = lli_wire_add_record(packet, LLI_WIRE_KEPT_HEAD, sizeof packet, &end);
+    size_t used = lli_wire_add_record(packet, LLI_WIRE_LVC_HEAD, sizeof packet, &end);
 
     used = lli_wire_add_record(packet, used, sizeof packet, &hi);
-    emit(arg, packet, lli_wire_put_kept(packet, &kept, used));
+    emit(arg, packet, lli_wire_put_lvc(packet, &kept, used));
 }
 
 void fuzz_seeds(fuzz_emit_fn *emit, void *arg)

@@ -55,7 +55,7 @@ void sim_check_acknowledged(struct sim_world *world, struct sim_node *node, cons
 {
     struct sim_sender *sender = node->sender;
     const struct sim_session *session = sender->session;
-    const struct lli_assured *topic = &sender->assured[event->topic_id];
+    const struct lli_ack_topic *topic = &sender->assured[event->topic_id];
     uint64_t *told = &sender->acknowledged[event->topic_id];
 
     sim_trace(world, "node %u: messages %llu to %llu of topic %u are %s, %s", node->index, (unsigned long long)event->first,
@@ -68,7 +68,7 @@ void sim_check_acknowledged(struct sim_world *world, struct sim_node *node, cons
         return;
     }
     if (event->kind == LLM_EVENT_UNACKNOWLEDGED) {
-        if (event->reason < LLM_REASON_RECEIVERS_FEW || lli_assured_waiting(topic) == 0 ||
+        if (event->reason < LLM_REASON_RECEIVERS_FEW || lli_ack_topic_waiting(topic) == 0 ||
             (event->receiver != NULL && strcmp(event->receiver, topic->rule.name[0]) != 0))
             sim_fail(world, "node %u: told that topic %u waits, which it does not", node->index, event->topic_id);
         return;
@@ -84,7 +84,7 @@ void sim_check_acknowledged(struct sim_world *world, struct sim_node *node, cons
     *told = event->last + 1;
 }
 
-static uint64_t acknowledge_oldest(const struct lli_assured *topic)
+static uint64_t acknowledge_oldest(const struct lli_ack_topic *topic)
 {
     return topic->ring[topic->head & topic->mask].number;
 }
@@ -93,8 +93,8 @@ void sim_check_begins(struct sim_world *world, const struct sim_node *node, cons
 {
     const struct sim_sender *sender = session->alive ? world->nodes[session->node].sender : NULL;
 
-    for (uint32_t i = 0; sender != NULL && i < sender->tx.assure.count; i++)
-        if (lli_assured_waiting(&sender->assured[i]) > 0 && first > acknowledge_oldest(&sender->assured[i]))
+    for (uint32_t i = 0; sender != NULL && i < sender->tx.ack.count; i++)
+        if (lli_ack_topic_waiting(&sender->assured[i]) > 0 && first > acknowledge_oldest(&sender->assured[i]))
             sim_fail(world, "node %u: session %u begins with message %llu, message %llu is not acknowledged", node->index,
                      session->index, (unsigned long long)first, (unsigned long long)acknowledge_oldest(&sender->assured[i]));
 }
@@ -116,18 +116,18 @@ bool sim_check_answered(struct sim_world *world, const struct sim_node *node, co
     const struct sim_sender *sender = world->nodes[session->node].sender;
 
     (void)node;
-    for (uint32_t i = 0; i < sender->tx.assure.count; i++) {
-        const struct lli_assured *topic = &sender->assured[i];
+    for (uint32_t i = 0; i < sender->tx.ack.count; i++) {
+        const struct lli_ack_topic *topic = &sender->assured[i];
         uint32_t able = 0;
         bool named = s->assurance.names == 0;
 
-        for (uint32_t j = s->transmitters; lli_assured_waiting(topic) > 0 && j < world->network.nodes; j++) {
+        for (uint32_t j = s->transmitters; lli_ack_topic_waiting(topic) > 0 && j < world->network.nodes; j++) {
             if (!acknowledge_is_able(&world->nodes[j], session, &sender->tx, i, acknowledge_oldest(topic)))
                 continue;
             able++;
             named |= j == s->named && strcmp(s->assurance.name[0], "named") == 0;
         }
-        if (lli_assured_waiting(topic) > 0 && able >= topic->rule.receivers && named)
+        if (lli_ack_topic_waiting(topic) > 0 && able >= topic->rule.receivers && named)
             return false;
     }
     return true;

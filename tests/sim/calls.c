@@ -64,7 +64,7 @@ struct side {
     bool closing, dismissed, gone, undelivered;
     lli_ns lingers_until, reacts_at, left_at;
     enum lli_wire_closing word; /* by which it left */
-    struct lli_farewell farewell;
+    struct lli_close_retry close_retry;
     uint32_t said;              /* words, while the other waited for them */
 };
 
@@ -105,7 +105,7 @@ static void fail(const char *what)
     for (int i = 0; i < SIDES; i++)
         printf("  side %d: closing %d dismissed %d gone %d, by %d, undelivered %d, %u words left\n", i, world.sides[i].closing,
                world.sides[i].dismissed, world.sides[i].gone, (int)world.sides[i].word, world.sides[i].undelivered,
-               world.sides[i].farewell.words);
+               world.sides[i].close_retry.words);
     exit(1);
 }
 
@@ -165,7 +165,7 @@ static void side_init(struct side *side, int index)
         .repair_linger = 20 * US, .replay_bytes_per_s = 32 << 20, .heartbeat_min = 30 * US, .heartbeat_max = 100 * MS,
         .heartbeat_busy = 10 * MS, .status = 100 * MS,
         .flow = {.mode = LLI_FLOW_WINDOW, .window_packets = WINDOW, .quorum_percent = 100, .awaits = true},
-        .judge = {.warn_percent = 50, .unicast_percent = 75, .status = 100 * MS},
+        .slow = {.warn_percent = 50, .unicast_percent = 75, .status = 100 * MS},
         .address = address,
     };
     struct lli_arena arena = {.memory = NULL}, rx = {.memory = NULL}, rare = {.memory = NULL};
@@ -312,7 +312,7 @@ static void side_say(struct side *side, int to)
 
     /* Who waits learns by it what it could not know otherwise. */
     side->said += !other->gone && (!other->closing || world.now + 10 * US + world.delay_max < other->lingers_until);
-    fly(to, buffer, (uint32_t)lli_wire_put_close(buffer, &side->farewell.close));
+    fly(to, buffer, (uint32_t)lli_wire_put_close(buffer, &side->close_retry.close));
 }
 
 /* Its sessions run no longer. */
@@ -323,13 +323,13 @@ static void side_stop(struct side *side, int to, enum lli_wire_closing word)
         .id = world.dial.connect.id, .reason = (uint8_t)word, .address = {.size = 1, .bytes = {(uint8_t)(1 - to)}},
         .next = word == LLI_WIRE_BROKEN || side->rx.state == LLI_RX_JOINING ? 0 : side->rx.gap.next};
 
-    side->undelivered = side->sent > 0 && !lli_farewell_is_delivered(&side->tx, side->dismissed);
+    side->undelivered = side->sent > 0 && !lli_close_retry_is_delivered(&side->tx, side->dismissed);
     side->gone = true;
     side->left_at = world.now;
     if (side->dismissed)
         return;
     side->word = word;
-    lli_farewell_begin(&side->farewell, &close, &address, side->tx.rtt, world.now + LINGER, world.now);
+    lli_close_retry_begin(&side->close_retry, &close, &address, side->tx.rtt, world.now + LINGER, world.now);
     side_say(side, to);
 }
 
@@ -345,9 +345,9 @@ static void side_service_end(struct side *side, int to)
     if (side->dead || !side->running)
         return;
     if (side->gone) {
-        if (side->farewell.words > 0 && world.now >= side->farewell.at) {
+        if (side->close_retry.words > 0 && world.now >= side->close_retry.at) {
             side_say(side, to);
-            lli_farewell_said(&side->farewell, world.now);
+            lli_close_retry_said(&side->close_retry, world.now);
         }
         return;
     }
@@ -356,7 +356,7 @@ static void side_service_end(struct side *side, int to)
         side_close(side);
     if (side->ended && side->reason != LLM_REASON_CLOSED)
         side_stop(side, to, side->reason == LLM_REASON_BROKEN ? LLI_WIRE_BROKEN : LLI_WIRE_ABANDONED);
-    else if (side->dismissed || (side->closing && lli_farewell_is_delivered(&side->tx, false)))
+    else if (side->dismissed || (side->closing && lli_close_retry_is_delivered(&side->tx, false)))
         side_stop(side, to, LLI_WIRE_LEFT);
     else if (side->closing && world.now >= side->lingers_until)
         side_stop(side, to, LLI_WIRE_ABANDONED);
@@ -368,15 +368,15 @@ static void input_close(struct side *side, const struct lli_wire_close *close)
     uint8_t buffer[LLI_WIRE_CONTROL_MAX];
 
     if (close->reason == LLI_WIRE_HEARD) {
-        side->farewell.words = 0;
+        side->close_retry.words = 0;
         return;
     }
-    if (lli_farewell_wants_answer(close))
+    if (lli_close_retry_wants_answer(close))
         fly(close->address.bytes[0], buffer, (uint32_t)lli_wire_put_close(buffer, &answer));
     if (!side->running || side->gone)
         return;
     side->dismissed = true;
-    lli_farewell_left(&side->tx, close->next);
+    lli_close_retry_left(&side->tx, close->next);
     side_over(side, close->reason == LLI_WIRE_LEFT ? LLM_REASON_CLOSED
                     : close->reason == LLI_WIRE_BROKEN ? LLM_REASON_BROKEN : LLM_REASON_ABANDONED);
 }
@@ -491,7 +491,7 @@ static void advance(void)
 static bool is_through(const struct side *side, const struct side *other)
 {
     if (world.closes)
-        return side->dead || (!side->running && side->ended) || (side->gone && side->farewell.words == 0) ||
+        return side->dead || (!side->running && side->ended) || (side->gone && side->close_retry.words == 0) ||
                (!side->running && other->gone);
     return side->ended || side->dead || (side->open && side->sent == world.messages && side->received == world.messages &&
                                          other->open);

@@ -176,7 +176,7 @@ static const struct sim_message *check_reliable(const struct sim_world *world, c
 /* Whether the policy goes so far, in earnest. */
 static bool check_may_be(const struct sim_scenario *s, enum lli_standing standing)
 {
-    return s->judge.most >= standing && !s->judge.dry;
+    return s->slow.most >= standing && !s->slow.dry;
 }
 
 static void check_gap_reason(struct sim_world *world, const struct sim_node *node, const struct sim_session *session,
@@ -210,10 +210,10 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
         allowed = event->first == event->last && check_message_of(session, event->first)->size > s->message_bytes_max;
         break;
     case LLM_REASON_SUSPENDED:
-        allowed = check_may_be(s, LLI_STANDING_SUSPENDED) && (tx == NULL || tx->judge.decided[LLI_STANDING_SUSPENDED] > 0);
+        allowed = check_may_be(s, LLI_STANDING_SUSPENDED) && (tx == NULL || tx->slow.decided[LLI_STANDING_SUSPENDED] > 0);
         break;
     case LLM_REASON_EXPELLED:
-        allowed = check_may_be(s, LLI_STANDING_EXPELLED) && (tx == NULL || tx->judge.decided[LLI_STANDING_EXPELLED] > 0);
+        allowed = check_may_be(s, LLI_STANDING_EXPELLED) && (tx == NULL || tx->slow.decided[LLI_STANDING_EXPELLED] > 0);
         break;
     case LLM_REASON_UNRELIABLE:
         allowed = s->unreliable > 0 && reliable == NULL;
@@ -321,7 +321,7 @@ struct llm_join sim_check_choose(struct sim_world *world, struct sim_node *node,
         follow->join = (struct llm_join){.mode = LLM_JOIN_LIVE};
     follow->asked = check_unsent(world, session, true);
     follow->late = follow->denied = false;
-    follow->keeping = check_tx(world, session) != NULL && check_tx(world, session)->keep.count > 0;
+    follow->keeping = check_tx(world, session) != NULL && check_tx(world, session)->lvc.count > 0;
     sim_trace(world, "node %u session %u: join %s %llu", node->index, session->index, check_joins[follow->join.mode],
               (unsigned long long)follow->join.value);
     return follow->join;
@@ -532,7 +532,7 @@ static void check_event(struct sim_world *world, struct sim_node *node, const st
     case LLM_EVENT_EXPELLED:
     case LLM_EVENT_READMITTED:
         sim_check_verdict(world, event);
-        if (event->verdict->receiver != node->follower->config.receiver || world->scenario.judge.dry)
+        if (event->verdict->receiver != node->follower->config.receiver || world->scenario.slow.dry)
             sim_fail(world, "node %u session %u: a verdict on another receiver, or none in earnest", node->index, session->index);
         break;
     case LLM_EVENT_ACKNOWLEDGED:
@@ -627,7 +627,7 @@ void sim_check_repair_to(struct sim_world *world, const struct sim_node *node, c
 
 void sim_check_notice(struct sim_world *world, struct sim_node *node, const struct lli_packet *packet)
 {
-    const lli_ns now = sim_node_now(world, node), interval = lli_judge_interval(&node->sender->tx.judge);
+    const lli_ns now = sim_node_now(world, node), interval = lli_slow_interval(&node->sender->tx.slow);
     struct lli_wire_header header;
     struct lli_wire_notice notice;
     const uint8_t *body;
@@ -651,7 +651,7 @@ void sim_check_notice(struct sim_world *world, struct sim_node *node, const stru
 /* How long the judge takes to see something, at most. */
 static lli_ns check_judge_patience(const struct sim_scenario *s, const struct lli_tx *tx)
 {
-    return 2 * (lli_judge_interval(&tx->judge) + s->heartbeat_busy) + s->heartbeat_min;
+    return 2 * (lli_slow_interval(&tx->slow) + s->heartbeat_busy) + s->heartbeat_min;
 }
 
 /* Of many receivers each may be silent for longer; when some of them have gone the judge has yet to look. */
@@ -668,11 +668,11 @@ static bool check_is_waited_for(const struct sim_scenario *s, const struct sim_s
 {
     const struct lli_tx *tx = &sender->tx;
     const struct lli_member *member = &tx->members.table[index];
-    const struct lli_judged *record = &tx->judge.table[index];
-    const lli_ns limit = s->judge.limits[LLM_THRESHOLD_SILENCE] * lli_max(1, sender->crowd / 10);
+    const struct lli_slow_record *record = &tx->slow.table[index];
+    const lli_ns limit = s->slow.limits[LLM_THRESHOLD_SILENCE] * lli_max(1, sender->crowd / 10);
 
     return member->standing < LLI_STANDING_SUSPENDED && record->id == member->id && record->next != 0 &&
-           record->next < tx->judge.counted && now > record->heard_at + limit + check_judge_patience(s, tx);
+           record->next < tx->slow.counted && now > record->heard_at + limit + check_judge_patience(s, tx);
 }
 
 void sim_check_judge(struct sim_world *world, const struct sim_node *node)
@@ -693,11 +693,11 @@ void sim_check_judge(struct sim_world *world, const struct sim_node *node)
         excluded |= member->standing >= LLI_STANDING_SUSPENDED;
         if (lli_member_counts(member) && member->next != 0)
             limit = lli_max(limit, member->next + 2 * (uint64_t)s->flow.window_packets);
-        if (check_may_be(s, LLI_STANDING_SUSPENDED) && tx->judge.suffering <= tx->judge.receivers / 2 &&
+        if (check_may_be(s, LLI_STANDING_SUSPENDED) && tx->slow.suffering <= tx->slow.receivers / 2 &&
             check_is_waited_for(s, node->sender, i, now))
             sim_fail(world, "node %u: a receiver is not suspended, though not heard for %llu ns", node->index,
-                     (unsigned long long)(now - tx->judge.table[i].heard_at));
-        if (member->standing > s->judge.most || (s->judge.dry && member->standing != LLI_STANDING_FINE))
+                     (unsigned long long)(now - tx->slow.table[i].heard_at));
+        if (member->standing > s->slow.most || (s->slow.dry && member->standing != LLI_STANDING_FINE))
             sim_fail(world, "node %u: a receiver is served worse than the policy allows", node->index);
     }
     if (excluded && limit == 0 && tx->flow.limit != UINT64_MAX)
@@ -760,7 +760,7 @@ static uint32_t check_window(struct sim_world *world, const struct sim_node *nod
         sim_fail(world, "node %u: window %llu to %llu: %llu missing, %llu counted; %llu present, %llu bits", node->index,
                  (unsigned long long)gap->next, (unsigned long long)gap->end, (unsigned long long)missing,
                  (unsigned long long)gap->missing, (unsigned long long)present, (unsigned long long)bits);
-    return (uint32_t)present + (rx->aside & LLI_RX_LATEST ? rx->kept.held_count : 0);
+    return (uint32_t)present + (rx->aside & LLI_RX_LATEST ? rx->lvc.held_count : 0);
 }
 
 void sim_check_memory(struct sim_world *world, const struct sim_node *node)
@@ -786,7 +786,7 @@ static bool check_is_kept_away(const struct lli_tx *tx, const struct sim_node *n
     const uint32_t index = lli_members_get(&tx->members, node->follower->config.receiver);
 
     return index != LLI_MEMBER_NONE && tx->members.table[index].standing == LLI_STANDING_EXPELLED &&
-           tx->judge.table[index].rejoin >= lli_min(4 * tx->judge.policy.rejoin, LLI_JUDGE_REJOIN_MAX);
+           tx->slow.table[index].rejoin >= lli_min(4 * tx->slow.policy.rejoin, LLI_SLOW_REJOIN_MAX);
 }
 
 bool sim_check_caught_up(struct sim_world *world, const struct sim_node *node, const struct sim_session *session)

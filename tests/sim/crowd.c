@@ -53,7 +53,7 @@ static struct {
 
 /* Operations so far. */
 struct cost {
-    uint64_t packets, reports, steps, judged;
+    uint64_t packets, reports, steps, record;
 };
 
 static void fail(const char *what)
@@ -211,7 +211,7 @@ static void place(struct lli_arena *arena, struct lli_arena *rare)
         .heartbeat_busy = 10 * MS,
         .status = 100 * MS,
         .flow = {.mode = LLI_FLOW_WINDOW, .window_packets = WINDOW, .quorum_percent = 50},
-        .judge = {.most = LLI_STANDING_SUSPENDED, .limits = {[LLM_THRESHOLD_SILENCE] = 180 * MS, [LLM_THRESHOLD_LAG_PACKETS] = HISTORY},
+        .slow = {.most = LLI_STANDING_SUSPENDED, .limits = {[LLM_THRESHOLD_SILENCE] = 180 * MS, [LLM_THRESHOLD_LAG_PACKETS] = HISTORY},
                   .warn_percent = 50, .unicast_percent = 75, .patience = S, .recover = S},
         .address = {.size = 1, .bytes = {'t'}},
     };
@@ -267,7 +267,7 @@ static void world_down(void)
 
 static struct cost cost_now(void)
 {
-    return (struct cost){crowd.tx.sent - START, crowd.tx.counters.status_received, crowd.tx.flow.quorum.steps, crowd.tx.judge.looked_at};
+    return (struct cost){crowd.tx.sent - START, crowd.tx.counters.status_received, crowd.tx.flow.quorum.steps, crowd.tx.slow.looked_at};
 }
 
 /* Operations for each packet sent, while as many are sent as may be. */
@@ -289,10 +289,10 @@ static double cost_of(uint32_t count)
     /* It is no use to be cheap and to stand still. */
     if (packets < 0.5 * TICK_PACKETS * (double)(20 * MS / TICK))
         fail("the transmitter waits for reports");
-    cost = ((double)(after.reports - before.reports) + (double)(after.steps - before.steps) + (double)(after.judged - before.judged)) / packets;
+    cost = ((double)(after.reports - before.reports) + (double)(after.steps - before.steps) + (double)(after.record - before.record)) / packets;
     printf("%5u receivers: %5.0f packets, for each %.2f reports, %.1f comparisons, %.2f receivers judged\n", count, packets,
            (double)(after.reports - before.reports) / packets, (double)(after.steps - before.steps) / packets,
-           (double)(after.judged - before.judged) / packets);
+           (double)(after.record - before.record) / packets);
     return cost;
 }
 

@@ -246,7 +246,7 @@ static bool follower_handle_lone(struct sim_world *world, struct sim_node *node,
     if (plain && !rx->plain)
         sim_fail(world, "node %u: something is to think of in a session that still takes lone packets the short way", node->index);
     if (!event->group || !((rx->tag ^ node->index) & 1) ||
-        !lli_rx_lone(rx, event->packet->bytes, event->size, 0, sim_node_now(world, node), &item.messages[0]))
+        !lli_rx_single(rx, event->packet->bytes, event->size, 0, sim_node_now(world, node), &item.messages[0]))
         return false;
     sim_check_item(world, node, &item);
     if (!lli_rx_is_idle(rx))

@@ -56,7 +56,7 @@ static size_t forge_status(struct sim_world *world, uint64_t session, uint8_t *p
 /* Of a session that he knows, to a receiver that he does not. */
 static size_t forge_kept(struct sim_world *world, uint8_t *packet)
 {
-    const struct lli_wire_kept kept = {
+    const struct lli_wire_lvc kept = {
         .session = world->sessions[lli_random_below(&world->random, world->sessions_count)]->id,
         .receiver = lli_random(&world->random),
         .number = world->scenario.number,
@@ -64,7 +64,7 @@ static size_t forge_kept(struct sim_world *world, uint8_t *packet)
         .span = {{0, 0, 0}, {0, SIM_TOPICS_MAX, 0}},
     };
 
-    return lli_wire_put_kept(packet, &kept, LLI_WIRE_KEPT_HEAD);
+    return lli_wire_put_lvc(packet, &kept, LLI_WIRE_LVC_HEAD);
 }
 
 static size_t forge_join(struct sim_world *world, uint64_t session, uint8_t *packet)
@@ -133,7 +133,7 @@ static size_t forge_packet(struct sim_world *world, enum lli_wire_type type, uin
     case LLI_WIRE_ACCEPT:
     case LLI_WIRE_REFUSE:
     case LLI_WIRE_CLOSE:
-    case LLI_WIRE_KEPT:
+    case LLI_WIRE_LVC:
         break;
     }
     header.seq = (uint32_t)lli_random(&world->random);

@@ -135,11 +135,11 @@ void sim_late_lost(struct sim_world *world, const struct sim_node *node, const s
                    struct sim_follow *follow, const struct llm_event *event, bool excused)
 {
     const struct sim_scenario *s = &world->scenario;
-    const bool judged = (event->reason == LLM_REASON_SUSPENDED && s->judge.most >= LLI_STANDING_SUSPENDED) ||
-                        (event->reason == LLM_REASON_EXPELLED && s->judge.most >= LLI_STANDING_EXPELLED);
+    const bool record = (event->reason == LLM_REASON_SUSPENDED && s->slow.most >= LLI_STANDING_SUSPENDED) ||
+                        (event->reason == LLM_REASON_EXPELLED && s->slow.most >= LLI_STANDING_EXPELLED);
 
     if (!follow->latest || event->first != follow->splice || event->topic_id >= session->topics ||
-        !(event->reason == LLM_REASON_TIMEOUT ? excused : judged))
+        !(event->reason == LLM_REASON_TIMEOUT ? excused : record))
         sim_fail(world, "node %u session %u: no reason to lose what is kept of topic %u with reason %d", node->index,
                  session->index, event->topic_id, (int)event->reason);
     follow->latest = false;

@@ -156,7 +156,7 @@ static void draw_judge(struct sim_scenario *s)
     (void)lli_random(&random);
     if (s->suppression || chance(&random, 40))
         return;
-    s->judge = (struct lli_judge_policy){
+    s->slow = (struct lli_slow_policy){
         .most = (enum lli_standing)draw(&random, LLI_STANDING_WARNED, LLI_STANDING_EXPELLED),
         .dry = chance(&random, 15),
         .limits = {
@@ -173,8 +173,8 @@ static void draw_judge(struct sim_scenario *s)
         .expel = chance(&random, 50) ? 0 : draw(&random, 20, 500) * SIM_MS,
         .rejoin = draw(&random, 20, 1000) * SIM_MS,
     };
-    s->judge.limits[LLM_THRESHOLD_LAG_BYTES] = chance(&random, 50) ? 0 : draw(&random, 4096, s->history_bytes);
-    s->judge.limits[LLM_THRESHOLD_ACK_TIME] = chance(&random, 50) ? 0 : draw(&random, 20, 500) * SIM_MS;
+    s->slow.limits[LLM_THRESHOLD_LAG_BYTES] = chance(&random, 50) ? 0 : draw(&random, 4096, s->history_bytes);
+    s->slow.limits[LLM_THRESHOLD_ACK_TIME] = chance(&random, 50) ? 0 : draw(&random, 20, 500) * SIM_MS;
 }
 
 /* From numbers of its own, too. Sometimes nobody can ever acknowledge. */
@@ -187,7 +187,7 @@ static void draw_assured(struct sim_scenario *s)
         return;
     s->assured = (uint32_t)draw(&random, 1, lli_min(s->topics, SIM_ASSURED_MAX));
     s->application_percent = chance(&random, 50) ? 0 : (uint32_t)draw(&random, 10, 100);
-    s->assurance = (struct lli_assure_rule){
+    s->assurance = (struct lli_ack_rule){
         .receivers = (uint32_t)(chance(&random, 8) ? s->receivers + 1 : draw(&random, 1, lli_min(s->receivers, 3))),
         .messages_max = chance(&random, 50) ? draw(&random, 1, 20) : draw(&random, 20, 300),
         .bytes_max = s->history_bytes / 2,
@@ -402,18 +402,18 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
         (void)fprintf(file, "  flow %s, window %u, quorum %u %%, at most %llu B/s\n",
                       s->flow.mode == LLI_FLOW_PACED ? "paced" : "window", s->flow.window_packets, s->flow.quorum_percent,
                       (unsigned long long)s->flow.bytes_per_s_max);
-    if (s->judge.most != LLI_STANDING_FINE)
+    if (s->slow.most != LLI_STANDING_FINE)
         (void)fprintf(file, "  slow receivers: at most %u%s, %llu NAKs/s, %llu ppm, %llu packets, %llu bytes, %llu us behind, "
                       "%llu us to acknowledge, patience %llu, "
-                      "recover %llu, expel %llu, rejoin %llu us\n", s->judge.most, s->judge.dry ? " (dry)" : "",
-                      (unsigned long long)s->judge.limits[LLM_THRESHOLD_NAKS],
-                      (unsigned long long)s->judge.limits[LLM_THRESHOLD_ASKED],
-                      (unsigned long long)s->judge.limits[LLM_THRESHOLD_LAG_PACKETS],
-                      (unsigned long long)s->judge.limits[LLM_THRESHOLD_LAG_BYTES],
-                      (unsigned long long)(s->judge.limits[LLM_THRESHOLD_LAG_TIME] / SIM_US),
-                      (unsigned long long)(s->judge.limits[LLM_THRESHOLD_ACK_TIME] / SIM_US),
-                      (unsigned long long)(s->judge.patience / SIM_US), (unsigned long long)(s->judge.recover / SIM_US),
-                      (unsigned long long)(s->judge.expel / SIM_US), (unsigned long long)(s->judge.rejoin / SIM_US));
+                      "recover %llu, expel %llu, rejoin %llu us\n", s->slow.most, s->slow.dry ? " (dry)" : "",
+                      (unsigned long long)s->slow.limits[LLM_THRESHOLD_NAKS],
+                      (unsigned long long)s->slow.limits[LLM_THRESHOLD_ASKED],
+                      (unsigned long long)s->slow.limits[LLM_THRESHOLD_LAG_PACKETS],
+                      (unsigned long long)s->slow.limits[LLM_THRESHOLD_LAG_BYTES],
+                      (unsigned long long)(s->slow.limits[LLM_THRESHOLD_LAG_TIME] / SIM_US),
+                      (unsigned long long)(s->slow.limits[LLM_THRESHOLD_ACK_TIME] / SIM_US),
+                      (unsigned long long)(s->slow.patience / SIM_US), (unsigned long long)(s->slow.recover / SIM_US),
+                      (unsigned long long)(s->slow.expel / SIM_US), (unsigned long long)(s->slow.rejoin / SIM_US));
     if (s->assured > 0)
         (void)fprintf(file, "  %u topics acknowledged by %u receivers%s%s, %u %% by applications, %llu messages before, patience %llu us\n",
                       s->assured, s->assurance.receivers, s->named != 0 ? " and " : "", s->assurance.name[0], s->application_percent,

@@ -102,7 +102,7 @@ struct sim_scenario {
     lli_ns history_ns;
     uint32_t join_else;   /* of enum lli_rx_otherwise */
     struct lli_flow_config flow;
-    struct lli_judge_policy judge;
+    struct lli_slow_policy slow;
     uint32_t rates_count;        /* limits of rates that hold one after the other, the first from the beginning on */
     struct sim_rate rates[SIM_RATES_MAX];
 
@@ -112,7 +112,7 @@ struct sim_scenario {
     uint32_t assured;            /* so many topics, the first ones, are to be acknowledged */
     uint32_t named;              /* this node, a receiver, has to; 0: nobody by name */
     uint32_t application_percent; /* of the receivers, whose applications acknowledge */
-    struct lli_assure_rule assurance;
+    struct lli_ack_rule assurance;
 
     /* The network; probabilities in parts per million. */
     lli_ns delay_min;

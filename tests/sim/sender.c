@@ -88,7 +88,7 @@ static struct lli_tx_config sender_config(struct sim_world *world, const struct 
         .heartbeat_busy = s->heartbeat_busy,
         .status = s->status,
         .flow = flow,
-        .judge = s->judge,
+        .slow = s->slow,
         .address = sim_address(session->node),
         .confirms = true,
         .key = {{session->id, s->seed}},
@@ -142,7 +142,7 @@ void sim_sender_stop(struct sim_world *world, struct sim_node *node)
         free(node->sender->assured[i].ring);
     for (int i = 0; i < SIM_TOPICS_MAX; i++)
         free(node->sender->kept[i]);
-    free(node->sender->keep_memory);
+    free(node->sender->lvc_memory);
     free(node->sender->memory);
     free(node->sender);
     node->sender = NULL;
@@ -184,13 +184,13 @@ static void sender_note(const struct sim_world *world, struct sim_session *sessi
 
 static void sender_assure(struct sim_world *world, struct sim_sender *sender, uint32_t id)
 {
-    const struct lli_assure_rule *rule = &world->scenario.assurance;
+    const struct lli_ack_rule *rule = &world->scenario.assurance;
     uint64_t places = 1;
 
     while (places < rule->messages_max)
         places *= 2;
-    lli_assured_init(&sender->assured[id], id, sender->session->names[id]);
-    if (!lli_tx_assure(&sender->tx, &sender->assured[id], rule, sim_memory(places * sizeof(struct lli_assure_message)), places))
+    lli_ack_topic_init(&sender->assured[id], id, sender->session->names[id]);
+    if (!lli_tx_assure(&sender->tx, &sender->assured[id], rule, sim_memory(places * sizeof(struct lli_ack_message)), places))
         sim_fail(world, "node %u: topic %u is not assured", sender->session->node, id);
 }
 
@@ -200,17 +200,17 @@ static void sender_keep(const struct sim_world *world, struct sim_sender *sender
     const struct sim_scenario *s = &world->scenario;
     const uint32_t bytes_max = s->size_max + LLI_FRAME_ATTRIBUTES_MAX;
     struct lli_arena arena = {.memory = NULL};
-    struct lli_keep measured;
+    struct lli_lvc measured;
 
-    if (sender->keep_memory == NULL) {
-        lli_keep_init(&measured, SIM_TOPICS_MAX, &arena);
-        sender->keep_memory = aligned_alloc(64, lli_round_up(arena.used, 64));
-        memset(sender->keep_memory, 0, lli_round_up(arena.used, 64));
+    if (sender->lvc_memory == NULL) {
+        lli_lvc_init(&measured, SIM_TOPICS_MAX, &arena);
+        sender->lvc_memory = aligned_alloc(64, lli_round_up(arena.used, 64));
+        memset(sender->lvc_memory, 0, lli_round_up(arena.used, 64));
     }
-    arena = (struct lli_arena){.memory = sender->keep_memory};
-    sender->kept[id] = sim_memory(sizeof **sender->kept + lli_keep_ring_size(s->keeps, bytes_max));
-    *sender->kept[id] = (struct lli_kept_topic){id, s->keeps, bytes_max, 0, (uint8_t *)(sender->kept[id] + 1)};
-    lli_tx_keep(&sender->tx, sender->kept[id], &arena);
+    arena = (struct lli_arena){.memory = sender->lvc_memory};
+    sender->kept[id] = sim_memory(sizeof **sender->kept + lli_lvc_ring_size(s->keeps, bytes_max));
+    *sender->kept[id] = (struct lli_lvc_topic){id, s->keeps, bytes_max, 0, (uint8_t *)(sender->kept[id] + 1)};
+    lli_tx_lvc_begin(&sender->tx, sender->kept[id], &arena);
 }
 
 static void sender_kept(struct sim_sender *sender, uint32_t topic, uint32_t label, const uint8_t *data, uint32_t size)
@@ -219,7 +219,7 @@ static void sender_kept(struct sim_sender *sender, uint32_t topic, uint32_t labe
     const struct iovec piece = {(void *)(uintptr_t)data, size};
 
     if (sender->kept[topic] != NULL)
-        lli_tx_kept(&sender->tx, sender->kept[topic], label != 0 ? &attributes : NULL, &piece, size);
+        lli_tx_lvc_add(&sender->tx, sender->kept[topic], label != 0 ? &attributes : NULL, &piece, size);
 }
 
 /* Opens the topics one by one, as an application would; the first at once. */
@@ -287,10 +287,10 @@ static bool sender_pack(struct lli_pack *pack, const struct lli_pack_topic *topi
     /* One in three goes the short way of a lone one, where it can. All of them lie in one piece as well. */
     if (label == 0 && pack->number % 3 == 0) {
         lli_pack_prepare(pack, busy);
-        if (lli_pack_may_be_lone(pack, size)) {
+        if (lli_pack_may_be_single(pack, size)) {
             uint8_t *packet = pack->ahead;
 
-            lli_pack_lone_end(pack, packet, lli_pack_lone(pack, packet, topic, pieces->iov_base, size));
+            lli_pack_single_end(pack, packet, lli_pack_single(pack, packet, topic, pieces->iov_base, size));
             return true;
         }
     }
@@ -313,7 +313,7 @@ static bool sender_message(struct sim_world *world, struct sim_sender *sender)
     lli_seq seq = tx->history.next;
     bool idle = tx->sent == tx->history.next && tx->inflight.first == UINT64_MAX;
 
-    if (lli_tx_is_held(tx) || (topic->id < world->scenario.assured && !lli_assured_allows(&sender->assured[topic->id], size)))
+    if (lli_tx_is_held(tx) || (topic->id < world->scenario.assured && !lli_ack_topic_allows(&sender->assured[topic->id], size)))
         return false;
     if (world->scenario.claims && size <= lli_pack_whole_max(&tx->pack) && lli_random_below(&world->random, 2) == 0)
         return sender_claim(world, sender, topic, size);
@@ -448,7 +448,7 @@ static void sender_replay_kept(struct sim_world *world, struct sim_node *node)
     struct lli_packet packet;
     uint32_t to;
 
-    while (!world->failed && lli_tx_replay_kept(&sender->tx, sim_node_now(world, node), buffer, sizeof buffer, &packet)) {
+    while (!world->failed && lli_tx_replay_lvc(&sender->tx, sim_node_now(world, node), buffer, sizeof buffer, &packet)) {
         sender->replay_bytes += packet.size;
         sim_check_replay(world, node, packet.to, sender->tx.replay.pacer.burst);
         if (!world->failed && sim_address_node(&world->network, packet.to, &to))

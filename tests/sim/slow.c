@@ -260,7 +260,7 @@ static void make_transmitter(void)
         .repair_bytes_per_s = 33554432, .repair_linger = 20 * US, .replay_bytes_per_s = 33554432, .heartbeat_min = 30 * US,
         .heartbeat_max = 100 * MS, .heartbeat_busy = 10 * MS, .status = 100 * MS, .address = {.size = 1, .bytes = {255}},
         .history = {.bytes = (uint64_t)HISTORY * 256, .packets = HISTORY, .packet_max = PACKET_MAX, .align = 64, .start = START},
-        .judge = {.most = world.suspends ? LLI_STANDING_SUSPENDED : LLI_STANDING_WARNED, .warn_percent = 50, .unicast_percent = 75,
+        .slow = {.most = world.suspends ? LLI_STANDING_SUSPENDED : LLI_STANDING_WARNED, .warn_percent = 50, .unicast_percent = 75,
                   .limits = {[LLM_THRESHOLD_LAG_PACKETS] = HISTORY / 2}, .patience = 2 * S, .recover = S, .expel = 30 * S},
     };
 

@@ -109,7 +109,7 @@ static struct {
 } watch;
 
 static struct {
-    uint64_t judged, named, reports, twins;
+    uint64_t record, named, reports, twins;
     uint64_t by_limit[LLM_LIMIT_TRANSPORT + 1];
 } seen;
 
@@ -205,7 +205,7 @@ static void expect_judged(struct ear *ear, uint32_t node, lli_ns now)
     e->now = (struct llm_bottleneck){.limit = LLM_LIMIT_NONE};
     e->judged_at = now;
     e->named |= 1u << e->last.limit;
-    seen.judged++;
+    seen.record++;
     seen.named += e->last.limit != LLM_LIMIT_NONE;
     seen.by_limit[e->last.limit]++;
     if (ear->events != (e->last.limit != e->told) || (ear->events > 0 && ear->event != e->last.limit))
@@ -569,7 +569,7 @@ static void expect_held(void)
     watch.named |= 1u << is.limit;
     watch.held = 0;
     watch.judged_at = now;
-    seen.judged++;
+    seen.record++;
     seen.by_limit[is.limit]++;
     seen.named += is.limit != LLM_LIMIT_NONE;
 }
@@ -789,7 +789,7 @@ void watch_run(uint64_t seed)
 void watch_print(void)
 {
     (void)printf("%llu judgements, %llu of something, %llu reports, %llu histories again without watches\n",
-                 (unsigned long long)seen.judged, (unsigned long long)seen.named, (unsigned long long)seen.reports,
+                 (unsigned long long)seen.record, (unsigned long long)seen.named, (unsigned long long)seen.reports,
                  (unsigned long long)seen.twins);
     for (int i = 0; i <= LLM_LIMIT_TRANSPORT; i++)
         (void)printf("  %8llu of %s\n", (unsigned long long)seen.by_limit[i], llm_limit_name((enum llm_limit)i));

@@ -396,8 +396,8 @@ static lli_ns world_patience(const struct sim_world *world)
     for (uint32_t i = 0; i < world->sessions_count; i++)
         patience = lli_max(patience, world->sessions[i]->crashed ? 2 * s->timeout : 0);
     /* Who was expelled comes back, and may be slow again: twice, and ever longer away. */
-    patience += (7 * s->judge.rejoin + 3 * (s->judge.expel + s->judge.patience + s->judge.recover + LLI_JUDGE_PERIOD)) *
-                (s->judge.most != LLI_STANDING_FINE);
+    patience += (7 * s->slow.rejoin + 3 * (s->slow.expel + s->slow.patience + s->slow.recover + LLI_SLOW_PERIOD)) *
+                (s->slow.most != LLI_STANDING_FINE);
     if (s->lossy_to_the_end)
         patience *= 8;
     /* At worst each receiver has to be sent everything. */

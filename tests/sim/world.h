@@ -56,9 +56,9 @@ struct sim_sender {
     void *memory;
     struct sim_session *session;
     struct lli_pack_topic topics[SIM_TOPICS_MAX];
-    struct lli_assured assured[SIM_ASSURED_MAX];
-    struct lli_kept_topic *kept[SIM_TOPICS_MAX];
-    void *keep_memory;
+    struct lli_ack_topic assured[SIM_ASSURED_MAX];
+    struct lli_lvc_topic *kept[SIM_TOPICS_MAX];
+    void *lvc_memory;
     uint64_t acknowledged[SIM_ASSURED_MAX]; /* messages before this one, the application was told */
     uint32_t left;        /* messages to send */
     uint64_t repair_bytes;

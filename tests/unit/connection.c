@@ -15,7 +15,7 @@
 
 /* ----------------------------------------------------------------------------------------------- coming about */
 
-static void both_sides_are_told_and_messages_go_both_ways(void **state)
+static void hybrid_sides_are_told_and_messages_go_both_ways(void **state)
 {
     (void)state;
     connected_over(LOOP);
@@ -270,7 +270,7 @@ static void a_dead_peer_is_noticed_by_its_silence(void **state)
 #define LOSSY "impair+loop://calls:3?impair_loss_ppm=200000&linger_ns=10000000000&" SMALL
 
 /* Of five packets one is lost, and whoever closes ends as a process does that exits. It waits for a side that may be held up. */
-static void both_sides_know_that_all_arrived_in_spite_of_losses(void **state)
+static void hybrid_sides_know_that_all_arrived_in_spite_of_losses(void **state)
 {
     (void)state;
     listen_on(LOSSY);
@@ -332,7 +332,7 @@ static void a_last_word_that_is_not_answered_is_repeated_so_often(void **state)
         repeated = stat_of(side, "closes_repeated");
     assert_null(side->context->endpoints);
     assert_true(llm_clock() - begin >= 100000000);
-    assert_int_equal(repeated, LLI_FAREWELL_WORDS - 2); /* before the last */
+    assert_int_equal(repeated, LLI_CLOSE_RETRY_WORDS - 2); /* before the last */
     assert_int_equal(sides[LISTENS].disconnected, 0);
     POLL_UNTIL(sides[LISTENS].disconnected == 1);
     /* Nothing is missing before the end, which it has heard of too. */
@@ -367,10 +367,10 @@ static void who_is_not_there_any_more_answers_all_the_same(void **state)
     assert_true(llm_connection_close(&other->connection) >= 0);
     POLL_UNTIL(closer->context->endpoints == NULL && other->context->endpoints->users == 1);
     assert_int_equal(stat_of(other, "closes_unanswered"), 0);
-    assert_true(stat_of(other, "closes_repeated") < LLI_FAREWELL_WORDS - 1);
+    assert_true(stat_of(other, "closes_repeated") < LLI_CLOSE_RETRY_WORDS - 1);
 }
 
-static void both_may_close_at_once(void **state)
+static void hybrid_may_close_at_once(void **state)
 {
     (void)state;
     connected_over(LOOP);
@@ -760,7 +760,7 @@ static void what_makes_no_sense_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(both_sides_are_told_and_messages_go_both_ways),
+        TEST(hybrid_sides_are_told_and_messages_go_both_ways),
         TEST(one_context_may_be_both_sides),
         TEST(over_udp_it_is_the_same),
         TEST(what_the_application_refuses_is_told_with_its_code),
@@ -775,12 +775,12 @@ int main(void)
         TEST(what_an_unreliable_topic_loses_does_not_break_the_connection),
         TEST(a_side_that_goes_without_waiting_is_told_so),
         TEST(a_dead_peer_is_noticed_by_its_silence),
-        TEST(both_sides_know_that_all_arrived_in_spite_of_losses),
+        TEST(hybrid_sides_know_that_all_arrived_in_spite_of_losses),
         TEST(who_closes_and_is_held_up_has_taken_what_it_took),
         TEST(a_last_word_that_is_not_answered_is_repeated_so_often),
         TEST(who_closes_right_after_a_poll_and_does_not_wait_says_the_end_all_the_same),
         TEST(who_is_not_there_any_more_answers_all_the_same),
-        TEST(both_may_close_at_once),
+        TEST(hybrid_may_close_at_once),
         TEST(a_connection_that_is_over_may_be_closed_in_its_handler),
         TEST(more_than_connections_max_are_refused_until_one_is_closed),
         TEST(those_who_ask_and_are_never_heard_again_leave_no_trace),

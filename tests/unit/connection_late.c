@@ -130,7 +130,7 @@ static void close_both(void)
 
 /* ------------------------------------------------------------------------------------------------------ late */
 
-static void both_sides_wait_until_the_other_can_be_reached(void **state)
+static void hybrid_sides_wait_until_the_other_can_be_reached(void **state)
 {
     (void)state;
     listen_late(LOOP);
@@ -394,7 +394,7 @@ static void who_finds_the_table_full_waits_until_somebody_leaves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(both_sides_wait_until_the_other_can_be_reached),
+        TEST(hybrid_sides_wait_until_the_other_can_be_reached),
         TEST(a_refusal_waits_too_also_a_repeated_one),
         TEST(who_is_turned_away_is_told_so),
         TEST(an_application_that_answers_later_can_be_sure_of_the_way),

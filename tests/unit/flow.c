@@ -236,7 +236,7 @@ static uint64_t paced_rate(uint64_t receiver_bytes_per_s, lli_ns from, lli_ns to
         if (got > (double)sent)
             got = (double)sent;
         report(1, (lli_seq)got, 1 << 20);
-        lli_flow_judge(&flow, &members, sent, 50000, now);
+        lli_flow_assess(&flow, &members, sent, 50000, now);
     }
     *position = (double)sent - got;
     return flow.pacer.bytes_per_s;
@@ -284,19 +284,19 @@ static void loss_lowers_the_rate_and_its_limit_holds(void **state)
     member = report(1, START, 1 << 20);
     for (lli_ns now = 0; now < 1000 * MS; now += 10 * MS) {
         lli_flow_sent(&flow, 1000000);
-        lli_flow_judge(&flow, &members, flow.judged + 1000, 0, now);
-        member->next = flow.judged;
+        lli_flow_assess(&flow, &members, flow.record + 1000, 0, now);
+        member->next = flow.record;
     }
     rate = flow.pacer.bytes_per_s;
     assert_int_equal(rate, 100000000);
     /* Of a thousand packets twenty may be lost. */
     member->asked = 20;
-    lli_flow_judge(&flow, &members, flow.judged + 1000, 0, 1010 * MS);
+    lli_flow_assess(&flow, &members, flow.record + 1000, 0, 1010 * MS);
     assert_int_equal(flow.pacer.bytes_per_s, rate);
     lli_flow_sent(&flow, 1000000);
-    member->next = flow.judged;
+    member->next = flow.record;
     member->asked = 21;
-    lli_flow_judge(&flow, &members, flow.judged + 1000, 0, 1020 * MS);
+    lli_flow_assess(&flow, &members, flow.record + 1000, 0, 1020 * MS);
     assert_in_range(flow.pacer.bytes_per_s, 1 << 20, rate - rate / 8);
     assert_int_equal(member->asked, 0);
 }
@@ -313,12 +313,12 @@ static void the_first_packets_are_judged_by_their_own_number(void **state)
     member = report(1, START + 900, 1 << 20);
     member->asked = 100;
     lli_flow_sent(&flow, 1000000);
-    lli_flow_judge(&flow, &members, START + 1000, 0, 10 * MS);
+    lli_flow_assess(&flow, &members, START + 1000, 0, 10 * MS);
     assert_true(flow.pacer.bytes_per_s < rate);
     /* However slow, never above the limit. */
     flow.config.bytes_per_s_max = 500000;
     member->asked = 100;
-    lli_flow_judge(&flow, &members, START + 2000, 0, 20 * MS);
+    lli_flow_assess(&flow, &members, START + 2000, 0, 20 * MS);
     assert_int_equal(flow.pacer.bytes_per_s, 500000);
 }
 

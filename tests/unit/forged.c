@@ -91,7 +91,7 @@ static int up_confirming(void **state)
     (void)state;
     config.confirms = true;
     config.key = (struct lli_token_key){{1, 2}};
-    config.judge = (struct lli_judge_policy){.most = LLI_STANDING_SUSPENDED, .limits[LLM_THRESHOLD_LAG_PACKETS] = 8,
+    config.slow = (struct lli_slow_policy){.most = LLI_STANDING_SUSPENDED, .limits[LLM_THRESHOLD_LAG_PACKETS] = 8,
                                              .warn_percent = 50, .unicast_percent = 70, .recover = 1 * MS};
     transmitter_make(&t, &config, 10 * MS);
     for (int i = 0; i < HISTORY / 2; i++)
@@ -285,7 +285,7 @@ static void invented_receivers_count_in_nothing(void **state)
             assert_true(event.kind == LLM_EVENT_WARNED);
     }
     assert_int_equal(tx->members.count, 1);
-    assert_int_equal(tx->judge.receivers, 1);
+    assert_int_equal(tx->slow.receivers, 1);
     assert_int_equal(tx->counters.receivers_suspended, 0);
     tx->heartbeat_at = now;
     assert_true(lli_tx_control(tx, now, buffer, sizeof buffer, &packet));

@@ -506,15 +506,15 @@ static void packets_older_than_the_history_is_long_count_as_gone(void **state)
 
 /* -------------------------------------------------------------------------------------- assured topics */
 
-static struct lli_assured orders;
-static struct lli_assure_message ring[128];
+static struct lli_ack_topic orders;
+static struct lli_ack_message ring[128];
 
 /* Messages of a topic that one receiver has to acknowledge, of which nobody hears. */
 static void send_assured(int count)
 {
-    const struct lli_assure_rule rule = {.receivers = 1, .messages_max = 128, .bytes_max = 4096, .patience = 100 * MS};
+    const struct lli_ack_rule rule = {.receivers = 1, .messages_max = 128, .bytes_max = 4096, .patience = 100 * MS};
 
-    lli_assured_init(&orders, 0, "orders");
+    lli_ack_topic_init(&orders, 0, "orders");
     assert_true(lli_tx_assure(tx, &orders, &rule, ring, 128));
     for (int i = 0; i < count; i++) {
         const lli_seq seq = tx->history.next;
@@ -531,7 +531,7 @@ static void expect_all_acknowledged(uint64_t first)
     expect_joined(first);
     talk(now + 200 * MS);
     assert_int_equal(got.gaps, 0);
-    assert_int_equal(tx->assure.waiting, 0);
+    assert_int_equal(tx->ack.waiting, 0);
 }
 
 /* Whatever a receiver asks for, it begins with the oldest message that is not acknowledged, or before. */
@@ -565,7 +565,7 @@ static void who_joins_live_begins_with_what_is_not_acknowledged(void **state)
     talk(now + 200 * MS);
     assert_int_equal(got.first, 10);
     assert_int_equal(got.expected, 20);
-    assert_int_equal(tx->assure.waiting, 0);
+    assert_int_equal(tx->ack.waiting, 0);
 }
 
 /* Its reports say 0 as next, and acknowledge what was delivered: neither what is still to be fetched, nor what is gone. */
@@ -580,12 +580,12 @@ static void who_fetches_the_past_acknowledges_only_what_was_delivered(void **sta
     send_assured(100);
     while (now < end && got.lives == 0) {
         talk(now + 10 * MS);
-        assert_true(100 - tx->assure.waiting <= got.expected);
-        partly |= rx->behind & LLI_RX_REPLAYING && tx->assure.waiting > 0 && tx->assure.waiting < 100;
+        assert_true(100 - tx->ack.waiting <= got.expected);
+        partly |= rx->behind & LLI_RX_REPLAYING && tx->ack.waiting > 0 && tx->ack.waiting < 100;
     }
     assert_true(partly);
     talk(now + 200 * MS);
-    assert_int_equal(tx->assure.waiting, 0);
+    assert_int_equal(tx->ack.waiting, 0);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)

@@ -13,14 +13,14 @@
 enum { MEMBERS = 32, START = 1000 };
 
 static struct lli_members members;
-static struct lli_judge judge;
+static struct lli_slow slow;
 static uint8_t *memories[2];
 static lli_seq sent;
 static lli_ns now;
 
-static inline struct lli_judge_policy policy_make(void)
+static inline struct lli_slow_policy policy_make(void)
 {
-    return (struct lli_judge_policy){
+    return (struct lli_slow_policy){
         .most = LLI_STANDING_SUSPENDED,
         .limits = {[LLM_THRESHOLD_NAKS] = 1000, [LLM_THRESHOLD_ASKED] = 100000, [LLM_THRESHOLD_LAG_PACKETS] = 5000,
                    [LLM_THRESHOLD_LAG_TIME] = SECOND, [LLM_THRESHOLD_SILENCE] = 180 * MS},
@@ -34,7 +34,7 @@ static inline struct lli_judge_policy policy_make(void)
     };
 }
 
-static inline void judge_make(const struct lli_judge_policy *policy)
+static inline void slow_make(const struct lli_slow_policy *policy)
 {
     struct lli_arena arenas[2] = {{.memory = NULL}, {.memory = NULL}};
 
@@ -43,21 +43,21 @@ static inline void judge_make(const struct lli_judge_policy *policy)
     now = SECOND;
     sent = START;
     lli_members_init(&members, MEMBERS, &arenas[0]);
-    lli_judge_init(&judge, policy, MEMBERS, &arenas[1], START, now);
+    lli_slow_init(&slow, policy, MEMBERS, &arenas[1], START, now);
     for (int i = 0; i < 2; i++) {
         arena_fill(&arenas[i]);
         memories[i] = arenas[i].memory;
     }
     lli_members_init(&members, MEMBERS, &arenas[0]);
-    lli_judge_init(&judge, policy, MEMBERS, &arenas[1], START, now);
+    lli_slow_init(&slow, policy, MEMBERS, &arenas[1], START, now);
 }
 
 static inline int up(void **state)
 {
-    const struct lli_judge_policy policy = policy_make();
+    const struct lli_slow_policy policy = policy_make();
 
     (void)state;
-    judge_make(&policy);
+    slow_make(&policy);
     return 0;
 }
 
@@ -77,12 +77,12 @@ static inline void report(uint64_t id, uint64_t behind)
 
     members.table[index].next = sent - behind;
     members.table[index].lag_bytes = behind * 128;
-    lli_judge_report(&judge, &members, index, sent, now);
+    lli_slow_report(&slow, &members, index, sent, now);
 }
 
 static inline bool nak(uint64_t id, uint64_t packets)
 {
-    return lli_judge_nak(&judge, &members, lli_members_add(&members, id), packets, now);
+    return lli_slow_nak(&slow, &members, lli_members_add(&members, id), packets, now);
 }
 
 static inline enum lli_standing standing(uint64_t id)
@@ -100,7 +100,7 @@ static inline void step(uint64_t healthy)
     if (now / (10 * MS) % 10 == 0)
         for (uint64_t id = 1; id <= healthy; id++)
             report(id, 1);
-    (void)lli_judge_all(&judge, &members, sent, now);
+    (void)lli_slow_all(&slow, &members, sent, now);
 }
 
 static inline void steps(uint64_t healthy, lli_ns time)
@@ -114,7 +114,7 @@ static inline struct llm_verdict expect_event(enum llm_event_kind kind, uint64_t
 {
     struct llm_event event;
 
-    assert_true(lli_judge_event(&judge, &event));
+    assert_true(lli_slow_event(&slow, &event));
     assert_string_equal(llm_event_name(event.kind), llm_event_name(kind));
     assert_int_equal(event.verdict->receiver, receiver);
     return *event.verdict;
@@ -124,7 +124,7 @@ static inline void expect_no_event(void)
 {
     struct llm_event event;
 
-    if (lli_judge_event(&judge, &event))
+    if (lli_slow_event(&slow, &event))
         fail_msg("%s: %llu %s", llm_event_name(event.kind), (unsigned long long)event.verdict->value,
                  llm_threshold_name(event.verdict->threshold));
 }
@@ -136,7 +136,7 @@ static inline int notices(uint64_t receiver, struct lli_wire_notice *latest)
     uint32_t index;
     int count = 0;
 
-    while (lli_judge_notice(&judge, &members, &notice, &index)) {
+    while (lli_slow_notice(&slow, &members, &notice, &index)) {
         assert_int_equal(members.table[index].id, notice.receiver);
         if (notice.receiver == receiver) {
             *latest = notice;

@@ -28,9 +28,9 @@ static struct {
     uint32_t topic;
     uint32_t size;
 } sent[MESSAGES_MAX];
-static struct lli_kept_topic *kept[TOPICS];
+static struct lli_lvc_topic *kept[TOPICS];
 static char names[TOPICS][8];
-static uint8_t *keep_memory;
+static uint8_t *lvc_memory;
 
 /* What was got. */
 static struct {
@@ -74,8 +74,8 @@ static int down(void **state)
     for (int i = 0; i < TOPICS; i++)
         free(kept[i]);
     memset(kept, 0, sizeof kept);
-    free(keep_memory);
-    keep_memory = NULL;
+    free(lvc_memory);
+    lvc_memory = NULL;
     return 0;
 }
 
@@ -88,21 +88,21 @@ static void sent_all(void)
     lli_tx_reaped(tx, true);
 }
 
-static void keep(uint32_t id, uint32_t messages, uint32_t bytes_max)
+static void lvc(uint32_t id, uint32_t messages, uint32_t bytes_max)
 {
-    struct lli_arena arena = {.memory = keep_memory};
+    struct lli_arena arena = {.memory = lvc_memory};
 
-    if (keep_memory == NULL) {
-        struct lli_keep measured;
+    if (lvc_memory == NULL) {
+        struct lli_lvc measured;
 
-        lli_keep_init(&measured, TOPICS, &arena);
+        lli_lvc_init(&measured, TOPICS, &arena);
         arena_fill(&arena);
-        keep_memory = arena.memory;
+        lvc_memory = arena.memory;
     }
     arena.used = 0;
-    kept[id] = calloc(1, sizeof **kept + lli_keep_ring_size(messages, bytes_max));
-    *kept[id] = (struct lli_kept_topic){id, messages, bytes_max, 0, (uint8_t *)(kept[id] + 1)};
-    lli_tx_keep(tx, kept[id], &arena);
+    kept[id] = calloc(1, sizeof **kept + lli_lvc_ring_size(messages, bytes_max));
+    *kept[id] = (struct lli_lvc_topic){id, messages, bytes_max, 0, (uint8_t *)(kept[id] + 1)};
+    lli_tx_lvc_begin(tx, kept[id], &arena);
 }
 
 static uint32_t open_topic(void)
@@ -118,7 +118,7 @@ static uint32_t open_topic(void)
 static void open_topics(uint32_t count, uint32_t messages, uint32_t bytes_max)
 {
     while (count-- > 0)
-        keep(open_topic(), messages, bytes_max);
+        lvc(open_topic(), messages, bytes_max);
     sent_all();
 }
 
@@ -140,7 +140,7 @@ static void send(uint32_t topic, uint32_t size, bool heard)
     pattern_fill(bytes, size, number);
     assert_true(lli_pack_message(&tx->pack, &to, pieces, size, lli_tx_busy(tx)));
     if (kept[topic] != NULL)
-        lli_tx_kept(tx, kept[topic], attributes, pieces, size);
+        lli_tx_lvc_add(tx, kept[topic], attributes, pieces, size);
     lli_pack_flush(&tx->pack);
     count = lli_tx_unsent(tx, now, packets, 16);
     for (int i = 0; heard && i < count; i++)
@@ -259,7 +259,7 @@ static void turn(void)
             rx_take(&packet);
         lli_tx_replayed(tx);
     }
-    while (lli_tx_replay_kept(tx, now, buffer, sizeof buffer, &packet)) {
+    while (lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet)) {
         assert_int_equal(packet.to->bytes[0], 'r');
         assert_true(packet.size <= PACKET_MAX);
         if (!chance(&dice, loss))

@@ -205,7 +205,7 @@ static void a_receiver_that_was_expelled_does_not_leave(void **state)
 
 /* ----------------------------------------------------------------------------------------- transmitter */
 
-static struct lli_assure_message ring[8];
+static struct lli_ack_message ring[8];
 
 static void leave(uint64_t receiver, uint64_t held_next, uint8_t flags)
 {
@@ -218,12 +218,12 @@ static void leave(uint64_t receiver, uint64_t held_next, uint8_t flags)
 
 static void acknowledgements_of_those_who_left_behind_the_end_count_together(void **state)
 {
-    const struct lli_assure_rule rule = {.receivers = 2, .messages_max = 8, .bytes_max = 1000, .patience = 1000 * MS};
-    struct lli_assured topic;
+    const struct lli_ack_rule rule = {.receivers = 2, .messages_max = 8, .bytes_max = 1000, .patience = 1000 * MS};
+    struct lli_ack_topic topic;
     struct lli_packet packet;
 
     (void)state;
-    lli_assured_init(&topic, 0, "orders");
+    lli_ack_topic_init(&topic, 0, "orders");
     assert_true(lli_tx_assure(tx, &topic, &rule, ring, 8));
     for (uint64_t receiver = 1; receiver <= 3; receiver++)
         leave(receiver, 0, 0);
@@ -238,7 +238,7 @@ static void acknowledgements_of_those_who_left_behind_the_end_count_together(voi
     leave(2, 1, LLI_WIRE_STATUS_LEAVING);
     leave(2, 1, LLI_WIRE_STATUS_LEAVING);
     assert_int_equal(tx->counters.receivers_left, 2);
-    assert_int_equal(tx->assure.waiting, 1);
+    assert_int_equal(tx->ack.waiting, 1);
     assert_int_equal(lli_members_waiting(&tx->members), 1);
     /* However long the third takes. */
     for (int i = 0; i < 100; i++) {
@@ -249,7 +249,7 @@ static void acknowledgements_of_those_who_left_behind_the_end_count_together(voi
     }
     assert_int_equal(tx->counters.receivers_lost, 0);
     leave(3, 1, LLI_WIRE_STATUS_LEAVING);
-    assert_int_equal(tx->assure.waiting, 0);
+    assert_int_equal(tx->ack.waiting, 0);
     assert_true(lli_tx_drained(tx));
 }
 

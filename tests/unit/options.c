@@ -189,7 +189,7 @@ static void contradictory_policies_on_slow_receivers_are_refused(void **state)
 static void the_policy_on_slow_receivers_is_what_the_options_say(void **state)
 {
     struct llm_options options;
-    struct lli_judge_policy policy;
+    struct lli_slow_policy policy;
 
     (void)state;
     llm_options_init(&options);

@@ -333,23 +333,23 @@ static void a_lone_message_is_packed_as_any_other(void **state)
             const struct iovec piece = {bytes, size};
             const lli_seq seq = packer.history.next;
             uint8_t elsewhere[PACKET_MAX / 2];
-            const bool away = size % 2 == 0 && size <= lli_pack_lone_max(sizeof elsewhere);
+            const bool away = size % 2 == 0 && size <= lli_pack_single_max(sizeof elsewhere);
 
             lli_pack_prepare(&packer.pack, seq);
             assert_true(lli_pack_message(&other.pack, &topic, &piece, size, seq));
             lli_pack_flush(&other.pack);
-            if (!lli_pack_may_be_lone(&packer.pack, size)) {
+            if (!lli_pack_may_be_single(&packer.pack, size)) {
                 /* It would have to span packets, whatever its topic. */
                 assert_true(size + lli_frame_message_size(PACKET_MAX) + lli_frame_topic_size(UINT32_MAX) > BODY);
                 assert_true(lli_pack_message(&packer.pack, &topic, &piece, size, seq));
                 lli_pack_flush(&packer.pack);
             } else {
                 uint8_t *packet = away ? elsewhere : packer.pack.ahead;
-                const uint32_t lone = lli_pack_lone(&packer.pack, packet, &topic, bytes, size);
+                const uint32_t lone = lli_pack_single(&packer.pack, packet, &topic, bytes, size);
 
                 assert_int_equal(packer.history.next, seq);
                 assert_true(!away || lone <= sizeof elsewhere);
-                lli_pack_lone_end(&packer.pack, packet, lone);
+                lli_pack_single_end(&packer.pack, packet, lone);
                 assert_int_equal(lone, packet_size(&packer, seq));
             }
             assert_int_equal(packer.history.next, other.history.next);
@@ -368,9 +368,9 @@ static void a_lone_message_is_packed_as_any_other(void **state)
 static uint32_t packer_send_lone(struct packer *packer, const struct lli_pack_topic *topic, const char *data, size_t size)
 {
     uint8_t *packet = packer->pack.ahead;
-    const uint32_t bytes = lli_pack_lone(&packer->pack, packet, topic, data, size);
+    const uint32_t bytes = lli_pack_single(&packer->pack, packet, topic, data, size);
 
-    lli_pack_lone_end(&packer->pack, packet, bytes);
+    lli_pack_single_end(&packer->pack, packet, bytes);
     return bytes;
 }
 
@@ -382,24 +382,24 @@ static void what_is_not_prepared_or_odd_is_not_packed_alone(void **state)
 
     (void)state;
     packer_make(&packer, 32);
-    assert_false(lli_pack_may_be_lone(&packer.pack, 1));
+    assert_false(lli_pack_may_be_single(&packer.pack, 1));
     lli_pack_prepare(&packer.pack, 100);
-    assert_true(lli_pack_may_be_lone(&packer.pack, 1));
-    assert_false(lli_pack_may_be_lone(&packer.pack, 0));
+    assert_true(lli_pack_may_be_single(&packer.pack, 1));
+    assert_false(lli_pack_may_be_single(&packer.pack, 0));
     lli_pack_attribute(&packer.pack, &attributes);
-    assert_false(lli_pack_may_be_lone(&packer.pack, 1));
+    assert_false(lli_pack_may_be_single(&packer.pack, 1));
     lli_pack_attribute(&packer.pack, NULL);
     /* Where something is packed nothing is prepared. */
     assert_true(packer_send(&packer, 0, false, 1, 100));
     lli_pack_prepare(&packer.pack, 100);
-    assert_false(lli_pack_may_be_lone(&packer.pack, 1));
+    assert_false(lli_pack_may_be_single(&packer.pack, 1));
     lli_pack_flush(&packer.pack);
     /* Nor where the history has no room: what is still read lies where the next packet would. */
-    for (lli_pack_prepare(&packer.pack, 100); lli_pack_may_be_lone(&packer.pack, 1); lli_pack_prepare(&packer.pack, 100))
+    for (lli_pack_prepare(&packer.pack, 100); lli_pack_may_be_single(&packer.pack, 1); lli_pack_prepare(&packer.pack, 100))
         assert_int_equal(packer_send_lone(&packer, &topic, "x", 1), LLI_WIRE_DATA_HEADER + 2);
     assert_true(packer.history.next > 100 && packer.history.trail == 100);
     lli_pack_prepare(&packer.pack, packer.history.next);
-    assert_true(lli_pack_may_be_lone(&packer.pack, 1));
+    assert_true(lli_pack_may_be_single(&packer.pack, 1));
     assert_int_equal(packer_send_lone(&packer, &topic, "x", 1), LLI_WIRE_DATA_HEADER + 2);
     free(packer.memory);
 }

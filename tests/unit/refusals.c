@@ -223,7 +223,7 @@ static void a_transmitter(void **state)
 static void a_topic(void **state)
 {
     struct llm_assurance assurance = {.size = 0};
-    struct llm_keep keep = {.size = 0};
+    struct llm_keep lvc = {.size = 0};
     struct llm_rate rate = {.size = 0};
     struct llm_topic *opened = NULL;
     char name[257];
@@ -259,13 +259,13 @@ static void a_topic(void **state)
     ROW(llm_topic_wait(topic, 100000, 0), LLM_EMSGSIZE, "100000");
     ROW_INSIDE(llm_topic_wait(topic, 1, 0), LLM_ESTATE, "llm_topic_wait");
     ROW(llm_topic_keep(NULL, NULL), LLM_EINVAL, NULL);
-    ROW(llm_topic_keep(topic, &keep), LLM_EINVAL, "size is 0");
-    llm_keep_init(&keep);
-    keep.messages = 0;
-    ROW(llm_topic_keep(topic, &keep), LLM_EINVAL, "messages: 0");
-    keep.messages = 1;
-    keep.bytes_max = 0;
-    ROW(llm_topic_keep(topic, &keep), LLM_EINVAL, "bytes_max: 0");
+    ROW(llm_topic_keep(topic, &lvc), LLM_EINVAL, "size is 0");
+    llm_keep_init(&lvc);
+    lvc.messages = 0;
+    ROW(llm_topic_keep(topic, &lvc), LLM_EINVAL, "messages: 0");
+    lvc.messages = 1;
+    lvc.bytes_max = 0;
+    ROW(llm_topic_keep(topic, &lvc), LLM_EINVAL, "bytes_max: 0");
     ROW(llm_topic_rate(NULL, &rate), LLM_EINVAL, NULL);
     ROW(llm_topic_rate(topic, NULL), LLM_EINVAL, "rate is NULL");
     ROW(llm_topic_rate(topic, &rate), LLM_EINVAL, "size is 0");

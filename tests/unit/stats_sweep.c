@@ -191,7 +191,7 @@ static void a_header_that_is_cut_or_makes_no_sense_is_not_enough(void **state)
     assert_false(exists("dead.1.3"));
 }
 
-static void links_and_what_they_lead_to_stay(void **state)
+static void conn_and_what_they_lead_to_stay(void **state)
 {
     char from[512], to[512];
 
@@ -407,7 +407,7 @@ int main(void)
         sweep_test(files_that_are_no_counters_files_stay),
         sweep_test(name_and_header_must_agree),
         sweep_test(a_header_that_is_cut_or_makes_no_sense_is_not_enough),
-        sweep_test(links_and_what_they_lead_to_stay),
+        sweep_test(conn_and_what_they_lead_to_stay),
         sweep_test(a_link_in_place_of_the_directory_is_refused),
         sweep_test(nothing_is_removed_where_everybody_can_rename_files),
         sweep_test(nothing_is_removed_where_another_user_can_rename_files),

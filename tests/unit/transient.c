@@ -426,9 +426,9 @@ static void a_loss_beside_them_is_told(void **state)
 /* A receiver that is not there from the start of a session with assured topics begins with what nobody has, with NAKs. */
 static void who_begins_in_the_past_for_assured_topics_gets_nothing_old_either(void **state)
 {
-    static struct lli_assured assured;
-    static struct lli_assure_message ring[16];
-    const struct lli_assure_rule rule = {.receivers = 1, .messages_max = 16, .bytes_max = 4096, .patience = 1000 * MS};
+    static struct lli_ack_topic assured;
+    static struct lli_ack_message ring[16];
+    const struct lli_ack_rule rule = {.receivers = 1, .messages_max = 16, .bytes_max = 4096, .patience = 1000 * MS};
 
     (void)state;
     memset(&assured, 0, sizeof assured);

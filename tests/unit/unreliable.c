@@ -38,7 +38,7 @@ static int up(void **state)
     r.config.window_packets = 4 * WINDOW;
     r.config.nak_giveup = 10000 * MS;
     /* Whoever asks for anything more than once a second is slow. */
-    tx_options.judge = (struct lli_judge_policy){
+    tx_options.slow = (struct lli_slow_policy){
         .most = LLI_STANDING_SUSPENDED, .warn_percent = 50, .unicast_percent = 100,
         .limits = {[LLM_THRESHOLD_NAKS] = 1, [LLM_THRESHOLD_ASKED] = 1},
     };

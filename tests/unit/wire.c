@@ -430,7 +430,7 @@ static void what_is_no_packet_of_this_version_is_told_why(void **state)
     set_size(bytes, size);
     for (unsigned first = 0; first < 256; first++) {
         enum lli_wire_fault expected = first >> 4 != 1                  ? LLI_WIRE_VERSION_BAD
-                                       : (first & 15) < 1 || ((first & 15) > LLI_WIRE_NOTICE && (first & 15) != LLI_WIRE_KEPT) ? LLI_WIRE_TYPE_BAD
+                                       : (first & 15) < 1 || ((first & 15) > LLI_WIRE_NOTICE && (first & 15) != LLI_WIRE_LVC) ? LLI_WIRE_TYPE_BAD
                                                                          : LLI_WIRE_OK;
 
         bytes[0] = (uint8_t)first;

@@ -61,7 +61,7 @@ struct decoded {
         struct lli_wire_notice notice;
         struct lli_wire_topics topics;
         struct lli_wire_join join;
-        struct lli_wire_kept kept;
+        struct lli_wire_lvc kept;
         struct lli_wire_connect connect;
         struct lli_wire_accept accept;
         struct lli_wire_refuse refuse;
@@ -126,8 +126,8 @@ static inline bool decode(const uint8_t *packet, size_t size, struct decoded *ou
         return lli_wire_get_query(out->body, out->body_size, tag, &out->query);
     case LLI_WIRE_JOIN:
         return lli_wire_get_join(out->body, out->body_size, tag, &out->join);
-    case LLI_WIRE_KEPT:
-        return lli_wire_get_kept(out->body, out->body_size, tag, &out->kept, &names);
+    case LLI_WIRE_LVC:
+        return lli_wire_get_lvc(out->body, out->body_size, tag, &out->kept, &names);
     case LLI_WIRE_NOTICE:
         return lli_wire_get_notice(out->body, out->body_size, tag, &out->notice);
     case LLI_WIRE_TOPICS:

@@ -166,7 +166,7 @@ static void program_port(struct code *code, int16_t headers, int16_t key)
  * Sees to it that the frame has one packet, by what that says of its size: several that the kernel has in one piece say less than
  * UDP's header does. Only the kernel knows how to part them.
  */
-static void program_lone(struct code *code, int16_t headers, uint32_t size_at)
+static void program_single(struct code *code, int16_t headers, uint32_t size_at)
 {
     code_load(code, BPF_H, AT, FRAME, (int16_t)(headers - 4));
     code_add(code, (struct bpf_insn){.code = BPF_ALU | BPF_END | BPF_TO_BE, .dst_reg = AT, .imm = 16});
@@ -197,7 +197,7 @@ static void program_parse_v4(struct code *code, uint32_t size_at)
     code_store(code, BPF_W, STACK, key, VALUE);
     program_port(code, HEADERS_V4, key + 4);
     if (size_at != 0)
-        program_lone(code, HEADERS_V4, size_at);
+        program_single(code, HEADERS_V4, size_at);
 }
 
 static void program_parse_v6(struct code *code, uint32_t size_at)
@@ -213,7 +213,7 @@ static void program_parse_v6(struct code *code, uint32_t size_at)
     }
     program_port(code, HEADERS_V6, key + 16);
     if (size_at != 0)
-        program_lone(code, HEADERS_V6, size_at);
+        program_single(code, HEADERS_V6, size_at);
 }
 
 /* A group that is known, and a socket for the queue: the frame is its. Else the kernel's. */

@@ -3,86 +3,86 @@
 
 #include "core/flow/flow.h"
 
-enum { ASSURE_REPORTS = 8 }; /* reports of a receiver in what may be unacknowledged */
+enum { ACK_REPORTS = 8 }; /* reports of a receiver in what may be unacknowledged */
 
-void lli_assure_init(struct lli_assure *assure, uint32_t members_max, struct lli_arena *arena)
+void lli_ack_init(struct lli_ack *ack, uint32_t members_max, struct lli_arena *arena)
 {
-    *assure = (struct lli_assure){.kept = UINT64_MAX};
-    assure->table = lli_arena_take(arena, members_max * sizeof *assure->table, 64);
-    assure->reached = lli_arena_take(arena, members_max * sizeof *assure->reached, 64);
+    *ack = (struct lli_ack){.kept = UINT64_MAX};
+    ack->table = lli_arena_take(arena, members_max * sizeof *ack->table, 64);
+    ack->reached = lli_arena_take(arena, members_max * sizeof *ack->reached, 64);
 }
 
-static struct lli_assure_message *assured_at(const struct lli_assured *topic, uint64_t place)
+static struct lli_ack_message *assured_at(const struct lli_ack_topic *topic, uint64_t place)
 {
     return &topic->ring[place & topic->mask];
 }
 
 /* Something changed in what is waited for. */
-static void assure_count(struct lli_assure *assure)
+static void ack_count(struct lli_ack *ack)
 {
-    assure->waiting = 0;
-    assure->kept = UINT64_MAX;
-    for (int i = 0; i < assure->count; i++) {
-        const struct lli_assured *topic = assure->topics[i];
+    ack->waiting = 0;
+    ack->kept = UINT64_MAX;
+    for (int i = 0; i < ack->count; i++) {
+        const struct lli_ack_topic *topic = ack->topics[i];
 
-        assure->waiting += lli_assured_waiting(topic);
-        if (lli_assured_waiting(topic) > 0)
-            assure->kept = lli_min(assure->kept, assured_at(topic, topic->head)->seq);
+        ack->waiting += lli_ack_topic_waiting(topic);
+        if (lli_ack_topic_waiting(topic) > 0)
+            ack->kept = lli_min(ack->kept, assured_at(topic, topic->head)->seq);
     }
 }
 
 /* The place of a topic, which is added if it is new; LLI_WIRE_ASSURED_MAX if there is none. */
-static int assure_place(struct lli_assure *assure, struct lli_assured *topic)
+static int ack_place(struct lli_ack *ack, struct lli_ack_topic *topic)
 {
     int place = 0;
 
-    while (place < assure->count && assure->topics[place] != topic)
+    while (place < ack->count && ack->topics[place] != topic)
         place++;
-    if (place < LLI_WIRE_ASSURED_MAX && place == assure->count)
-        assure->topics[assure->count++] = topic;
+    if (place < LLI_WIRE_ASSURED_MAX && place == ack->count)
+        ack->topics[ack->count++] = topic;
     return place;
 }
 
-void lli_assure_sent(struct lli_assure *assure, struct lli_assured *topic, uint64_t number, lli_seq seq, uint64_t size)
+void lli_ack_sent(struct lli_ack *ack, struct lli_ack_topic *topic, uint64_t number, lli_seq seq, uint64_t size)
 {
-    assert(lli_assured_allows(topic, size));
+    assert(lli_ack_topic_allows(topic, size));
     topic->bytes += size;
-    *assured_at(topic, topic->tail++) = (struct lli_assure_message){.number = number, .bytes = topic->bytes, .seq = seq};
-    assure->waiting++;
-    assure->kept = lli_min(assure->kept, seq);
+    *assured_at(topic, topic->tail++) = (struct lli_ack_message){.number = number, .bytes = topic->bytes, .seq = seq};
+    ack->waiting++;
+    ack->kept = lli_min(ack->kept, seq);
 }
 
 /* --------------------------------------------------------------------------------------- acknowledgements */
 
 /* What a member holds, if it may count for this message: none does that reported nothing, refused the topic, or is suspended. */
-static const struct lli_assure_held *assure_held(const struct lli_assure *assure, const struct lli_members *members, uint32_t index,
+static const struct lli_ack_held *ack_held(const struct lli_ack *ack, const struct lli_members *members, uint32_t index,
                                                  int place)
 {
-    const struct lli_assure_held *held = &assure->table[index];
+    const struct lli_ack_held *held = &ack->table[index];
 
     return lli_member_counts(&members->table[index]) && held->id == members->table[index].id && held->accepts >> place & 1 ? held : NULL;
 }
 
 /* The messages before this one are held by so many receivers that hold `number`, too. */
-static uint64_t assure_reached(const struct lli_assure *assure, const struct lli_members *members, int place, uint64_t number)
+static uint64_t ack_reached(const struct lli_ack *ack, const struct lli_members *members, int place, uint64_t number)
 {
-    const uint32_t receivers = assure->topics[place]->rule.receivers;
+    const uint32_t receivers = ack->topics[place]->rule.receivers;
     uint32_t seen = 0, count = 0;
 
     if (receivers == 0)
         return UINT64_MAX;
     for (uint32_t i = 0; seen < members->count; i++) {
-        const struct lli_assure_held *held = assure_held(assure, members, i, place);
+        const struct lli_ack_held *held = ack_held(ack, members, i, place);
 
         seen += members->table[i].id != 0;
         if (held != NULL && held->from <= number)
-            assure->reached[count++] = held->next;
+            ack->reached[count++] = held->next;
     }
-    return count < receivers ? number : lli_flow_find(assure->reached, count, receivers);
+    return count < receivers ? number : lli_flow_find(ack->reached, count, receivers);
 }
 
 /* The same by a receiver of this name. *known: there is one. */
-static uint64_t assure_reached_by(const struct lli_assure *assure, const struct lli_members *members, int place, const char *name,
+static uint64_t ack_reached_by(const struct lli_ack *ack, const struct lli_members *members, int place, const char *name,
                                   uint64_t number, bool *known)
 {
     uint64_t next = number;
@@ -90,7 +90,7 @@ static uint64_t assure_reached_by(const struct lli_assure *assure, const struct 
 
     *known = false;
     for (uint32_t i = 0; seen < members->count; i++) {
-        const struct lli_assure_held *held = assure_held(assure, members, i, place);
+        const struct lli_ack_held *held = ack_held(ack, members, i, place);
 
         seen += members->table[i].id != 0;
         if (held == NULL || memcmp(held->name, name, sizeof held->name) != 0)
@@ -103,80 +103,80 @@ static uint64_t assure_reached_by(const struct lli_assure *assure, const struct 
 }
 
 /* Of a topic's messages from this one on, those before the result are acknowledged. */
-static uint64_t assure_limit(const struct lli_assure *assure, const struct lli_members *members, int place, uint64_t number)
+static uint64_t ack_limit(const struct lli_ack *ack, const struct lli_members *members, int place, uint64_t number)
 {
-    const struct lli_assure_rule *rule = &assure->topics[place]->rule;
-    uint64_t limit = assure_reached(assure, members, place, number);
+    const struct lli_ack_rule *rule = &ack->topics[place]->rule;
+    uint64_t limit = ack_reached(ack, members, place, number);
     bool known;
 
     for (uint32_t i = 0; i < rule->names && limit > number; i++)
-        limit = lli_min(limit, assure_reached_by(assure, members, place, rule->name[i], number, &known));
+        limit = lli_min(limit, ack_reached_by(ack, members, place, rule->name[i], number, &known));
     return limit;
 }
 
-static void assure_done(struct lli_assure *assure, struct lli_assured *topic)
+static void ack_done(struct lli_ack *ack, struct lli_ack_topic *topic)
 {
-    const struct lli_assure_message *message = assured_at(topic, topic->head++);
+    const struct lli_ack_message *message = assured_at(topic, topic->head++);
 
     topic->bytes_acknowledged = message->bytes;
     if (!topic->news.acknowledged)
         topic->news.first = message->number;
     topic->news.acknowledged = true;
     topic->news.last = message->number;
-    assure->untold = true;
+    ack->untold = true;
 }
 
 /* Those that hold the oldest message may not be those that hold a later one: each turn begins with the oldest that is left. */
-static void assure_topic(struct lli_assure *assure, const struct lli_members *members, int place)
+static void ack_topic(struct lli_ack *ack, const struct lli_members *members, int place)
 {
-    struct lli_assured *topic = assure->topics[place];
+    struct lli_ack_topic *topic = ack->topics[place];
 
-    while (lli_assured_waiting(topic) > 0) {
-        const uint64_t limit = assure_limit(assure, members, place, assured_at(topic, topic->head)->number);
+    while (lli_ack_topic_waiting(topic) > 0) {
+        const uint64_t limit = ack_limit(ack, members, place, assured_at(topic, topic->head)->number);
 
         if (assured_at(topic, topic->head)->number >= limit)
             break;
-        while (lli_assured_waiting(topic) > 0 && assured_at(topic, topic->head)->number < limit)
-            assure_done(assure, topic);
+        while (lli_ack_topic_waiting(topic) > 0 && assured_at(topic, topic->head)->number < limit)
+            ack_done(ack, topic);
         topic->told = topic->news.reason = LLM_REASON_NONE;
     }
 }
 
-bool lli_assure_set(struct lli_assure *assure, const struct lli_members *members, struct lli_assured *topic,
-                    const struct lli_assure_rule *rule, struct lli_assure_message *ring, uint64_t places)
+bool lli_ack_set(struct lli_ack *ack, const struct lli_members *members, struct lli_ack_topic *topic,
+                    const struct lli_ack_rule *rule, struct lli_ack_message *ring, uint64_t places)
 {
-    const uint64_t waiting = lli_assured_waiting(topic);
-    const int place = assure_place(assure, topic);
+    const uint64_t waiting = lli_ack_topic_waiting(topic);
+    const int place = ack_place(ack, topic);
 
     if (place == LLI_WIRE_ASSURED_MAX)
         return false;
     topic->rule = *rule;
-    if (!lli_assured_is_on(topic)) {
+    if (!lli_ack_topic_is_on(topic)) {
         topic->head = topic->tail;
         topic->bytes_acknowledged = topic->bytes;
     }
-    for (uint64_t i = 0; i < lli_assured_waiting(topic); i++)
+    for (uint64_t i = 0; i < lli_ack_topic_waiting(topic); i++)
         ring[i] = *assured_at(topic, topic->head + i);
     topic->ring = ring;
     topic->mask = places - 1;
     topic->head = 0;
-    topic->tail = lli_assured_is_on(topic) ? waiting : 0;
+    topic->tail = lli_ack_topic_is_on(topic) ? waiting : 0;
     topic->told = topic->news.reason = LLM_REASON_NONE;
     topic->waited_head = UINT64_MAX;
-    assure_topic(assure, members, place);
-    assure_count(assure);
+    ack_topic(ack, members, place);
+    ack_count(ack);
     return true;
 }
 
-bool lli_assure_report(struct lli_assure *assure, const struct lli_members *members, uint32_t index,
+bool lli_ack_report(struct lli_ack *ack, const struct lli_members *members, uint32_t index,
                        const struct lli_wire_status *status, uint64_t messages)
 {
-    struct lli_assure_held *held = &assure->table[index];
+    struct lli_ack_held *held = &ack->table[index];
 
     if (status->held_next > messages)
         return false;
     if (held->id != status->receiver)
-        *held = (struct lli_assure_held){.id = status->receiver};
+        *held = (struct lli_ack_held){.id = status->receiver};
     /* Overtaken; or it follows the session anew, and what it had before is as true as ever. */
     if (status->held_next < held->next)
         return true;
@@ -185,16 +185,16 @@ bool lli_assure_report(struct lli_assure *assure, const struct lli_members *memb
     held->accepts = status->accepts;
     held->acknowledged |= status->held_next > status->held_from;
     memcpy(held->name, status->name, sizeof held->name);
-    if (assure->waiting == 0)
+    if (ack->waiting == 0)
         return true;
-    for (int i = 0; i < assure->count; i++)
-        assure_topic(assure, members, i);
-    assure_count(assure);
+    for (int i = 0; i < ack->count; i++)
+        ack_topic(ack, members, i);
+    ack_count(ack);
     return true;
 }
 
 /* Whether a topic that a receiver accepts waits for it. */
-static bool assure_waits_for(const struct lli_assured *topic, const struct lli_assure_held *held)
+static bool ack_waits_for(const struct lli_ack_topic *topic, const struct lli_ack_held *held)
 {
     for (uint32_t i = 0; i < topic->rule.names; i++)
         if (memcmp(held->name, topic->rule.name[i], sizeof held->name) == 0)
@@ -203,7 +203,7 @@ static bool assure_waits_for(const struct lli_assured *topic, const struct lli_a
 }
 
 /* Where the first message that is not acknowledged, from this number on, begins; UINT64_MAX: there is none. */
-static lli_seq assure_seq(const struct lli_assured *topic, uint64_t number)
+static lli_seq ack_seq(const struct lli_ack_topic *topic, uint64_t number)
 {
     uint64_t low = topic->head, high = topic->tail;
 
@@ -218,30 +218,30 @@ static lli_seq assure_seq(const struct lli_assured *topic, uint64_t number)
     return low == topic->tail ? UINT64_MAX : assured_at(topic, low)->seq;
 }
 
-lli_seq lli_assure_owes(const struct lli_assure *assure, const struct lli_members *members, uint32_t index)
+lli_seq lli_ack_owes(const struct lli_ack *ack, const struct lli_members *members, uint32_t index)
 {
-    const struct lli_assure_held *held = &assure->table[index];
+    const struct lli_ack_held *held = &ack->table[index];
     lli_seq owes = UINT64_MAX;
 
-    if (assure->waiting == 0 || held->id != members->table[index].id)
+    if (ack->waiting == 0 || held->id != members->table[index].id)
         return 0;
-    for (int i = 0; i < assure->count; i++)
-        if (held->accepts >> i & 1 && assure_waits_for(assure->topics[i], held))
-            owes = lli_min(owes, assure_seq(assure->topics[i], held->next));
+    for (int i = 0; i < ack->count; i++)
+        if (held->accepts >> i & 1 && ack_waits_for(ack->topics[i], held))
+            owes = lli_min(owes, ack_seq(ack->topics[i], held->next));
     return owes == UINT64_MAX ? 0 : owes;
 }
 
 /* ---------------------------------------------------------------------------------------------- waiting */
 
 /* How many receivers accept the topic, and how many of them can still acknowledge a message. */
-static uint32_t assure_able(const struct lli_assure *assure, const struct lli_members *members, int place, uint64_t number,
+static uint32_t ack_able(const struct lli_ack *ack, const struct lli_members *members, int place, uint64_t number,
                             uint32_t *known)
 {
     uint32_t seen = 0, able = 0;
 
     *known = 0;
     for (uint32_t i = 0; seen < members->count; i++) {
-        const struct lli_assure_held *held = assure_held(assure, members, i, place);
+        const struct lli_ack_held *held = ack_held(ack, members, i, place);
 
         seen += members->table[i].id != 0;
         *known += held != NULL;
@@ -251,11 +251,11 @@ static uint32_t assure_able(const struct lli_assure *assure, const struct lli_me
 }
 
 /* Whether a receiver of this name can still acknowledge it. */
-static bool assure_is_able(const struct lli_assure *assure, const struct lli_members *members, int place, const char *name,
+static bool ack_is_able(const struct lli_ack *ack, const struct lli_members *members, int place, const char *name,
                            uint64_t number)
 {
     for (uint32_t i = 0, seen = 0; seen < members->count; i++) {
-        const struct lli_assure_held *held = assure_held(assure, members, i, place);
+        const struct lli_ack_held *held = ack_held(ack, members, i, place);
 
         seen += members->table[i].id != 0;
         if (held != NULL && held->from <= number && memcmp(held->name, name, sizeof held->name) == 0)
@@ -265,10 +265,10 @@ static bool assure_is_able(const struct lli_assure *assure, const struct lli_mem
 }
 
 /* What keeps the oldest message from being acknowledged. */
-static enum llm_reason assure_reason(const struct lli_assure *assure, const struct lli_members *members, int place,
-                                     struct lli_assure_news *news)
+static enum llm_reason ack_reason(const struct lli_ack *ack, const struct lli_members *members, int place,
+                                     struct lli_ack_news *news)
 {
-    const struct lli_assured *topic = assure->topics[place];
+    const struct lli_ack_topic *topic = ack->topics[place];
     const char **receiver = &news->receiver;
     const uint64_t number = assured_at(topic, topic->head)->number;
     uint32_t able, known;
@@ -277,14 +277,14 @@ static enum llm_reason assure_reason(const struct lli_assure *assure, const stru
     *receiver = NULL;
     for (uint32_t i = 0; i < topic->rule.names; i++) {
         *receiver = topic->rule.name[i];
-        if (assure_reached_by(assure, members, place, *receiver, number, &is_known) > number)
+        if (ack_reached_by(ack, members, place, *receiver, number, &is_known) > number)
             continue;
         if (!is_known)
             return LLM_REASON_RECEIVER_ABSENT;
-        return assure_is_able(assure, members, place, *receiver, number) ? LLM_REASON_AWAITED : LLM_REASON_GIVEN_UP;
+        return ack_is_able(ack, members, place, *receiver, number) ? LLM_REASON_AWAITED : LLM_REASON_GIVEN_UP;
     }
     *receiver = NULL;
-    able = assure_able(assure, members, place, number, &known);
+    able = ack_able(ack, members, place, number, &known);
     news->receivers = able;
     if (known < topic->rule.receivers) {
         news->receivers = known;
@@ -293,48 +293,48 @@ static enum llm_reason assure_reason(const struct lli_assure *assure, const stru
     return able < topic->rule.receivers ? LLM_REASON_GIVEN_UP : LLM_REASON_AWAITED;
 }
 
-void lli_assure_look(struct lli_assure *assure, const struct lli_members *members, lli_ns now)
+void lli_ack_look(struct lli_ack *ack, const struct lli_members *members, lli_ns now)
 {
-    for (int i = 0; i < assure->count; i++) {
-        struct lli_assured *topic = assure->topics[i];
-        struct lli_assure_news found = topic->news;
+    for (int i = 0; i < ack->count; i++) {
+        struct lli_ack_topic *topic = ack->topics[i];
+        struct lli_ack_news found = topic->news;
 
-        if (lli_assured_waiting(topic) == 0 || topic->head != topic->waited_head) {
-            topic->waited_head = lli_assured_waiting(topic) == 0 ? UINT64_MAX : topic->head;
+        if (lli_ack_topic_waiting(topic) == 0 || topic->head != topic->waited_head) {
+            topic->waited_head = lli_ack_topic_waiting(topic) == 0 ? UINT64_MAX : topic->head;
             topic->waited_since = now;
             continue;
         }
         if (now - topic->waited_since < topic->rule.patience)
             continue;
-        found.reason = assure_reason(assure, members, i, &found);
+        found.reason = ack_reason(ack, members, i, &found);
         if (found.reason == topic->told && found.receiver == topic->told_receiver)
             continue;
         topic->news = found;
         topic->told = found.reason;
         topic->told_receiver = found.receiver;
-        assure->untold = true;
+        ack->untold = true;
     }
 }
 
-bool lli_assure_close(struct lli_assure *assure)
+bool lli_ack_close(struct lli_ack *ack)
 {
-    for (int i = 0; i < assure->count; i++) {
-        struct lli_assured *topic = assure->topics[i];
+    for (int i = 0; i < ack->count; i++) {
+        struct lli_ack_topic *topic = ack->topics[i];
 
-        if (lli_assured_waiting(topic) == 0)
+        if (lli_ack_topic_waiting(topic) == 0)
             continue;
         topic->news.reason = LLM_REASON_CLOSED;
         topic->news.receiver = NULL;
-        assure->untold = true;
+        ack->untold = true;
     }
-    return assure->waiting > 0;
+    return ack->waiting > 0;
 }
 
-bool lli_assure_event(struct lli_assure *assure, struct llm_event *event)
+bool lli_ack_event(struct lli_ack *ack, struct llm_event *event)
 {
-    for (int i = 0; i < assure->count; i++) {
-        struct lli_assured *topic = assure->topics[i];
-        struct lli_assure_news *news = &topic->news;
+    for (int i = 0; i < ack->count; i++) {
+        struct lli_ack_topic *topic = ack->topics[i];
+        struct lli_ack_news *news = &topic->news;
 
         *event = (struct llm_event){.kind = LLM_EVENT_ACKNOWLEDGED, .topic_id = topic->id, .topic = topic->name};
         if (news->acknowledged) {
@@ -357,17 +357,17 @@ bool lli_assure_event(struct lli_assure *assure, struct llm_event *event)
             return true;
         }
     }
-    assure->untold = false;
+    ack->untold = false;
     return false;
 }
 
-uint32_t lli_assure_report_packets(const struct lli_assure *assure, uint32_t most)
+uint32_t lli_ack_report_packets(const struct lli_ack *ack, uint32_t most)
 {
-    for (int i = 0; i < assure->count; i++) {
-        const struct lli_assured *topic = assure->topics[i];
-        const uint32_t packets = (uint32_t)lli_max(topic->rule.messages_max / ASSURE_REPORTS, 1);
+    for (int i = 0; i < ack->count; i++) {
+        const struct lli_ack_topic *topic = ack->topics[i];
+        const uint32_t packets = (uint32_t)lli_max(topic->rule.messages_max / ACK_REPORTS, 1);
 
-        if (lli_assured_is_on(topic) && (most == 0 || packets < most))
+        if (lli_ack_topic_is_on(topic) && (most == 0 || packets < most))
             most = packets;
     }
     return most;

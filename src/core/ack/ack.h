@@ -6,8 +6,8 @@
  * A receiver acknowledges an unbroken run of messages, over all topics, which begins anew behind whatever it lost. A message
  * is acknowledged when enough such runs have it, so none is that its receivers gave up.
  */
-#ifndef LLI_ASSURE_H
-#define LLI_ASSURE_H
+#ifndef LLI_ACK_H
+#define LLI_ACK_H
 
 #include <llm/llm.h>
 
@@ -16,27 +16,27 @@
 #include "core/base/types.h"
 #include "core/wire/wire.h"
 
-enum { LLI_ASSURE_NAMES_MAX = 16 };
+enum { LLI_ACK_NAMES_MAX = 16 };
 
 /* Who has to acknowledge, and how much may be unacknowledged until they did. */
-struct lli_assure_rule {
+struct lli_ack_rule {
     uint32_t receivers;
     uint32_t names;
-    char name[LLI_ASSURE_NAMES_MAX][LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* zero behind each */
+    char name[LLI_ACK_NAMES_MAX][LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* zero behind each */
     uint64_t messages_max;
     uint64_t bytes_max;
     lli_ns patience; /* after this the application is told what is waited for */
 };
 
 /* A message that is not acknowledged. */
-struct lli_assure_message {
+struct lli_ack_message {
     uint64_t number;
     uint64_t bytes; /* of the topic, up to its end */
     lli_seq seq;    /* it starts in this packet or a later one */
 };
 
 /* What the application is told. */
-struct lli_assure_news {
+struct lli_ack_news {
     bool acknowledged;
     uint64_t first; /* of the messages acknowledged since it was told */
     uint64_t last;
@@ -46,11 +46,11 @@ struct lli_assure_news {
 };
 
 /* A topic, in memory of whoever opened it. */
-struct lli_assured {
-    struct lli_assure_rule rule;
+struct lli_ack_topic {
+    struct lli_ack_rule rule;
     uint32_t id;
     const char *name;
-    struct lli_assure_message *ring; /* a power of two, at least rule.messages_max */
+    struct lli_ack_message *ring; /* a power of two, at least rule.messages_max */
     uint64_t mask;
     uint64_t head; /* the oldest message that is not acknowledged */
     uint64_t tail;
@@ -60,11 +60,11 @@ struct lli_assured {
     lli_ns waited_since;  /* ... and since when it has been that */
     enum llm_reason told; /* the reason that the application knows ... */
     const char *told_receiver; /* ... and of whom */
-    struct lli_assure_news news;
+    struct lli_ack_news news;
 };
 
 /* What the member at the same place of their table holds: messages [from, next). */
-struct lli_assure_held {
+struct lli_ack_held {
     uint64_t id; /* whose record it is, if that is still the member's */
     uint64_t from;
     uint64_t next;
@@ -73,22 +73,22 @@ struct lli_assure_held {
     char name[LLI_WIRE_RECEIVER_NAME_MAX + 1];
 };
 
-struct lli_assure {
-    struct lli_assured *topics[LLI_WIRE_ASSURED_MAX];
+struct lli_ack {
+    struct lli_ack_topic *topics[LLI_WIRE_ASSURED_MAX];
     uint8_t count;
-    struct lli_assure_held *table; /* by the index of a member */
+    struct lli_ack_held *table; /* by the index of a member */
     uint64_t *reached;     /* room to sort members by how far they are */
     uint64_t waiting;      /* messages that are not acknowledged, of all topics */
     lli_seq kept;          /* packets from this one on are kept, UINT64_MAX: any may go */
     bool untold;           /* something is to be told to the application */
 };
 
-void lli_assure_init(struct lli_assure *assure, uint32_t members_max, struct lli_arena *arena);
+void lli_ack_init(struct lli_ack *ack, uint32_t members_max, struct lli_arena *arena);
 
 /* A topic that is not assured yet. */
-static inline void lli_assured_init(struct lli_assured *topic, uint32_t id, const char *name)
+static inline void lli_ack_topic_init(struct lli_ack_topic *topic, uint32_t id, const char *name)
 {
-    *topic = (struct lli_assured){.id = id, .name = name};
+    *topic = (struct lli_ack_topic){.id = id, .name = name};
 }
 
 /*
@@ -96,50 +96,50 @@ static inline void lli_assured_init(struct lli_assured *topic, uint32_t id, cons
  * into which that is moved. Of nobody (no receivers, no names): all that was sent counts as done with, and ring may be NULL.
  * False, with nothing changed: there are LLI_WIRE_ASSURED_MAX others.
  */
-bool lli_assure_set(struct lli_assure *assure, const struct lli_members *members, struct lli_assured *topic,
-                    const struct lli_assure_rule *rule, struct lli_assure_message *ring, uint64_t places);
+bool lli_ack_set(struct lli_ack *ack, const struct lli_members *members, struct lli_ack_topic *topic,
+                    const struct lli_ack_rule *rule, struct lli_ack_message *ring, uint64_t places);
 
 /* Whether messages are to be acknowledged at all. */
-static inline bool lli_assured_is_on(const struct lli_assured *topic)
+static inline bool lli_ack_topic_is_on(const struct lli_ack_topic *topic)
 {
     return topic->rule.receivers > 0 || topic->rule.names > 0;
 }
 
-static inline uint64_t lli_assured_waiting(const struct lli_assured *topic)
+static inline uint64_t lli_ack_topic_waiting(const struct lli_ack_topic *topic)
 {
     return topic->tail - topic->head;
 }
 
 /* Whether one more message of this size may be unacknowledged. */
-static inline bool lli_assured_allows(const struct lli_assured *topic, uint64_t size)
+static inline bool lli_ack_topic_allows(const struct lli_ack_topic *topic, uint64_t size)
 {
-    return lli_assured_waiting(topic) < topic->rule.messages_max &&
+    return lli_ack_topic_waiting(topic) < topic->rule.messages_max &&
            topic->bytes - topic->bytes_acknowledged + size <= topic->rule.bytes_max;
 }
 
-/* A message was packed that lli_assured_allows(), the next one of the session. */
-void lli_assure_sent(struct lli_assure *assure, struct lli_assured *topic, uint64_t number, lli_seq seq, uint64_t size);
+/* A message was packed that lli_ack_topic_allows(), the next one of the session. */
+void lli_ack_sent(struct lli_ack *ack, struct lli_ack_topic *topic, uint64_t number, lli_seq seq, uint64_t size);
 
 /* What a member reported of the messages before `messages`. False: it speaks of others. */
-bool lli_assure_report(struct lli_assure *assure, const struct lli_members *members, uint32_t index,
+bool lli_ack_report(struct lli_ack *ack, const struct lli_members *members, uint32_t index,
                        const struct lli_wire_status *status, uint64_t messages);
 
 /*
  * The packet where the oldest message begins that waits for this member, as it reported, 0: none does. It is waited for by its
  * name, or as one of so many once it acknowledged anything; whether it counts while it is suspended makes no difference.
  */
-lli_seq lli_assure_owes(const struct lli_assure *assure, const struct lli_members *members, uint32_t index);
+lli_seq lli_ack_owes(const struct lli_ack *ack, const struct lli_members *members, uint32_t index);
 
 /* Time has passed: somebody may have been waited for too long. */
-void lli_assure_look(struct lli_assure *assure, const struct lli_members *members, lli_ns now);
+void lli_ack_look(struct lli_ack *ack, const struct lli_members *members, lli_ns now);
 
 /* The session is closed: what is not acknowledged never will be, and the application is told. True: there is such a message. */
-bool lli_assure_close(struct lli_assure *assure);
+bool lli_ack_close(struct lli_ack *ack);
 
 /* What the application has not been told yet; false if that is nothing. */
-bool lli_assure_event(struct lli_assure *assure, struct llm_event *event);
+bool lli_ack_event(struct lli_ack *ack, struct llm_event *event);
 
 /* Packets after which receivers are to report, at most this many if that is not 0. */
-uint32_t lli_assure_report_packets(const struct lli_assure *assure, uint32_t most);
+uint32_t lli_ack_report_packets(const struct lli_ack *ack, uint32_t most);
 
 #endif

@@ -7,70 +7,70 @@
  */
 #define FAREWELL_FIRST ((lli_ns)1000000)
 
-struct lli_farewell *lli_farewells_place(struct lli_farewells *farewells)
+struct lli_close_retry *lli_close_retries_place(struct lli_close_retries *close_retries)
 {
-    if (farewells->count == LLI_FAREWELLS)
+    if (close_retries->count == LLI_CLOSE_RETRIES)
         return NULL;
-    for (uint32_t i = 0; i < LLI_FAREWELLS; i++)
-        if (farewells->places[i].close.id == 0) {
-            farewells->count++;
-            return &farewells->places[i];
+    for (uint32_t i = 0; i < LLI_CLOSE_RETRIES; i++)
+        if (close_retries->places[i].close.id == 0) {
+            close_retries->count++;
+            return &close_retries->places[i];
         }
     return NULL;
 }
 
-void lli_farewells_free(struct lli_farewells *farewells, struct lli_farewell *farewell)
+void lli_close_retries_free(struct lli_close_retries *close_retries, struct lli_close_retry *close_retry)
 {
-    farewell->close.id = 0;
-    farewells->count--;
+    close_retry->close.id = 0;
+    close_retries->count--;
 }
 
-void lli_farewell_begin(struct lli_farewell *farewell, const struct lli_wire_close *close, const struct lli_wire_address *to,
+void lli_close_retry_begin(struct lli_close_retry *close_retry, const struct lli_wire_close *close, const struct lli_wire_address *to,
                         lli_ns rtt, lli_ns until, lli_ns now)
 {
-    *farewell = (struct lli_farewell){.close = *close, .to = *to, .words = LLI_FAREWELL_WORDS, .step = FAREWELL_FIRST,
+    *close_retry = (struct lli_close_retry){.close = *close, .to = *to, .words = LLI_CLOSE_RETRY_WORDS, .step = FAREWELL_FIRST,
                                       .step_min = 2 * rtt, .until = until};
-    lli_farewell_said(farewell, now);
+    lli_close_retry_said(close_retry, now);
 }
 
-void lli_farewell_once(struct lli_farewell *farewell, const struct lli_wire_close *close, const struct lli_wire_address *to,
+void lli_close_retry_once(struct lli_close_retry *close_retry, const struct lli_wire_close *close, const struct lli_wire_address *to,
                        lli_ns now)
 {
-    *farewell = (struct lli_farewell){.close = *close, .to = *to, .words = 1, .at = now, .until = now + LLI_FAREWELL_ANSWER};
+    *close_retry = (struct lli_close_retry){.close = *close, .to = *to, .words = 1, .at = now, .until = now + LLI_CLOSE_RETRY_ANSWER};
 }
 
-void lli_farewell_said(struct lli_farewell *farewell, lli_ns now)
+void lli_close_retry_said(struct lli_close_retry *close_retry, lli_ns now)
 {
-    farewell->words--;
-    farewell->at = now + lli_max(farewell->step, farewell->step_min);
-    farewell->step *= 2;
+    close_retry->words--;
+    close_retry->at = now + lli_max(close_retry->step, close_retry->step_min);
+    close_retry->step *= 2;
 }
 
-bool lli_farewells_heard(struct lli_farewells *farewells, uint64_t id)
+bool lli_close_retries_heard(struct lli_close_retries *close_retries, uint64_t id)
 {
     bool waited = false;
 
-    for (uint32_t i = 0; i < LLI_FAREWELLS && farewells->count > 0; i++) {
-        struct lli_farewell *farewell = &farewells->places[i];
+    for (uint32_t i = 0; i < LLI_CLOSE_RETRIES && close_retries->count > 0; i++) {
+        struct lli_close_retry *close_retry = &close_retries->places[i];
 
-        if (farewell->close.id != id || !lli_farewell_wants_answer(&farewell->close))
+        if (close_retry->close.id != id || !lli_close_retry_wants_answer(&close_retry->close))
             continue;
-        farewell->answered = true;
-        farewell->words = 0;
-        farewell->at = 0;
+        close_retry->answered = true;
+        close_retry->words = 0;
+        close_retry->at = 0;
         waited = true;
     }
     return waited;
 }
 
-bool lli_farewell_is_delivered(const struct lli_tx *tx, bool left)
+bool lli_close_retry_is_delivered(const struct lli_tx *tx, bool left)
 {
     if (tx->members.count > 0 && !left)
         return tx->ended && lli_members_waiting(&tx->members) == 0;
     return tx->taken == tx->history.next && !lli_pack_pending(&tx->pack);
 }
 
-void lli_farewell_left(struct lli_tx *tx, lli_seq next)
+void lli_close_retry_left(struct lli_tx *tx, lli_seq next)
 {
     /* There is one receiver at most. */
     lli_tx_leave(tx, tx->members.table[0].id, next);

@@ -56,7 +56,7 @@ void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, 
                    lli_seq start, lli_ns now)
 {
     *flow = (struct lli_flow){
-        .config = *config, .limit = config->awaits ? start : UINT64_MAX, .doubling = true, .judged_at = now, .judged = start};
+        .config = *config, .limit = config->awaits ? start : UINT64_MAX, .doubling = true, .judged_at = now, .record = start};
     lli_quorum_init(&flow->quorum, members_max, arena);
     lli_pacer_init(&flow->pacer, lli_min(FLOW_RATE_FIRST, flow_rate_max(flow)), FLOW_BURST_BYTES, now);
     flow->meter = config->mode == LLI_FLOW_PACED ? LLI_FLOW_PACED : LLI_FLOW_OPEN;
@@ -199,7 +199,7 @@ uint32_t lli_flow_report_packets(const struct lli_flow *flow)
 /* Whether a receiver kept up since the rate was last judged. */
 static bool flow_keeps_up(const struct lli_flow *flow, const struct lli_member *member, lli_seq sent)
 {
-    uint64_t packets = sent - flow->judged;
+    uint64_t packets = sent - flow->record;
 
     if (member->next != 0 && sent > member->next && sent - member->next > lli_min(flow->config.window_packets, member->window))
         return false;
@@ -217,7 +217,7 @@ static void flow_slow_down(struct lli_flow *flow, lli_ns elapsed)
     flow->doubling = false;
 }
 
-void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt, lli_ns now)
+void lli_flow_assess(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt, lli_ns now)
 {
     const lli_ns elapsed = now - flow->judged_at;
     uint32_t seen = 0, counted = 0, fine = 0;
@@ -225,7 +225,7 @@ void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq 
     if (flow->config.mode != LLI_FLOW_PACED || now < flow->judged_at + lli_max(FLOW_INTERVAL, 4 * rtt))
         return;
     lli_pacer_fill(&flow->pacer, now);
-    if (sent - flow->judged < FLOW_PACKETS_MIN)
+    if (sent - flow->record < FLOW_PACKETS_MIN)
         return;
     for (uint32_t i = 0; seen < members->count; i++) {
         struct lli_member *member = &members->table[i];
@@ -244,6 +244,6 @@ void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq 
                                           flow_rate_max(flow));
     flow->hungry = false;
     flow->judged_at = now;
-    flow->judged = sent;
+    flow->record = sent;
     flow->judged_bytes = 0;
 }

@@ -38,7 +38,7 @@ struct lli_flow {
     bool doubling;              /* no receiver has fallen behind yet: the rate doubles */
     bool hungry;                /* more would have been sent since the rate was last judged */
     lli_ns judged_at;
-    lli_seq judged;             /* packets before were sent by then */
+    lli_seq record;             /* packets before were sent by then */
     uint64_t judged_bytes;      /* sent since */
 };
 
@@ -56,7 +56,7 @@ uint64_t lli_flow_reach(const struct lli_flow *flow, const struct lli_member *me
 void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint32_t index);
 
 /* Paced: the time may have come to change the rate. sent: the first packet not yet sent. */
-void lli_flow_judge(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt, lli_ns now);
+void lli_flow_assess(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt, lli_ns now);
 
 /*
  * Of how many receivers one is to report by packets, as a power of two, from now on: of so many members that enough are left to find the

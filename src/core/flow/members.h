@@ -30,7 +30,7 @@ struct lli_member {
     bool behind; /* its round trip has time in it for which packets wait to be read */
     bool done;  /* it has everything up to the end of the session */
     bool left;  /* done, and gone: what it acknowledged counts until the transmitter closes */
-    bool judged; /* the judge has had it since it was added */
+    bool record; /* the judge has had it since it was added */
     enum lli_standing standing; /* how it is served: judge.h decides */
     struct lli_wire_address address;
 };

@@ -3,58 +3,58 @@
 
 #include <string.h>
 
-#define MARKS_DISTANCE_MIN ((lli_ns)1000000)
+#define TIME_INDEX_DISTANCE_MIN ((lli_ns)1000000)
 
-void lli_marks_init(struct lli_marks *marks, lli_seq start, struct lli_arena *arena, lli_ns now)
+void lli_time_index_init(struct lli_time_index *index, lli_seq start, struct lli_arena *arena, lli_ns now)
 {
-    *marks = (struct lli_marks){.count = 1, .distance = MARKS_DISTANCE_MIN};
-    marks->marks = lli_arena_take(arena, LLI_MARKS * sizeof *marks->marks, 64);
+    *index = (struct lli_time_index){.count = 1, .distance = TIME_INDEX_DISTANCE_MIN};
+    index->entries = lli_arena_take(arena, LLI_TIME_INDEX_ENTRIES * sizeof *index->entries, 64);
     if (arena->memory != NULL)
-        marks->marks[0] = (struct lli_mark){.at = now, .seq = start};
+        index->entries[0] = (struct lli_time_index_entry){.at = now, .seq = start};
 }
 
 /* Half of them go: those of packets that are gone, or else every second one. */
-static void marks_thin(struct lli_marks *marks, lli_seq trail)
+static void time_index_thin(struct lli_time_index *index, lli_seq trail)
 {
     uint32_t gone = 0, kept = 0;
 
-    while (gone + 1 < marks->count && marks->marks[gone + 1].seq <= trail)
+    while (gone + 1 < index->count && index->entries[gone + 1].seq <= trail)
         gone++;
-    marks->count -= gone;
-    memmove(marks->marks, marks->marks + gone, marks->count * sizeof *marks->marks);
-    if (marks->count <= LLI_MARKS / 2) {
-        marks->distance = lli_max(marks->distance / 2, MARKS_DISTANCE_MIN);
+    index->count -= gone;
+    memmove(index->entries, index->entries + gone, index->count * sizeof *index->entries);
+    if (index->count <= LLI_TIME_INDEX_ENTRIES / 2) {
+        index->distance = lli_max(index->distance / 2, TIME_INDEX_DISTANCE_MIN);
         return;
     }
-    for (uint32_t i = 0; i < marks->count; i += 2)
-        marks->marks[kept++] = marks->marks[i];
-    marks->count = kept;
-    marks->distance *= 2;
+    for (uint32_t i = 0; i < index->count; i += 2)
+        index->entries[kept++] = index->entries[i];
+    index->count = kept;
+    index->distance *= 2;
 }
 
-void lli_marks_add(struct lli_marks *marks, lli_seq seq, lli_seq trail, lli_ns now)
+void lli_time_index_add(struct lli_time_index *index, lli_seq seq, lli_seq trail, lli_ns now)
 {
-    const struct lli_mark *last = &marks->marks[marks->count - 1];
+    const struct lli_time_index_entry *last = &index->entries[index->count - 1];
 
-    if (seq == last->seq || now < last->at + marks->distance)
+    if (seq == last->seq || now < last->at + index->distance)
         return;
-    if (marks->count == LLI_MARKS)
-        marks_thin(marks, trail);
-    marks->marks[marks->count++] = (struct lli_mark){.at = now, .seq = seq};
+    if (index->count == LLI_TIME_INDEX_ENTRIES)
+        time_index_thin(index, trail);
+    index->entries[index->count++] = (struct lli_time_index_entry){.at = now, .seq = seq};
 }
 
-lli_seq lli_marks_find(const struct lli_marks *marks, lli_ns since)
+lli_seq lli_time_index_find(const struct lli_time_index *index, lli_ns since)
 {
-    uint32_t low = 0, high = marks->count;
+    uint32_t low = 0, high = index->count;
 
     /* The first mark stands for all before it. */
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
 
-        if (marks->marks[middle].at <= since)
+        if (index->entries[middle].at <= since)
             low = middle;
         else
             high = middle;
     }
-    return marks->marks[low].seq;
+    return index->entries[low].seq;
 }

@@ -4,32 +4,32 @@
  * packets pay for it: while data flows the marks are as far apart as heartbeats are, and further when the history is so
  * long that they would not fit. What is asked by time begins at the mark before it: with a little more, never with less.
  */
-#ifndef LLI_MARKS_H
-#define LLI_MARKS_H
+#ifndef LLI_TIME_INDEX_ENTRIES_H
+#define LLI_TIME_INDEX_ENTRIES_H
 
 #include "core/base/arena.h"
 #include "core/base/types.h"
 
-enum { LLI_MARKS = 2048 };
+enum { LLI_TIME_INDEX_ENTRIES = 2048 };
 
-struct lli_mark {
+struct lli_time_index_entry {
     lli_ns at;   /* everything before seq was sent by then, nothing else */
     lli_seq seq;
 };
 
-struct lli_marks {
-    struct lli_mark *marks; /* oldest first, each with a higher number than the one before */
+struct lli_time_index {
+    struct lli_time_index_entry *entries; /* oldest first, each with a higher number than the one before */
     uint32_t count;
     lli_ns distance;        /* between two marks, at least */
 };
 
 /* Places the marks; the first says that nothing was sent before start. */
-void lli_marks_init(struct lli_marks *marks, lli_seq start, struct lli_arena *arena, lli_ns now);
+void lli_time_index_init(struct lli_time_index *index, lli_seq start, struct lli_arena *arena, lli_ns now);
 
 /* Packet number seq is the next to be sent. Marks of packets before trail, but for the last of them, may be forgotten. */
-void lli_marks_add(struct lli_marks *marks, lli_seq seq, lli_seq trail, lli_ns now);
+void lli_time_index_add(struct lli_time_index *index, lli_seq seq, lli_seq trail, lli_ns now);
 
 /* A packet before which nothing was sent since then. */
-lli_seq lli_marks_find(const struct lli_marks *marks, lli_ns since);
+lli_seq lli_time_index_find(const struct lli_time_index *index, lli_ns since);
 
 #endif

@@ -17,7 +17,7 @@ static uint64_t keep_stride(uint32_t bytes_max)
     return lli_round_up(sizeof(struct kept) + LLI_WIRE_FRAME_MAX + (uint64_t)bytes_max, _Alignof(struct kept));
 }
 
-uint64_t lli_keep_ring_size(uint32_t messages, uint32_t bytes_max)
+uint64_t lli_lvc_ring_size(uint32_t messages, uint32_t bytes_max)
 {
     const uint64_t stride = keep_stride(bytes_max);
 
@@ -25,12 +25,12 @@ uint64_t lli_keep_ring_size(uint32_t messages, uint32_t bytes_max)
 }
 
 /* The copy of the topic's message number `index`, counted over those that were kept. */
-static struct kept *topic_kept(const struct lli_kept_topic *topic, uint64_t index)
+static struct kept *topic_kept(const struct lli_lvc_topic *topic, uint64_t index)
 {
     return (struct kept *)(void *)(topic->ring + index % topic->messages * keep_stride(topic->bytes_max));
 }
 
-void lli_keep_put(struct lli_kept_topic *topic, uint64_t number, const struct lli_pack_attributes *attributes,
+void lli_lvc_put(struct lli_lvc_topic *topic, uint64_t number, const struct lli_pack_attributes *attributes,
                   const struct iovec *pieces, uint32_t size)
 {
     struct kept *kept = topic_kept(topic, topic->count++);
@@ -54,14 +54,14 @@ void lli_keep_put(struct lli_kept_topic *topic, uint64_t number, const struct ll
     kept->size = (uint32_t)(at - bytes);
 }
 
-uint32_t lli_keep_attributes_max(uint32_t packet_size)
+uint32_t lli_lvc_attributes_max(uint32_t packet_size)
 {
     /* All headers lie in a message's first part, and a byte of the message behind them. */
-    return packet_size - LLI_WIRE_KEPT_HEAD - LLI_WIRE_RECORD_HEAD - LLI_WIRE_FRAME_MAX - 1;
+    return packet_size - LLI_WIRE_LVC_HEAD - LLI_WIRE_RECORD_HEAD - LLI_WIRE_FRAME_MAX - 1;
 }
 
 /* The first of the copies [low, high) whose message has this number or a higher one; high: none. */
-static uint64_t topic_find(const struct lli_kept_topic *topic, uint64_t low, uint64_t high, uint64_t number)
+static uint64_t topic_find(const struct lli_lvc_topic *topic, uint64_t low, uint64_t high, uint64_t number)
 {
     while (low < high) {
         const uint64_t middle = low + (high - low) / 2;
@@ -76,23 +76,23 @@ static uint64_t topic_find(const struct lli_kept_topic *topic, uint64_t low, uin
 
 /* --------------------------------------------------------------------------------------------- the topics */
 
-void lli_keep_init(struct lli_keep *keep, uint32_t topics_max, struct lli_arena *arena)
+void lli_lvc_init(struct lli_lvc *lvc, uint32_t topics_max, struct lli_arena *arena)
 {
-    *keep = (struct lli_keep){.count = 0};
-    keep->topics = lli_arena_take(arena, topics_max * sizeof *keep->topics, 64);
-    keep->places = lli_arena_take(arena, LLI_KEEP_PLACES * sizeof *keep->places, 64);
-    keep->receivers = lli_arena_take(arena, LLI_KEEP_PLACES * sizeof *keep->receivers, 64);
+    *lvc = (struct lli_lvc){.count = 0};
+    lvc->topics = lli_arena_take(arena, topics_max * sizeof *lvc->topics, 64);
+    lvc->places = lli_arena_take(arena, LLI_LVC_PLACES * sizeof *lvc->places, 64);
+    lvc->receivers = lli_arena_take(arena, LLI_LVC_PLACES * sizeof *lvc->receivers, 64);
 }
 
 /* The first topic with this id or a higher one. */
-static uint32_t keep_find(const struct lli_keep *keep, uint32_t id)
+static uint32_t keep_find(const struct lli_lvc *lvc, uint32_t id)
 {
-    uint32_t low = 0, high = keep->count;
+    uint32_t low = 0, high = lvc->count;
 
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
 
-        if (keep->topics[middle]->id < id)
+        if (lvc->topics[middle]->id < id)
             low = middle + 1;
         else
             high = middle;
@@ -100,52 +100,52 @@ static uint32_t keep_find(const struct lli_keep *keep, uint32_t id)
     return low;
 }
 
-void lli_keep_add(struct lli_keep *keep, struct lli_kept_topic *topic)
+void lli_lvc_add(struct lli_lvc *lvc, struct lli_lvc_topic *topic)
 {
-    const uint32_t at = keep_find(keep, topic->id);
+    const uint32_t at = keep_find(lvc, topic->id);
 
-    memmove(keep->topics + at + 1, keep->topics + at, (keep->count - at) * sizeof *keep->topics);
-    keep->topics[at] = topic;
-    keep->count++;
-    keep->bytes += lli_keep_ring_size(topic->messages, topic->bytes_max);
+    memmove(lvc->topics + at + 1, lvc->topics + at, (lvc->count - at) * sizeof *lvc->topics);
+    lvc->topics[at] = topic;
+    lvc->count++;
+    lvc->bytes += lli_lvc_ring_size(topic->messages, topic->bytes_max);
 }
 
 /* ---------------------------------------------------------------------------------------- who waits for them */
 
 /* The place of a receiver, a new one if it has none, or NULL. */
-static struct lli_keep_place *keep_place(struct lli_keep *keep, uint64_t receiver)
+static struct lli_lvc_request *keep_place(struct lli_lvc *lvc, uint64_t receiver)
 {
-    for (uint32_t i = 0; i < keep->waiting; i++)
-        if (keep->receivers[i] == receiver)
-            return &keep->places[i];
-    if (keep->waiting == LLI_KEEP_PLACES)
+    for (uint32_t i = 0; i < lvc->waiting; i++)
+        if (lvc->receivers[i] == receiver)
+            return &lvc->places[i];
+    if (lvc->waiting == LLI_LVC_PLACES)
         return NULL;
-    keep->receivers[keep->waiting] = receiver;
-    return &keep->places[keep->waiting++];
+    lvc->receivers[lvc->waiting] = receiver;
+    return &lvc->places[lvc->waiting++];
 }
 
-void lli_keep_drop(struct lli_keep *keep, uint32_t index)
+void lli_lvc_drop(struct lli_lvc *lvc, uint32_t index)
 {
-    assert(index < keep->waiting);
-    keep->waiting--;
-    keep->places[index] = keep->places[keep->waiting];
-    keep->receivers[index] = keep->receivers[keep->waiting];
+    assert(index < lvc->waiting);
+    lvc->waiting--;
+    lvc->places[index] = lvc->places[lvc->waiting];
+    lvc->receivers[index] = lvc->receivers[lvc->waiting];
 }
 
-bool lli_keep_ask(struct lli_keep *keep, uint64_t receiver, const struct lli_wire_join *join, uint64_t end)
+bool lli_lvc_ask(struct lli_lvc *lvc, uint64_t receiver, const struct lli_wire_join *join, uint64_t end)
 {
-    struct lli_keep_place *place;
+    struct lli_lvc_request *place;
 
-    if (keep->count == 0 || join->count == 0 || join->wanted == 0)
+    if (lvc->count == 0 || join->count == 0 || join->wanted == 0)
         return true;
-    place = keep_place(keep, receiver);
+    place = keep_place(lvc, receiver);
     if (place == NULL)
         return false;
-    *place = (struct lli_keep_place){
+    *place = (struct lli_lvc_request){
         .address = join->address,
         .number = lli_min(join->number, end),
         .most = join->value == 0 ? UINT64_MAX : join->value,
-        .left = (uint32_t)lli_min(join->wanted, LLI_KEEP_PACKETS_MAX),
+        .left = (uint32_t)lli_min(join->wanted, LLI_LVC_PACKETS_MAX),
         .count = join->count,
     };
     memcpy(place->spans, join->spans, join->count * sizeof *join->spans);
@@ -175,7 +175,7 @@ static bool fill_record(struct filling *filling, const struct kept *kept, const 
     uint32_t part = until - filling->at.offset;
     size_t used, room = filling->size - filling->used;
 
-    if (filling->used == LLI_WIRE_KEPT_HEAD)
+    if (filling->used == LLI_WIRE_LVC_HEAD)
         part = (uint32_t)lli_min(part, room - LLI_WIRE_RECORD_HEAD);
     record.size = (uint16_t)lli_min(part, UINT16_MAX);
     used = lli_wire_add_record(filling->packet, filling->used, filling->size, &record);
@@ -188,7 +188,7 @@ static bool fill_record(struct filling *filling, const struct kept *kept, const 
 }
 
 /* The same of the copies of a topic that a receiver is to be given, from filling->at on. */
-static bool fill_topic(struct filling *filling, const struct lli_kept_topic *topic, const struct lli_keep_place *place,
+static bool fill_topic(struct filling *filling, const struct lli_lvc_topic *topic, const struct lli_lvc_request *place,
                        const struct lli_wire_place *end)
 {
     const uint64_t oldest = topic->count - lli_min(topic->count, topic->messages);
@@ -211,15 +211,15 @@ static bool fill_topic(struct filling *filling, const struct lli_kept_topic *top
 }
 
 /* Fills a packet with what comes next of the span whose turn it is, which is less by that then. */
-static void fill_span(const struct lli_keep *keep, struct lli_keep_place *place, struct filling *filling)
+static void fill_span(const struct lli_lvc *lvc, struct lli_lvc_request *place, struct filling *filling)
 {
     struct lli_wire_span *span = &place->spans[place->at];
     uint32_t looked_at = 0;
     bool room = true;
 
     filling->at = span->from;
-    for (uint32_t i = keep_find(keep, span->from.topic); room && i < keep->count; i++) {
-        const struct lli_wire_place begin = {.topic = keep->topics[i]->id};
+    for (uint32_t i = keep_find(lvc, span->from.topic); room && i < lvc->count; i++) {
+        const struct lli_wire_place begin = {.topic = lvc->topics[i]->id};
 
         if (!lli_wire_is_before(&begin, &span->to))
             break;
@@ -227,7 +227,7 @@ static void fill_span(const struct lli_keep *keep, struct lli_keep_place *place,
             filling->at = begin;
             room = false;
         } else {
-            room = fill_topic(filling, keep->topics[i], place, &span->to);
+            room = fill_topic(filling, lvc->topics[i], place, &span->to);
         }
     }
     if (room || !lli_wire_is_before(&filling->at, &span->to))
@@ -237,26 +237,26 @@ static void fill_span(const struct lli_keep *keep, struct lli_keep_place *place,
     place->left = place->at < place->count ? place->left - 1 : 0;
 }
 
-size_t lli_keep_next(struct lli_keep *keep, struct lli_wire_kept *kept, uint8_t *packet, size_t size, struct lli_wire_address *to)
+size_t lli_lvc_next(struct lli_lvc *lvc, struct lli_wire_lvc *kept, uint8_t *packet, size_t size, struct lli_wire_address *to)
 {
-    struct filling filling = {.packet = packet, .size = size, .used = LLI_WIRE_KEPT_HEAD};
-    struct lli_keep_place *place;
+    struct filling filling = {.packet = packet, .size = size, .used = LLI_WIRE_LVC_HEAD};
+    struct lli_lvc_request *place;
 
-    assert(keep->waiting > 0);
-    if (keep->turn >= keep->waiting)
-        keep->turn = 0;
-    place = &keep->places[keep->turn];
+    assert(lvc->waiting > 0);
+    if (lvc->turn >= lvc->waiting)
+        lvc->turn = 0;
+    place = &lvc->places[lvc->turn];
     *to = place->address;
-    kept->receiver = keep->receivers[keep->turn];
+    kept->receiver = lvc->receivers[lvc->turn];
     kept->number = place->number;
     kept->span.from = place->spans[place->at].from;
-    fill_span(keep, place, &filling);
+    fill_span(lvc, place, &filling);
     kept->span.to = filling.at;
     kept->left = (uint16_t)place->left;
     kept->count = filling.count;
-    (void)lli_wire_put_kept(packet, kept, filling.used);
+    (void)lli_wire_put_lvc(packet, kept, filling.used);
     if (place->left == 0)
-        lli_keep_drop(keep, keep->turn);
-    keep->turn++;
+        lli_lvc_drop(lvc, lvc->turn);
+    lvc->turn++;
     return filling.used;
 }

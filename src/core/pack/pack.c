@@ -6,7 +6,7 @@ void lli_pack_init(struct lli_pack *pack, struct lli_history *history, uint32_t 
     *pack = (struct lli_pack){
         .history = history,
         .tag = tag,
-        .lone_max = (uint32_t)lli_min(lli_pack_lone_max(history->packet_max), LLI_FRAME_MEDIUM_MAX),
+        .single_max = (uint32_t)lli_min(lli_pack_single_max(history->packet_max), LLI_FRAME_MEDIUM_MAX),
     };
 }
 
@@ -201,7 +201,7 @@ void lli_pack_prepare(struct lli_pack *pack, lli_seq busy)
         pack->ahead = lli_history_open(pack->history, busy);
 }
 
-void lli_pack_lone_end(struct lli_pack *pack, const uint8_t *packet, uint32_t bytes)
+void lli_pack_single_end(struct lli_pack *pack, const uint8_t *packet, uint32_t bytes)
 {
     if (packet != pack->ahead)
         memcpy(pack->ahead, packet, bytes);

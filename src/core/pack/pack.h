@@ -28,7 +28,7 @@ struct lli_pack {
     uint32_t claim_size;
     uint32_t claim_header;
     uint32_t tag;
-    uint32_t lone_max;    /* bytes of a message with a header of two that has room in a packet, whatever its topic */
+    uint32_t single_max;    /* bytes of a message with a header of two that has room in a packet, whatever its topic */
     uint32_t topic;       /* of the next message in the open packet, unless a frame says otherwise; UINT32_MAX: a frame has to */
     uint32_t first_number; /* for the open packet's header */
     uint16_t first;
@@ -77,16 +77,16 @@ bool lli_pack_open(struct lli_pack *pack, lli_seq busy);
 void lli_pack_prepare(struct lli_pack *pack, lli_seq busy);
 
 /* Whether a message now can go the short way of the next two: nothing is packed, the next packet is prepared, and the message fits. */
-static inline bool lli_pack_may_be_lone(const struct lli_pack *pack, size_t size)
+static inline bool lli_pack_may_be_single(const struct lli_pack *pack, size_t size)
 {
-    return pack->ahead != NULL && !pack->odd && size - 1 < pack->lone_max;
+    return pack->ahead != NULL && !pack->odd && size - 1 < pack->single_max;
 }
 
 /*
  * Makes the packet of such a message, which then can be sent before it is sealed: at pack->ahead, or elsewhere. Changes nothing but the
- * packet, whose size it returns. lli_pack_lone_end() seals it, and has it where it belongs.
+ * packet, whose size it returns. lli_pack_single_end() seals it, and has it where it belongs.
  */
-static inline uint32_t lli_pack_lone(const struct lli_pack *pack, uint8_t *packet, const struct lli_pack_topic *topic, const void *data,
+static inline uint32_t lli_pack_single(const struct lli_pack *pack, uint8_t *packet, const struct lli_pack_topic *topic, const void *data,
                                      size_t size)
 {
     const uint32_t names = topic->id == 0 ? 0 : lli_frame_topic_size(topic->id);
@@ -108,10 +108,10 @@ static inline uint32_t lli_pack_lone(const struct lli_pack *pack, uint8_t *packe
     return wire.size;
 }
 
-void lli_pack_lone_end(struct lli_pack *pack, const uint8_t *packet, uint32_t bytes);
+void lli_pack_single_end(struct lli_pack *pack, const uint8_t *packet, uint32_t bytes);
 
 /* How many bytes a lone message may have whose packet, whatever its topic, has to fit into so many. */
-static inline uint32_t lli_pack_lone_max(uint32_t bytes)
+static inline uint32_t lli_pack_single_max(uint32_t bytes)
 {
     const uint32_t others = LLI_WIRE_DATA_HEADER + lli_frame_topic_size(UINT32_MAX) + lli_frame_message_size(bytes);
 

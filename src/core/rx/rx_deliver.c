@@ -64,7 +64,7 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
 {
     struct lli_unpacked shown = *lost;
 
-    if (lli_rx_as_it_arrives(rx) && reason != LLM_REASON_TOO_LONG && lli_rx_ahead_split(rx, &shown, reason))
+    if (lli_rx_as_it_arrives(rx) && reason != LLM_REASON_TOO_LONG && lli_rx_unordered_split(rx, &shown, reason))
         lost = &shown;
     (void)rx_event(rx, LLM_EVENT_GAP, item);
     item->event.reason = reason;
@@ -95,10 +95,10 @@ static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
         return true;
     }
     if (rx->news & LLI_RX_REST) {
-        const struct lli_unpacked rest = rx->ahead.rest;
+        const struct lli_unpacked rest = rx->unordered.rest;
 
         rx->news &= (uint8_t)~LLI_RX_REST;
-        return rx_gap_item(rx, &rest, rx->ahead.rest_reason, item);
+        return rx_gap_item(rx, &rest, rx->unordered.rest_reason, item);
     }
     if (rx->news & LLI_RX_SILENT) {
         rx->news &= (uint8_t)~LLI_RX_SILENT;
@@ -242,7 +242,7 @@ static void rx_lose(struct lli_rx *rx, uint64_t packets, enum llm_reason reason)
     if (rx->lost_run == 0 || reason != LLM_REASON_UNRELIABLE)
         rx->lost_reason = reason;
     if (rx->lost_run == 0)
-        rx->ahead.lost = rx->gap.next;
+        rx->unordered.lost = rx->gap.next;
     rx->lost_run += packets;
     rx->lost += (uint32_t)packets;
     rx->counters->packets_lost += packets;
@@ -297,7 +297,7 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         (void)lli_wire_get_header(packet, size, &header, &body, &body_size);
         lli_gap_advance(gap);
         if (lli_rx_as_it_arrives(rx))
-            lli_rx_ahead_turn(rx, gap->next - 1);
+            lli_rx_unordered_turn(rx, gap->next - 1);
         lli_rx_unpack(rx, gap->next - 1, &header, body, body_size);
         return true;
     }
@@ -397,8 +397,8 @@ static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     if (rx->passed)
         rx_pass_up(rx);
     /* What displaced a kept message before it was sent has come by then, too: all that there is, if a heartbeat says so. */
-    if (rx->unpack.number - rx->unpack.assembling < rx->kept.live &&
-        (rx->gap.next < rx->heartbeat.lead || rx->heartbeat.messages < rx->kept.live))
+    if (rx->unpack.number - rx->unpack.assembling < rx->lvc.live &&
+        (rx->gap.next < rx->heartbeat.lead || rx->heartbeat.messages < rx->lvc.live))
         return false;
     rx->behind &= (uint8_t)~LLI_RX_REPLAYING;
     lli_rx_status_soon(rx, now);
@@ -470,9 +470,9 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
         if (rx->aside & LLI_RX_LEARNING)
             return false;
         if (rx->aside & LLI_RX_LATEST) {
-            if (lli_rx_lost_kept(rx, now, item))
+            if (lli_rx_lost_lvc(rx, now, item))
                 return true;
-            if (lli_rx_next_kept(rx, now))
+            if (lli_rx_next_lvc(rx, now))
                 continue;
             return false;
         }
@@ -481,7 +481,7 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
         if (rx->behind & LLI_RX_YOUNG && rx_next_young(rx, item))
             return true;
         if (!rx_next_packet(rx, now))
-            return rx_next_end(rx, now, item) || (lli_rx_as_it_arrives(rx) && lli_rx_next_ahead(rx, item));
+            return rx_next_end(rx, now, item) || (lli_rx_as_it_arrives(rx) && lli_rx_next_unordered(rx, item));
     }
 }
 

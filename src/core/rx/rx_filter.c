@@ -51,7 +51,7 @@ static void rx_pass(struct lli_rx *rx, struct lli_unpack *unpack, uint64_t messa
 /* The messages of the packet whose turn it is that were decided on when it came (rx_ahead.c): mostly none. */
 static inline struct lli_rx_mark rx_decided(const struct lli_rx *rx, const struct lli_unpack *unpack)
 {
-    return rx->news & LLI_RX_TURN && unpack == &rx->unpack ? rx->ahead.turn : (struct lli_rx_mark){.first = 0};
+    return rx->news & LLI_RX_TURN && unpack == &rx->unpack ? rx->unordered.turn : (struct lli_rx_mark){.first = 0};
 }
 
 /*
@@ -250,7 +250,7 @@ static void rx_give_assembled(struct lli_rx *rx, struct lli_item *item)
 }
 
 /* It is put together from several packets: what it says of itself is kept, unless it is longer than what this version sends. */
-static void rx_keep_frame(struct lli_rx *rx, const struct lli_rx_frame *frame)
+static void rx_lvc_frame(struct lli_rx *rx, const struct lli_rx_frame *frame)
 {
     rx->assembled = (struct lli_rx_frame){.size = 0};
     if (frame->size == 0 || frame->size > sizeof rx->assembled_frame)
@@ -330,7 +330,7 @@ bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item)
         } else if (wanted.size > (size_t)(unpack->end - wanted.data)) {
             /* lli_unpack_next() begins to put it together, in a buffer that may be in use by what is given now. */
             if (item->count == 0) {
-                rx_keep_frame(rx, &wanted.frame);
+                rx_lvc_frame(rx, &wanted.frame);
                 unpack->at = wanted.header;
             }
             break;
@@ -343,9 +343,9 @@ bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item)
 
 /* ------------------------------------------------------------------------------------------ before its turn */
 
-void lli_rx_filter_ahead(struct lli_rx *rx, const uint8_t *body)
+void lli_rx_filter_unordered(struct lli_rx *rx, const uint8_t *body)
 {
-    struct lli_unpack *unpack = &rx->ahead.unpack;
+    struct lli_unpack *unpack = &rx->unordered.unpack;
     struct lli_frame_summary summary;
 
     if (!rx_is_unwanted(rx, unpack, body, &summary))
@@ -355,9 +355,9 @@ void lli_rx_filter_ahead(struct lli_rx *rx, const uint8_t *body)
     unpack->at = unpack->end;
 }
 
-bool lli_rx_filtered_ahead(struct lli_rx *rx, struct lli_item *item)
+bool lli_rx_filtered_unordered(struct lli_rx *rx, struct lli_item *item)
 {
-    struct lli_unpack *unpack = &rx->ahead.unpack;
+    struct lli_unpack *unpack = &rx->unordered.unpack;
     struct rx_wanted wanted;
 
     item->count = 0;

@@ -185,10 +185,10 @@ void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header
 bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item);
 
 /* As lli_rx_filter_begin(), for a packet that is looked into before its turn. */
-void lli_rx_filter_ahead(struct lli_rx *rx, const uint8_t *body);
+void lli_rx_filter_unordered(struct lli_rx *rx, const uint8_t *body);
 
 /* As lli_rx_filtered_messages(), of that packet: only what lies wholly in it, and is of a topic with a name. */
-bool lli_rx_filtered_ahead(struct lli_rx *rx, struct lli_item *item);
+bool lli_rx_filtered_unordered(struct lli_rx *rx, struct lli_item *item);
 
 /*
  * So many messages behind those of an item are of a topic that is refused or counted, or has no history: how many of them, from
@@ -242,50 +242,50 @@ void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now);
 
 /* ----------------------------------------------------------------------------------------- rx_kept.c */
 
-void lli_rx_kept_init(struct lli_rx *rx, struct lli_arena *arena);
+void lli_rx_lvc_init(struct lli_rx *rx, struct lli_arena *arena);
 
 /* The transmitter said where the stream goes on: what topics keep of the messages before comes first, while LLI_RX_LATEST is set. */
-void lli_rx_kept_begin(struct lli_rx *rx, const struct lli_wire_join *granted);
+void lli_rx_lvc_begin(struct lli_rx *rx, const struct lli_wire_join *granted);
 
 /* Gives back what is held of it. */
-void lli_rx_kept_drop(struct lli_rx *rx);
+void lli_rx_lvc_drop(struct lli_rx *rx);
 
 /* A packet of it came. */
-void lli_rx_input_kept(struct lli_rx *rx, const struct lli_wire_kept *packet, const struct lli_reader *records, lli_ns now);
+void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, const struct lli_reader *records, lli_ns now);
 
 /* Goes on to the next message, to be unpacked, or to the stream when all is there; false: it is still to come. */
-bool lli_rx_next_kept(struct lli_rx *rx, lli_ns now);
+bool lli_rx_next_lvc(struct lli_rx *rx, lli_ns now);
 
 /* The item that it does not all come, once that is given up. */
-bool lli_rx_lost_kept(struct lli_rx *rx, lli_ns now, struct lli_item *item);
+bool lli_rx_lost_lvc(struct lli_rx *rx, lli_ns now, struct lli_item *item);
 
 /* Builds the request for it that is due. */
-bool lli_rx_control_kept(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
 /* ---------------------------------------------------------------------------------------- rx_ahead.c */
 
-void lli_rx_ahead_init(struct lli_rx *rx, struct lli_arena *arena);
-void lli_rx_ahead_reset(struct lli_rx *rx);
+void lli_rx_unordered_init(struct lli_rx *rx, struct lli_arena *arena);
+void lli_rx_unordered_reset(struct lli_rx *rx);
 
 static inline bool lli_rx_as_it_arrives(const struct lli_rx *rx)
 {
-    return rx->ahead.marks != NULL;
+    return rx->unordered.marks != NULL;
 }
 
 /* Those of these packets that are held have messages that may be given before their turn. */
-void lli_rx_ahead_look(struct lli_rx *rx, lli_seq first, lli_seq end);
+void lli_rx_unordered_look(struct lli_rx *rx, lli_seq first, lli_seq end);
 
 /* The next messages, or a topic, of packets that are held; false: all that can be was given. */
-bool lli_rx_next_ahead(struct lli_rx *rx, struct lli_item *item);
+bool lli_rx_next_unordered(struct lli_rx *rx, struct lli_item *item);
 
 /* The turn of a packet has come, which is unpacked next: if some of it was given, LLI_RX_TURN is set until the rest is. */
-void lli_rx_ahead_turn(struct lli_rx *rx, lli_seq seq);
+void lli_rx_unordered_turn(struct lli_rx *rx, lli_seq seq);
 
 /* A packet is dropped before its turn, of which messages may have been given: they are not given again, nor told lost. */
-void lli_rx_ahead_drop(struct lli_rx *rx, lli_seq seq);
+void lli_rx_unordered_drop(struct lli_rx *rx, lli_seq seq);
 
 /* Of messages that are told lost keeps those before the first that was given; false: none was. Those behind it are the rest. */
-bool lli_rx_ahead_split(struct lli_rx *rx, struct lli_unpacked *lost, enum llm_reason reason);
+bool lli_rx_unordered_split(struct lli_rx *rx, struct lli_unpacked *lost, enum llm_reason reason);
 
 /* The messages that come next in order, less what was given and what is refused; false: none. */
 bool lli_rx_turn_messages(struct lli_rx *rx, struct lli_item *item);

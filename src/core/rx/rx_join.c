@@ -55,7 +55,7 @@ static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
     rx->counters->sessions_new++;
     lli_unpack_reset(&rx->unpack, number);
     if (lli_rx_as_it_arrives(rx))
-        lli_rx_ahead_look(rx, rx->gap.next, rx->gap.end);
+        lli_rx_unordered_look(rx, rx->gap.next, rx->gap.end);
     /* A session that is not followed from its start may go on in the middle of a message. */
     if (rx->gap.next != rx->heartbeat.start || rx->enters) {
         lli_unpack_break(&rx->unpack);
@@ -285,9 +285,9 @@ static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_
     rx->replay_distance = 0;
     rx_follow(rx, join->number, now);
     lli_rx_extend(rx, lli_max(rx->heartbeat.lead, join->lead), now);
-    rx->kept.live = 0;
+    rx->lvc.live = 0;
     if (join->from == LLM_JOIN_LATEST)
-        lli_rx_kept_begin(rx, join);
+        lli_rx_lvc_begin(rx, join);
 }
 
 static enum llm_reason rx_refusal(uint8_t reason)

@@ -22,15 +22,15 @@ struct lli_rx_held {
     uint32_t cell;
 };
 
-void lli_rx_kept_init(struct lli_rx *rx, struct lli_arena *arena)
+void lli_rx_lvc_init(struct lli_rx *rx, struct lli_arena *arena)
 {
-    rx->kept.held = lli_arena_take(arena, KEPT_HELD * sizeof *rx->kept.held, 64);
+    rx->lvc.held = lli_arena_take(arena, KEPT_HELD * sizeof *rx->lvc.held, 64);
 }
 
-void lli_rx_kept_begin(struct lli_rx *rx, const struct lli_wire_join *granted)
+void lli_rx_lvc_begin(struct lli_rx *rx, const struct lli_wire_join *granted)
 {
-    rx->kept = (struct lli_rx_kept){
-        .held = rx->kept.held,
+    rx->lvc = (struct lli_rx_lvc){
+        .held = rx->lvc.held,
         .number = granted->number,
         .live = granted->number,
         .most = granted->value,
@@ -43,63 +43,63 @@ void lli_rx_kept_begin(struct lli_rx *rx, const struct lli_wire_join *granted)
 
 static void kept_forget(struct lli_rx *rx, uint32_t index)
 {
-    struct lli_rx_kept *kept = &rx->kept;
+    struct lli_rx_lvc *lvc = &rx->lvc;
 
-    kept->held_count--;
-    memmove(kept->held + index, kept->held + index + 1, (kept->held_count - index) * sizeof *kept->held);
+    lvc->held_count--;
+    memmove(lvc->held + index, lvc->held + index + 1, (lvc->held_count - index) * sizeof *lvc->held);
 }
 
-void lli_rx_kept_drop(struct lli_rx *rx)
+void lli_rx_lvc_drop(struct lli_rx *rx)
 {
     if (!(rx->aside & LLI_RX_LATEST))
         return;
-    rx->kept.reading = false;
-    for (uint32_t i = 0; i < rx->kept.held_count; i++)
-        lli_rx_give_back(rx, rx->kept.held[i].cell);
-    rx->kept.held_count = 0;
+    rx->lvc.reading = false;
+    for (uint32_t i = 0; i < rx->lvc.held_count; i++)
+        lli_rx_give_back(rx, rx->lvc.held[i].cell);
+    rx->lvc.held_count = 0;
     rx->aside &= (uint8_t)~LLI_RX_LATEST;
 }
 
 /* Holds a packet that comes before its turn, unless another one has all that it has. */
 static void kept_hold(struct lli_rx *rx, const struct lli_wire_span *span, const struct lli_reader *records)
 {
-    struct lli_rx_kept *kept = &rx->kept;
-    uint32_t at = kept->held_count, cell;
+    struct lli_rx_lvc *lvc = &rx->lvc;
+    uint32_t at = lvc->held_count, cell;
 
-    while (at > 0 && lli_wire_is_before(&span->from, &kept->held[at - 1].span.from))
+    while (at > 0 && lli_wire_is_before(&span->from, &lvc->held[at - 1].span.from))
         at--;
-    if (at > 0 && !lli_wire_is_before(&kept->held[at - 1].span.to, &span->to)) {
+    if (at > 0 && !lli_wire_is_before(&lvc->held[at - 1].span.to, &span->to)) {
         rx->counters->packets_duplicate++;
         return;
     }
-    cell = kept->held_count == KEPT_HELD ? LLI_REORDER_NONE
+    cell = lvc->held_count == KEPT_HELD ? LLI_REORDER_NONE
                                          : lli_rx_put(rx, records->at, (uint32_t)(records->end - records->at));
     if (cell == LLI_REORDER_NONE) {
         rx->counters->reorder_full++;
         return;
     }
-    memmove(kept->held + at + 1, kept->held + at, (kept->held_count - at) * sizeof *kept->held);
-    kept->held[at] = (struct lli_rx_held){*span, cell};
-    kept->held_count++;
+    memmove(lvc->held + at + 1, lvc->held + at, (lvc->held_count - at) * sizeof *lvc->held);
+    lvc->held[at] = (struct lli_rx_held){*span, cell};
+    lvc->held_count++;
 }
 
 /* Goes on to a packet that is held and whose turn it is; false: there is none. */
 static bool kept_take(struct lli_rx *rx)
 {
-    struct lli_rx_kept *kept = &rx->kept;
+    struct lli_rx_lvc *lvc = &rx->lvc;
 
-    while (kept->held_count > 0 && !lli_wire_is_before(&kept->next, &kept->held[0].span.from)) {
-        const struct lli_rx_held held = kept->held[0];
+    while (lvc->held_count > 0 && !lli_wire_is_before(&lvc->next, &lvc->held[0].span.from)) {
+        const struct lli_rx_held held = lvc->held[0];
         const uint8_t *bytes;
         uint32_t size;
 
         kept_forget(rx, 0);
         bytes = lli_reorder_get(rx->reorder, held.cell, LLI_REORDER_TURN, &size);
         lli_rx_give_back(rx, held.cell);
-        if (lli_wire_is_before(&kept->next, &held.span.to)) {
-            kept->records = lli_reader_of(bytes, size);
-            kept->until = held.span.to;
-            return kept->reading = true;
+        if (lli_wire_is_before(&lvc->next, &held.span.to)) {
+            lvc->records = lli_reader_of(bytes, size);
+            lvc->until = held.span.to;
+            return lvc->reading = true;
         }
     }
     return false;
@@ -117,12 +117,12 @@ static void kept_came(struct lli_rx *rx, uint16_t left, lli_ns now)
     rx->tries = 0;
     /* The last one may just have overtaken what is missing before it. */
     rx->fetch_at = now + (left > 0 ? lli_rx_request_time(rx) + KEPT_PATIENCE * rx->replay_distance
-                          : rx->kept.held_count > 0 ? rx->config->nak_retry_min : 0);
+                          : rx->lvc.held_count > 0 ? rx->config->nak_retry_min : 0);
 }
 
-void lli_rx_input_kept(struct lli_rx *rx, const struct lli_wire_kept *packet, const struct lli_reader *records, lli_ns now)
+void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, const struct lli_reader *records, lli_ns now)
 {
-    struct lli_rx_kept *kept = &rx->kept;
+    struct lli_rx_lvc *lvc = &rx->lvc;
 
     if (packet->receiver != rx->config->receiver) {
         rx->counters->control_foreign++;
@@ -130,20 +130,20 @@ void lli_rx_input_kept(struct lli_rx *rx, const struct lli_wire_kept *packet, co
     }
     rx->counters->kept_packets_received++;
     /* Late, or of an earlier grant, or not asked for. */
-    if (!(rx->aside & LLI_RX_LATEST) || rx->aside & LLI_RX_LEARNING || packet->number != kept->number || kept->reading)
+    if (!(rx->aside & LLI_RX_LATEST) || rx->aside & LLI_RX_LEARNING || packet->number != lvc->number || lvc->reading)
         return;
-    if (!lli_wire_is_before(&kept->next, &packet->span.to)) {
+    if (!lli_wire_is_before(&lvc->next, &packet->span.to)) {
         rx->counters->packets_duplicate++;
         return;
     }
-    if (lli_wire_is_before(&kept->next, &packet->span.from)) {
+    if (lli_wire_is_before(&lvc->next, &packet->span.from)) {
         kept_hold(rx, &packet->span, records);
     } else {
-        kept->records = *records;
-        kept->until = packet->span.to;
-        kept->reading = true;
+        lvc->records = *records;
+        lvc->until = packet->span.to;
+        lvc->reading = true;
     }
-    kept->live = lli_max(kept->live, packet->next);
+    lvc->live = lli_max(lvc->live, packet->next);
     kept_came(rx, packet->left, now);
 }
 
@@ -157,11 +157,11 @@ static bool kept_is_refused(const struct lli_rx *rx, uint32_t topic)
 /* Passes over topics that are not wanted. False: none is left. */
 static bool kept_pass(struct lli_rx *rx)
 {
-    struct lli_rx_kept *kept = &rx->kept;
+    struct lli_rx_lvc *lvc = &rx->lvc;
 
-    while (kept->next.topic < kept->topics && kept_is_refused(rx, kept->next.topic))
-        kept->next = (struct lli_wire_place){.topic = kept->next.topic + 1};
-    return kept->next.topic < kept->topics;
+    while (lvc->next.topic < lvc->topics && kept_is_refused(rx, lvc->next.topic))
+        lvc->next = (struct lli_wire_place){.topic = lvc->next.topic + 1};
+    return lvc->next.topic < lvc->topics;
 }
 
 /* Whether a record is of one message, whole or its first part, and nothing else. */
@@ -198,7 +198,7 @@ static bool kept_unpack_more(struct lli_rx *rx, const struct lli_wire_record *re
 {
     struct lli_unpack *unpack = &rx->unpack;
     const struct lli_wire_header header = {.first = record->size, .number = (uint32_t)unpack->number};
-    const struct lli_wire_place *part = &rx->kept.part;
+    const struct lli_wire_place *part = &rx->lvc.part;
 
     if (lli_wire_is_before(part, &record->at) || lli_wire_is_before(&record->at, part) || unpack->broken ||
         !(unpack->passing || (unpack->assembling && record->size <= unpack->total - unpack->have)))
@@ -213,16 +213,16 @@ static bool kept_unpack_more(struct lli_rx *rx, const struct lli_wire_record *re
 /* Goes on to the next message, or part of one, of the packet that is being read; false: there is none. */
 static bool kept_next_record(struct lli_rx *rx)
 {
-    struct lli_rx_kept *kept = &rx->kept;
+    struct lli_rx_lvc *lvc = &rx->lvc;
     struct lli_wire_record record;
 
-    while (lli_wire_next_record(&kept->records, &record)) {
-        if (lli_wire_is_before(&record.at, &kept->next))
+    while (lli_wire_next_record(&lvc->records, &record)) {
+        if (lli_wire_is_before(&record.at, &lvc->next))
             continue;
         if (record.at.offset > 0 ? !kept_unpack_more(rx, &record) : !kept_unpack(rx, &record))
             continue;
-        kept->part = record.at;
-        kept->part.offset += record.size;
+        lvc->part = record.at;
+        lvc->part.offset += record.size;
         return true;
     }
     return false;
@@ -231,7 +231,7 @@ static bool kept_next_record(struct lli_rx *rx)
 /* What is kept came, or is given up: the stream goes on. */
 static void kept_end(struct lli_rx *rx, lli_ns now)
 {
-    lli_rx_kept_drop(rx);
+    lli_rx_lvc_drop(rx);
     lli_unpack_reset(&rx->unpack, rx->first);
     if (rx->gap.next != rx->heartbeat.start)
         lli_unpack_break(&rx->unpack);
@@ -240,16 +240,16 @@ static void kept_end(struct lli_rx *rx, lli_ns now)
     rx->replayed_at = rx->fetch_at = now;
 }
 
-bool lli_rx_next_kept(struct lli_rx *rx, lli_ns now)
+bool lli_rx_next_lvc(struct lli_rx *rx, lli_ns now)
 {
-    struct lli_rx_kept *kept = &rx->kept;
+    struct lli_rx_lvc *lvc = &rx->lvc;
 
     for (;;) {
-        if (kept->reading) {
+        if (lvc->reading) {
             if (kept_next_record(rx))
                 return true;
-            kept->next = kept->until;
-            kept->reading = false;
+            lvc->next = lvc->until;
+            lvc->reading = false;
         }
         if (!kept_pass(rx)) {
             kept_end(rx, now);
@@ -260,9 +260,9 @@ bool lli_rx_next_kept(struct lli_rx *rx, lli_ns now)
     }
 }
 
-bool lli_rx_lost_kept(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+bool lli_rx_lost_lvc(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
-    const enum llm_reason reason = rx->kept.lost != LLM_REASON_NONE ? rx->kept.lost : rx->end_reason;
+    const enum llm_reason reason = rx->lvc.lost != LLM_REASON_NONE ? rx->lvc.lost : rx->end_reason;
 
     if (reason == LLM_REASON_NONE)
         return false;
@@ -272,8 +272,8 @@ bool lli_rx_lost_kept(struct lli_rx *rx, lli_ns now, struct lli_item *item)
         .reason = reason,
         .session = rx->session,
         .first = rx->first,
-        .topic_id = rx->kept.next.topic,
-        .topic = lli_topics_name(&rx->topics, rx->kept.next.topic),
+        .topic_id = rx->lvc.next.topic,
+        .topic = lli_topics_name(&rx->topics, rx->lvc.next.topic),
     };
     rx->counters->kept_lost++;
     kept_end(rx, now);
@@ -304,20 +304,20 @@ static void kept_add_spans(const struct lli_rx *rx, struct lli_wire_join *join, 
 /* Everything that is missing and wanted, the first first. */
 static void kept_missing(const struct lli_rx *rx, struct lli_wire_join *join)
 {
-    const struct lli_rx_kept *kept = &rx->kept;
-    struct lli_wire_place from = kept->next;
+    const struct lli_rx_lvc *lvc = &rx->lvc;
+    struct lli_wire_place from = lvc->next;
 
-    for (uint32_t i = 0; i < kept->held_count; i++) {
-        const struct lli_wire_span *span = &kept->held[i].span;
+    for (uint32_t i = 0; i < lvc->held_count; i++) {
+        const struct lli_wire_span *span = &lvc->held[i].span;
 
         kept_add_spans(rx, join, (struct lli_wire_span){from, span->from});
         if (lli_wire_is_before(&from, &span->to))
             from = span->to;
     }
-    kept_add_spans(rx, join, (struct lli_wire_span){from, {.topic = kept->topics}});
+    kept_add_spans(rx, join, (struct lli_wire_span){from, {.topic = lvc->topics}});
 }
 
-bool lli_rx_control_kept(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
     /* What comes behind a loss has to be held, beside what is live. */
     const uint64_t room = lli_max(lli_reorder_packets(rx->reorder, rx->reorder->left), KEPT_PIECE_MIN);
@@ -326,8 +326,8 @@ bool lli_rx_control_kept(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct 
         .receiver = rx->config->receiver,
         .kind = LLI_WIRE_JOIN_LATEST,
         .from = LLM_JOIN_LATEST,
-        .value = rx->kept.most,
-        .number = rx->kept.number,
+        .value = rx->lvc.most,
+        .number = rx->lvc.number,
         .wanted = lli_min(KEPT_PIECE, room),
         .address = rx->config->address,
         .token = lli_rx_token(rx),
@@ -337,7 +337,7 @@ bool lli_rx_control_kept(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct 
     if (now < rx->fetch_at || rx->aside & LLI_RX_LEARNING)
         return false;
     if (now >= rx->replayed_at + rx->config->nak_giveup) {
-        rx->kept.lost = LLM_REASON_TIMEOUT;
+        rx->lvc.lost = LLM_REASON_TIMEOUT;
         return false;
     }
     kept_missing(rx, &join);

@@ -38,8 +38,8 @@ void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct l
     if (config->counts_topics)
         rx->topic_counts = lli_arena_take(rare, config->topics_max * sizeof *rx->topic_counts, 64);
     lli_unpack_init(&rx->unpack, lli_arena_take(rare, config->message_bytes_max, 4096), config->message_bytes_max);
-    lli_rx_ahead_init(rx, rare);
-    lli_rx_kept_init(rx, rare);
+    lli_rx_unordered_init(rx, rare);
+    lli_rx_lvc_init(rx, rare);
     rx->sharing = reorder->sessions;
     reorder->sessions = rx;
 }
@@ -92,12 +92,12 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     }
     lli_unpack_reset(&rx->unpack, 0);
     lli_gap_reset(&rx->gap, 0);
-    lli_rx_ahead_reset(rx);
+    lli_rx_unordered_reset(rx);
 }
 
 void lli_rx_drop_packets(struct lli_rx *rx)
 {
-    lli_rx_kept_drop(rx);
+    lli_rx_lvc_drop(rx);
     for (lli_seq seq = rx->gap.next; seq < rx->gap.end; seq++)
         if (lli_gap_is_present(&rx->gap, seq))
             lli_rx_give_back(rx, *lli_rx_cell(rx, seq));
@@ -336,7 +336,7 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
         if (lli_rx_hold(rx, seq, packet, now)) {
             rx_note_repair(rx, seq, now);
             if (lli_rx_as_it_arrives(rx))
-                lli_rx_ahead_look(rx, seq, seq + 1);
+                lli_rx_unordered_look(rx, seq, seq + 1);
         } else {
             lli_gap_refuse(gap, seq, now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)));
             rx->ask_ahead = (uint32_t)lli_max(rx->ask_ahead / 2, 1);
@@ -349,7 +349,7 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
     (void)lli_gap_receive(gap, seq);
     lli_gap_advance(gap);
     if (rx->aside & LLI_RX_AGAIN)
-        lli_rx_ahead_turn(rx, seq);
+        lli_rx_unordered_turn(rx, seq);
     lli_rx_unpack(rx, seq, &packet->header, packet->body, packet->body_size);
     return true;
 }
@@ -544,7 +544,7 @@ static void rx_suspended(struct lli_rx *rx, lli_ns now)
         return;
     rx->naks_held_until = now + rx->config->nak_retry_max;
     if (rx->aside & LLI_RX_LATEST && asked)
-        rx->kept.lost = LLM_REASON_SUSPENDED;
+        rx->lvc.lost = LLM_REASON_SUSPENDED;
     if (gap->missing == 0 || lead <= rx->gone_below || !asked)
         return;
     rx->gone_below = lead;
@@ -615,7 +615,7 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
         struct lli_wire_topics topics;
         struct lli_wire_join join;
         struct lli_wire_notice notice;
-        struct lli_wire_kept kept;
+        struct lli_wire_lvc lvc;
     } packet;
     struct lli_reader names;
 
@@ -645,10 +645,10 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
         if (rx_is_mine(rx, lli_wire_get_join(body, size, header->tag, &packet.join), &packet.join.session))
             lli_rx_input_join(rx, &packet.join, now);
         break;
-    case LLI_WIRE_KEPT:
-        if (rx_is_mine(rx, lli_wire_get_kept(body, size, header->tag, &packet.kept, &names), &packet.kept.session) &&
+    case LLI_WIRE_LVC:
+        if (rx_is_mine(rx, lli_wire_get_lvc(body, size, header->tag, &packet.lvc, &names), &packet.lvc.session) &&
             rx->state == LLI_RX_LIVE)
-            lli_rx_input_kept(rx, &packet.kept, &names, now);
+            lli_rx_input_lvc(rx, &packet.lvc, &names, now);
         break;
     default:
         break;
@@ -660,7 +660,7 @@ bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns 
     rx->plain = false;
     if (packet->header.type != LLI_WIRE_DATA) {
         rx->stirred = true;
-        if (packet->header.type == LLI_WIRE_KEPT)
+        if (packet->header.type == LLI_WIRE_LVC)
             rx->stamp_ns = packet->stamp_ns;
         rx_input_control(rx, &packet->header, packet->body, packet->body_size, now);
         return true;
@@ -760,7 +760,7 @@ static bool rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct ll
     if (rx->state == LLI_RX_LIVE && now >= rx->gap.due_at && rx_control_nak(rx, now, buffer, packet))
         return true;
     if (rx->aside & LLI_RX_LATEST && rx->state == LLI_RX_LIVE) {
-        if (lli_rx_control_kept(rx, now, buffer, packet))
+        if (lli_rx_control_lvc(rx, now, buffer, packet))
             return true;
     } else if (rx->state == LLI_RX_LIVE && lli_rx_is_fetching(rx) && lli_rx_control_fetch(rx, now, buffer, packet)) {
         return true;

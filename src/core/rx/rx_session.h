@@ -164,7 +164,7 @@ struct lli_rx_mark {
 };
 
 /* Delivery as it arrives: rx_ahead.c. */
-struct lli_rx_ahead {
+struct lli_rx_unordered {
     struct lli_rx_mark *marks; /* by number of the packet, NULL: messages are given in order */
     struct lli_unpack unpack;  /* of the packet `seq`, of which messages are given before its turn */
     lli_seq seq;
@@ -180,7 +180,7 @@ struct lli_rx_ahead {
 struct lli_rx_held;
 
 /* Of what topics keep, while it is fetched: rx_kept.c. */
-struct lli_rx_kept {
+struct lli_rx_lvc {
     struct lli_rx_held *held;    /* packets that came before their turn, by where they begin */
     uint32_t held_count;
     struct lli_wire_place next;  /* all before it was given */
@@ -302,8 +302,8 @@ struct lli_rx {
     lli_ns replayed_at;         /* when one came last */
     lli_ns replay_distance;     /* smoothed time between two, 0: not measured */
 
-    struct lli_rx_ahead ahead;
-    struct lli_rx_kept kept; /* in use while LLI_RX_LATEST is set, `live` until it is live */
+    struct lli_rx_unordered unordered;
+    struct lli_rx_lvc lvc; /* in use while LLI_RX_LATEST is set, `live` until it is live */
 };
 
 enum lli_rx_aside {
@@ -407,7 +407,7 @@ static inline bool lli_rx_owes_report(const struct lli_rx *rx)
     return rx->gap.next >= rx->report_at;
 }
 
-/* Sees whether lli_rx_lone() may take the next packet. It does so itself, too, but later than may be. */
+/* Sees whether lli_rx_single() may take the next packet. It does so itself, too, but later than may be. */
 void lli_rx_settle(struct lli_rx *rx);
 
 /* Whether all that came is given, nothing is missing and nothing ends. */

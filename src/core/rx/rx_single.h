@@ -6,7 +6,7 @@
 #include "core/rx/rx_session.h"
 
 /* The one message that fills a packet's frames; false: there is another, or something else, or it is not whole. */
-static inline bool lli_rx_lone_frame(const uint8_t *at, const uint8_t *end, uint32_t *topic, struct llm_message *message)
+static inline bool lli_rx_single_frame(const uint8_t *at, const uint8_t *end, uint32_t *topic, struct llm_message *message)
 {
     struct lli_frame frame;
 
@@ -28,7 +28,7 @@ static inline bool lli_rx_lone_frame(const uint8_t *at, const uint8_t *end, uint
  * be done: the message, which was delivered when this returns. False, with nothing changed, in any other case. Others may be due
  * all the same when the message was handled: unless lli_rx_is_idle(), lli_rx_next() has to follow.
  */
-static inline bool lli_rx_lone(struct lli_rx *rx, const uint8_t *packet, size_t size, uint64_t stamp_ns, lli_ns now,
+static inline bool lli_rx_single(struct lli_rx *rx, const uint8_t *packet, size_t size, uint64_t stamp_ns, lli_ns now,
                                struct llm_message *message)
 {
     const uint8_t *end = packet + size;
@@ -38,7 +38,7 @@ static inline bool lli_rx_lone(struct lli_rx *rx, const uint8_t *packet, size_t 
     if (!rx->plain)
         lli_rx_settle(rx);
     if (!rx->plain || size <= LLI_WIRE_DATA_HEADER || !lli_wire_is_data(packet, size, rx->tag, gap->next, rx->unpack.number) ||
-        !lli_rx_lone_frame(packet + LLI_WIRE_DATA_HEADER, end, &topic, message) || !lli_topics_is_plain(&rx->topics, topic))
+        !lli_rx_single_frame(packet + LLI_WIRE_DATA_HEADER, end, &topic, message) || !lli_topics_is_plain(&rx->topics, topic))
         return false;
     gap->end = gap->received = ++gap->next;
     rx->heard_at = now;

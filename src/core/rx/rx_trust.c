@@ -114,7 +114,7 @@ static void trust_cut(struct lli_rx *rx, lli_seq end)
         if (lli_gap_is_present(&rx->gap, seq)) {
             lli_rx_give_back(rx, *lli_rx_cell(rx, seq));
             if (lli_rx_as_it_arrives(rx))
-                lli_rx_ahead_drop(rx, seq);
+                lli_rx_unordered_drop(rx, seq);
         }
     rx->counters->packets_doubted += lli_gap_cut(&rx->gap, end);
 }
@@ -152,7 +152,7 @@ static void trust_go_back(struct lli_rx *rx, lli_seq next, uint64_t number, lli_
 {
     rx->counters->streams_receded++;
     lli_rx_drop_packets(rx);
-    lli_rx_ahead_reset(rx);
+    lli_rx_unordered_reset(rx);
     lli_gap_reset(&rx->gap, next);
     /* Those told lost that were never sent are sent from here on. */
     lli_unpack_reset(&rx->unpack, lli_min(rx->unpack.number, number));

@@ -12,39 +12,39 @@
  */
 #include "core/rx/rx_internal.h"
 
-void lli_rx_ahead_init(struct lli_rx *rx, struct lli_arena *arena)
+void lli_rx_unordered_init(struct lli_rx *rx, struct lli_arena *arena)
 {
     if (rx->config->as_it_arrives)
-        rx->ahead.marks = lli_arena_take(arena, rx->config->window_packets * sizeof *rx->ahead.marks, 64);
+        rx->unordered.marks = lli_arena_take(arena, rx->config->window_packets * sizeof *rx->unordered.marks, 64);
     /* Nothing is put together in it: it is a place to point to. */
-    lli_unpack_init(&rx->ahead.unpack, rx->unpack.buffer, 0);
+    lli_unpack_init(&rx->unordered.unpack, rx->unpack.buffer, 0);
 }
 
-void lli_rx_ahead_reset(struct lli_rx *rx)
+void lli_rx_unordered_reset(struct lli_rx *rx)
 {
-    if (rx->ahead.marks == NULL)
+    if (rx->unordered.marks == NULL)
         return;
-    memset(rx->ahead.marks, 0, rx->config->window_packets * sizeof *rx->ahead.marks);
-    lli_unpack_reset(&rx->ahead.unpack, 0);
-    rx->ahead.seq = rx->ahead.from = rx->ahead.end = rx->ahead.dropped = rx->ahead.lost = 0;
+    memset(rx->unordered.marks, 0, rx->config->window_packets * sizeof *rx->unordered.marks);
+    lli_unpack_reset(&rx->unordered.unpack, 0);
+    rx->unordered.seq = rx->unordered.from = rx->unordered.end = rx->unordered.dropped = rx->unordered.lost = 0;
     rx->aside &= (uint8_t)~LLI_RX_AGAIN;
     rx->news &= (uint8_t)~LLI_RX_REST;
 }
 
-void lli_rx_ahead_look(struct lli_rx *rx, lli_seq first, lli_seq end)
+void lli_rx_unordered_look(struct lli_rx *rx, lli_seq first, lli_seq end)
 {
-    struct lli_rx_ahead *ahead = &rx->ahead;
+    struct lli_rx_unordered *unordered = &rx->unordered;
 
-    ahead->from = ahead->from == ahead->end ? first : lli_min(ahead->from, first);
-    ahead->end = lli_max(ahead->end, end);
+    unordered->from = unordered->from == unordered->end ? first : lli_min(unordered->from, first);
+    unordered->end = lli_max(unordered->end, end);
 }
 
-static struct lli_rx_mark *ahead_mark(const struct lli_rx *rx, lli_seq seq)
+static struct lli_rx_mark *unordered_mark(const struct lli_rx *rx, lli_seq seq)
 {
-    return &rx->ahead.marks[seq & rx->gap.mask];
+    return &rx->unordered.marks[seq & rx->gap.mask];
 }
 
-static bool ahead_is_held(const struct lli_rx *rx, lli_seq seq)
+static bool unordered_is_held(const struct lli_rx *rx, lli_seq seq)
 {
     return seq >= rx->gap.next && seq < rx->gap.end && lli_gap_is_present(&rx->gap, seq);
 }
@@ -52,43 +52,43 @@ static bool ahead_is_held(const struct lli_rx *rx, lli_seq seq)
 /* ------------------------------------------------------------------------------------------ before its turn */
 
 /* Begins with a packet that is held. */
-static void ahead_begin(struct lli_rx *rx, lli_seq seq)
+static void unordered_begin(struct lli_rx *rx, lli_seq seq)
 {
-    struct lli_rx_ahead *ahead = &rx->ahead;
+    struct lli_rx_unordered *unordered = &rx->unordered;
     struct lli_wire_header header;
     const uint8_t *packet, *body;
     size_t body_size;
     uint32_t size;
     uint64_t number;
 
-    ahead->seq = seq;
+    unordered->seq = seq;
     packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, seq), LLI_REORDER_AHEAD, &size);
     /* It was read when it came, so it can be read again. */
     if (lli_wire_get_header(packet, size, &header, &body, &body_size) != LLI_WIRE_OK)
         return;
     number = lli_seq_extend(rx->unpack.number, header.number);
-    *ahead_mark(rx, seq) = (struct lli_rx_mark){.seq = seq, .first = number, .end = number};
-    lli_unpack_reset(&ahead->unpack, number);
+    *unordered_mark(rx, seq) = (struct lli_rx_mark){.seq = seq, .first = number, .end = number};
+    lli_unpack_reset(&unordered->unpack, number);
     /* Numbers never go back: it is left to its turn to find out what such a packet is. */
     if (number < rx->unpack.number)
         return;
-    ahead->unpack.at = body + header.first;
-    ahead->unpack.end = body + body_size;
+    unordered->unpack.at = body + header.first;
+    unordered->unpack.end = body + body_size;
     if (!(rx->news & LLI_RX_FILTERED))
         return;
-    lli_rx_filter_ahead(rx, body);
-    ahead_mark(rx, seq)->end = ahead->unpack.number;
+    lli_rx_filter_unordered(rx, body);
+    unordered_mark(rx, seq)->end = unordered->unpack.number;
 }
 
 /* The next packet that was not looked into; false: there is none. */
-static bool ahead_next(struct lli_rx *rx)
+static bool unordered_next(struct lli_rx *rx)
 {
-    struct lli_rx_ahead *ahead = &rx->ahead;
+    struct lli_rx_unordered *unordered = &rx->unordered;
 
-    for (lli_seq seq = lli_max(ahead->from, rx->gap.next); seq < ahead->end; seq++) {
-        ahead->from = seq + 1;
-        if (ahead_is_held(rx, seq) && ahead_mark(rx, seq)->seq != seq) {
-            ahead_begin(rx, seq);
+    for (lli_seq seq = lli_max(unordered->from, rx->gap.next); seq < unordered->end; seq++) {
+        unordered->from = seq + 1;
+        if (unordered_is_held(rx, seq) && unordered_mark(rx, seq)->seq != seq) {
+            unordered_begin(rx, seq);
             return true;
         }
     }
@@ -96,21 +96,21 @@ static bool ahead_next(struct lli_rx *rx)
 }
 
 /* Takes out what was given before the packet's turn. */
-static int ahead_less(const struct lli_rx_mark *given, struct llm_message *messages, int count)
+static int unordered_less(const struct lli_rx_mark *given, struct llm_message *messages, int count)
 {
-    int kept = 0;
+    int lvc = 0;
 
     for (int i = 0; i < count; i++)
         if (messages[i].number < given->first || messages[i].number >= given->end)
-            messages[kept++] = messages[i];
-    return kept;
+            messages[lvc++] = messages[i];
+    return lvc;
 }
 
 /*
  * The messages that come next in a packet, less those of refused topics. In its turn: less those that were given; before it:
  * none without the name of its topic.
  */
-static bool ahead_messages(struct lli_rx *rx, struct lli_unpack *unpack, const struct lli_rx_mark *given, struct lli_item *item)
+static bool unordered_messages(struct lli_rx *rx, struct lli_unpack *unpack, const struct lli_rx_mark *given, struct lli_item *item)
 {
     struct llm_message like = {.session = rx->session, .received_at = rx->stamp_ns};
     uint32_t topic;
@@ -130,7 +130,7 @@ static bool ahead_messages(struct lli_rx *rx, struct lli_unpack *unpack, const s
         if (count == 0)
             break;
         if (given != NULL)
-            count = ahead_less(given, messages, count);
+            count = unordered_less(given, messages, count);
         if (count > 0 && lli_topics_is_marked(&rx->topics, topic))
             count = lli_rx_account(rx, topic, item, count);
         if (count == 0)
@@ -144,17 +144,17 @@ static bool ahead_messages(struct lli_rx *rx, struct lli_unpack *unpack, const s
 }
 
 /* What comes next of the packet that is being given. */
-static bool ahead_item(struct lli_rx *rx, struct lli_item *item)
+static bool unordered_item(struct lli_rx *rx, struct lli_item *item)
 {
-    struct lli_unpack *unpack = &rx->ahead.unpack;
+    struct lli_unpack *unpack = &rx->unordered.unpack;
     struct lli_unpacked unpacked;
 
     for (;;) {
         const bool some =
-            rx->news & LLI_RX_FILTERED ? lli_rx_filtered_ahead(rx, item) : ahead_messages(rx, unpack, NULL, item);
+            rx->news & LLI_RX_FILTERED ? lli_rx_filtered_unordered(rx, item) : unordered_messages(rx, unpack, NULL, item);
 
         /* Less one that goes on in the next packet. */
-        ahead_mark(rx, rx->ahead.seq)->end = unpack->number - unpack->assembling;
+        unordered_mark(rx, rx->unordered.seq)->end = unpack->number - unpack->assembling;
         if (some) {
             rx->counters->messages_ahead += (uint64_t)item->count;
             return true;
@@ -171,60 +171,60 @@ static bool ahead_item(struct lli_rx *rx, struct lli_item *item)
     }
 }
 
-bool lli_rx_next_ahead(struct lli_rx *rx, struct lli_item *item)
+bool lli_rx_next_unordered(struct lli_rx *rx, struct lli_item *item)
 {
     /* The past comes in order, so that what comes before LLM_EVENT_LIVE is the past. */
     if (rx->behind & (LLI_RX_REPLAYING | LLI_RX_YOUNG))
         return false;
     for (;;) {
-        if (!lli_unpack_is_done(&rx->ahead.unpack) && ahead_is_held(rx, rx->ahead.seq) && ahead_item(rx, item))
+        if (!lli_unpack_is_done(&rx->unordered.unpack) && unordered_is_held(rx, rx->unordered.seq) && unordered_item(rx, item))
             return true;
-        if (!ahead_next(rx))
+        if (!unordered_next(rx))
             return false;
     }
 }
 
 /* ---------------------------------------------------------------------------------------------- in its turn */
 
-void lli_rx_ahead_turn(struct lli_rx *rx, lli_seq seq)
+void lli_rx_unordered_turn(struct lli_rx *rx, lli_seq seq)
 {
-    const struct lli_rx_mark *mark = ahead_mark(rx, seq);
+    const struct lli_rx_mark *mark = unordered_mark(rx, seq);
 
     if (mark->seq != seq || mark->end == mark->first)
         return;
-    rx->ahead.turn = *mark;
+    rx->unordered.turn = *mark;
     rx->news |= LLI_RX_TURN;
 }
 
-void lli_rx_ahead_drop(struct lli_rx *rx, lli_seq seq)
+void lli_rx_unordered_drop(struct lli_rx *rx, lli_seq seq)
 {
-    const struct lli_rx_mark *mark = ahead_mark(rx, seq);
+    const struct lli_rx_mark *mark = unordered_mark(rx, seq);
 
     /* What is left of it may lie elsewhere when it comes again. */
-    if (rx->ahead.seq == seq)
-        lli_unpack_reset(&rx->ahead.unpack, 0);
+    if (rx->unordered.seq == seq)
+        lli_unpack_reset(&rx->unordered.unpack, 0);
     if (mark->seq != seq || mark->end == mark->first)
         return;
     rx->aside |= LLI_RX_AGAIN;
-    rx->ahead.dropped = lli_max(rx->ahead.dropped, seq + 1);
+    rx->unordered.dropped = lli_max(rx->unordered.dropped, seq + 1);
 }
 
-bool lli_rx_ahead_split(struct lli_rx *rx, struct lli_unpacked *lost, enum llm_reason reason)
+bool lli_rx_unordered_split(struct lli_rx *rx, struct lli_unpacked *lost, enum llm_reason reason)
 {
-    const lli_seq end = lli_min(rx->gap.next, rx->ahead.lost + lli_gap_window(&rx->gap));
+    const lli_seq end = lli_min(rx->gap.next, rx->unordered.lost + lli_gap_window(&rx->gap));
 
     if (!(rx->aside & LLI_RX_AGAIN))
         return false;
-    for (lli_seq seq = rx->ahead.lost; seq < end; seq++) {
-        const struct lli_rx_mark *mark = ahead_mark(rx, seq);
+    for (lli_seq seq = rx->unordered.lost; seq < end; seq++) {
+        const struct lli_rx_mark *mark = unordered_mark(rx, seq);
 
         if (mark->seq != seq || mark->end <= lost->number || mark->first >= lost->last + 1 || mark->end == mark->first)
             continue;
-        rx->ahead.rest = *lost;
-        rx->ahead.rest.number = lli_min(mark->end, lost->last + 1);
-        rx->ahead.rest_reason = reason;
+        rx->unordered.rest = *lost;
+        rx->unordered.rest.number = lli_min(mark->end, lost->last + 1);
+        rx->unordered.rest_reason = reason;
         lost->last = lli_max(mark->first, lost->number) - 1;
-        if (rx->ahead.rest.number < rx->ahead.rest.last + 1)
+        if (rx->unordered.rest.number < rx->unordered.rest.last + 1)
             rx->news |= LLI_RX_REST;
         return true;
     }
@@ -233,5 +233,5 @@ bool lli_rx_ahead_split(struct lli_rx *rx, struct lli_unpacked *lost, enum llm_r
 
 bool lli_rx_turn_messages(struct lli_rx *rx, struct lli_item *item)
 {
-    return ahead_messages(rx, &rx->unpack, &rx->ahead.turn, item);
+    return unordered_messages(rx, &rx->unpack, &rx->unordered.turn, item);
 }

@@ -6,8 +6,8 @@
  * Nothing here runs for each packet: NAKs and reports are counted as they come, and judged every few milliseconds, of many receivers
  * some at a time. Where most receivers suffer the fault is not theirs, and nobody is served worse than before.
  */
-#ifndef LLI_JUDGE_H
-#define LLI_JUDGE_H
+#ifndef LLI_SLOW_H
+#define LLI_SLOW_H
 
 #include <llm/llm.h>
 
@@ -17,23 +17,23 @@
 #include "core/wire/wire.h"
 
 enum {
-    LLI_JUDGE_BUCKETS = 8,   /* figures by time are those of the last so many pieces of a period */
-    LLI_JUDGE_LIMITS = LLM_THRESHOLD_ACK_TIME + 1,
-    LLI_JUDGE_RETURNS = 256, /* of so many that were expelled it is remembered for how long */
-    LLI_JUDGE_REJOIN_TIMES = 64, /* the time grows to so many times the policy's ... */
-    LLI_JUDGE_SLICE = 256,   /* receivers, about, that are judged at a time, where there are more */
+    LLI_SLOW_BUCKETS = 8,   /* figures by time are those of the last so many pieces of a period */
+    LLI_SLOW_LIMITS = LLM_THRESHOLD_ACK_TIME + 1,
+    LLI_SLOW_RETURNS = 256, /* of so many that were expelled it is remembered for how long */
+    LLI_SLOW_REJOIN_TIMES = 64, /* the time grows to so many times the policy's ... */
+    LLI_SLOW_SLICE = 256,   /* receivers, about, that are judged at a time, where there are more */
 };
 
 /* ... but not beyond this, which also is how long after its return one is remembered to have been expelled. */
-#define LLI_JUDGE_REJOIN_MAX ((lli_ns)3600000000000)
+#define LLI_SLOW_REJOIN_MAX ((lli_ns)3600000000000)
 
 /* Figures by time are means over this. */
-#define LLI_JUDGE_PERIOD ((lli_ns)1000000000)
+#define LLI_SLOW_PERIOD ((lli_ns)1000000000)
 
-struct lli_judge_policy {
+struct lli_slow_policy {
     enum lli_standing most;  /* nobody is served worse than this */
     bool dry;                /* only reports */
-    uint64_t limits[LLI_JUDGE_LIMITS]; /* at which receivers are suspended, by enum llm_threshold; 0: not judged */
+    uint64_t limits[LLI_SLOW_LIMITS]; /* at which receivers are suspended, by enum llm_threshold; 0: not judged */
     uint32_t warn_percent;   /* of the limits */
     uint32_t unicast_percent;
     lli_ns patience;         /* NAKs have to be too many for so long */
@@ -44,7 +44,7 @@ struct lli_judge_policy {
 };
 
 /* How a receiver is served, and why. */
-struct lli_judge_level {
+struct lli_slow_level {
     enum lli_standing standing;
     enum llm_threshold threshold;
     uint64_t value;
@@ -52,7 +52,7 @@ struct lli_judge_level {
 };
 
 /* For how long a receiver owes acknowledgements. */
-struct lli_judge_debt {
+struct lli_slow_debt {
     lli_seq goal;     /* what was sent ... */
     lli_ns goal_at;   /* ... by then */
     lli_ns goal_ns;   /* so long something before the goal has not been acknowledged, by its reports */
@@ -61,7 +61,7 @@ struct lli_judge_debt {
 };
 
 /* What is known of the receiver at the same place of the table of members. */
-struct lli_judged {
+struct lli_slow_record {
     uint64_t id;           /* whose record it is, if that is still the member's */
     uint64_t turns;        /* its buckets are those of so many turns */
     lli_ns heard_at;
@@ -74,12 +74,12 @@ struct lli_judged {
     uint64_t lag_packets;  /* as of its latest report */
     uint64_t lag_bytes;
     lli_ns lag_ns;
-    struct lli_judge_debt debt;
-    uint32_t naks[LLI_JUDGE_BUCKETS];
-    uint32_t asked[LLI_JUDGE_BUCKETS]; /* packets that they asked for */
+    struct lli_slow_debt debt;
+    uint32_t naks[LLI_SLOW_BUCKETS];
+    uint32_t asked[LLI_SLOW_BUCKETS]; /* packets that they asked for */
     lli_ns beyond_at[2];   /* the share of NAKs, and of packets, was not too large before, LLI_NEVER: it is not */
-    struct lli_judge_level wanted; /* by its figures as last judged */
-    struct lli_judge_level stands; /* as was decided */
+    struct lli_slow_level wanted; /* by its figures as last judged */
+    struct lli_slow_level stands; /* as was decided */
     lli_ns decided_at;
     lli_ns bad_at;         /* when it was last found slow */
     lli_ns rejoin;         /* expelled for so long */
@@ -92,14 +92,14 @@ struct lli_judged {
 };
 
 /* One that was expelled. */
-struct lli_judge_return {
+struct lli_slow_return {
     uint64_t id;     /* 0: nobody */
     lli_ns rejoin;   /* for so long, the latest time */
     lli_ns since;    /* expelled, or readmitted, then */
 };
 
 /* A part of the receivers, from all over the table: those that came together, or in turn, are in different ones. */
-struct lli_judge_slice {
+struct lli_slow_slice {
     uint32_t index;
     uint32_t count;     /* slices that there are */
     uint32_t from;      /* positions in an order of all places ... */
@@ -109,12 +109,12 @@ struct lli_judge_slice {
     uint32_t suffering;
 };
 
-struct lli_judge {
-    struct lli_judge_policy policy;
-    struct lli_judged *table; /* by the index of a member */
+struct lli_slow {
+    struct lli_slow_policy policy;
+    struct lli_slow_record *table; /* by the index of a member */
     uint32_t limit;
-    struct lli_judge_return *returns; /* LLI_JUDGE_RETURNS of them; whoever finds no place takes that of the longest ago */
-    uint32_t sent[LLI_JUDGE_BUCKETS]; /* packets */
+    struct lli_slow_return *returns; /* LLI_SLOW_RETURNS of them; whoever finds no place takes that of the longest ago */
+    uint32_t sent[LLI_SLOW_BUCKETS]; /* packets */
     uint32_t bucket;
     uint64_t turns;           /* of buckets, so far */
     lli_ns bucket_at;         /* when it is over */
@@ -126,8 +126,8 @@ struct lli_judge {
     lli_ns group_at;          /* they did so last */
     uint32_t receivers;       /* that have reported, when all were last judged */
     uint32_t suffering;       /* of these */
-    struct lli_judge_slice slice; /* that was judged last, which stands for all */
-    struct lli_judge_slice round; /* sums of the slices since all were judged */
+    struct lli_slow_slice slice; /* that was judged last, which stands for all */
+    struct lli_slow_slice round; /* sums of the slices since all were judged */
     bool round_quiet;         /* nothing was found in these that changes with time */
     uint64_t looked_at;       /* receivers so far: what it costs */
     bool lifted;              /* since it was judged, somebody that was suspended is so no longer */
@@ -141,41 +141,41 @@ struct lli_judge {
 };
 
 /* Places records for so many members in the arena. start: the first packet. */
-void lli_judge_init(struct lli_judge *judge, const struct lli_judge_policy *policy, uint32_t members_max,
+void lli_slow_init(struct lli_slow *slow, const struct lli_slow_policy *policy, uint32_t members_max,
                     struct lli_arena *arena, lli_seq start, lli_ns now);
 
 /* A member that joins late was heard. True: it is not to be answered. */
-bool lli_judge_heard(struct lli_judge *judge, struct lli_members *members, uint32_t index, lli_ns now);
+bool lli_slow_heard(struct lli_slow *slow, struct lli_members *members, uint32_t index, lli_ns now);
 
 /* A member asked for so many packets. True: it is not to be answered. */
-bool lli_judge_nak(struct lli_judge *judge, struct lli_members *members, uint32_t index, uint64_t packets, lli_ns now);
+bool lli_slow_nak(struct lli_slow *slow, struct lli_members *members, uint32_t index, uint64_t packets, lli_ns now);
 
 /* A member reported what it has, of what was sent. */
-void lli_judge_report(struct lli_judge *judge, struct lli_members *members, uint32_t index, lli_seq sent, lli_ns now);
+void lli_slow_report(struct lli_slow *slow, struct lli_members *members, uint32_t index, lli_seq sent, lli_ns now);
 
 /* How often to judge while data flows. */
-static inline lli_ns lli_judge_interval(const struct lli_judge *judge)
+static inline lli_ns lli_slow_interval(const struct lli_slow *slow)
 {
-    return lli_max(judge->policy.status / 10, 1000000);
+    return lli_max(slow->policy.status / 10, 1000000);
 }
 
 /* When to do it next. */
-static inline lli_ns lli_judge_at(const struct lli_judge *judge)
+static inline lli_ns lli_slow_at(const struct lli_slow *slow)
 {
-    return judge->quiet ? LLI_NEVER : judge->judged_at + lli_judge_interval(judge);
+    return slow->quiet ? LLI_NEVER : slow->judged_at + lli_slow_interval(slow);
 }
 
 /* Judges every member, of many the next slice. sent: the first packet not yet sent. True if a standing changed that others look at. */
-bool lli_judge_all(struct lli_judge *judge, struct lli_members *members, lli_seq sent, lli_ns now);
+bool lli_slow_all(struct lli_slow *slow, struct lli_members *members, lli_seq sent, lli_ns now);
 
 /* The next notice to send, but for its session and lead, and to which member; false if there is none. */
-bool lli_judge_notice(struct lli_judge *judge, const struct lli_members *members, struct lli_wire_notice *notice,
+bool lli_slow_notice(struct lli_slow *slow, const struct lli_members *members, struct lli_wire_notice *notice,
                       uint32_t *index);
 
 /* What the application has not been told yet; false if that is nothing. The verdict is the judge's, until the next call. */
-bool lli_judge_event(struct lli_judge *judge, struct llm_event *event);
+bool lli_slow_event(struct lli_slow *slow, struct llm_event *event);
 
 /* The operator's switch: NAKs of a receiver, or (0) of all, are not answered from now on, or are again. False: not known. */
-bool lli_judge_shed(struct lli_judge *judge, struct lli_members *members, uint64_t receiver, bool on, lli_ns now);
+bool lli_slow_shed(struct lli_slow *slow, struct lli_members *members, uint64_t receiver, bool on, lli_ns now);
 
 #endif

@@ -49,7 +49,7 @@ void lli_congestion_reported(struct lli_tx *tx, struct lli_member *member, const
     if (!tx->config.tells_limits || member->limits.limit == member->limit_told)
         return;
     /* The judge's word that there is something is asked for anyway. */
-    tx->limits_untold = tx->judge.untold = true;
+    tx->limits_untold = tx->slow.untold = true;
     lli_tx_look_now(tx);
 }
 
@@ -67,7 +67,7 @@ bool lli_congestion_event(struct lli_tx *tx, struct llm_event *event)
             continue;
         member->limit_told = member->limits.limit;
         tx->limits_told = member->limits;
-        tx->judge.untold = true;
+        tx->slow.untold = true;
         *event = (struct llm_event){.kind = LLM_EVENT_RECEIVER_LIMITED, .bottleneck = &tx->limits_told};
         return true;
     }

@@ -24,7 +24,7 @@ static inline void lli_tx_inflight(struct lli_tx *tx, lli_seq seq)
 /* Members may have to be judged before it was thought. */
 static inline void lli_tx_look_soon(struct lli_tx *tx)
 {
-    tx->look_at = lli_min(tx->look_at, lli_judge_at(&tx->judge));
+    tx->look_at = lli_min(tx->look_at, lli_slow_at(&tx->slow));
     tx->slow_at = lli_min(tx->look_at, tx->replay_at);
 }
 
@@ -123,7 +123,7 @@ void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now);
 void lli_tx_replay_due(struct lli_tx *tx, lli_ns at);
 
 /* A receiver asks for kept messages. False: there is no place for it. */
-bool lli_tx_input_kept(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now);
+bool lli_tx_input_lvc(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now);
 
 /* Builds the next answer to one, or the word that what it asked for is gone. */
 bool lli_tx_control_join(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);

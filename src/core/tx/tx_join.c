@@ -79,8 +79,8 @@ static bool tx_packet_of(const struct lli_tx *tx, uint64_t number, lli_seq *seq)
 /* Whoever joins begins no later than with what is not acknowledged: it may come for another. */
 static void tx_grant(const struct lli_tx *tx, struct lli_wire_join *answer, lli_seq packet, uint64_t number)
 {
-    if (tx->assure.kept <= packet) {
-        packet = tx->assure.kept;
+    if (tx->ack.kept <= packet) {
+        packet = tx->ack.kept;
         number = lli_min(number, lli_tx_number_of(tx, packet));
     }
     answer->kind = LLI_WIRE_JOIN_GRANT;
@@ -141,7 +141,7 @@ static void tx_join_messages(const struct lli_tx *tx, struct lli_wire_join *answ
 
 static void tx_join_time(const struct lli_tx *tx, struct lli_wire_join *answer, lli_ns back, lli_ns now)
 {
-    const lli_seq packet = lli_marks_find(&tx->marks, now > back ? now - back : 0);
+    const lli_seq packet = lli_time_index_find(&tx->time_index, now > back ? now - back : 0);
 
     if (packet < tx->history.trail)
         tx_refuse(tx, answer, LLI_WIRE_JOIN_HISTORY, 0);
@@ -152,7 +152,7 @@ static void tx_join_time(const struct lli_tx *tx, struct lli_wire_join *answer, 
 /* From what is sent next; what is kept of the messages before is asked for then. */
 static void tx_join_latest(const struct lli_tx *tx, struct lli_wire_join *answer)
 {
-    if (tx->keep.count > 0)
+    if (tx->lvc.count > 0)
         tx_grant(tx, answer, tx->sent, lli_tx_lead_number(tx));
     else
         tx_refuse(tx, answer, LLI_WIRE_JOIN_NOTHING, 0);
@@ -194,9 +194,9 @@ static bool tx_is_join_shed(struct lli_tx *tx, uint64_t receiver, lli_ns now)
     bool shed;
 
     if (member == LLI_MEMBER_NONE)
-        return tx->judge.shedding;
+        return tx->slow.shedding;
     tx->members.table[member].heard_at = now;
-    shed = lli_judge_heard(&tx->judge, &tx->members, member, now);
+    shed = lli_slow_heard(&tx->slow, &tx->members, member, now);
     lli_tx_look_soon(tx);
     return shed;
 }
@@ -205,7 +205,7 @@ static bool tx_is_shed_now(const struct lli_tx *tx, uint64_t receiver)
 {
     const uint32_t member = lli_members_get(&tx->members, receiver);
 
-    return tx->judge.shedding || (member != LLI_MEMBER_NONE && !lli_member_counts(&tx->members.table[member]));
+    return tx->slow.shedding || (member != LLI_MEMBER_NONE && !lli_member_counts(&tx->members.table[member]));
 }
 
 void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now)
@@ -218,12 +218,12 @@ void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now)
             lli_replay_drop(replay, i);
             tx->counters.joins_shed++;
         }
-    for (uint32_t i = tx->keep.waiting; i-- > 0;)
-        if (tx_is_shed_now(tx, tx->keep.receivers[i])) {
-            lli_keep_drop(&tx->keep, i);
+    for (uint32_t i = tx->lvc.waiting; i-- > 0;)
+        if (tx_is_shed_now(tx, tx->lvc.receivers[i])) {
+            lli_lvc_drop(&tx->lvc, i);
             tx->counters.joins_shed++;
         }
-    if (tx->keep.waiting == 0)
+    if (tx->lvc.waiting == 0)
         tx->kept_at = LLI_NEVER;
     lli_tx_replay_due(tx, replay->fetching > 0 ? now : LLI_NEVER);
 }
@@ -266,7 +266,7 @@ static lli_ns tx_replay_time(const struct lli_tx *tx, const struct lli_wire_join
 /* A receiver that has to wait for long is told. */
 static void tx_tell_busy(struct lli_tx *tx, const struct lli_wire_join *join, bool placed)
 {
-    const uint32_t places = join->kind == LLI_WIRE_JOIN_LATEST ? tx->keep.waiting : tx->replay.count;
+    const uint32_t places = join->kind == LLI_WIRE_JOIN_LATEST ? tx->lvc.waiting : tx->replay.count;
 
     if (!placed || (join->kind == LLI_WIRE_JOIN_FETCH && tx_replay_time(tx, join) > JOIN_LONG))
         lli_tx_give_token(tx, join->receiver, &join->address, LLI_WIRE_JOIN_BUSY, places);
@@ -301,7 +301,7 @@ void lli_tx_input_join(struct lli_tx *tx, struct lli_wire_join *join, lli_ns now
             tx_fetch_left_out(tx, join, LLI_WIRE_PASSED);
     } else if (join->kind == LLI_WIRE_JOIN_LATEST) {
         tx->counters.kept_fetches_received++;
-        placed = lli_tx_input_kept(tx, join, now);
+        placed = lli_tx_input_lvc(tx, join, now);
     } else {
         /* Of a kind of later releases, or an answer. */
         return;

@@ -25,7 +25,7 @@ void lli_tx_input_leaving(struct lli_tx *tx, const struct lli_wire_status *statu
     if (tx->config.confirms && index == LLI_MEMBER_NONE)
         return;
     lli_tx_input_acknowledgement(tx, status, index);
-    if (index == LLI_MEMBER_NONE || tx->assure.waiting == 0 || !lli_tx_is_done(tx, status)) {
+    if (index == LLI_MEMBER_NONE || tx->ack.waiting == 0 || !lli_tx_is_done(tx, status)) {
         lli_tx_leave(tx, status->receiver, status->next);
         return;
     }

@@ -104,10 +104,10 @@ static bool tx_is_shed(struct lli_tx *tx, const struct lli_wire_nak *nak, uint32
     tx->counters.nak_packets += packets;
     tx->counters.nak_packets_unreliable += unreliable;
     if (member == LLI_MEMBER_NONE)
-        return tx->judge.shedding;
+        return tx->slow.shedding;
     /* Who asks for what nobody is given is not slow for that: it cannot know before it asked. */
-    shed = unreliable > 0 && unreliable == packets ? lli_judge_heard(&tx->judge, &tx->members, member, now)
-                                                   : lli_judge_nak(&tx->judge, &tx->members, member, packets - unreliable, now);
+    shed = unreliable > 0 && unreliable == packets ? lli_slow_heard(&tx->slow, &tx->members, member, now)
+                                                   : lli_slow_nak(&tx->slow, &tx->members, member, packets - unreliable, now);
     lli_tx_look_soon(tx);
     return shed;
 }

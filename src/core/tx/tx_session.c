@@ -67,14 +67,14 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
     lli_history_init(&tx->history, &config->history, arena);
     lli_repair_init(&tx->repair, &tx->history, config->history.packets, config->receivers_max, arena);
     lli_replay_init(&tx->replay, config->replay_bytes_per_s, arena, now);
-    lli_marks_init(&tx->marks, config->history.start, arena, now);
+    lli_time_index_init(&tx->time_index, config->history.start, arena, now);
     lli_members_init(&tx->members, config->receivers_max, arena);
     tx->members.seed = config->seed;
     lli_flow_init(&tx->flow, &config->flow, config->receivers_max, arena, config->history.start, now);
     tx->flow.session = config->session;
-    tx->config.judge.status = config->status;
-    lli_judge_init(&tx->judge, &tx->config.judge, config->receivers_max, arena, config->history.start, now);
-    lli_assure_init(&tx->assure, config->receivers_max, arena);
+    tx->config.slow.status = config->status;
+    lli_slow_init(&tx->slow, &tx->config.slow, config->receivers_max, arena, config->history.start, now);
+    lli_ack_init(&tx->ack, config->receivers_max, arena);
     tx->topics = lli_arena_take(arena, config->topics_max * sizeof *tx->topics, 64);
     tx->topic_flags = lli_arena_take(arena, config->topics_max, 64);
     tx->answers = lli_arena_take(arena, LLI_TX_ANSWERS * sizeof *tx->answers, 64);
@@ -99,36 +99,36 @@ uint64_t lli_tx_message_max(const struct lli_tx *tx)
 /* What is kept for acknowledgements has to stay as if the transport read it; what no longer is, until that was asked again. */
 static void tx_keep(struct lli_tx *tx)
 {
-    lli_tx_inflight(tx, tx->assure.kept);
-    tx->idle = (struct lli_tx_inflight){tx->assure.kept, tx->assure.kept};
+    lli_tx_inflight(tx, tx->ack.kept);
+    tx->idle = (struct lli_tx_inflight){tx->ack.kept, tx->ack.kept};
 }
 
-bool lli_tx_assure(struct lli_tx *tx, struct lli_assured *topic, const struct lli_assure_rule *rule, struct lli_assure_message *ring,
+bool lli_tx_assure(struct lli_tx *tx, struct lli_ack_topic *topic, const struct lli_ack_rule *rule, struct lli_ack_message *ring,
                    uint64_t places)
 {
-    if (!lli_assure_set(&tx->assure, &tx->members, topic, rule, ring, places))
+    if (!lli_ack_set(&tx->ack, &tx->members, topic, rule, ring, places))
         return false;
     tx_keep(tx);
     lli_tx_look_now(tx);
     return true;
 }
 
-void lli_tx_assured(struct lli_tx *tx, struct lli_assured *topic, lli_seq seq, uint64_t size)
+void lli_tx_assured(struct lli_tx *tx, struct lli_ack_topic *topic, lli_seq seq, uint64_t size)
 {
-    lli_assure_sent(&tx->assure, topic, tx->pack.number - 1, seq, size);
+    lli_ack_sent(&tx->ack, topic, tx->pack.number - 1, seq, size);
     tx->counters.messages_assured++;
     tx_keep(tx);
 }
 
 void lli_tx_input_acknowledgement(struct lli_tx *tx, const struct lli_wire_status *status, uint32_t index)
 {
-    if (tx->assure.count == 0 || !(status->flags & LLI_WIRE_STATUS_ACKNOWLEDGES))
+    if (tx->ack.count == 0 || !(status->flags & LLI_WIRE_STATUS_ACKNOWLEDGES))
         return;
-    if (index == LLI_MEMBER_NONE || !lli_assure_report(&tx->assure, &tx->members, index, status, lli_tx_lead_number(tx)))
+    if (index == LLI_MEMBER_NONE || !lli_ack_report(&tx->ack, &tx->members, index, status, lli_tx_lead_number(tx)))
         tx->counters.acknowledgements_refused++;
     tx_keep(tx);
     /* The application is told at once. */
-    if (tx->assure.untold)
+    if (tx->ack.untold)
         lli_tx_look_now(tx);
 }
 
@@ -186,11 +186,11 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
     member->window = lli_max(status->highest, status->next) - status->next + status->window_free;
     member->lag = member->next == 0 ? 0 : tx->sent - member->next;
     member->lag_bytes = member->next == 0 ? 0 : lli_history_span(&tx->history, member->next, tx->sent);
-    member->owes = lli_assure_owes(&tx->assure, &tx->members, index);
+    member->owes = lli_ack_owes(&tx->ack, &tx->members, index);
     member->naks = status->naks;
     member->lost = status->lost_packets;
     lli_congestion_reported(tx, member, status);
-    lli_judge_report(&tx->judge, &tx->members, index, tx->sent, now);
+    lli_slow_report(&tx->slow, &tx->members, index, tx->sent, now);
     member->report_ns = lli_members_told(&tx->members, status->echo);
     lli_flow_moved(&tx->flow, &tx->members, index);
     lli_tx_look_soon(tx);
@@ -313,7 +313,7 @@ void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
     lli_pacer_give(&tx->repair_pacer, bytes * tx->repair_share >> 16);
     if (lli_flow_is_metered(&tx->flow)) {
         lli_flow_sent(&tx->flow, bytes);
-        lli_flow_judge(&tx->flow, &tx->members, tx->sent, tx->rtt, now);
+        lli_flow_assess(&tx->flow, &tx->members, tx->sent, tx->rtt, now);
     }
     tx->flowing = true;
     tx->heartbeat_interval = tx->heartbeat_first;
@@ -325,7 +325,7 @@ static bool tx_is_served(const struct lli_tx *tx, uint32_t to)
 {
     const struct lli_member *members = tx->members.table;
 
-    return !tx->judge.shedding &&
+    return !tx->slow.shedding &&
            (to == LLI_REPAIR_TO_GROUP || (members[to].id != 0 && members[to].standing < LLI_STANDING_SUSPENDED));
 }
 
@@ -393,19 +393,19 @@ void lli_tx_repaired(struct lli_tx *tx, lli_ns now)
 /* What receivers have to know of assured topics. Those that join begin with what is not acknowledged. */
 static void tx_heartbeat_assured(const struct lli_tx *tx, struct lli_wire_heartbeat *heartbeat)
 {
-    const struct lli_assure *assure = &tx->assure;
+    const struct lli_ack *ack = &tx->ack;
 
-    heartbeat->flags |= LLI_WIRE_HEARTBEAT_ASSURED | (assure->waiting > 0 ? LLI_WIRE_HEARTBEAT_HELD : 0);
-    heartbeat->report_packets = lli_assure_report_packets(assure, heartbeat->report_packets);
+    heartbeat->flags |= LLI_WIRE_HEARTBEAT_ASSURED | (ack->waiting > 0 ? LLI_WIRE_HEARTBEAT_HELD : 0);
+    heartbeat->report_packets = lli_ack_report_packets(ack, heartbeat->report_packets);
     heartbeat->kept = heartbeat->lead;
     heartbeat->kept_messages = heartbeat->messages;
-    if (assure->kept < heartbeat->lead) {
-        heartbeat->kept = assure->kept;
-        heartbeat->kept_messages = lli_tx_number_of(tx, assure->kept);
+    if (ack->kept < heartbeat->lead) {
+        heartbeat->kept = ack->kept;
+        heartbeat->kept_messages = lli_tx_number_of(tx, ack->kept);
     }
-    heartbeat->assured = assure->count;
-    for (int i = 0; i < assure->count; i++)
-        heartbeat->assured_topics[i] = assure->topics[i]->id;
+    heartbeat->assured = ack->count;
+    for (int i = 0; i < ack->count; i++)
+        heartbeat->assured_topics[i] = ack->topics[i]->id;
 }
 
 /* From one heartbeat to the next, unless data flows: the distance doubles, but not behind data. */
@@ -437,10 +437,10 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
     };
 
     lli_members_tell(&tx->members, lli_tx_status_interval(tx), now);
-    heartbeat.flags = (uint8_t)(LLI_WIRE_HEARTBEAT_SHARE * lli_flow_share(&tx->flow, &tx->members, tx->assure.count > 0));
+    heartbeat.flags = (uint8_t)(LLI_WIRE_HEARTBEAT_SHARE * lli_flow_share(&tx->flow, &tx->members, tx->ack.count > 0));
     if (!whole && lli_flow_ready_at(&tx->flow, tx->sent) == LLI_NEVER)
         heartbeat.flags |= LLI_WIRE_HEARTBEAT_HELD;
-    if (tx->assure.count > 0)
+    if (tx->ack.count > 0)
         tx_heartbeat_assured(tx, &heartbeat);
     if (now < tx->opened_at + LLI_TX_YOUNG && heartbeat.trail == heartbeat.start)
         heartbeat.flags |= LLI_WIRE_HEARTBEAT_YOUNG;
@@ -455,15 +455,15 @@ static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
 {
     tx->heartbeat_interval = tx_heartbeat_distance(tx);
     /* Data flows: those who should hear of it are looked at. */
-    tx->judge.quiet &= !tx->flowing;
+    tx->slow.quiet &= !tx->flowing;
     lli_tx_look_soon(tx);
     tx->followed = tx->flowing;
     tx->flowing = false;
     tx->heartbeat_last = now;
     tx->heartbeat_at = now + tx->heartbeat_interval;
-    lli_marks_add(&tx->marks, tx->sent, tx->history.trail, now);
+    lli_time_index_add(&tx->time_index, tx->sent, tx->history.trail, now);
     if (tx->config.history_ns != 0 && now > tx->config.history_ns)
-        lli_history_forget_before(&tx->history, lli_marks_find(&tx->marks, now - tx->config.history_ns), lli_tx_busy(tx));
+        lli_history_forget_before(&tx->history, lli_time_index_find(&tx->time_index, now - tx->config.history_ns), lli_tx_busy(tx));
 }
 
 /*
@@ -502,9 +502,9 @@ static bool tx_control_answer(struct lli_tx *tx, uint8_t *buffer, size_t size, s
 
 static void tx_judge(struct lli_tx *tx, lli_ns now)
 {
-    const uint64_t *decided = tx->judge.decided;
+    const uint64_t *decided = tx->slow.decided;
 
-    if (lli_judge_all(&tx->judge, &tx->members, tx->sent, now)) {
+    if (lli_slow_all(&tx->slow, &tx->members, tx->sent, now)) {
         lli_flow_reported(&tx->flow, &tx->members);
         lli_tx_shed_joins(tx, now);
     }
@@ -519,12 +519,12 @@ static void tx_look(struct lli_tx *tx, lli_ns now)
 {
     if (now >= tx->expire_at)
         lli_tx_expire(tx, now);
-    if (now >= lli_judge_at(&tx->judge))
+    if (now >= lli_slow_at(&tx->slow))
         tx_judge(tx, now);
-    lli_assure_look(&tx->assure, &tx->members, now);
+    lli_ack_look(&tx->ack, &tx->members, now);
     if (now >= tx->wake_at)
         tx->wake_at = LLI_NEVER;
-    tx->look_at = lli_min(lli_min(tx->expire_at, lli_judge_at(&tx->judge)), tx->wake_at);
+    tx->look_at = lli_min(lli_min(tx->expire_at, lli_slow_at(&tx->slow)), tx->wake_at);
     tx->slow_at = lli_min(tx->look_at, tx->replay_at);
 }
 
@@ -534,7 +534,7 @@ static bool tx_control_notice(struct lli_tx *tx, uint8_t *buffer, struct lli_pac
     uint32_t member;
     size_t used;
 
-    if (!lli_judge_notice(&tx->judge, &tx->members, &notice, &member))
+    if (!lli_slow_notice(&tx->slow, &tx->members, &notice, &member))
         return false;
     notice.session = tx->config.session;
     notice.lead = tx->sent;
@@ -547,7 +547,7 @@ static bool tx_control_notice(struct lli_tx *tx, uint8_t *buffer, struct lli_pac
 
 bool lli_tx_event(struct lli_tx *tx, struct llm_event *event)
 {
-    if (!(tx->judge.untold && lli_judge_event(&tx->judge, event)) && !(tx->assure.untold && lli_assure_event(&tx->assure, event)) &&
+    if (!(tx->slow.untold && lli_slow_event(&tx->slow, event)) && !(tx->ack.untold && lli_ack_event(&tx->ack, event)) &&
         !(tx->limits_untold && lli_congestion_event(tx, event)))
         return false;
     event->session = tx->config.session;
@@ -556,7 +556,7 @@ bool lli_tx_event(struct lli_tx *tx, struct llm_event *event)
 
 bool lli_tx_shed(struct lli_tx *tx, uint64_t receiver, bool on, lli_ns now)
 {
-    const bool known = lli_judge_shed(&tx->judge, &tx->members, receiver, on, now);
+    const bool known = lli_slow_shed(&tx->slow, &tx->members, receiver, on, now);
 
     lli_flow_reported(&tx->flow, &tx->members);
     lli_tx_shed_joins(tx, now);
@@ -576,7 +576,7 @@ bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
         return true;
     if (now >= tx->look_at)
         tx_look(tx, now);
-    if (tx->judge.unsent && tx_control_notice(tx, buffer, packet))
+    if (tx->slow.unsent && tx_control_notice(tx, buffer, packet))
         return true;
     if (now < tx->heartbeat_at)
         return false;

@@ -74,7 +74,7 @@
     X(send_again, "messages refused because the history was full of unsent packets, or flow control held them")            \
     X(send_held, "of these, because flow control waited for receivers")                                                    \
     X(send_rated, "because of a rate limit")                                                                               \
-    X(send_kept, "because messages that are not acknowledged fill the history")                                            \
+    X(send_lvc, "because messages that are not acknowledged fill the history")                                            \
     X(send_blocked, "because the transport took no more")
 
 struct lli_tx_counters {
@@ -108,7 +108,7 @@ struct lli_tx_config {
     lli_ns heartbeat_busy;
     lli_ns status;
     struct lli_flow_config flow;
-    struct lli_judge_policy judge; /* its status is that above */
+    struct lli_slow_policy slow; /* its status is that above */
     bool tells_limits; /* what receivers report to be limited by is told the application */
     bool confirms;     /* receivers count, and are sent more than a token, when they have sent that back */
     struct lli_token_key key;
@@ -157,10 +157,10 @@ struct lli_tx {
     bool repair_waits; /* for that */
     struct lli_replay replay;
     struct lli_wire_address told; /* whom the latest answer of a late join goes to */
-    struct lli_marks marks;
+    struct lli_time_index time_index;
     struct lli_members members;
     struct lli_flow flow;
-    struct lli_judge judge;
+    struct lli_slow slow;
     const char **topics; /* names by id, the caller's */
     uint8_t *topic_flags; /* by id, of enum lli_wire_topic_flags */
     uint32_t topics_count;
@@ -196,8 +196,8 @@ struct lli_tx {
     uint8_t crowded_told; /* ... and those that were logged; the caller's */
     struct lli_pacer unconfirmed; /* repairs that were asked for by receivers that are not confirmed */
     struct lli_tx_counters counters;
-    struct lli_assure assure;
-    struct lli_keep keep; /* in memory of its own, once a topic keeps messages */
+    struct lli_ack ack;
+    struct lli_lvc lvc; /* in memory of its own, once a topic keeps messages */
     bool limits_untold; /* some receiver is limited by something else than was told; judge.untold is set, too */
     struct llm_bottleneck limits_told; /* the latest */
 };
@@ -222,18 +222,18 @@ int lli_tx_topic_add(struct lli_tx *tx, const char *name, uint32_t *id);
 /* The same of a topic without history; its name is shorter than others by LLI_WIRE_NAME_FLAGS. */
 int lli_tx_topic_add_transient(struct lli_tx *tx, const char *name, uint32_t *id);
 
-/* As lli_assure_set(), adding the topic if that was not done yet. False: there are LLI_WIRE_ASSURED_MAX. */
-bool lli_tx_assure(struct lli_tx *tx, struct lli_assured *topic, const struct lli_assure_rule *rule, struct lli_assure_message *ring,
+/* As lli_ack_set(), adding the topic if that was not done yet. False: there are LLI_WIRE_ASSURED_MAX. */
+bool lli_tx_assure(struct lli_tx *tx, struct lli_ack_topic *topic, const struct lli_ack_rule *rule, struct lli_ack_message *ring,
                    uint64_t places);
 
 /* The latest message, of an assured topic that allowed it, starts in this packet or later. */
-void lli_tx_assured(struct lli_tx *tx, struct lli_assured *topic, lli_seq seq, uint64_t size);
+void lli_tx_assured(struct lli_tx *tx, struct lli_ack_topic *topic, lli_seq seq, uint64_t size);
 
-/* Messages of a topic are kept from now on: lli_keep_add(). memory: for lli_keep_init(), where no topic of the session keeps any yet. */
-void lli_tx_keep(struct lli_tx *tx, struct lli_kept_topic *topic, struct lli_arena *memory);
+/* Messages of a topic are kept from now on: lli_lvc_add(). memory: for lli_lvc_init(), where no topic of the session keeps any yet. */
+void lli_tx_lvc_begin(struct lli_tx *tx, struct lli_lvc_topic *topic, struct lli_arena *memory);
 
 /* The latest message that was packed, with these attributes or NULL, is of a topic that keeps it. */
-void lli_tx_kept(struct lli_tx *tx, struct lli_kept_topic *topic, const struct lli_pack_attributes *attributes,
+void lli_tx_lvc_add(struct lli_tx *tx, struct lli_lvc_topic *topic, const struct lli_pack_attributes *attributes,
                  const struct iovec *pieces, uint32_t size);
 
 /* Packets that must stay where they are start here. */
@@ -356,7 +356,7 @@ void lli_tx_replayed(struct lli_tx *tx);
 /*
  * The same of messages that topics keep, built in buffer as lli_tx_control() does: it counts as sent.
  */
-bool lli_tx_replay_kept(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size, struct lli_packet *packet);
+bool lli_tx_replay_lvc(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size, struct lli_packet *packet);
 
 /*
  * Builds the next heartbeat, notice, reject or answer that is due in buffer, which has at least LLI_WIRE_CONTROL_MAX
@@ -367,13 +367,13 @@ bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
 /* Whether lli_tx_event() may have something. */
 static inline bool lli_tx_has_events(const struct lli_tx *tx)
 {
-    return tx->judge.untold || tx->assure.untold;
+    return tx->slow.untold || tx->ack.untold;
 }
 
 /* What the application has not been told of receivers; false if that is nothing. Its verdict is valid until the next call. */
 bool lli_tx_event(struct lli_tx *tx, struct llm_event *event);
 
-/* The operator's switch, see lli_judge_shed(). */
+/* The operator's switch, see lli_slow_shed(). */
 bool lli_tx_shed(struct lli_tx *tx, uint64_t receiver, bool on, lli_ns now);
 
 /* Receivers reach the session at another address from now on: the next heartbeat, which is due at once, says so. */

@@ -44,11 +44,11 @@ enum lli_wire_type {
     LLI_WIRE_ACCEPT = 11,
     LLI_WIRE_REFUSE = 12,
     LLI_WIRE_CLOSE = 13,
-    LLI_WIRE_KEPT = 14, /* of sessions again */
+    LLI_WIRE_LVC = 14, /* of sessions again */
 };
 
 /* A bit for each type that lli_wire_get_header() takes: all but those of connections. */
-enum { LLI_WIRE_SESSION_TYPES = ((1 << LLI_WIRE_CONNECT) - (1 << LLI_WIRE_DATA)) | 1 << LLI_WIRE_KEPT };
+enum { LLI_WIRE_SESSION_TYPES = ((1 << LLI_WIRE_CONNECT) - (1 << LLI_WIRE_DATA)) | 1 << LLI_WIRE_LVC };
 
 enum {
     LLI_WIRE_FLAG_EXTENDED = 0x80,
@@ -281,7 +281,7 @@ struct lli_wire_join {
 };
 
 /* The head of a packet of kept messages, section 12.3; records follow. */
-struct lli_wire_kept {
+struct lli_wire_lvc {
     uint64_t session;
     uint64_t receiver; /* whom it is for */
     uint64_t number;   /* messages before this one are meant, as granted */
@@ -699,9 +699,9 @@ enum { LLI_WIRE_TOPICS_HEAD = LLI_WIRE_HEADER + 18 };
 size_t lli_wire_put_topics(uint8_t *packet, const struct lli_wire_topics *topics, size_t size);
 size_t lli_wire_add_topic(uint8_t *packet, size_t used, size_t size, const char *name, size_t name_size);
 
-/* A KEPT packet, likewise: records are added behind its head of LLI_WIRE_KEPT_HEAD bytes, 0: it does not fit; the head is written last. */
-enum { LLI_WIRE_KEPT_HEAD = LLI_WIRE_HEADER + 68, LLI_WIRE_RECORD_HEAD = 18 };
-size_t lli_wire_put_kept(uint8_t *packet, const struct lli_wire_kept *kept, size_t size);
+/* A KEPT packet, likewise: records are added behind its head of LLI_WIRE_LVC_HEAD bytes, 0: it does not fit; the head is written last. */
+enum { LLI_WIRE_LVC_HEAD = LLI_WIRE_HEADER + 68, LLI_WIRE_RECORD_HEAD = 18 };
+size_t lli_wire_put_lvc(uint8_t *packet, const struct lli_wire_lvc *kept, size_t size);
 size_t lli_wire_add_record(uint8_t *packet, size_t used, size_t size, const struct lli_wire_record *record);
 
 /*
@@ -729,7 +729,7 @@ bool lli_wire_get_close(const uint8_t *body, size_t size, uint32_t tag, struct l
 bool lli_wire_get_topics(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_topics *topics,
                          struct lli_reader *names);
 /* *records is left behind the head. All are inside the span, in their order and before `number`: lli_wire_next_record() gives each. */
-bool lli_wire_get_kept(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_kept *kept, struct lli_reader *records);
+bool lli_wire_get_lvc(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_lvc *kept, struct lli_reader *records);
 bool lli_wire_next_record(struct lli_reader *records, struct lli_wire_record *record);
 
 /* The address that the body of a control packet of this type announces, which may be malformed otherwise; false: none. */

@@ -35,9 +35,9 @@ void lli_wire_get_spans(struct lli_reader *reader, uint16_t count, struct lli_wi
     }
 }
 
-size_t lli_wire_put_kept(uint8_t *packet, const struct lli_wire_kept *kept, size_t size)
+size_t lli_wire_put_lvc(uint8_t *packet, const struct lli_wire_lvc *kept, size_t size)
 {
-    const struct lli_wire_header header = {.type = LLI_WIRE_KEPT, .size = (uint16_t)size, .tag = (uint32_t)kept->session};
+    const struct lli_wire_header header = {.type = LLI_WIRE_LVC, .size = (uint16_t)size, .tag = (uint32_t)kept->session};
     uint8_t *at = packet + LLI_WIRE_HEADER;
 
     lli_wire_put_header(packet, &header);
@@ -48,7 +48,7 @@ size_t lli_wire_put_kept(uint8_t *packet, const struct lli_wire_kept *kept, size
     at = lli_wire_put_spans(at + 32, &kept->span, 1);
     lli_store_u16(at, kept->left);
     lli_store_u16(at + 2, kept->count);
-    assert(at + 4 == packet + LLI_WIRE_KEPT_HEAD);
+    assert(at + 4 == packet + LLI_WIRE_LVC_HEAD);
     return size;
 }
 
@@ -75,7 +75,7 @@ bool lli_wire_next_record(struct lli_reader *records, struct lli_wire_record *re
 }
 
 /* Reads all records, and leaves what later versions may put behind them. False: one lies outside of the span, or is not there. */
-static bool kept_is_sound(const struct lli_wire_kept *kept, struct lli_reader *records)
+static bool kept_is_sound(const struct lli_wire_lvc *kept, struct lli_reader *records)
 {
     struct lli_wire_place at = kept->span.from;
     struct lli_reader reader = *records;
@@ -94,7 +94,7 @@ static bool kept_is_sound(const struct lli_wire_kept *kept, struct lli_reader *r
     return !lli_wire_is_before(&kept->span.to, &at);
 }
 
-bool lli_wire_get_kept(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_kept *kept, struct lli_reader *records)
+bool lli_wire_get_lvc(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_lvc *kept, struct lli_reader *records)
 {
     struct lli_reader reader = lli_reader_of(body, size);
 

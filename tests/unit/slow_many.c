@@ -9,14 +9,14 @@
 enum { MANY = 10000, START = 1000 };
 
 static struct lli_members members;
-static struct lli_judge judge;
+static struct lli_slow slow;
 static uint8_t *memories[2];
 static lli_seq sent;
 static lli_ns now;
 
 static void place(struct lli_arena arenas[2])
 {
-    static const struct lli_judge_policy policy = {
+    static const struct lli_slow_policy policy = {
         .most = LLI_STANDING_SUSPENDED,
         .limits = {[LLM_THRESHOLD_NAKS] = 1000, [LLM_THRESHOLD_LAG_PACKETS] = 5000},
         .warn_percent = 50,
@@ -26,7 +26,7 @@ static void place(struct lli_arena arenas[2])
     };
 
     lli_members_init(&members, MANY, &arenas[0]);
-    lli_judge_init(&judge, &policy, MANY, &arenas[1], START, now);
+    lli_slow_init(&slow, &policy, MANY, &arenas[1], START, now);
 }
 
 static int up(void **state)
@@ -58,7 +58,7 @@ static void report(uint64_t id, uint64_t behind)
     const uint32_t index = lli_members_add(&members, id);
 
     members.table[index].next = sent - behind;
-    lli_judge_report(&judge, &members, index, sent, now);
+    lli_slow_report(&slow, &members, index, sent, now);
 }
 
 /* 100 packets in 10 ms, then judgement. */
@@ -66,7 +66,7 @@ static void step(void)
 {
     sent += 100;
     now += 10 * MS;
-    (void)lli_judge_all(&judge, &members, sent, now);
+    (void)lli_slow_all(&slow, &members, sent, now);
 }
 
 static uint32_t count_suspended(void)
@@ -86,18 +86,18 @@ static uint64_t looked_at(uint32_t receivers)
         report(id, 1);
     for (int i = 0; i < 50; i++)
         step();
-    before = judge.looked_at;
+    before = slow.looked_at;
     for (int i = 0; i < 100; i++)
         step();
-    return (judge.looked_at - before) / 100;
+    return (slow.looked_at - before) / 100;
 }
 
 static void a_judgement_looks_at_no_more_of_ten_thousand_than_of_a_few_hundred(void **state)
 {
     (void)state;
     assert_int_equal(looked_at(100), 100);
-    assert_in_range(looked_at(1000), 200, LLI_JUDGE_SLICE);
-    assert_in_range(looked_at(10000), 200, LLI_JUDGE_SLICE);
+    assert_in_range(looked_at(1000), 200, LLI_SLOW_SLICE);
+    assert_in_range(looked_at(10000), 200, LLI_SLOW_SLICE);
 }
 
 /* So many that came together, and lie side by side. */
@@ -113,13 +113,13 @@ static void each_of_many_is_judged_and_told_of_in_half_a_second(void **state)
         report(id, id > 500 && id <= 800 ? 6000 : 1);
     for (int i = 0; i < 50; i++) {
         step();
-        while (lli_judge_notice(&judge, &members, &notice, &index)) {
+        while (lli_slow_notice(&slow, &members, &notice, &index)) {
             assert_int_equal(notice.standing, LLI_STANDING_SUSPENDED);
             assert_int_equal(notice.receiver, members.table[index].id);
             assert_in_range(notice.receiver, 501, 800);
             notices++;
         }
-        while (lli_judge_event(&judge, &event)) {
+        while (lli_slow_event(&slow, &event)) {
             assert_int_equal(event.kind, LLM_EVENT_SUSPENDED);
             assert_in_range(event.verdict->receiver, 501, 800);
             told++;
@@ -128,8 +128,8 @@ static void each_of_many_is_judged_and_told_of_in_half_a_second(void **state)
     assert_int_equal(count_suspended(), 300);
     assert_int_equal(told, 300);
     assert_true(notices >= 300);
-    assert_int_equal(judge.receivers, MANY);
-    assert_int_equal(judge.suffering, 300);
+    assert_int_equal(slow.receivers, MANY);
+    assert_int_equal(slow.suffering, 300);
 }
 
 static void nobody_of_many_is_suspended_where_most_suffer(void **state)
@@ -143,12 +143,12 @@ static void nobody_of_many_is_suspended_where_most_suffer(void **state)
         report(id, id % 5 == 0 ? 1 : 6000);
     for (int i = 0; i < 100; i++) {
         step();
-        while (lli_judge_event(&judge, &event))
+        while (lli_slow_event(&slow, &event))
             groups += event.verdict->threshold == LLM_THRESHOLD_GROUP;
     }
     assert_int_equal(count_suspended(), 0);
     assert_int_equal(groups, 1);
-    assert_int_equal(judge.suffering, MANY - MANY / 5);
+    assert_int_equal(slow.suffering, MANY - MANY / 5);
 }
 
 /* Requests of a receiver are forgotten after a second, however seldom it is looked at. */
@@ -158,17 +158,17 @@ static void figures_of_many_are_those_of_the_last_second(void **state)
     for (uint64_t id = 1; id <= MANY; id++)
         report(id, 1);
     for (int i = 0; i < 900; i++)
-        (void)lli_judge_nak(&judge, &members, 77, 1, now);
+        (void)lli_slow_nak(&slow, &members, 77, 1, now);
     for (int i = 0; i < 80; i++)
         step();
     assert_int_equal(members.table[77].standing, LLI_STANDING_UNICAST);
     for (int i = 0; i < 30; i++)
         step();
     for (int i = 0; i < 200; i++)
-        (void)lli_judge_nak(&judge, &members, 77, 1, now);
+        (void)lli_slow_nak(&slow, &members, 77, 1, now);
     for (int i = 0; i < 40; i++)
         step();
-    assert_int_equal(judge.table[77].wanted.standing, LLI_STANDING_FINE);
+    assert_int_equal(slow.table[77].wanted.standing, LLI_STANDING_FINE);
 }
 
 static void a_judge_of_many_rests_when_nothing_is_sent(void **state)
@@ -181,12 +181,12 @@ static void a_judge_of_many_rests_when_nothing_is_sent(void **state)
     step();
     for (uint64_t id = 1; id <= MANY; id++)
         report(id, 0);
-    for (i = 0; lli_judge_at(&judge) != LLI_NEVER; i++) {
+    for (i = 0; lli_slow_at(&slow) != LLI_NEVER; i++) {
         assert_true(i < 300);
         now += 10 * MS;
-        (void)lli_judge_all(&judge, &members, sent, now);
+        (void)lli_slow_all(&slow, &members, sent, now);
     }
-    assert_true(i > MANY / LLI_JUDGE_SLICE);
+    assert_true(i > MANY / LLI_SLOW_SLICE);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)

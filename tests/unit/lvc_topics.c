@@ -13,7 +13,7 @@ static struct llm_context *context;
 static struct llm_transmitter *transmitter;
 static struct llm_receiver *receiver;
 static struct llm_topic *topic, *filler;
-static struct llm_keep keep;
+static struct llm_keep lvc;
 static char got[64][64]; /* topic and text of the messages of others than the filler */
 static int messages, lives;
 static uint32_t label;
@@ -80,7 +80,7 @@ static int up(void **state)
     assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "filler", 0, &filler), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "price", 0, &topic), LLM_OK);
-    llm_keep_init(&keep);
+    llm_keep_init(&lvc);
     refused = (struct llm_event){0};
     messages = lives = 0;
     label = 0;
@@ -116,8 +116,8 @@ static void the_last_value_of_each_topic_comes_whatever_became_of_the_history(vo
     (void)state;
     assert_int_equal(llm_topic_open(transmitter, "other", LLM_TOPIC_WHOLE, &other), LLM_OK);
     assert_int_equal(llm_topic_keep(topic, NULL), LLM_OK);
-    keep.messages = 2;
-    assert_int_equal(llm_topic_keep(other, &keep), LLM_OK);
+    lvc.messages = 2;
+    assert_int_equal(llm_topic_keep(other, &lvc), LLM_OK);
     text(topic, "1");
     text(topic, "2");
     text(other, "a");
@@ -142,8 +142,8 @@ static void the_last_value_of_each_topic_comes_whatever_became_of_the_history(vo
 static void of_each_as_many_as_the_option_says(void **state)
 {
     (void)state;
-    keep.messages = 3;
-    assert_int_equal(llm_topic_keep(topic, &keep), LLM_OK);
+    lvc.messages = 3;
+    assert_int_equal(llm_topic_keep(topic, &lvc), LLM_OK);
     for (const char *at = "12345"; *at != '\0'; at++)
         assert_int_equal(llm_send(topic, at, 1, 0), LLM_OK);
     forget();
@@ -160,8 +160,8 @@ static void gathered_claimed_and_labelled_messages_are_kept(void **state)
     void *data;
 
     (void)state;
-    keep.messages = 3;
-    assert_int_equal(llm_topic_keep(topic, &keep), LLM_OK);
+    lvc.messages = 3;
+    assert_int_equal(llm_topic_keep(topic, &lvc), LLM_OK);
     assert_int_equal(llm_sendv(topic, pieces, 2, 0), LLM_OK);
     assert_int_equal(llm_claim(topic, 20, &data), LLM_OK);
     memcpy(data, "claimed", 7);
@@ -184,8 +184,8 @@ static void messages_that_are_too_long_to_be_kept_are_refused(void **state)
     void *data;
 
     (void)state;
-    keep.bytes_max = 20;
-    assert_int_equal(llm_topic_keep(topic, &keep), LLM_OK);
+    lvc.bytes_max = 20;
+    assert_int_equal(llm_topic_keep(topic, &lvc), LLM_OK);
     assert_int_equal(llm_send(topic, bytes, 21, 0), LLM_EMSGSIZE);
     assert_int_equal(llm_claim(topic, 21, &data), LLM_EMSGSIZE);
     llm_attributes_init(&attributes);
@@ -199,7 +199,7 @@ static void messages_that_are_too_long_to_be_kept_are_refused(void **state)
 static void expect_refused(int error, const char *why)
 {
     logged[0] = '\0';
-    assert_int_equal(llm_topic_keep(topic, &keep), error);
+    assert_int_equal(llm_topic_keep(topic, &lvc), error);
     expect_logged(why);
 }
 
@@ -209,26 +209,26 @@ static void what_cannot_be_kept_is_refused_and_said(void **state)
     void *data;
 
     (void)state;
-    assert_int_equal(llm_topic_keep(NULL, &keep), LLM_EINVAL);
-    keep.messages = 0;
+    assert_int_equal(llm_topic_keep(NULL, &lvc), LLM_EINVAL);
+    lvc.messages = 0;
     expect_refused(LLM_EINVAL, "messages: 0 is not between 1 and 1048576");
-    keep.messages = 1048577;
+    lvc.messages = 1048577;
     expect_refused(LLM_EINVAL, "messages: 1048577 is not");
-    keep.messages = 1;
-    keep.bytes_max = 0;
+    lvc.messages = 1;
+    lvc.bytes_max = 0;
     expect_refused(LLM_EINVAL, "bytes_max: 0 is not between 1 and the longest message");
-    keep.bytes_max = 40000;
+    lvc.bytes_max = 40000;
     expect_refused(LLM_EINVAL, "bytes_max: 40000");
-    keep.bytes_max = 30000;
-    keep.messages = 3;
+    lvc.bytes_max = 30000;
+    lvc.messages = 3;
     expect_refused(LLM_ELIMIT, "of keep_bytes=65536 topics have 0 already");
-    keep.size = 7;
+    lvc.size = 7;
     expect_refused(LLM_EINVAL, "struct llm_keep: size is 7");
-    llm_keep_init(&keep);
+    llm_keep_init(&lvc);
     assert_int_equal(llm_claim(topic, 5, &data), LLM_OK);
     expect_refused(LLM_ESTATE, "llm_commit() or llm_abort() it first");
     assert_int_equal(llm_abort(topic), LLM_OK);
-    assert_int_equal(llm_topic_keep(topic, &keep), LLM_OK);
+    assert_int_equal(llm_topic_keep(topic, &lvc), LLM_OK);
     expect_refused(LLM_ESTATE, "keeps 1 messages already");
     assert_int_equal(llm_topic_open(transmitter, "transient", LLM_TOPIC_NO_HISTORY, &transient), LLM_OK);
     topic = transient;
@@ -243,11 +243,11 @@ static void topics_keep_until_the_bytes_are_spent(void **state)
     int count = 0, error = LLM_OK;
 
     (void)state;
-    keep.bytes_max = 10000;
+    lvc.bytes_max = 10000;
     while (error == LLM_OK && count < 20) {
         snprintf(name, sizeof name, "t%d", count);
         assert_int_equal(llm_topic_open(transmitter, name, 0, &topics[count]), LLM_OK);
-        error = llm_topic_keep(topics[count++], &keep);
+        error = llm_topic_keep(topics[count++], &lvc);
     }
     assert_int_equal(error, LLM_ELIMIT);
     assert_int_equal(count, 7);

@@ -13,7 +13,7 @@ static void the_last_message_of_each_topic_comes_then_what_is_live(void **state)
     assert_int_equal(tx->counters.messages_kept, 301);
     assert_int_equal(tx->counters.packets_replayed, 0);
     assert_int_equal(r.counters.packets_missed, 0);
-    assert_int_equal(tx->keep.waiting, 0);
+    assert_int_equal(tx->lvc.waiting, 0);
 }
 
 static void the_last_of_each_come_in_order_and_fewer_where_fewer_were_sent(void **state)
@@ -59,7 +59,7 @@ static void a_topic_is_kept_from_when_that_was_asked_for(void **state)
     sent_all();
     send(1, 10, false);
     send(1, 11, false);
-    keep(1, 5, 64);
+    lvc(1, 5, 64);
     send(1, 12, false);
     talk(now + 200 * MS);
     assert_int_equal(got.before, 1);
@@ -221,7 +221,7 @@ static void what_does_not_come_in_time_is_told_and_the_stream_goes_on(void **sta
     talk(now + 2 * MS);
     assert_true(got.before > 0 && got.before < 30);
     deaf = true;
-    tx->keep.waiting = 0;
+    tx->lvc.waiting = 0;
     send(4, 10, true);
     talk(now + 190 * MS);
     assert_int_equal(got.lost.kind, 0);
@@ -261,9 +261,9 @@ static void who_is_suspended_is_sent_nothing_of_it(void **state)
     keep_thirty();
     talk_until_new();
     talk(now + 2 * MS);
-    assert_int_equal(tx->keep.waiting, 1);
+    assert_int_equal(tx->lvc.waiting, 1);
     assert_true(lli_tx_shed(tx, RECEIVER, true, now));
-    assert_int_equal(tx->keep.waiting, 0);
+    assert_int_equal(tx->lvc.waiting, 0);
     assert_int_equal(tx->counters.joins_shed, 1);
     assert_true(lli_tx_deadline(tx) > 0);
     talk(now + 150 * MS);
@@ -290,15 +290,15 @@ static void messages_longer_than_the_receiver_takes_are_told(void **state)
 /* The stream goes on with what is not acknowledged: of what is kept, only messages before that come beside it. */
 static void what_is_not_acknowledged_comes_with_the_stream(void **state)
 {
-    const struct lli_assure_rule rule = {.receivers = 1, .messages_max = 64, .bytes_max = 4096, .patience = 100 * MS};
-    static struct lli_assure_message ring[64];
-    static struct lli_assured orders;
+    const struct lli_ack_rule rule = {.receivers = 1, .messages_max = 64, .bytes_max = 4096, .patience = 100 * MS};
+    static struct lli_ack_message ring[64];
+    static struct lli_ack_topic orders;
 
     (void)state;
     open_topics(3, 2, 64);
     for (uint32_t i = 0; i < 6; i++)
         send(i % 3, 20, false);
-    lli_assured_init(&orders, 0, "orders");
+    lli_ack_topic_init(&orders, 0, "orders");
     assert_true(lli_tx_assure(tx, &orders, &rule, ring, 64));
     for (uint32_t i = 0; i < 6; i++) {
         const lli_seq seq = tx->history.next;
@@ -312,7 +312,7 @@ static void what_is_not_acknowledged_comes_with_the_stream(void **state)
     assert_int_equal(got.splice, 6);
     /* The last two of each are behind that by now. */
     assert_int_equal(got.before, 0);
-    assert_int_equal(tx->assure.waiting, 0);
+    assert_int_equal(tx->ack.waiting, 0);
 }
 
 static void what_was_packed_and_not_sent_comes_with_the_stream(void **state)
@@ -327,7 +327,7 @@ static void what_was_packed_and_not_sent_comes_with_the_stream(void **state)
     sent[1].size = 10;
     pattern_fill(bytes, 10, 1);
     assert_true(lli_pack_message(&tx->pack, &topic, &piece, 10, lli_tx_busy(tx)));
-    lli_tx_kept(tx, kept[0], NULL, &piece, 10);
+    lli_tx_lvc_add(tx, kept[0], NULL, &piece, 10);
     talk(now + 100 * MS);
     /* The copy of message 0 was displaced, and message 1 is still to come. */
     assert_int_equal(got.splice, 1);
@@ -373,18 +373,18 @@ static void a_thousand_that_ask_cost_what_the_budget_allows(void **state)
     for (uint32_t i = 0; i < 200; i++)
         send(i % 30, 190, false);
     for (int round = 0; round < 3; round++)
-        for (ask.receiver = 1; ask.receiver <= LLI_KEEP_PLACES + 10; ask.receiver++)
+        for (ask.receiver = 1; ask.receiver <= LLI_LVC_PLACES + 10; ask.receiver++)
             tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
-    assert_int_equal(tx->keep.waiting, LLI_KEEP_PLACES);
+    assert_int_equal(tx->lvc.waiting, LLI_LVC_PLACES);
     assert_int_equal(tx->counters.joins_dropped, 30);
-    assert_int_equal(tx->counters.kept_fetches_received, 3 * (LLI_KEEP_PLACES + 10));
+    assert_int_equal(tx->counters.kept_fetches_received, 3 * (LLI_LVC_PLACES + 10));
     for (; now < begin + 100 * MS; now += MS)
-        while (lli_tx_replay_kept(tx, now, buffer, sizeof buffer, &packet))
+        while (lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet))
             continue;
     assert_in_range(tx->counters.kept_packets_sent * PACKET_MAX, 90000, 140000);
     /* What was not sent yet is given to nobody, whatever was asked for, and one answer has an end. */
     for (int i = 0; i < 30; i++)
-        assert_true(tx->keep.places[i].number == 200 && tx->keep.places[i].left < LLI_KEEP_PACKETS_MAX);
+        assert_true(tx->lvc.places[i].number == 200 && tx->lvc.places[i].left < LLI_LVC_PACKETS_MAX);
 }
 
 static void requests_for_nothing_are_not_answered(void **state)
@@ -396,20 +396,20 @@ static void requests_for_nothing_are_not_answered(void **state)
     ask.count = 1;
     ask.spans[0] = (struct lli_wire_span){{0, 0, 0}, {0, 5, 0}};
     tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
-    assert_int_equal(tx->keep.waiting, 0);
+    assert_int_equal(tx->lvc.waiting, 0);
     open_topics(2, 1, 10);
     ask.count = 0;
     tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
     ask.count = 1;
     ask.wanted = 0;
     tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
-    assert_int_equal(tx->keep.waiting, 0);
+    assert_int_equal(tx->lvc.waiting, 0);
     /* Of a span in which there is nothing, that is told. */
     ask.wanted = 10;
     tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
-    assert_true(lli_tx_replay_kept(tx, now, buffer, sizeof buffer, &packet));
-    assert_int_equal(packet.size, LLI_WIRE_KEPT_HEAD);
-    assert_false(lli_tx_replay_kept(tx, now, buffer, sizeof buffer, &packet));
+    assert_true(lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet));
+    assert_int_equal(packet.size, LLI_WIRE_LVC_HEAD);
+    assert_false(lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet));
     assert_true(lli_tx_deadline(tx) > 0);
 }
 
@@ -420,25 +420,25 @@ static void it_waits_for_repairs_and_shares_the_budget_of_the_past(void **state)
 
     (void)state;
     keep_thirty();
-    while (tx->keep.waiting == 0)
+    while (tx->lvc.waiting == 0)
         talk(now + 20 * US);
     now += 10 * MS;
     lli_pacer_init(&tx->repair_pacer, 1 << 20, 1 << 20, now);
     tx_take(tx, buffer, lli_wire_put_nak(buffer, &nak), now);
-    assert_true(tx->keep.waiting > 0);
-    assert_false(lli_tx_replay_kept(tx, now, buffer, sizeof buffer, &packet));
+    assert_true(tx->lvc.waiting > 0);
+    assert_false(lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet));
     assert_true(lli_tx_repair(tx, now, &packet));
     lli_tx_repaired(tx, now);
-    assert_true(lli_tx_replay_kept(tx, now, buffer, sizeof buffer, &packet));
-    assert_false(lli_tx_replay_kept(tx, now, buffer, sizeof buffer, &packet));
+    assert_true(lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet));
+    assert_false(lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet));
     assert_int_equal(tx->replay.pacer.tokens, 0);
     assert_true(tx->replay_at > now && tx->replay_at != LLI_NEVER);
 }
 
 static void packets_of_somebody_else_or_another_grant_are_not_taken(void **state)
 {
-    struct lli_wire_kept packet = {.session = SESSION, .receiver = RECEIVER, .next = 5, .span = {{0, 0, 0}, {0, 40, 0}}};
-    const struct lli_packet out = {.data = buffer, .size = LLI_WIRE_KEPT_HEAD};
+    struct lli_wire_lvc packet = {.session = SESSION, .receiver = RECEIVER, .next = 5, .span = {{0, 0, 0}, {0, 40, 0}}};
+    const struct lli_packet out = {.data = buffer, .size = LLI_WIRE_LVC_HEAD};
 
     (void)state;
     open_topics(4, 1, 64);
@@ -449,11 +449,11 @@ static void packets_of_somebody_else_or_another_grant_are_not_taken(void **state
     lli_pacer_init(&tx->replay.pacer, 1 << 16, 100, now);
     tx->replay.pacer.tokens = 0;
     talk_until_new();
-    (void)lli_wire_put_kept(buffer, &packet, out.size);
+    (void)lli_wire_put_lvc(buffer, &packet, out.size);
     rx_take(&out);
     packet.number = 1;
     packet.receiver++;
-    (void)lli_wire_put_kept(buffer, &packet, out.size);
+    (void)lli_wire_put_lvc(buffer, &packet, out.size);
     rx_take(&out);
     assert_int_equal(r.counters.control_malformed, 0);
     assert_int_equal(r.counters.control_foreign, 1);
@@ -463,7 +463,7 @@ static void packets_of_somebody_else_or_another_grant_are_not_taken(void **state
     assert_int_equal(got.before, 1);
     /* And none when it is over. */
     packet.receiver--;
-    (void)lli_wire_put_kept(buffer, &packet, out.size);
+    (void)lli_wire_put_lvc(buffer, &packet, out.size);
     rx_take(&out);
 }
 
@@ -471,7 +471,7 @@ static void packets_of_somebody_else_or_another_grant_are_not_taken(void **state
 static void records_of_anything_but_one_message_are_counted(void **state)
 {
     static const char *const bad[] = {"\1a\1b", "\xc0\1\1b", "\xe3", "\xe0\1a"};
-    struct lli_wire_kept packet = {.session = SESSION, .receiver = RECEIVER, .number = 1, .next = 1, .count = 1, .span = {{0, 0, 0}, {0, 1, 0}}};
+    struct lli_wire_lvc packet = {.session = SESSION, .receiver = RECEIVER, .number = 1, .next = 1, .count = 1, .span = {{0, 0, 0}, {0, 1, 0}}};
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -486,8 +486,8 @@ static void records_of_anything_but_one_message_are_counted(void **state)
         tx->replay.pacer.tokens = 0;
         talk_until_new();
         talk(now + MS);
-        out.size = (uint32_t)lli_wire_add_record(buffer, LLI_WIRE_KEPT_HEAD, sizeof buffer, &record);
-        (void)lli_wire_put_kept(buffer, &packet, out.size);
+        out.size = (uint32_t)lli_wire_add_record(buffer, LLI_WIRE_LVC_HEAD, sizeof buffer, &record);
+        (void)lli_wire_put_lvc(buffer, &packet, out.size);
         rx_take(&out);
         assert_int_equal(r.counters.data_malformed, 1);
         assert_int_equal(got.before, 0);

@@ -9,70 +9,70 @@ enum { PACKETS = 40000 };
 
 static lli_ns sent_at[PACKETS];
 
-static void marks_make(struct lli_marks *marks, struct lli_arena *arena, lli_ns now)
+static void index_make(struct lli_time_index *index, struct lli_arena *arena, lli_ns now)
 {
     *arena = (struct lli_arena){.memory = NULL};
-    lli_marks_init(marks, 0, arena, now);
+    lli_time_index_init(index, 0, arena, now);
     arena_fill(arena);
-    lli_marks_init(marks, 0, arena, now);
+    lli_time_index_init(index, 0, arena, now);
 }
 
 static void before_the_first_mark_is_the_start(void **state)
 {
-    struct lli_marks marks;
+    struct lli_time_index index;
     struct lli_arena arena;
 
     (void)state;
-    marks_make(&marks, &arena, 100 * MS);
-    assert_int_equal(lli_marks_find(&marks, 0), 0);
-    assert_int_equal(lli_marks_find(&marks, 200 * MS), 0);
-    lli_marks_add(&marks, 7, 0, 110 * MS);
-    assert_int_equal(lli_marks_find(&marks, 110 * MS - 1), 0);
-    assert_int_equal(lli_marks_find(&marks, 110 * MS), 7);
+    index_make(&index, &arena, 100 * MS);
+    assert_int_equal(lli_time_index_find(&index, 0), 0);
+    assert_int_equal(lli_time_index_find(&index, 200 * MS), 0);
+    lli_time_index_add(&index, 7, 0, 110 * MS);
+    assert_int_equal(lli_time_index_find(&index, 110 * MS - 1), 0);
+    assert_int_equal(lli_time_index_find(&index, 110 * MS), 7);
     /* Nothing was sent since. */
-    lli_marks_add(&marks, 7, 0, 500 * MS);
-    assert_int_equal(marks.count, 2);
+    lli_time_index_add(&index, 7, 0, 500 * MS);
+    assert_int_equal(index.count, 2);
     free(arena.memory);
 }
 
 /* However often they were thinned: nothing that was sent since is left out, and not much else is there. */
 static void by_time_begins_with_a_little_more_and_never_with_less(void **state)
 {
-    struct lli_marks marks;
+    struct lli_time_index index;
     struct lli_arena arena;
     uint64_t random = 3;
     lli_ns now = 0;
 
     (void)state;
-    marks_make(&marks, &arena, 0);
+    index_make(&index, &arena, 0);
     for (lli_seq seq = 0; seq < PACKETS; seq++) {
         now += MS / 2 + below(&random, 2 * MS);
         sent_at[seq] = now;
-        lli_marks_add(&marks, seq + 1, 0, now + 1);
+        lli_time_index_add(&index, seq + 1, 0, now + 1);
     }
-    assert_true(marks.distance > MS);
+    assert_true(index.distance > MS);
     for (int i = 0; i < 10000; i++) {
         const lli_ns since = lli_random_below(&random, now);
-        const lli_seq seq = lli_marks_find(&marks, since);
+        const lli_seq seq = lli_time_index_find(&index, since);
 
         assert_true(seq == 0 || sent_at[seq - 1] < since);
-        assert_true(sent_at[seq] + 2 * marks.distance + 4 * MS > since);
+        assert_true(sent_at[seq] + 2 * index.distance + 4 * MS > since);
     }
     free(arena.memory);
 }
 
 static void marks_of_what_is_gone_make_room(void **state)
 {
-    struct lli_marks marks;
+    struct lli_time_index index;
     struct lli_arena arena;
     lli_ns now = 0;
 
     (void)state;
-    marks_make(&marks, &arena, 0);
+    index_make(&index, &arena, 0);
     for (lli_seq seq = 1; seq < PACKETS; seq++)
-        lli_marks_add(&marks, seq, seq > 100 ? seq - 100 : 0, now += MS);
-    assert_int_equal(marks.distance, MS);
-    assert_true(marks.marks[0].seq <= PACKETS - 101);
+        lli_time_index_add(&index, seq, seq > 100 ? seq - 100 : 0, now += MS);
+    assert_int_equal(index.distance, MS);
+    assert_true(index.entries[0].seq <= PACKETS - 101);
     free(arena.memory);
 }
 

@@ -2,7 +2,7 @@
 /* Requests for messages that topics keep, and their packets, against docs/protocol.md section 12.3; what holds for all is in wire.c. */
 #include "wire_decode.h"
 
-enum { SPANS_AT = LLI_WIRE_HEADER + 66 + 7, RECORDS_AT = LLI_WIRE_KEPT_HEAD };
+enum { SPANS_AT = LLI_WIRE_HEADER + 66 + 7, RECORDS_AT = LLI_WIRE_LVC_HEAD };
 
 static const struct lli_wire_join join_value = {
     .session = SESSION,
@@ -17,16 +17,16 @@ static const struct lli_wire_join join_value = {
     .spans = {{{41, 7, 1000}, {0, 10000, 0}}},
     .token = TOKEN,
 };
-static const struct lli_wire_kept kept_value = {
+static const struct lli_wire_lvc kept_value = {
     .session = SESSION, .receiver = RECEIVER, .number = 42, .next = 47, .span = {{41, 7, 1000}, {0, 10000, 0}}, .left = 0, .count = 2};
 
 static size_t put_kept(uint8_t *packet)
 {
     const struct lli_wire_record end = {{41, 7, 1000}, (const uint8_t *)"end", 3}, hi = {{3, 9, 0}, (const uint8_t *)"\2hi", 3};
-    size_t used = lli_wire_add_record(packet, LLI_WIRE_KEPT_HEAD, VECTOR_MAX, &end);
+    size_t used = lli_wire_add_record(packet, LLI_WIRE_LVC_HEAD, VECTOR_MAX, &end);
 
     used = lli_wire_add_record(packet, used, VECTOR_MAX, &hi);
-    return lli_wire_put_kept(packet, &kept_value, used);
+    return lli_wire_put_lvc(packet, &kept_value, used);
 }
 
 static void they_are_written_as_specified(void **state)
@@ -50,8 +50,8 @@ static void they_are_read_as_specified(void **state)
     decode_vector(&join_latest_vector, &out);
     assert_memory_equal(&out.join, &join_value, sizeof join_value);
     assert_true(decode(bytes, size, &out));
-    assert_memory_equal(&out.kept, &kept_value, offsetof(struct lli_wire_kept, count) + sizeof kept_value.count);
-    assert_true(lli_wire_get_kept(out.body, out.body_size, (uint32_t)SESSION, &out.kept, &records));
+    assert_memory_equal(&out.kept, &kept_value, offsetof(struct lli_wire_lvc, count) + sizeof kept_value.count);
+    assert_true(lli_wire_get_lvc(out.body, out.body_size, (uint32_t)SESSION, &out.kept, &records));
     assert_true(lli_wire_next_record(&records, &record));
     assert_true(record.at.topic == 7 && record.at.number == 41 && record.at.offset == 1000 && record.size == 3);
     assert_memory_equal(record.bytes, "end", 3);
@@ -79,8 +79,8 @@ static void the_most_spans_and_the_longest_address_fit(void **state)
 static void records_are_added_while_they_fit(void **state)
 {
     const struct lli_wire_record record = {{1, 1, 0}, (const uint8_t *)"record", 6};
-    uint8_t packet[LLI_WIRE_KEPT_HEAD + 2 * (LLI_WIRE_RECORD_HEAD + 6)];
-    size_t used = LLI_WIRE_KEPT_HEAD;
+    uint8_t packet[LLI_WIRE_LVC_HEAD + 2 * (LLI_WIRE_RECORD_HEAD + 6)];
+    size_t used = LLI_WIRE_LVC_HEAD;
 
     (void)state;
     used = lli_wire_add_record(packet, used, sizeof packet, &record);

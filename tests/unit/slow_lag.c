@@ -8,7 +8,7 @@ static void lag_in_bytes_has_a_threshold_of_its_own(void **state)
     struct lli_wire_notice notice;
 
     (void)state;
-    judge.policy.limits[LLM_THRESHOLD_LAG_BYTES] = 128000;
+    slow.policy.limits[LLM_THRESHOLD_LAG_BYTES] = 128000;
     steps(3, 500 * MS);
     expect_no_event();
     report(3, 501);
@@ -37,7 +37,7 @@ static void lag_in_bytes_has_a_threshold_of_its_own(void **state)
 static void whoever_is_new_has_time_to_catch_up_in_bytes_too(void **state)
 {
     (void)state;
-    judge.policy.limits[LLM_THRESHOLD_LAG_BYTES] = 128000;
+    slow.policy.limits[LLM_THRESHOLD_LAG_BYTES] = 128000;
     steps(2, SECOND);
     report(3, 2000);
     step(2);
@@ -63,7 +63,7 @@ static void whoever_reports_but_does_not_acknowledge_is_suspended_and_back_when_
     struct llm_verdict verdict;
 
     (void)state;
-    judge.policy.limits[LLM_THRESHOLD_ACK_TIME] = SECOND;
+    slow.policy.limits[LLM_THRESHOLD_ACK_TIME] = SECOND;
     steps(3, SECOND);
     owe(700 * MS);
     verdict = expect_event(LLM_EVENT_WARNED, 3);
@@ -90,7 +90,7 @@ static void whoever_reports_but_does_not_acknowledge_is_suspended_and_back_when_
 static void what_is_owed_is_judged_when_nothing_is_sent(void **state)
 {
     (void)state;
-    judge.policy.limits[LLM_THRESHOLD_ACK_TIME] = SECOND;
+    slow.policy.limits[LLM_THRESHOLD_ACK_TIME] = SECOND;
     steps(3, SECOND);
     lli_members_add(&members, 3);
     members.table[2].owes = sent - 1;
@@ -98,18 +98,18 @@ static void what_is_owed_is_judged_when_nothing_is_sent(void **state)
         now += 10 * MS;
         for (uint64_t id = 1; i % 10 == 0 && id <= 3; id++)
             report(id, 0);
-        assert_false(judge.quiet);
-        (void)lli_judge_all(&judge, &members, sent, now);
+        assert_false(slow.quiet);
+        (void)lli_slow_all(&slow, &members, sent, now);
     }
     assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
-    assert_int_equal(judge.table[2].stands.threshold, LLM_THRESHOLD_ACK_TIME);
+    assert_int_equal(slow.table[2].stands.threshold, LLM_THRESHOLD_ACK_TIME);
 }
 
 static void silence_of_either_side_is_no_time_for_which_anything_is_owed(void **state)
 {
     (void)state;
-    judge.policy.limits[LLM_THRESHOLD_ACK_TIME] = SECOND;
-    judge.policy.limits[LLM_THRESHOLD_LAG_TIME] = 0;
+    slow.policy.limits[LLM_THRESHOLD_ACK_TIME] = SECOND;
+    slow.policy.limits[LLM_THRESHOLD_LAG_TIME] = 0;
     steps(3, SECOND);
     owe(300 * MS);
     /* The transmitter hears nothing, and then all that came meanwhile. */
@@ -118,11 +118,11 @@ static void silence_of_either_side_is_no_time_for_which_anything_is_owed(void **
     assert_int_equal(standing(3), LLI_STANDING_FINE);
     /* The receiver is silent, which is a threshold of its own. */
     steps(2, 1500 * MS);
-    assert_int_equal(judge.table[2].stands.threshold, LLM_THRESHOLD_SILENCE);
+    assert_int_equal(slow.table[2].stands.threshold, LLM_THRESHOLD_SILENCE);
     report(3, 1);
     step(2);
     assert_int_equal(standing(3), LLI_STANDING_FINE);
-    assert_int_equal(judge.table[2].debt.goal_ns, 0);
+    assert_int_equal(slow.table[2].debt.goal_ns, 0);
 }
 
 static void nobody_owes_anything_where_there_is_no_threshold(void **state)

@@ -84,8 +84,8 @@ static void whoever_comes_back_far_behind_has_time_to_catch_up(void **state)
         step(2);
     }
     assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
-    assert_in_range(now - back, judge.policy.recover, judge.policy.recover + 50 * MS);
-    assert_int_equal(judge.table[2].stands.threshold, LLM_THRESHOLD_LAG_PACKETS);
+    assert_in_range(now - back, slow.policy.recover, slow.policy.recover + 50 * MS);
+    assert_int_equal(slow.table[2].stands.threshold, LLM_THRESHOLD_LAG_PACKETS);
     steps(3, 250 * MS);
     assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
     steps(3, 200 * MS);
@@ -98,7 +98,7 @@ static void whoever_comes_back_is_served_at_its_first_word(void **state)
 
     (void)state;
     steps(3, SECOND);
-    judge.policy.limits[LLM_THRESHOLD_LAG_PACKETS] = 1000000;
+    slow.policy.limits[LLM_THRESHOLD_LAG_PACKETS] = 1000000;
     steps(2, 1500 * MS);
     assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
     (void)notices(3, &notice);
@@ -115,7 +115,7 @@ static void whoever_comes_back_is_served_at_its_first_word(void **state)
             report(3, 16000 + (uint64_t)i * 100);
     }
     assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
-    assert_int_equal(judge.table[2].stands.threshold, LLM_THRESHOLD_LAG_TIME);
+    assert_int_equal(slow.table[2].stands.threshold, LLM_THRESHOLD_LAG_TIME);
 }
 
 static void who_fetches_the_past_is_not_behind(void **state)
@@ -129,7 +129,7 @@ static void who_fetches_the_past_is_not_behind(void **state)
     }
     expect_no_event();
     assert_int_equal(standing(3), LLI_STANDING_FINE);
-    assert_int_equal(judge.receivers, 2);
+    assert_int_equal(slow.receivers, 2);
     /* It is judged from its first report on. */
     report(3, 6000);
     step(2);
@@ -180,11 +180,11 @@ static void silence_is_not_held_against_those_who_have_all(void **state)
     report(2, 0);
     for (int i = 0; i < 200; i++) {
         now += 10 * MS;
-        (void)lli_judge_all(&judge, &members, sent, now);
+        (void)lli_slow_all(&slow, &members, sent, now);
     }
     expect_no_event();
-    assert_true(judge.quiet);
-    assert_int_equal(lli_judge_at(&judge), LLI_NEVER);
+    assert_true(slow.quiet);
+    assert_int_equal(lli_slow_at(&slow), LLI_NEVER);
 }
 
 static void a_transmitter_that_did_not_listen_blames_nobody(void **state)
@@ -193,7 +193,7 @@ static void a_transmitter_that_did_not_listen_blames_nobody(void **state)
     steps(3, SECOND);
     sent += 5000;
     now += 700 * MS;
-    (void)lli_judge_all(&judge, &members, sent, now);
+    (void)lli_slow_all(&slow, &members, sent, now);
     expect_no_event();
     steps(3, 100 * MS);
     expect_no_event();
@@ -247,7 +247,7 @@ static void a_share_of_few_packets_is_no_share(void **state)
         for (uint64_t id = 1; id <= 3; id++)
             report(id, 1);
         (void)nak(3, 4);
-        (void)lli_judge_all(&judge, &members, sent, now);
+        (void)lli_slow_all(&slow, &members, sent, now);
     }
     expect_no_event();
     /* The same of more are half of them. */
@@ -267,11 +267,11 @@ static void lag_in_time_is_that_of_what_the_receiver_has_not_reached(void **stat
         step(2);
         if (i % 10 == 0)
             report(3, i < 70 ? (uint64_t)i * 100 : 7000);
-        judge.policy.limits[LLM_THRESHOLD_LAG_PACKETS] = 0;
+        slow.policy.limits[LLM_THRESHOLD_LAG_PACKETS] = 0;
     }
     assert_int_equal(standing(3), LLI_STANDING_WARNED);
-    assert_int_equal(judge.table[2].stands.threshold, LLM_THRESHOLD_LAG_TIME);
-    assert_true(judge.table[2].stands.value >= 500 * MS && judge.table[2].stands.value <= 750 * MS);
+    assert_int_equal(slow.table[2].stands.threshold, LLM_THRESHOLD_LAG_TIME);
+    assert_true(slow.table[2].stands.value >= 500 * MS && slow.table[2].stands.value <= 750 * MS);
 }
 
 static void when_most_suffer_nobody_is_suspended(void **state)
@@ -313,11 +313,11 @@ static void the_only_receiver_is_never_suspended_but_one_of_two_is(void **state)
 
 static void policy_up(enum lli_standing most, bool dry)
 {
-    struct lli_judge_policy policy = policy_make();
+    struct lli_slow_policy policy = policy_make();
 
     policy.most = most;
     policy.dry = dry;
-    judge_make(&policy);
+    slow_make(&policy);
 }
 
 static void who_stays_slow_is_expelled_and_may_come_back(void **state)
@@ -332,7 +332,7 @@ static void who_stays_slow_is_expelled_and_may_come_back(void **state)
         report(3, 6000);
     assert_true(now - begun > 2 * SECOND && now - begun < 3 * SECOND);
     (void)expect_event(LLM_EVENT_EXPELLED, 3);
-    assert_int_equal(judge.verdict.rejoin_ns, 3 * SECOND);
+    assert_int_equal(slow.verdict.rejoin_ns, 3 * SECOND);
     assert_true(notices(3, &notice) > 0);
     assert_int_equal(notice.rejoin_ms, 3000);
     assert_int_equal(lli_members_expire(&members, 0, now + 1), 2);
@@ -355,7 +355,7 @@ static lli_ns expelled_for(uint64_t behind)
         if (standing(3) != LLI_STANDING_EXPELLED)
             report(3, behind);
         step(2);
-        while (lli_judge_event(&judge, &event))
+        while (lli_slow_event(&slow, &event))
             if (event.kind == LLM_EVENT_EXPELLED)
                 return event.verdict->rejoin_ns;
     }
@@ -364,12 +364,12 @@ static lli_ns expelled_for(uint64_t behind)
 
 static void rejoining(lli_ns rejoin)
 {
-    struct lli_judge_policy policy = policy_make();
+    struct lli_slow_policy policy = policy_make();
 
     policy.most = LLI_STANDING_EXPELLED;
     policy.patience = policy.recover = policy.expel = 0;
     policy.rejoin = rejoin;
-    judge_make(&policy);
+    slow_make(&policy);
     steps(3, SECOND);
 }
 
@@ -395,7 +395,7 @@ static void who_is_expelled_again_and_again_comes_back_ever_later(void **state)
     /* Nor is it remembered for ever. */
     while (lli_members_get(&members, 3) != LLI_MEMBER_NONE)
         step(2);
-    now += LLI_JUDGE_REJOIN_MAX;
+    now += LLI_SLOW_REJOIN_MAX;
     steps(2, SECOND);
     assert_int_equal(expelled_for(6000), 20 * MS);
 }
@@ -403,11 +403,11 @@ static void who_is_expelled_again_and_again_comes_back_ever_later(void **state)
 static void nobody_is_expelled_for_more_than_an_hour(void **state)
 {
     (void)state;
-    rejoining(LLI_JUDGE_REJOIN_MAX / 3);
-    assert_int_equal(expelled_for(6000), LLI_JUDGE_REJOIN_MAX / 3);
+    rejoining(LLI_SLOW_REJOIN_MAX / 3);
+    assert_int_equal(expelled_for(6000), LLI_SLOW_REJOIN_MAX / 3);
     for (int i = 0; i < 3; i++) {
-        now += LLI_JUDGE_REJOIN_MAX;
-        assert_int_equal(expelled_for(6000), i == 0 ? LLI_JUDGE_REJOIN_MAX * 2 / 3 : LLI_JUDGE_REJOIN_MAX);
+        now += LLI_SLOW_REJOIN_MAX;
+        assert_int_equal(expelled_for(6000), i == 0 ? LLI_SLOW_REJOIN_MAX * 2 / 3 : LLI_SLOW_REJOIN_MAX);
     }
 }
 
@@ -426,7 +426,7 @@ static void who_comes_back_is_new(void **state)
     report(3, 1);
     steps(3, 100 * MS);
     assert_int_equal(standing(3), LLI_STANDING_FINE);
-    assert_int_equal(judge.decided[LLI_STANDING_EXPELLED], 1);
+    assert_int_equal(slow.decided[LLI_STANDING_EXPELLED], 1);
 }
 
 /* It left while it was suspended, and a packet of its own that was overtaken by that makes it known again. */
@@ -434,7 +434,7 @@ static void who_left_and_comes_back_is_new(void **state)
 {
     (void)state;
     rejoining(20 * MS);
-    judge.policy.most = LLI_STANDING_SUSPENDED;
+    slow.policy.most = LLI_STANDING_SUSPENDED;
     for (int i = 0; i < 10 && standing(3) != LLI_STANDING_SUSPENDED; i++, step(2))
         report(3, 6000);
     assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
@@ -443,7 +443,7 @@ static void who_left_and_comes_back_is_new(void **state)
     assert_int_equal(standing(3), LLI_STANDING_FINE);
     step(2);
     assert_int_equal(standing(3), LLI_STANDING_SUSPENDED);
-    assert_int_equal(judge.decided[LLI_STANDING_SUSPENDED], 2);
+    assert_int_equal(slow.decided[LLI_STANDING_SUSPENDED], 2);
 }
 
 /* More than are remembered: the one of the longest ago is forgotten for the new one. */
@@ -451,15 +451,15 @@ static void of_the_expelled_so_many_are_remembered(void **state)
 {
     (void)state;
     rejoining(20 * MS);
-    for (uint64_t id = 100; id < 100 + 2 * LLI_JUDGE_RETURNS; id++) {
+    for (uint64_t id = 100; id < 100 + 2 * LLI_SLOW_RETURNS; id++) {
         for (int i = 0; i < 10 && standing(id) != LLI_STANDING_EXPELLED; i++) {
             report(id, 6000);
             step(2);
         }
         assert_int_equal(standing(id), LLI_STANDING_EXPELLED);
     }
-    for (uint32_t i = 0; i < LLI_JUDGE_RETURNS; i++)
-        assert_true(judge.returns[i].id >= 100 + LLI_JUDGE_RETURNS && judge.returns[i].rejoin == 20 * MS);
+    for (uint32_t i = 0; i < LLI_SLOW_RETURNS; i++)
+        assert_true(slow.returns[i].id >= 100 + LLI_SLOW_RETURNS && slow.returns[i].rejoin == 20 * MS);
 }
 
 static void a_dry_run_only_reports(void **state)
@@ -490,26 +490,26 @@ static void no_policy_judges_nobody_and_the_operator_still_can(void **state)
     steps(2, SECOND);
     steps(1, SECOND);
     expect_no_event();
-    assert_false(lli_judge_shed(&judge, &members, 99, true, now));
-    assert_true(lli_judge_shed(&judge, &members, 1, true, now));
+    assert_false(lli_slow_shed(&slow, &members, 99, true, now));
+    assert_true(lli_slow_shed(&slow, &members, 1, true, now));
     assert_true(nak(1, 1));
     assert_false(nak(2, 1));
     assert_int_equal(expect_event(LLM_EVENT_SUSPENDED, 1).threshold, LLM_THRESHOLD_OPERATOR);
     step(2);
     assert_int_equal(notices(1, &notice), 1);
     assert_int_equal(notice.standing, LLI_STANDING_SUSPENDED);
-    assert_true(lli_judge_shed(&judge, &members, 1, false, now));
+    assert_true(lli_slow_shed(&slow, &members, 1, false, now));
     step(2);
     assert_false(nak(1, 1));
     (void)expect_event(LLM_EVENT_READMITTED, 1);
     /* All of them. */
-    assert_true(lli_judge_shed(&judge, &members, 0, true, now));
+    assert_true(lli_slow_shed(&slow, &members, 0, true, now));
     assert_true(nak(1, 1) && nak(2, 1));
     step(2);
     assert_int_equal(notices(2, &notice), 1);
     assert_int_equal(notice.standing, LLI_STANDING_SUSPENDED);
     assert_int_equal(notice.threshold, LLM_THRESHOLD_OPERATOR);
-    assert_true(lli_judge_shed(&judge, &members, 0, false, now));
+    assert_true(lli_slow_shed(&slow, &members, 0, false, now));
     assert_false(nak(1, 1) || nak(2, 1));
     step(2);
     assert_int_equal(notices(2, &notice), 1);
@@ -589,12 +589,12 @@ static void figures_are_those_of_the_last_second(void **state)
             happen(id, packets);
             (void)nak(id, packets);
         }
-        (void)lli_judge_all(&judge, &members, sent, now);
+        (void)lli_slow_all(&slow, &members, sent, now);
         for (uint64_t id = 1; id <= RECEIVERS && i > 110; id++) {
-            const struct lli_judged *record = &judge.table[lli_members_get(&members, id)];
+            const struct lli_slow_record *record = &slow.table[lli_members_get(&members, id)];
             uint64_t low_naks, low_asked, high_naks, high_asked, naks = 0, asked = 0;
 
-            for (int b = 0; b < LLI_JUDGE_BUCKETS; b++) {
+            for (int b = 0; b < LLI_SLOW_BUCKETS; b++) {
                 naks += record->naks[b];
                 asked += record->asked[b];
             }

@@ -7,27 +7,27 @@
 
 enum { MEMBERS = 12, PLACES = 64 };
 
-static struct lli_assure assure;
+static struct lli_ack ack;
 static struct lli_members members;
-static struct lli_assured topic;
-static struct lli_assure_message ring[PLACES], ring_more[PLACES];
+static struct lli_ack_topic topic;
+static struct lli_ack_message ring[PLACES], ring_more[PLACES];
 static struct lli_arena arena;
 static uint64_t sent; /* messages of the session */
 
-static struct lli_assure_rule rule_of(uint32_t receivers, const char *name)
+static struct lli_ack_rule rule_of(uint32_t receivers, const char *name)
 {
-    struct lli_assure_rule rule = {.receivers = receivers, .messages_max = PLACES, .bytes_max = 1000, .patience = 100 * MS};
+    struct lli_ack_rule rule = {.receivers = receivers, .messages_max = PLACES, .bytes_max = 1000, .patience = 100 * MS};
 
     if (name != NULL)
         strcpy(rule.name[rule.names++], name);
     return rule;
 }
 
-static void assure_by(uint32_t receivers, const char *name)
+static void ack_by(uint32_t receivers, const char *name)
 {
-    const struct lli_assure_rule rule = rule_of(receivers, name);
+    const struct lli_ack_rule rule = rule_of(receivers, name);
 
-    assert_true(lli_assure_set(&assure, &members, &topic, &rule, ring, PLACES));
+    assert_true(lli_ack_set(&ack, &members, &topic, &rule, ring, PLACES));
 }
 
 static int up(void **state)
@@ -35,11 +35,11 @@ static int up(void **state)
     (void)state;
     arena = (struct lli_arena){.memory = NULL};
     lli_members_init(&members, MEMBERS, &arena);
-    lli_assure_init(&assure, MEMBERS, &arena);
+    lli_ack_init(&ack, MEMBERS, &arena);
     arena_fill(&arena);
     lli_members_init(&members, MEMBERS, &arena);
-    lli_assure_init(&assure, MEMBERS, &arena);
-    lli_assured_init(&topic, 7, "orders");
+    lli_ack_init(&ack, MEMBERS, &arena);
+    lli_ack_topic_init(&topic, 7, "orders");
     sent = 0;
     return 0;
 }
@@ -54,7 +54,7 @@ static int down(void **state)
 /* The next message of the session, in a packet of its own number. */
 static void send_message(uint64_t size)
 {
-    lli_assure_sent(&assure, &topic, sent, sent + 1000, size);
+    lli_ack_sent(&ack, &topic, sent, sent + 1000, size);
     sent++;
 }
 
@@ -64,15 +64,15 @@ static bool report(uint64_t receiver, uint64_t from, uint64_t next, uint16_t acc
         .receiver = receiver, .held_from = from, .held_next = next, .accepts = accepts, .name_size = (uint8_t)strlen(name)};
 
     memcpy(status.name, name, strlen(name));
-    return lli_assure_report(&assure, &members, lli_members_add(&members, receiver), &status, sent);
+    return lli_ack_report(&ack, &members, lli_members_add(&members, receiver), &status, sent);
 }
 
 static void expect_acknowledged(uint64_t first, uint64_t last)
 {
     struct llm_event event;
 
-    assert_true(assure.untold);
-    assert_true(lli_assure_event(&assure, &event));
+    assert_true(ack.untold);
+    assert_true(lli_ack_event(&ack, &event));
     assert_int_equal(event.kind, LLM_EVENT_ACKNOWLEDGED);
     assert_int_equal(event.topic_id, 7);
     assert_string_equal(event.topic, "orders");
@@ -84,7 +84,7 @@ static void expect_waits(enum llm_reason reason, const char *receiver)
 {
     struct llm_event event;
 
-    assert_true(lli_assure_event(&assure, &event));
+    assert_true(lli_ack_event(&ack, &event));
     assert_int_equal(event.kind, LLM_EVENT_UNACKNOWLEDGED);
     assert_int_equal(event.reason, reason);
     assert_int_equal(event.receiver != NULL, receiver != NULL);
@@ -96,40 +96,40 @@ static void expect_nothing(void)
 {
     struct llm_event event;
 
-    assert_false(lli_assure_event(&assure, &event));
-    assert_false(assure.untold);
+    assert_false(lli_ack_event(&ack, &event));
+    assert_false(ack.untold);
 }
 
 static void a_message_is_acknowledged_when_enough_receivers_hold_it(void **state)
 {
     (void)state;
-    assure_by(2, NULL);
+    ack_by(2, NULL);
     for (int i = 0; i < 5; i++)
         send_message(10);
-    assert_int_equal(assure.kept, 1000);
+    assert_int_equal(ack.kept, 1000);
     assert_true(report(1, 0, 4, 1, ""));
     expect_nothing();
     assert_true(report(2, 0, 3, 1, ""));
     expect_acknowledged(0, 2);
     expect_nothing();
-    assert_int_equal(assure.waiting, 2);
-    assert_int_equal(assure.kept, 1003);
+    assert_int_equal(ack.waiting, 2);
+    assert_int_equal(ack.kept, 1003);
     assert_true(report(3, 0, 5, 1, ""));
     expect_acknowledged(3, 3);
     assert_true(report(1, 0, 5, 1, ""));
     expect_acknowledged(4, 4);
-    assert_int_equal(assure.kept, UINT64_MAX);
+    assert_int_equal(ack.kept, UINT64_MAX);
 }
 
 static lli_seq owes(uint64_t receiver)
 {
-    return lli_assure_owes(&assure, &members, lli_members_get(&members, receiver));
+    return lli_ack_owes(&ack, &members, lli_members_get(&members, receiver));
 }
 
 static void whoever_is_waited_for_owes_the_oldest_message_that_it_has_not(void **state)
 {
     (void)state;
-    assure_by(2, "book");
+    ack_by(2, "book");
     for (int i = 0; i < 5; i++)
         send_message(10);
     (void)report(1, 0, 0, 1, "book");
@@ -156,21 +156,21 @@ static void whoever_is_waited_for_owes_the_oldest_message_that_it_has_not(void *
 static void whoever_is_suspended_goes_on_owing(void **state)
 {
     (void)state;
-    assure_by(1, NULL);
+    ack_by(1, NULL);
     send_message(10);
     (void)report(1, 0, 1, 1, "");
     send_message(10);
     members.table[lli_members_get(&members, 1)].standing = LLI_STANDING_SUSPENDED;
     assert_int_equal(owes(1), 1001);
     /* Whoever asks for nobody any more is owed nothing. */
-    assert_true(lli_assure_set(&assure, &members, &topic, &(struct lli_assure_rule){.messages_max = 1}, NULL, 1));
+    assert_true(lli_ack_set(&ack, &members, &topic, &(struct lli_ack_rule){.messages_max = 1}, NULL, 1));
     assert_int_equal(owes(1), 0);
 }
 
 static void the_same_receiver_counts_once_and_one_that_is_forgotten_not_at_all(void **state)
 {
     (void)state;
-    assure_by(2, NULL);
+    ack_by(2, NULL);
     send_message(10);
     assert_true(report(1, 0, 1, 1, ""));
     assert_true(report(1, 0, 1, 1, ""));
@@ -185,14 +185,14 @@ static void the_same_receiver_counts_once_and_one_that_is_forgotten_not_at_all(v
 static void a_receiver_by_name_has_to_beside_those_that_are_counted(void **state)
 {
     (void)state;
-    assure_by(1, "book");
+    ack_by(1, "book");
     send_message(10);
     assert_true(report(1, 0, 1, 1, "book-2"));
     expect_nothing();
     assert_true(report(2, 0, 1, 1, "book"));
     expect_acknowledged(0, 0);
     /* By name only. */
-    assure_by(0, "book");
+    ack_by(0, "book");
     send_message(10);
     assert_true(report(1, 0, 2, 1, "book-2"));
     expect_nothing();
@@ -203,7 +203,7 @@ static void a_receiver_by_name_has_to_beside_those_that_are_counted(void **state
 static void what_was_lost_or_refused_is_not_acknowledged(void **state)
 {
     (void)state;
-    assure_by(1, NULL);
+    ack_by(1, NULL);
     for (int i = 0; i < 4; i++)
         send_message(10);
     /* Refuses the topic; begins behind the first message. */
@@ -218,7 +218,7 @@ static void what_was_lost_or_refused_is_not_acknowledged(void **state)
 static void reports_that_were_overtaken_or_speak_of_what_was_not_sent_change_nothing(void **state)
 {
     (void)state;
-    assure_by(1, NULL);
+    ack_by(1, NULL);
     send_message(10);
     assert_false(report(1, 0, 2, 1, ""));
     expect_nothing();
@@ -234,57 +234,57 @@ static void reports_that_were_overtaken_or_speak_of_what_was_not_sent_change_not
 
 static void what_may_be_unacknowledged_is_bounded_by_messages_and_by_bytes(void **state)
 {
-    struct lli_assure_rule rule = rule_of(1, NULL);
+    struct lli_ack_rule rule = rule_of(1, NULL);
 
     (void)state;
     rule.messages_max = 3;
-    assert_true(lli_assure_set(&assure, &members, &topic, &rule, ring, 4));
+    assert_true(lli_ack_set(&ack, &members, &topic, &rule, ring, 4));
     send_message(500);
-    assert_false(lli_assured_allows(&topic, 501));
-    assert_true(lli_assured_allows(&topic, 500));
+    assert_false(lli_ack_topic_allows(&topic, 501));
+    assert_true(lli_ack_topic_allows(&topic, 500));
     send_message(0);
     send_message(0);
-    assert_false(lli_assured_allows(&topic, 0));
+    assert_false(lli_ack_topic_allows(&topic, 0));
     assert_true(report(1, 0, 1, 1, ""));
-    assert_true(lli_assured_allows(&topic, 1000));
-    assert_false(lli_assured_allows(&topic, 1001));
+    assert_true(lli_ack_topic_allows(&topic, 1000));
+    assert_false(lli_ack_topic_allows(&topic, 1001));
 }
 
 static void what_is_waited_for_is_told_once_and_again_when_it_is_something_else(void **state)
 {
     (void)state;
-    assure_by(2, "book");
+    ack_by(2, "book");
     send_message(10);
     send_message(10);
-    lli_assure_look(&assure, &members, 0);
-    lli_assure_look(&assure, &members, 99 * MS);
+    lli_ack_look(&ack, &members, 0);
+    lli_ack_look(&ack, &members, 99 * MS);
     expect_nothing();
-    lli_assure_look(&assure, &members, 100 * MS);
+    lli_ack_look(&ack, &members, 100 * MS);
     expect_waits(LLM_REASON_RECEIVER_ABSENT, "book");
-    lli_assure_look(&assure, &members, 200 * MS);
+    lli_ack_look(&ack, &members, 200 * MS);
     expect_nothing();
     /* It is there, but has lost it; it is another, and has not answered; it has, but is alone. */
     assert_true(report(1, 1, 2, 1, "book"));
-    lli_assure_look(&assure, &members, 300 * MS);
+    lli_ack_look(&ack, &members, 300 * MS);
     expect_waits(LLM_REASON_GIVEN_UP, "book");
     assert_true(report(2, 0, 0, 1, "book"));
-    lli_assure_look(&assure, &members, 400 * MS);
+    lli_ack_look(&ack, &members, 400 * MS);
     expect_waits(LLM_REASON_AWAITED, "book");
     assert_true(report(2, 0, 1, 1, "book"));
-    lli_assure_look(&assure, &members, 500 * MS);
+    lli_ack_look(&ack, &members, 500 * MS);
     expect_waits(LLM_REASON_GIVEN_UP, NULL);
     lli_members_del(&members, 1);
-    lli_assure_look(&assure, &members, 600 * MS);
+    lli_ack_look(&ack, &members, 600 * MS);
     expect_waits(LLM_REASON_RECEIVERS_FEW, NULL);
     assert_true(report(3, 0, 0, 1, ""));
-    lli_assure_look(&assure, &members, 700 * MS);
+    lli_ack_look(&ack, &members, 700 * MS);
     expect_waits(LLM_REASON_AWAITED, NULL);
     /* It moves, and has time again. */
     assert_true(report(3, 0, 1, 1, ""));
     expect_acknowledged(0, 0);
-    lli_assure_look(&assure, &members, 800 * MS);
+    lli_ack_look(&ack, &members, 800 * MS);
     expect_nothing();
-    lli_assure_look(&assure, &members, 900 * MS);
+    lli_ack_look(&ack, &members, 900 * MS);
     expect_waits(LLM_REASON_AWAITED, "book");
 }
 
@@ -293,20 +293,20 @@ static void one_that_is_suspended_counts_neither_by_number_nor_by_name(void **st
     struct lli_member *book;
 
     (void)state;
-    assure_by(1, "book");
+    ack_by(1, "book");
     send_message(10);
     book = &members.table[lli_members_add(&members, 1)];
     book->standing = LLI_STANDING_SUSPENDED;
     assert_true(report(1, 0, 1, 1, "book"));
     expect_nothing();
-    lli_assure_look(&assure, &members, 0);
-    lli_assure_look(&assure, &members, 100 * MS);
+    lli_ack_look(&ack, &members, 0);
+    lli_ack_look(&ack, &members, 100 * MS);
     expect_waits(LLM_REASON_RECEIVER_ABSENT, "book");
     book->standing = LLI_STANDING_EXPELLED;
-    assure_by(1, NULL);
+    ack_by(1, NULL);
     expect_nothing();
-    lli_assure_look(&assure, &members, 200 * MS);
-    lli_assure_look(&assure, &members, 300 * MS);
+    lli_ack_look(&ack, &members, 200 * MS);
+    lli_ack_look(&ack, &members, 300 * MS);
     expect_waits(LLM_REASON_RECEIVERS_FEW, NULL);
     /* What it has counts again with its first report when it is served again. */
     book->standing = LLI_STANDING_FINE;
@@ -316,39 +316,39 @@ static void one_that_is_suspended_counts_neither_by_number_nor_by_name(void **st
 
 static void another_rule_counts_for_what_waits_already(void **state)
 {
-    struct lli_assure_rule rule = rule_of(1, NULL);
+    struct lli_ack_rule rule = rule_of(1, NULL);
 
     (void)state;
-    assure_by(1, "book");
+    ack_by(1, "book");
     send_message(10);
     send_message(10);
     assert_true(report(1, 0, 1, 1, ""));
     expect_nothing();
-    assert_true(lli_assure_set(&assure, &members, &topic, &rule, ring_more, PLACES));
+    assert_true(lli_ack_set(&ack, &members, &topic, &rule, ring_more, PLACES));
     expect_acknowledged(0, 0);
-    assert_int_equal(assure.waiting, 1);
+    assert_int_equal(ack.waiting, 1);
     /* Nobody's any more. */
     rule.receivers = 0;
-    assert_true(lli_assure_set(&assure, &members, &topic, &rule, ring, PLACES));
-    assert_int_equal(assure.waiting, 0);
-    assert_int_equal(assure.kept, UINT64_MAX);
+    assert_true(lli_ack_set(&ack, &members, &topic, &rule, ring, PLACES));
+    assert_int_equal(ack.waiting, 0);
+    assert_int_equal(ack.kept, UINT64_MAX);
     expect_nothing();
 }
 
 static void more_topics_than_there_are_places_for_are_refused(void **state)
 {
-    static struct lli_assured more[LLI_WIRE_ASSURED_MAX];
-    static struct lli_assure_message places[LLI_WIRE_ASSURED_MAX];
-    struct lli_assure_rule rule = rule_of(1, NULL);
+    static struct lli_ack_topic more[LLI_WIRE_ASSURED_MAX];
+    static struct lli_ack_message places[LLI_WIRE_ASSURED_MAX];
+    struct lli_ack_rule rule = rule_of(1, NULL);
 
     (void)state;
     rule.messages_max = 1;
     for (uint32_t i = 0; i < LLI_WIRE_ASSURED_MAX; i++) {
-        lli_assured_init(&more[i], i, "x");
-        assert_true(lli_assure_set(&assure, &members, &more[i], &rule, &places[i], 1));
+        lli_ack_topic_init(&more[i], i, "x");
+        assert_true(lli_ack_set(&ack, &members, &more[i], &rule, &places[i], 1));
     }
-    assert_false(lli_assure_set(&assure, &members, &topic, &rule, ring, 1));
-    assert_true(lli_assure_set(&assure, &members, &more[3], &rule, &places[3], 1));
+    assert_false(lli_ack_set(&ack, &members, &topic, &rule, ring, 1));
+    assert_true(lli_ack_set(&ack, &members, &more[3], &rule, &places[3], 1));
 }
 
 /* ---------------------------------------------------------------------------------------- against a model */
@@ -364,7 +364,7 @@ static bool model_holds(const struct model *m, uint64_t number)
 }
 
 /* The messages before the result are acknowledged, one by one. */
-static uint64_t model_acknowledged(const struct model *models, uint64_t head, const struct lli_assure_rule *rule)
+static uint64_t model_acknowledged(const struct model *models, uint64_t head, const struct lli_ack_rule *rule)
 {
     for (; head < sent; head++) {
         uint32_t holders = 0, named = 0;
@@ -406,21 +406,21 @@ static void random_reports_give_what_a_stupid_model_gives(void **state)
     for (uint64_t seed = 1; seed <= 200; seed++) {
         struct model models[MEMBERS] = {{0}};
         uint64_t random = seed, head = 0;
-        struct lli_assure_rule rule = rule_of(below(&random, 5), chance(&random, 50) ? "book" : NULL);
+        struct lli_ack_rule rule = rule_of(below(&random, 5), chance(&random, 50) ? "book" : NULL);
 
         if (rule.receivers + rule.names == 0)
             rule.receivers = 1;
         up(NULL);
-        assert_true(lli_assure_set(&assure, &members, &topic, &rule, ring, PLACES));
+        assert_true(lli_ack_set(&ack, &members, &topic, &rule, ring, PLACES));
         for (int step = 0; step < 400; step++) {
-            while (chance(&random, 70) && lli_assured_allows(&topic, 1))
+            while (chance(&random, 70) && lli_ack_topic_allows(&topic, 1))
                 send_message(1);
             model_step(&random, models, head);
             /* Only a report acknowledges: not that somebody was forgotten. */
             head = model_acknowledged(models, head, &rule);
-            if (sent - assure.waiting != head)
+            if (sent - ack.waiting != head)
                 fail_msg("seed %llu step %d: %llu are acknowledged, not %llu", (unsigned long long)seed, step,
-                         (unsigned long long)(sent - assure.waiting), (unsigned long long)head);
+                         (unsigned long long)(sent - ack.waiting), (unsigned long long)head);
         }
         down(NULL);
     }
@@ -453,7 +453,7 @@ static void acknowledge(struct lli_tx *tx, uint64_t receiver, uint64_t next, uin
 static void what_is_not_acknowledged_stays_in_the_history_and_heartbeats_say_where(void **state)
 {
     const struct lli_tx_config config = tx_config();
-    struct lli_assure_rule rule = rule_of(1, NULL);
+    struct lli_ack_rule rule = rule_of(1, NULL);
     static const char text[200] = "x";
     const struct lli_pack_topic plain = {.id = 0};
     const struct iovec piece = {(void *)(uintptr_t)text, sizeof text};
@@ -489,9 +489,9 @@ static void what_is_not_acknowledged_stays_in_the_history_and_heartbeats_say_whe
     acknowledge(&t.tx, 0, 2, 0, 13 * MS);
     acknowledge(&t.tx, 9, 1000, 0, 13 * MS);
     assert_int_equal(t.tx.counters.acknowledgements_refused, 2);
-    assert_int_equal(t.tx.assure.waiting, 1);
+    assert_int_equal(t.tx.ack.waiting, 1);
     acknowledge(&t.tx, 9, 2, LLI_WIRE_STATUS_LEAVING, 13 * MS);
-    assert_int_equal(t.tx.assure.waiting, 0);
+    assert_int_equal(t.tx.ack.waiting, 0);
     assert_true(lli_tx_deadline(&t.tx) <= 13 * MS);
     lli_tx_reaped(&t.tx, true);
     assert_true(lli_pack_message(&t.tx.pack, &plain, &piece, sizeof text, lli_tx_busy(&t.tx)));

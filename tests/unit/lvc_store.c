@@ -6,8 +6,8 @@
 
 enum { TOPICS = 12, MESSAGES = 600, SIZE = 700, PACKET = 200 };
 
-static struct lli_keep keep;
-static struct lli_kept_topic *topics[TOPICS];
+static struct lli_lvc lvc;
+static struct lli_lvc_topic *topics[TOPICS];
 static uint8_t *memory;
 static struct {
     uint32_t topic;
@@ -21,10 +21,10 @@ static int up(void **state)
     struct lli_arena arena = {.memory = NULL};
 
     (void)state;
-    lli_keep_init(&keep, TOPICS, &arena);
+    lli_lvc_init(&lvc, TOPICS, &arena);
     arena_fill(&arena);
     memory = arena.memory;
-    lli_keep_init(&keep, TOPICS, &arena);
+    lli_lvc_init(&lvc, TOPICS, &arena);
     number = 0;
     return 0;
 }
@@ -41,11 +41,11 @@ static int down(void **state)
 
 static void add(uint32_t id, uint32_t messages, uint32_t bytes_max)
 {
-    const uint64_t size = lli_keep_ring_size(messages, bytes_max);
-    struct lli_kept_topic *topic = calloc(1, sizeof *topic + size);
+    const uint64_t size = lli_lvc_ring_size(messages, bytes_max);
+    struct lli_lvc_topic *topic = calloc(1, sizeof *topic + size);
 
-    *topic = (struct lli_kept_topic){id, messages, bytes_max, 0, (uint8_t *)(topic + 1)};
-    lli_keep_add(&keep, topic);
+    *topic = (struct lli_lvc_topic){id, messages, bytes_max, 0, (uint8_t *)(topic + 1)};
+    lli_lvc_add(&lvc, topic);
     topics[id] = topic;
 }
 
@@ -57,7 +57,7 @@ static void put(uint32_t id, uint32_t size)
     pattern_fill(bytes, size, number);
     sent[number].topic = id;
     sent[number].size = size;
-    lli_keep_put(topics[id], number++, NULL, pieces, size);
+    lli_lvc_put(topics[id], number++, NULL, pieces, size);
 }
 
 static bool ask(uint64_t receiver, uint64_t before, uint64_t most, struct lli_wire_span span, uint64_t packets)
@@ -65,23 +65,23 @@ static bool ask(uint64_t receiver, uint64_t before, uint64_t most, struct lli_wi
     const struct lli_wire_join join = {.number = before, .value = most, .wanted = packets, .count = 1, .spans = {span},
                                        .address = {1, {(uint8_t)receiver}}};
 
-    return lli_keep_ask(&keep, receiver, &join, number);
+    return lli_lvc_ask(&lvc, receiver, &join, number);
 }
 
 static const struct lli_wire_span everything = {{0, 0, 0}, {0, TOPICS, 0}};
 
 /* Reads the next packet as its receiver would: whole messages, by a mark for each. */
-static struct lli_wire_kept take(bool given[MESSAGES], uint8_t *assembled, uint32_t *have)
+static struct lli_wire_lvc take(bool given[MESSAGES], uint8_t *assembled, uint32_t *have)
 {
-    struct lli_wire_kept built = {.session = 77, .next = number}, kept;
+    struct lli_wire_lvc built = {.session = 77, .next = number}, kept;
     struct lli_wire_address to;
     struct lli_reader records;
     struct lli_wire_record record;
-    const size_t size = lli_keep_next(&keep, &built, packet, PACKET, &to);
+    const size_t size = lli_lvc_next(&lvc, &built, packet, PACKET, &to);
     uint8_t *copy = exact_copy(packet, size);
 
     assert_true(size <= PACKET);
-    assert_true(lli_wire_get_kept(copy + LLI_WIRE_HEADER, size - LLI_WIRE_HEADER, 77, &kept, &records));
+    assert_true(lli_wire_get_lvc(copy + LLI_WIRE_HEADER, size - LLI_WIRE_HEADER, 77, &kept, &records));
     while (lli_wire_next_record(&records, &record)) {
         const uint64_t n = record.at.number;
         const uint32_t header = lli_frame_message_size(sent[n].size);
@@ -106,7 +106,7 @@ static struct lli_wire_kept take(bool given[MESSAGES], uint8_t *assembled, uint3
 static void take_all(bool given[MESSAGES], struct lli_wire_span span)
 {
     uint8_t assembled[SIZE + 8];
-    struct lli_wire_kept kept;
+    struct lli_wire_lvc kept;
     uint32_t have = 0;
 
     do {
@@ -115,7 +115,7 @@ static void take_all(bool given[MESSAGES], struct lli_wire_span span)
         span.from = kept.span.to;
     } while (kept.left > 0);
     assert_memory_equal(&kept.span.to, &span.to, sizeof span.to);
-    assert_int_equal(keep.waiting, 0);
+    assert_int_equal(lvc.waiting, 0);
 }
 
 static bool is_among_the_last(uint64_t n, uint64_t before, uint64_t most)
@@ -142,7 +142,7 @@ static void whatever_was_sent_the_last_of_each_topic_are_given(void **state)
         for (uint32_t i = 0; i < TOPICS; i++)
             if (chance(&random, 80))
                 add(i * 5 % TOPICS, 1 + below(&random, 6), size);
-        while (keep.count > 0 && number < 300) {
+        while (lvc.count > 0 && number < 300) {
             const uint32_t id = below(&random, TOPICS);
 
             if (topics[id] != NULL)
@@ -151,7 +151,7 @@ static void whatever_was_sent_the_last_of_each_topic_are_given(void **state)
         before = below(&random, 320);
         most = chance(&random, 50) ? 0 : 1 + below(&random, 4);
         assert_true(ask(5, before, most, everything, 1000));
-        if (keep.count > 0)
+        if (lvc.count > 0)
             take_all(given, everything);
         for (uint64_t n = 0; n < number; n++)
             assert_int_equal(given[n], is_among_the_last(n, before, most == 0 ? UINT64_MAX : most));
@@ -164,7 +164,7 @@ static void a_span_ends_where_it_was_asked_to(void **state)
     bool given[MESSAGES] = {false};
     uint8_t assembled[SIZE + 8];
     uint32_t have = 0;
-    struct lli_wire_kept kept;
+    struct lli_wire_lvc kept;
 
     (void)state;
     for (uint32_t i = 0; i < 3; i++)
@@ -186,7 +186,7 @@ static void a_message_that_is_displaced_in_its_middle_is_left_for_the_next(void 
 {
     bool given[MESSAGES] = {false};
     uint8_t assembled[SIZE + 8];
-    struct lli_wire_kept kept;
+    struct lli_wire_lvc kept;
     uint32_t have = 0;
 
     (void)state;
@@ -209,7 +209,7 @@ static void a_message_that_is_displaced_in_its_middle_is_left_for_the_next(void 
 
 static void each_gets_no_more_packets_than_it_asked_for_in_its_turn(void **state)
 {
-    struct lli_wire_kept kept = {.session = 1};
+    struct lli_wire_lvc kept = {.session = 1};
     struct lli_wire_address to;
     int packets[4] = {0};
 
@@ -221,8 +221,8 @@ static void each_gets_no_more_packets_than_it_asked_for_in_its_turn(void **state
         assert_true(ask(receiver, 100, 0, everything, receiver * 2));
     /* The latest request counts. */
     assert_true(ask(3, 100, 0, everything, 3));
-    while (keep.waiting > 0) {
-        (void)lli_keep_next(&keep, &kept, packet, PACKET, &to);
+    while (lvc.waiting > 0) {
+        (void)lli_lvc_next(&lvc, &kept, packet, PACKET, &to);
         packets[to.bytes[0]]++;
         assert_int_equal(kept.receiver, to.bytes[0]);
         assert_true(packets[1] >= packets[2] - 3 && packets[3] >= packets[2] - 3);
@@ -232,7 +232,7 @@ static void each_gets_no_more_packets_than_it_asked_for_in_its_turn(void **state
 
 static void a_request_is_dropped_with_its_place(void **state)
 {
-    struct lli_wire_kept kept = {.session = 1};
+    struct lli_wire_lvc kept = {.session = 1};
     struct lli_wire_address to;
 
     (void)state;
@@ -240,10 +240,10 @@ static void a_request_is_dropped_with_its_place(void **state)
     put(0, 10);
     for (uint64_t receiver = 1; receiver <= 3; receiver++)
         assert_true(ask(receiver, 100, 0, everything, 5));
-    lli_keep_drop(&keep, 0);
-    assert_int_equal(keep.waiting, 2);
-    while (keep.waiting > 0) {
-        (void)lli_keep_next(&keep, &kept, packet, PACKET, &to);
+    lli_lvc_drop(&lvc, 0);
+    assert_int_equal(lvc.waiting, 2);
+    while (lvc.waiting > 0) {
+        (void)lli_lvc_next(&lvc, &kept, packet, PACKET, &to);
         assert_true(to.bytes[0] != 1);
     }
 }
@@ -252,7 +252,7 @@ static void attributes_stand_before_the_message(void **state)
 {
     const struct lli_pack_attributes attributes = {.label = 9, .size = 7, .frame = {LLI_FRAME_ATTRIBUTES, 4, 0, 9}};
     const struct iovec piece = {(void *)(uintptr_t)"hi", 2};
-    struct lli_wire_kept kept = {.session = 77, .next = 1};
+    struct lli_wire_lvc kept = {.session = 77, .next = 1};
     struct lli_wire_record record;
     struct lli_wire_address to;
     struct lli_reader records;
@@ -260,10 +260,10 @@ static void attributes_stand_before_the_message(void **state)
 
     (void)state;
     add(3, 1, 9);
-    lli_keep_put(topics[3], number++, &attributes, &piece, 2);
+    lli_lvc_put(topics[3], number++, &attributes, &piece, 2);
     assert_true(ask(5, 1, 0, everything, 1));
-    size = lli_keep_next(&keep, &kept, packet, PACKET, &to);
-    assert_true(lli_wire_get_kept(packet + LLI_WIRE_HEADER, size - LLI_WIRE_HEADER, 77, &kept, &records));
+    size = lli_lvc_next(&lvc, &kept, packet, PACKET, &to);
+    assert_true(lli_wire_get_lvc(packet + LLI_WIRE_HEADER, size - LLI_WIRE_HEADER, 77, &kept, &records));
     assert_true(lli_wire_next_record(&records, &record));
     assert_int_equal(record.size, 10);
     assert_memory_equal(record.bytes, attributes.frame, 7);
@@ -273,9 +273,9 @@ static void attributes_stand_before_the_message(void **state)
 static void rings_beyond_counting_are_told(void **state)
 {
     (void)state;
-    assert_true(lli_keep_ring_size(UINT32_MAX, UINT32_MAX) > (uint64_t)UINT32_MAX * UINT32_MAX);
-    assert_true(lli_keep_ring_size(1, 1) < 40);
-    assert_int_equal(lli_keep_ring_size(10, 100), 10 * lli_keep_ring_size(1, 100));
+    assert_true(lli_lvc_ring_size(UINT32_MAX, UINT32_MAX) > (uint64_t)UINT32_MAX * UINT32_MAX);
+    assert_true(lli_lvc_ring_size(1, 1) < 40);
+    assert_int_equal(lli_lvc_ring_size(10, 100), 10 * lli_lvc_ring_size(1, 100));
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)

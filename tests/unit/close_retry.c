@@ -9,7 +9,7 @@ static const struct lli_wire_close left = {
     .id = 7, .reason = LLI_WIRE_LEFT, .next = START, .address = {.size = 1, .bytes = {4}}};
 static const struct lli_wire_close heard = {.id = 7, .reason = LLI_WIRE_HEARD};
 
-static struct lli_farewells farewells;
+static struct lli_close_retries close_retries;
 static struct transmitter t;
 
 static int up(void **state)
@@ -17,7 +17,7 @@ static int up(void **state)
     const struct lli_tx_config config = tx_config();
 
     (void)state;
-    memset(&farewells, 0, sizeof farewells);
+    memset(&close_retries, 0, sizeof close_retries);
     transmitter_make(&t, &config, 100 * MS);
     return 0;
 }
@@ -33,18 +33,18 @@ static int down(void **state)
 
 static void expect_words(lli_ns rtt)
 {
-    struct lli_farewell *farewell = lli_farewells_place(&farewells);
+    struct lli_close_retry *close_retry = lli_close_retries_place(&close_retries);
     lli_ns at = 1000 * MS;
 
-    lli_farewell_begin(farewell, &left, &peer, rtt, at + 500 * MS, at);
-    for (int word = 1; word < LLI_FAREWELL_WORDS; word++) {
+    lli_close_retry_begin(close_retry, &left, &peer, rtt, at + 500 * MS, at);
+    for (int word = 1; word < LLI_CLOSE_RETRY_WORDS; word++) {
         at += lli_max(2 * rtt, MS << (word - 1));
-        assert_int_equal(farewell->at, at);
-        assert_true(farewell->words > 0);
-        lli_farewell_said(farewell, at);
+        assert_int_equal(close_retry->at, at);
+        assert_true(close_retry->words > 0);
+        lli_close_retry_said(close_retry, at);
     }
-    assert_int_equal(farewell->words, 0);
-    lli_farewells_free(&farewells, farewell);
+    assert_int_equal(close_retry->words, 0);
+    lli_close_retries_free(&close_retries, close_retry);
 }
 
 static void it_is_said_so_often_at_distances_that_double(void **state)
@@ -53,50 +53,50 @@ static void it_is_said_so_often_at_distances_that_double(void **state)
     expect_words(0);
     expect_words(3 * MS);
     expect_words(100 * MS);
-    assert_int_equal(farewells.count, 0);
+    assert_int_equal(close_retries.count, 0);
 }
 
 static void an_answer_ends_it_and_one_to_another_does_not(void **state)
 {
-    struct lli_farewell *farewell = lli_farewells_place(&farewells);
+    struct lli_close_retry *close_retry = lli_close_retries_place(&close_retries);
 
     (void)state;
-    lli_farewell_begin(farewell, &left, &peer, 0, 0, 0);
-    assert_false(lli_farewells_heard(&farewells, 8));
-    assert_true(farewell->words > 0);
-    assert_true(lli_farewells_heard(&farewells, 7));
-    assert_int_equal(farewell->words, 0);
-    assert_int_equal(farewell->at, 0);
-    assert_true(farewell->answered);
+    lli_close_retry_begin(close_retry, &left, &peer, 0, 0, 0);
+    assert_false(lli_close_retries_heard(&close_retries, 8));
+    assert_true(close_retry->words > 0);
+    assert_true(lli_close_retries_heard(&close_retries, 7));
+    assert_int_equal(close_retry->words, 0);
+    assert_int_equal(close_retry->at, 0);
+    assert_true(close_retry->answered);
 }
 
 static void an_answer_is_said_once_and_not_answered(void **state)
 {
-    struct lli_farewell *farewell = lli_farewells_place(&farewells);
+    struct lli_close_retry *close_retry = lli_close_retries_place(&close_retries);
 
     (void)state;
-    assert_true(lli_farewell_wants_answer(&left));
-    assert_false(lli_farewell_wants_answer(&heard));
-    lli_farewell_once(farewell, &heard, &peer, 5);
-    assert_int_equal(farewell->at, 5);
-    assert_false(lli_farewells_heard(&farewells, 7));
-    lli_farewell_said(farewell, 5);
-    assert_int_equal(farewell->words, 0);
+    assert_true(lli_close_retry_wants_answer(&left));
+    assert_false(lli_close_retry_wants_answer(&heard));
+    lli_close_retry_once(close_retry, &heard, &peer, 5);
+    assert_int_equal(close_retry->at, 5);
+    assert_false(lli_close_retries_heard(&close_retries, 7));
+    lli_close_retry_said(close_retry, 5);
+    assert_int_equal(close_retry->words, 0);
 }
 
 static void places_are_bounded_and_given_back(void **state)
 {
-    struct lli_farewell *last = NULL;
+    struct lli_close_retry *last = NULL;
 
     (void)state;
-    for (int i = 0; i < LLI_FAREWELLS; i++) {
-        last = lli_farewells_place(&farewells);
+    for (int i = 0; i < LLI_CLOSE_RETRIES; i++) {
+        last = lli_close_retries_place(&close_retries);
         assert_non_null(last);
-        lli_farewell_begin(last, &left, &peer, 0, 0, 0);
+        lli_close_retry_begin(last, &left, &peer, 0, 0, 0);
     }
-    assert_null(lli_farewells_place(&farewells));
-    lli_farewells_free(&farewells, last);
-    assert_ptr_equal(lli_farewells_place(&farewells), last);
+    assert_null(lli_close_retries_place(&close_retries));
+    lli_close_retries_free(&close_retries, last);
+    assert_ptr_equal(lli_close_retries_place(&close_retries), last);
 }
 
 /* ---------------------------------------------------------------------------------------- what is known by it */
@@ -116,20 +116,20 @@ static void what_was_taken_by_who_left_is_delivered(void **state)
     send_one(&t.tx, "abc", 100 * MS);
     send_one(&t.tx, "abc", 100 * MS);
     report(START, 0);
-    assert_false(lli_farewell_is_delivered(&t.tx, false));
-    lli_farewell_left(&t.tx, START + 1);
+    assert_false(lli_close_retry_is_delivered(&t.tx, false));
+    lli_close_retry_left(&t.tx, START + 1);
     assert_int_equal(t.tx.members.count, 0);
-    assert_false(lli_farewell_is_delivered(&t.tx, true));
-    lli_farewell_left(&t.tx, START + 2);
-    assert_true(lli_farewell_is_delivered(&t.tx, true));
+    assert_false(lli_close_retry_is_delivered(&t.tx, true));
+    lli_close_retry_left(&t.tx, START + 2);
+    assert_true(lli_close_retry_is_delivered(&t.tx, true));
     /* Which was sent before it left. */
     report(START + 1, 0);
     assert_int_equal(t.tx.members.count, 1);
-    assert_true(lli_farewell_is_delivered(&t.tx, true));
-    assert_false(lli_farewell_is_delivered(&t.tx, false));
+    assert_true(lli_close_retry_is_delivered(&t.tx, true));
+    assert_false(lli_close_retry_is_delivered(&t.tx, false));
     /* What was not sent before is not delivered by that. */
     pack_one(&t.tx, "abc");
-    assert_false(lli_farewell_is_delivered(&t.tx, true));
+    assert_false(lli_close_retry_is_delivered(&t.tx, true));
 }
 
 static void who_has_the_end_has_all(void **state)
@@ -137,12 +137,12 @@ static void who_has_the_end_has_all(void **state)
     (void)state;
     send_one(&t.tx, "abc", 100 * MS);
     report(START + 1, LLI_WIRE_STATUS_DONE);
-    assert_false(lli_farewell_is_delivered(&t.tx, false));
+    assert_false(lli_close_retry_is_delivered(&t.tx, false));
     lli_tx_end(&t.tx, 100 * MS);
     report(START, 0);
-    assert_false(lli_farewell_is_delivered(&t.tx, false));
+    assert_false(lli_close_retry_is_delivered(&t.tx, false));
     report(START + 1, LLI_WIRE_STATUS_DONE);
-    assert_true(lli_farewell_is_delivered(&t.tx, false));
+    assert_true(lli_close_retry_is_delivered(&t.tx, false));
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)
