@@ -61,7 +61,7 @@ void lli_watch_refused(struct llm_transmitter *transmitter)
     default:
         /* All is sent, but what the transport still reads or what is not acknowledged cannot be written over. */
         if (tx->ack.waiting > 0)
-            tx->counters.send_lvc++;
+            tx->counters.send_kept++;
         else
             tx->counters.send_blocked++;
         break;
@@ -75,7 +75,7 @@ static enum llm_limit watch_refused(struct llm_transmitter *transmitter)
     const uint64_t refused[LLM_LIMIT_TRANSPORT + 1] = {
         [LLM_LIMIT_WINDOW] = counters->send_held,
         [LLM_LIMIT_RATE] = counters->send_rated,
-        [LLM_LIMIT_HISTORY] = counters->send_lvc + counters->send_unacknowledged,
+        [LLM_LIMIT_HISTORY] = counters->send_kept + counters->send_unacknowledged,
         [LLM_LIMIT_TRANSPORT] = counters->send_blocked,
     };
     enum llm_limit limit = LLM_LIMIT_NONE;

@@ -74,7 +74,7 @@
     X(send_again, "messages refused because the history was full of unsent packets, or flow control held them")            \
     X(send_held, "of these, because flow control waited for receivers")                                                    \
     X(send_rated, "because of a rate limit")                                                                               \
-    X(send_lvc, "because messages that are not acknowledged fill the history")                                            \
+    X(send_kept, "because messages that are not acknowledged fill the history")                                            \
     X(send_blocked, "because the transport took no more")
 
 struct lli_tx_counters {
