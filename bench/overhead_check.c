@@ -161,7 +161,7 @@ static bool check_messages(const struct overhead_pair *pair)
 bool overhead_done(struct overhead_pair *pair)
 {
     /* One is written at open. */
-    if (pair->near_tables == 0) {
+    if (pair->feature->file && pair->near_tables == 0) {
         pair->near_tables = pair->near->stats->writes;
         pair->far_tables = pair->far->stats->writes;
     }
