@@ -228,6 +228,36 @@ def calls_between_folders(tree):
             if symbol in defined and folder(defined[symbol]) != folder(name)]
 
 
+# Sources without a unit test of their own: the test that covers them. Nothing tests the one that reads the clock.
+COVERED_BY = {
+    "api/context": "api/api", "api/receiver": "api/api", "api/send": "api/answers", "api/transmitter": "api/api",
+    "connection/confirm": "connection/connection", "connection/listener": "connection/connection",
+    "connection/peers": "connection/connection",
+    "core/pack/pack_attributes": "core/select/filter_packets", "core/rx/former": "core/rx/rx_trust",
+    "core/rx/rx_deliver": "core/rx/rx_session", "core/rx/rx_filter": "core/select/filter_packets",
+    "core/rx/rx_report": "core/rx/rx_session", "core/rx/rx_token": "core/tx/token",
+    "core/select/selector_run": "core/select/selector", "core/tx/tx_hold": "api/rate", "core/tx/tx_join": "core/rx/rx_join",
+    "core/tx/tx_lvc": "core/rx/rx_lvc", "core/tx/tx_members": "core/tx/tx_session", "core/tx/tx_nak": "core/tx/forged",
+    "core/tx/tx_token": "core/tx/forged", "core/tx/tx_topics": "core/tx/tx_session", "core/wire/wire_address": "core/wire/wire",
+    "engine/destinations": "engine/endpoint", "engine/lock": "api/loop", "engine/refuse": "api/refusals",
+    "engine/transmitter_events": "api/ack", "engine/watched": "observe/watch", "system/clock": None,
+    "system/owned": "observe/stats_sweep",
+}
+
+
+def check_mirror(tree):
+    """Each source has a unit test in the folder of the same name, or one that is named here."""
+    for path in tree.files("*.c", under=("src",)):
+        name = tree.name(path)[len("src/"):-len(".c")]
+        has = (tree.source / "tests" / "unit" / f"{name}.c").exists()
+        if has == (name in COVERED_BY):
+            problem(tree.name(path), 1, "has a unit test and is listed in COVERED_BY" if has else "has no unit test",
+                    f"write tests/unit/{name}.c, or name the test that covers it in COVERED_BY of tests/tidy/tidy.py")
+        other = COVERED_BY.get(name)
+        if other is not None and not (tree.source / "tests" / "unit" / f"{other}.c").exists():
+            problem("tests/tidy/tidy.py", 1, f"COVERED_BY names tests/unit/{other}.c, which does not exist", "name the test that covers it")
+
+
 def check_exports(tree):
     """The shared library exports what is in symbols.txt."""
     listed_in = tree.source / "tests" / "tidy" / "symbols.txt"

@@ -180,7 +180,7 @@ VECTOR_FAULTS = {"DATA with a frame that is not used, behind which nothing can b
 
 
 def vectors_are_shown_field_by_field(tshark, build):
-    packets = vectors(build / "tests" / "unit" / "unit_wire")
+    packets = vectors(build / "tests" / "unit" / "unit_core_wire_wire")
     found = tshark.fields(tshark.capture("vectors", [bytes_of for _, bytes_of in packets]), "-o", f"llm.ports:{PORT}")
     for (name, _), (fields,) in zip(packets, found):
         faults = experts_of(fields) & {"malformed", "version", "type", "frame", "truncated"}
@@ -409,7 +409,7 @@ def heuristics_take_what_is_certain(tshark):
 
 def seeds(build, scratch):
     """Those of all fuzzers, and what they once found."""
-    found = [bytes_of for _, bytes_of in vectors(build / "tests" / "unit" / "unit_wire")] + [packet for packet, _, _ in STORY]
+    found = [bytes_of for _, bytes_of in vectors(build / "tests" / "unit" / "unit_core_wire_wire")] + [packet for packet, _, _ in STORY]
     for replay in sorted((build / "tests" / "fuzz").glob("replay_*")):
         if replay.is_file():
             corpus = scratch / replay.name
