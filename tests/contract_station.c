@@ -56,7 +56,7 @@ void option_set(char *argument)
 #define OPTION_SET_u32(name) common.name = (uint32_t)strtoul(value, NULL, 10)
 #define OPTION_SET_u64(name) common.name = strtoull(value, NULL, 10)
 #define OPTION_SET_str(name) snprintf(common.name, sizeof common.name, "%s", value)
-#define OPTION_SET(type, name, initial, min, max, text) \
+#define OPTION_SET(type, scope, name, initial, min, max, text) \
     if (strcmp(argument, #name) == 0) \
         OPTION_SET_##type(name);
     LLM_OPTIONS(OPTION_SET)

@@ -96,7 +96,7 @@ def header_options(header):
     """Key to (default, least, greatest) or, of a string, to its greatest length."""
     options = {}
     for kind, key, default, least, most, _ in table(
-            header, "LLM_OPTIONS", r'X\((\w+), (\w+), ([^,]+), ([^,]+), ([^,]+), "([^"]*)"\)'):
+            header, "LLM_OPTIONS", r'X\((\w+), \w+, (\w+), ([^,]+), ([^,]+), ([^,]+), "([^"]*)"\)'):
         if kind == "str":
             options[key] = ("empty" if default == '""' else default.strip('"'), str(int(most) - 1))
         else:

@@ -176,101 +176,102 @@ LLM_API int llm_context_close(struct llm_context **context);
  * options serves both sides: a transmitter ignores what concerns receivers, and the reverse. Beyond the bounds below,
  * heartbeat_ns_min <= heartbeat_ns_max <= silence_ns <= session_timeout_ns, nak_retry_ns_min <= nak_retry_ns_max,
  * slow_warn_percent <= slow_unicast_percent, and more that llm_options(7) has of slow_...;
- * history_bytes is at least 16 packets, and impair_* need the scheme impair+. Channels of a context that agree in scheme,
- * interface, address family, mtu, buffer sizes, busy_poll_us, timestamps, the options of bypass and impair_* share one instance
- * of the transport.
+ * history_bytes is at least 16 packets, and impair_* need the scheme impair+. Channels of a context that agree in scheme, address
+ * family and the options of scope INSTANCE share one instance of the transport.
  *
- * X(type, name, default, min, max, text): type is u32, u64 or str (max is the array's size, with the terminating zero).
+ * X(type, scope, name, default, min, max, text): type is u32, u64 or str (max is the array's size, with the terminating zero).
+ * scope is the object that reads the option: INSTANCE (of the transport: channels share one if they agree in all of these), SESSION
+ * (transmitters and receivers), TRANSMITTER, RECEIVER or CONNECTION (connections and listeners).
  */
 #define LLM_OPTIONS(X)                                                                                                     \
-    X(str, interface, "", 0, 64, "interface by name or address; empty: that of the route to the group, else the first fit")  \
-    X(str, source, "", 0, 64, "receive only what this source address sends (source-specific join); empty: any")            \
-    X(u32, ttl, 1, 0, 255, "hops that multicast packets may take")                                                         \
-    X(str, destinations, "", 0, 768, "a transmitter sends to these groups or hosts, host:port with commas between, as well") \
-    X(u32, loop, 1, 0, 1, "deliver multicast packets to receivers on this host too")                                       \
-    X(u32, mtu, 0, 0, 65535, "largest IP packet to send, in bytes; 0: the interface's, at most 9000")                      \
-    X(u32, rcvbuf_bytes, 16777216, 4096, 1073741824, "socket receive buffer to ask for; roce: of the receive queue")        \
-    X(u32, sndbuf_bytes, 4194304, 4096, 1073741824, "socket send buffer to ask for")                                       \
-    X(u32, gso_packets, 0, 0, 128, "packets sent as one (UDP_SEGMENT); 1: none; 0: 16, or as many as fit if no switch follows") \
-    X(u32, gro, 1, 0, 1, "receive packets that came as one as one (UDP_GRO)")                                              \
-    X(u32, busy_poll_us, 0, 0, 1000000, "microseconds that the kernel polls the device before it sleeps (SO_BUSY_POLL)")   \
-    X(u32, timestamps, 0, 0, 1, "have the kernel stamp received packets (struct llm_message, received_at)")                \
-    X(u32, bypass_required, 1, 0, 1, "bypass: refuse a socket that no stack accelerates; 0: the kernel may have it")        \
-    X(u32, zero_copy, 1, 0, 1, "bypass: lend received packets from the stack's own memory")                                \
-    X(u64, warm_ns, 0, 0, 10000000000, "bypass: a warm send after so long without a packet, where there are; 0: never") \
-    X(str, stack_name, "", 0, 17, "bypass: the Onload stack to be in; empty: as the environment says")                     \
-    X(u32, stack_spin, 2, 0, 2, "bypass: Onload spins in blocking calls of the polling thread; 2: as the environment says") \
-    X(str, xdp_mode, "auto", 0, 8, "xdp: native (in the driver), generic (for every driver), or auto, native if it can")   \
-    X(str, xdp_zero_copy, "auto", 0, 8, "xdp: off, on (only with it), or auto, where the driver has it")                   \
-    X(str, xdp_queue, "all", 0, 16, "xdp: queues of the interface that frames are taken from: all, or the number of one")  \
-    X(u64, history_bytes, 25165824, 65536, 68719476736, "memory of packets kept for repair, headers included")             \
-    X(u32, history_packets, 65536, 64, 16777216, "packets kept for repair; a power of two")                                \
-    X(u32, message_bytes_max, 16777216, 1, 16777216, "longest message sent or received")                                   \
-    X(u32, topics_max, 16384, 1, 1048576, "topics in a session, sent or received")                                         \
-    X(u32, topic_counters, 0, 0, 1, "count messages and bytes of each topic, for the counters file")                       \
-    X(u32, receivers_max, 1024, 1, 1048576, "receivers that a transmitter knows by their status")                          \
-    X(u32, sessions_max, 16, 1, 4096, "sessions that a receiver follows at a time")                                        \
-    X(u32, window_packets, 16384, 64, 1048576, "packets ahead of a gap that a receiver can hold; a power of two")          \
-    X(u64, reorder_bytes, 12582912, 65536, 68719476736, "memory of packets held behind gaps, all sessions together")       \
-    X(u64, heartbeat_ns_min, 30000, 1000, 10000000000, "the first heartbeat follows the last packet after this, at least") \
-    X(u64, heartbeat_ns_max, 100000000, 1000, 10000000000, "idle heartbeats double their distance up to this")             \
-    X(u64, heartbeat_ns_busy, 10000000, 1000, 10000000000, "distance of heartbeats while messages flow")                   \
-    X(u64, status_ns, 100000000, 1000000, 60000000000, "distance of a receiver's status reports, times receivers / 10")    \
-    X(u64, silence_ns, 500000000, 1000000, 3600000000000, "a session silent for this is reported")                         \
-    X(u64, session_timeout_ns, 10000000000, 1000000, 3600000000000, "a session silent for this is ended")                  \
-    X(u64, nak_delay_ns, 0, 0, 10000000000, "wait before the first NAK of a gap, for networks that reorder")               \
-    X(u32, nak_receivers_immediate, 8, 0, 1048576, "up to this many receivers nobody backs off before the first NAK")      \
-    X(u64, nak_backoff_ns_min, 50000, 0, 10000000000, "least range of the random back-off with more receivers")            \
-    X(u64, nak_retry_ns_min, 50000, 1000, 10000000000, "least distance of NAKs for the same packet")                       \
-    X(u64, nak_retry_ns_max, 10000000, 1000, 10000000000, "greatest distance of NAKs for the same packet")                 \
-    X(u64, nak_giveup_ns, 10000000000, 1000000, 3600000000000, "a packet not repaired in this time is reported lost")      \
-    X(str, flow, "open", 0, 8, "open, paced (a rate that receivers keep up with) or window (none falls behind further)")   \
-    X(str, join, "live", 0, 10, "where sessions begin: live, oldest, messages, time (join_messages, join_ns back), latest")  \
-    X(u64, join_messages, 0, 0, UINT64_MAX, "join=messages: so many back; latest: of each topic, 0: all that it keeps")      \
-    X(u64, join_ns, 0, 0, UINT64_MAX, "join=time: so long back")                                                            \
-    X(str, join_else, "oldest", 0, 8, "if that is no longer kept: oldest, live, or refuse, and the session is not followed") \
-    X(str, order, "sequence", 0, 10, "messages come in the sequence they were sent in, or each as it arrives (arrival)")   \
-    X(u32, flow_window_packets, 4096, 16, 1048576, "paced, window: packets that receivers may be behind")                  \
-    X(u32, flow_quorum_percent, 50, 1, 100, "paced, window: share of the receivers that have to keep up")                  \
-    X(u64, flow_bytes_per_s_max, 0, 0, 68719476736, "paced: rate that is never exceeded; 0: none")                         \
-    X(u64, rate_bytes_per_s, 0, 0, 68719476736, "new data is never sent faster, whatever flow says; 0: no limit")          \
-    X(u64, repair_rate_bytes_per_s, 0, 0, 68719476736, "repairs are never sent faster, whatever the next two say; 0: no limit") \
-    X(u32, repair_percent, 50, 1, 1000, "repairs may take this share of the bytes of new data")                            \
-    X(u64, repair_bytes_per_s, 33554432, 65536, 68719476736, "repairs may always take this many bytes a second")           \
-    X(u64, repair_linger_ns, 20000, 0, 10000000000, "a packet just repaired is not repaired again for this, or one rtt")   \
-    X(u64, replay_bytes_per_s, 33554432, 65536, 68719476736, "bytes a second for receivers that join late, all together")  \
-    X(u64, keep_bytes, 67108864, 0, 68719476736, "memory of messages that topics keep for those who join late, together")  \
-    X(u64, history_ns, 0, 0, 86400000000000, "older packets count as gone; 0: kept as long as there is room")              \
-    X(str, slow, "suspend", 0, 8, "how far slow receivers are dealt with: off, report, warn, unicast, suspend or expel")     \
-    X(u32, slow_naks_per_s, 10000, 1, 1000000000, "a receiver is suspended that sends so many NAKs a second")              \
-    X(u32, slow_asked_ppm, 150000, 1, 1000000000, "... that asks for this share of the packets again")                     \
-    X(u64, slow_lag_packets, 0, 0, 16777216, "... that is so many packets behind; 0: three quarters of the history")       \
-    X(u64, slow_lag_bytes, 0, 0, 68719476736, "... that is behind by so many bytes of the history; 0: nobody is for bytes")   \
-    X(u64, slow_lag_ns, 0, 0, 3600000000000, "... that is behind by this; 0: nobody is for any time")                      \
-    X(u64, slow_ack_ns, 0, 0, 3600000000000, "... that owes an acknowledgement of an assured topic for this; 0: nobody does")   \
-    X(u64, slow_silence_ns, 0, 0, 3600000000000, "... not heard for this, times receivers / 10; 0: 9/5 of status_ns")      \
-    X(u32, slow_warn_percent, 50, 1, 100, "of these thresholds: a receiver that is over it is warned")                     \
-    X(u32, slow_unicast_percent, 75, 1, 100, "of these thresholds: its repairs no longer go to the group")                 \
-    X(u64, slow_patience_ns, 2000000000, 0, 3600000000000, "NAKs are too many for so long before they suspend")            \
-    X(u64, slow_recover_ns, 1000000000, 0, 3600000000000, "a receiver is readmitted that was well for so long")            \
-    X(u64, slow_expel_ns, 30000000000, 0, 3600000000000, "a receiver is expelled that was suspended for so long")          \
-    X(u64, slow_rejoin_ns, 10000000000, 0, 3600000000000, "an expelled receiver may come back after this; 0: never")       \
-    X(str, receiver_name, "", 0, 32, "name of a receiver, by which transmitters wait for it to acknowledge; empty: none")    \
-    X(str, acknowledge, "library", 0, 16, "who acknowledges messages: library (when delivered) or application (llm_acknowledge)") \
-    X(u32, connections_max, 64, 1, 4096, "connections of a listener at a time, with those that wait to be accepted")        \
-    X(u64, connect_timeout_ns, 5000000000, 1000000, 3600000000000, "a connection not there after this is given up")        \
-    X(u64, linger_ns, 1000000000, 0, 3600000000000, "llm_transmitter_close waits this long for receivers to get all")      \
-    X(str, shm_directory, "/dev/shm", 0, 64, "shm: directory, of a file system in memory, under which channels have theirs")        \
-    X(str, shm_mode, "0600", 0, 8, "shm: who may read a channel and answer on it, as a file's mode, in octal")             \
-    X(u32, shm_exclusive, 1, 0, 1, "shm: a second transmitter on the same name is refused")                                \
-    X(u64, impair_seed, 1, 0, UINT64_MAX, "impair+: seed of every decision")                                               \
-    X(u32, impair_loss_ppm, 0, 0, 1000000, "impair+: packets lost, in parts per million")                                  \
-    X(u32, impair_burst_packets, 1, 1, 1000000, "impair+: mean length of a run of losses")                                 \
-    X(u32, impair_duplicate_ppm, 0, 0, 1000000, "impair+: packets sent twice")                                             \
-    X(u32, impair_reorder_ppm, 0, 0, 1000000, "impair+: packets held back behind later ones")                              \
-    X(u32, impair_corrupt_ppm, 0, 0, 1000000, "impair+: packets with flipped bits or cut short")                           \
-    X(u64, impair_delay_ns, 0, 0, 10000000000, "impair+: every received packet is late by a random time up to this")       \
-    X(u32, check_source, 1, 0, 1, "refuse a packet that announces an address of another host than it came from")
+    X(str, INSTANCE, interface, "", 0, 64, "interface by name or address; empty: that of the route to the group, else the first fit")  \
+    X(str, RECEIVER, source, "", 0, 64, "receive only what this source address sends (source-specific join); empty: any")            \
+    X(u32, TRANSMITTER, ttl, 1, 0, 255, "hops that multicast packets may take")                                                         \
+    X(str, TRANSMITTER, destinations, "", 0, 768, "a transmitter sends to these groups or hosts, host:port with commas between, as well") \
+    X(u32, TRANSMITTER, loop, 1, 0, 1, "deliver multicast packets to receivers on this host too")                                       \
+    X(u32, INSTANCE, mtu, 0, 0, 65535, "largest IP packet to send, in bytes; 0: the interface's, at most 9000")                      \
+    X(u32, INSTANCE, rcvbuf_bytes, 16777216, 4096, 1073741824, "socket receive buffer to ask for; roce: of the receive queue")        \
+    X(u32, INSTANCE, sndbuf_bytes, 4194304, 4096, 1073741824, "socket send buffer to ask for")                                       \
+    X(u32, INSTANCE, gso_packets, 0, 0, 128, "packets sent as one (UDP_SEGMENT); 1: none; 0: 16, or as many as fit if no switch follows") \
+    X(u32, INSTANCE, gro, 1, 0, 1, "receive packets that came as one as one (UDP_GRO)")                                              \
+    X(u32, INSTANCE, busy_poll_us, 0, 0, 1000000, "microseconds that the kernel polls the device before it sleeps (SO_BUSY_POLL)")   \
+    X(u32, INSTANCE, timestamps, 0, 0, 1, "have the kernel stamp received packets (struct llm_message, received_at)")                \
+    X(u32, INSTANCE, bypass_required, 1, 0, 1, "bypass: refuse a socket that no stack accelerates; 0: the kernel may have it")        \
+    X(u32, INSTANCE, zero_copy, 1, 0, 1, "bypass: lend received packets from the stack's own memory")                                \
+    X(u64, INSTANCE, warm_ns, 0, 0, 10000000000, "bypass: a warm send after so long without a packet, where there are; 0: never") \
+    X(str, INSTANCE, stack_name, "", 0, 17, "bypass: the Onload stack to be in; empty: as the environment says")                     \
+    X(u32, INSTANCE, stack_spin, 2, 0, 2, "bypass: Onload spins in blocking calls of the polling thread; 2: as the environment says") \
+    X(str, INSTANCE, xdp_mode, "auto", 0, 8, "xdp: native (in the driver), generic (for every driver), or auto, native if it can")   \
+    X(str, INSTANCE, xdp_zero_copy, "auto", 0, 8, "xdp: off, on (only with it), or auto, where the driver has it")                   \
+    X(str, INSTANCE, xdp_queue, "all", 0, 16, "xdp: queues of the interface that frames are taken from: all, or the number of one")  \
+    X(u64, TRANSMITTER, history_bytes, 25165824, 65536, 68719476736, "memory of packets kept for repair, headers included")             \
+    X(u32, TRANSMITTER, history_packets, 65536, 64, 16777216, "packets kept for repair; a power of two")                                \
+    X(u32, SESSION, message_bytes_max, 16777216, 1, 16777216, "longest message sent or received")                                   \
+    X(u32, SESSION, topics_max, 16384, 1, 1048576, "topics in a session, sent or received")                                         \
+    X(u32, SESSION, topic_counters, 0, 0, 1, "count messages and bytes of each topic, for the counters file")                       \
+    X(u32, TRANSMITTER, receivers_max, 1024, 1, 1048576, "receivers that a transmitter knows by their status")                          \
+    X(u32, RECEIVER, sessions_max, 16, 1, 4096, "sessions that a receiver follows at a time")                                        \
+    X(u32, RECEIVER, window_packets, 16384, 64, 1048576, "packets ahead of a gap that a receiver can hold; a power of two")          \
+    X(u64, RECEIVER, reorder_bytes, 12582912, 65536, 68719476736, "memory of packets held behind gaps, all sessions together")       \
+    X(u64, TRANSMITTER, heartbeat_ns_min, 30000, 1000, 10000000000, "the first heartbeat follows the last packet after this, at least") \
+    X(u64, TRANSMITTER, heartbeat_ns_max, 100000000, 1000, 10000000000, "idle heartbeats double their distance up to this")             \
+    X(u64, TRANSMITTER, heartbeat_ns_busy, 10000000, 1000, 10000000000, "distance of heartbeats while messages flow")                   \
+    X(u64, SESSION, status_ns, 100000000, 1000000, 60000000000, "distance of a receiver's status reports, times receivers / 10")    \
+    X(u64, RECEIVER, silence_ns, 500000000, 1000000, 3600000000000, "a session silent for this is reported")                         \
+    X(u64, RECEIVER, session_timeout_ns, 10000000000, 1000000, 3600000000000, "a session silent for this is ended")                  \
+    X(u64, RECEIVER, nak_delay_ns, 0, 0, 10000000000, "wait before the first NAK of a gap, for networks that reorder")               \
+    X(u32, RECEIVER, nak_receivers_immediate, 8, 0, 1048576, "up to this many receivers nobody backs off before the first NAK")      \
+    X(u64, RECEIVER, nak_backoff_ns_min, 50000, 0, 10000000000, "least range of the random back-off with more receivers")            \
+    X(u64, RECEIVER, nak_retry_ns_min, 50000, 1000, 10000000000, "least distance of NAKs for the same packet")                       \
+    X(u64, RECEIVER, nak_retry_ns_max, 10000000, 1000, 10000000000, "greatest distance of NAKs for the same packet")                 \
+    X(u64, RECEIVER, nak_giveup_ns, 10000000000, 1000000, 3600000000000, "a packet not repaired in this time is reported lost")      \
+    X(str, TRANSMITTER, flow, "open", 0, 8, "open, paced (a rate that receivers keep up with) or window (none falls behind further)")   \
+    X(str, RECEIVER, join, "live", 0, 10, "where sessions begin: live, oldest, messages, time (join_messages, join_ns back), latest")  \
+    X(u64, RECEIVER, join_messages, 0, 0, UINT64_MAX, "join=messages: so many back; latest: of each topic, 0: all that it keeps")      \
+    X(u64, RECEIVER, join_ns, 0, 0, UINT64_MAX, "join=time: so long back")                                                            \
+    X(str, RECEIVER, join_else, "oldest", 0, 8, "if that is no longer kept: oldest, live, or refuse, and the session is not followed") \
+    X(str, RECEIVER, order, "sequence", 0, 10, "messages come in the sequence they were sent in, or each as it arrives (arrival)")   \
+    X(u32, TRANSMITTER, flow_window_packets, 4096, 16, 1048576, "paced, window: packets that receivers may be behind")                  \
+    X(u32, TRANSMITTER, flow_quorum_percent, 50, 1, 100, "paced, window: share of the receivers that have to keep up")                  \
+    X(u64, TRANSMITTER, flow_bytes_per_s_max, 0, 0, 68719476736, "paced: rate that is never exceeded; 0: none")                         \
+    X(u64, TRANSMITTER, rate_bytes_per_s, 0, 0, 68719476736, "new data is never sent faster, whatever flow says; 0: no limit")          \
+    X(u64, TRANSMITTER, repair_rate_bytes_per_s, 0, 0, 68719476736, "repairs are never sent faster, whatever the next two say; 0: no limit") \
+    X(u32, TRANSMITTER, repair_percent, 50, 1, 1000, "repairs may take this share of the bytes of new data")                            \
+    X(u64, TRANSMITTER, repair_bytes_per_s, 33554432, 65536, 68719476736, "repairs may always take this many bytes a second")           \
+    X(u64, TRANSMITTER, repair_linger_ns, 20000, 0, 10000000000, "a packet just repaired is not repaired again for this, or one rtt")   \
+    X(u64, TRANSMITTER, replay_bytes_per_s, 33554432, 65536, 68719476736, "bytes a second for receivers that join late, all together")  \
+    X(u64, TRANSMITTER, keep_bytes, 67108864, 0, 68719476736, "memory of messages that topics keep for those who join late, together")  \
+    X(u64, TRANSMITTER, history_ns, 0, 0, 86400000000000, "older packets count as gone; 0: kept as long as there is room")              \
+    X(str, TRANSMITTER, slow, "suspend", 0, 8, "how far slow receivers are dealt with: off, report, warn, unicast, suspend or expel")     \
+    X(u32, TRANSMITTER, slow_naks_per_s, 10000, 1, 1000000000, "a receiver is suspended that sends so many NAKs a second")              \
+    X(u32, TRANSMITTER, slow_asked_ppm, 150000, 1, 1000000000, "... that asks for this share of the packets again")                     \
+    X(u64, TRANSMITTER, slow_lag_packets, 0, 0, 16777216, "... that is so many packets behind; 0: three quarters of the history")       \
+    X(u64, TRANSMITTER, slow_lag_bytes, 0, 0, 68719476736, "... that is behind by so many bytes of the history; 0: nobody is for bytes")   \
+    X(u64, TRANSMITTER, slow_lag_ns, 0, 0, 3600000000000, "... that is behind by this; 0: nobody is for any time")                      \
+    X(u64, TRANSMITTER, slow_ack_ns, 0, 0, 3600000000000, "... that owes an acknowledgement of an assured topic for this; 0: nobody does")   \
+    X(u64, TRANSMITTER, slow_silence_ns, 0, 0, 3600000000000, "... not heard for this, times receivers / 10; 0: 9/5 of status_ns")      \
+    X(u32, TRANSMITTER, slow_warn_percent, 50, 1, 100, "of these thresholds: a receiver that is over it is warned")                     \
+    X(u32, TRANSMITTER, slow_unicast_percent, 75, 1, 100, "of these thresholds: its repairs no longer go to the group")                 \
+    X(u64, TRANSMITTER, slow_patience_ns, 2000000000, 0, 3600000000000, "NAKs are too many for so long before they suspend")            \
+    X(u64, TRANSMITTER, slow_recover_ns, 1000000000, 0, 3600000000000, "a receiver is readmitted that was well for so long")            \
+    X(u64, TRANSMITTER, slow_expel_ns, 30000000000, 0, 3600000000000, "a receiver is expelled that was suspended for so long")          \
+    X(u64, TRANSMITTER, slow_rejoin_ns, 10000000000, 0, 3600000000000, "an expelled receiver may come back after this; 0: never")       \
+    X(str, RECEIVER, receiver_name, "", 0, 32, "name of a receiver, by which transmitters wait for it to acknowledge; empty: none")    \
+    X(str, RECEIVER, acknowledge, "library", 0, 16, "who acknowledges messages: library (when delivered) or application (llm_acknowledge)") \
+    X(u32, CONNECTION, connections_max, 64, 1, 4096, "connections of a listener at a time, with those that wait to be accepted")        \
+    X(u64, CONNECTION, connect_timeout_ns, 5000000000, 1000000, 3600000000000, "a connection not there after this is given up")        \
+    X(u64, TRANSMITTER, linger_ns, 1000000000, 0, 3600000000000, "llm_transmitter_close waits this long for receivers to get all")      \
+    X(str, INSTANCE, shm_directory, "/dev/shm", 0, 64, "shm: directory, of a file system in memory, under which channels have theirs")        \
+    X(str, INSTANCE, shm_mode, "0600", 0, 8, "shm: who may read a channel and answer on it, as a file's mode, in octal")             \
+    X(u32, TRANSMITTER, shm_exclusive, 1, 0, 1, "shm: a second transmitter on the same name is refused")                                \
+    X(u64, INSTANCE, impair_seed, 1, 0, UINT64_MAX, "impair+: seed of every decision")                                               \
+    X(u32, INSTANCE, impair_loss_ppm, 0, 0, 1000000, "impair+: packets lost, in parts per million")                                  \
+    X(u32, INSTANCE, impair_burst_packets, 1, 1, 1000000, "impair+: mean length of a run of losses")                                 \
+    X(u32, INSTANCE, impair_duplicate_ppm, 0, 0, 1000000, "impair+: packets sent twice")                                             \
+    X(u32, INSTANCE, impair_reorder_ppm, 0, 0, 1000000, "impair+: packets held back behind later ones")                              \
+    X(u32, INSTANCE, impair_corrupt_ppm, 0, 0, 1000000, "impair+: packets with flipped bits or cut short")                           \
+    X(u64, INSTANCE, impair_delay_ns, 0, 0, 10000000000, "impair+: every received packet is late by a random time up to this")       \
+    X(u32, INSTANCE, check_source, 1, 0, 1, "refuse a packet that announces an address of another host than it came from")
 
 
 struct llm_options {
@@ -278,7 +279,7 @@ struct llm_options {
 #define LLM_OPTION_FIELD_u32(name, max) uint32_t name;
 #define LLM_OPTION_FIELD_u64(name, max) uint64_t name;
 #define LLM_OPTION_FIELD_str(name, max) char name[max];
-#define LLM_OPTION_FIELD(type, name, def, min, max, text) LLM_OPTION_FIELD_##type(name, max)
+#define LLM_OPTION_FIELD(type, scope, name, def, min, max, text) LLM_OPTION_FIELD_##type(name, max)
     LLM_OPTIONS(LLM_OPTION_FIELD)
 #undef LLM_OPTION_FIELD
 #undef LLM_OPTION_FIELD_u32

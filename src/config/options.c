@@ -9,8 +9,11 @@
 
 enum option_type { OPTION_u32, OPTION_u64, OPTION_str };
 
+enum option_scope { OPTION_INSTANCE, OPTION_SESSION, OPTION_TRANSMITTER, OPTION_RECEIVER, OPTION_CONNECTION };
+
 struct option {
     const char *name;
+    enum option_scope scope;
     enum option_type type;
     size_t offset;
     uint64_t min;
@@ -24,8 +27,8 @@ struct option {
 #define DEFAULT_str(value) 0, value
 
 static const struct option option_table[] = {
-#define OPTION_ROW(type, name, value, min, max, text) \
-    {#name, OPTION_##type, offsetof(struct llm_options, name), min, max, DEFAULT_##type(value)},
+#define OPTION_ROW(type, scope, name, value, min, max, text) \
+    {#name, OPTION_##scope, OPTION_##type, offsetof(struct llm_options, name), min, max, DEFAULT_##type(value)},
     LLM_OPTIONS(OPTION_ROW)
 };
 
@@ -70,6 +73,20 @@ void llm_options_init(struct llm_options *options)
         else
             option_put(options, option, option->value);
     }
+}
+
+bool lli_options_share_instance(const struct llm_options *a, const struct llm_options *b)
+{
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &option_table[i];
+        const char *text_a = (const char *)a + option->offset, *text_b = (const char *)b + option->offset;
+
+        if (option->scope != OPTION_INSTANCE)
+            continue;
+        if (option->type == OPTION_str ? strcmp(text_a, text_b) != 0 : option_get(a, option) != option_get(b, option))
+            return false;
+    }
+    return true;
 }
 
 int lli_options_import(void *to, size_t known, const void *from, const char *what, const struct lli_log *log)

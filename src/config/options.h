@@ -11,6 +11,9 @@
 /* Copies what the caller's structure has, over the defaults; user may be NULL. LLM_EVERSION, LLM_EINVAL. */
 int lli_options_copy(struct llm_options *options, const struct llm_options *user, const struct lli_log *log);
 
+/* True if two channels agree in all options of an instance of a transport. */
+bool lli_options_share_instance(const struct llm_options *a, const struct llm_options *b);
+
 /* Sets one option from text. LLM_EOPTION. */
 int lli_options_set(struct llm_options *options, const char *key, const char *value, const struct lli_log *log);
 

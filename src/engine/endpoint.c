@@ -6,6 +6,7 @@
 
 #include "engine/destinations.h"
 #include "engine/objects.h"
+#include "config/options.h"
 #include "config/registry.h"
 
 enum {
@@ -28,23 +29,9 @@ enum {
 /* Whether two channels can share an instance: they agree in all that concerns more than the group. */
 static bool endpoint_is_shared(const struct lli_channel *a, const struct lli_channel *b)
 {
-    const struct llm_options *x = &a->options, *y = &b->options;
+    const bool v6_a = strchr(a->host, ':') != NULL, v6_b = strchr(b->host, ':') != NULL;
 
-    /* An address family each. */
-    if (strcmp(a->scheme, b->scheme) != 0 || (strchr(a->host, ':') == NULL) != (strchr(b->host, ':') == NULL))
-        return false;
-    return strcmp(x->interface, y->interface) == 0 && x->mtu == y->mtu && x->timestamps == y->timestamps &&
-           x->busy_poll_us == y->busy_poll_us && x->rcvbuf_bytes == y->rcvbuf_bytes && x->sndbuf_bytes == y->sndbuf_bytes &&
-           x->gso_packets == y->gso_packets && x->gro == y->gro &&
-           strcmp(x->shm_directory, y->shm_directory) == 0 && strcmp(x->shm_mode, y->shm_mode) == 0 &&
-           x->bypass_required == y->bypass_required && x->zero_copy == y->zero_copy && x->warm_ns == y->warm_ns &&
-           strcmp(x->stack_name, y->stack_name) == 0 && x->stack_spin == y->stack_spin &&
-           strcmp(x->xdp_mode, y->xdp_mode) == 0 && strcmp(x->xdp_zero_copy, y->xdp_zero_copy) == 0 &&
-           strcmp(x->xdp_queue, y->xdp_queue) == 0 &&
-           x->impair_seed == y->impair_seed && x->impair_loss_ppm == y->impair_loss_ppm &&
-           x->impair_burst_packets == y->impair_burst_packets && x->impair_duplicate_ppm == y->impair_duplicate_ppm &&
-           x->impair_reorder_ppm == y->impair_reorder_ppm && x->impair_corrupt_ppm == y->impair_corrupt_ppm &&
-           x->impair_delay_ns == y->impair_delay_ns && x->check_source == y->check_source;
+    return strcmp(a->scheme, b->scheme) == 0 && v6_a == v6_b && lli_options_share_instance(&a->options, &b->options);
 }
 
 static int endpoint_address(struct lli_endpoint *endpoint)

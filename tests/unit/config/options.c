@@ -18,7 +18,7 @@ static void the_defaults_are_those_of_the_table_and_valid(void **state)
 #define EXPECT_u32(name, def) assert_int_equal(options.name, def);
 #define EXPECT_u64(name, def) assert_int_equal(options.name, def);
 #define EXPECT_str(name, def) assert_string_equal(options.name, def);
-#define EXPECT(type, name, def, min, max, text) EXPECT_##type(name, def)
+#define EXPECT(type, scope, name, def, min, max, text) EXPECT_##type(name, def)
     LLM_OPTIONS(EXPECT)
     assert_int_equal(lli_options_check(&options, &keeper), LLM_OK);
 }
@@ -57,8 +57,28 @@ static void numbers_are_taken_up_to_their_bounds_and_no_further(void **state)
         expect_bound(#name, (uint64_t)(max) + 1, false); \
     if ((uint64_t)(min) > 0)                             \
         expect_bound(#name, (uint64_t)(min) - 1, false);
-#define BOUNDS(type, name, def, min, max, text) BOUNDS_##type(name, min, max)
+#define BOUNDS(type, scope, name, def, min, max, text) BOUNDS_##type(name, min, max)
     LLM_OPTIONS(BOUNDS)
+}
+
+/* Each option of scope INSTANCE, and no other. */
+static void instances_are_shared_by_those_who_agree_in_their_options(void **state)
+{
+    struct llm_options a, b;
+
+    (void)state;
+    llm_options_init(&a);
+#define CHANGE_u32(name) b.name++
+#define CHANGE_u64(name) b.name++
+#define CHANGE_str(name) b.name[0]++
+#define IS_SHARED(type, scope, name, def, min, max, text)                                        \
+    b = a;                                                                                       \
+    CHANGE_##type(name);                                                                         \
+    if (lli_options_share_instance(&a, &b) == (strcmp(#scope, "INSTANCE") == 0))                 \
+        fail_msg("%s", #name);
+    LLM_OPTIONS(IS_SHARED)
+    b = a;
+    assert_true(lli_options_share_instance(&a, &b));
 }
 
 static void numbers_have_suffixes(void **state)
@@ -347,6 +367,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_defaults_are_those_of_the_table_and_valid),
         cmocka_unit_test(numbers_are_taken_up_to_their_bounds_and_no_further),
+        cmocka_unit_test(instances_are_shared_by_those_who_agree_in_their_options),
         cmocka_unit_test(numbers_have_suffixes),
         cmocka_unit_test(what_is_no_number_is_refused),
         cmocka_unit_test(an_unknown_option_is_named),
