@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transport contract: everything the library asks of a network. registry.h lists the transports that there are.
+ * Transport interface between the library and a network. registry.h lists the transports of a build.
  *
- * A transport moves packets of up to caps.payload_max bytes to groups and to peers. It does not know the protocol: it never
- * fragments, never retries, never orders, and may lose, repeat and reorder. One instance is one queue of one thread: its
- * functions are never called concurrently.
+ * A transport moves packets of up to caps.payload_max bytes to groups and to peers. It does not know the
+ * protocol: it never fragments, retries or orders packets, and may lose, duplicate and reorder them. An
+ * instance is a single queue used by a single thread: its functions are never called concurrently.
  *
- * Control operations may block and allocate. On failure they log one line that names the value and the remedy, and return a
- * negative LLM_E code. Data operations never block, allocate or log; "took k of n" is not an error.
+ * Control operations may block and allocate. On failure they log one line with the offending value and the
+ * remedy, and return a negative LLM_E code. Data operations never block, allocate or log; accepting k of n
+ * packets is not an error.
  *
- * To add a transport: one directory under transports/ with one const struct lli_transport, one line in registry.c, and the
- * contract suite (tests/contract.c) passing over it.
+ * To add a transport: create a directory under transports/ with one const struct lli_transport, add a line to
+ * registry.c, and pass the contract suite (tests/contract.c).
  */
 #ifndef LLI_TRANSPORT_H
 #define LLI_TRANSPORT_H
@@ -24,209 +25,222 @@
 
 #include "system/log.h"
 
-/* An address of an instance, opaque to everybody but its transport; carried in packets, so free of pointers. */
+/* Unicast address of an instance: opaque except to its transport. Carried in packets, so it contains no pointers. */
 struct lli_address {
-    uint8_t size; /* bytes in use, 0: none */
+    uint8_t size; /* bytes in use; 0: no address */
     uint8_t bytes[31];
 };
 
 /*
- * A group as the channel names it. Where a transport has it, one instance can stand in its place: the host is the address of a
- * host then, joined to receive by the one that has the address, and to send by all others.
+ * Group as named by the channel. Transports with unicast groups also accept the address of one host: the
+ * instance that owns the address joins it to receive, all others join it to send.
  */
 struct lli_group {
-    const char *host; /* "239.192.1.1", "ff15::1" (without brackets), or a name; what it means is the transport's affair */
+    const char *host; /* "239.192.1.1", "ff15::1" (without brackets), or a name; interpreted by the transport */
     uint16_t port;
-    const struct llm_options *options; /* those of the channel: ttl, loop, source, rcvbuf_bytes, ...; valid during the call */
+    const struct llm_options *options; /* channel options: ttl, loop, source, rcvbuf_bytes, ...; valid during the call */
 };
 
 enum lli_join_mode { LLI_JOIN_SEND = 1, LLI_JOIN_RECEIVE = 2 };
 
-/* Where a packet goes or came in: a handle given by join() or peer(), valid until leave(), forget() or close(). */
+/* Destination or origin of a packet. Returned by join() or peer(); valid until leave(), forget() or close(). */
 typedef uint32_t lli_handle;
 
-/* As lli_in.from: the packet was sent to this instance's own address, not to a group. */
+/* Value of lli_in.from for a packet sent to this instance's unicast address. */
 #define LLI_HANDLE_UNICAST ((lli_handle)UINT32_MAX)
 
 enum lli_cap_flags {
-    LLI_CAP_TX_COPIES = 1, /* what post() took is reaped by the time flush() returns */
-    LLI_CAP_UNICAST = 2,   /* address() and peer() work */
-    LLI_CAP_PARTIAL = 4,   /* receive() may give fewer than there are; it costs little where there is nothing */
+    LLI_CAP_TX_COPIES = 1, /* packets taken by post() are reaped when flush() returns */
+    LLI_CAP_UNICAST = 2,   /* address() and peer() are supported */
+    LLI_CAP_PARTIAL = 4,   /* receive() may return fewer packets than are queued; an empty call is cheap */
 };
 
-/* What an instance can do; filled by open(). */
+/* Capabilities of an instance; filled by open(). */
 struct lli_caps {
-    uint32_t payload_max; /* bytes of the largest packet that can be sent */
-    uint32_t post_max;    /* packets that fit between two flushes */
-    uint32_t train_max;   /* packets of full size that leave as one if they are posted one behind the other; 1: none do */
-    uint32_t headroom;    /* bytes before each packet that the transport may write when it sends */
-    uint32_t align;       /* packets should start at multiples of this; a power of two */
-    uint32_t slot_max;    /* bytes of slot(); 0: there is none */
-    uint32_t flags;       /* of enum lli_cap_flags */
-    int numa_node;        /* of the device, -1 if unknown */
+    uint32_t payload_max; /* largest packet that can be sent, in bytes */
+    uint32_t post_max;    /* packets that can be posted between two flushes */
+    uint32_t train_max;   /* consecutively posted packets of full size that are sent as one; 1: trains are not supported */
+    uint32_t headroom;    /* bytes before each packet that the transport may overwrite when it sends */
+    uint32_t align;       /* preferred alignment of packets; a power of two */
+    uint32_t slot_max;    /* bytes of slot(); 0: not supported */
+    uint32_t flags;       /* combination of enum lli_cap_flags */
+    int numa_node;        /* of the device; -1 if unknown */
 };
 
-/* A packet to send. The memory stays untouched until it is reaped. */
+/* Packet to send. Its memory must not change until the packet is reaped. */
 struct lli_out {
     const uint8_t *data;
     uint32_t size;
     lli_handle to; /* a group joined to send, or a peer */
 };
 
-/* A received packet, lent until release(). */
+/* Received packet; its memory is valid until release(). */
 struct lli_in {
     const uint8_t *data;
     uint32_t size;
     lli_handle from;   /* the group it was sent to, or LLI_HANDLE_UNICAST */
-    uint64_t buffer;   /* the transport's own note, for release(), below 2^63: the bit above is for one that is made of others */
-    uint64_t stamp_ns; /* CLOCK_REALTIME of arrival, 0 if not known */
+    uint64_t buffer;   /* for the transport's own use in release(), below 2^63: bit 63 is reserved for decorators */
+    uint64_t stamp_ns; /* arrival time on CLOCK_REALTIME; 0 if unknown */
 };
 
-/* A counter of an instance: its name and where it stands. Static table, ended by a NULL name. */
+/* Counter of an instance. The table is static and ends with a NULL name. */
 struct lli_counter {
     const char *name;
-    size_t offset; /* of a uint64_t in the instance */
+    size_t offset; /* offset of a uint64_t in the instance */
 };
 
-/* Memory that a transport gives for what is sent to a group. */
+/* Packet memory supplied by a transport for sending to a group. */
 struct lli_region {
     uint8_t *base;
-    _Atomic uint64_t *edge; /* the ring of packets in it is written up to there, see history.h; the sender's to keep */
+    _Atomic uint64_t *edge; /* end of the packets written to the ring, see history.h; updated by the transmitter */
 };
 
 struct lli_transport;
 
-/* The transports of this build, as decorators ask for those that they stand upon. */
+/* Transports of this build; decorators use it to find the transports below them. */
 struct lli_registry {
-    const struct lli_transport *(*find)(const char *scheme); /* NULL: there is none */
-    bool (*is_named)(const char *scheme);                    /* its groups need no port */
+    const struct lli_transport *(*find)(const char *scheme); /* NULL: not in this build */
+    bool (*is_named)(const char *scheme);                    /* true if groups of the scheme need no port */
 };
 
 struct lli_transport_config {
-    const char *scheme;                /* as the channel wrote it: the decorator finds its inner transport by it */
-    const char *host;                  /* of the channel that needed the instance first: tells the address family */
-    const struct llm_options *options; /* of the channel that needed the instance first; valid during open() */
+    const char *scheme;                /* as written in the channel; a decorator derives its inner transport from it */
+    const char *host;                  /* of the first channel that needs the instance; selects the address family */
+    const struct llm_options *options; /* of the first channel that needs the instance; valid during open() */
     const struct lli_registry *registry;
     const struct lli_log *log;         /* valid while the instance is open */
-    const struct lli_address *address; /* of the instance on the network, if it has one: one on the same host derives its own */
-    uint32_t size_at; /* where in every packet its size stands, 16 bits, little-endian: tells apart what came merged. 0: nowhere */
+    const struct lli_address *address; /* network address of the same context, or NULL; a same-host transport derives its own from it */
+    uint32_t size_at; /* offset of the 16-bit little-endian size in every packet; used to split merged packets; 0: none */
 };
 
 struct lli_transport {
     const char *scheme;
-    bool named;  /* groups are names: a port may follow, or not */
-    size_t size; /* of an instance; the library allocates it, zeroed and aligned to 64 bytes */
+    bool named;  /* groups are names; a port is optional */
+    size_t size; /* size of an instance; the library allocates it, zeroed and aligned to 64 bytes */
     const struct lli_counter *counters;
 
     /* ------------------------------------------------------------------ control */
 
-    /* Opens an instance. On failure nothing is left behind and close() is not called. */
+    /* Opens an instance. On failure it releases everything, and close() is not called. */
     int (*open)(void *instance, const struct lli_transport_config *config, struct lli_caps *caps);
-    /* Leaves all groups, forgets all peers, frees everything but the instance itself. */
+    /* Leaves all groups, forgets all peers, and frees everything except the instance itself. */
     void (*close)(void *instance);
     /*
-     * The same in a child process, where fork() left a copy: gives back memory and descriptors of this process, and changes nothing
-     * that the parent has. No packet leaves; no name, lock, registration or setting is removed; nothing is written to shared memory;
-     * no mutex is taken and no thread joined, which another thread may have had. Not NULL.
+     * Releases the copy of an instance that fork() left in a child process: frees its memory and descriptors
+     * and leaves the parent's instance unchanged. Sends no packet; removes no name, lock, registration or
+     * setting; does not write to shared memory; takes no mutex and joins no thread, because another thread of
+     * the parent may have used them. Never NULL.
      */
     void (*abandon)(void *instance);
-    /* Declares memory from which packets will be posted. May be NULL: any memory will do. */
+    /* Declares memory from which packets will be posted. NULL: packets may be posted from any memory. */
     int (*region)(void *instance, void *base, size_t size);
     /*
-     * Memory for a ring of so many bytes of packets, where those who joined the group read it in place; given back by
-     * region_end(). One for each join to send. May be NULL, or leave region->base NULL: any memory will do.
+     * Supplies a packet ring of the given size that receivers of the group read in place; released by
+     * region_end(). One per join to send. May be NULL, or may leave region->base NULL: packets may then be
+     * posted from any memory.
      */
     int (*region_map)(void *instance, lli_handle to, size_t size, struct lli_region *region);
-    /* The memory is about to go: packets in it that are still queued are lost, those that are being read are waited for. */
+    /* Announces the release of packet memory: drops queued packets in it, and waits for receivers that are reading it. */
     void (*region_end)(void *instance, void *base, size_t size);
     /*
-     * Joins a group to send to it or to receive from it. The same group may be joined for both, and several times for each;
-     * every join is left on its own. Two joins to receive the same group on one instance get the same handle. Handles of the
-     * two modes are numbered apart.
+     * Joins a group to send to it or to receive from it. A group may be joined in both modes and more than once
+     * in each; every join needs its own leave(). Repeated receive joins of a group on an instance return the
+     * same handle. Handles of the two modes are numbered independently.
      */
     int (*join)(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle);
     void (*leave)(void *instance, lli_handle handle, enum lli_join_mode mode);
-    /* The address under which others reach this instance by unicast. */
+    /* Returns the address at which peers reach this instance by unicast. */
     int (*address)(void *instance, struct lli_address *address);
     /*
-     * A handle for another instance's address. Never blocks, logs nothing (addresses come from the network), and answers
-     *   0            the handle; from then on the same one for the same address, until forget().
-     *   LLM_EAGAIN   not yet: it is being resolved, or could not be and is tried again, or its place is about to be given
-     *                back. That is no refusal: who needs the address asks again, every millisecond or so, and decides when
-     *                to give up. Some answer so the first time an address is asked for, others never; none does once it
-     *                has given the handle.
-     *   LLM_ELIMIT   there are as many addresses as may be: one has to be forgotten first.
-     *   LLM_EINVAL   not an address, and it never will be.
-     * One that was answered with 0 or LLM_EAGAIN takes a place, one of receivers_max + sessions_max or more, until forget().
+     * Returns a handle for the address of another instance. Never blocks and never logs, because addresses come
+     * from the network. Returns
+     *   0            the handle; later calls return the same handle for the address, until forget().
+     *   LLM_EAGAIN   not available yet: the address is being resolved, resolution failed and is retried, or its entry
+     *                is being freed. Not a refusal: the caller retries about every millisecond and decides when to give
+     *                up. Some transports return it on the first call for an address, others never; none returns it after
+     *                it has returned the handle.
+     *   LLM_ELIMIT   the address table is full: an address must be forgotten first.
+     *   LLM_EINVAL   not a valid address; permanent.
+     * An address that was answered with 0 or LLM_EAGAIN occupies a table entry until forget(). The table has at
+     * least receivers_max + sessions_max entries.
      */
     int (*peer)(void *instance, const struct lli_address *address, lli_handle *handle);
     /*
-     * The address is not needed any more, if it was, whatever peer() answered: its handle may be given to another, and what
-     * is queued for it be lost, or go there. So flush first. May be NULL: addresses are kept until close().
+     * Releases the table entry of an address, if it has one, whatever peer() returned. Its handle may be
+     * reused, so packets still queued for it may be lost or sent to another peer: flush first. NULL: addresses
+     * remain until close().
      */
     void (*forget)(void *instance, const struct lli_address *address);
     /*
-     * Logs what data operations, or a look at what the instance stands on, have found out that people should know, each once.
-     * Called every second or so. NULL: there is nothing to find out.
+     * Logs deferred diagnostics, each once: problems found by data operations, and changes of the underlying
+     * interface or device. Called about once a second. NULL: the transport has none.
      */
     void (*tell)(void *instance);
     /*
-     * The next address that packets could not be sent to since the latest call; number: the errno that says why. False: there is no
-     * other. An address is given once, however often sending fails between two calls. NULL: none is ever known of.
+     * Returns the next address to which sending failed since the previous call, and the errno of the failure in
+     * number. False: there are no more. An address is returned once however often sending to it failed. NULL:
+     * failures are unknown.
      */
     bool (*unreached)(void *instance, struct lli_address *address, int *number);
-    /* Writes an address for people, as "10.0.0.1:5001". NULL: it has no other words than its bytes. */
+    /* Formats an address as text, such as "10.0.0.1:5001". NULL: there is no text form; print the bytes. */
     void (*describe)(const struct lli_address *address, char *text, size_t size);
 
     /*
-     * Whether a packet that was received, and not released yet, came from the host that an address names, whatever its port. True where
-     * that cannot be told, or cannot matter. Asked of packets other than data that announce an address; may be NULL.
+     * Returns true if a received packet, not yet released, came from the host of the address, on any port; also
+     * if the origin is unknown or irrelevant. Called for packets other than data that announce an address. May
+     * be NULL.
      */
     bool (*came_from)(void *instance, const struct lli_in *packet, const struct lli_address *address);
 
     /* --------------------------------------------------------------------- data */
 
     /*
-     * Where the next packet to a group joined to send will lie, for the caller to make it there: post_slot() posts it, of so many bytes,
-     * and always takes it. If anything else is posted first, the slot is another. The bytes stay as they were posted, to be read,
-     * until something else is posted. Where slot_at() says, until the group is left, it is kept where the slot lies, to be fetched before
-     * it is asked for. All may be NULL.
+     * Zero-copy sending: slot() returns the memory of the next packet to a group joined to send, for the caller
+     * to write in place; post_slot() posts size bytes of it and always succeeds. Posting anything else in
+     * between moves the slot. The bytes remain readable until the next post. slot_at() returns the location of
+     * the variable that points to the slot, for prefetching; the location is valid until leave(). All three may
+     * be NULL.
      */
     uint8_t *(*slot)(void *instance, lli_handle to);
     void (*post_slot)(void *instance, lli_handle to, uint32_t size);
     const uint8_t *const *(*slot_at)(void *instance, lli_handle to);
     /*
-     * Queues packets in order, or sends them; returns how many were taken, from the front. One over payload_max may be taken
-     * and lost.
+     * Queues or sends packets in order. Returns the number taken, from the first. A packet larger than
+     * payload_max may be taken and lost.
      */
     int (*post)(void *instance, const struct lli_out *packets, int count);
-    /* Starts sending all that is queued. 0, or LLM_EAGAIN if some of it could not go yet: it stays queued, flush again. */
+    /* Starts sending all queued packets. Returns 0, or LLM_EAGAIN if some remain queued: flush again later. */
     int (*flush)(void *instance);
-    /* How many packets, of all taken since open(), are done with: their memory may be reused. Counted in order. */
+    /* Returns the number of packets completed since open(), in order of posting. Their memory may be reused. */
     uint64_t (*reap)(void *instance);
-    /* Fetches up to max packets. Fewer: there are no more now; with LLI_CAP_PARTIAL none says so. */
+    /* Receives up to max packets. Fewer than max: the queue is empty; with LLI_CAP_PARTIAL, only 0 means empty. */
     int (*receive)(void *instance, struct lli_in *packets, int max);
-    /* Gives received packets back, in any order. */
+    /* Returns received packets to the transport, in any order. */
     void (*release)(void *instance, const struct lli_in *packets, int count);
     /*
-     * A descriptor that becomes readable when receive() has something or flush() may go on; armed until it fires. The
-     * caller polls once more before it sleeps. The descriptor stays the same for the instance's life.
+     * Returns a descriptor that becomes readable when receive() has packets or flush() can continue; armed
+     * until it fires. The caller polls once more before it sleeps. The descriptor stays the same for the life
+     * of the instance.
      */
     int (*arm)(void *instance);
 
     /*
-     * True if packets may wait that receive() has not looked for, though it gave none. Asked seldom: it may cost a system call. NULL: none
-     * wait when receive() gives none.
+     * Returns true if packets may be queued that the last empty receive() did not check for. Called rarely: it
+     * may take a system call. NULL: an empty receive() means that none are queued.
      */
     bool (*waiting)(const void *instance);
 
     /*
-     * How many packets that came to the host found no room for this instance since the latest call, as far as can be known: brought
-     * up to date, which may take system calls; at most so many where it is not sure. NULL: none are ever known of.
+     * Returns an estimate of the packets that reached the host but were dropped for lack of buffer space since
+     * the previous call: exact where known, otherwise an upper bound. May take system calls. NULL: drops are
+     * unknown.
      */
     uint64_t (*drops)(void *instance);
 
-    /* The transports below a decorator and their instances, by index, for statistics; NULL behind the last. NULL unless it is one. */
+    /*
+     * Returns the index-th transport below a decorator, and its instance, for statistics; NULL after the last.
+     * NULL unless the transport is a decorator.
+     */
     const struct lli_transport *(*inner)(const void *instance, int index, const void **inner_instance);
 };
 

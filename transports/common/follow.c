@@ -11,7 +11,7 @@
 
 enum { FOLLOW_BYTES = 16384 };
 
-/* Text of the kernel: one or several messages. */
+/* Buffer for one or more netlink messages. */
 struct follow_text {
     _Alignas(struct nlmsghdr) uint8_t bytes[FOLLOW_BYTES];
 };
@@ -43,7 +43,7 @@ static size_t family_bytes(sa_family_t family)
     return family == AF_INET ? 4 : 16;
 }
 
-/* The attribute of a message about an address, or NULL. */
+/* Returns the payload of an attribute of an address message, or NULL. */
 static const void *address_attribute(const struct nlmsghdr *header, uint16_t type, size_t size)
 {
     const uint8_t *at = (const uint8_t *)header + NLMSG_ALIGN(NLMSG_LENGTH(sizeof(struct ifaddrmsg)));
@@ -63,7 +63,7 @@ static const void *address_attribute(const struct nlmsghdr *header, uint16_t typ
     return NULL;
 }
 
-/* Reads the host's own address from a message of the interface and family. False: the message is about something else. */
+/* Reads the host's own address from an address message. False: the message is about another interface or family. */
 static bool address_read(const struct lli_follow *follow, const struct nlmsghdr *header, union lli_ip_address *address)
 {
     const struct ifaddrmsg *about = (const void *)((const uint8_t *)header + NLMSG_LENGTH(0));
@@ -73,7 +73,7 @@ static bool address_read(const struct lli_follow *follow, const struct nlmsghdr 
     if (header->nlmsg_len < NLMSG_LENGTH(sizeof *about) || about->ifa_family != follow->family ||
         about->ifa_index != (uint32_t)follow->index)
         return false;
-    /* With a peer at the other end IFA_ADDRESS is the peer's. */
+    /* On point-to-point links IFA_ADDRESS is the peer's address. */
     found = address_attribute(header, IFA_LOCAL, bytes);
     if (found == NULL)
         found = address_attribute(header, IFA_ADDRESS, bytes);
@@ -91,7 +91,7 @@ static bool same_host(const union lli_ip_address *a, const union lli_ip_address 
     return memcmp(lli_ip_bytes(a), lli_ip_bytes(b), family_bytes(a->any.sa_family)) == 0;
 }
 
-/* Changes that a notification tells of, as of enum lli_follow_changes. */
+/* Returns the changes that a notification reports, as enum lli_follow_changes. */
 static unsigned message_changes(const struct lli_follow *follow, const struct nlmsghdr *header, const union lli_ip_address *own)
 {
     const struct ifinfomsg *link = (const void *)((const uint8_t *)header + NLMSG_LENGTH(0));
@@ -115,7 +115,7 @@ unsigned lli_follow_changes(struct lli_follow *follow, const union lli_ip_addres
         const struct nlmsghdr *header = (const void *)text.bytes;
         long left = got > 0 ? got : 0;
 
-        /* The kernel had more to say than there was room for. */
+        /* ENOBUFS: the kernel dropped notifications. */
         if (got < 0)
             changes |= LLI_FOLLOW_CHANGED;
         for (; NLMSG_OK(header, left); header = NLMSG_NEXT(header, left))
@@ -144,7 +144,7 @@ static bool addresses_ask(struct lli_follow *follow)
     return send(follow->fd, &question, question.header.nlmsg_len, 0) >= 0;
 }
 
-/* How well an address serves: 0 not at all, as while it is verified; link-local ones less than others, own best. */
+/* Ranks an address: 0 unusable (such as during duplicate address detection), 1 link-local, 2 other, 3 the current one. */
 static int address_rank(const struct nlmsghdr *header, const union lli_ip_address *address, const union lli_ip_address *own)
 {
     const struct ifaddrmsg *about = (const void *)((const uint8_t *)header + NLMSG_LENGTH(0));
@@ -162,7 +162,7 @@ static void address_take(const struct nlmsghdr *header, const union lli_ip_addre
 
     found->address = *address;
     memset(&found->broadcast, 0, sizeof found->broadcast);
-    /* Networks of two hosts have none (RFC 3021). */
+    /* Networks of two hosts have no broadcast address (RFC 3021). */
     if (address->any.sa_family != AF_INET || about->ifa_prefixlen > 30)
         return;
     found->broadcast = *address;
@@ -178,7 +178,7 @@ bool lli_follow_address(struct lli_follow *follow, const union lli_ip_address *o
     memset(found, 0, sizeof *found);
     if (follow->fd < 0 || !addresses_ask(follow))
         return false;
-    /* The kernel writes each part of the answer when the one before was read. */
+    /* The kernel generates each part of the dump after the previous one is read. */
     while ((got = recv(follow->fd, text.bytes, sizeof text.bytes, 0)) > 0) {
         const struct nlmsghdr *header = (const void *)text.bytes;
         long left = got;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum {
-    IPV4_MTU_MIN = 576,  /* RFC 791: every host takes this */
+    IPV4_MTU_MIN = 576,  /* RFC 791: every host accepts this */
     IPV6_MTU_MIN = 1280, /* RFC 8200, section 5 */
     MTU_DEFAULT_MAX = 9000,
 };
@@ -35,7 +35,7 @@ bool lli_ip_multicast(const union lli_ip_address *address)
     return IN6_IS_ADDR_MULTICAST(&address->v6.sin6_addr);
 }
 
-/* Whether the hosts are the same, whatever the ports. */
+/* Compares hosts; ignores ports. */
 static bool address_same_host(const union lli_ip_address *a, const union lli_ip_address *b)
 {
     if (a->any.sa_family != b->any.sa_family)
@@ -131,7 +131,7 @@ static bool interface_has_address(const struct ifaddrs *entry, const union lli_i
     return address_same_host(&own, address);
 }
 
-/* The entry of an address, or NULL. */
+/* Returns the entry that has the address, or NULL. */
 static const struct ifaddrs *interface_by_address(const struct ifaddrs *list, const union lli_ip_address *address)
 {
     for (; list != NULL; list = list->ifa_next)
@@ -140,7 +140,7 @@ static const struct ifaddrs *interface_by_address(const struct ifaddrs *list, co
     return NULL;
 }
 
-/* The entry of an interface's address in a family, not a link-local one if it has another; or NULL. */
+/* Returns the entry of an interface's address in a family, preferably not link-local; or NULL. */
 static const struct ifaddrs *interface_by_name(const struct ifaddrs *list, const char *name, sa_family_t family)
 {
     const struct ifaddrs *found = NULL;
@@ -152,7 +152,7 @@ static const struct ifaddrs *interface_by_name(const struct ifaddrs *list, const
     return found;
 }
 
-/* What an interface must be, beside up, to carry packets to a group. */
+/* Returns the flags, besides IFF_UP, that an interface needs to carry packets to a group. */
 static unsigned interface_needs(const union lli_ip_address *group)
 {
     return lli_ip_multicast(group) ? IFF_MULTICAST : 0;
@@ -165,7 +165,7 @@ static bool interface_fits(const struct ifaddrs *entry)
     return (entry->ifa_flags & needed) == needed && (entry->ifa_flags & IFF_LOOPBACK) == 0;
 }
 
-/* The kernel's choice of source address for a packet to the group, asked for by connecting; nothing is sent. */
+/* Gets the kernel's choice of source address for the group by connecting a socket; sends nothing. */
 static bool interface_route_source(const union lli_ip_address *group, union lli_ip_address *source)
 {
     const int fd = socket(group->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -189,7 +189,7 @@ static const struct ifaddrs *interface_default(const struct ifaddrs *list, const
     const struct ifaddrs *found = interface_route_source(group, &source) ? interface_by_address(list, &source) : NULL;
     const struct ifaddrs *loopback = NULL;
 
-    /* To one host there is no other way than its route's. */
+    /* A unicast host is reachable by its route only. */
     if (found != NULL && (interface_fits(found) || !lli_ip_multicast(group)))
         return found;
     for (const struct ifaddrs *entry = list; entry != NULL; entry = entry->ifa_next) {
@@ -203,7 +203,7 @@ static const struct ifaddrs *interface_default(const struct ifaddrs *list, const
     return loopback;
 }
 
-/* The interface that the option names, or has as its address. */
+/* Finds the interface given by name or by address in the option. */
 static int interface_wanted(const struct lli_log *log, const char *scheme, const struct ifaddrs *list, const char *wanted, sa_family_t family,
                             const struct ifaddrs **found)
 {
@@ -250,7 +250,7 @@ static int interface_mtu(const struct lli_log *log, const char *scheme, const ch
     return status < 0 ? LLM_ESYSTEM : 0;
 }
 
-/* Whether packets leave this machine by it: with loopback and veth no switch has to queue them. */
+/* Returns true if packets may pass a switch, which must queue them; false for loopback and veth. */
 static bool interface_is_wire(const struct lli_ip_interface *interface)
 {
     const int fd = interface->flags & IFF_LOOPBACK ? -1 : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -266,7 +266,7 @@ static bool interface_is_wire(const struct lli_ip_interface *interface)
     return !known || strcmp(driver.driver, "veth") != 0;
 }
 
-/* The address of all hosts of the network; networks of two hosts have none (RFC 3021). */
+/* Derives the broadcast address; networks of two hosts have none (RFC 3021). */
 static void interface_broadcast(const struct ifaddrs *entry, struct lli_ip_interface *interface)
 {
     union lli_ip_address mask;
@@ -280,7 +280,7 @@ static void interface_broadcast(const struct ifaddrs *entry, struct lli_ip_inter
     interface->broadcast.v4.sin_addr.s_addr |= ~mask.v4.sin_addr.s_addr;
 }
 
-/* An interface may come from the option, so it may be one that cannot be used. */
+/* Checks the interface: one named by the option may be unusable. */
 static int interface_take(const struct lli_log *log, const char *scheme, const struct ifaddrs *entry, unsigned needs,
                           struct lli_ip_interface *interface)
 {
@@ -325,7 +325,7 @@ int lli_ip_interface_find(const struct lli_log *log, const char *scheme, const c
     return status;
 }
 
-/* Whether a packet to it goes to one host, by way of the interface: NAKs must not be aimed at anything else. */
+/* Returns true if packets to the address go to one host by the interface. NAKs must not be sent to anything else. */
 static bool host_acceptable_v4(const struct lli_ip_interface *interface, const union lli_ip_address *address)
 {
     const uint32_t host = address_v4(address);

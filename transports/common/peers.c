@@ -51,7 +51,7 @@ static bool peers_is(const struct lli_address *a, const struct lli_address *b)
     return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
 }
 
-/* The slot of an address, or the empty one where it would go: half of the slots stay empty, so the search ends. */
+/* Returns the slot of an address, or the empty slot where it belongs. Terminates: half of the slots stay empty. */
 static uint32_t peers_find(const struct lli_peers *peers, const struct lli_address *address)
 {
     uint32_t slot = peers_hash(peers, address) & peers->slot_mask;
@@ -96,7 +96,7 @@ bool lli_peers_remove(struct lli_peers *peers, const struct lli_address *address
     *place = peers->slots[slot] - 1;
     peers->spare[peers->spare_count++] = *place;
     peers->slots[slot] = 0;
-    /* Those behind it were perhaps pushed there by it: each goes where a search finds it. */
+    /* Reinsert the rest of the cluster: the removed entry may have displaced them. */
     for (slot = (slot + 1) & peers->slot_mask; peers->slots[slot] != 0; slot = (slot + 1) & peers->slot_mask) {
         const uint32_t moved = peers->slots[slot];
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses as packets carry them. */
+/* Addresses as carried in packets. */
 #define _GNU_SOURCE
 #include "udp.h"
 
@@ -35,7 +35,7 @@ static bool peer_unpack(const struct lli_udp *udp, const struct lli_address *pac
             return false;
         memcpy(&address->v6.sin6_addr, packed->bytes + 1, 16);
         memcpy(&address->v6.sin6_port, packed->bytes + 17, 2);
-        /* A scope means nothing on another host; whoever we hear is on our interface. */
+        /* A scope has no meaning on another host; peers that reach us are on our interface. */
         if (IN6_IS_ADDR_LINKLOCAL(&address->v6.sin6_addr))
             address->v6.sin6_scope_id = (uint32_t)udp->interface.index;
     }

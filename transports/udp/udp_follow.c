@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changes that an open instance has to follow: its interface gets another address or MTU, or is removed; sends fail. Sockets are
- * not told: those bound to an address that is gone fail as if there were no route, and packets over the MTU are refused.
+ * Changes during the life of an instance: the interface gets another address or MTU, or is removed; sends fail.
+ * The kernel does not notify sockets: those bound to a removed address fail as if there were no route, and
+ * packets larger than the MTU are refused.
  */
 #define _GNU_SOURCE
 #include "udp.h"
@@ -13,7 +14,7 @@
 
 /* ------------------------------------------------------------------------------------------------------- sockets */
 
-/* Does something with every socket that sends. */
+/* Calls act for every sending socket. */
 static void senders_each(struct lli_udp *udp, void (*act)(struct lli_udp *udp, int fd))
 {
     act(udp, udp->control.fd);
@@ -23,8 +24,8 @@ static void senders_each(struct lli_udp *udp, void (*act)(struct lli_udp *udp, i
 }
 
 /*
- * Binds a socket to the instance's address in place of another one, to a port that the kernel picks, and connects it again if it was.
- * The socket stays the same one, in its namespace and with its options: disconnecting gives the port back.
+ * Rebinds a socket to the instance's new address, with a port chosen by the kernel, and reconnects it if it was
+ * connected. Disconnecting releases the old port; the socket retains its namespace and options.
  */
 static void sender_rebind(struct lli_udp *udp, int fd)
 {
@@ -45,7 +46,7 @@ static void sender_whole(struct lli_udp *udp, int fd)
     (void)lli_udp_whole_packets(udp, fd);
 }
 
-/* Leaves a group and joins it again: the membership may be gone with the address, and reports come from the present one. */
+/* Rejoins a group: the membership may be lost with the old address, and membership reports should use the new one. */
 static void group_rejoin(struct lli_udp *udp, struct lli_udp_receiver *receiver)
 {
     if (!lli_ip_multicast(&receiver->group))
@@ -63,7 +64,7 @@ static void groups_rejoin(struct lli_udp *udp)
 
 /* ----------------------------------------------------------------------------------------------------------- MTU */
 
-/* The MTU of the interface, and its name, which may change too. 0: it cannot be read. */
+/* Reads the MTU of the interface, and its name, which may also change. 0: failed. */
 static uint32_t mtu_read(struct lli_udp *udp)
 {
     struct ifreq request = {.ifr_ifindex = udp->interface.index};
@@ -74,7 +75,7 @@ static uint32_t mtu_read(struct lli_udp *udp)
     return ioctl(udp->control.fd, SIOCGIFMTU, &request) < 0 ? 0 : (uint32_t)request.ifr_mtu;
 }
 
-/* Packets that are kept for repair are as long as they are: until the MTU allows for them again they leave in fragments. */
+/* Packets in the history cannot shrink: they leave in fragments until the MTU is large enough again. */
 static void mtu_follow(struct lli_udp *udp)
 {
     const uint32_t needed = udp->payload_max + lli_udp_headers(udp);
@@ -101,7 +102,7 @@ static void mtu_follow(struct lli_udp *udp)
         lli_log(udp->log, LLM_LEVEL_WARNING, "udp: the MTU of interface %s is %u now: packets leave whole again", udp->interface.name, mtu);
 }
 
-/* Trains that failed for the address or the MTU are tried again, where they had arrived whole when the instance was opened. */
+/* Probes trains again, if they worked at open, because they may have failed for the old address or MTU. */
 static void trains_follow(struct lli_udp *udp)
 {
     if (udp->fragments)
@@ -132,7 +133,7 @@ static void address_move(struct lli_udp *udp, const struct lli_follow_address *f
 
 static void address_missing(struct lli_udp *udp)
 {
-    /* It is the cause of failures meanwhile, and the peers are not. */
+    /* The missing address caused these failures, not the peers. */
     udp->unreached_count = 0;
     if (udp->addressless)
         return;
@@ -174,7 +175,7 @@ void lli_udp_unreached_note(struct lli_udp *udp, const struct lli_udp_out *out, 
 {
     const struct lli_address *address;
 
-    /* Nobody listens there at present, or the packet is too long: neither is the way. */
+    /* No listener at present, or an oversized packet: the peer is reachable. */
     if (number == ECONNREFUSED || number == EMSGSIZE)
         return;
     if (out->to == NULL) {
@@ -203,7 +204,7 @@ bool lli_udp_unreached(void *instance, struct lli_address *address, int *number)
     return true;
 }
 
-/* Once for each error, until the interface changes. */
+/* Logs each error once, until the interface changes. */
 static void groups_tell(struct lli_udp *udp)
 {
     union lli_ip_address group;
@@ -232,8 +233,8 @@ static void interface_follow(struct lli_udp *udp, unsigned changes)
 }
 
 /*
- * The question is put to a socket because its network namespace is the instance's, whatever the thread's is by now. An index is not
- * given twice, so another interface of that name is another.
+ * Queries by the instance's socket, because the calling thread may have moved to another network namespace.
+ * Interface indices are not reused, so a new interface of the same name has another index.
  */
 static bool interface_is_gone(struct lli_udp *udp)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Segmentation offload: a train of packets goes through the kernel as one (UDP_SEGMENT), and is received as one (UDP_GRO).
+ * Segmentation offload: a train of packets passes the kernel as one (UDP_SEGMENT), and is received as one
+ * (UDP_GRO).
  *
- * Some stacks that stand in for the kernel accept the option and ignore it: a train then leaves as one huge datagram. So the
- * offload is used only after a train was seen to arrive as the packets that it is made of. The test goes to the group of all
- * hosts, which every interface belongs to, with a hop limit of 0: through the same code as the channel's packets, and never
- * onto the network.
+ * Some user-space stacks accept the option and ignore it: a train then leaves as one huge datagram. So the
+ * offload is used only if a test train arrives as separate packets. The test is sent to the all-hosts group,
+ * which every interface belongs to, with a hop limit of 0: it takes the same code path as channel packets and
+ * never reaches the network.
  */
 #define _GNU_SOURCE
 #include "udp.h"
@@ -17,9 +18,9 @@
 #include <unistd.h>
 
 enum {
-    IPV4_TRAIN_BYTES = 65535 - 20 - 8, /* a train has to fit into one IP packet */
+    IPV4_TRAIN_BYTES = 65535 - 20 - 8, /* a train must fit into one IP packet */
     IPV6_TRAIN_BYTES = 65535 - 8,
-    WIRE_TRAIN_MAX = 16,               /* a switch has to queue a train whole if others send at the same time */
+    WIRE_TRAIN_MAX = 16,               /* a switch must queue a whole train if others send at the same time */
     OLD_TRAIN_MAX = 64,                /* UDP_MAX_SEGMENTS before Linux 6.9 */
     TEST_PACKET = 24,
     TEST_WAIT_MS = 100,
@@ -33,7 +34,7 @@ struct offload_test {
     uint8_t received[LLI_UDP_TRAIN_MAX * TEST_PACKET + 1];
 };
 
-/* All hosts of the link for IPv4, of this host for IPv6. */
+/* Returns the all-hosts group: link scope for IPv4, host scope for IPv6. */
 static void offload_group(const struct lli_udp *udp, union lli_ip_address *group)
 {
     memset(group, 0, sizeof *group);
@@ -60,7 +61,7 @@ static int offload_test_open(const struct lli_udp *udp, struct offload_test *tes
         bind(test->send, &udp->interface.address.any, lli_ip_length(&udp->interface.address)) < 0 ||
         connect(test->send, &group.any, lli_ip_length(&group)) < 0)
         return -1;
-    /* What the kernel does for a socket says nothing about those that it is not asked for. */
+    /* A test of the kernel says nothing about sockets handled by the user-space stack. */
     if (udp->bypassed != NULL && !udp->bypassed(udp, test->send))
         return -1;
     for (size_t i = 0; i < sizeof test->sent; i++)
@@ -76,7 +77,7 @@ static void offload_test_close(const struct offload_test *test)
         close(test->receive);
 }
 
-/* Sends a train, the last packet shorter. */
+/* Sends a train whose last packet is shorter. */
 static bool offload_test_send(const struct offload_test *test)
 {
     struct iovec piece = {(void *)(uintptr_t)test->sent, test->packets * TEST_PACKET - 1};
@@ -87,7 +88,7 @@ static bool offload_test_send(const struct offload_test *test)
     return sendmsg(test->send, &header, 0) == (ssize_t)piece.iov_len;
 }
 
-/* Takes the packets one by one, as the kernel gives them to a socket that did not ask for more. */
+/* Receives the packets one by one: the socket has not enabled UDP_GRO. */
 static bool offload_test_receive(struct offload_test *test)
 {
     struct pollfd ready = {.fd = test->receive, .events = POLLIN};
@@ -103,7 +104,7 @@ static bool offload_test_receive(struct offload_test *test)
     return true;
 }
 
-/* The longest train that arrives as the packets that it is made of; 1: none does. */
+/* Returns the length of the longest train that arrives as separate packets; 1: none does. */
 static uint32_t offload_test_run(const struct lli_udp *udp)
 {
     struct offload_test test = {.packets = LLI_UDP_TRAIN_MAX};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control operations: which sockets there are and how they are set up. */
+/* Control operations: creation and set-up of sockets. */
 #define _GNU_SOURCE
 #include "udp.h"
 
@@ -17,7 +17,7 @@ enum {
     CACHE_LINE = 64,
 };
 
-/* The same option has another name in each family. */
+/* Socket options by address family. */
 struct socket_names {
     int level;
     int interface;
@@ -55,7 +55,7 @@ static const struct socket_names *socket_names(const struct lli_udp *udp)
 
 /* --------------------------------------------------------------------------------------------------- failures */
 
-/* What errno means to the application, and what can be done about it. */
+/* Error code and remedy for an errno. */
 static const struct socket_failure {
     int number;
     int error;
@@ -76,7 +76,7 @@ static const struct socket_failure {
     {ENOBUFS, LLM_ENOMEM, "free memory, or raise net.core.optmem_max"},
 };
 
-/* Fails with errno: what was tried, and with which value. */
+/* Fails with a code for errno; logs the operation and its value. */
 static int socket_fail(const struct lli_udp *udp, const char *what, const char *value)
 {
     for (size_t i = 0; i < sizeof socket_failures / sizeof socket_failures[0]; i++)
@@ -96,7 +96,7 @@ static int socket_fail_at(const struct lli_udp *udp, const char *what, const uni
     return socket_fail(udp, what, text);
 }
 
-/* Sets a socket option that nothing goes without. */
+/* Sets a mandatory socket option. */
 static int socket_set(const struct lli_udp *udp, int fd, int level, int name, int value, const char *what)
 {
     char text[16];
@@ -109,7 +109,7 @@ static int socket_set(const struct lli_udp *udp, int fd, int level, int name, in
 
 /* --------------------------------------------------------------------------------------------------- set-up */
 
-/* Asks for a buffer past the system's limit, then within it. Returns what was granted. */
+/* Requests a buffer size, first above the system limit, then within it. Returns the granted size. */
 static uint32_t socket_buffer(int fd, int force, int name, uint32_t bytes)
 {
     const int wanted = (int)bytes;
@@ -119,14 +119,14 @@ static uint32_t socket_buffer(int fd, int force, int name, uint32_t bytes)
     if (setsockopt(fd, SOL_SOCKET, force, &wanted, sizeof wanted) < 0)
         setsockopt(fd, SOL_SOCKET, name, &wanted, sizeof wanted);
     getsockopt(fd, SOL_SOCKET, name, &granted, &length);
-    return (uint32_t)granted / 2; /* the kernel doubles it, for its own use: socket(7) */
+    return (uint32_t)granted / 2; /* the kernel doubles the value for its own use: socket(7) */
 }
 
-/* Warns once per instance: all its sockets meet the same limit. */
+/* Warns once per instance: all its sockets have the same limit. */
 static void socket_buffer_check(const struct lli_udp *udp, bool *warned, const char *option, uint32_t wanted,
                                 uint32_t granted, const char *limit)
 {
-    /* The kernel doubles up to INT_MAX, so the largest request loses a byte. */
+    /* The kernel clamps the doubled value to INT_MAX, so the largest request is one byte short. */
     if (granted + 1 >= wanted || *warned)
         return;
     *warned = true;
@@ -158,7 +158,10 @@ static void socket_busy_poll(struct lli_udp *udp, int fd, const struct llm_optio
             time_us);
 }
 
-/* A kernel that merges for one socket does for all. Packets that say how long they are need no note of it, which takes a costlier call. */
+/*
+ * Enables UDP_GRO; a kernel that supports it for one socket does so for all. Packets with a size field need no
+ * control message with the segment size, which would require a more expensive receive call.
+ */
 static int socket_merges(const struct lli_udp *udp, struct lli_udp_receiver *receiver)
 {
     if (!udp->merges)
@@ -187,7 +190,7 @@ static int socket_bind(const struct lli_udp *udp, int fd, const union lli_ip_add
     return bind(fd, &address->any, lli_ip_length(address)) == 0 ? 0 : socket_fail_at(udp, "bind to", address);
 }
 
-/* A fragment lost loses the packet, and fragments take the slow path of receivers: packets go whole or not at all. */
+/* Forbids fragmentation: losing one fragment loses the packet, and receivers process fragments on a slow path. */
 int lli_udp_whole_packets(const struct lli_udp *udp, int fd)
 {
     const struct socket_names *names = socket_names(udp);
@@ -212,7 +215,7 @@ static void socket_close(int *fd)
 
 /* ------------------------------------------------------------------------------------------------ open, close */
 
-/* The unicast socket: the interface's own address, and a port that the kernel picks. */
+/* Opens the unicast socket: interface address, and a port chosen by the kernel. */
 static int control_open(struct lli_udp *udp, const struct llm_options *options)
 {
     struct lli_udp_receiver *control = &udp->control;
@@ -240,8 +243,8 @@ uint32_t lli_udp_headers(const struct lli_udp *udp)
 }
 
 /*
- * A buffer takes the largest packet of the interface, as others may send larger ones than we do; and as many packets as the
- * kernel merges.
+ * Sizes buffers for the largest packet of the interface, because peers may send larger packets than we do, and
+ * for the largest merged packet.
  */
 static int buffers_open(struct lli_udp *udp)
 {
@@ -250,14 +253,14 @@ static int buffers_open(struct lli_udp *udp)
 
     udp->packet_bytes = largest - lli_udp_headers(udp);
     udp->buffer_bytes = udp->merges ? UINT16_MAX : udp->packet_bytes;
-    /* An odd number of cache lines: with a power of two all headers would share a few sets of the cache. */
+    /* Use an odd number of cache lines: with a power of two all packet headers would map to a few cache sets. */
     lines = (udp->buffer_bytes + CACHE_LINE) / CACHE_LINE | 1;
     udp->buffer_stride = lines * CACHE_LINE;
     udp->buffers = aligned_alloc(CACHE_LINE, udp->buffer_stride * LLI_UDP_BUFFERS);
     if (udp->buffers == NULL)
         return lli_fail(udp->log, LLM_ENOMEM, "udp: no memory for %d receive buffers of %zu bytes", LLI_UDP_BUFFERS,
                         udp->buffer_stride);
-    memset(udp->buffers, 0, udp->buffer_stride * LLI_UDP_BUFFERS); /* no page fault later */
+    memset(udp->buffers, 0, udp->buffer_stride * LLI_UDP_BUFFERS); /* avoid later page faults */
     udp->free = UINT64_MAX;
     for (size_t i = 0; i < LLI_UDP_BUFFERS; i++) {
         udp->in_piece[i] = (struct iovec){udp->buffers + i * udp->buffer_stride, udp->buffer_bytes};
@@ -268,7 +271,7 @@ static int buffers_open(struct lli_udp *udp)
     return 0;
 }
 
-/* The state from which lli_udp_close() works, whatever comes of the rest. */
+/* Initial state from which lli_udp_close() works. */
 static void instance_init(struct lli_udp *udp, const struct lli_log *log)
 {
     udp->log = log;
@@ -284,7 +287,7 @@ static void instance_init(struct lli_udp *udp, const struct lli_log *log)
     }
 }
 
-/* A group may be one host: who sends sends to that host, who receives is at that address. */
+/* A group may be a unicast host: transmitters send to that host, and the receiver has that address. */
 static int group_check(const struct lli_udp *udp, const char *host, const union lli_ip_address *address)
 {
     if (lli_ip_multicast(address) || lli_ip_is_host(&udp->interface, address))
@@ -379,7 +382,7 @@ int lli_udp_sender_set_up(const struct lli_udp *udp, int fd, const struct llm_op
     return lli_udp_whole_packets(udp, fd);
 }
 
-/* Every join to send has a socket of its own, as ttl and loop are the channel's. */
+/* Each join to send has its own socket, because ttl and loop are channel options. */
 static int sender_open(struct lli_udp *udp, const union lli_ip_address *group, const struct llm_options *options, int *fd)
 {
     int status = lli_udp_socket(udp, fd);
@@ -414,7 +417,7 @@ static int join_send(struct lli_udp *udp, const union lli_ip_address *group, con
                     LLI_UDP_GROUPS_MAX, udp->interface.name);
 }
 
-/* Tells the kernel, and it the network (IGMP, MLD), which packets are wanted. RFC 3678, section 5. */
+/* Joins or leaves; the kernel announces it to the network (IGMP, MLD). RFC 3678, section 5. */
 int lli_udp_membership(const struct lli_udp *udp, const struct lli_udp_receiver *receiver, bool join)
 {
     const int level = socket_names(udp)->level;
@@ -431,8 +434,8 @@ int lli_udp_membership(const struct lli_udp *udp, const struct lli_udp_receiver 
 }
 
 /*
- * A group that another socket of this host joined is delivered to all sockets bound to its address and port, unless they say
- * otherwise; IPv6 also does not look at the interface that each joined on.
+ * By default the kernel delivers a group that any socket of this host joined to all sockets bound to its
+ * address and port; for IPv6 even across interfaces. This limits delivery to the socket's own membership.
  */
 static int receiver_only_own(const struct lli_udp *udp, int fd)
 {
@@ -448,7 +451,10 @@ static int receiver_only_own(const struct lli_udp *udp, int fd)
     return 0;
 }
 
-/* A group is shared with others of this host; an address is not: of two sockets bound to it one would get everything. */
+/*
+ * Groups are shared with other sockets of this host. Unicast addresses are not: one of two sockets would get
+ * everything.
+ */
 static int receiver_share(const struct lli_udp *udp, int fd)
 {
     const int status = socket_set(udp, fd, SOL_SOCKET, SO_REUSEADDR, 1, "socket option SO_REUSEADDR");
@@ -548,7 +554,7 @@ int lli_udp_join(void *instance, const struct lli_group *group, enum lli_join_mo
     return join_receive(udp, &address, group->options, handle);
 }
 
-/* What was stuck behind lost packets can go on, and arm() must look at the socket of the packet that is next. */
+/* Skips lost packets at the head of the queue, so that others can be sent and arm() watches the next packet's socket. */
 static void queue_skip_lost(struct lli_udp *udp)
 {
     while (udp->done != udp->taken && udp->out[udp->done % LLI_UDP_POST_MAX].fd < 0) {
@@ -595,7 +601,7 @@ static void leave_receive(struct lli_udp *udp, lli_handle handle)
             udp->polled[kept++] = udp->polled[i];
     udp->polled_count = kept;
     udp->polled_next = 0;
-    udp->ready_count = udp->ready_next = 0; /* may name the socket that is gone */
+    udp->ready_count = udp->ready_next = 0; /* may refer to the closed socket */
 }
 
 void lli_udp_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
@@ -617,8 +623,8 @@ int lli_udp_address(void *instance, struct lli_address *address)
 }
 
 /*
- * SO_RXQ_OVFL would tell the same number with a packet, but only to recvmsg(), and only with the next packet that comes; a
- * burst that overflows the buffer and then ends would stay unknown for as long as the line is quiet.
+ * Reads SO_MEMINFO, not SO_RXQ_OVFL: the latter needs recvmsg() and reports only with the next packet, so a
+ * burst that overflows the buffer and then ends would stay unknown while the network is quiet.
  */
 void lli_udp_drops_read(struct lli_udp *udp, struct lli_udp_receiver *receiver)
 {
@@ -632,7 +638,7 @@ void lli_udp_drops_read(struct lli_udp *udp, struct lli_udp_receiver *receiver)
     receiver->drops_seen = memory[SK_MEMINFO_DROPS];
 }
 
-/* The same for all of which packets came since. */
+/* Updates the drop count of every socket that received packets since its last check. */
 static void drops_read_all(struct lli_udp *udp)
 {
     if (udp->control.unchecked > 0)
@@ -642,7 +648,7 @@ static void drops_read_all(struct lli_udp *udp)
             lli_udp_drops_read(udp, &udp->groups[udp->polled[i]]);
 }
 
-/* Has epoll watch for room to send on a socket, or no longer. The control socket is in the set anyway. */
+/* Starts or stops watching a socket for writability. The control socket is always in the epoll set. */
 static void watch(const struct lli_udp *udp, int fd, bool on)
 {
     const bool control = fd == udp->control.fd;
@@ -660,7 +666,7 @@ int lli_udp_arm(void *instance)
     struct lli_udp *udp = instance;
     int wanted = udp->stuck && udp->done != udp->taken ? udp->out[udp->done % LLI_UDP_POST_MAX].fd : -1;
 
-    /* There is room to send on the control socket at once, and so there is something to receive. */
+    /* Fetched packets are pending: the control socket is writable, so the descriptor fires at once. */
     if (udp->fetched.next < udp->fetched.end)
         wanted = udp->control.fd;
     if (wanted != udp->watched_fd) {
@@ -678,7 +684,7 @@ uint64_t lli_udp_drops(void *instance)
 {
     struct lli_udp *udp = instance;
     const uint64_t told = udp->drops_told;
-    /* Packets that came as one are dropped as one. */
+    /* Merged packets are dropped as one. */
     const uint64_t most = udp->superframes != udp->superframes_told ? LLI_UDP_TRAIN_MAX : 1;
 
     drops_read_all(udp);
