@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shm+X: the network by transport X, and those on the same host by shared memory, as one. Every packet to a group goes both
- * ways; who has both takes what comes first, as the sessions drop what they have. A unicast goes the shorter way there is.
+ * Hybrid transport shm+X: network transport X ("far") combined with shared memory for instances on the same
+ * host ("near"). Every packet to a group is sent by both; a receiver that gets both copies uses the first, as
+ * sessions drop duplicates. A unicast is sent by shared memory if the peer is on this host, else by X.
  *
- * Nothing of it shows on the network: the address of an instance is that of X, from which shared memory derives its own, so
- * that a plain X on another host and a plain shm on this one take part.
+ * Invisible on the network: the address of an instance is that of X, from which shared memory derives its own.
+ * So a plain X instance on another host and a plain shm instance on this host can take part.
  */
 #define _GNU_SOURCE
 #include <assert.h>
@@ -21,26 +22,26 @@ enum { NEAR, FAR, PARTS };
 
 enum {
     HYBRID_POST_MAX = 256, /* a power of two: the queue is a ring */
-    HYBRID_GIVE = 64,      /* packets given to a part at a time */
+    HYBRID_GIVE = 64,      /* packets passed to a part at a time */
     HYBRID_JOINS_MAX = 256,
     HYBRID_PEERS_MIN = 4096,
-    HYBRID_FAR_TURNS = 8,  /* while packets come the short way, one of so many calls looks at the long one */
-    HYBRID_HELD_MAX = 32,  /* packets taken from the long way at a time */
+    HYBRID_FAR_TURNS = 8,  /* while shared memory has packets, one in so many calls polls the network */
+    HYBRID_HELD_MAX = 32,  /* packets received from the network at a time */
 };
 
-/* Handles of joins are places; those of peers have this bit as well. */
+/* Handles of joins are indices; handles of peers also have this bit set. */
 #define HYBRID_PEER ((lli_handle)1 << 31)
-/* As lli_out.to of a queued packet: its group was left, or its memory is gone. */
+/* lli_out.to of a queued packet whose group was left or whose memory was released. */
 #define HYBRID_LOST ((lli_handle)UINT32_MAX)
-/* In lli_in.buffer: it is the far part's. */
+/* lli_in.buffer bit: the packet belongs to the far part. */
 #define HYBRID_FAR ((uint64_t)1 << 63)
 
 struct hybrid_part {
     const struct lli_transport *transport;
     void *instance;
     struct lli_caps caps;
-    uint64_t given;  /* packets of the queue that it was offered */
-    uint64_t posted; /* that it took, of all */
+    uint64_t given;  /* packets of the queue offered to the part */
+    uint64_t posted; /* packets the part accepted, in total */
     bool stuck;
 };
 
@@ -51,10 +52,10 @@ struct hybrid_join {
 
 struct hybrid_out {
     struct lli_out out;
-    uint64_t mark[PARTS]; /* what a part has to be done with before this is */
+    uint64_t mark[PARTS]; /* value of the part's reap() at which it is done with this packet */
 };
 
-/* The part that reaches a peer, and its handle there. */
+/* Part that reaches a peer, and its handle there. */
 struct hybrid_peer {
     bool known;
     uint8_t part;
@@ -66,12 +67,12 @@ struct hybrid {
     uint64_t taken;  /* packets posted since open */
     uint64_t done;   /* of these, sent or lost */
     uint32_t turn;
-    bool near_empty; /* at the latest call */
+    bool near_empty; /* shared memory had no packets in the latest call */
     struct hybrid_out out[HYBRID_POST_MAX];
     struct hybrid_join senders[HYBRID_JOINS_MAX];
     struct hybrid_join receivers[HYBRID_JOINS_MAX];
-    uint32_t receivers_used; /* none behind this one was ever used */
-    struct lli_in held[HYBRID_HELD_MAX]; /* came the long way; given when the short one is empty */
+    uint32_t receivers_used; /* upper bound of the places used so far */
+    struct lli_in held[HYBRID_HELD_MAX]; /* packets from the network, buffered until shared memory is empty */
     int held_count;
     int held_next;
     struct lli_peers peers;
@@ -104,7 +105,7 @@ static int part_open(struct hybrid *hybrid, int which, const struct lli_transpor
     return LLM_OK;
 }
 
-/* All but what the parts' instances have. */
+/* Frees everything but the parts' own resources. */
 static void hybrid_free(struct hybrid *hybrid)
 {
     for (int i = 0; i < PARTS; i++)
@@ -115,7 +116,7 @@ static void hybrid_free(struct hybrid *hybrid)
     free(hybrid->peer);
 }
 
-/* Takes an instance that was opened in part. */
+/* Also closes a partly opened instance. */
 static void hybrid_close(void *instance)
 {
     struct hybrid *hybrid = instance;
@@ -174,7 +175,7 @@ static int hybrid_set_up(struct hybrid *hybrid, const struct lli_transport_confi
         error = hybrid->part[FAR].transport->address(hybrid->part[FAR].instance, &address);
     if (error != LLM_OK)
         return error;
-    /* On a network any number transmit to a group. */
+    /* Networks allow any number of transmitters per group. */
     options.shm_exclusive = 0;
     options.mtu = hybrid->part[FAR].caps.payload_max;
     near.options = &options;
@@ -244,7 +245,7 @@ static void hybrid_release(void *instance, const struct lli_in *packets, int cou
     }
 }
 
-/* Gives back what came to a group that nobody is in any longer. */
+/* Releases buffered packets of a group that was left. */
 static void held_drop(struct hybrid *hybrid, lli_handle group)
 {
     int kept = 0;
@@ -259,7 +260,7 @@ static void held_drop(struct hybrid *hybrid, lli_handle group)
     hybrid->held_count = kept;
 }
 
-/* The place of two joins: for receiving that where they are already. */
+/* Finds a place for a pair of joins; repeated receive joins share their place. */
 static uint32_t join_place(const struct hybrid_join *joins, const lli_handle *handle, enum lli_join_mode mode)
 {
     uint32_t unused = HYBRID_JOINS_MAX;
@@ -339,7 +340,10 @@ static int hybrid_peer(void *instance, const struct lli_address *address, lli_ha
     int error = hybrid->part[FAR].transport->peer(hybrid->part[FAR].instance, address, &far);
     const bool only_near = error == LLM_EINVAL;
 
-    /* The network says what is an address of its own, and is asked until it has resolved it; others may be of memory alone. */
+    /*
+     * The network part decides what is a network address, and is asked until the address is resolved; other
+     * addresses may exist in shared memory only.
+     */
     if (only_near)
         error = hybrid->part[NEAR].transport->peer(hybrid->part[NEAR].instance, address, &near);
     if (error != LLM_OK || (error = lli_peers_place(&hybrid->peers, address, &place)) != LLM_OK)
@@ -366,7 +370,7 @@ static void hybrid_forget(void *instance, const struct lli_address *address)
         hybrid->peer[place].known = false;
 }
 
-/* What came by memory came from this host. */
+/* Packets from shared memory are from this host. */
 static bool hybrid_came_from(void *instance, const struct lli_in *packet, const struct lli_address *address)
 {
     const struct hybrid *hybrid = instance;
@@ -394,7 +398,7 @@ static int hybrid_post(void *instance, const struct lli_out *packets, int count)
     return taken;
 }
 
-/* What a part is to send of a packet; false: nothing. */
+/* Translates a packet for a part. False: the part does not send it. */
 static bool give_translate(const struct hybrid *hybrid, int which, const struct lli_out *out, struct lli_out *inner)
 {
     const struct hybrid_peer *peer;
@@ -411,7 +415,7 @@ static bool give_translate(const struct hybrid *hybrid, int which, const struct 
     return peer->part == which;
 }
 
-/* Offers a part the next packets; false if it took none of them. */
+/* Offers the next packets to a part. False: the part is full. */
 static bool give_some(struct hybrid *hybrid, int which)
 {
     struct hybrid_part *part = &hybrid->part[which];
@@ -439,7 +443,7 @@ static bool give_some(struct hybrid *hybrid, int which)
     return taken == count;
 }
 
-/* Gives a part all there is for it, flushing when it is full. */
+/* Offers all queued packets to a part, flushing it whenever it is full. */
 static void give(struct hybrid *hybrid, int which)
 {
     struct hybrid_part *part = &hybrid->part[which];
@@ -512,8 +516,9 @@ static int receive_part(struct hybrid *hybrid, int which, struct lli_in *packets
 }
 
 /*
- * What comes the long way went the short way before. So the long way is looked at first and given last, when the short one is
- * empty: a packet lost on the long way is never missed while it lies at the end of the short one.
+ * Polls the network first but delivers its packets last, when shared memory is empty. Local packets are written
+ * to shared memory before they are sent on the network, so a packet lost on the network is never reported
+ * missing while its copy is still unread in shared memory.
  */
 static int hybrid_receive(void *instance, struct lli_in *packets, int max)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fault injector: any transport, with packets lost in runs, repeated, reordered, delayed and corrupted as they come in.
- * Sending is the inner transport's, unchanged.
+ * Fault injector around any transport: received packets are lost in bursts, duplicated, reordered, delayed and
+ * corrupted. Sending is passed through unchanged.
  *
- * Every kind of fault has a generator of its own, seeded from impair_seed, that advances once a packet. So the same packets
- * meet the same fate in every run, and changing the rate of one fault does not move the others.
+ * Each kind of fault has its own random generator, seeded from impair_seed, that advances once per packet. So
+ * the same packets suffer the same faults in every run, and changing the rate of one fault does not affect the
+ * others.
  *
- * All received packets are copied into slots of this instance and wait there: a held one for packets to overtake it, then
- * everyone in a heap for its time.
+ * Received packets are copied into slots of this instance. A reordered packet waits there until others have
+ * overtaken it; then every packet waits in a heap until its due time.
  */
 #define _GNU_SOURCE
 #include <assert.h>
@@ -23,22 +24,25 @@
 
 enum {
     IMPAIR_SLOTS = 2048,
-    IMPAIR_SLOT_BYTES = 65536 + 64, /* any packet; an odd number of cache lines, as a power of two would share a few sets */
-    IMPAIR_BURST = 32,              /* packets taken from the inner transport by one call */
+    IMPAIR_SLOT_BYTES = 65536 + 64, /* any packet; an odd number of cache lines, because a power of two would use few cache sets */
+    IMPAIR_BURST = 32,              /* packets received from the inner transport per call */
     IMPAIR_HELD_MAX = 64,
-    IMPAIR_BEHIND_MAX = 8,          /* a held packet is overtaken by 1 to this many */
-    IMPAIR_HOLD_NS = 1000000,       /* or let go after this, when nothing comes */
+    IMPAIR_BEHIND_MAX = 8,          /* a reordered packet is overtaken by 1 to this many packets */
+    IMPAIR_HOLD_NS = 1000000,       /* a reordered packet is released after this time at the latest */
 };
 
 #define IMPAIR_PROBABILITY_ONE (UINT64_C(1) << 32)
 
-/* Events happen when the upper 32 bits drawn are less than the probability. */
+/* Random event: occurs when the upper 32 bits drawn are less than the probability. */
 struct impair_dice {
     uint64_t state;
-    uint64_t probability; /* in 1 / 2^32 */
+    uint64_t probability; /* in units of 1 / 2^32 */
 };
 
-/* Gilbert-Elliott: in a run all packets are lost, outside none. E. N. Gilbert, 1960, with k = 1 and h = 0. */
+/*
+ * Gilbert-Elliott loss model: all packets are lost in a burst, none outside. E. N. Gilbert, 1960, with k = 1
+ * and h = 0.
+ */
 struct impair_loss {
     struct impair_dice begin;
     struct impair_dice end;
@@ -46,25 +50,25 @@ struct impair_loss {
 };
 
 struct impair_packet {
-    uint64_t due_at; /* 0: at once */
-    uint64_t order;  /* of packets that are due at the same time */
+    uint64_t due_at; /* 0: immediately */
+    uint64_t order;  /* order among packets due at the same time */
     uint32_t slot;
     uint32_t size;
     lli_handle from;
     uint64_t stamp_ns;
 };
 
-/* A packet that waits for others to overtake it. */
+/* Packet waiting to be overtaken. */
 struct impair_held {
     struct impair_packet packet;
-    uint64_t until_count; /* of packets admitted */
+    uint64_t until_count; /* value of admitted at which it is released */
     uint64_t until_at;
 };
 
 struct impair {
     const struct lli_transport *inner;
     void *inner_instance;
-    bool partial; /* LLI_CAP_PARTIAL of the inner one */
+    bool partial; /* LLI_CAP_PARTIAL of the inner transport */
 
     struct impair_loss loss;
     struct impair_dice duplicate;
@@ -106,7 +110,7 @@ static uint64_t dice_draw(uint64_t *state)
     return value ^ value >> 31;
 }
 
-/* 0 to limit - 1. */
+/* Returns 0 to limit - 1. */
 static uint64_t dice_below(uint64_t *state, uint64_t limit)
 {
     return dice_draw(state) % limit;
@@ -123,8 +127,9 @@ static struct impair_dice dice_init(uint64_t *seeds, double probability)
 }
 
 /*
- * A run ends with probability 1 / burst a packet; the share of packets in runs then tells how often one must begin. Runs of
- * independent losses have a mean length of 1 / (1 - share), so that is the least: losses do not shun each other.
+ * A burst ends with probability 1 / burst per packet; the loss rate then determines how often one must begin.
+ * Independent losses have a mean run length of 1 / (1 - share), which is the minimum: shorter runs would mean
+ * that losses avoid each other.
  */
 static void loss_init(struct impair_loss *loss, uint64_t *seeds, uint32_t share_ppm, uint32_t burst_packets)
 {
@@ -144,7 +149,7 @@ static void loss_init(struct impair_loss *loss, uint64_t *seeds, uint32_t share_
 
 static bool loss_throw(struct impair_loss *loss)
 {
-    /* Both are thrown each time, so that a packet's draws do not depend on the ones before. */
+    /* Draw both each time, so that a packet's draws do not depend on earlier ones. */
     const bool begin = dice_throw(&loss->begin);
     const bool end = dice_throw(&loss->end);
 
@@ -182,7 +187,7 @@ static int slots_open(struct impair *impair, const struct lli_log *log)
     return 0;
 }
 
-/* One descriptor for the inner transport and for the time of the packets that wait. */
+/* Combines the inner transport and the timer of waiting packets in one descriptor. */
 static int waiting_open(struct impair *impair, const struct lli_log *log)
 {
     struct epoll_event event = {.events = EPOLLIN};
@@ -210,7 +215,7 @@ static int inner_open(struct impair *impair, const struct lli_transport_config *
     memset(impair->inner_instance, 0, impair->inner->size);
     status = impair->inner->open(impair->inner_instance, &inner, caps);
     impair->partial = status == 0 && caps->flags & LLI_CAP_PARTIAL;
-    /* What is not taken yet may still be lost, doubled or delayed. */
+    /* Not passed through: this transport has no slot(). */
     caps->slot_max = 0;
     if (status != 0) {
         free(impair->inner_instance);
@@ -219,7 +224,7 @@ static int inner_open(struct impair *impair, const struct lli_transport_config *
     return status;
 }
 
-/* All but the inner transport's instance. */
+/* Frees everything but the inner instance's resources. */
 static void impair_free(struct impair *impair)
 {
     free(impair->inner_instance);
@@ -231,7 +236,7 @@ static void impair_free(struct impair *impair)
         munmap(impair->slots, (size_t)IMPAIR_SLOTS * IMPAIR_SLOT_BYTES);
 }
 
-/* Takes an instance that was opened in part. */
+/* Also closes a partly opened instance. */
 static void impair_close(void *instance)
 {
     struct impair *impair = instance;
@@ -371,7 +376,7 @@ static struct impair_packet heap_pop(struct impair *impair)
     return top;
 }
 
-/* Lets a packet on its way, late by the random delay. */
+/* Schedules a packet for delivery after a random delay. */
 static void packet_forward(struct impair *impair, struct impair_packet *packet, uint64_t now)
 {
     packet->due_at = 0;
@@ -419,7 +424,7 @@ static struct impair_packet packet_copy(struct impair *impair, const uint8_t *da
     return packet;
 }
 
-/* Flips some bits of one byte, or cuts the packet short. */
+/* Flips bits of one byte, or truncates the packet. */
 static void packet_corrupt(struct impair *impair, struct impair_packet *packet, uint64_t random)
 {
     const uint32_t place = (uint32_t)(random >> 32) % packet->size;
@@ -431,7 +436,7 @@ static void packet_corrupt(struct impair *impair, struct impair_packet *packet, 
     impair->corrupted++;
 }
 
-/* Keeps the packet back until some others have passed; lets it go on if too many are held already. */
+/* Delays a packet until others have overtaken it; forwards it if too many are waiting. */
 static void packet_hold(struct impair *impair, struct impair_packet *packet, uint64_t random, uint64_t now)
 {
     if (impair->held_count == IMPAIR_HELD_MAX) {
@@ -446,7 +451,7 @@ static void packet_hold(struct impair *impair, struct impair_packet *packet, uin
     };
 }
 
-/* Decides a packet's fate. Each kind of fault draws for each packet, lost or not. */
+/* Applies faults to a packet. Each kind of fault draws once per packet, even for lost ones. */
 static void packet_admit(struct impair *impair, const struct lli_in *in, uint64_t now)
 {
     const bool lost = loss_throw(&impair->loss);
@@ -478,7 +483,7 @@ static void packet_admit(struct impair *impair, const struct lli_in *in, uint64_
     held_release(impair, now);
 }
 
-/* When the first of the packets that wait is to go; UINT64_MAX if none waits. */
+/* Returns the time at which the first waiting packet is due; UINT64_MAX if none waits. */
 static uint64_t impair_due(const struct impair *impair)
 {
     uint64_t due_at = impair->heap_count > 0 ? impair->heap[0].due_at : UINT64_MAX;
@@ -489,7 +494,7 @@ static uint64_t impair_due(const struct impair *impair)
     return due_at;
 }
 
-/* Has the descriptor become readable when the first of them is due. */
+/* Sets the timer to the first due time. */
 static void timer_set(const struct impair *impair)
 {
     const uint64_t due_at = impair_due(impair);
@@ -497,14 +502,17 @@ static void timer_set(const struct impair *impair)
 
     if (due_at != UINT64_MAX) {
         timer.it_value.tv_sec = (time_t)(due_at / 1000000000);
-        timer.it_value.tv_nsec = (long)(due_at % 1000000000) | 1; /* zero would disarm; the past fires at once */
+        timer.it_value.tv_nsec = (long)(due_at % 1000000000) | 1; /* nonzero, as zero disarms the timer; a past time fires at once */
     }
     timerfd_settime(impair->timer, TFD_TIMER_ABSTIME, &timer, NULL);
 }
 
 /* -------------------------------------------------------------------------------------------------- receiving */
 
-/* Takes what the inner transport has; true if that is anything. A packet may need two slots; without them it stays where it is. */
+/*
+ * Receives packets from the inner transport; true if there were any. A packet may need two slots; without them
+ * it stays there.
+ */
 static bool impair_fetch(struct impair *impair)
 {
     struct lli_in packets[IMPAIR_BURST];
@@ -547,7 +555,7 @@ static int impair_receive(void *instance, struct lli_in *packets, int max)
             .stamp_ns = packet.stamp_ns,
         };
     }
-    /* The caller armed, polled once more, and is about to sleep: what this call took in must wake it. */
+    /* The caller has armed, polled once more, and is about to sleep: packets received by this call must wake it. */
     if (count > 0)
         impair->armed = false;
     else if (impair->armed)
@@ -565,7 +573,10 @@ static void impair_release(void *instance, const struct lli_in *packets, int cou
     }
 }
 
-/* Forgets what waits for a group: by the time it is due, the handle may be another's. Pushing never passes the reading. */
+/*
+ * Drops waiting packets of a group that was left, because its handle may be reused. Pushing never overtakes the
+ * reading.
+ */
 static void impair_forget(struct impair *impair, lli_handle handle)
 {
     const uint32_t heap_count = impair->heap_count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data operations of the shared memory transport, and its table. */
+/* Shared memory transport: data operations and the transport table. */
 #define _GNU_SOURCE
 #include "shm.h"
 
@@ -9,22 +9,22 @@
 #include "system/clock.h"
 
 enum {
-    SHM_TURNS_CLOCK = 64,     /* calls of receive() between two readings of the clock; a power of two */
-    SHM_ARMED_LOOK = 64,      /* looks for segments whose writers died, of those who sleep, in times */
-    SHM_RINGS = 16,           /* rings without a datagram that are answered between two timed looks into the socket, */
-    SHM_RINGS_MAX = 1024,     /* and with the one more for each datagram */
-    SHM_BURST = 32,           /* packets taken from a segment at a time, */
-    SHM_BURST_BYTES = 65536,  /* or so many bytes of them: they stay in the caches until they are delivered */
+    SHM_TURNS_CLOCK = 64,     /* calls of receive() per clock reading; a power of two */
+    SHM_ARMED_LOOK = 64,      /* calls of arm() between scans for dead writers */
+    SHM_RINGS = 16,           /* minimum budget of rings without a datagram, renewed by each timed check of the socket */
+    SHM_RINGS_MAX = 1024,     /* maximum of that budget; each datagram adds one */
+    SHM_BURST = 32,           /* packets read from a segment at a time */
+    SHM_BURST_BYTES = 65536,  /* bytes read at a time, so that packets stay in the cache until delivered */
 };
 
-/* Between two looks into the socket, if no bell rings: each is a system call, and nothing but those who are new needs it. */
+/* Interval of socket checks without a ring. Each takes a system call, and only new peers depend on them. */
 #define SHM_SOCKET_NS ((lli_ns)2000000)
-/* Between two looks for segments whose writers died. */
+/* Interval of scans for segments of dead writers. */
 #define SHM_LOOK_NS ((lli_ns)100000000)
 
 /* ----------------------------------------------------------------------------------------------------- sending */
 
-/* Puts a packet into the ring of copies. */
+/* Copies a packet into the ring of copies. */
 static void put_copy(struct lli_shm_sender *sender, struct lli_shm_entry *entry, const struct lli_out *packet)
 {
     struct lli_shm_header *header = sender->segment.header;
@@ -37,13 +37,16 @@ static void put_copy(struct lli_shm_sender *sender, struct lli_shm_entry *entry,
     entry->ring.offset = sender->copies_head;
     entry->ring.position = sender->copies_lap + sender->copies_head;
     atomic_store_explicit(&header->copies_edge, entry->ring.position + packet->size, memory_order_relaxed);
-    /* The edge comes before what it covers is touched. */
+    /* Readers must see the new edge before the bytes below it change. */
     atomic_thread_fence(memory_order_release);
     memcpy(sender->segment.copies + sender->copies_head, packet->data, packet->size);
     sender->copies_head += packet->size;
 }
 
-/* Says where in the history a packet is. Its lap follows from the edge: what lies at or behind it is of the lap before. */
+/*
+ * Records the position of a packet in the history. Its lap follows from the edge: an offset at or above it is
+ * of the lap before.
+ */
 static void put_history(struct lli_shm_sender *sender, struct lli_shm_entry *entry, uint64_t offset)
 {
     const uint64_t bytes = sender->segment.history_bytes;
@@ -56,14 +59,14 @@ static void put_history(struct lli_shm_sender *sender, struct lli_shm_entry *ent
     entry->ring.position = sender->history_lap + offset - (offset < edge - sender->history_lap ? 0 : bytes);
 }
 
-/* Whoever reads what was in an entry finds afterwards that it is going. */
+/* Invalidates an entry: a reader that is copying it notices afterwards. */
 static inline void put_begin(struct lli_shm_entry *entry)
 {
     atomic_store_explicit(&entry->number, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
 }
 
-/* It is whole, and the next one follows. */
+/* Publishes an entry and advances to the next. */
 static inline void put_whole(struct lli_shm_sender *sender, struct lli_shm_entry *entry)
 {
     sender->next++;
@@ -91,19 +94,19 @@ static void put(struct lli_shm_sender *sender, const struct lli_out *packet, uin
     put_whole(sender, entry);
 }
 
-/* Ends a run of packets in a segment. */
+/* Ends a run of packets in a segment: publishes the head and wakes sleeping readers. */
 static void put_end(struct lli_shm *shm, struct lli_shm_sender *sender)
 {
     const struct lli_shm_segment *segment = &sender->segment;
 
     atomic_store_explicit(&segment->header->head, sender->next, memory_order_release);
-    /* Either those who fall asleep see the packets, or this sees that they sleep. */
+    /* Pairs with the fence in shm_arm(): either a reader about to sleep sees the packets, or we see that it sleeps. */
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&segment->bell->sleepers, memory_order_relaxed) != 0)
         lli_shm_socket_wake(shm, segment->bell);
 }
 
-/* The sender whose segment a peer reads, NULL if there is none. */
+/* Returns the sender whose segment a peer reads, or NULL. */
 static struct lli_shm_sender *peer_sender(struct lli_shm *shm, struct lli_shm_peer *peer)
 {
     struct lli_shm_sender *sender = &shm->senders[peer->sender];
@@ -123,7 +126,7 @@ static struct lli_shm_sender *peer_sender(struct lli_shm *shm, struct lli_shm_pe
     return NULL;
 }
 
-/* The sender in whose segment a packet goes, NULL if it went another way, or is lost. */
+/* Returns the sender whose segment takes a packet; NULL if the packet was sent by socket, or is lost. */
 static struct lli_shm_sender *route(struct lli_shm *shm, const struct lli_out *packet, uint64_t *to)
 {
     struct lli_shm_sender *sender;
@@ -154,7 +157,7 @@ static uint8_t *shm_slot(void *instance, lli_handle to)
     return entry->bytes;
 }
 
-/* What is put from here on goes into this segment: the run in another ends. */
+/* Selects the segment for the next packets; ends the run in another segment. */
 static inline void put_into(struct lli_shm *shm, struct lli_shm_sender *sender)
 {
     if (sender != shm->open)
@@ -183,7 +186,7 @@ static const uint8_t *const *shm_slot_at(void *instance, lli_handle to)
     return &shm->senders[to].slot;
 }
 
-/* Nothing has to be waited for: who polls has a packet as soon as it is put, who sleeps is woken by the flush. */
+/* Publishes packets at once: polling readers see them immediately, sleeping ones are woken by flush(). */
 static int shm_post(void *instance, const struct lli_out *packets, int count)
 {
     struct lli_shm *shm = instance;
@@ -221,8 +224,9 @@ static uint64_t shm_reap(void *instance)
 /* --------------------------------------------------------------------------------------------------- receiving */
 
 /*
- * Goes on where there is something to read, far enough from the writer to stay ahead of it for a while. It has written so many
- * entries, and more if the head says so, which comes behind in a run of packets and stays behind if the writer dies in one.
+ * Skips to a readable entry, half a ring behind the writer. The writer has written at least the given number of
+ * entries, and more if the head says so: the head lags during a run of packets, and remains behind if the
+ * writer dies in one.
  */
 static void source_skip(struct lli_shm *shm, struct lli_shm_source *source, uint64_t written)
 {
@@ -236,7 +240,7 @@ static void source_skip(struct lli_shm *shm, struct lli_shm_source *source, uint
     }
 }
 
-/* Where an entry that says so has its packet; NULL if what it says makes no sense. What is checked is read but once. */
+/* Returns the packet bytes of an entry, or NULL if its fields are invalid. Reads each field once, before checking it. */
 static const uint8_t *source_bytes(struct lli_shm_source *source, const struct lli_shm_entry *entry, uint32_t size)
 {
     const volatile struct lli_shm_entry *said = entry;
@@ -256,13 +260,13 @@ static const uint8_t *source_bytes(struct lli_shm_source *source, const struct l
     return (copied ? segment->copies : segment->history) + offset;
 }
 
-/* What a burst has to be held against when it is copied. */
+/* Values to check after a burst was copied. */
 struct copied {
     uint64_t position;
-    uint32_t place; /* of enum lli_shm_place */
+    uint32_t place; /* enum lli_shm_place */
 };
 
-/* Copies the packets of entries that are whole; an entry for others, or without sense, gives none. */
+/* Copies the packets of complete entries; skips entries for other instances, and invalid ones. */
 static int source_copy(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, struct copied *copied, int max)
 {
     const struct lli_shm_segment *segment = &source->segment;
@@ -292,7 +296,7 @@ static int source_copy(struct lli_shm *shm, struct lli_shm_source *source, struc
             packets[count].from = entry->to == 0 ? source->group : LLI_HANDLE_UNICAST;
             copied[count] = (struct copied){entry->ring.position, entry->place};
         }
-        /* Before the entry is looked at again: it was whole while it was read if it still is. */
+        /* Re-read the number after the copy: if it is unchanged, the copy is intact. */
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&entry->number, memory_order_relaxed) != number)
             continue;
@@ -308,7 +312,7 @@ static int source_copy(struct lli_shm *shm, struct lli_shm_source *source, struc
     return count;
 }
 
-/* Drops those of a burst whose bytes may have been written anew while they were copied. */
+/* Drops packets of a burst whose bytes may have been overwritten during the copy. */
 static int source_check(struct lli_shm *shm, const struct lli_shm_source *source, struct lli_in *packets,
                         const struct copied *copied, int count)
 {
@@ -331,21 +335,22 @@ static int source_check(struct lli_shm *shm, const struct lli_shm_source *source
     return kept;
 }
 
-/* Whether there is an entry that was not read: asked in every poll, so in line. */
+/* Returns true if an unread entry is available. Inline: called in every poll. */
 static inline bool source_has(const struct lli_shm_source *source)
 {
     const struct lli_shm_entry *entry = lli_shm_entry_at(&source->segment, source->next);
     const bool has = atomic_load_explicit(&entry->number, memory_order_acquire) > source->next;
 
-    /* Both lines leave this core when they are written, and come back at once if both are asked for. */
+    /* The writer takes both cache lines from this core; prefetch so that they return together. */
     if (!has)
         __builtin_prefetch(entry);
     return has;
 }
 
 /*
- * The next packet, if it lies in its entry and is for all, as a lone small one does: copied with what lies behind it, which costs less
- * than to look how long it is. False, with nothing changed: it is another, or is being written.
+ * Copies the next packet if it is in its entry and for all instances, as a single small packet is. Copies the
+ * full inline size, which is cheaper than a variable length. Returns false, with nothing changed, if the packet
+ * is another kind or being written.
  */
 static inline bool source_copy_here(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packet)
 {
@@ -363,7 +368,7 @@ static inline bool source_copy_here(struct lli_shm *shm, struct lli_shm_source *
     packet->from = source->group;
     packet->buffer = slot;
     packet->stamp_ns = 0;
-    /* As in source_copy(). */
+    /* See source_copy(). */
     atomic_thread_fence(memory_order_acquire);
     if (atomic_load_explicit(&entry->number, memory_order_relaxed) != number)
         return false;
@@ -372,20 +377,20 @@ static inline bool source_copy_here(struct lli_shm *shm, struct lli_shm_source *
     return true;
 }
 
-/* Apart, so that a poll which finds nothing saves no registers for it. */
+/* Out of line: keeps registers free for empty polls. */
 static __attribute__((noinline)) int source_take_all(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, int max)
 {
     struct copied copied[SHM_BURST];
     const int count = source_copy(shm, source, packets, copied, max < SHM_BURST ? max : SHM_BURST);
 
-    /* What lies in its entry was checked there. */
+    /* Packets in entries were already checked by source_copy(). */
     for (int i = 0; i < count; i++)
         if (copied[i].place != LLI_SHM_HERE)
             return source_check(shm, source, packets, copied, count);
     return count;
 }
 
-/* A lone packet is the rule where nothing was there before. */
+/* Fast path for a single packet, the usual case after an empty poll. */
 static __attribute__((noinline)) int source_take(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, int max)
 {
     const int first = source_copy_here(shm, source, packets);
@@ -393,7 +398,7 @@ static __attribute__((noinline)) int source_take(struct lli_shm *shm, struct lli
     return first == 1 && !source_has(source) ? 1 : first + source_take_all(shm, source, packets + first, max - first);
 }
 
-/* Whether somebody says that there is something in the socket: asked in every poll, so in line. */
+/* Returns true if a bell has rung: the socket may have datagrams. Inline: called in every poll. */
 static inline bool shm_is_rung(const struct lli_shm *shm)
 {
     for (uint32_t i = 0; i < shm->senders_count; i++) {
@@ -406,7 +411,7 @@ static inline bool shm_is_rung(const struct lli_shm *shm)
     return false;
 }
 
-/* Notes the count of each bell, drains the socket, and returns the number of packets. */
+/* Records the count of each bell and drains the socket. Returns the number of packets. */
 static uint32_t shm_take_out(struct lli_shm *shm)
 {
     const uint32_t before = shm->waiting_tail;
@@ -419,8 +424,9 @@ static uint32_t shm_take_out(struct lli_shm *shm)
 }
 
 /*
- * Drains the socket for a ring. Every reader may ring, and a ring without a datagram costs a system call; a datagram may also be taken
- * before its ring is seen. Beyond one such ring for each datagram, and SHM_RINGS, rings are ignored until the next timed look.
+ * Answers a ring by draining the socket. Every reader may ring, and a ring without a datagram costs a system
+ * call; a datagram may also be read before its ring is seen. The budget is one such ring per datagram, plus
+ * SHM_RINGS; beyond it rings are ignored until the next timed check.
  */
 static __attribute__((noinline)) void shm_answer(struct lli_shm *shm)
 {
@@ -435,7 +441,7 @@ static __attribute__((noinline)) void shm_answer(struct lli_shm *shm)
     shm->rings -= !shm->deaf;
 }
 
-/* Drains the socket by the clock, and heeds rings again. */
+/* Timed check: drains the socket, and answers rings again. */
 static void shm_drain(struct lli_shm *shm)
 {
     const uint32_t found = shm_take_out(shm);
@@ -446,7 +452,7 @@ static void shm_drain(struct lli_shm *shm)
     shm->deaf = false;
 }
 
-/* Wakes the readers that were deferred. */
+/* Wakes readers whose waking was deferred. */
 static __attribute__((noinline)) void shm_wake_due(struct lli_shm *shm)
 {
     shm->wake_due = false;
@@ -458,7 +464,7 @@ static __attribute__((noinline)) void shm_wake_due(struct lli_shm *shm)
     }
 }
 
-/* Sees what polls may leave aside until something stirs. */
+/* Enables the fast path of polls if no other work is pending. */
 static void shm_settle(struct lli_shm *shm)
 {
     const struct lli_shm_bell *bell = shm->senders[0].segment.bell;
@@ -468,7 +474,7 @@ static void shm_settle(struct lli_shm *shm)
     shm->only = shm->sources_count == 1 && !shm->changed && !shm->wake_due && shm->waiting_head == shm->waiting_tail ? shm->sources : NULL;
 }
 
-/* Does now and then what nothing tells of. */
+/* Periodic work that nothing signals. */
 static __attribute__((noinline)) void shm_look_around(struct lli_shm *shm)
 {
     const lli_ns now = lli_clock_ns();
@@ -483,7 +489,7 @@ static __attribute__((noinline)) void shm_look_around(struct lli_shm *shm)
     }
 }
 
-/* What came from the socket, and what is in any number of segments. */
+/* Slow path: datagrams, new segments, and any number of sources. */
 static __attribute__((noinline)) int shm_receive_all(struct lli_shm *shm, struct lli_in *packets, int max)
 {
     int count = 0;
@@ -541,21 +547,24 @@ static int shm_arm(void *instance)
 
     if (++shm->armed % SHM_ARMED_LOOK == 0)
         lli_shm_stir(shm);
-    /* Wake-ups of the past must not end the sleep to come. */
+    /* Drain earlier wake-ups, which would end the coming sleep. */
     lli_shm_socket_drain(shm);
     for (uint32_t i = 0; i < shm->sources_count; i++) {
         arm_place(shm, &shm->sources[i]);
         atomic_store_explicit(&shm->sources[i].reader->asleep, 1, memory_order_relaxed);
         atomic_store_explicit(&shm->sources[i].segment.bell->sleepers, 1, memory_order_relaxed);
     }
-    /* Either the poll that follows finds what a writer put, or the writer sees that this sleeps. */
+    /*
+     * Pairs with the fence in put_end(): either the caller's next poll finds the packets, or the writer sees
+     * that we sleep.
+     */
     atomic_thread_fence(memory_order_seq_cst);
     return shm->socket;
 }
 
 /* ------------------------------------------------------------------------------------------------------- table */
 
-/* What the writer had come round over lay in memory for as long as it could. */
+/* Packets overwritten by the writer before they were read. */
 static uint64_t shm_drops(void *instance)
 {
     struct lli_shm *shm = instance;

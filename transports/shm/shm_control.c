@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control operations of the shared memory transport. */
+/* Shared memory transport: control operations. */
 #define _GNU_SOURCE
 #include "shm.h"
 
@@ -12,9 +12,9 @@
 
 enum {
     SHM_MTU_MIN = 576,
-    SHM_MTU_LEAST = 9000,        /* by default, however small the history, */
-    SHM_MTU_MOST = 32768,        /* and however large */
-    SHM_HISTORY_PACKETS = 128,   /* of the largest size in the smallest history for which they grow */
+    SHM_MTU_LEAST = 9000,        /* smallest default packet size */
+    SHM_MTU_MOST = 32768,        /* largest default packet size */
+    SHM_HISTORY_PACKETS = 128,   /* the default size grows beyond the smallest while the history has room for this many packets */
     SHM_SLOTS_WARM = 32,
 };
 
@@ -40,15 +40,16 @@ static int control_memory(struct lli_shm *shm, const struct llm_options *options
     shm->free_count = LLI_SHM_SLOTS;
     for (uint32_t i = 0; i < LLI_SHM_SLOTS; i++)
         shm->free[i] = (uint16_t)(LLI_SHM_SLOTS - 1 - i);
-    /* The first in use: a stack takes the same ones again and again. */
+    /* Touch the slots at the top of the stack, which are used again and again. */
     for (uint32_t i = 0; i < SHM_SLOTS_WARM; i++)
         memset(shm->slots + (size_t)i * LLI_SHM_SLOT_STRIDE, 0, shm->payload_max);
     return LLM_OK;
 }
 
 /*
- * The larger packets are, the fewer messages span two, which readers have to put together, and the longer are the runs of lines that
- * are fetched ahead: at 1,000 B 32,768 bytes have 1.4 times the rate of 9,000. But a window and what is lost count packets.
+ * Chooses the packet size. Larger packets mean fewer messages that span two packets, which readers must
+ * reassemble, and longer sequential runs for the prefetcher: with messages of 1,000 B, 32,768 bytes give 1.4
+ * times the rate of 9,000. But windows and losses are counted in packets.
  */
 static uint32_t control_payload(const struct llm_options *options)
 {
@@ -96,7 +97,7 @@ static void sender_close(struct lli_shm *shm, struct lli_shm_sender *sender)
     memset(sender, 0, sizeof *sender);
 }
 
-/* What is of this process alone. */
+/* Frees private memory of this process. */
 static void control_free(struct lli_shm *shm)
 {
     lli_memory_unmap(&shm->memory);
@@ -120,7 +121,7 @@ void lli_shm_close(void *instance)
     control_free(shm);
 }
 
-/* Names, locks and the places of readers are the parent's. */
+/* Leaves names, locks and reader places alone: they are the parent's. */
 void lli_shm_abandon(void *instance)
 {
     struct lli_shm *shm = instance;
@@ -142,7 +143,7 @@ void lli_shm_abandon(void *instance)
 struct look {
     struct lli_shm *shm;
     lli_handle group;
-    bool joining; /* the group: what was sent before is not for it */
+    bool joining; /* the group is being joined: skip what was sent before */
 };
 
 static bool look_has(const struct look *look, uint64_t id)
@@ -205,7 +206,10 @@ static uint64_t source_number(const struct lli_shm_source *source, uint64_t plac
     return atomic_load_explicit(&lli_shm_entry_at(segment, place)->number, memory_order_acquire);
 }
 
-/* Whether a reader has taken all that there will be; goes past an entry in which the writer died if there is more behind it. */
+/*
+ * Returns true if a dead writer's segment was read to its end. Skips an entry in which the writer died if
+ * complete ones follow.
+ */
 static bool source_is_over(struct lli_shm *shm, struct lli_shm_source *source)
 {
     uint64_t least = UINT64_MAX;
@@ -237,7 +241,7 @@ static void look_truncated(struct lli_shm *shm, const struct lli_shm_segment *se
     shm->truncated_owner = file.st_uid;
 }
 
-/* Counts truncated files, and maps their bells again, empty. A truncated segment counts as dead. */
+/* Counts truncated files, and remaps their bells, empty. A truncated segment counts as dead. */
 static void look_at_guards(struct lli_shm *shm)
 {
     for (uint32_t i = 0; i < shm->senders_count; i++) {
@@ -285,7 +289,7 @@ static struct lli_shm_told *told_find(struct lli_shm *shm, uint64_t id)
     return NULL;
 }
 
-/* Tries once more what a look was refused, to say why. Of more than there is room to remember nothing is said. */
+/* Retries a refused segment in order to log the reason. Logs nothing for segments beyond LLI_SHM_TOLD_MAX. */
 static int tell_at(void *arg, uint64_t id)
 {
     const struct look *look = arg;
@@ -311,7 +315,7 @@ static int tell_at(void *arg, uint64_t id)
     return 0;
 }
 
-/* Forgets the segments that are gone, or are read by now. */
+/* Forgets segments that were removed or are read by now. */
 static void told_sweep(struct lli_shm *shm)
 {
     uint32_t kept = 0;
@@ -467,7 +471,10 @@ int lli_shm_region_map(void *instance, lli_handle to, size_t size, struct lli_re
     return LLM_OK;
 }
 
-/* What was posted is put, and a history stays mapped until its join is left: readers follow its edge. */
+/*
+ * Nothing to do: post() has published everything, and the history stays mapped until leave(), because readers
+ * use its edge.
+ */
 void lli_shm_region_end(void *instance, void *base, size_t size)
 {
     (void)instance;

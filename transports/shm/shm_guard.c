@@ -12,7 +12,7 @@ enum { RANGES = 2 };
 
 struct range {
     _Atomic uintptr_t base;
-    _Atomic size_t bytes; /* 0: none */
+    _Atomic size_t bytes; /* 0: unused */
 };
 
 struct guard {
@@ -21,19 +21,20 @@ struct guard {
     struct range ranges[RANGES];
 };
 
-/* The guards of the process; the first place is LLI_SHM_GUARD_NONE. Pages that were never used take no memory. */
+/* Guards of the process; index 0 is LLI_SHM_GUARD_NONE. Pages never touched take no memory. */
 static struct guard guards[LLI_SHM_GUARDS_MAX + 1];
-static _Atomic int guards_end = 1; /* places ever used */
+static _Atomic int guards_end = 1; /* places used so far */
 static int guards_count;
 static bool installed;
-static struct sigaction previous; /* the handler before */
+static struct sigaction previous; /* handler installed before ours */
 static atomic_flag changing = ATOMIC_FLAG_INIT;
 
 /* ------------------------------------------------------------------------------------------------------ handler */
 
 /*
- * True if an address lies in a range. The guard of the mapping that faulted belongs to this thread and does not change here. Those of
- * other threads may: the base is read again, so that it belongs to the length.
+ * True if an address lies in a range. The guard of the mapping that faulted belongs to this thread and does not
+ * change here. Guards of other threads may change: reads the base twice to be sure that it belongs to the
+ * length.
  */
 static bool range_has(const struct range *range, uintptr_t at)
 {
@@ -69,7 +70,7 @@ static bool guard_catch(uintptr_t at)
     return false;
 }
 
-/* Calls the handler before. By default the instruction is repeated, and the signal ends the process. */
+/* Calls the previous handler. For the default action, restores it: the instruction faults again and ends the process. */
 static void pass_on(int signal, siginfo_t *info, void *context)
 {
     if ((previous.sa_flags & SA_SIGINFO) != 0) {
@@ -80,7 +81,7 @@ static void pass_on(int signal, siginfo_t *info, void *context)
         const struct sigaction plain = {.sa_handler = SIG_DFL};
 
         (void)sigaction(signal, &plain, NULL);
-        /* Sent by a process: no instruction repeats it. */
+        /* The signal was sent by a process: no instruction repeats it. */
         if (info->si_code <= 0)
             (void)raise(signal);
     }
@@ -106,7 +107,7 @@ static void handler_install(void)
     installed = sigaction(SIGBUS, &action, NULL) == 0;
 }
 
-/* Leaves the handler if another was installed on top of it: that one may call it. */
+/* Removes the handler, unless another was installed on top of it, which may call ours. */
 static void handler_remove(void)
 {
     struct sigaction now;
@@ -117,7 +118,7 @@ static void handler_remove(void)
 
 /* ------------------------------------------------------------------------------------------------------- guards */
 
-/* Several threads may add and remove guards at the same time. */
+/* Serializes threads that add and remove guards. */
 static void change_begin(void)
 {
     while (atomic_flag_test_and_set_explicit(&changing, memory_order_acquire))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names, modes and paths of shared memory channels, and who may write under a name. */
+/* Names, modes and paths of shared memory channels; permission to write under a name. */
 #define _GNU_SOURCE
 #include "shm.h"
 
@@ -29,7 +29,7 @@ mode_t lli_shm_mode_look(mode_t mode)
     return mode | (mode & 0444) >> 2;
 }
 
-/* "0640": its owner writes and reads, and nobody else writes. */
+/* Parses an octal mode such as "0640": the owner reads and writes, nobody else writes. */
 static bool mode_parse(const char *text, mode_t *mode)
 {
     char *end;
@@ -87,13 +87,13 @@ int lli_shm_root_failed(const char *path, const struct lli_log *log)
                     "shm: %s: %m; shm_directory must be a directory that may be written, as /dev/shm is", path);
 }
 
-/* A directory in which everybody has files of his own; LLM_ESYSTEM with errno set. */
+/* Creates a directory in which all users may create files. LLM_ESYSTEM with errno set. */
 static int root_directory(const char *path)
 {
     bool shared;
     int fd = -1;
 
-    /* An instance that closes may remove it between the two calls. */
+    /* An instance that closes may remove the directory between the two calls. */
     for (int i = 0; i < LOCK_TRIES && fd < 0; i++) {
         if (mkdir(path, 0700) != 0 && errno != EEXIST)
             return LLM_ESYSTEM;
@@ -103,7 +103,7 @@ static int root_directory(const char *path)
     }
     if (fd < 0)
         return LLM_ESYSTEM;
-    /* Whoever made it may have been killed before it was everybody's. */
+    /* Its creator may have been killed before it set the mode. */
     shared = lli_owned_share(fd);
     close(fd);
     return shared ? LLM_OK : LLM_ESYSTEM;
@@ -130,7 +130,7 @@ void lli_shm_root_end(const struct lli_shm_root *root)
     char sockets[PATH_BYTES];
     struct stat file;
 
-    /* Instances make it with mode 01777; another mode is the administrator's, whose directories stay. */
+    /* Instances create it with mode 01777; with another mode it is the administrator's and is not removed. */
     if (lstat(root->path, &file) != 0 || (file.st_mode & 07777) != 01777)
         return;
     (void)snprintf(sockets, sizeof sockets, "%s/@", root->path);
@@ -154,14 +154,14 @@ bool lli_shm_is_locked(int fd)
     return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-/* The lock of a name while it is taken. */
+/* Name lock while it is acquired. */
 struct lock {
     int directory;
     int fd;
-    char path[PATH_BYTES]; /* opened last */
+    char path[PATH_BYTES]; /* path opened most recently */
 };
 
-/* Whether the open file is still the one of that path. */
+/* Returns true if the path still refers to the open file. */
 static bool lock_is_current(const struct lock *lock)
 {
     struct stat open, named;
@@ -184,7 +184,7 @@ static int lock_writer(void *arg, uint64_t id)
     return pid;
 }
 
-/* The process of a living writer; not positive: none is known. */
+/* Returns the process id of a living writer; 0 or negative: unknown. */
 static int lock_holder(const struct lli_shm_root *root, const char *name)
 {
     const void *arg[] = {root, name};
@@ -203,7 +203,7 @@ static int lock_refused(const struct lli_shm_root *root, const char *name, bool 
                     "shm_exclusive=0", name, who, exclusive ? " already" : " with shm_exclusive=1");
 }
 
-/* Refuses a name that is another user's. */
+/* Fails because another user owns the name. */
 static int lock_claimed(const struct lli_shm_root *root, const char *name, uid_t owner, const struct lli_log *log)
 {
     return lli_fail(log, LLM_EACCESS, "shm: %s/%s: the name is another user's (%u); take another, have user %u or root remove it with "
@@ -228,8 +228,8 @@ static int lock_failed(const struct lli_shm_root *root, const char *name, const 
 }
 
 /*
- * Opens the directory of a name, and makes it if there is none. It must be owned by this user, or by root and not writable for
- * everybody: other users could replace files in it. -1 with errno set.
+ * Opens the directory of a name; creates it if needed. It must be owned by this user, or by root and not
+ * world-writable: otherwise other users could replace files in it. -1 with errno set.
  */
 static int lock_directory(const char *path)
 {
@@ -246,7 +246,10 @@ static int lock_directory(const char *path)
     return -1;
 }
 
-/* Opens the directory of a name and the lock file in it; tries again if another instance removes them meanwhile. False with errno set. */
+/*
+ * Opens the directory of a name and its lock file; retries if another instance removes them meanwhile. False
+ * with errno set.
+ */
 static bool lock_open(const struct lli_shm_root *root, const char *name, struct lock *lock)
 {
     for (int i = 0; i < LOCK_TRIES; i++) {
@@ -274,8 +277,9 @@ static void lock_close(const struct lock *lock)
 }
 
 /*
- * Sets the mode of the directory of a name: that of this instance, and with shm_exclusive=0 also that of the others. The sticky bit,
- * which reserves a name, stays, and so does the mode of a directory that root made.
+ * Sets the mode of the directory of a name: that of this instance, combined with shm_exclusive=0 with that of
+ * the others. The sticky bit, which reserves a name, is preserved, as is the mode of a directory created by
+ * root.
  */
 static void lock_mode(const struct lli_shm_root *root, const struct lock *lock, bool exclusive)
 {
@@ -307,7 +311,10 @@ int lli_shm_lock(const struct lli_shm_root *root, const char *name, bool exclusi
         lock_close(&lock);
         if (taken)
             continue;
-        /* An instance that leaves holds it exclusively for a moment, longer on a busy machine, and may remove the file then. */
+        /*
+         * A closing instance locks it exclusively for a moment (longer on a loaded machine), and may then
+         * remove the file.
+         */
         if (++tries % LOCK_TRIES == 0 && (tries == LOCK_TRIES_MAX || lock_holder(root, name) > 0))
             return lock_refused(root, name, exclusive, log);
         nanosleep(&pause, NULL);
@@ -334,7 +341,7 @@ static void unlock_remove(const struct lli_shm_root *root, const char *name, int
 
 void lli_shm_unlock(const struct lli_shm_root *root, const char *name, int fd)
 {
-    /* The last one removes the name: a lock that nobody else holds can be had alone. */
+    /* The last writer removes the name: an exclusive lock succeeds only if nobody else has the lock. */
     if (lli_shm_take(fd, F_WRLCK)) {
         lli_shm_sweep(root, name);
         unlock_remove(root, name, fd);

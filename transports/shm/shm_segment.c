@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segments: made by those who write, attached by those who read, swept away when their writer is dead. */
+/* Segments: created by writers, attached by readers, removed when their writer is dead. */
 #define _GNU_SOURCE
 #include "shm.h"
 
@@ -52,7 +52,7 @@ static void segment_unmap(struct lli_shm_segment *segment)
     *segment = (struct lli_shm_segment){.fd = -1};
 }
 
-/* Where a header says that things are. */
+/* Sets the pointers of a segment from its header. */
 static void segment_place(struct lli_shm_segment *segment, const struct lli_shm_header *header)
 {
     segment->entries = (struct lli_shm_entry *)(void *)((uint8_t *)segment->header + header->entries_offset);
@@ -85,7 +85,7 @@ static int attach_failed(const char *path, int error, const struct lli_log *log)
     return lli_fail(log, error == EACCES ? LLM_EACCESS : LLM_ESYSTEM, "shm: %s: %s", path, strerror(error));
 }
 
-/* The id of a file's name, with what follows it. */
+/* Parses a file name: the id, followed by the suffix. */
 static bool name_parse(const char *text, uint64_t *id, const char *suffix)
 {
     char *end;
@@ -115,9 +115,10 @@ int lli_shm_each(const struct lli_shm_root *root, const char *name, int (*functi
 }
 
 /*
- * True if a file is the segment or the bell of a dead writer, by its name and its magic, and is owned by this user or, for root, by the
- * owner of the name. Files are locked before they have a name: without a lock there is no writer, and never will be. The file is not
- * locked to be removed: a reader that looks in between would take the lock for a writer's, and read the segment once more.
+ * True if a file is the segment or the bell of a dead writer, by its name and its magic, and is owned by this
+ * user or, for root, by the owner of the name. Files are locked before they get a name: an unlocked file has no
+ * writer and never will. The file is not locked for removal: a reader would take that lock for a writer's, and
+ * read the segment once more.
  */
 static bool sweep_is_dead(int directory, const char *name, uid_t owner, struct stat *file)
 {
@@ -163,16 +164,16 @@ void lli_shm_sweep(const struct lli_shm_root *root, const char *name)
 
 /* ------------------------------------------------------------------------------------------------------- making */
 
-/* What is made, for the message when it cannot be. */
+/* Object being created, for error messages. */
 struct make {
     const char *name;
     char what[64];
-    char smaller[96];   /* what makes it take less */
-    uint64_t bytes;     /* that the file will have with it, and with what follows */
-    uint32_t files;     /* that are made */
+    char smaller[96];   /* options that reduce its size */
+    uint64_t bytes;     /* total file size, including what will be added later */
+    uint32_t files;     /* number of files to create */
 };
 
-/* No room: for bytes, or for files. */
+/* Fails for lack of space: bytes or inodes. */
 static int make_full(const struct lli_shm_root *root, const struct make *make, int error, const struct lli_log *log)
 {
     struct statvfs space = {.f_frsize = 0};
@@ -201,7 +202,7 @@ static int make_failed(const struct lli_shm_root *root, const struct make *make,
                     strerror(error));
 }
 
-/* Makes a file longer, piece by piece: a signal has a piece begun anew. 0, or what went wrong. */
+/* Extends a file in pieces, so that an interrupting signal restarts only one piece. Returns 0 or an errno. */
 static int make_room(int fd, uint64_t from, uint64_t bytes)
 {
     const uint64_t end = from + bytes;
@@ -216,7 +217,7 @@ static int make_room(int fd, uint64_t from, uint64_t bytes)
     return error;
 }
 
-/* A file without a name, locked; 0, or what went wrong. */
+/* Creates an unnamed, locked file. Returns 0 or an errno. */
 static int make_file(const struct lli_shm_root *root, const char *name, uint64_t bytes, mode_t mode, int *fd)
 {
     char path[PATH_BYTES];
@@ -263,7 +264,7 @@ static void bell_begin(struct lli_shm_bell *bell)
     memcpy(bell->magic, LLI_SHM_BELL_MAGIC, sizeof bell->magic);
 }
 
-/* Guards a bell that another user may truncate, as its owner or as one who may write it. 0, or an errno. */
+/* Guards a bell that another user owns or may write, and so may truncate. Returns 0 or an errno. */
 static int bell_guard(struct lli_shm_segment *segment, int fd)
 {
     struct stat file;
@@ -345,7 +346,7 @@ int lli_shm_extend(struct lli_shm_sender *sender, const struct lli_shm_root *roo
         return make_failed(root, &make, error, log);
     }
     segment->history_bytes = size;
-    /* Release: whoever sees the size finds the file as long. */
+    /* Release: a reader that sees the size also sees the extended file. */
     atomic_store_explicit(&segment->header->history_bytes, size, memory_order_release);
     return LLM_OK;
 }
@@ -363,7 +364,7 @@ void lli_shm_source_release(struct lli_shm_source *source)
     segment_unmap(&source->segment);
 }
 
-/* Removes a name if it is still that of an open file. */
+/* Removes a path if it still refers to the open file. */
 static void remove_own(const char *path, int fd)
 {
     struct stat file;
@@ -379,7 +380,7 @@ void lli_shm_remove(struct lli_shm_sender *sender, const struct lli_shm_root *ro
 
     if (segment->header != NULL)
         atomic_store_explicit(&segment->header->closed, 1, memory_order_release);
-    /* What has no name yet is not found. */
+    /* A segment without a name yet is not found, which is harmless. */
     segment_path(path, root, sender->name, segment->id, ".data");
     remove_own(path, segment->fd);
     segment_path(path, root, sender->name, segment->id, ".bell");
@@ -389,7 +390,7 @@ void lli_shm_remove(struct lli_shm_sender *sender, const struct lli_shm_root *ro
 
 /* ---------------------------------------------------------------------------------------------------- attaching */
 
-/* What a header says must lie within the file, or reading would end the process. */
+/* Checks that a header's offsets lie within the file; reading beyond it would end the process. */
 static bool header_fits(const struct lli_shm_header *header, uint64_t file_bytes)
 {
     return header->entries > 0 && (header->entries & (header->entries - 1)) == 0 && header->payload_max > 0 &&
@@ -401,13 +402,13 @@ static bool header_fits(const struct lli_shm_header *header, uint64_t file_bytes
            header->history_offset <= file_bytes;
 }
 
-/* A file that is not what its name says. */
+/* Fails for a file that is not what its name says. */
 static int attach_refused(const char *path, const char *what, const struct lli_log *log)
 {
     return log == NULL ? LLM_EVERSION : lli_fail(log, LLM_EVERSION, "shm: %s: is %s; remove the file", path, what);
 }
 
-/* All that is used of a header is taken from it once, and checked: it may say something else at any time. */
+/* Maps a segment. Reads the header once and checks that copy, because the shared header may change at any time. */
 static int attach_map(struct lli_shm_segment *segment, const char *path, const struct lli_log *log)
 {
     struct lli_shm_header header;
@@ -434,7 +435,7 @@ static int attach_map(struct lli_shm_segment *segment, const char *path, const s
         if (segment->guard == LLI_SHM_GUARD_NONE)
             return attach_failed(path, EUSERS, log);
     }
-    /* Not being populated only costs time later. */
+    /* Populate in advance; failure only costs time later. */
     (void)madvise(segment->header, header.history_offset, MADV_POPULATE_READ);
     segment_place(segment, &header);
     return LLM_OK;
@@ -462,7 +463,7 @@ static int attach_bell(struct lli_shm_segment *segment, const struct lli_shm_roo
     return error;
 }
 
-/* Maps a bell again in place of the zeros. */
+/* Maps a bell in place of the zeros. */
 static bool bell_remap(struct lli_shm_segment *segment, int fd)
 {
     struct stat file;
@@ -497,7 +498,7 @@ bool lli_shm_bell_restore(struct lli_shm_sender *sender)
     return true;
 }
 
-/* root: NULL to take unused places only. */
+/* Claims a reader place; with root NULL only an unused one, else also that of an instance that no longer exists. */
 static struct lli_shm_reader *place_take(struct lli_shm_bell *bell, const struct lli_shm_root *root, uint64_t self)
 {
     for (uint32_t i = 0; i < LLI_SHM_READERS_MAX; i++) {
@@ -514,7 +515,7 @@ static struct lli_shm_reader *place_take(struct lli_shm_bell *bell, const struct
     return NULL;
 }
 
-/* A place among the readers. Those that were killed leave theirs if there is no other. */
+/* Finds a reader place; reuses places of killed readers if there is no other. */
 static struct lli_shm_reader *attach_place(struct lli_shm_bell *bell, const struct lli_shm_root *root, uint64_t self)
 {
     struct lli_shm_reader *reader = place_take(bell, NULL, self);
@@ -545,8 +546,9 @@ static bool is_in_group(gid_t group)
 }
 
 /*
- * Checks the owner of a segment: a reader takes those of its own user and root, and with a mode that lets others answer those of these
- * others. Without this check the first user to claim a name could impersonate its transmitter.
+ * Checks the owner of a segment: readers accept segments of their own user and of root; with a mode that lets
+ * other users read, also segments of these. Without this check the first user to claim a name could impersonate
+ * its transmitter.
  */
 static int attach_owner(const char *path, int fd, mode_t mode, const struct lli_log *log)
 {
@@ -573,7 +575,7 @@ int lli_shm_attach(struct lli_shm_source *source, const struct lli_shm_root *roo
     segment->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (segment->fd < 0)
         return attach_failed(path, errno, log);
-    /* A dead writer's is not worth a word, whatever it is. */
+    /* Skip segments of dead writers without logging, whatever else is wrong. */
     if (!lli_shm_is_locked(segment->fd))
         error = LLM_EAGAIN;
     else

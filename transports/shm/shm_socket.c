@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The socket of an instance: what is sent to it alone by those whose segments it does not read, and wake-ups, which are empty.
- * A datagram that somebody's bell does not tell of is found a little later.
+ * The socket of an instance. Receives unicasts from peers whose segments it does not read, and wake-ups, which
+ * are empty datagrams. Datagrams that no bell announces are found by the timed check.
  */
 #define _GNU_SOURCE
 #include "shm.h"
@@ -19,15 +19,15 @@
 #include "system/clock.h"
 #include "system/owned.h"
 
-/* Of an address as packets carry it. */
+/* Format of an address in packets. */
 enum { ADDRESS_KIND = 's', ADDRESS_BYTES = 1 + 8 };
 
 enum {
     SOCKET_TRIES = 100,
-    SOCKET_FULL = 10, /* datagrams that any takes (net.unix.max_dgram_qlen) */
+    SOCKET_FULL = 10, /* datagrams that a receive queue is sure to take (net.unix.max_dgram_qlen) */
 };
 
-/* Waking may take half of the time, and WAKE_NS_MAX at once; a datagram that wakes nobody counts for more. */
+/* Waking may use half of the time, and at most WAKE_NS_MAX at once; a failed wake-up costs WAKE_FAILED_NS more. */
 enum { WAKE_SHARE = 2, WAKE_NS_MAX = 20000000, WAKE_NS_MIN = -2000000, WAKE_FAILED_NS = 10000 };
 
 static void socket_name(struct sockaddr_un *address, const struct lli_shm_root *root, uint64_t id)
@@ -36,14 +36,14 @@ static void socket_name(struct sockaddr_un *address, const struct lli_shm_root *
     (void)snprintf(address->sun_path, sizeof address->sun_path, "%s/@/%016llx", root->path, (unsigned long long)id);
 }
 
-/* False: there is nobody any more. */
+/* Sends an empty datagram. False: the instance no longer exists. */
 static bool socket_poke(const struct lli_shm *shm, const struct sockaddr_un *address)
 {
     return sendto(shm->socket, NULL, 0, MSG_DONTWAIT, (const struct sockaddr *)address, sizeof *address) == 0 ||
            (errno != ECONNREFUSED && errno != ENOENT);
 }
 
-/* The id of a file's name. */
+/* Parses a file name as an instance id. */
 static bool socket_parse(const char *text, uint64_t *id)
 {
     char *end;
@@ -80,13 +80,13 @@ bool lli_shm_socket_remove(int directory, const struct lli_shm_root *root, uint6
     char name[32];
 
     (void)snprintf(name, sizeof name, "%016llx", (unsigned long long)id);
-    /* Check the type first: connect() refuses a regular file as it refuses an unbound socket. */
+    /* Check the type first: connect() fails for a regular file as for an unbound socket. */
     return fstatat(directory, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(file.st_mode) &&
            (file.st_uid == geteuid() || geteuid() == 0) && !lli_shm_socket_answers(root, id) &&
            lli_owned_remove(directory, name, &file);
 }
 
-/* Removes the socket of a killed process that had the id of this instance. */
+/* Removes the socket file of a killed process that had the same id as this instance. */
 static bool socket_is_stale(const struct lli_shm *shm)
 {
     char path[PATH_MAX];
@@ -110,7 +110,10 @@ static bool socket_is_stale(const struct lli_shm *shm)
     return gone;
 }
 
-/* Sets the mode of the socket's file, which says which users may send to it, and notes its inode. By descriptor: its name may be replaced. */
+/*
+ * Sets the mode of the socket file, which controls the users that may send to it, and records its inode. Works
+ * by descriptor, because the name may be replaced.
+ */
 static bool socket_mode(struct lli_shm *shm, const char *path)
 {
     const int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -145,7 +148,7 @@ int lli_shm_socket_open(struct lli_shm *shm, const struct llm_options *options)
             return error;
         socket_name(&address, &shm->root, shm->id);
         status = bind(shm->socket, (const struct sockaddr *)&address, sizeof address);
-        /* Another instance that closes may remove the directories again before there is a file in them. */
+        /* A closing instance may remove the directories before there is a file in them. */
         if (status != 0 && errno != ENOENT && !(errno == EADDRINUSE && socket_is_stale(shm)))
             break;
     }
@@ -206,7 +209,7 @@ bool lli_shm_socket_answers(const struct lli_shm_root *root, uint64_t id)
     return answers;
 }
 
-/* Adds the share of the time since wake_at, and returns the time that waking may take. */
+/* Adds the share of the time elapsed since wake_at. Returns the budget for waking. */
 static int64_t wake_left(struct lli_shm *shm, lli_ns now)
 {
     const uint64_t more = (now - shm->wake_at) / WAKE_SHARE;
@@ -224,7 +227,7 @@ static void wake_charge(struct lli_shm *shm, lli_ns now, int64_t more)
     shm->wake_left = left > WAKE_NS_MIN ? left : WAKE_NS_MIN;
 }
 
-/* Wakes the reader of a place. False: there is none, or it is not asleep. */
+/* Wakes a reader. False: the place is unused, or the reader does not sleep. */
 static bool wake_one(struct lli_shm *shm, struct lli_shm_reader *reader)
 {
     uint64_t id = atomic_load_explicit(&reader->id, memory_order_relaxed);
@@ -238,7 +241,7 @@ static bool wake_one(struct lli_shm *shm, struct lli_shm_reader *reader)
     taken = sendto(shm->socket, NULL, 0, MSG_DONTWAIT, (const struct sockaddr *)&address, sizeof address) == 0;
     if (!taken && (errno == ECONNREFUSED || errno == ENOENT))
         atomic_compare_exchange_strong(&reader->id, &id, 0);
-    /* A reader that sleeps takes the datagram: it is there, and its socket is not full. */
+    /* A reader that really sleeps takes the datagram: it exists, and its socket is not full. */
     wake_charge(shm, lli_clock_ns(), taken ? 0 : WAKE_FAILED_NS);
     return true;
 }
@@ -252,14 +255,14 @@ static void wake_put_off(struct lli_shm *shm, struct lli_shm_bell *bell)
 }
 
 /*
- * Every reader may write the bell, and so mark any place as asleep again and again. Waking therefore has a share of the time; what
- * exceeds it is left to a later flush or poll.
+ * Limits the time spent on waking: every reader may write the bell, and could mark places as asleep again and
+ * again. The rest is deferred to a later flush or poll.
  */
 void lli_shm_socket_wake(struct lli_shm *shm, struct lli_shm_bell *bell)
 {
     int64_t left = wake_left(shm, lli_clock_ns());
 
-    /* Before the places are read: a reader that falls asleep from now on sets it again. */
+    /* Clear before reading the places: a reader that falls asleep from now on sets it again. */
     if (left > 0)
         atomic_store_explicit(&bell->sleepers, 0, memory_order_seq_cst);
     for (uint32_t i = 0; i < LLI_SHM_READERS_MAX && left > 0; i++) {
@@ -286,7 +289,7 @@ void lli_shm_socket_drain(struct lli_shm *shm)
             shm->unread = 0;
             return;
         }
-        /* A socket that was full may have turned a call away. */
+        /* The queue may have been full and may have refused a notification. */
         if (++shm->unread % SOCKET_FULL == 0 || size == 0)
             lli_shm_stir(shm);
         if (size == 0)
@@ -304,7 +307,7 @@ void lli_shm_socket_drain(struct lli_shm *shm)
 
 /* ----------------------------------------------------------------------------------------------------- sending */
 
-/* Has a peer that polls look into its socket: by the bell of a segment of its own that this one reads. */
+/* Makes a polling peer check its socket: rings the bell of a segment of the peer that this instance reads. */
 static void socket_ring(struct lli_shm *shm, uint64_t id)
 {
     for (uint32_t i = 0; i < shm->sources_count; i++)
@@ -340,12 +343,12 @@ uint64_t lli_shm_id(const struct lli_address *address)
 
     for (uint8_t i = 0; i < address->size; i++)
         id = (id ^ address->bytes[i]) * 0x100000001b3u;
-    /* FNV leaves the high bits of short texts alike. */
+    /* Mix once more: FNV leaves the high bits of short texts alike. */
     id = (id ^ id >> 32) * 0x9e3779b97f4a7c15u;
     return (id ^ id >> 29) | 1;
 }
 
-/* Of an address of the network, whether its instance is on this host as well. */
+/* Returns true if the instance with a network address also exists on this host. */
 static bool peer_is_here(const struct lli_shm *shm, uint64_t id)
 {
     struct sockaddr_un address;
