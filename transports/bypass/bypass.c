@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control operations: which stack there is, whether it has each socket; and the transport's table. */
+/* Control operations: detection of the stack and of the sockets it accelerates; the transport table. */
 #define _GNU_SOURCE
 #include "bypass.h"
 
@@ -9,11 +9,11 @@
 
 static const struct lli_stack *const stacks[] = {&lli_stack_onload, &lli_stack_vma};
 
-enum { UNICAST = LLI_UDP_GROUPS_MAX }; /* the place of the unicast socket among the receivers */
+enum { UNICAST = LLI_UDP_GROUPS_MAX }; /* index of the unicast socket among the receivers */
 
 /* ------------------------------------------------------------------------------------------------------ sockets */
 
-/* What of all sockets follows from what is known of each. */
+/* Derives the gauges and the lists of the data path from the state of each socket. */
 static void bypass_survey(struct lli_bypass *bypass)
 {
     const struct lli_udp *udp = &bypass->udp;
@@ -34,7 +34,7 @@ static void bypass_survey(struct lli_bypass *bypass)
     bypass->in_kernel = sockets - bypass->accelerated;
 }
 
-/* Asked when a socket is bound, connected and joined: each of these can hand it to the kernel. */
+/* Checks a socket after bind, connect and join, because each of them can hand it over to the kernel. */
 static int bypass_admit(const struct lli_bypass *bypass, int fd, const char *does, const char *what, bool *accelerated)
 {
     static const char text[] = "bypass: %s does not accelerate the socket that %s %s on interface %s. Perhaps %s%s";
@@ -127,7 +127,7 @@ static void instance_init(struct lli_bypass *bypass, const struct lli_transport_
     }
 }
 
-/* Whatever sockets are made, they are in the stack that was asked for. */
+/* Sets the stack for new sockets to the one that the option names. */
 static int bypass_begin(const struct lli_bypass *bypass)
 {
     return bypass->stack == NULL ? 0 : bypass->stack->begin(bypass);
@@ -146,7 +146,7 @@ static int bypass_open(void *instance, const struct lli_transport_config *config
     struct llm_options options = *config->options;
     int status;
 
-    /* No stack merges packets, and what one hands over by other calls than recvmsg() has no word of it. */
+    /* No stack merges packets, and packets received by calls other than recvmsg() have no segment size. */
     options.gro = 0;
     own.options = &options;
     instance_init(bypass, config);
@@ -167,7 +167,7 @@ static int bypass_open(void *instance, const struct lli_transport_config *config
     return 0;
 }
 
-/* Closes the sockets of groups left of which nothing is lent any more. */
+/* Closes sockets of groups that were left, once their packets are released. */
 static void bypass_sweep(struct lli_bypass *bypass)
 {
     uint32_t stay = 0;
@@ -185,7 +185,7 @@ static void bypass_sweep(struct lli_bypass *bypass)
     bypass->parted_count = stay;
 }
 
-/* What the stack lent is the parent's to give back. */
+/* Packets delivered from the stack's memory are the parent's to release. */
 static void bypass_abandon(void *instance)
 {
     struct lli_bypass *bypass = instance;
@@ -207,8 +207,8 @@ static void bypass_close(void *instance)
 /* -------------------------------------------------------------------------------------------------- join, leave */
 
 /*
- * Memory of the stack has to be given back to the socket that it came from, which VMA does only for one that is still in its
- * group. So the socket stays, as it is, until nothing of it is lent.
+ * Retains the socket of a group that was left while packets from it are not released: the stack's memory must
+ * be returned to the socket that it came from, which VMA accepts only while the socket is in its group.
  */
 static void bypass_part(struct lli_bypass *bypass, struct lli_udp_receiver *receiver)
 {
@@ -266,7 +266,7 @@ static int bypass_join(void *instance, const struct lli_group *group, enum lli_j
 
 /* ----------------------------------------------------------------------------------------------------- waiting */
 
-/* Whoever asks for the descriptor is about to sleep, on the thread that polls: spinning is that thread's. */
+/* The calling thread is about to sleep, and spinning is a setting of that thread. */
 static int bypass_arm(void *instance)
 {
     const struct lli_bypass *bypass = instance;
@@ -286,23 +286,23 @@ static const struct lli_transport *bypass_inner(const void *instance, int index,
     return ((const struct lli_bypass *)instance)->below;
 }
 
-/* What is lent from the stack's memory came to a group. */
+/* Packets delivered from the stack's memory were sent to a group. */
 static bool bypass_came_from(void *instance, const struct lli_in *packet, const struct lli_address *address)
 {
     return (packet->buffer & LLI_BYPASS_KEPT) != 0 || lli_udp_came_from(instance, packet, address);
 }
 
 static const struct lli_counter bypass_counters[] = {
-    {"bypass_accelerated", offsetof(struct lli_bypass, accelerated)},       /* sockets that the stack has (gauge) */
-    {"bypass_in_kernel", offsetof(struct lli_bypass, in_kernel)},           /* sockets that it does not have (gauge) */
-    {"bypass_stack_number", offsetof(struct lli_bypass, stack_number)},     /* of the stack, for its own tools (gauge) */
-    {"bypass_lent", offsetof(struct lli_bypass, lent)},                     /* packets lent from the stack's memory */
-    {"bypass_copied", offsetof(struct lli_bypass, copied)},                 /* packets copied that might have been lent */
-    {"bypass_exhausted", offsetof(struct lli_bypass, exhausted)},           /* calls that found all places lent */
-    {"bypass_fetch_errors", offsetof(struct lli_bypass, fetch_errors)},     /* calls for zero copy that failed */
-    {"bypass_release_errors", offsetof(struct lli_bypass, release_errors)}, /* packets that the stack did not take back */
-    {"bypass_warm_sends", offsetof(struct lli_bypass, warm_sends)},         /* sends of nothing */
-    {"bypass_warm_errors", offsetof(struct lli_bypass, warm_errors)},       /* of these, failed */
+    {"bypass_accelerated", offsetof(struct lli_bypass, accelerated)},       /* sockets in the stack (gauge) */
+    {"bypass_in_kernel", offsetof(struct lli_bypass, in_kernel)},           /* sockets in the kernel (gauge) */
+    {"bypass_stack_number", offsetof(struct lli_bypass, stack_number)},     /* number of the stack, for its own tools (gauge) */
+    {"bypass_lent", offsetof(struct lli_bypass, lent)},                     /* packets delivered from the stack's memory */
+    {"bypass_copied", offsetof(struct lli_bypass, copied)},                 /* packets copied that zero copy might have delivered */
+    {"bypass_exhausted", offsetof(struct lli_bypass, exhausted)},           /* receive calls without a free place or buffer */
+    {"bypass_fetch_errors", offsetof(struct lli_bypass, fetch_errors)},     /* failed zero-copy calls */
+    {"bypass_release_errors", offsetof(struct lli_bypass, release_errors)}, /* packets that the stack refused to take back */
+    {"bypass_warm_sends", offsetof(struct lli_bypass, warm_sends)},         /* warm sends, which transmit nothing */
+    {"bypass_warm_errors", offsetof(struct lli_bypass, warm_errors)},       /* failed warm sends */
     {NULL, 0},
 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the bypass transport share.
+ * Internal interface of the bypass transport.
  *
- *   bypass.c          control operations, and the transport's table
- *   bypass_data.c     receiving from the stack's own memory, and warm sends
- *   onload.c, vma.c   the stacks, each a table of what it adds to sockets
+ *   bypass.c          control operations and the transport table
+ *   bypass_data.c     receiving from the stack's memory, and warm sends
+ *   onload.c, vma.c   user-space stacks: tables of their extensions to sockets
  *
- * The sockets are those of the UDP transport: a stack that was loaded before the program takes the calls in the kernel's place.
- * An instance is one of UDP, and what is known of its sockets beside.
+ * Uses the sockets of the UDP transport: a stack preloaded into the program handles the calls instead of the
+ * kernel. An instance is a UDP instance plus the state of its sockets in the stack.
  */
 #ifndef LLI_BYPASS_H
 #define LLI_BYPASS_H
@@ -17,49 +17,50 @@
 #include "vma_abi.h"
 
 enum {
-    LLI_BYPASS_KEPT_MAX = 256,                     /* packets lent from the stack's memory at a time */
-    LLI_BYPASS_RELEASE_MAX = 64,                   /* of these given back by one call */
-    LLI_BYPASS_RECEIVERS = LLI_UDP_GROUPS_MAX + 1, /* the last is the unicast socket */
+    LLI_BYPASS_KEPT_MAX = 256,                     /* packets from the stack's memory not yet released */
+    LLI_BYPASS_RELEASE_MAX = 64,                   /* packets released per call */
+    LLI_BYPASS_RECEIVERS = LLI_UDP_GROUPS_MAX + 1, /* the last one is the unicast socket */
 };
 
-/* In lli_in.buffer: the packet lies in the stack's memory, and the rest is its place in kept; else in a buffer of UDP's. */
+/* lli_in.buffer bit: the packet is in the stack's memory, and the other bits are its index in kept; else a UDP buffer. */
 #define LLI_BYPASS_KEPT ((uint64_t)1 << 32)
 
 struct lli_bypass;
 
-/* A stack: what it is called, and what it can be asked. */
+/* User-space stack: its name and extensions. */
 struct lli_stack {
     const char *name;
-    const char *reasons; /* for which it may leave a socket to the kernel */
+    const char *reasons; /* why it may leave a socket to the kernel */
 
-    /* Whether this process has it; if so its functions are in the instance. */
+    /* Returns true if the process runs on this stack; stores its functions in the instance. */
     bool (*find)(struct lli_bypass *bypass);
-    /* What the options ask for and it does not have: LLM_EOPTION. */
+    /* Fails if an option is not supported. LLM_EOPTION, LLM_ESCHEME. */
     int (*check)(const struct lli_bypass *bypass, const struct llm_options *options);
-    /* Around the making of sockets, which shall be in the stack of that name. */
+    /* begin() and end() enclose the creation of sockets, which belong to the stack named by the option. */
     int (*begin)(const struct lli_bypass *bypass);
     void (*end)(const struct lli_bypass *bypass);
     bool (*accelerates)(const struct lli_bypass *bypass, int fd);
     bool (*warms)(const struct lli_bypass *bypass, int fd);
-    /* The number of the stack that an accelerated socket is in, for the stack's own tools; NULL: it has none. */
+    /* Returns the number of the stack of an accelerated socket, for the stack's own tools. NULL: none. */
     uint64_t (*number)(const struct lli_bypass *bypass, int fd);
-    /* Whether received packets can be lent from its memory. */
+    /* Returns true if packets can be delivered from the stack's memory. */
     bool (*lends)(const struct lli_bypass *bypass);
     /*
-     * Lends up to max packets of one socket; one of them at least fits, into kept and into the buffers of UDP. Negative: none,
-     * and the plain call is to say why.
+     * Receives up to max packets from one socket; there is room for at least one, in kept and in the UDP
+     * buffers. Negative: failed without a packet; the caller repeats it with the plain call, which reports the
+     * reason.
      */
     int (*fetch)(struct lli_bypass *bypass, struct lli_udp_receiver *receiver, struct lli_in *packets, int max);
-    /* Gives memory back to the socket that it came from. */
+    /* Returns memory to the socket that it came from. */
     bool (*give_back)(const struct lli_bypass *bypass, int fd, void **ids, int count);
-    /* Has the calling thread spin, or not, in calls that block. NULL: it has none for a thread. */
+    /* Enables or disables spinning of the calling thread in blocking calls. NULL: not supported per thread. */
     void (*spin)(const struct lli_bypass *bypass, bool on);
 };
 
 extern const struct lli_stack lli_stack_onload;
 extern const struct lli_stack lli_stack_vma;
 
-/* Those of Onload that were found; the others are NULL. */
+/* Functions of Onload; NULL if missing. */
 struct lli_onload {
     int (*is_present)(void);
     int (*fd_stat)(int fd, struct onload_stat *stat);
@@ -72,34 +73,34 @@ struct lli_onload {
     int (*zc_release_buffers)(int fd, void **ids, int count);
 };
 
-/* Memory of the stack that is lent. */
+/* Packet delivered from the stack's memory. */
 struct lli_bypass_kept {
     void *id;
-    int fd; /* of the socket that it came from; -1: the place is free */
+    int fd; /* socket that it came from; -1: unused */
 };
 
 struct lli_bypass {
-    struct lli_udp udp; /* first: UDP's functions get this instance as theirs */
+    struct lli_udp udp; /* first member, because UDP functions get this instance as theirs */
 
     /* Data path. */
-    const struct lli_stack *stack; /* NULL: none, which bypass_required=0 allows */
-    bool plain;                    /* all receiving is as UDP does it */
-    bool lends[LLI_BYPASS_RECEIVERS]; /* by handle, as all of that size */
+    const struct lli_stack *stack; /* NULL: none, allowed by bypass_required=0 */
+    bool plain;                    /* all sockets receive as in the UDP transport */
+    bool lends[LLI_BYPASS_RECEIVERS]; /* zero copy is possible; by handle, like all arrays of this size */
     uint32_t free_count;
-    uint16_t free[LLI_BYPASS_KEPT_MAX]; /* places in kept */
+    uint16_t free[LLI_BYPASS_KEPT_MAX]; /* stack of unused indices of kept */
     struct lli_bypass_kept kept[LLI_BYPASS_KEPT_MAX];
-    uint32_t idle;      /* polls that got nothing */
+    uint32_t idle;      /* empty polls */
     uint32_t warm_count;
-    uint32_t warm_next; /* whose turn it is */
-    int warm[LLI_UDP_GROUPS_MAX]; /* sockets of the joins to send that can be warmed */
+    uint32_t warm_next; /* next socket to warm */
+    int warm[LLI_UDP_GROUPS_MAX]; /* sockets of joins to send that support warm sends */
     uint64_t warm_ns;
     uint64_t warm_at;
-    uint64_t warm_taken; /* packets posted when that was set */
+    uint64_t warm_taken; /* udp.taken when warm_at was set */
     struct lli_onload onload;
     const struct vma_api *vma;
 
     /* Control operations only. */
-    const struct lli_transport *below; /* udp */
+    const struct lli_transport *below; /* the UDP transport */
     char stack_name[sizeof((struct llm_options *)NULL)->stack_name];
     uint32_t spin; /* option stack_spin */
     bool required;
@@ -109,7 +110,7 @@ struct lli_bypass {
     bool sender_warms[LLI_UDP_GROUPS_MAX];
     bool receiver_accelerated[LLI_BYPASS_RECEIVERS];
     uint32_t parted_count;
-    int parted[LLI_BYPASS_KEPT_MAX]; /* sockets of groups left while packets of theirs were lent */
+    int parted[LLI_BYPASS_KEPT_MAX]; /* sockets of groups left before their packets were released */
 
     /* Counters and gauges. */
     uint64_t accelerated;
@@ -129,10 +130,13 @@ struct lli_bypass {
 int lli_bypass_receive(void *instance, struct lli_in *packets, int max);
 void lli_bypass_release(void *instance, const struct lli_in *packets, int count);
 
-/* Gives everything back that is still lent. */
+/* Returns all packets of the stack's memory. */
 void lli_bypass_recall(struct lli_bypass *bypass);
 
-/* For the stacks' fetch(): whether another packet fits; lends one where it lies; lends one that was written to a free buffer. */
+/*
+ * For fetch() of the stacks: lli_bypass_room() returns true if another packet fits; lli_bypass_lend() delivers
+ * a packet in place; lli_bypass_lend_buffer() delivers one that was copied to lli_bypass_buffer().
+ */
 bool lli_bypass_room(const struct lli_bypass *bypass);
 void lli_bypass_lend(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, void *id, struct iovec data,
                      struct lli_in *packet);

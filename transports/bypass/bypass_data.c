@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receiving from the stack's own memory, and warm sends. Everything else on the data path is UDP's. */
+/* Receiving from the stack's memory, and warm sends. The rest of the data path is that of UDP. */
 #define _GNU_SOURCE
 #include "bypass.h"
 
@@ -10,8 +10,8 @@
 _Static_assert((int)ONLOAD_MSG_WARM == (int)VMA_SND_FLAGS_DUMMY, "one flag does for both stacks");
 
 enum {
-    IDLE_POLLS = 64, /* one of so many polls that get nothing looks at the clock */
-    WARM_BYTES = 64, /* as short packets are */
+    IDLE_POLLS = 64, /* empty polls per clock reading */
+    WARM_BYTES = 64, /* size of a short packet */
 };
 
 /* ------------------------------------------------------------------------------------------------------ lending */
@@ -61,7 +61,7 @@ static void bypass_give_back(struct lli_bypass *bypass, int fd, void **ids, int 
         bypass->release_errors += (uint64_t)count;
 }
 
-/* Takes a place back; the memory is what the caller gives back. */
+/* Frees an index of kept. The caller returns its memory to the stack. */
 static struct lli_bypass_kept bypass_unkeep(struct lli_bypass *bypass, uint64_t buffer)
 {
     const uint16_t place = (uint16_t)(buffer & ~LLI_BYPASS_KEPT);
@@ -112,8 +112,8 @@ void lli_bypass_recall(struct lli_bypass *bypass)
 /* --------------------------------------------------------------------------------------------------- warm sends */
 
 /*
- * Sends nothing, the way that a packet would go. Should the stack send it in spite of its word, receivers drop it by the
- * version of its first byte, and count it.
+ * Warm send: takes the path of a packet without transmitting. If the stack transmits it nevertheless, receivers
+ * drop it by the version in its first byte, and count it.
  */
 static void bypass_warm_send(struct lli_bypass *bypass)
 {
@@ -126,7 +126,7 @@ static void bypass_warm_send(struct lli_bypass *bypass)
         bypass->warm_sends++;
 }
 
-/* A path on which something was sent lately is warm. */
+/* Warms a send path unless something was sent recently. */
 static void bypass_keep_warm(struct lli_bypass *bypass)
 {
     uint64_t now;
@@ -154,7 +154,7 @@ static bool bypass_lends(const struct lli_bypass *bypass, const struct lli_udp_r
 {
     const uint32_t place = receiver->handle == LLI_HANDLE_UNICAST ? LLI_UDP_GROUPS_MAX : receiver->handle;
 
-    /* Time stamps, and where it comes from, are known of a message that is copied. */
+    /* Time stamps and source addresses are available for copied messages only. */
     return bypass->lends[place] && !receiver->apart;
 }
 
@@ -178,7 +178,10 @@ static int bypass_fetch(struct lli_bypass *bypass, struct lli_in *packets, int m
         return bypass_copy(bypass, receiver, packets, max);
     }
     receiver->bursting = count > 0;
-    /* What came by the kernel may have overflowed its buffer; the count is read where that costs nothing, before sleeping. */
+    /*
+     * Packets received by the kernel may have overflowed its buffer; its drop count is read before sleeping,
+     * when that is cheap.
+     */
     receiver->unchecked += (uint32_t)count;
     return count;
 }
@@ -189,7 +192,7 @@ int lli_bypass_receive(void *instance, struct lli_in *packets, int max)
     const struct lli_udp *udp = &bypass->udp;
     int count;
 
-    /* What was copied and is not lent yet comes first. */
+    /* Deliver copied packets first. */
     if (bypass->plain || udp->fetched.next != udp->fetched.end || max <= 0)
         count = lli_udp_receive(instance, packets, max);
     else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenOnload: what it adds to sockets, found by the names of its functions. */
+/* OpenOnload: its extensions to sockets, looked up by function name. */
 #define _GNU_SOURCE
 #include "bypass.h"
 
@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writes where a function of this process is, or NULL: POSIX has pointers to functions fit into those to objects. */
+/*
+ * Stores the address of a function of this process, or NULL. POSIX guarantees that a function pointer fits an
+ * object pointer.
+ */
 static void onload_look_up(const char *name, void *function)
 {
     void *found = dlsym(RTLD_DEFAULT, name);
@@ -16,7 +19,7 @@ static void onload_look_up(const char *name, void *function)
     memcpy(function, &found, sizeof found);
 }
 
-/* Programs that are linked with its extension library have the names without the stack: that library answers 0 then. */
+/* A program linked with Onload's extension library has the names without the stack; the library returns 0 then. */
 static bool onload_find(struct lli_bypass *bypass)
 {
     struct lli_onload *onload = &bypass->onload;
@@ -50,7 +53,7 @@ static int onload_check(const struct lli_bypass *bypass, const struct llm_option
     return 0;
 }
 
-/* Stacks of other processes are others, even if their names are the same. */
+/* Names are per process: stacks of other processes are different even if their names are the same. */
 static int onload_begin(const struct lli_bypass *bypass)
 {
     const struct lli_onload *onload = &bypass->onload;
@@ -97,7 +100,7 @@ static uint64_t onload_number(const struct lli_bypass *bypass, int fd)
     return onload_stat(bypass, fd, &stat) ? (uint64_t)stat.stack_id : 0;
 }
 
-/* Onload 9 says no of every UDP socket, and sends what is sent with the flag. */
+/* Ask first: Onload 9 denies support for every UDP socket, and transmits sends with the flag. */
 static bool onload_warms(const struct lli_bypass *bypass, int fd)
 {
     return bypass->onload.fd_check_feature != NULL && bypass->onload.fd_check_feature(fd, ONLOAD_FD_FEAT_MSG_WARM) > 0;
@@ -144,7 +147,7 @@ static void onload_copy(const struct onload_zc_msg *message, uint8_t *to)
     }
 }
 
-/* A message has been consumed when this is called, so there is always room for one more, in either memory. */
+/* Called with one message consumed, so there is always room for one more, in kept and in the buffers. */
 static int onload_take(struct onload_zc_recv_args *args, int flags)
 {
     struct onload_fetch *fetch = args->user_ptr;

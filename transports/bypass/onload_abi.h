@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What OpenOnload adds to sockets, as far as it is used here: its binary interface in our words, so that a build needs neither
- * its headers nor its library. The functions are looked up by their names when the program runs. The same from Onload 8.1 on,
- * where bytes are little-endian.
+ * Subset of OpenOnload's binary interface, rewritten so that a build needs neither its headers nor its library.
+ * Functions are looked up by name at run time. Valid since Onload 8.1, on little-endian machines.
  */
 #ifndef LLI_ONLOAD_ABI_H
 #define LLI_ONLOAD_ABI_H
@@ -10,7 +9,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* Values of its enumerations, which are passed as int. */
+/* Values of its enumerations, passed as int. */
 enum {
     ONLOAD_THIS_THREAD = 0,
     ONLOAD_SCOPE_PROCESS = 2,
@@ -21,11 +20,11 @@ enum {
     ONLOAD_SPIN_EPOLL_WAIT = 11,
     ONLOAD_FD_FEAT_MSG_WARM = 0,
     ONLOAD_ZC_CONTINUE = 0,
-    ONLOAD_ZC_TERMINATE = 1,      /* no further message */
-    ONLOAD_ZC_KEEP = 2,           /* the message's memory is the caller's until it is released */
-    ONLOAD_ZC_END_OF_BURST = 2,   /* given to the callback: no further message is there at the moment */
-    ONLOAD_MSG_WARM = 0x400,      /* of send(): all but the sending; a socket of the kernel's sends */
-    ONLOAD_MSG_RECV_OS_INLINE = 0x40000000, /* messages that came by the kernel are given too */
+    ONLOAD_ZC_TERMINATE = 1,      /* stop: no further message */
+    ONLOAD_ZC_KEEP = 2,           /* the message's memory belongs to the caller until released */
+    ONLOAD_ZC_END_OF_BURST = 2,   /* passed to the callback: no further message is available now */
+    ONLOAD_MSG_WARM = 0x400,      /* flag of send(): do everything but transmit; a socket in the kernel transmits */
+    ONLOAD_MSG_RECV_OS_INLINE = 0x40000000, /* also deliver messages received by the kernel */
     ONLOAD_STACK_NAME_MAX = 16,
 };
 
@@ -40,13 +39,13 @@ struct onload_zc_iovec {
     void *iov_base;
     uint64_t iov_len : 48;
     uint64_t iov_flags : 16;
-    void *buf; /* by which the memory is released; that of a message's first piece stands for all of them */
+    void *buf; /* releases the memory; the buf of a message's first piece is valid for all pieces */
     void *unused;
 };
 
 struct onload_zc_msg {
     struct onload_zc_iovec *iov;
-    struct msghdr msghdr; /* msg_iovlen pieces are in iov */
+    struct msghdr msghdr; /* describes msg_iovlen pieces in iov */
 };
 
 struct onload_zc_recv_args {

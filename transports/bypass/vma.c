@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VMA: what it adds to sockets, a table that its getsockopt() gives. */
+/* VMA: its extensions to sockets, a table of functions returned by its getsockopt(). */
 #define _GNU_SOURCE
 #include "bypass.h"
 
@@ -13,7 +13,7 @@ static bool vma_has(const struct lli_bypass *bypass, uint64_t functions)
     return (bypass->vma->vma_extra_supported_mask & functions) == functions;
 }
 
-/* The kernel knows no descriptor -1. */
+/* The kernel rejects descriptor -1. */
 static bool vma_find(struct lli_bypass *bypass)
 {
     socklen_t size = sizeof bypass->vma;
@@ -46,7 +46,7 @@ static void vma_end(const struct lli_bypass *bypass)
     (void)bypass;
 }
 
-/* A socket that sends has a ring to its group, from connect() on. */
+/* A sending socket has a ring for its group from connect() on. */
 static bool vma_sends(const struct lli_bypass *bypass, int fd)
 {
     union lli_ip_address to;
@@ -56,7 +56,7 @@ static bool vma_sends(const struct lli_bypass *bypass, int fd)
            bypass->vma->get_socket_tx_ring_fd(fd, &to.any, size) >= 0;
 }
 
-/* A socket that receives has rings from bind() or join on. */
+/* A receiving socket has rings from bind() or join on. */
 static bool vma_accelerates(const struct lli_bypass *bypass, int fd)
 {
     union lli_ip_address to;
@@ -83,7 +83,7 @@ static bool vma_give_back(const struct lli_bypass *bypass, int fd, void **ids, i
     return bypass->vma->free_packets(fd, packets, (size_t)count) == 0;
 }
 
-/* Copies a message that lies in pieces over the table that names them. False: they are too many. */
+/* Copies a message that is in several pieces; the buffer also contains the table of pieces. False: there are too many. */
 static bool vma_gather(const struct vma_packets *table, uint8_t *buffer)
 {
     struct iovec pieces[PIECES_MAX];
@@ -99,7 +99,7 @@ static bool vma_gather(const struct vma_packets *table, uint8_t *buffer)
     return true;
 }
 
-/* The message lies in VMA's memory. Returns how many packets are lent. */
+/* Handles a message in VMA's memory. Returns the number of packets delivered. */
 static int vma_take(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, const struct vma_packets *table,
                     size_t size, struct lli_in *packet)
 {
@@ -122,8 +122,9 @@ static int vma_take(struct lli_bypass *bypass, const struct lli_udp_receiver *re
 }
 
 /*
- * One message, if there is one: how many packets are lent, or negative. What the flag says on return is not enough: for a socket
- * that is not its own VMA leaves it as it was. No packet of ours begins as a table of one message does.
+ * Receives one message. Returns the number of packets delivered, or negative. Also checks the table's message
+ * count, because VMA leaves the flag unchanged for a socket that is not its own. No packet of ours begins like
+ * a table of one message.
  */
 static int vma_fetch_one(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, struct lli_in *packet)
 {
@@ -141,12 +142,15 @@ static int vma_fetch_one(struct lli_bypass *bypass, const struct lli_udp_receive
         bypass->udp.truncated++;
         return 0;
     }
-    /* It came by the kernel. */
+    /* The kernel received it. */
     lli_bypass_lend_buffer(bypass, receiver, (size_t)size, packet);
     return 1;
 }
 
-/* A socket that gave nothing last time is asked once: what it has is not to wait for the poll that finds no more. */
+/*
+ * Fetches a socket's messages; only one if the last call found none, so that a message need not wait for an
+ * empty poll.
+ */
 static int vma_fetch(struct lli_bypass *bypass, struct lli_udp_receiver *receiver, struct lli_in *packets, int max)
 {
     const int most = receiver->bursting ? max : 1;

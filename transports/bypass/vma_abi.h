@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What VMA adds to sockets, as far as it is used here: its binary interface in our words, so that a build needs neither its
- * header nor its library. The table of functions is what getsockopt(-1, SOL_SOCKET, SO_VMA_GET_API) gives. The same from
- * libvma 8.5 on.
+ * Subset of VMA's binary interface, rewritten so that a build needs neither its header nor its library. The
+ * table of functions is returned by getsockopt(-1, SOL_SOCKET, SO_VMA_GET_API). Valid since libvma 8.5.
  */
 #ifndef LLI_VMA_ABI_H
 #define LLI_VMA_ABI_H
@@ -14,21 +13,21 @@
 
 enum {
     SO_VMA_GET_API = 2800,
-    MSG_VMA_ZCOPY = 0x00040000,  /* on return: what is in the buffer is a struct vma_packets, not the message */
-    VMA_SND_FLAGS_DUMMY = 0x400, /* of send(): all but the sending; a socket of the kernel's sends */
+    MSG_VMA_ZCOPY = 0x00040000,  /* returned flag: the buffer contains a struct vma_packets, not the message */
+    VMA_SND_FLAGS_DUMMY = 0x400, /* flag of send(): do everything but transmit; a socket in the kernel transmits */
     VMA_API_RECVFROM_ZCOPY = 1 << 1,
     VMA_API_FREE_PACKETS = 1 << 2,
     VMA_API_GET_SOCKET_RINGS_NUM = 1 << 10,
     VMA_API_GET_SOCKET_TX_RING_FD = 1 << 12,
 };
 
-/* A message, where VMA has it. */
+/* Message in VMA's memory. */
 struct vma_packet {
     void *packet_id;
     size_t sz_iov;
 };
 
-/* What recvfrom_zcopy() writes: one message, and the pieces that it lies in. */
+/* Result of recvfrom_zcopy(): one message and its pieces. */
 struct vma_packets {
     size_t n_packet_num;
     struct vma_packet packet;
@@ -44,7 +43,7 @@ struct vma_api {
     void (*unused_7)(void);
     int (*get_socket_tx_ring_fd)(int fd, struct sockaddr *to, socklen_t to_size);
     void (*unused_9[10])(void);
-    uint64_t vma_extra_supported_mask; /* which of the functions there are: VMA_API_... */
+    uint64_t vma_extra_supported_mask; /* bits VMA_API_...: functions that exist */
     void (*unused_20)(void);
 };
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reference transport: packets between the instances of one process, copied through memory. It never loses a packet as
- * long as the receiver's inbox has room, and never reorders. A group is any host name and port; an instance stands for a
- * host, so loop=0 keeps packets from the instance that sent them.
+ * Reference transport: packets between instances of one process, copied through memory. Never loses a packet
+ * while the receiver's inbox has room, and never reorders. A group is any host name and port; an instance
+ * represents a host, so loop=0 stops packets from returning to the instance that sent them.
  *
- * All instances hang on one hub behind one mutex, held for as long as it takes to copy a few packets. What the owner of an
- * instance reads without the mutex (counters, the packets lent to it) is written only by the owner.
+ * All instances are linked to one hub with one mutex, which is locked only while a few packets are copied.
+ * Fields that the owner of an instance reads without the mutex (counters, delivered packets) are written only
+ * by the owner.
  */
 #define _GNU_SOURCE
 #include <assert.h>
@@ -23,20 +24,20 @@ enum {
     LOOP_JOINS_MAX = 256,
     LOOP_HOST_MAX = 64,
     LOOP_PEERS_MIN = 4096,
-    LOOP_MTU = 9000, /* of the default, and the least as UDP has it, so that tests carry over */
+    LOOP_MTU = 9000, /* the default, and the minimum, are those of UDP, so that tests carry over */
     LOOP_MTU_MIN = 576,
     LOOP_INBOX_MIN = 64,
     LOOP_INBOX_MAX = 16384,
 };
 
 #define LOOP_PEER ((lli_handle)1 << 31)
-/* As lli_out.to of a queued packet: its group was left, or its memory is gone. */
+/* lli_out.to of a queued packet whose group was left or whose memory was released. */
 #define LOOP_LOST ((lli_handle)UINT32_MAX)
 
 struct loop_join {
     char host[LOOP_HOST_MAX];
     uint16_t port;
-    bool loops; /* to this instance as well */
+    bool loops; /* also deliver to this instance */
     uint32_t senders;
     uint32_t receivers;
 };
@@ -47,13 +48,13 @@ struct loop_packet {
     lli_handle from;
 };
 
-/* Packets on their way to an instance. All of it under the hub's mutex, but for the bytes of slots that are lent. */
+/* Packets in transit to an instance. Protected by the hub's mutex, except the bytes of delivered slots. */
 struct loop_inbox {
     uint8_t *bytes; /* slots of payload_max */
     uint32_t slots;
-    uint32_t *free; /* a stack of slots that hold nothing */
+    uint32_t *free; /* stack of free slots */
     uint32_t free_count;
-    struct loop_packet *queue; /* a ring of slots entries */
+    struct loop_packet *queue; /* ring with slots entries */
     uint32_t first;
     uint32_t count;
     bool armed;
@@ -61,13 +62,13 @@ struct loop_inbox {
 };
 
 struct loop {
-    struct loop *next; /* in the hub */
-    uint64_t id;       /* unique in the process: the unicast address */
+    struct loop *next; /* next instance of the hub */
+    uint64_t id;       /* unicast address: unique in the process */
     uint32_t payload_max;
     int event;
     struct loop_inbox inbox;
     struct loop_join joins[LOOP_JOINS_MAX]; /* written by the owner under the mutex, so the owner may read without it */
-    uint32_t joins_count;                   /* places ever used */
+    uint32_t joins_count;                   /* places used so far */
     const struct lli_log *log;
 
     struct lli_out out[LOOP_POST_MAX];
@@ -103,7 +104,7 @@ static void hub_unlock(void)
     pthread_mutex_unlock(&hub.mutex);
 }
 
-/* A child process has a hub of its own: the instances of its parent do not hang on it. */
+/* Gives a child process an empty hub: its parent's instances are not linked to it. */
 static void hub_forget(void)
 {
     hub.first = NULL;
@@ -144,13 +145,13 @@ static void inbox_wake(struct loop *loop)
 {
     const uint64_t one = 1;
 
-    /* Fails only if it is readable already. */
+    /* Fails only if the descriptor is already readable. */
     if (write(loop->event, &one, sizeof one) < 0)
         assert(errno == EAGAIN);
     loop->inbox.armed = false;
 }
 
-/* Copies a packet in, or counts it as dropped. */
+/* Copies a packet into the inbox, or counts it as dropped. */
 static void inbox_put(struct loop *loop, const struct lli_out *packet, lli_handle from)
 {
     struct loop_inbox *inbox = &loop->inbox;
@@ -250,8 +251,8 @@ static bool join_same(const struct loop_join *a, const char *host, uint16_t port
 }
 
 /*
- * A place of its own for each join to send, as the loop option is the channel's; one for all joins to receive a group.
- * The place found may be unused, or -1.
+ * Finds a place: a new one for each join to send, because loop is a channel option; a shared one for all
+ * receive joins of a group. The place may be unused. -1: none is left.
  */
 static int join_place(const struct loop *loop, const struct lli_group *group, enum lli_join_mode mode)
 {
@@ -295,7 +296,7 @@ static int loop_join(void *instance, const struct lli_group *group, enum lli_joi
     return 0;
 }
 
-/* Packets that wait must not be taken for those of the next group that gets the place. */
+/* Drop waiting packets: the place may be reused by another group. */
 static void leave_receive(struct loop *loop, lli_handle handle)
 {
     struct loop_inbox *inbox = &loop->inbox;
@@ -354,7 +355,7 @@ static int loop_address(void *instance, struct lli_address *address)
     return 0;
 }
 
-/* Where an id is, 0: a place that was given back; the number of places used if it is nowhere. */
+/* Returns the place of an id (0: a freed place); the number of places used if there is none. */
 static uint32_t peers_find(const struct loop *loop, uint64_t id)
 {
     uint32_t place = 0;
@@ -535,8 +536,8 @@ static uint64_t loop_drops(void *instance)
 /* ------------------------------------------------------------------------------------------------------ table */
 
 static const struct lli_counter loop_counters[] = {
-    {"loop_inbox_drops", offsetof(struct loop, inbox_drops)}, /* packets that found the inbox full */
-    {"loop_send_errors", offsetof(struct loop, send_errors)}, /* packets too long, or for a group left meanwhile */
+    {"loop_inbox_drops", offsetof(struct loop, inbox_drops)}, /* packets dropped because the inbox was full */
+    {"loop_send_errors", offsetof(struct loop, send_errors)}, /* packets too large, or for a group that was left */
     {NULL, 0},
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data operations of the AF_XDP transport, and its table. */
+/* AF_XDP transport: data operations and the transport table. */
 #define _GNU_SOURCE
 #include "xdp.h"
 
@@ -10,13 +10,13 @@
 #include <sys/socket.h>
 
 enum {
-    KERNEL_TURNS = 32,       /* a power of two: one of so many calls looks at the sockets of UDP, which is a system call */
-    CHECK_TURNS = 1 << 16,   /* ... and one of so many at what the kernel has dropped */
+    KERNEL_TURNS = 32,       /* calls of receive() per poll of the UDP sockets, which takes a system call; a power of two */
+    CHECK_TURNS = 1 << 16,   /* calls of receive() per reading of the drop counts */
 };
 
-/* Notes in lli_in.buffer; without one it is UDP's. */
-#define NOTE_CHUNK (UINT64_C(1) << 62) /* a chunk, of the socket in the upper half */
-#define NOTE_WHOLE (UINT64_C(1) << 61) /* a frame put together */
+/* Bits of lli_in.buffer; without either, it is UDP's. */
+#define NOTE_CHUNK (UINT64_C(1) << 62) /* a chunk; the socket is in the upper half */
+#define NOTE_WHOLE (UINT64_C(1) << 61) /* a reassembled frame */
 
 /* ---------------------------------------------------------------------------------------------------- queueing */
 
@@ -25,13 +25,13 @@ static struct lli_xdp_out *xdp_out(struct lli_xdp *xdp, uint64_t number)
     return &xdp->out[number % LLI_XDP_POST_MAX];
 }
 
-/* The join to send that a packet is for, or NULL: it is for a peer. */
+/* Returns the join to send of a packet; NULL if the packet is for a peer. */
 static struct lli_xdp_sender *xdp_sender(struct lli_xdp *xdp, lli_handle to)
 {
     return to < LLI_XDP_GROUPS_MAX && xdp->senders[to].open ? &xdp->senders[to] : NULL;
 }
 
-/* Up to where packets are done with: sent, lost, or UDP is done with them. */
+/* Returns the end of the completed packets: sent, lost, or completed by UDP. */
 static uint64_t xdp_done(const struct lli_xdp *xdp)
 {
     const uint64_t udp_done = xdp->udp->reap(xdp->udp_instance);
@@ -79,7 +79,7 @@ static void xdp_region_end(void *instance, void *base, size_t size)
 
 /* ------------------------------------------------------------------------------------------------------ frames */
 
-/* Takes back the chunks that have been sent. The one sent last is used first: it is in the cache. */
+/* Frees the chunks that were sent. The chunk sent last is reused first, because it is in the cache. */
 static void wire_reap(struct lli_xdp_socket *socket)
 {
     uint32_t ready = lli_xdp_ring_ready(&socket->completion);
@@ -92,7 +92,7 @@ static void wire_reap(struct lli_xdp_socket *socket)
     lli_xdp_ring_consume(&socket->completion);
 }
 
-/* Copies a part of a frame into a chunk of its own, behind what the chunk has. Returns how many bytes fitted. */
+/* Copies part of a packet into a new chunk, after the header. Returns the bytes copied. */
 static uint32_t wire_piece(struct lli_xdp_socket *socket, uint32_t headed, const uint8_t *data, uint32_t size)
 {
     const uint32_t room = socket->chunk_bytes - headed;
@@ -107,7 +107,7 @@ static uint32_t wire_piece(struct lli_xdp_socket *socket, uint32_t headed, const
     return copied;
 }
 
-/* Makes a frame of a packet. False: there are not enough chunks. */
+/* Builds a frame from a packet. False: too few chunks are free. */
 static bool wire_queue(struct lli_xdp *xdp, const struct lli_xdp_sender *sender, const struct lli_xdp_out *out)
 {
     struct lli_xdp_socket *socket = &xdp->sockets[0];
@@ -126,8 +126,8 @@ static bool wire_queue(struct lli_xdp *xdp, const struct lli_xdp_sender *sender,
 }
 
 /*
- * Has the kernel send what is in the ring: where it copies, at most 32 frames a call. False: it takes no more at present, or
- * refuses, and then wire_failed is set.
+ * Makes the kernel send the frames of the ring; in copy mode it sends at most 32 frames per call. False: it
+ * accepts no more at present, or refuses to send, in which case wire_failed is set.
  */
 static bool wire_kick(struct lli_xdp *xdp)
 {
@@ -151,7 +151,7 @@ static bool wire_kick(struct lli_xdp *xdp)
     return !xdp->wire_failed;
 }
 
-/* The join of a packet that leaves as a frame, or NULL; notes which go to UDP. */
+/* Returns the join of a packet to be sent as a frame, or NULL; decides which packets go to UDP. */
 static const struct lli_xdp_sender *wire_sender(struct lli_xdp *xdp, struct lli_xdp_out *out)
 {
     struct lli_xdp_sender *sender = xdp_sender(xdp, out->to);
@@ -167,14 +167,14 @@ static const struct lli_xdp_sender *wire_sender(struct lli_xdp *xdp, struct lli_
     return wire && !out->lost ? sender : NULL;
 }
 
-/* What the interface does not take is lost. Frames that lie in the ring already leave when it does, late. */
+/* Drops packets that the interface does not accept. Frames already in the ring leave late, once it does. */
 static void wire_lose(struct lli_xdp *xdp)
 {
     for (; xdp->wired != xdp->taken; xdp->wired++)
         xdp->send_errors += wire_sender(xdp, xdp_out(xdp, xdp->wired)) != NULL;
 }
 
-/* Makes frames of packets to groups and hosts for as long as there are chunks. */
+/* Builds frames from packets to groups and hosts while chunks are free. */
 static void wire_fill(struct lli_xdp *xdp)
 {
     struct lli_xdp_socket *socket = &xdp->sockets[0];
@@ -210,7 +210,7 @@ static void wire_flush(struct lli_xdp *xdp)
 
 /* ---------------------------------------------------------------------------------------------------- by UDP */
 
-/* Gives UDP a packet. False: it takes no more. */
+/* Passes a packet to UDP. False: its queue is full. */
 static bool kernel_post(struct lli_xdp *xdp, const struct lli_xdp_out *out)
 {
     const struct lli_out packet = {out->data, out->size, out->to};
@@ -224,8 +224,8 @@ static bool kernel_post(struct lli_xdp *xdp, const struct lli_xdp_out *out)
 }
 
 /*
- * What goes to peers, or to hosts not as frames, and copies for receivers on this host, once the frames have left. False: UDP
- * takes no more.
+ * Passes to UDP: packets to peers, packets to hosts that do not leave as frames, and copies for local
+ * receivers, after the frames were sent. False: UDP accepts no more.
  */
 static bool kernel_flush(struct lli_xdp *xdp)
 {
@@ -264,7 +264,7 @@ static uint64_t xdp_reap(void *instance)
 
 /* --------------------------------------------------------------------------------------------------- receiving */
 
-/* The group that a frame was sent to, or NULL: nobody here joined it, not from this source. */
+/* Returns the group of a frame; NULL if it is not joined, or not from this source. */
 static const struct lli_xdp_group *group_find(const struct lli_xdp *xdp, const struct lli_xdp_frame *frame)
 {
     const struct lli_xdp_group *group = NULL;
@@ -283,7 +283,7 @@ static const struct lli_xdp_group *group_find(const struct lli_xdp *xdp, const s
     return group;
 }
 
-/* Lends the payload of a frame. False: it is nobody's. */
+/* Delivers the payload of a frame. False: it is malformed or for no joined group. */
 static bool frame_lend(struct lli_xdp *xdp, const uint8_t *bytes, uint32_t size, struct lli_in *packet)
 {
     const struct lli_xdp_group *group;
@@ -311,7 +311,7 @@ static void chunk_give_back(struct lli_xdp_socket *socket, uint64_t address)
     *lli_xdp_address(&socket->fill, socket->fill.put++) = address & ~(uint64_t)(socket->chunk_bytes - 1);
 }
 
-/* How many chunks the next frame takes, or 0: not all of them are there yet. */
+/* Returns the number of chunks of the next frame; 0: incomplete. */
 static uint32_t frame_pieces(const struct lli_xdp_socket *socket, uint32_t ready)
 {
     uint32_t pieces = 0;
@@ -322,7 +322,7 @@ static uint32_t frame_pieces(const struct lli_xdp_socket *socket, uint32_t ready
     return 0;
 }
 
-/* Puts a frame of several chunks together, and gives these back. False: it is nobody's, or larger than any should be. */
+/* Reassembles a frame of several chunks and frees them. False: it is for no joined group, or too large. */
 static bool frame_whole(struct lli_xdp *xdp, struct lli_xdp_socket *socket, uint32_t pieces, struct lli_in *packet)
 {
     const uint16_t place = xdp->whole_free[xdp->whole_count - 1];
@@ -361,7 +361,7 @@ static bool frame_plain(struct lli_xdp *xdp, struct lli_xdp_socket *socket, stru
     return false;
 }
 
-/* Lends what came in one queue. */
+/* Delivers packets of one queue. */
 static int socket_receive(struct lli_xdp *xdp, struct lli_xdp_socket *socket, struct lli_in *packets, int max)
 {
     const uint32_t begin = socket->rx.got;
@@ -382,7 +382,7 @@ static int socket_receive(struct lli_xdp *xdp, struct lli_xdp_socket *socket, st
         lli_xdp_ring_consume(&socket->rx);
     if (socket->fill.put != fill)
         lli_xdp_ring_publish(&socket->fill);
-    /* A driver that ran out of chunks waits to be told that there are some. */
+    /* A driver that has run out of chunks must be woken. */
     if (socket->zero_copy && lent == 0 && lli_xdp_ring_sleeps(&socket->fill))
         (void)recvfrom(socket->fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
     return lent;
@@ -404,7 +404,7 @@ static void drops_read(struct lli_xdp *xdp)
         xdp->kernel_drops += lli_xdp_socket_drops(&xdp->sockets[i]);
 }
 
-/* Packets that come by way of the kernel. */
+/* Returns true if the UDP sockets have packets, which receive() polls less often. */
 static bool xdp_waiting(const void *instance)
 {
     const struct lli_xdp *xdp = instance;
@@ -423,7 +423,7 @@ static int xdp_receive(void *instance, struct lli_in *packets, int max)
         if (xdp->turn % CHECK_TURNS == 0)
             drops_read(xdp);
     }
-    /* Another queue comes first each time, so that none starves the others. */
+    /* Start with another queue each time, so that none starves the others. */
     for (uint32_t i = 0; i < xdp->socket_count && lent < max; i++) {
         if (xdp->socket_next >= xdp->socket_count)
             xdp->socket_next = 0;
@@ -432,7 +432,7 @@ static int xdp_receive(void *instance, struct lli_in *packets, int max)
     return lent;
 }
 
-/* A frame still has its headers before the payload. */
+/* Frames still have their headers in front of the payload. */
 static bool xdp_came_from(void *instance, const struct lli_in *packet, const struct lli_address *address)
 {
     const struct lli_xdp *xdp = instance;
@@ -522,15 +522,15 @@ static uint64_t xdp_drops(void *instance)
 }
 
 static const struct lli_counter xdp_counters[] = {
-    {"xdp_frames_sent", offsetof(struct lli_xdp, frames_sent)},         /* packets to groups and hosts that left as frames */
-    {"xdp_frames_received", offsetof(struct lli_xdp, frames_received)}, /* packets to groups that did not pass the kernel */
-    {"xdp_host_detours", offsetof(struct lli_xdp, host_detours)},       /* packets to hosts that left by the kernel */
-    {"xdp_hosts_dead", offsetof(struct lli_xdp, hosts_dead)},           /* times that a host was found not to answer */
-    {"xdp_send_errors", offsetof(struct lli_xdp, send_errors)},         /* packets that could not be sent: lost */
-    {"xdp_send_waits", offsetof(struct lli_xdp, send_waits)},           /* flushes after which the kernel had not taken all */
-    {"xdp_malformed", offsetof(struct lli_xdp, malformed)},             /* frames whose lengths or checksum are wrong: dropped */
-    {"xdp_foreign", offsetof(struct lli_xdp, foreign)},                 /* frames of another source, or of a group just left */
-    {"xdp_kernel_drops", offsetof(struct lli_xdp, kernel_drops)},       /* frames that found no room */
+    {"xdp_frames_sent", offsetof(struct lli_xdp, frames_sent)},         /* packets to groups and hosts sent as frames */
+    {"xdp_frames_received", offsetof(struct lli_xdp, frames_received)}, /* packets to groups received as frames */
+    {"xdp_host_detours", offsetof(struct lli_xdp, host_detours)},       /* packets to hosts sent by the kernel */
+    {"xdp_hosts_dead", offsetof(struct lli_xdp, hosts_dead)},           /* times that a host became unreachable */
+    {"xdp_send_errors", offsetof(struct lli_xdp, send_errors)},         /* packets lost because sending failed */
+    {"xdp_send_waits", offsetof(struct lli_xdp, send_waits)},           /* flushes after which the kernel had not accepted all frames */
+    {"xdp_malformed", offsetof(struct lli_xdp, malformed)},             /* frames dropped for wrong lengths or checksum */
+    {"xdp_foreign", offsetof(struct lli_xdp, foreign)},                 /* frames from other sources, or for groups just left */
+    {"xdp_kernel_drops", offsetof(struct lli_xdp, kernel_drops)},       /* frames dropped for lack of room */
     {NULL, 0},
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control operations: what is opened, in which order, and who joined what. */
+/* Control operations: opening, and group membership. */
 #define _GNU_SOURCE
 #include "xdp.h"
 
@@ -20,16 +20,16 @@ enum {
     ETHERNET_BYTES = 14,
     RX_CHUNKS_MIN = 64,
     RX_CHUNKS_MAX = 65536,
-    HOST_TTL = 64, /* as the kernel's own; the option is for groups */
+    HOST_TTL = 64, /* the kernel's default; option ttl applies to groups only */
 };
 
-/* So often the kernel is asked for a neighbour: while it resolves it, and later. */
+/* Intervals of neighbour lookups: while the kernel resolves the neighbour, and afterwards. */
 #define HOST_LOOK_SOON ((lli_ns)2000000)
 #define HOST_LOOK ((lli_ns)1000000000)
 
 /* ------------------------------------------------------------------------------------------------ the interface */
 
-/* Asks the kernel about the interface. Fails with errno. */
+/* Queries the interface by ioctl. Fails with errno. */
 static int interface_ask(const struct lli_ip_interface *interface, unsigned long what, struct ifreq *request)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -55,7 +55,7 @@ static int interface_mac(struct lli_xdp *xdp)
     return 0;
 }
 
-/* How many queues frames arrive in; a driver that does not tell has one, as far as is known. */
+/* Returns the number of receive queues; 1 if the driver does not report it. */
 static uint32_t interface_queues(const struct lli_xdp *xdp)
 {
     struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
@@ -66,7 +66,7 @@ static uint32_t interface_queues(const struct lli_xdp *xdp)
     return known && count > 0 ? count : 1;
 }
 
-/* Whether it is one end of a cable that the kernel has made, veth. */
+/* Returns true for veth, a virtual cable of the kernel. */
 static bool interface_is_veth(const struct lli_xdp *xdp)
 {
     struct ethtool_drvinfo about = {.cmd = ETHTOOL_GDRVINFO};
@@ -79,7 +79,7 @@ static bool interface_is_veth(const struct lli_xdp *xdp)
 
 static int option_mode(const struct lli_log *log, const char *text, enum lli_xdp_mode *mode)
 {
-    static const char *const names[] = {"auto", "native", "generic"}; /* by enum lli_xdp_mode */
+    static const char *const names[] = {"auto", "native", "generic"}; /* indexed by enum lli_xdp_mode */
 
     for (int i = 0; i < 3; i++)
         if (strcmp(text, names[i]) == 0) {
@@ -89,7 +89,7 @@ static int option_mode(const struct lli_log *log, const char *text, enum lli_xdp
     return lli_fail(log, LLM_EOPTION, "xdp: xdp_mode=%s: must be auto, native or generic", text);
 }
 
-/* How a socket is bound. Without a word of the application the kernel takes zero copy where the driver has it. */
+/* Sets the flags of bind(). By default the kernel uses zero copy if the driver supports it. */
 static int option_bind_flags(const struct lli_xdp *xdp, const struct llm_options *options, uint16_t *flags)
 {
     const char *text = options->xdp_zero_copy;
@@ -106,7 +106,7 @@ static int option_bind_flags(const struct lli_xdp *xdp, const struct llm_options
     return 0;
 }
 
-/* The queues that are covered: all, or one. */
+/* Parses the queues to use: all, or one. */
 static int option_queues(const struct lli_xdp *xdp, const char *text, uint32_t *first, uint32_t *count)
 {
     const uint32_t queues = interface_queues(xdp);
@@ -149,7 +149,7 @@ static int udp_open(struct lli_xdp *xdp, const struct lli_transport_config *conf
     return status;
 }
 
-/* Frames come from the address and port that unicasts reach this host at. */
+/* Frames have the source address and port at which this host receives unicasts. */
 static int own_address(struct lli_xdp *xdp)
 {
     struct lli_address packed;
@@ -176,15 +176,16 @@ static uint32_t chunk_bytes(const struct lli_xdp *xdp)
     return frame_bytes_max(xdp) <= LLI_XDP_CHUNK_SMALL - LLI_XDP_HEADROOM ? LLI_XDP_CHUNK_SMALL : LLI_XDP_CHUNK_LARGE;
 }
 
-/* Whether frames may not fit into one chunk, or not into one page of the driver. */
+/* Returns true if frames may exceed one chunk, or one page of the driver. */
 static bool has_wholes(const struct lli_xdp *xdp)
 {
     return frame_bytes_max(xdp) > LLI_XDP_CHUNK_LARGE - LLI_XDP_HEADROOM - LLI_XDP_TAILROOM;
 }
 
 /*
- * Where it is ours to choose: whether the kernel is the better place for the program. It is on veth, whose driver copies each
- * frame into a page for its own; if trains, which come whole then, can be told from packets.
+ * Chooses the mode for xdp_mode=auto: generic mode is better on veth, whose native mode copies each frame into
+ * a page of its own. Requires a size field in packets, to tell trains, which arrive unsplit in generic mode,
+ * from packets.
  */
 static bool generic_is_better(const struct lli_xdp *xdp, const struct lli_transport_config *config)
 {
@@ -214,7 +215,7 @@ static int wholes_open(struct lli_xdp *xdp)
     return 0;
 }
 
-/* A power of two of chunks, so that all sockets together take as much as the option says. */
+/* Returns a power of two of chunks, such that all sockets together use the memory given by the option. */
 static uint32_t rx_chunks(const struct lli_xdp *xdp, const struct llm_options *options, uint32_t sockets)
 {
     const uint32_t wanted = options->rcvbuf_bytes / sockets / chunk_bytes(xdp);
@@ -225,7 +226,7 @@ static uint32_t rx_chunks(const struct lli_xdp *xdp, const struct llm_options *o
     return chunks;
 }
 
-/* Makes an epoll readable when the socket has something. */
+/* Adds a socket to the epoll set. */
 static int epoll_watch(const struct lli_xdp *xdp, int fd, void *what)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
@@ -264,7 +265,10 @@ static int sockets_open(struct lli_xdp *xdp, const struct llm_options *options, 
     return status;
 }
 
-/* The program comes before the sockets: some drivers give a queue to a socket only if there is one. It passes all until then. */
+/*
+ * Opens the program before the sockets, because some drivers assign a queue to a socket only if a program is
+ * attached. Until then it passes all frames to the kernel.
+ */
 static int fast_path_open(struct lli_xdp *xdp, const struct lli_transport_config *config, int numa_node)
 {
     const struct llm_options *options = config->options;
@@ -342,8 +346,8 @@ int lli_xdp_open(void *instance, const struct lli_transport_config *config, stru
 }
 
 /*
- * All but what the instance of UDP has. The program goes first: from then on the kernel gets all. In a child process descriptors are
- * closed, and what the parent's refer to stays.
+ * Frees everything but the UDP instance. The program goes first: from then on the kernel gets all frames. In a
+ * child process this closes descriptors only; the parent's objects remain.
  */
 static void instance_free(struct lli_xdp *xdp)
 {
@@ -393,7 +397,7 @@ uint32_t lli_xdp_group_hash(const union lli_ip_address *group)
     return (tail ^ (uint32_t)lli_ip_port(group) << 7) * 0x9e3779b1u >> 23 & (LLI_XDP_GROUP_SLOTS - 1);
 }
 
-/* How many joins there are of a group, each with a source of its own. */
+/* Counts the joins of a group; each has a different source. */
 static uint32_t group_count(const struct lli_xdp *xdp, const union lli_ip_address *group)
 {
     uint32_t count = 0;
@@ -412,8 +416,9 @@ static bool group_hears_own(const struct lli_xdp *xdp, const struct lli_xdp_grou
 }
 
 /*
- * Packets to a group go by way of the kernel too if they are to be heard on this host, and if this instance has joined the
- * group: only then does the kernel keep packets with a TTL of 0 from leaving.
+ * Decides which groups also go through the kernel: those that receivers on this host should get and that this
+ * instance has joined. Only for joined groups does the kernel keep packets with a TTL of 0 from leaving the
+ * host.
  */
 static void loops_settle(struct lli_xdp *xdp)
 {
@@ -429,8 +434,8 @@ static void loops_settle(struct lli_xdp *xdp)
 }
 
 /*
- * Has the program take what one join of it is to get, and leave to the kernel what several are to: it knows whose a packet is,
- * and makes copies.
+ * Updates the program: it redirects groups joined once. Groups joined several times (by source) are left to the
+ * kernel, which selects by source and makes copies.
  */
 static int group_settle(struct lli_xdp *xdp, const union lli_ip_address *group)
 {
@@ -486,7 +491,7 @@ static void join_send(struct lli_xdp *xdp, const struct lli_group *group, const 
     loops_settle(xdp);
 }
 
-/* How packets to a host go from now on. */
+/* Decides how packets to a host are sent, by the state of its neighbour. */
 static void host_settle(struct lli_xdp *xdp, struct lli_xdp_sender *sender, lli_ns now)
 {
     uint8_t mac[LLI_XDP_MAC_BYTES];
@@ -524,7 +529,7 @@ void lli_xdp_hosts_look(struct lli_xdp *xdp)
     }
 }
 
-/* The sockets of UDP follow the interface to another address; frames come from there, too. */
+/* Adopts the new address after the UDP sockets followed an interface change. */
 static void own_follow(struct lli_xdp *xdp)
 {
     const union lli_ip_address before = xdp->own;
@@ -536,7 +541,7 @@ static void own_follow(struct lli_xdp *xdp)
 
         if (sender->open)
             lli_xdp_header_init(&sender->header, xdp->mac, &xdp->own, &sender->group, sender->ttl);
-        /* The header of a host has its MAC address, which is asked for again. */
+        /* The header of a host contains its MAC address, which is looked up again. */
         if (sender->open && sender->host) {
             sender->wire = false;
             sender->loops = true;
@@ -579,7 +584,7 @@ int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mo
     if (mode == LLI_JOIN_SEND && !lli_ip_multicast(&address) && xdp->neighbours < 0 &&
         (status = lli_xdp_neighbour_open(xdp->log, &xdp->interface, &xdp->neighbours)) != 0)
         return status;
-    /* By the sockets of UDP packets to groups go to receivers on this host only. */
+    /* The UDP sockets send groups to receivers on this host only. */
     if (mode == LLI_JOIN_SEND)
         options.ttl = 0;
     if ((status = xdp->udp->join(xdp->udp_instance, &inner, mode, &joined)) != 0)

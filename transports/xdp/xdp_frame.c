@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-/* Where fields are: of the frame, of the IP header, of the UDP header. */
+/* Offsets of fields: in the frame, in the IP header, in the UDP header. */
 enum {
     AT_ETHER_TYPE = 12,
     AT_IP = 14,
@@ -32,7 +32,7 @@ enum {
     ETHER_IPV6 = 0x86dd,
     IPV4_PLAIN = 0x45, /* version 4, five words: no options */
     IPV4_DONT_FRAGMENT = 0x4000,
-    IPV4_FRAGMENTED = 0x3fff, /* more follow, or the place of this one */
+    IPV4_FRAGMENTED = 0x3fff, /* mask: more fragments, or a fragment offset */
     PROTOCOL_UDP = 17,
 };
 
@@ -48,7 +48,7 @@ static uint32_t get16(const uint8_t *place)
     return (uint32_t)place[0] << 8 | place[1];
 }
 
-/* The ones' complement sum of bytes, filled up with zeros, in the byte order of this machine: it does not matter (RFC 1071). */
+/* Ones' complement sum, padded with zeros, in the machine's byte order, which does not matter (RFC 1071). */
 static uint32_t sum_bytes(uint64_t sum, const uint8_t *bytes, size_t size)
 {
     uint32_t word;
@@ -82,7 +82,7 @@ uint32_t lli_xdp_source_at(sa_family_t family)
     return family == AF_INET ? 14 + 12 : 14 + 8;
 }
 
-/* The MAC address of a group: RFC 1112, section 6.4, and RFC 2464, section 7. */
+/* MAC address of a group: RFC 1112, section 6.4, and RFC 2464, section 7. */
 static void header_mac(uint8_t *bytes, const union lli_ip_address *group)
 {
     const uint8_t *address = lli_ip_bytes(group);
@@ -136,7 +136,7 @@ void lli_xdp_header_init(struct lli_xdp_header *header, const uint8_t mac[LLI_XD
     memcpy(addresses, lli_ip_bytes(source), address_bytes);
     memcpy(addresses + address_bytes, lli_ip_bytes(group), address_bytes);
     memcpy(udp, ports, sizeof ports);
-    /* Over IPv4 that of the IP header; over IPv6 that of UDP with the pseudo-header (RFC 8200, section 8.1). */
+    /* For IPv4 the sum of the IP header; for IPv6 that of UDP with the pseudo-header (RFC 8200, section 8.1). */
     if (v4)
         header->sum = sum_bytes(0, header->bytes + AT_IP, IPV4_BYTES);
     else
@@ -162,12 +162,12 @@ void lli_xdp_header_put(const struct lli_xdp_header *header, uint8_t *place, con
         return;
     }
     put16(place + AT_IPV6_LENGTH, udp_bytes);
-    /* The length is in the pseudo-header too. */
+    /* The length counts twice: it is also in the pseudo-header. */
     sum = sum_bytes((uint64_t)header->sum + 2 * htons((uint16_t)udp_bytes), payload, size);
-    put_checksum(udp + UDP_CHECKSUM, sum == 0xffff ? 0 : sum); /* 0 would mean that there is none */
+    put_checksum(udp + UDP_CHECKSUM, sum == 0xffff ? 0 : sum); /* 0 would mean no checksum */
 }
 
-/* Where the UDP header is, and how many bytes follow the IP header; 0: it is none of ours. */
+/* Returns the offset of the UDP header, and the bytes after the IP header; 0: not a packet for this transport. */
 static uint32_t frame_ip_v4(struct lli_xdp_frame *frame, const uint8_t *bytes, uint32_t *udp_bytes)
 {
     const uint32_t length = get16(bytes + AT_IPV4_LENGTH);
@@ -201,7 +201,7 @@ bool lli_xdp_frame_get(struct lli_xdp_frame *frame, sa_family_t family, const ui
     memset(frame, 0, sizeof *frame);
     frame->source.any.sa_family = frame->group.any.sa_family = family;
     udp = family == AF_INET ? frame_ip_v4(frame, bytes, &udp_bytes) : frame_ip_v6(frame, bytes, &udp_bytes);
-    /* What follows is what fills a short frame up. */
+    /* Bytes after the UDP packet pad a short frame. */
     if (udp == 0 || udp_bytes < UDP_BYTES || udp_bytes > size - udp || get16(bytes + udp + UDP_LENGTH) != udp_bytes)
         return false;
     lli_ip_port_set(&frame->source, (uint16_t)get16(bytes + udp));

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ethernet frames with one UDP packet to a group: what is before the payload, written and read. Plain bytes, no kernel.
+ * Ethernet frames with one UDP packet to a group: encoding and decoding of the headers. Bytes only, no system
+ * calls.
  *
- * Frames are those that the kernel would send and take for the same packet, except that the UDP checksum is 0, which IPv4
- * allows (RFC 768); over IPv6 it is computed, as hosts drop what has none (RFC 8200, section 8.1).
+ * Frames are equal to those the kernel would send for the same packet, except that the UDP checksum is 0, which
+ * IPv4 allows (RFC 768); over IPv6 it is computed, because hosts drop packets without one (RFC 8200, section
+ * 8.1).
  */
 #ifndef LLI_XDP_FRAME_H
 #define LLI_XDP_FRAME_H
@@ -17,39 +19,39 @@ enum {
     LLI_XDP_HEADER_MAX = LLI_XDP_HEADER_V6,
 };
 
-/* What all frames to one group begin with, but for lengths and checksums. */
+/* Header template of frames to a group; lengths and checksums are filled in per frame. */
 struct lli_xdp_header {
     uint8_t bytes[LLI_XDP_HEADER_MAX];
     uint8_t size;
-    uint32_t sum; /* of the words that the checksum covers and that never change */
+    uint32_t sum; /* checksum of the constant words */
 };
 
-/* What a frame says of itself. */
+/* Decoded frame. */
 struct lli_xdp_frame {
-    union lli_ip_address source; /* with its port */
+    union lli_ip_address source; /* address and port */
     union lli_ip_address group;
-    uint32_t payload; /* where it begins */
+    uint32_t payload; /* offset of the payload */
     uint32_t size;    /* of the payload */
 };
 
 uint32_t lli_xdp_header_size(sa_family_t family);
 
-/* Where in it the address of the sender is. */
+/* Returns the offset of the source address in a frame. */
 uint32_t lli_xdp_source_at(sa_family_t family);
 
-/* The header of frames from an address with its port to a group with its port. */
+/* Initializes the template for frames from an address and port to a group and port. */
 void lli_xdp_header_init(struct lli_xdp_header *header, const uint8_t mac[LLI_XDP_MAC_BYTES],
                          const union lli_ip_address *source, const union lli_ip_address *group, uint8_t ttl);
 
-/* The frames go to this MAC address, where the group is a host. */
+/* Sets the destination MAC address of a unicast host. */
 void lli_xdp_header_host(struct lli_xdp_header *header, const uint8_t mac[LLI_XDP_MAC_BYTES]);
 
-/* Writes the header of a frame with this payload to a place of header->size bytes. */
+/* Writes the header for a frame with this payload; place has header->size bytes. */
 void lli_xdp_header_put(const struct lli_xdp_header *header, uint8_t *place, const uint8_t *payload, uint32_t size);
 
 /*
- * Reads a frame. False: its lengths disagree, or it is no whole
- * UDP packet of the family without options. UDP checksums are not looked at: frames of a sender on this host have but a part of it.
+ * Decodes a frame. False: its lengths disagree, or it is not a complete UDP packet of the family without IP
+ * options. Does not verify UDP checksums: those of local senders are incomplete.
  */
 bool lli_xdp_frame_get(struct lli_xdp_frame *frame, sa_family_t family, const uint8_t *bytes, uint32_t size);
 

@@ -11,10 +11,10 @@
 
 enum { ANSWER_BYTES = 4096 };
 
-/* A neighbour in one of these states is one that the kernel would send to without asking. */
+/* Neighbour states in which the kernel would send without probing. */
 #define STATES_KNOWN (NUD_REACHABLE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP)
 
-/* What is asked: a header of netlink, one of its kind, and attributes. */
+/* Netlink request: header, message header, attributes. */
 struct question {
     struct nlmsghdr header;
     union {
@@ -24,7 +24,7 @@ struct question {
     uint8_t attributes[128];
 };
 
-/* An answer, and where what is looked at in it begins. */
+/* Netlink answer. */
 struct answer {
     _Alignas(struct nlmsghdr) uint8_t bytes[ANSWER_BYTES];
     size_t size;
@@ -64,7 +64,10 @@ static void question_add(struct question *question, uint16_t type, const void *d
     question->header.nlmsg_len = (uint32_t)(NLMSG_ALIGN(question->header.nlmsg_len) + RTA_LENGTH(size));
 }
 
-/* The kernel answers before send() returns. NULL: there is none of the type, or of this size at least. */
+/*
+ * Sends a request and reads the answer, which the kernel writes before send() returns. NULL: no answer of this
+ * type and size.
+ */
 static const void *question_ask(int fd, struct question *question, uint16_t type, size_t size, struct answer *answer)
 {
     const struct nlmsghdr *header = (const struct nlmsghdr *)(const void *)answer->bytes;
@@ -74,7 +77,7 @@ static const void *question_ask(int fd, struct question *question, uint16_t type
     question->header.nlmsg_seq = ++number;
     if (send(fd, question, question->header.nlmsg_len, 0) < 0)
         return NULL;
-    /* An earlier answer may lie before it, if that was not waited for. */
+    /* Skip the answer to an earlier request. */
     do
         got = recv(fd, answer->bytes, sizeof answer->bytes, 0);
     while (got >= (ssize_t)sizeof *header && header->nlmsg_seq != number);
@@ -85,7 +88,7 @@ static const void *question_ask(int fd, struct question *question, uint16_t type
     return answer->bytes + NLMSG_LENGTH(0);
 }
 
-/* An attribute of at least so many bytes, behind a header of its kind; NULL: there is none. */
+/* Returns an attribute of at least size bytes, following a message header of the given size; or NULL. */
 static const void *answer_find(const struct answer *answer, size_t header, uint16_t type, size_t size)
 {
     size_t at = NLMSG_ALIGN(NLMSG_LENGTH(header));
@@ -102,7 +105,7 @@ static const void *answer_find(const struct answer *answer, size_t header, uint1
     return NULL;
 }
 
-/* Whom packets to a host are handed to: a gateway, or the host itself. */
+/* Finds the next hop to a host: a gateway, or the host itself. */
 static enum lli_xdp_hop route_find(int fd, const struct lli_ip_interface *interface, const union lli_ip_address *host,
                                    uint8_t next[16])
 {
@@ -118,7 +121,7 @@ static enum lli_xdp_hop route_find(int fd, const struct lli_ip_interface *interf
     question.of.route.rtm_dst_len = question.of.route.rtm_src_len = (uint8_t)(8 * bytes);
     question_add(&question, RTA_DST, lli_ip_bytes(host), bytes);
     question_add(&question, RTA_SRC, lli_ip_bytes(&interface->address), bytes);
-    /* Elsewhere a link-local address means nothing. */
+    /* A link-local address is valid on this interface only. */
     if (host->any.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&host->v6.sin6_addr))
         question_add(&question, RTA_OIF, &interface->index, sizeof interface->index);
     route = question_ask(fd, &question, RTM_NEWROUTE, sizeof *route, &answer);
@@ -127,7 +130,7 @@ static enum lli_xdp_hop route_find(int fd, const struct lli_ip_interface *interf
     found = answer_find(&answer, sizeof *route, RTA_OIF, sizeof index);
     if (found != NULL)
         memcpy(&index, found, sizeof index);
-    /* RTA_VIA: a gateway of the other family, which the kernel knows to reach. */
+    /* RTA_VIA: a gateway of the other address family, which only the kernel can use. */
     if (route->rtm_type != RTN_UNICAST || index != (uint32_t)interface->index ||
         answer_find(&answer, sizeof *route, RTA_VIA, 0) != NULL)
         return route->rtm_type == RTN_UNREACHABLE ? LLI_XDP_HOP_DEAD : LLI_XDP_HOP_ELSEWHERE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where frames to one host go: the kernel is asked for the route, and for the neighbour that it leads to. It alone resolves
- * neighbours; nothing here sends ARP or neighbour solicitations.
+ * MAC addresses of hosts: queries the kernel's route and neighbour tables. Only the kernel resolves neighbours;
+ * this module sends no ARP or neighbour solicitations.
  */
 #ifndef LLI_XDP_NEIGHBOUR_H
 #define LLI_XDP_NEIGHBOUR_H
@@ -10,17 +10,17 @@
 #include "xdp_frame.h"
 
 enum lli_xdp_hop {
-    LLI_XDP_HOP_ELSEWHERE = 0, /* this host, or by way of another interface */
-    LLI_XDP_HOP_UNKNOWN,       /* nobody has asked for the neighbour yet, or its answer is awaited */
-    LLI_XDP_HOP_DEAD,          /* it does not answer, or there is no route */
-    LLI_XDP_HOP_STALE,         /* it was not heard of for a while: the kernel asks it once it has a packet for it */
+    LLI_XDP_HOP_ELSEWHERE = 0, /* this host, or reached by another interface */
+    LLI_XDP_HOP_UNKNOWN,       /* not resolved yet, or resolution is under way */
+    LLI_XDP_HOP_DEAD,          /* the neighbour does not answer, or there is no route */
+    LLI_XDP_HOP_STALE,         /* not confirmed recently: the kernel probes it when it has a packet for it */
     LLI_XDP_HOP_KNOWN,
 };
 
-/* A socket to ask by, or LLM_E. */
+/* Opens a netlink socket. Returns 0 or a negative LLM_E code. */
 int lli_xdp_neighbour_open(const struct lli_log *log, const struct lli_ip_interface *interface, int *fd);
 
-/* What the kernel knows of the way to a host; mac is written if that is KNOWN or STALE. At most four system calls. */
+/* Looks up the route and neighbour of a host; writes mac if the result is KNOWN or STALE. At most four system calls. */
 enum lli_xdp_hop lli_xdp_neighbour_find(int fd, const struct lli_ip_interface *interface, const union lli_ip_address *host,
                                         uint8_t mac[LLI_XDP_MAC_BYTES]);
 

@@ -15,7 +15,7 @@
 #define BPF_F_XDP_HAS_FRAGS (1u << 5) /* Linux 5.18 */
 #endif
 
-/* What the map of groups is looked up by, in network order. */
+/* Key of the map of groups, in network order. */
 struct group_key_v4 {
     uint32_t address;
     uint16_t port;
@@ -45,7 +45,7 @@ static int program_bpf(enum bpf_cmd command, union bpf_attr *attribute)
 
 /* --------------------------------------------------------------------------------------------------- failures */
 
-/* What errno means when something is made or loaded. */
+/* Error code and remedy for an errno. */
 static int program_fail(const struct lli_log *log, const char *what)
 {
     if (errno == EPERM || errno == EACCES)
@@ -64,7 +64,7 @@ static int program_fail(const struct lli_log *log, const char *what)
 
 enum { CODE_MAX = 64, JUMPS_MAX = 16 };
 
-/* A program in the making. Jumps to its end, where frames are passed on, are aimed when it is known. */
+/* Program being built. Jumps to its end, where frames are passed to the kernel, are resolved last. */
 struct code {
     struct bpf_insn insns[CODE_MAX];
     uint16_t jumps[JUMPS_MAX];
@@ -110,7 +110,7 @@ static void code_pass_unless(struct code *code, uint8_t value, int32_t number)
     code_jump(code, (struct bpf_insn){.code = BPF_JMP | BPF_JNE | BPF_K, .dst_reg = value & 15u, .imm = number});
 }
 
-/* A map's address takes two instructions. */
+/* Loading a map address takes two instructions. */
 static void code_map(struct code *code, uint8_t to, int map)
 {
     code_add(code, (struct bpf_insn){
@@ -130,13 +130,13 @@ static void code_exit(struct code *code)
 
 /* ------------------------------------------------------------------------------------------------- the program */
 
-/* Where fields are in a frame. */
+/* Offsets of fields in a frame. */
 enum { ETHER_TYPE = 12, IP = 14, HEADERS_V4 = 42, HEADERS_V6 = 62, UDP_BYTES = 8 };
 
-/* Registers: the frame lies in [FRAME, END); CONTEXT survives calls. */
+/* Registers: the frame is in [FRAME, END); CONTEXT is preserved across calls. */
 enum { CONTEXT = BPF_REG_6, FRAME = BPF_REG_2, END = BPF_REG_3, AT = BPF_REG_4, VALUE = BPF_REG_5, STACK = BPF_REG_10 };
 
-/* Sees to it that the frame is so long. */
+/* Requires a frame of at least this length. */
 static void program_bounds(struct code *code, int32_t bytes)
 {
     code_copy(code, CONTEXT, BPF_REG_1);
@@ -153,7 +153,7 @@ static void program_expect(struct code *code, uint8_t width, int16_t at, int32_t
     code_pass_unless(code, VALUE, number);
 }
 
-/* The group's port, and the rest of the key behind it. */
+/* Stores the port in the key, followed by zeros. */
 static void program_port(struct code *code, int16_t headers, int16_t key)
 {
     code_load(code, BPF_H, VALUE, FRAME, (int16_t)(headers - 6));
@@ -163,8 +163,8 @@ static void program_port(struct code *code, int16_t headers, int16_t key)
 }
 
 /*
- * Sees to it that the frame has one packet, by what that says of its size: several that the kernel has in one piece say less than
- * UDP's header does. Only the kernel knows how to part them.
+ * Requires a frame with a single packet, by its size field: the size of the first of several merged packets is
+ * less than the UDP length. Only the kernel can split these.
  */
 static void program_single(struct code *code, int16_t headers, uint32_t size_at)
 {
@@ -176,7 +176,7 @@ static void program_single(struct code *code, int16_t headers, uint32_t size_at)
     code_jump(code, (struct bpf_insn){.code = BPF_JMP | BPF_JNE | BPF_X, .dst_reg = VALUE, .src_reg = AT});
 }
 
-/* How much of a frame is looked at. */
+/* Returns the number of frame bytes that the program reads. */
 static int32_t program_reads(int32_t headers, uint32_t size_at)
 {
     return size_at == 0 ? headers : headers + (int32_t)size_at + (int32_t)sizeof(uint16_t);
@@ -206,7 +206,7 @@ static void program_parse_v6(struct code *code, uint32_t size_at)
 
     program_bounds(code, program_reads(HEADERS_V6, size_at));
     program_expect(code, BPF_H, ETHER_TYPE, htons(0x86dd));
-    program_expect(code, BPF_B, IP + 6, IPPROTO_UDP); /* no extension, so no fragment */
+    program_expect(code, BPF_B, IP + 6, IPPROTO_UDP); /* no extension header, so no fragment */
     for (int16_t word = 0; word < 4; word++) {
         code_load(code, BPF_W, VALUE, FRAME, (int16_t)(IP + 24 + 4 * word));
         code_store(code, BPF_W, STACK, (int16_t)(key + 4 * word), VALUE);
@@ -216,7 +216,7 @@ static void program_parse_v6(struct code *code, uint32_t size_at)
         program_single(code, HEADERS_V6, size_at);
 }
 
-/* A group that is known, and a socket for the queue: the frame is its. Else the kernel's. */
+/* Redirects a frame of a known group to the socket of its queue, if there is one; passes others to the kernel. */
 static void program_decide(struct code *code, const struct lli_xdp_program *program, sa_family_t family)
 {
     code_map(code, BPF_REG_1, program->groups);

@@ -15,12 +15,12 @@
 #define SOL_XDP 283
 #endif
 
-/* Of a socket that was closed the kernel gives back the queue some time later, on a loaded machine more than half a second. */
+/* The kernel releases the queue of a closed socket with a delay, more than half a second on a loaded machine. */
 enum { BIND_TRIES = 2000, BIND_RETRY_US = 1000 };
 
 /* --------------------------------------------------------------------------------------------------- failures */
 
-/* What errno means when a socket is made, and what can be done about it. */
+/* Error code and remedy for an errno. */
 static const struct socket_failure {
     int number;
     int error;
@@ -40,7 +40,7 @@ static const struct socket_failure {
     {ENETDOWN, LLM_EINTERFACE, "the interface is down; 'ip link set up' brings it up"},
 };
 
-/* Fails with errno: what was tried. */
+/* Fails with a code for errno; logs the operation. */
 static int socket_fail(const struct lli_xdp_socket_config *config, const char *what)
 {
     for (size_t i = 0; i < sizeof socket_failures / sizeof socket_failures[0]; i++)
@@ -103,7 +103,7 @@ static int rings_open(struct lli_xdp_socket *socket, const struct lli_xdp_socket
         {XDP_UMEM_COMPLETION_RING, XDP_UMEM_PGOFF_COMPLETION_RING, sizeof(uint64_t)},
     };
     struct lli_xdp_ring *const rings[] = {&socket->rx, &socket->tx, &socket->fill, &socket->completion};
-    /* Bind wants a completion ring of everyone. */
+    /* bind() requires a completion ring of every socket. */
     const uint32_t sizes[] = {config->rx_chunks, config->tx_chunks, config->rx_chunks, LLI_XDP_TX_CHUNKS};
     struct xdp_mmap_offsets offsets;
     const struct xdp_ring_offset *const places[] = {&offsets.rx, &offsets.tx, &offsets.fr, &offsets.cr};
