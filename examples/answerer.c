@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The smallest server: takes connections of those who know the word, and answers each request with its text turned round.
+ * Minimal server: accepts connections of clients that present the password, and answers each request with its
+ * text reversed.
  *
  *   answerer [CHANNEL [WORD]]
  */
@@ -13,7 +14,7 @@
 
 enum { TEXT_MAX = 256, CODE_UNKNOWN_WORD = 403 };
 
-/* Passes a result through; a failure ends the program. What was wrong with which value is in the library's log. */
+/* Returns the result; ends the program on failure. The library's log says which value was wrong. */
 static int check(int result, const char *what)
 {
     if (result < 0) {
@@ -23,7 +24,7 @@ static int check(int result, const char *what)
     return result;
 }
 
-/* Somebody asks. Who sends more than he reads gets no answer in time, and nobody else waits for him. */
+/* Handles a request. A client that sends faster than it reads gets no answer in time; other clients are not delayed. */
 static void on_asked(void *arg, struct llm_connection *connection, const struct llm_asked *asked)
 {
     const char *text = asked->data;
@@ -44,12 +45,12 @@ static void on_event(void *arg, struct llm_connection *connection, const struct 
     (void)arg;
     llm_event_text(event, text, sizeof text);
     printf("%016" PRIx64 ": %s\n", llm_connection_id(connection), text);
-    /* A connection is closed by whoever has it, also when the other side closed it first. */
+    /* Each side closes its connection, also after the other side has closed. */
     if (event->kind == LLM_EVENT_DISCONNECTED)
         check(llm_connection_close(&connection), "llm_connection_close");
 }
 
-/* Somebody wants to connect, and shows what he was given. */
+/* Handles a connection request with its credentials. */
 static int on_request(void *arg, struct llm_listener *listener, const struct llm_caller *caller,
                       struct llm_connection_handlers *handlers)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The smallest client: connects to an answerer, asks, and prints what it is told and how long that took.
+ * Minimal client: connects to an answerer, sends a request, and prints the reply and how long it took.
  *
  *   asker [CHANNEL [WORD [TEXT...]]]
  */
@@ -17,11 +17,11 @@
 struct application {
     bool connected;
     bool over;
-    bool waits; /* for a reply */
+    bool waits; /* waiting for a reply */
     uint64_t asked_at;
 };
 
-/* Passes a result through; a failure ends the program. What was wrong with which value is in the library's log. */
+/* Returns the result; ends the program on failure. The library's log says which value was wrong. */
 static int check(int result, const char *what)
 {
     if (result < 0) {
@@ -43,7 +43,7 @@ static void on_event(void *arg, struct llm_connection *connection, const struct 
     application->over |= event->kind == LLM_EVENT_DISCONNECTED;
 }
 
-/* Called once for each request: with the reply, or with the reason why there is none. */
+/* Called once per request: with the reply, or with the reason for its absence. */
 static void on_reply(void *arg, enum llm_reason reason, const void *data, size_t size)
 {
     struct application *application = arg;

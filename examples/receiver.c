@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The smallest receiver: prints the messages of a topic, and what happens to the sessions that send them.
+ * Minimal receiver: prints the messages of a topic, and the events of the sessions that send them.
  *
  *   receiver [CHANNEL [TOPIC [COUNT]]]
  *
- * TOPIC "" (the default) is every topic. Ends after COUNT messages, or with ctrl-C.
+ * TOPIC "" (the default) selects every topic. Ends after COUNT messages, or with ctrl-C.
  */
 #include <llm/llm.h>
 
@@ -27,7 +27,7 @@ static void stop(int signal_number)
     stopped = 1;
 }
 
-/* Passes a result through; a failure ends the program. What was wrong with which value is in the library's log. */
+/* Returns the result; ends the program on failure. The library's log says which value was wrong. */
 static int check(int result, const char *what)
 {
     if (result < 0) {
@@ -49,7 +49,7 @@ static uint64_t number(const char *text)
     return value;
 }
 
-/* Asked once for each session, with no topic, and once for each topic in it. */
+/* Called once for each session, without a topic, and once for each of its topics. */
 static bool on_accept(void *arg, const struct llm_source *source)
 {
     const struct application *application = arg;
@@ -61,7 +61,7 @@ static void on_message(void *arg, const struct llm_message *message)
 {
     struct application *application = arg;
 
-    /* One llm_wait() may deliver more than was asked for. */
+    /* A single llm_wait() may deliver more messages than COUNT. */
     if (application->left == 0)
         return;
     application->left--;
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
     signal(SIGTERM, stop);
 
     llm_context_options_init(&options);
-    options.wait = LLM_WAIT_BLOCK; /* sleeps until a packet comes; the default, LLM_WAIT_SPIN, is faster and takes a core */
+    options.wait = LLM_WAIT_BLOCK; /* sleeps until a packet arrives; the default, LLM_WAIT_SPIN, is faster and occupies a core */
     check(llm_context_open(&options, &context), "llm_context_open");
 
     llm_handlers_init(&handlers);
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
     check(llm_receiver_open(context, channel, NULL, &handlers, &receiver), channel);
     printf("* listening on %s\n", channel);
 
-    /* The handlers run inside llm_wait(). It returns ten times a second even if nothing comes, to look at stopped. */
+    /* The handlers run inside llm_wait(), which returns ten times a second even if nothing arrives, to check stopped. */
     while (!stopped && application.left > 0)
         check(llm_wait(context, 100000000), "llm_wait");
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The smallest transmitter: sends numbered messages on one topic.
+ * Minimal transmitter: sends numbered messages on one topic.
  *
  *   transmitter [CHANNEL [TOPIC [COUNT [INTERVAL_MS]]]]
  */
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Passes a result through; a failure ends the program. What was wrong with which value is in the library's log. */
+/* Returns the result; ends the program on failure. The library's log says which value was wrong. */
 static int check(int result, const char *what)
 {
     if (result < 0) {
@@ -34,8 +34,8 @@ static uint64_t number(const char *text)
 }
 
 /*
- * Passes the time until then. A transmitter has work to do between its messages, repairs and heartbeats, and does it only
- * inside llm_poll() and llm_wait(): so it polls at least once, however fast it sends.
+ * Processes events until the given time. Between messages a transmitter has to send repairs and heartbeats,
+ * which it does only inside llm_poll() and llm_wait(): so poll at least once, however fast messages are sent.
  */
 static void work_until(struct llm_context *context, uint64_t then)
 {
@@ -52,7 +52,7 @@ static void send_number(struct llm_context *context, struct llm_topic *topic, ui
     int size = snprintf(text, sizeof text, "hello, number %" PRIu64, i);
     int result;
 
-    /* Nothing blocks: when the network does not keep up, llm_send() says so and llm_poll() makes room. */
+    /* llm_send() never blocks: if the network is slower, it returns LLM_EAGAIN, and llm_poll() makes room. */
     while ((result = llm_send(topic, text, (size_t)size, 0)) == LLM_EAGAIN)
         check(llm_poll(context), "llm_poll");
     check(result, "llm_send");
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
     uint64_t send_at;
 
     llm_context_options_init(&options);
-    options.wait = LLM_WAIT_BLOCK; /* sleeps between messages; the default, LLM_WAIT_SPIN, is faster and takes a core */
+    options.wait = LLM_WAIT_BLOCK; /* sleeps between messages; the default, LLM_WAIT_SPIN, is faster and occupies a core */
     check(llm_context_open(&options, &context), "llm_context_open");
     check(llm_transmitter_open(context, channel, NULL, &transmitter), channel);
     check(llm_topic_open(transmitter, name, 0, &topic), name);
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
         work_until(context, send_at);
     }
 
-    /* Waits, one second at most by default, until the receivers that are known have everything. */
+    /* Waits, by default at most one second, until all known receivers have everything. */
     check(llm_transmitter_close(&transmitter), "llm_transmitter_close");
     check(llm_context_close(&context), "llm_context_close");
     return EXIT_SUCCESS;

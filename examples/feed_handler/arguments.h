@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The number that is the argument of an option. Ends the program if it is none or is not in [min, max]. */
+/* Parses the numeric argument of an option. Ends the program if it is invalid or not in [min, max]. */
 static inline uint64_t argument_number(const char *option, const char *text, uint64_t min, uint64_t max)
 {
     char *end;

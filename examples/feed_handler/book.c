@@ -11,7 +11,7 @@ static bool price_is_worse(int side, uint32_t price, uint32_t than)
     return side == BOOK_BID ? price < than : price > than;
 }
 
-/* The index of the price's level, or where it belongs. */
+/* Returns the index of the price's level, or where it belongs. */
 static uint32_t level_index(const struct book *book, int side, uint32_t price)
 {
     const struct book_side *levels = &book->sides[side];
@@ -46,7 +46,7 @@ static bool level_add(struct book *book, int side, uint32_t price, uint32_t shar
     return true;
 }
 
-/* Takes shares of a live order away; last if it has no more. Its level is there as long as the order is. */
+/* Removes shares of a live order; last if the order has no more. The level exists as long as the order. */
 static void level_take(struct book *book, int side, uint32_t price, uint32_t shares, bool last)
 {
     struct book_side *levels = &book->sides[side];
@@ -162,7 +162,7 @@ static struct book *market_by_locate(const struct market *market, uint16_t locat
     return i >= 0 ? &market->books[i] : NULL;
 }
 
-/* A symbol has the same book, and so the same topic, day after day. Linear: only the directory comes here. */
+/* A symbol has the same book, and so the same topic, every day. Linear search: only directory messages come here. */
 static struct book *market_by_symbol(const struct market *market, const char *symbol)
 {
     for (uint32_t i = 0; i < market->book_count; i++) {
@@ -198,7 +198,7 @@ static enum market_result apply_directory(struct market *market, const struct it
         book = book_create(market, message->symbol);
     if (book == NULL)
         return MARKET_FULL;
-    /* Orders know their book by its locate: it keeps its meaning for the day. */
+    /* Orders find their book by the locate, which is valid for the day. */
     if (named != NULL && named != book)
         return MARKET_CONFLICT;
     market->by_locate[message->locate] = (int32_t)(book - market->books);
@@ -244,7 +244,7 @@ static enum market_result apply_replace(struct market *market, struct book *book
     return apply_add(market, book, &replacement);
 }
 
-/* Executions, cancels, deletes and replaces: all are about an order that must be there. */
+/* Executions, cancels, deletes and replaces: all require an existing order. */
 static enum market_result apply_change(struct market *market, struct book *book, const struct itch_message *message)
 {
     struct order *order = order_find(&market->orders, message->reference);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An order book for each symbol of a feed. Nothing allocates after market_init().
+ * Order book for each symbol of a feed. Nothing allocates after market_init().
  *
- * A book is right only if it was given every message of its symbol. One that missed a message, because the feed lost some or
- * because a limit was reached, is stale: it goes on, and says so, until market_clear().
+ * A book is correct only if it was given every message of its symbol. A book that missed a message, because the
+ * feed lost some or a limit was reached, is stale: it continues, marked as stale, until market_clear().
  */
 #ifndef FEED_BOOK_H
 #define FEED_BOOK_H
@@ -22,7 +22,7 @@ struct book_level {
     uint32_t orders;
 };
 
-/* Levels from the worst price to the best: most changes are near the best, and so move few levels. */
+/* Levels from the worst price to the best: most changes are near the best price, and so move few levels. */
 struct book_side {
     struct book_level *levels;
     uint32_t count;
@@ -31,7 +31,7 @@ struct book_side {
 struct book {
     char symbol[ITCH_SYMBOL_BYTES + 1];
     bool stale;
-    bool changed;          /* waits in the market's queue */
+    bool changed;          /* in the market's queue of changed books */
     uint64_t sequence;     /* of the last message */
     uint64_t timestamp_ns; /* of the last message */
     struct book_side sides[2];
@@ -46,8 +46,8 @@ struct book_top {
 
 struct market_limits {
     uint32_t symbols_max; /* 1 to BOOK_LOCATES */
-    uint32_t orders_max;  /* live at a time, all symbols together */
-    uint32_t levels_max;  /* prices of one side of a book */
+    uint32_t orders_max;  /* live orders, all symbols together */
+    uint32_t levels_max;  /* prices per side of a book */
 };
 
 struct market {
@@ -56,39 +56,39 @@ struct market {
     uint32_t book_count;
     struct book_level *levels;
     struct order_table orders;
-    int32_t *by_locate; /* the number of the book, -1: none */
-    uint32_t *changed;  /* a ring of the numbers of the books that changed, each once */
+    int32_t *by_locate; /* index of the book by locate; -1: none */
+    uint32_t *changed;  /* ring of the indices of changed books, each once */
     uint32_t changed_first;
     uint32_t changed_count;
 };
 
 enum market_result {
     MARKET_OK,
-    MARKET_UNKNOWN,  /* of an order or a stock that nobody announced: usual after a loss */
-    MARKET_CONFLICT, /* against what is known of the order */
+    MARKET_UNKNOWN,  /* unknown order or stock: usual after a loss */
+    MARKET_CONFLICT, /* contradicts the known order */
     MARKET_FULL,     /* a limit was reached */
 };
 
-/* False without memory; market_fini() is right in both cases. */
+/* Returns false without memory; market_fini() may be called in both cases. */
 bool market_init(struct market *market, const struct market_limits *limits);
 void market_fini(struct market *market);
 
 /*
- * Starts a new day: no orders, no quotes. Books stay, with their numbers and symbols, but none is found by a locate until the
- * directory has named it again. All books are changed and none is stale.
+ * Starts a new day: no orders, no quotes. Books remain, with their indices and symbols, but none is found by a
+ * locate until the directory names it again. All books are marked as changed, and none is stale.
  */
 void market_clear(struct market *market);
 
-/* Applies the message of that sequence. Whatever is not MARKET_OK left the book that it names stale. */
+/* Applies the message with that sequence. If the result is not MARKET_OK, the book it names, if any, is stale. */
 enum market_result market_apply(struct market *market, const struct itch_message *message, uint64_t sequence);
 
-/* Messages were lost, it is not known which: every book is stale, and changed. */
+/* Handles the loss of unknown messages: every book becomes stale, and changed. */
 void market_lost(struct market *market);
 
-/* Puts a book at the end of the queue of changed books, if it is not in it. */
+/* Appends a book to the queue of changed books, unless it is queued. */
 void market_mark(struct market *market, struct book *book);
 
-/* The first book of the queue, or NULL; market_pop() takes it out. */
+/* Returns the first book of the queue, or NULL; market_pop() removes it. */
 struct book *market_changed(const struct market *market);
 void market_pop(struct market *market);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one way to the bytes of a packet: big-endian integers, and never beyond the end. A failure sticks, so that a decoder
- * reads all its fields and looks at failed once.
+ * Bounds-checked access to the bytes of a packet: big-endian integers. A failure is sticky, so that a decoder
+ * reads all fields and checks failed once.
  */
 #ifndef FEED_CURSOR_H
 #define FEED_CURSOR_H
@@ -22,7 +22,7 @@ static inline struct reader reader_of(const void *data, size_t size)
     return (struct reader){.at = data, .left = size};
 }
 
-/* The next size bytes, or NULL. */
+/* Returns the next size bytes, or NULL. */
 static inline const uint8_t *read_bytes(struct reader *reader, size_t size)
 {
     const uint8_t *bytes = reader->at;
@@ -36,7 +36,7 @@ static inline const uint8_t *read_bytes(struct reader *reader, size_t size)
     return bytes;
 }
 
-/* The next big-endian integer of size bytes, 0 after a failure. */
+/* Returns the next big-endian integer of size bytes; 0 after a failure. */
 static inline uint64_t read_integer(struct reader *reader, size_t size)
 {
     const uint8_t *bytes = read_bytes(reader, size);
@@ -58,7 +58,7 @@ static inline struct writer writer_of(void *data, size_t size)
     return (struct writer){.at = data, .left = size};
 }
 
-/* Room for the next size bytes, or NULL. */
+/* Returns room for the next size bytes, or NULL. */
 static inline uint8_t *write_bytes(struct writer *writer, size_t size)
 {
     uint8_t *bytes = writer->at;

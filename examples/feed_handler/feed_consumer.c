@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the top of the book of every symbol that feed_handler sends: a table that refreshes on a terminal, else a line per
- * quote. feed_consumer --help says how to call it.
+ * Prints the top of the book of every symbol sent by feed_handler: a table that refreshes on a terminal, else a
+ * line per quote. See feed_consumer --help for usage.
  */
 #define _GNU_SOURCE /* isatty, TIOCGWINSZ */
 #include "arguments.h"
@@ -23,15 +23,15 @@
 
 struct arguments {
     const char *channel;
-    const char *final; /* NULL: not wanted */
+    const char *final; /* NULL: do not print */
     uint64_t count;
     bool once;
 };
 
-/* What is known of a symbol. */
+/* State of a symbol. */
 struct row {
     char symbol[ITCH_SYMBOL_BYTES + 1];
-    uint64_t session; /* that its quote came from */
+    uint64_t session; /* session of its quote */
     struct quote quote;
 };
 
@@ -40,11 +40,11 @@ struct consumer {
     bool terminal;
     bool ended;
     uint64_t quotes;
-    uint64_t messages_bad; /* that are no quotes of a symbol */
+    uint64_t messages_bad; /* messages that are no quotes of a symbol */
     uint64_t messages_lost;
     uint64_t redraw_at;
     uint32_t row_count;
-    struct row rows[ROWS_MAX]; /* in order of their symbols */
+    struct row rows[ROWS_MAX]; /* sorted by symbol */
 };
 
 static volatile sig_atomic_t stopped;
@@ -57,7 +57,7 @@ static void stop(int signal_number)
 
 /* ------------------------------------------------------------------------------------------------------ rows */
 
-/* Where the symbol is, or where it belongs. */
+/* Returns the index of the symbol, or where it belongs. */
 static uint32_t row_index(const struct consumer *consumer, const char *symbol)
 {
     uint32_t low = 0;
@@ -74,7 +74,7 @@ static uint32_t row_index(const struct consumer *consumer, const char *symbol)
     return low;
 }
 
-/* The row of a symbol, a new one if it has none yet; NULL if there is no room. */
+/* Returns the row of a symbol, adding one if needed; NULL if there is no room. */
 static struct row *row_of(struct consumer *consumer, const char *symbol)
 {
     uint32_t i = row_index(consumer, symbol);
@@ -91,7 +91,7 @@ static struct row *row_of(struct consumer *consumer, const char *symbol)
     return row;
 }
 
-/* The quotes of a session may be out of date, until a new one comes for each symbol. */
+/* Marks the quotes of a session stale until a new quote comes for each symbol. */
 static void rows_are_stale(struct consumer *consumer, uint64_t session)
 {
     for (uint32_t i = 0; i < consumer->row_count; i++) {
@@ -102,7 +102,7 @@ static void rows_are_stale(struct consumer *consumer, uint64_t session)
 
 /* -------------------------------------------------------------------------------------------------- handlers */
 
-/* Anyone may send on the channel: names that are no symbols are left alone, and never reach the terminal. */
+/* Anyone may send on the channel: names that are no symbols are ignored, and never reach the terminal. */
 static bool is_symbol(const char *name)
 {
     size_t size = strlen(name);
@@ -133,10 +133,10 @@ static void on_message(void *arg, const struct llm_message *message)
     struct quote quote;
     struct row *row;
 
-    /* One llm_wait() may deliver more than was asked for. */
+    /* A single llm_wait() may deliver more messages than requested. */
     if (has_enough(consumer))
         return;
-    /* A topic whose name could not be had is delivered with an empty one. */
+    /* A topic with an unknown name is delivered with an empty one. */
     if (!is_symbol(message->topic) || !quote_decode(&quote, message->data, message->size)) {
         consumer->messages_bad++;
         return;
@@ -175,7 +175,7 @@ static void on_event(void *arg, const struct llm_event *event)
         break;
     case LLM_EVENT_SESSION_END:
         consumer->ended = true;
-        /* What a handler said last before it left in good order stays true. */
+        /* The last quotes of a handler that closed its session remain valid. */
         if (event->reason != LLM_REASON_CLOSED)
             rows_are_stale(consumer, event->session);
         break;
@@ -222,7 +222,7 @@ static void draw_row(const struct row *row)
            (quote->flags & QUOTE_STALE) != 0 ? "stale" : "");
 }
 
-/* Home, overwrite, clear the rest: no flicker. */
+/* Moves home, overwrites, and clears the rest, to avoid flicker. */
 static void draw(const struct consumer *consumer)
 {
     uint32_t lines = screen_lines();
@@ -319,7 +319,7 @@ static int receiver_open(struct consumer *consumer, struct llm_context *context)
     handlers.accept = on_accept;
     handlers.message = on_message;
     handlers.event = on_event;
-    /* Belongs to the context, which closes it. */
+    /* owned and closed by the context */
     return llm_receiver_open(context, consumer->arguments.channel, NULL, &handlers, &receiver);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends a synthetic market as a MoldUDP64 feed of ITCH messages to a multicast group. The same seed makes the same market.
- * feed_generator --help says how to call it.
+ * Sends a synthetic market as a MoldUDP64 feed of ITCH messages to a multicast group. The same seed makes the
+ * same market. See feed_generator --help for usage.
  */
 #define _GNU_SOURCE /* clock_nanosleep */
 #include "arguments.h"
@@ -27,11 +27,11 @@ struct arguments {
     const char *group;
     const char *interface;
     const char *session;
-    const char *expect; /* NULL: not wanted */
+    const char *expect; /* NULL: do not write */
     uint64_t seed;
-    uint64_t messages; /* after the directory */
-    uint64_t rate;     /* messages a second; 0: as fast as can be */
-    uint64_t drop;     /* number of the datagram that is left out, from 1; 0: none */
+    uint64_t messages; /* in addition to the directory */
+    uint64_t rate;     /* messages per second; 0: as fast as possible */
+    uint64_t drop;     /* number of the datagram to skip, from 1; 0: none */
     uint32_t symbols;
 };
 
@@ -62,7 +62,7 @@ static bool send_datagram(const struct generator *generator, const void *data, s
     return false;
 }
 
-/* A heartbeat, or the end of the session. */
+/* Sends a heartbeat, or the end of the session. */
 static bool send_sign(const struct generator *generator, bool end)
 {
     uint8_t data[MOLD_HEADER_BYTES];
@@ -72,7 +72,7 @@ static bool send_sign(const struct generator *generator, bool end)
     return send_datagram(generator, data, mold_builder_finish(&builder, end));
 }
 
-/* Sends some of the next messages, at most most. */
+/* Sends at most most of the next messages. */
 static bool send_messages(struct generator *generator, uint64_t most)
 {
     uint64_t count = 1 + synth_random(&generator->synth, DATAGRAM_MESSAGES_MAX);
@@ -111,7 +111,7 @@ static void sleep_until(uint64_t then)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-/* Sleeps until the next datagram is due; whoever listens to a slow feed gets a heartbeat a second meanwhile. */
+/* Sleeps until the next datagram is due; meanwhile sends a heartbeat every second, for receivers of a slow feed. */
 static bool keep_pace(struct generator *generator)
 {
     uint64_t now;
@@ -148,7 +148,7 @@ static bool generate(struct generator *generator)
     return true;
 }
 
-/* Repeated, since nobody asks again for one that is lost. */
+/* Repeats the end of session, because a lost one is not requested again. */
 static bool end_session(const struct generator *generator)
 {
     for (int i = 0; i < END_REPEATS; i++) {

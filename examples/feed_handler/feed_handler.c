@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes a MoldUDP64 feed of ITCH messages from a multicast group, keeps the order books, and sends the best bid and offer of each
- * symbol over libllm whenever it changes. feed_handler --help says how to call it.
+ * Receives a MoldUDP64 feed of ITCH messages from a multicast group, maintains the order books, and sends the
+ * best bid and offer of each symbol over libllm whenever it changes. See feed_handler --help for usage.
  *
- * It has a loop of its own, over the socket of the feed and the descriptor of libllm.
+ * It has its own event loop, over the socket of the feed and the descriptor of libllm.
  */
 #define _GNU_SOURCE /* ppoll */
 #include "arguments.h"
@@ -25,7 +25,7 @@
 #define RETRY_NS 100000u
 #define REFRESH_NS SECOND_NS
 #define LEVELS_MAX 1024
-/* So many datagrams are taken before the quotes are sent and libllm gets its turn. */
+/* datagrams received before the quotes are sent and libllm is polled */
 #define BURST 64
 
 struct arguments {
@@ -42,9 +42,9 @@ struct counters {
     uint64_t datagrams_bad;
     uint64_t messages;
     uint64_t messages_bad;
-    uint64_t messages_other;   /* of types that make no book */
+    uint64_t messages_other;   /* of types that do not affect books */
     uint64_t messages_repeated;
-    uint64_t messages_refused; /* that did not fit the books */
+    uint64_t messages_refused; /* rejected by the books */
     uint64_t gaps;
     uint64_t messages_lost;
 };
@@ -84,7 +84,7 @@ static void take_message(struct handler *handler, const uint8_t *data, size_t si
         handler->counters.messages_other++;
         break;
     case ITCH_BAD:
-        /* It may have been about any book. */
+        /* The message may have concerned any book. */
         handler->counters.messages_bad++;
         market_lost(&handler->market);
         break;
@@ -140,7 +140,7 @@ static void take_feed(struct handler *handler)
 
 /* ------------------------------------------------------------------------------------------------------ loop */
 
-/* Losses are told here, once a second at most: whoever loses datagrams has no time to print a line for each. */
+/* Reports losses, once a second at most: a receiver that loses datagrams has no time to print a line for each. */
 static void report_gaps(struct handler *handler)
 {
     const struct counters *counters = &handler->counters;
@@ -163,7 +163,7 @@ static void refresh(struct handler *handler)
     publisher_refresh(&handler->publisher, &handler->market);
 }
 
-/* Nanoseconds until something is due. */
+/* Returns the nanoseconds until the next timer. */
 static uint64_t idle_ns(const struct handler *handler)
 {
     uint64_t now = llm_clock();
@@ -176,7 +176,7 @@ static uint64_t idle_ns(const struct handler *handler)
     return then > now ? then - now : 0;
 }
 
-/* Lets libllm work, and sleeps if neither it nor the feed has anything. 0 or an LLM_E... code. */
+/* Polls libllm, and sleeps if neither it nor the feed has anything. Returns 0 or an LLM_E... code. */
 static int rest(struct handler *handler)
 {
     struct pollfd descriptors[2] = {{.fd = handler->feed, .events = POLLIN}, {.events = POLLIN}};
@@ -184,7 +184,7 @@ static int rest(struct handler *handler)
     uint64_t idle;
     int result;
 
-    /* In this order: llm_fd() arms the descriptor, llm_poll() sees what came before that. */
+    /* Keep this order: llm_fd() arms the descriptor, llm_poll() processes what came before that. */
     descriptors[1].fd = llm_fd(handler->publisher.context);
     if (descriptors[1].fd < 0)
         return descriptors[1].fd;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of what the feed programs are made of, without a network. */
+/* Tests of the feed programs' modules, without a network. */
 #include "book.h"
 #include "mold.h"
 #include "quote.h"
@@ -127,7 +127,7 @@ static void packets_that_are_cut_or_too_long_are_refused(void **state)
 
     (void)state;
     for (size_t cut = 0; cut < size; cut++) {
-        uint8_t *copy = malloc(cut + 1); /* of its own size, for the address sanitizer */
+        uint8_t *copy = malloc(cut + 1); /* exact size, so that the address sanitizer detects overruns */
 
         memcpy(copy, data, cut);
         assert_false(mold_packet_decode(&packet, copy, cut));
@@ -325,7 +325,7 @@ static void changed_books_queue_once_each_in_order(void **state)
     market_fini(&market);
 }
 
-/* Random damage to real datagrams: nothing may be read or written out of bounds. */
+/* Random damage to real datagrams: no out-of-bounds access may result. */
 static void damaged_feeds_do_no_harm(void **state)
 {
     struct market market;

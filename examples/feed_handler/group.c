@@ -56,7 +56,7 @@ bool group_parse(const char *text, const char *interface, struct group *group)
     return true;
 }
 
-/* Says what failed and closes the socket. */
+/* Logs the failure and closes the socket. */
 static int give_up(int fd, const char *what)
 {
     perror(what);
@@ -79,7 +79,10 @@ int group_open_sender(const struct group *group)
     return fd;
 }
 
-/* The kernel caps SO_RCVBUF at net.core.rmem_max, which the privileged form exceeds. Less than asked for still works. */
+/*
+ * The kernel limits SO_RCVBUF to net.core.rmem_max, which the privileged form may exceed. A smaller buffer
+ * still works.
+ */
 static void grow_receive_buffer(int fd)
 {
     int bytes = RECEIVE_BUFFER_BYTES;
@@ -99,7 +102,7 @@ int group_open_receiver(const struct group *group)
         return give_up(fd, "socket");
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0)
         return give_up(fd, "SO_REUSEADDR");
-    /* Without this the socket gets what any other program of the host joined on the same port. */
+    /* Without this the socket also receives groups that other programs of the host joined on the same port. */
     if (setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof off) < 0)
         return give_up(fd, "IP_MULTICAST_ALL");
     grow_receive_buffer(fd);

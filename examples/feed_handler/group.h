@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plain multicast sockets for the feed, IPv4. */
+/* Plain IPv4 multicast sockets for the feed. */
 #ifndef FEED_GROUP_H
 #define FEED_GROUP_H
 
@@ -8,16 +8,19 @@
 
 struct group {
     struct sockaddr_in address;
-    unsigned interface_index; /* 0: the kernel chooses */
+    unsigned interface_index; /* 0: chosen by the kernel */
 };
 
-/* Reads "239.192.1.2:5002" and an interface's name ("" for none). Says on stderr what is wrong, and returns false. */
+/*
+ * Parses "239.192.1.2:5002" and the name of an interface ("" for none). On failure prints the reason to stderr
+ * and returns false.
+ */
 bool group_parse(const char *text, const char *interface, struct group *group);
 
-/* A socket that sends to the group, or -1 after a line on stderr. */
+/* Opens a socket that sends to the group. Returns -1 after a message on stderr. */
 int group_open_sender(const struct group *group);
 
-/* A socket that receives what is sent to the group, or -1 after a line on stderr. */
+/* Opens a socket that receives from the group. Returns -1 after a message on stderr. */
 int group_open_receiver(const struct group *group);
 
 #endif

@@ -5,7 +5,7 @@
 
 #define DIRECTORY_ATTRIBUTE_BYTES 20
 
-/* Accepts printable text that is followed by nothing but padding: symbols become topic names and go to terminals. */
+/* Accepts printable text followed by padding only: symbols become topic names and are printed on terminals. */
 static void read_symbol(struct reader *reader, char *symbol)
 {
     const uint8_t *bytes = read_bytes(reader, ITCH_SYMBOL_BYTES);
@@ -48,7 +48,7 @@ static void read_replace(struct reader *reader, struct itch_message *message)
     message->price = (uint32_t)read_integer(reader, 4);
 }
 
-/* Reads what follows the common bytes; false if the type is none of ours. */
+/* Reads the fields after the common bytes. False: the type is not supported. */
 static bool read_body(struct reader *reader, struct itch_message *message)
 {
     switch (message->type) {

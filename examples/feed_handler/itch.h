@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The messages of an ITCH 5.0 feed that make an order book. Integers are big-endian, prices are in 1/10000, text is padded
- * with spaces. Each message starts with the same eleven bytes: type 1, stock locate 2, tracking number 2, time stamp 6
- * (nanoseconds since midnight). Then follow
+ * ITCH 5.0 messages that build an order book. Integers are big-endian, prices are in 1/10000, text is padded
+ * with spaces. Each message starts with the same eleven bytes: type 1, stock locate 2, tracking number 2, time
+ * stamp 6 (nanoseconds since midnight). Then follow
  *
  *   R  stock directory   stock 8, and 20 bytes of attributes that a book does not need        39 bytes in all
  *   A  add order         reference 8, side 1 ('B' or 'S'), shares 4, stock 8, price 4         36
@@ -29,24 +29,24 @@ enum itch_type {
     ITCH_REPLACE = 'U',
 };
 
-/* A decoded message. Fields that its type does not have are 0. */
+/* Decoded message. Fields absent from its type are 0. */
 struct itch_message {
     enum itch_type type;
-    uint16_t locate; /* the stock's number, for this day */
-    char side;       /* 'B' buys, 'S' sells */
+    uint16_t locate; /* number of the stock, valid for this day */
+    char side;       /* 'B' buy, 'S' sell */
     uint32_t shares;
     uint32_t price;
     uint64_t timestamp_ns;
-    uint64_t reference; /* the order's number, for this day */
+    uint64_t reference; /* number of the order, valid for this day */
     uint64_t reference_new;
     uint64_t match;
-    char symbol[ITCH_SYMBOL_BYTES + 1]; /* without the padding */
+    char symbol[ITCH_SYMBOL_BYTES + 1]; /* without padding */
 };
 
 enum itch_result {
     ITCH_OK,
-    ITCH_OTHER, /* a type that makes no book: to be skipped */
-    ITCH_BAD,   /* a known type with a wrong length or an impossible value */
+    ITCH_OTHER, /* a type that does not affect books: skip it */
+    ITCH_BAD,   /* a known type with a wrong length or an invalid value */
 };
 
 /* Decodes one message. *message is written only if the result is ITCH_OK. */

@@ -8,7 +8,7 @@ bool order_table_init(struct order_table *table, uint32_t count_max)
 {
     uint32_t slots = 2;
 
-    /* At most half full, so that runs stay short. */
+    /* At most half full, so that probe sequences are short. */
     while (slots < 2 * count_max)
         slots *= 2;
     *table = (struct order_table){.mask = slots - 1, .count_max = count_max};
@@ -34,7 +34,7 @@ static uint32_t order_home(const struct order_table *table, uint64_t reference)
     return (uint32_t)(reference * 0x9E3779B97F4A7C15u >> 32) & table->mask;
 }
 
-/* The slot of the reference, or the free one where it belongs. */
+/* Returns the slot of the reference, or the free one where it belongs. */
 static struct order *order_slot(const struct order_table *table, uint64_t reference)
 {
     uint32_t i = order_home(table, reference);
@@ -62,7 +62,10 @@ bool order_add(struct order_table *table, const struct order *order)
     return true;
 }
 
-/* Closes the hole by moving back what probed past it: no tombstones, so a day of adds and deletes does not slow the table. */
+/*
+ * Closes the hole by moving back entries that probed past it: without tombstones, a day of adds and deletes
+ * does not slow the table down.
+ */
 void order_del(struct order_table *table, struct order *order)
 {
     uint32_t hole = (uint32_t)(order - table->slots);

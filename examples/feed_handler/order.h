@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The live orders by reference: a hash table with linear probing in one block of memory. Nothing allocates after
+ * Live orders by reference: a hash table with linear probing in one block of memory. Nothing allocates after
  * order_table_init().
  */
 #ifndef FEED_ORDER_H
@@ -12,7 +12,7 @@
 struct order {
     uint64_t reference;
     uint32_t price;
-    uint32_t shares; /* 0: the slot is free */
+    uint32_t shares; /* 0: free slot */
     uint16_t locate;
     uint8_t side;
 };
@@ -24,20 +24,20 @@ struct order_table {
     uint32_t count_max;
 };
 
-/* Makes room for count_max orders, 1 to 2^30. False without memory. */
+/* Allocates a table for count_max orders, 1 to 2^30. False without memory. */
 bool order_table_init(struct order_table *table, uint32_t count_max);
 void order_table_fini(struct order_table *table);
 
-/* Forgets all orders. */
+/* Removes all orders. */
 void order_table_clear(struct order_table *table);
 
-/* The order, or NULL; valid until the next add or del. */
+/* Returns the order, or NULL; valid until the next add or del. */
 struct order *order_find(const struct order_table *table, uint64_t reference);
 
-/* Adds an order, whose shares must not be 0. False if its reference is there already or the table is full. */
+/* Adds an order, whose shares must not be 0. False if its reference exists or the table is full. */
 bool order_add(struct order_table *table, const struct order *order);
 
-/* Takes out an order that order_find() returned. */
+/* Removes an order returned by order_find(). */
 void order_del(struct order_table *table, struct order *order);
 
 #endif

@@ -43,7 +43,7 @@ static struct quote quote_of_book(const struct book *book)
     };
 }
 
-/* The quote is built where it is sent from: nothing copies it. */
+/* Builds the quote in the send buffer, without a copy. */
 static int send_quote(struct llm_topic *topic, const struct quote *quote)
 {
     void *data;
@@ -52,11 +52,11 @@ static int send_quote(struct llm_topic *topic, const struct quote *quote)
     if (result < 0)
         return result;
     quote_encode(quote, data);
-    /* Many quotes may follow, and llm_flush() comes after the last one. */
+    /* More quotes may follow; llm_flush() is called after the last. */
     return llm_commit(topic, QUOTE_BYTES, LLM_SEND_MORE);
 }
 
-/* Sends the top of a book if it shows something new. */
+/* Sends the top of a book if it has changed. */
 static int publish_book(struct publisher *publisher, struct publication *publication, const struct book *book)
 {
     struct quote quote = quote_of_book(book);
@@ -64,7 +64,7 @@ static int publish_book(struct publisher *publisher, struct publication *publica
 
     if (publication->sent && quote_same(&publication->quote, &quote))
         return 0;
-    /* A quote is read at once by whoever waits for it, so it is not to wait for the packet with its second half. */
+    /* A receiver should read a quote at once, without waiting for a second packet with the rest of it. */
     if (publication->topic == NULL)
         result = llm_topic_open(publisher->transmitter, book->symbol, LLM_TOPIC_WHOLE, &publication->topic);
     if (result == 0)
@@ -91,7 +91,7 @@ int publisher_publish(struct publisher *publisher, struct market *market)
         publisher->postponed++;
     else if (result < 0)
         return result;
-    /* What the network does not take now leaves with llm_poll(). */
+    /* llm_poll() sends what the network does not accept now. */
     result = llm_flush(publisher->transmitter);
     return result == LLM_EAGAIN ? 0 : result;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The normalised quote: what feed_handler sends, one topic per symbol, the topic's name being the symbol. A message is 48
- * bytes, little-endian:
+ * Normalised quote: the message of feed_handler, one topic per symbol, the topic's name being the symbol. A
+ * message is 48 bytes, little-endian:
  *
  *   offset  size  field
  *        0     2  version         1
@@ -14,8 +14,8 @@
  *       40     4  bid_price       in 1/10000; 0 without a bid
  *       44     4  ask_price       in 1/10000; 0 without an ask
  *
- * A quote stands alone: the latest one of a topic is all there is to know. Longer messages and later versions may come; a
- * reader takes the first 48 bytes of a version 1.
+ * A quote is self-contained: the latest one of a topic is its full state. Messages may become longer, and later
+ * versions may appear; a reader uses the first 48 bytes of version 1.
  */
 #ifndef FEED_QUOTE_H
 #define FEED_QUOTE_H
@@ -41,13 +41,13 @@ struct quote {
 /* Writes QUOTE_BYTES bytes, at any alignment. */
 void quote_encode(const struct quote *quote, void *data);
 
-/* False, and *quote as it was, if this is not a quote that we know how to read. */
+/* Decodes a quote. Returns false, leaving *quote unchanged, if the format is unknown. */
 bool quote_decode(struct quote *quote, const void *data, size_t size);
 
-/* Whether both show the same market: all but sequence and timestamp_ns. */
+/* Compares two quotes, ignoring sequence and timestamp_ns. */
 bool quote_same(const struct quote *a, const struct quote *b);
 
-/* "SYMBOL BID_SIZE BID_PRICE ASK_PRICE ASK_SIZE", then " stale" if it is, and a newline. */
+/* Writes "SYMBOL BID_SIZE BID_PRICE ASK_PRICE ASK_SIZE", then " stale" if it is stale, and a newline. */
 void quote_write_line(FILE *file, const char *symbol, const struct quote *quote);
 
 #endif

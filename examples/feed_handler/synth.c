@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK 100           /* a cent */
+#define TICK 100           /* one cent */
 #define PRICE_START 1000000 /* 100 dollars */
 #define PRICE_MIN 100000
 #define MARKET_OPEN_NS 34200000000000 /* half past nine */
@@ -57,7 +57,7 @@ static bool is_better(char side, uint32_t price, uint32_t than)
     return side == 'B' ? price > than : price < than;
 }
 
-/* The oldest order of the best price on a side, or NULL. */
+/* Returns the oldest order at the best price of a side, or NULL. */
 static struct synth_order *best_order(struct synth_symbol *symbol, char side)
 {
     struct synth_order *best = NULL;
@@ -110,7 +110,7 @@ static void order_reduce(struct synth_symbol *symbol, struct synth_order *order,
         order_remove(symbol, order);
 }
 
-/* Somewhere near the walking price, and never through the other side: crossing orders would have traded. */
+/* Chooses a price near the random walk that does not cross the other side: crossing orders would have traded. */
 static uint32_t order_price(struct synth *synth, struct synth_symbol *symbol, char side)
 {
     uint32_t distance = TICK * (1 + synth_random(synth, 10));
@@ -148,7 +148,7 @@ static void make_add(struct synth *synth, struct synth_symbol *symbol, struct it
     memcpy(message->symbol, symbol->name, sizeof message->symbol);
 }
 
-/* The best order of a side trades, all of it or a part. */
+/* Executes the best order of a side, fully or partly. */
 static void make_executed(struct synth *synth, struct synth_symbol *symbol, struct itch_message *message)
 {
     char side = synth_random(synth, 2) == 0 ? 'B' : 'S';
@@ -202,7 +202,7 @@ static void make_order(struct synth *synth, struct synth_symbol *symbol, struct 
 {
     uint32_t dice = synth_random(synth, 100);
 
-    /* Thin books fill, full ones empty. */
+    /* Fill thin books, empty full ones. */
     if (symbol->order_count < 8 || (dice < 40 && symbol->order_count < SYNTH_ORDERS_MAX))
         make_add(synth, symbol, message);
     else if (dice < 65)
@@ -215,7 +215,7 @@ static void make_order(struct synth *synth, struct synth_symbol *symbol, struct 
         make_replace(synth, symbol, message);
 }
 
-/* One cent up, one down, or none. */
+/* Moves the price by one cent up or down, or not at all. */
 static void walk(struct synth *synth, struct synth_symbol *symbol)
 {
     uint32_t step = synth_random(synth, 3);

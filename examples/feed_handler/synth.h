@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A synthetic market: the same seed makes the same messages. It keeps its live orders in plain lists and finds the top of a book
- * by looking at all of them, so that it can be compared with what book.c makes of the messages.
+ * Synthetic market: the same seed makes the same messages. It stores its live orders in plain lists and finds
+ * the top of a book by scanning them, so that it can be compared with the result of book.c.
  */
 #ifndef FEED_SYNTH_H
 #define FEED_SYNTH_H
@@ -21,7 +21,7 @@ struct synth_order {
 
 struct synth_symbol {
     char name[ITCH_SYMBOL_BYTES + 1]; /* "SYM0001" has locate 1 */
-    uint32_t price;                   /* where orders come: a random walk */
+    uint32_t price;                   /* around which orders arrive: a random walk */
     uint32_t order_count;
     struct synth_order orders[SYNTH_ORDERS_MAX]; /* oldest first */
 };
@@ -36,17 +36,17 @@ struct synth {
     struct synth_symbol *symbols;
 };
 
-/* Makes a market of 1 to SYNTH_SYMBOLS_MAX symbols. False without memory. */
+/* Creates a market of 1 to SYNTH_SYMBOLS_MAX symbols. False without memory. */
 bool synth_init(struct synth *synth, uint64_t seed, uint32_t symbol_count);
 void synth_fini(struct synth *synth);
 
-/* The next message: the directory first, a message for each symbol, then orders for ever. */
+/* Returns the next message: first the directory, a message for each symbol, then orders without end. */
 void synth_next(struct synth *synth, struct itch_message *message);
 
-/* A number below limit, from the same seed. */
+/* Returns a number below limit, from the same seed. */
 uint32_t synth_random(struct synth *synth, uint32_t limit);
 
-/* The best bid and ask of a symbol as of now. */
+/* Returns the current best bid and ask of a symbol. */
 struct quote synth_top(const struct synth_symbol *symbol);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data operations of the RoCE transport, and its table. */
+/* RoCE transport: data operations and the transport table. */
 #include "roce.h"
 
 #include <arpa/inet.h>
@@ -7,11 +7,11 @@
 #include <errno.h>
 #include <string.h>
 
-enum { DRY_PACKETS = 1024 }; /* so many may have been dropped each time that the receive queue ran dry: nobody counts them */
+enum { DRY_PACKETS = 1024 }; /* upper bound of the drops each time the receive queue runs dry: nothing counts them */
 
 /* ---------------------------------------------------------------------------------------------------- sending */
 
-/* Looks for the registration of the memory that a packet lies in. Apart: mostly it is that of the packet before. */
+/* Finds the registration of a packet's memory. Out of line: usually it is that of the previous packet. */
 static __attribute__((noinline)) const struct lli_roce_region *send_region_find(struct lli_roce *roce, uintptr_t at)
 {
     for (uint32_t i = 0; i < LLI_ROCE_REGIONS_MAX; i++)
@@ -20,7 +20,7 @@ static __attribute__((noinline)) const struct lli_roce_region *send_region_find(
     return NULL;
 }
 
-/* The registration of the memory that a packet lies in, or NULL. */
+/* Returns the registration of a packet's memory, or NULL. */
 static inline const struct lli_roce_region *send_region(struct lli_roce *roce, uintptr_t at)
 {
     if (roce->region != NULL && at - roce->region->base < roce->region->size)
@@ -51,7 +51,7 @@ static inline void send_address(const struct lli_roce *roce, struct ibv_send_wr 
     }
 }
 
-/* Fills the slot of a packet; what is the same of all was written when the queue was opened. */
+/* Fills the slot of a packet; constant fields were set when the queue was opened. */
 static inline void send_queue(struct lli_roce *roce, const struct lli_out *packet)
 {
     const uint64_t number = roce->taken++;
@@ -73,7 +73,7 @@ static inline void send_queue(struct lli_roce *roce, const struct lli_out *packe
         roce->send_kinds[slot] = LLI_ROCE_OUT_READ;
         roce->read_end = number + 1;
     } else {
-        lli_roce_lose(roce, number); /* of what is too large: devices drop it without a word, or stop */
+        lli_roce_lose(roce, number); /* devices silently drop oversized packets, or stop */
         return;
     }
     send_address(roce, send, packet->to);
@@ -86,7 +86,7 @@ static inline bool send_has_room(const struct lli_roce *roce, uint64_t count)
     return end - roce->posted <= LLI_ROCE_POST_MAX && end - roce->done <= roce->send_mask + 1u;
 }
 
-/* Takes as many as there is room for when some are done with. Apart, as all that is rare: the rest saves no registers for it. */
+/* Takes as many packets as fit after reaping. Out of line: keeps registers free for the common path. */
 static __attribute__((noinline)) int post_some(struct lli_roce *roce, const struct lli_out *packets, int count)
 {
     int taken = 0;
@@ -118,7 +118,10 @@ static int roce_post(void *instance, const struct lli_out *packets, int count)
     return count;
 }
 
-/* No notice comes of what was lost; and the memory of what was copied is free at once. Both are counted in order. */
+/*
+ * Advances done past lost packets, which have no completion, and freed past inline packets, whose memory is
+ * free at once. Both counts are in order.
+ */
 static inline void send_free(struct lli_roce *roce)
 {
     if (__builtin_expect(roce->lost_end > roce->done, 0))
@@ -134,7 +137,7 @@ static inline void send_free(struct lli_roce *roce)
 static __attribute__((noinline)) void send_failed(struct lli_roce *roce)
 {
     roce->send_errors++;
-    /* What follows is flushed by the device, until the queue was brought back. */
+    /* The device flushes all further packets until the queue is repaired. */
     if (atomic_load_explicit(&roce->send_fault, memory_order_relaxed) == LLI_ROCE_FINE)
         atomic_store_explicit(&roce->send_fault, LLI_ROCE_BROKEN, memory_order_relaxed);
 }
@@ -145,7 +148,7 @@ static inline void send_completed(struct lli_roce *roce, const struct ibv_wc *co
 
     if (__builtin_expect(completion->status != IBV_WC_SUCCESS, 0))
         send_failed(roce);
-    /* A notice given twice, or late, is of a packet that is done with. */
+    /* Ignore a duplicate or late completion of a packet already done. */
     if (behind < roce->posted - roce->done)
         roce->done += behind + 1;
 }
@@ -171,11 +174,11 @@ uint64_t lli_roce_reap(void *instance)
     return roce->freed;
 }
 
-/* A send queue that stopped is repaired by the control thread, once the device has given back all that was in it. */
+/* Handles a stopped send queue: the control thread repairs it after the device has completed all its packets. */
 static __attribute__((noinline)) int flush_broken(struct lli_roce *roce, int fault)
 {
     (void)lli_roce_reap(roce);
-    /* Behind an error all are completed, with notice or not. */
+    /* After an error all packets are completed, signalled or not. */
     if (fault == LLI_ROCE_BROKEN && roce->done == roce->posted) {
         atomic_store_explicit(&roce->send_fault, LLI_ROCE_REPAIRING, memory_order_release);
         lli_roce_control_wake(roce);
@@ -184,7 +187,7 @@ static __attribute__((noinline)) int flush_broken(struct lli_roce *roce, int fau
     return LLM_EAGAIN;
 }
 
-/* Passes over lost packets, and returns the end of the run that follows. */
+/* Skips lost packets, and returns the end of the following run. */
 static __attribute__((noinline)) uint64_t send_run_next(struct lli_roce *roce)
 {
     uint64_t end;
@@ -198,8 +201,8 @@ static __attribute__((noinline)) uint64_t send_run_next(struct lli_roce *roce)
 }
 
 /*
- * The device refused a packet, and with it all up to the end. None of them gives notice but the first, as nobody looks up whether
- * one of those taken does. False: it takes no more of them until some are done with.
+ * Handles refusal of the packets from number to end. Signals only the first of them, because it is unknown if
+ * an accepted packet is signalled. False: the device accepts no more until some are completed.
  */
 static __attribute__((noinline)) bool send_refused(struct lli_roce *roce, uint64_t number, uint64_t end, int status)
 {
@@ -216,8 +219,8 @@ static __attribute__((noinline)) bool send_refused(struct lli_roce *roce, uint64
 }
 
 /*
- * Hands packets, none of them lost, to the device with one doorbell. One in so many is completed with a notice, and the last, so
- * that an end is always told. False: it takes no more of them until some are done with.
+ * Posts a run of packets, none of them lost, with one doorbell. Signals one in LLI_ROCE_SIGNAL packets, and the
+ * last, so that the completion of all is reported. False: the device accepts no more until some are completed.
  */
 static inline bool send_run(struct lli_roce *roce, uint64_t end)
 {
@@ -264,10 +267,10 @@ static int roce_flush(void *instance)
 
 /* -------------------------------------------------------------------------------------------------- receiving */
 
-/* A completion of the receive queue, however it was fetched. */
+/* Receive completion, fetched or iterated. */
 struct roce_arrival {
     uint32_t buffer;
-    uint32_t size; /* GRH included */
+    uint32_t size; /* including the GRH */
     uint32_t note; /* immediate data, in host order; 0: none */
     uint64_t stamp_ns;
 };
@@ -277,7 +280,7 @@ static void buffer_return(struct lli_roce *roce, uint32_t buffer)
     roce->returned[roce->returned_count++] = buffer;
 }
 
-/* A source or destination as the GRH has it: of IPv4 only the last 20 bytes of it are there, its header. */
+/* Reads an address from the GRH, whose last 20 bytes are the IP header for IPv4. */
 static struct lli_roce_gid grh_address(const uint8_t *grh, bool v4, size_t at_v4, size_t at_v6)
 {
     union ibv_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
@@ -301,7 +304,7 @@ static struct lli_roce_gid grh_destination(const uint8_t *grh, bool v4)
     return grh_address(grh, v4, 36, 24);
 }
 
-/* The group and port that a packet was sent to, or NULL. Mostly it is that of the packet before. */
+/* Returns the group and port of a packet, or NULL. Usually they are those of the previous packet. */
 static const struct lli_roce_receiver *receiver_find(struct lli_roce *roce, const struct lli_roce_gid *group, uint16_t port)
 {
     const struct lli_roce_receiver *receiver = &roce->receivers[roce->receiver_latest];
@@ -319,7 +322,7 @@ static const struct lli_roce_receiver *receiver_find(struct lli_roce *roce, cons
     return NULL;
 }
 
-/* Where a packet came in. False: it is not for us. */
+/* Determines the origin of a packet. False: it is not for this instance. */
 static bool arrival_accept(struct lli_roce *roce, const struct roce_arrival *arrival, const uint8_t *grh, lli_handle *from)
 {
     const uint16_t port = (uint16_t)arrival->note;
@@ -342,7 +345,7 @@ static bool arrival_accept(struct lli_roce *roce, const struct roce_arrival *arr
     return true;
 }
 
-/* Lends a packet, or returns its buffer. */
+/* Delivers a packet, or returns its buffer. */
 static int arrival_take(struct lli_roce *roce, const struct roce_arrival *arrival, struct lli_in *packet)
 {
     const uint8_t *grh = roce->buffers + (size_t)arrival->buffer * roce->buffer_stride + roce->buffer_offset;
@@ -368,7 +371,7 @@ static void arrival_failed(struct lli_roce *roce, uint32_t buffer)
     buffer_return(roce, buffer);
 }
 
-/* The completion that a walk has come to; whether a packet was lent. */
+/* Processes the current completion of an iteration. Returns the number of packets delivered. */
 static int receive_step(struct lli_roce *roce, struct lli_in *packet)
 {
     struct ibv_cq_ex *cq = roce->receive_cq_ex;
@@ -403,7 +406,7 @@ static int receive_walk(struct lli_roce *roce, struct lli_in *packets, int max)
     return count;
 }
 
-/* The same of a completion that was fetched. */
+/* Processes a fetched completion. Returns the number of packets delivered. */
 static int receive_one(struct lli_roce *roce, const struct ibv_wc *completion, struct lli_in *packet)
 {
     const struct roce_arrival arrival = {
@@ -433,8 +436,8 @@ static int receive_fetch(struct lli_roce *roce, struct lli_in *packets, int max)
 }
 
 /*
- * A device that has no buffer left drops without a word. It had none if as many packets as it had buffers were waiting; what is
- * known is how many were taken since none was.
+ * Detects that the device ran out of buffers, in which case it silently drops packets: it may have if as many
+ * packets as it had buffers were received without the queue being empty in between.
  */
 static void receive_watch(struct lli_roce *roce, bool more)
 {
@@ -483,7 +486,7 @@ static void roce_release(void *instance, const struct lli_in *packets, int count
 
 /* ------------------------------------------------------------------------------------------------------ table */
 
-/* A device without a buffer drops without a word, as many as come. */
+/* A device without buffers drops any number of packets without counting them. */
 static uint64_t roce_drops(void *instance)
 {
     struct lli_roce *roce = instance;
@@ -494,15 +497,15 @@ static uint64_t roce_drops(void *instance)
 }
 
 static const struct lli_counter roce_counters[] = {
-    {"roce_send_errors", offsetof(struct lli_roce, send_errors)},       /* packets that could not be sent: lost */
-    {"roce_send_waits", offsetof(struct lli_roce, send_waits)},         /* flushes that found no room in the send queue */
-    {"roce_receive_errors", offsetof(struct lli_roce, receive_errors)}, /* packets received with an error: lost */
+    {"roce_send_errors", offsetof(struct lli_roce, send_errors)},       /* packets lost because sending failed */
+    {"roce_send_waits", offsetof(struct lli_roce, send_waits)},         /* flushes stopped by a full send queue */
+    {"roce_receive_errors", offsetof(struct lli_roce, receive_errors)}, /* packets lost because of a receive error */
     {"roce_receive_dry", offsetof(struct lli_roce, receive_dry)},       /* times that the device may have had no buffer */
     {"roce_foreign", offsetof(struct lli_roce, foreign)},               /* packets not ours, of groups left, or of our own host */
-    {"roce_peer_errors", offsetof(struct lli_roce, peer_errors)},       /* address handles that could not be made */
-    {"roce_peers_full", offsetof(struct lli_roce, peers_full)},         /* times that an address found no place */
-    {"roce_peers_forgotten", offsetof(struct lli_roce, peers_forgotten)}, /* addresses whose places were given back */
-    {"roce_groups_lost", offsetof(struct lli_roce, groups_lost)},       /* groups that the network took away, and were joined again */
+    {"roce_peer_errors", offsetof(struct lli_roce, peer_errors)},       /* address handles that could not be created */
+    {"roce_peers_full", offsetof(struct lli_roce, peers_full)},         /* lookups refused because the address table was full */
+    {"roce_peers_forgotten", offsetof(struct lli_roce, peers_forgotten)}, /* addresses forgotten */
+    {"roce_groups_lost", offsetof(struct lli_roce, groups_lost)},       /* groups lost by the network, and joined again */
     {NULL, 0},
 };
 

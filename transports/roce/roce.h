@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the RoCE transport share.
+ * Internal interface of the RoCE transport.
  *
- *   roce_device.c   which device, GID and MTU an interface has, what went wrong and what to do about it
+ *   roce_device.c   device, GID and MTU of an interface; errors and remedies
  *   roce_queue.c    memory, completion queues and queue pairs
  *   roce_group.c    groups: joins, leaves, and finding the group of a packet
- *   roce_peer.c     addresses of other instances and the address handles to reach them
- *   roce_event.c    the control thread: what librdmacm and the device tell, address handles, repairs of the send queue
+ *   roce_peer.c     addresses of other instances and their address handles
+ *   roce_event.c    control thread: events of librdmacm and the device, address handles, repair of the send queue
  *   roce_control.c  open, close and waiting
- *   roce.c          data operations, and the transport's table
+ *   roce.c          data operations and the transport table
  *
- * One instance is one context's use of one interface in one address family. It has two UD queue pairs: one joins groups as a
- * sender only and sends everything; the other is a full member and receives, unicasts too. A packet's immediate data says
- * which port it is for, as groups of RDMA have none; 0 stands for a unicast. The group itself is found in the packet's GRH.
+ * An instance serves one context on one interface in one address family. It has two UD queue pairs: one joins
+ * groups as send-only member and sends everything; the other is a full member and receives everything,
+ * including unicasts. A packet's immediate data contains the destination port, because RDMA groups have no
+ * ports; 0 means unicast. The group itself is found in the packet's GRH.
  *
- * Two threads touch an instance. The caller's does the data operations and asks for groups; the control thread waits for what
- * may take a second: join events, address handles, faults. They share `control` under its mutex, and the atomic fields. When
- * the device goes, the control thread sets `gone`; the caller's, which alone uses the queues, sees it at its next call and
- * sets `parked`; then the control thread gives everything back, so that the driver can leave.
+ * Two threads use an instance. The caller's thread performs the data operations and requests joins; the control
+ * thread waits for what may take a second: join events, address handles, faults. They share `control` under its
+ * mutex, and the atomic fields. When the device is removed, the control thread sets `gone`; the caller's
+ * thread, the only user of the queues, sees it at its next call and sets `parked`; then the control thread
+ * releases all resources, so that the driver can unload.
  */
 #ifndef LLI_ROCE_H
 #define LLI_ROCE_H
@@ -35,45 +37,48 @@
 #include "core/base/types.h"
 
 enum {
-    LLI_ROCE_GRH = 40,                 /* bytes before every packet in a receive buffer; over IPv4 the last 20 are its header */
+    LLI_ROCE_GRH = 40,                 /* bytes before every packet in a receive buffer; for IPv4 the last 20 are its header */
     LLI_ROCE_POST_MAX = 256,
     LLI_ROCE_SEND_DEPTH = 1024,        /* of the send queue; a power of two */
     LLI_ROCE_RECEIVE_DEPTH_MAX = 8192, /* of the receive queue; rcvbuf_bytes may ask for less */
     LLI_ROCE_RECEIVE_DEPTH_MIN = 256,
-    LLI_ROCE_SIGNAL = 64,              /* one send in so many is completed with a notice, and the last of a flush */
-    LLI_ROCE_REPOST = 64,              /* buffers given back to the device at a time */
-    LLI_ROCE_POLL = 32,                /* completions fetched at a time where they cannot be walked in place */
-    LLI_ROCE_INLINE = 256,             /* bytes to ask for that travel in the work request itself */
-    LLI_ROCE_GROUPS_MAX = 256,         /* joins to send, and again groups and ports joined to receive */
+    LLI_ROCE_SIGNAL = 64,              /* one in so many sends is signalled, and the last of a flush */
+    LLI_ROCE_REPOST = 64,              /* buffers posted to the device at a time */
+    LLI_ROCE_POLL = 32,                /* completions fetched per call if they cannot be iterated in place */
+    LLI_ROCE_INLINE = 256,             /* inline data to request, in bytes */
+    LLI_ROCE_GROUPS_MAX = 256,         /* joins to send; also groups and ports joined to receive */
     LLI_ROCE_BUCKETS = 1024,           /* of the hash table of groups; a power of two */
     LLI_ROCE_REGIONS_MAX = 256,
 };
 
-/* Immediate data, in host order: a mark that tells our packets from others', whether the sender's own host is to drop it, the port. */
+/*
+ * Immediate data, in host order: a mark that identifies our packets, a flag that tells the sender's own host to
+ * drop it, the port.
+ */
 #define LLI_ROCE_MARK ((uint32_t)0x6c6c << 17)
 #define LLI_ROCE_NO_LOOP ((uint32_t)1 << 16)
 
 #define LLI_ROCE_SECOND ((lli_ns)1000000000)
 
-/* Handles of joins are indices into senders or receivers; those of peers have this bit as well. */
+/* Handles of joins are indices into senders or receivers; handles of peers also have this bit set. */
 #define LLI_ROCE_PEER ((lli_handle)1 << 31)
 
-/* A group as the device knows it, without port, joined by one of the queue pairs. */
+/* Group membership of one queue pair in the device; without a port. */
 enum lli_roce_membership { LLI_ROCE_FREE, LLI_ROCE_JOINING, LLI_ROCE_JOINED, LLI_ROCE_REFUSED, LLI_ROCE_LOST };
 
 struct lli_roce_member {
     enum lli_roce_membership state;
     uint32_t users;
-    int status;                   /* of the event that refused it */
-    lli_ns retry_at;              /* LOST: when it is joined again */
+    int status;                   /* error of the event that refused the join */
+    lli_ns retry_at;              /* time of the next attempt in LOST; nonzero in JOINING: a repeated join */
     struct rdma_cm_id *id;
     union lli_ip_address address; /* with port 0 */
-    struct ibv_ah_attr route;     /* as librdmacm resolved it, valid in JOINED */
+    struct ibv_ah_attr route;     /* resolved by librdmacm; valid in JOINED */
     uint32_t qp_number;
     uint32_t qkey;
 };
 
-/* A join to send. */
+/* Join to send. */
 struct lli_roce_sender {
     struct lli_roce_member *member; /* NULL: unused */
     struct ibv_ah *handle;
@@ -82,7 +87,7 @@ struct lli_roce_sender {
     uint32_t note;                  /* immediate data, in network order */
 };
 
-/* The 16 bytes of a GID, comparable in two steps. */
+/* A 16-byte GID as two words, for fast comparison. */
 struct lli_roce_gid {
     uint64_t high;
     uint64_t low;
@@ -93,7 +98,7 @@ static inline bool lli_roce_gid_same(const struct lli_roce_gid *a, const struct 
     return a->high == b->high && a->low == b->low;
 }
 
-/* A group and port joined to receive. */
+/* Group and port joined to receive. */
 struct lli_roce_receiver {
     struct lli_roce_member *member; /* NULL: unused */
     uint32_t users;
@@ -103,10 +108,10 @@ struct lli_roce_receiver {
 };
 
 /*
- * The caller's thread takes it from NEW, or from FAILED after a while, to WANTED, and the control thread by MAKING to READY or
- * FAILED. An address that is forgotten goes back to NEW, and its place with it: at once if nothing of it is in use; when the
- * control thread is done with it, which takes it from UNWANTED to LEFT; or out of LEAVING, when all packets are done with that
- * use its handle.
+ * States of a peer. The caller's thread moves it from NEW, or from FAILED after a delay, to WANTED; the control
+ * thread moves it through MAKING to READY or FAILED. A forgotten address returns to NEW and its place is freed:
+ * at once if nothing uses it; once the control thread is done with it, which it marks by moving UNWANTED to
+ * LEFT; or from LEAVING, once all packets that use its handle are completed.
  */
 enum lli_roce_peer_state {
     LLI_ROCE_PEER_NEW, LLI_ROCE_PEER_WANTED, LLI_ROCE_PEER_MAKING, LLI_ROCE_PEER_READY, LLI_ROCE_PEER_FAILED,
@@ -115,12 +120,12 @@ enum lli_roce_peer_state {
 
 struct lli_roce_peer {
     atomic_int state;
-    struct ibv_ah *handle; /* of READY and LEAVING; the control thread's in MAKING and UNWANTED */
+    struct ibv_ah *handle; /* valid in READY and LEAVING; owned by the control thread in MAKING and UNWANTED */
     union ibv_gid gid;
     uint32_t qp_number;
     uint32_t qkey;
-    uint64_t leave_at;     /* LEAVING: when so many packets are done with */
-    lli_ns retry_at;       /* FAILED: not asked for again before */
+    uint64_t leave_at;     /* LEAVING: number of completed packets at which it is freed */
+    lli_ns retry_at;       /* FAILED: time of the next attempt */
 };
 
 struct lli_roce_region {
@@ -129,64 +134,64 @@ struct lli_roce_region {
     struct ibv_mr *registration;
 };
 
-/* What becomes of a slot of the send queue when it is posted. */
+/* Slot of the send queue: the device reads its memory later, it is sent inline, or it is dropped. */
 enum lli_roce_out { LLI_ROCE_OUT_READ, LLI_ROCE_OUT_COPIED, LLI_ROCE_OUT_LOST };
 
 enum lli_roce_fault { LLI_ROCE_FINE, LLI_ROCE_BROKEN, LLI_ROCE_REPAIRING };
 
 struct lli_roce {
     /* Data path. Numbers count packets since open; slot = number & send_mask. */
-    atomic_bool gone;          /* the device is, or a queue is beyond repair */
-    atomic_bool parked;        /* the caller's thread knows it and uses no queue any more */
-    atomic_int send_fault;     /* of enum lli_roce_fault: BROKEN is the caller's word, FINE the control thread's */
-    bool stepwise;             /* a walk over completions ends after one */
-    bool stamped;              /* they carry the time */
+    atomic_bool gone;          /* the device was removed, or a queue cannot be repaired */
+    atomic_bool parked;        /* the caller's thread has seen gone, and no longer uses the queues */
+    atomic_int send_fault;     /* enum lli_roce_fault: the caller sets BROKEN, the control thread FINE */
+    bool stepwise;             /* iterate one completion at a time */
+    bool stamped;              /* completions have time stamps */
     bool v4;
-    struct ibv_cq_ex *receive_cq_ex; /* the same as receive_cq where completions are walked in place, else NULL */
+    struct ibv_cq_ex *receive_cq_ex; /* receive_cq if its completions are iterated in place, else NULL */
     struct ibv_cq *receive_cq;
     struct ibv_cq *send_cq;
     struct ibv_qp *receive_qp;
     struct ibv_qp *send_qp;
 
     uint64_t taken;            /* packets posted by the caller */
-    uint64_t posted;           /* of these, handed to the device or lost */
+    uint64_t posted;           /* of these, posted to the device or lost */
     uint64_t done;             /* of these, completed: their slots are free */
-    uint64_t freed;            /* of the posted ones, those whose memory may be reused, done or copied */
-    uint64_t lost_end;         /* none of the taken ones from here on is lost, */
-    uint64_t read_end;         /* and none from here on is read by the device later: so the slots need no look */
+    uint64_t freed;            /* of the posted ones, those whose memory may be reused: completed or inline */
+    uint64_t lost_end;         /* no packet from this number on is lost */
+    uint64_t read_end;         /* no packet from this number on is read by the device later */
     uint32_t send_mask;
-    uint32_t inline_max;       /* not above payload_max */
+    uint32_t inline_max;       /* at most payload_max */
     uint32_t payload_max;
     struct ibv_send_wr *sends; /* by slot, each linked to the next */
     struct ibv_sge *send_pieces;
-    uint8_t *send_kinds;       /* of enum lli_roce_out */
+    uint8_t *send_kinds;       /* enum lli_roce_out, by slot */
     lli_handle *send_to;
-    struct lli_roce_region *region; /* the latest that was posted from */
+    struct lli_roce_region *region; /* the region most recently posted from */
     struct lli_roce_region regions[LLI_ROCE_REGIONS_MAX];
     struct lli_roce_sender senders[LLI_ROCE_GROUPS_MAX];
 
     uint8_t *buffers;          /* a GRH and a packet each */
     uint32_t buffer_stride;
-    uint32_t buffer_offset;    /* of the GRH in a buffer, so that packets begin at cache lines */
+    uint32_t buffer_offset;    /* offset of the GRH in a buffer, so that packets start at cache lines */
     uint32_t receive_depth;
-    uint32_t receive_posted;   /* buffers that the device has */
-    uint32_t receive_run;      /* packets taken since the queue was found empty */
+    uint32_t receive_posted;   /* buffers owned by the device */
+    uint32_t receive_run;      /* packets received since the queue was last empty */
     uint32_t receive_had;      /* buffers that the device had then */
     uint32_t returned_count;
-    uint32_t *returned;        /* buffers to give back */
+    uint32_t *returned;        /* buffers to post again */
     struct ibv_recv_wr *receives;
     struct ibv_sge *receive_pieces;
     struct lli_roce_gid own;
     uint16_t receiver_latest;
-    uint16_t buckets[LLI_ROCE_BUCKETS]; /* hash table of receivers, plus 1; 0: empty */
+    uint16_t buckets[LLI_ROCE_BUCKETS]; /* hash table of index + 1 in receivers; 0: empty */
     struct lli_roce_receiver receivers[LLI_ROCE_GROUPS_MAX];
 
     struct lli_peers peers;    /* a handle is LLI_ROCE_PEER | its place */
     struct lli_roce_peer *peer_routes; /* by place */
-    uint32_t peers_leaving;    /* places that were forgotten and are in use yet */
+    uint32_t peers_leaving;    /* forgotten places still in use */
 
-    int epoll;                 /* of what the caller sleeps on: the channel, and what the control thread tells */
-    int told;                  /* an eventfd: the device is gone, or the send queue works again */
+    int epoll;                 /* for the caller's sleep: the completion channel and told */
+    int told;                  /* eventfd: the device is gone, or the send queue was repaired */
     struct ibv_comp_channel *channel;
     bool receive_armed;
     bool send_armed;
@@ -206,25 +211,25 @@ struct lli_roce {
     struct ibv_mr *buffers_registration;
     struct lli_memory buffers_memory;
 
-    /* The control thread, and what it shares with the caller's. */
-    struct lli_roce *next;     /* of all instances of the process: they share the device's asynchronous events */
+    /* Control thread, and fields shared with it. */
+    struct lli_roce *next;     /* list of all instances of the process, which share the device's asynchronous events */
     struct {
         pthread_t thread;
         bool running;
         bool stop;
-        int wake;              /* an eventfd */
-        pthread_mutex_t mutex; /* of members[].state and what goes with it */
+        int wake;              /* eventfd */
+        pthread_mutex_t mutex; /* protects members[].state and related fields */
         pthread_cond_t changed;
-        pthread_mutex_t calls; /* held by whoever joins or leaves */
+        pthread_mutex_t calls; /* locked during joins and leaves */
     } control;
-    struct lli_roce_member members[2][LLI_ROCE_GROUPS_MAX]; /* of the send queue pair, of the other */
+    struct lli_roce_member members[2][LLI_ROCE_GROUPS_MAX]; /* of the send queue pair, of the receive queue pair */
 
     /* Counters. */
     uint64_t send_errors;
     uint64_t send_waits;
     uint64_t receive_errors;
     uint64_t receive_dry;
-    uint64_t dry_told; /* of these, by roce_drops() */
+    uint64_t dry_told; /* receive_dry at the latest call of roce_drops() */
     uint64_t foreign;
     uint64_t peers_full;
     uint64_t peers_forgotten;
@@ -232,7 +237,7 @@ struct lli_roce {
     atomic_uint_fast64_t groups_lost;
 };
 
-/* Whether the device is gone. From the caller's thread only, before anything that uses a queue. */
+/* Returns true if the device is gone. Called from the caller's thread only, before any use of a queue. */
 static inline bool lli_roce_is_gone(struct lli_roce *roce)
 {
     if (__builtin_expect(!atomic_load_explicit(&roce->gone, memory_order_acquire), 1))
@@ -241,7 +246,7 @@ static inline bool lli_roce_is_gone(struct lli_roce *roce)
     return true;
 }
 
-/* A packet that was taken, but not posted, is not sent. */
+/* Drops a packet that was taken but not posted yet. */
 static inline void lli_roce_lose(struct lli_roce *roce, uint64_t number)
 {
     roce->send_kinds[number & roce->send_mask] = LLI_ROCE_OUT_LOST;
@@ -250,21 +255,21 @@ static inline void lli_roce_lose(struct lli_roce *roce, uint64_t number)
 
 /* ---------------------------------------------------------------------------------------------- roce_device.c */
 
-/* Fails with errno: what was tried, and what can be done about it. */
+/* Fails with a code for errno; logs the operation and the remedy. */
 int lli_roce_fail(const struct lli_roce *roce, const char *what);
 
 /* Fails because the device is gone. */
 int lli_roce_fail_gone(const struct lli_roce *roce);
 
-/* Finds the port, GID and payload behind the interface, whose identifiers are bound already. LLM_EINTERFACE, LLM_EOPTION. */
+/* Determines port, GID and payload of the interface, whose ids are already bound. LLM_EINTERFACE, LLM_EOPTION. */
 int lli_roce_device_check(struct lli_roce *roce, const struct llm_options *options, struct ibv_device_attr *limits);
 
-/* Whether what librdmacm resolved is RoCE v2; else says how to make it so. */
+/* Fails unless the route resolved by librdmacm is RoCE v2; logs the remedy. */
 int lli_roce_route_check(const struct lli_roce *roce, const struct ibv_ah_attr *route);
 
 struct lli_roce_gid lli_roce_gid_of(const union lli_ip_address *address);
 
-/* That of an address as packets carry it. False: it is none. */
+/* Extracts the GID from a packed address. False: not such an address. */
 bool lli_roce_address_gid(const struct lli_address *address, struct lli_roce_gid *gid);
 
 /* ----------------------------------------------------------------------------------------------- roce_queue.c */
@@ -274,13 +279,13 @@ void lli_roce_queues_close(struct lli_roce *roce);
 int lli_roce_region_begin(void *instance, void *base, size_t size);
 void lli_roce_region_end(void *instance, void *base, size_t size);
 
-/* Gives all returned buffers to the device. */
+/* Posts all returned buffers to the device. */
 void lli_roce_repost(struct lli_roce *roce);
 
-/* Waits until the device has done with all that it was given, or is gone. */
+/* Waits until the device has completed all posted sends, or is gone; one second at most. */
 void lli_roce_drain(struct lli_roce *roce);
 
-/* Brings a send queue that stopped after an error back to work. False: it cannot be. */
+/* Restarts a send queue that stopped after an error. False: not possible. */
 bool lli_roce_send_repair(const struct lli_roce *roce);
 
 /* ----------------------------------------------------------------------------------------------- roce_group.c */
@@ -288,10 +293,10 @@ bool lli_roce_send_repair(const struct lli_roce *roce);
 int lli_roce_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle);
 void lli_roce_leave(void *instance, lli_handle handle, enum lli_join_mode mode);
 
-/* Leaves the groups, however often they are joined. */
+/* Leaves all groups, whatever their number of joins. */
 void lli_roce_leave_all(struct lli_roce *roce);
 
-/* Joins again the groups that were lost. When to call it again, LLI_NEVER if none is left. */
+/* Rejoins lost groups. Returns when to call it again; LLI_NEVER if no group is lost. */
 lli_ns lli_roce_rejoin(struct lli_roce *roce, lli_ns now);
 
 static inline uint32_t lli_roce_bucket(const struct lli_roce_gid *group, uint16_t port)
@@ -305,7 +310,7 @@ int lli_roce_address(void *instance, struct lli_address *address);
 int lli_roce_peer(void *instance, const struct lli_address *packed, lli_handle *handle);
 void lli_roce_forget(void *instance, const struct lli_address *packed);
 
-/* Makes the address handles that are wanted. Control thread. */
+/* Creates the requested address handles. Control thread. */
 void lli_roce_peers_resolve(struct lli_roce *roce);
 
 /* ----------------------------------------------------------------------------------------------- roce_event.c */
@@ -326,7 +331,7 @@ int lli_roce_arm(void *instance);
 
 /* ----------------------------------------------------------------------------------------------------- roce.c */
 
-/* Takes completions of sends; returns how many packets are done with. */
+/* Processes send completions; returns the number of packets completed. */
 uint64_t lli_roce_reap(void *instance);
 
 #endif

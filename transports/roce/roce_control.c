@@ -108,7 +108,7 @@ static void descriptor_close(int fd)
         close(fd);
 }
 
-/* What is of this process alone. */
+/* Frees private memory and descriptors of this process. */
 static void memory_free(struct lli_roce *roce)
 {
     descriptor_close(roce->control.wake);
@@ -127,8 +127,9 @@ static void memory_free(struct lli_roce *roce)
 }
 
 /*
- * Every object of the device is the parent's: to destroy one here would destroy it there. So what the RDMA libraries keep of them in this
- * process, some hundred bytes each and the descriptors of devices, stays until it ends.
+ * Leaves the device's objects alone: they are the parent's, and destroying one here would destroy it there. The
+ * RDMA libraries' own data of them in this process, some hundred bytes each and the descriptors of devices,
+ * remain until it exits.
  */
 void lli_roce_abandon(void *instance)
 {
@@ -171,9 +172,9 @@ int lli_roce_arm(void *instance)
     void *context;
     uint64_t count;
 
-    (void)!read(roce->told, &count, sizeof count); /* whatever it was, the caller looks now */
+    (void)!read(roce->told, &count, sizeof count); /* clear all: the caller polls now */
     if (lli_roce_is_gone(roce)) {
-        epoll_ctl(roce->epoll, EPOLL_CTL_DEL, roce->channel->fd, NULL); /* it may be readable for ever */
+        epoll_ctl(roce->epoll, EPOLL_CTL_DEL, roce->channel->fd, NULL); /* it may stay readable forever */
         return roce->epoll;
     }
     while (ibv_get_cq_event(roce->channel, &fired, &context) == 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which device, GID and MTU an interface has, what went wrong and what to do about it. */
+/* Device, GID and MTU of an interface; errors and remedies. */
 #define _GNU_SOURCE
 #include "roce.h"
 
@@ -40,7 +40,7 @@ static const struct device_failure {
     {ENOSPC, LLM_ELIMIT, "the device has no more of them"},
 };
 
-/* No memory means mostly that no more of it may be pinned. */
+/* ENOMEM usually means that no more memory may be pinned. */
 static int device_fail_memory(const struct lli_roce *roce, const char *what)
 {
     struct rlimit limit = {0};
@@ -95,7 +95,7 @@ struct lli_roce_gid lli_roce_gid_of(const union lli_ip_address *address)
     return words;
 }
 
-/* The entry of the interface's address as RoCE v2, and whether it is there as v1. */
+/* Finds the RoCE v2 GID of the interface's address; sets v1 if a RoCE v1 GID exists. */
 static bool gid_find(struct lli_roce *roce, const struct ibv_gid_entry *entries, ssize_t count, bool *v1)
 {
     for (ssize_t i = 0; i < count; i++) {

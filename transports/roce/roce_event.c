@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control thread: what librdmacm and the device tell, address handles, repairs of the send queue. */
+/* Control thread: events of librdmacm and of the device, address handles, repair of the send queue. */
 #define _GNU_SOURCE
 #include "roce.h"
 
@@ -13,9 +13,9 @@
 
 #include "system/clock.h"
 
-enum { LOOK_MS = 100 }; /* how soon the caller's thread is seen to have parked, or a broken queue to have emptied */
+enum { LOOK_MS = 100 }; /* interval for checking that the caller's thread has parked, or that a broken queue is empty */
 
-/* All instances of the process: those on one device share the descriptor of its asynchronous events. */
+/* All instances of the process: those on the same device share the descriptor of its asynchronous events. */
 static struct {
     pthread_mutex_t mutex;
     struct lli_roce *first;
@@ -33,7 +33,7 @@ static void all_unlock(void)
     pthread_mutex_unlock(&all.mutex);
 }
 
-/* After fork() in the child: the instances are the parent's. */
+/* Runs in the child after fork(): the instances are the parent's. */
 static void all_forget(void)
 {
     all.first = NULL;
@@ -45,7 +45,7 @@ static void all_watch(void)
     (void)pthread_atfork(all_lock, all_unlock, all_forget);
 }
 
-/* From then on no event reaches it: it must be so before a queue is closed, which waits for those that are being handled. */
+/* Stops delivery of events to the instance. Required before closing a queue, which waits for events being handled. */
 static void all_remove(const struct lli_roce *roce)
 {
     pthread_mutex_lock(&all.mutex);
@@ -63,7 +63,7 @@ void lli_roce_signal(int fd)
     const uint64_t one = 1;
     const ssize_t written = write(fd, &one, sizeof one);
 
-    (void)written; /* it can only be full, and then it is readable */
+    (void)written; /* fails only if the counter is full, and then it is readable */
 }
 
 void lli_roce_control_wake(const struct lli_roce *roce)
@@ -71,7 +71,7 @@ void lli_roce_control_wake(const struct lli_roce *roce)
     lli_roce_signal(roce->control.wake);
 }
 
-/* The instance cannot go on. Those who wait for a join wait no longer. */
+/* Marks the instance unusable, and wakes threads that wait for a join. */
 static void control_lose(struct lli_roce *roce, const char *why)
 {
     if (atomic_exchange(&roce->gone, true))
@@ -87,7 +87,7 @@ static void control_lose(struct lli_roce *roce, const char *why)
 
 /* --------------------------------------------------------------------------------------- librdmacm's events */
 
-/* Whether packets to a group go the way that they went: the address handles of those who send to it are made for that. */
+/* Returns true if the route to a group is unchanged: the address handles of its senders were made for it. */
 static bool route_is_kept(const struct lli_roce_member *member, const struct rdma_ud_param *found)
 {
     return memcmp(&member->route.grh.dgid, &found->ah_attr.grh.dgid, sizeof member->route.grh.dgid) == 0 &&
@@ -95,7 +95,7 @@ static bool route_is_kept(const struct lli_roce_member *member, const struct rdm
            member->qkey == found->qkey;
 }
 
-/* False: it is joined again, but otherwise than before. */
+/* Completes a join. False: the group was rejoined with another route. */
 static bool member_joined(struct lli_roce *roce, struct lli_roce_member *member, const struct rdma_ud_param *found)
 {
     if (member->state != LLI_ROCE_JOINING)
@@ -110,7 +110,7 @@ static bool member_joined(struct lli_roce *roce, struct lli_roce_member *member,
     return true;
 }
 
-/* Refused, or lost later. Whoever lost it once is joined again; nobody waits for that. */
+/* Records that a join was refused, or a membership lost. Lost groups are rejoined; no caller waits for that. */
 static void member_failed(struct lli_roce *roce, struct lli_roce_member *member, int status)
 {
     char text[LLI_IP_TEXT_MAX];
@@ -186,7 +186,7 @@ static void async_event_take(struct lli_roce *roce, const struct ibv_async_event
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
-        /* The send queue's fault shows in its completions, and is repaired then. */
+        /* A send queue fault is reported by its completions, and repaired then. */
         if (event->element.qp == roce->receive_qp)
             control_lose(roce, "the receive queue failed");
         break;
@@ -204,7 +204,7 @@ static void async_event_take(struct lli_roce *roce, const struct ibv_async_event
     }
 }
 
-/* Whichever thread reads an event hands it to all instances on that device. */
+/* Delivers asynchronous events to all instances on the device; any of their threads may read them. */
 static void async_events_take(const struct lli_roce *roce)
 {
     struct ibv_context *verbs = roce->send_id->verbs;
@@ -222,7 +222,7 @@ static void async_events_take(const struct lli_roce *roce)
 
 /* -------------------------------------------------------------------------------------------------- thread */
 
-/* The caller's thread emptied the send queue and waits. */
+/* Repairs the send queue, which the caller's thread has emptied. */
 static void send_fault_repair(struct lli_roce *roce)
 {
     if (atomic_load_explicit(&roce->send_fault, memory_order_acquire) != LLI_ROCE_REPAIRING)
@@ -278,7 +278,7 @@ static void *control_main(void *arg)
             send_fault_repair(roce);
             next = lli_roce_rejoin(roce, lli_clock_ns());
         } else if (atomic_load_explicit(&roce->parked, memory_order_acquire)) {
-            /* The driver can leave once nothing of its is held; what is lent to the caller is plain memory. */
+            /* Release all objects so that the driver can unload; packets still with the caller are plain memory. */
             all_remove(roce);
             lli_roce_queues_close(roce);
             watched[2].fd = -1;
@@ -295,7 +295,7 @@ static int descriptor_unblock(int fd)
     return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-/* Signals are the application's. */
+/* Blocks all signals in the thread: they are the application's. */
 static int thread_create(struct lli_roce *roce)
 {
     sigset_t blocked, before;

@@ -2,8 +2,8 @@
 /*
  * Groups: joins, leaves, and finding the group of a packet.
  *
- * The device knows a group by its address alone, so a membership serves all ports. The control thread tells what became of a
- * join; whoever asked for it waits.
+ * The device identifies a group by its address alone, so a membership serves all ports. The control thread
+ * reports the result of a join, for which the caller waits.
  */
 #define _GNU_SOURCE
 #include "roce.h"
@@ -29,7 +29,7 @@ static int member_ask(struct lli_roce_member *member, bool to_send)
     return rdma_join_multicast_ex(member->id, &wanted, member);
 }
 
-/* Waits for the control thread's word; true once the group is joined. */
+/* Waits for the result of a join; true once the group is joined. */
 static bool member_wait(struct lli_roce *roce, struct lli_roce_member *member)
 {
     struct timespec until;
@@ -63,7 +63,7 @@ static enum lli_roce_membership member_state(struct lli_roce *roce, const struct
     return state;
 }
 
-/* Why the group was not joined. The event may come yet. */
+/* Logs why the group was not joined: refused, or timed out, in which case the event may still come. */
 static int member_refused(struct lli_roce *roce, const struct lli_roce_member *member)
 {
     char text[LLI_IP_TEXT_MAX];
@@ -82,7 +82,7 @@ static int member_refused(struct lli_roce *roce, const struct lli_roce_member *m
                     "'ibv_devinfo -v' shows max_mcast_grp", roce->device, text, strerror(number));
 }
 
-/* Takes a free membership and joins. On failure it is free again. */
+/* Joins with a free membership. On failure it is free again. */
 static int member_new(struct lli_roce *roce, struct lli_roce_member *member, const union lli_ip_address *address, bool to_send)
 {
     int status;
@@ -109,7 +109,7 @@ static int member_new(struct lli_roce *roce, struct lli_roce_member *member, con
     return status;
 }
 
-/* The membership of a group, shared or new. */
+/* Returns the membership of a group, shared or new. */
 static int member_find(struct lli_roce *roce, const union lli_ip_address *group, bool to_send, struct lli_roce_member **found)
 {
     struct lli_roce_member *members = roce->members[to_send ? 0 : 1];
@@ -140,7 +140,7 @@ static void member_leave(struct lli_roce *roce, struct lli_roce_member *member)
 {
     if (--member->users > 0)
         return;
-    /* The control thread may be joining it again just now. */
+    /* The control thread may be rejoining it. */
     pthread_mutex_lock(&roce->control.calls);
     member_state_set(roce, member, LLI_ROCE_FREE);
     if (!lli_roce_is_gone(roce))
@@ -161,7 +161,7 @@ void lli_roce_leave_all(struct lli_roce *roce)
     pthread_mutex_unlock(&roce->control.calls);
 }
 
-/* When a membership that is lost is to be joined again, of which no word may have come either; LLI_NEVER if it is not lost. */
+/* Returns when to rejoin a lost membership, also after a rejoin without a result; LLI_NEVER if it is not lost. */
 static lli_ns member_retry_at(struct lli_roce *roce, const struct lli_roce_member *member)
 {
     lli_ns at = LLI_NEVER;
@@ -200,7 +200,7 @@ lli_ns lli_roce_rejoin(struct lli_roce *roce, lli_ns now)
         if (retry_at == LLI_NEVER)
             continue;
         if (now >= retry_at && pthread_mutex_trylock(&roce->control.calls) == 0) {
-            /* Only this thread makes a membership lost, and nobody ends one without the lock. */
+            /* Check again under the lock: only this thread marks memberships lost, and ending one requires the lock. */
             if (member_retry_at(roce, member) <= now)
                 member_ask_again(roce, member, to_send, now);
             retry_at = now + LLI_ROCE_SECOND;
@@ -213,12 +213,12 @@ lli_ns lli_roce_rejoin(struct lli_roce *roce, lli_ns now)
 
 /* -------------------------------------------------------------------------------------------------- to send */
 
-/* How packets of a channel get to its group. Making the handle is a call to the kernel, and here it may take its time. */
+/* Sets the route of a join to send. Creating the address handle is a system call, which may take time here. */
 static int sender_route(struct lli_roce *roce, struct lli_roce_sender *sender, const struct lli_group *group)
 {
     struct ibv_ah_attr route;
 
-    /* The group may be joined again just now. */
+    /* The control thread may be rejoining the group. */
     pthread_mutex_lock(&roce->control.mutex);
     route = sender->member->route;
     sender->qp_number = sender->member->qp_number;
@@ -265,7 +265,7 @@ static void leave_send(struct lli_roce *roce, lli_handle handle)
     for (uint64_t number = roce->posted; number != roce->taken; number++)
         if (roce->send_to[number & roce->send_mask] == handle)
             lli_roce_lose(roce, number);
-    /* Whatever uses the handle is waited for. */
+    /* Wait for packets that use the handle. */
     lli_roce_drain(roce);
     if (!lli_roce_is_gone(roce)) {
         ibv_destroy_ah(sender->handle);

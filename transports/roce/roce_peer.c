@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses of other instances and the address handles to reach them.
+ * Addresses of other instances and their address handles.
  *
- * Making a handle is a call to the kernel that resolves the neighbour, for up to a second: the control thread does it, one at a
- * time. Until then the caller is told to try again. A handle is destroyed when its address was forgotten and no packet uses it
- * any more.
+ * Creating a handle is a system call that resolves the neighbour, for up to a second: the control thread does
+ * it, one at a time. Until then the caller gets LLM_EAGAIN. A handle is destroyed once its address was
+ * forgotten and no packet uses it.
  */
 #include "roce.h"
 
@@ -13,14 +13,14 @@
 
 #include "system/clock.h"
 
-/* As packets carry it: a tag, the GID, the number of the queue pair, its key, in network order. */
+/* Packed address: tag, GID, queue pair number, queue key; in network order. */
 enum {
     PACKED_TAG = 'r',
     PACKED_GID = 1,
     PACKED_QP = PACKED_GID + 16,
     PACKED_QKEY = PACKED_QP + 4,
     PACKED_BYTES = PACKED_QKEY + 4,
-    QP_MAX = 0xfffffe, /* the next one means multicast */
+    QP_MAX = 0xfffffe, /* the next number means multicast */
 };
 
 #define QKEY_PRIVILEGED ((uint32_t)1 << 31)
@@ -62,7 +62,7 @@ bool lli_roce_address_gid(const struct lli_address *address, struct lli_roce_gid
     return true;
 }
 
-/* Whether a GID is that of one host on our interface's network. */
+/* Returns true if a GID is that of a single host on our interface's network. */
 static bool peer_gid_acceptable(const struct lli_roce *roce, const uint8_t *gid)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -102,7 +102,7 @@ static void peer_end(struct lli_roce *roce, uint32_t place)
     roce->peers_forgotten++;
 }
 
-/* Gives back the places of those that were forgotten, if nothing uses them any more. */
+/* Frees the places of forgotten addresses that are no longer in use. */
 static void peers_sweep(struct lli_roce *roce)
 {
     if (roce->peers_leaving == 0)
@@ -126,13 +126,13 @@ static bool peer_moves(struct lli_roce_peer *peer, int *from, enum lli_roce_peer
     return atomic_compare_exchange_strong_explicit(&peer->state, from, (int)to, memory_order_acq_rel, memory_order_acquire);
 }
 
-/* It goes now, or with what uses it. */
+/* Frees a place, or marks it to be freed once nothing uses it. */
 static void peer_leave(struct lli_roce *roce, uint32_t place)
 {
     struct lli_roce_peer *peer = &roce->peer_routes[place];
     int state = atomic_load_explicit(&peer->state, memory_order_acquire);
 
-    /* The control thread may begin, or end, just now: then the state is what it has become. */
+    /* The control thread may start or finish concurrently: then state is the new state. */
     if (state == LLI_ROCE_PEER_WANTED && peer_moves(peer, &state, LLI_ROCE_PEER_NEW))
         state = LLI_ROCE_PEER_NEW;
     if (state == LLI_ROCE_PEER_MAKING && peer_moves(peer, &state, LLI_ROCE_PEER_UNWANTED)) {
@@ -152,7 +152,7 @@ void lli_roce_forget(void *instance, const struct lli_address *packed)
     uint32_t place;
 
     if (lli_roce_is_gone(roce))
-        return; /* the control thread gives all back */
+        return; /* the control thread releases everything */
     if (lli_peers_get(&roce->peers, packed, &place))
         peer_leave(roce, place);
     peers_sweep(roce);
@@ -160,7 +160,7 @@ void lli_roce_forget(void *instance, const struct lli_address *packed)
 
 /* ------------------------------------------------------------------------------------------- asked for */
 
-/* The place of an address. Those that are about to be given back are waited for. */
+/* Returns the place of an address. LLM_EAGAIN if places are about to be freed. */
 static int peer_place(struct lli_roce *roce, const struct lli_address *packed, uint32_t *place)
 {
     if (lli_peers_place(&roce->peers, packed, place) == 0)
@@ -172,7 +172,7 @@ static int peer_place(struct lli_roce *roce, const struct lli_address *packed, u
     return roce->peers_leaving > 0 ? LLM_EAGAIN : LLM_ELIMIT;
 }
 
-/* Whether there is a handle for an address that was forgotten and is asked for again before its place was given back. */
+/* Revives a forgotten address whose place was not freed yet. Returns its new state. */
 static int peer_come_back(struct lli_roce *roce, struct lli_roce_peer *peer, int state)
 {
     if (state < LLI_ROCE_PEER_UNWANTED)
@@ -242,7 +242,7 @@ static void peer_make(struct lli_roce *roce, struct lli_roce_peer *peer)
         peer->handle = handle;
         if (peer_moves(peer, &state, handle != NULL ? LLI_ROCE_PEER_READY : LLI_ROCE_PEER_FAILED))
             return;
-        /* It was forgotten meanwhile, unless it is asked for again just now. */
+        /* Forgotten meanwhile, unless it is requested again at this moment. */
         peer->handle = NULL;
     } while (!peer_moves(peer, &state, LLI_ROCE_PEER_LEFT));
     if (handle != NULL)

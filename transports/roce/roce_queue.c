@@ -10,7 +10,7 @@
 
 #include "system/clock.h"
 
-enum { CACHE_LINE = 64, PACKET_MAX = 4096 /* of any device */ };
+enum { CACHE_LINE = 64, PACKET_MAX = 4096 /* on any device */ };
 
 #define SOFT_ROCE_VENDOR 0xffffff
 
@@ -38,8 +38,8 @@ static int send_queue_open(struct lli_roce *roce)
 /* -------------------------------------------------------------------------------------------- receive queue */
 
 /*
- * Packets begin at cache lines, and an odd number of lines apart: with a power of two their headers would share a few sets of
- * the cache.
+ * Packets start at cache lines, at an odd number of lines from each other: with a power of two their headers
+ * would map to a few cache sets.
  */
 static int receive_buffers_open(struct lli_roce *roce)
 {
@@ -88,7 +88,7 @@ void lli_roce_repost(struct lli_roce *roce)
     if (ibv_post_recv(roce->receive_qp, &roce->receives[roce->returned[0]], &refused) != 0)
         for (; refused != NULL; refused = refused->next)
             kept++;
-    /* What was refused is tried again with the next ones. */
+    /* Retry refused buffers with the next ones. */
     memmove(roce->returned, roce->returned + (count - kept), kept * sizeof *roce->returned);
     roce->returned_count = kept;
     roce->receive_posted += count - kept;
@@ -98,7 +98,7 @@ void lli_roce_repost(struct lli_roce *roce)
 
 /* ---------------------------------------------------------------------------------------- completion queues */
 
-/* Completions that are walked in place, with the time where it was asked for and the device has it; else plain ones. */
+/* Opens a completion queue that is iterated in place, with time stamps if requested and supported; else a plain one. */
 static int receive_cq_open(struct lli_roce *roce, uint32_t vendor, bool stamps)
 {
     struct ibv_context *verbs = roce->send_id->verbs;
@@ -122,10 +122,10 @@ static int receive_cq_open(struct lli_roce *roce, uint32_t vendor, bool stamps)
     if (roce->receive_cq_ex == NULL)
         roce->receive_cq_ex = ibv_create_cq_ex(verbs, &wanted);
     if (roce->receive_cq_ex == NULL) {
-        wanted.comp_mask = wanted.flags = 0; /* some devices know no flags */
+        wanted.comp_mask = wanted.flags = 0; /* some devices support no flags */
         roce->receive_cq_ex = ibv_create_cq_ex(verbs, &wanted);
     }
-    /* Soft-RoCE's library before rdma-core 55 loses count where a walk finds the end of the queue. */
+    /* Soft-RoCE's library before rdma-core 55 loses count when an iteration reaches the end of the queue. */
     roce->stepwise = vendor == SOFT_ROCE_VENDOR;
     roce->receive_cq = roce->receive_cq_ex != NULL ? ibv_cq_ex_to_cq(roce->receive_cq_ex)
                                                    : ibv_create_cq(verbs, (int)roce->receive_depth, NULL, roce->channel, 0);
@@ -153,7 +153,7 @@ static int qp_open(struct lli_roce *roce, struct rdma_cm_id *id, struct ibv_cq *
     struct ibv_qp_init_attr wanted = {.send_cq = cq, .recv_cq = cq, .cap = *caps, .qp_type = IBV_QPT_UD, .sq_sig_all = 0};
     uint32_t inline_bytes = caps->max_inline_data;
 
-    /* A device that has less room in its requests says so by refusing. */
+    /* A device with less inline space refuses: retry with half. */
     while (rdma_create_qp(id, roce->domain, &wanted) != 0) {
         if (wanted.cap.max_inline_data == 0)
             return lli_roce_fail(roce, "a queue pair");
@@ -176,7 +176,7 @@ static int qps_open(struct lli_roce *roce)
     return status != 0 ? status : qp_open(roce, roce->send_id, roce->send_cq, &send, &roce->send_qp);
 }
 
-/* The largest power of two within a limit. */
+/* Returns the largest power of two not above the wanted value, limited to least and most. */
 static uint32_t depth_within(uint64_t wanted, uint64_t least, uint64_t most)
 {
     uint32_t depth = 1;
@@ -193,11 +193,11 @@ int lli_roce_queues_open(struct lli_roce *roce, const struct llm_options *option
     uint64_t lines;
     int status;
 
-    /* Others may send larger packets than we do: as large as the device carries. */
+    /* Peers may send larger packets than we do: up to the device's maximum. */
     roce->buffer_offset = CACHE_LINE - LLI_ROCE_GRH;
     lines = (CACHE_LINE + lli_max(roce->payload_max, PACKET_MAX) + CACHE_LINE - 1) / CACHE_LINE | 1;
     roce->buffer_stride = (uint32_t)lines * CACHE_LINE;
-    /* A transmitter that holds itself to a window must not overrun it: that is rounded up. */
+    /* Round up to flow_window_packets: a transmitter that observes its window must not overrun the queue. */
     roce->receive_depth = depth_within(lli_max(options->rcvbuf_bytes / roce->buffer_stride, 2 * (uint64_t)options->flow_window_packets - 1),
                                        LLI_ROCE_RECEIVE_DEPTH_MIN, lli_min(device_max, (uint64_t)LLI_ROCE_RECEIVE_DEPTH_MAX));
     roce->send_mask = depth_within(LLI_ROCE_SEND_DEPTH, 2, device_max) - 1;
@@ -297,7 +297,7 @@ void lli_roce_region_end(void *instance, void *base, size_t size)
             lli_roce_lose(roce, number);
     lli_roce_drain(roce);
     if (lli_roce_is_gone(roce))
-        return; /* the control thread ends all of them */
+        return; /* the control thread releases all regions */
     for (uint32_t i = 0; i < LLI_ROCE_REGIONS_MAX; i++) {
         if (roce->regions[i].registration == NULL || roce->regions[i].base != (uintptr_t)base)
             continue;
