@@ -267,7 +267,7 @@ static int impair_open(void *instance, const struct lli_transport_config *config
     return status;
 }
 
-/* ---------------------------------------------------------------------------------------------- passed through */
+/* ------------------------------------------------------------------------------------------------ pass-through */
 
 static int impair_region(void *instance, void *base, size_t size)
 {
@@ -341,7 +341,7 @@ static uint64_t impair_reap(void *instance)
     return impair->inner->reap(impair->inner_instance);
 }
 
-/* ------------------------------------------------------------------------------------------ packets that wait */
+/* -------------------------------------------------------------------------------------------- waiting packets */
 
 static bool heap_before(const struct impair_packet *a, const struct impair_packet *b)
 {

@@ -116,7 +116,7 @@ static void hub_watch(void)
     (void)pthread_atfork(hub_lock, hub_unlock, hub_forget);
 }
 
-/* -------------------------------------------------------------------------------------------------- the inbox */
+/* ------------------------------------------------------------------------------------------------------ inbox */
 
 static int inbox_init(struct loop_inbox *inbox, uint32_t payload_max, uint32_t bytes)
 {

@@ -211,7 +211,7 @@ lli_ns lli_roce_rejoin(struct lli_roce *roce, lli_ns now)
     return next;
 }
 
-/* -------------------------------------------------------------------------------------------------- to send */
+/* -------------------------------------------------------------------------------------------- joins to send */
 
 /* Sets the route of a join to send. Creating the address handle is a system call, which may take time here. */
 static int sender_route(struct lli_roce *roce, struct lli_roce_sender *sender, const struct lli_group *group)
@@ -275,7 +275,7 @@ static void leave_send(struct lli_roce *roce, lli_handle handle)
     sender->member = NULL;
 }
 
-/* ----------------------------------------------------------------------------------------------- to receive */
+/* ----------------------------------------------------------------------------------------- joins to receive */
 
 static void buckets_fill(struct lli_roce *roce)
 {

@@ -88,7 +88,7 @@ static bool peer_unpack(const struct lli_roce *roce, const struct lli_address *p
            peer_gid_acceptable(roce, peer->gid.raw);
 }
 
-/* ------------------------------------------------------------------------------------------- given back */
+/* ------------------------------------------------------------------------------------------- forgetting */
 
 static void peer_end(struct lli_roce *roce, uint32_t place)
 {
@@ -158,7 +158,7 @@ void lli_roce_forget(void *instance, const struct lli_address *packed)
     peers_sweep(roce);
 }
 
-/* ------------------------------------------------------------------------------------------- asked for */
+/* ---------------------------------------------------------------------------------------------- lookup */
 
 /* Returns the place of an address. LLM_EAGAIN if places are about to be freed. */
 static int peer_place(struct lli_roce *roce, const struct lli_address *packed, uint32_t *place)
@@ -216,7 +216,7 @@ int lli_roce_peer(void *instance, const struct lli_address *packed, lli_handle *
     return LLM_EAGAIN;
 }
 
-/* -------------------------------------------------------------------------------------- the control thread */
+/* ------------------------------------------------------------------------------------------ control thread */
 
 static struct ibv_ah *peer_handle(struct lli_roce *roce, const struct lli_roce_peer *peer)
 {

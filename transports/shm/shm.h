@@ -37,7 +37,7 @@
 #include "transport.h"
 #include "core/base/types.h"
 
-/* ---------------------------------------------------------------------------------------- what is in a segment */
+/* ---------------------------------------------------------------------------------------------- segment layout */
 
 #define LLI_SHM_MAGIC "llm-shm"
 #define LLI_SHM_BELL_MAGIC "llm-bell" /* without the terminating zero */
@@ -109,7 +109,7 @@ struct lli_shm_bell {
     struct lli_shm_reader readers[LLI_SHM_READERS_MAX];
 };
 
-/* ------------------------------------------------------------------------------------------- what an instance has */
+/* ------------------------------------------------------------------------------------------------------- instance */
 
 enum {
     LLI_SHM_POST_MAX = 256,

@@ -67,7 +67,7 @@ bool lli_shm_is_dead(const struct lli_shm_segment *segment)
     return lli_shm_guard_is_broken(segment->guard) || atomic_load_explicit(&segment->header->closed, memory_order_acquire) || !lli_shm_is_locked(segment->fd);
 }
 
-/* ----------------------------------------------------------------------------------------------------- the dead */
+/* ------------------------------------------------------------------------------------------------- dead writers */
 
 static int attach_failed(const char *path, int error, const struct lli_log *log)
 {
@@ -162,7 +162,7 @@ void lli_shm_sweep(const struct lli_shm_root *root, const char *name)
     closedir(files);
 }
 
-/* ------------------------------------------------------------------------------------------------------- making */
+/* ----------------------------------------------------------------------------------------------------- creation */
 
 /* Object being created, for error messages. */
 struct make {

@@ -222,7 +222,7 @@ static void groups_tell(struct lli_udp *udp)
             "and the packet filter of this host", text, udp->interface.name);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- tell */
+/* --------------------------------------------------------------------------------------------------- diagnostics */
 
 static void interface_follow(struct lli_udp *udp, unsigned changes)
 {

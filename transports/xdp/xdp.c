@@ -208,7 +208,7 @@ static void wire_flush(struct lli_xdp *xdp)
     xdp->wire_stuck |= xdp->wired != xdp->taken;
 }
 
-/* ---------------------------------------------------------------------------------------------------- by UDP */
+/* -------------------------------------------------------------------------------------------- sending by UDP */
 
 /* Passes a packet to UDP. False: its queue is full. */
 static bool kernel_post(struct lli_xdp *xdp, const struct lli_xdp_out *out)

@@ -27,7 +27,7 @@ enum {
 #define HOST_LOOK_SOON ((lli_ns)2000000)
 #define HOST_LOOK ((lli_ns)1000000000)
 
-/* ------------------------------------------------------------------------------------------------ the interface */
+/* ---------------------------------------------------------------------------------------------------- interface */
 
 /* Queries the interface by ioctl. Fails with errno. */
 static int interface_ask(const struct lli_ip_interface *interface, unsigned long what, struct ifreq *request)

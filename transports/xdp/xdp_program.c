@@ -128,7 +128,7 @@ static void code_exit(struct code *code)
     code_add(code, (struct bpf_insn){.code = BPF_JMP | BPF_EXIT});
 }
 
-/* ------------------------------------------------------------------------------------------------- the program */
+/* ----------------------------------------------------------------------------------------------------- program */
 
 /* Offsets of fields in a frame. */
 enum { ETHER_TYPE = 12, IP = 14, HEADERS_V4 = 42, HEADERS_V6 = 62, UDP_BYTES = 8 };
@@ -347,7 +347,7 @@ int lli_xdp_program_attach(struct lli_xdp_program *program, const struct lli_log
     return program->link < 0 ? attach_fail(log, interface, LLI_XDP_GENERIC) : 0;
 }
 
-/* ------------------------------------------------------------------------------------------------ what it looks up */
+/* ---------------------------------------------------------------------------------------------------- map contents */
 
 static int program_put(int map, const void *key, const uint32_t *value)
 {
