@@ -109,7 +109,7 @@ struct lli_transport_config {
     const struct llm_options *options; /* of the first channel that needs the instance; valid during open() */
     const struct lli_registry *registry;
     const struct lli_log *log;         /* valid while the instance is open */
-    const struct lli_address *address; /* network address of the same context, or NULL; a same-host transport derives its own from it */
+    const struct lli_address *address; /* of the network part of a hybrid transport, else NULL; the other part derives its own from it */
     uint32_t size_at; /* offset of the 16-bit little-endian size in every packet; used to split merged packets; 0: none */
 };
 
@@ -140,7 +140,7 @@ struct lli_transport {
      * posted from any memory.
      */
     int (*region_map)(void *instance, lli_handle to, size_t size, struct lli_region *region);
-    /* Announces the release of packet memory: drops queued packets in it, and waits for receivers that are reading it. */
+    /* Announces the release of packet memory: drops queued packets in it, and waits for those that the device is reading. */
     void (*region_end)(void *instance, void *base, size_t size);
     /*
      * Joins a group to send to it or to receive from it. A group may be joined in both modes and more than once

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared memory transport. Every join to send creates a segment that only its owner writes and any number of
- * readers map read-only. Each reader has its own position; nobody waits for anybody.
+ * Shared memory transport. Every join to send creates a segment that only its owner writes, and that up to
+ * LLI_SHM_READERS_MAX readers map read-only. Each reader has its own position; no process waits for another.
  *
  *   shm_name.c     names, modes and paths; permission to write under a name
  *   shm_segment.c  segments: creation, attaching, detection of dead writers
@@ -190,8 +190,8 @@ struct lli_shm_source {
 /* Peer: the address of its socket, and its position as a reader of our segments. */
 struct lli_shm_peer {
     uint64_t id;
-    uint32_t sender; /* one of our segments that it read at the latest lookup */
-    uint32_t reader; /* its reader index there */
+    uint32_t sender; /* index of a sender whose segment the peer read at the latest lookup */
+    uint32_t reader; /* reader index of the peer in that segment */
     struct sockaddr_un address;
 };
 

@@ -14,9 +14,9 @@
  *
  * Each instance contains a UDP instance on the same interface for everything not done by frames. It has the
  * group memberships, so that hosts and switches forward the groups. It sends unicasts to peers, and packets to
- * a unicast host group while the kernel resolves its neighbour. It returns packets to groups that the instance
- * itself has joined to this host, with a TTL of 0, so that they do not leave it. It receives packets that the
- * program passes to the kernel. Addresses and peers are those of UDP, so hosts with udp:// and xdp://
+ * a unicast host group while the kernel resolves its neighbour. For groups that the instance itself has joined,
+ * it sends a copy to this host, with a TTL of 0, so that the copy does not leave it. It receives packets that
+ * the program passes to the kernel. Addresses and peers are those of UDP, so hosts with udp:// and xdp://
  * interoperate.
  */
 #ifndef LLI_XDP_H
