@@ -39,6 +39,7 @@ struct lli_group {
     const char *host; /* "239.192.1.1", "ff15::1" (without brackets), or a name; interpreted by the transport */
     uint16_t port;
     const struct llm_options *options; /* channel options: ttl, loop, source, rcvbuf_bytes, ...; valid during the call */
+    bool shared; /* any number of instances may join to send, whatever the options say */
 };
 
 enum lli_join_mode { LLI_JOIN_SEND = 1, LLI_JOIN_RECEIVE = 2 };
@@ -118,6 +119,7 @@ struct lli_transport {
     bool named;  /* groups are names; a port is optional */
     size_t size; /* size of an instance; the library allocates it, zeroed and aligned to 64 bytes */
     const struct lli_counter *counters;
+    const char *const *gauges; /* names of the counters that go up and down, ended by NULL; NULL: none do */
 
     /* ------------------------------------------------------------------ control */
 

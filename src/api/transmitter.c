@@ -157,7 +157,7 @@ static int transmitter_join_others(struct llm_transmitter *transmitter, struct l
         error = lli_channel_destination(channel, &text, &transmitter->context->log);
         if (error != LLM_OK)
             break;
-        group = (struct lli_group){channel->host, channel->port, &channel->options};
+        group = (struct lli_group){.host = channel->host, .port = channel->port, .options = &channel->options};
         error = endpoint->transport->join(endpoint->instance, &group, LLI_JOIN_SEND,
                                           &transmitter->destinations[transmitter->destinations_count].to);
         transmitter->destinations_count += error == LLM_OK;
@@ -198,7 +198,7 @@ static int transmitter_open(struct llm_context *context, const char *text, const
     error = lli_endpoint_open(context, &channel, &transmitter->endpoint);
     if (error != LLM_OK)
         goto free_transmitter;
-    group = (struct lli_group){channel.host, channel.port, &channel.options};
+    group = (struct lli_group){.host = channel.host, .port = channel.port, .options = &channel.options};
     error = transmitter->endpoint->transport->join(transmitter->endpoint->instance, &group, LLI_JOIN_SEND,
                                                    &transmitter->group);
     if (error != LLM_OK)

@@ -70,8 +70,6 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
     if (strcmp(channel->options.flow, "open") == 0)
         strcpy(channel->options.flow, "window");
     strcpy(channel->options.acknowledge, "library");
-    /* Many may ask under one name. */
-    channel->options.shm_exclusive = 0;
     return lli_connections_begin(context);
 }
 
@@ -363,7 +361,8 @@ void lli_connection_destroy(struct llm_connection *connection)
 
 static int connection_ask(struct llm_connection *connection, const struct lli_channel *channel, const struct iovec *payload)
 {
-    const struct lli_group group = {channel->host, channel->port, &channel->options};
+    /* Any number of connections may be asked for under one name. */
+    const struct lli_group group = {.host = channel->host, .port = channel->port, .options = &channel->options, .shared = true};
     const struct lli_endpoint *endpoint = connection->endpoint;
     struct lli_wire_connect connect = {
         .id = connection->id,

@@ -25,9 +25,6 @@ static const struct lli_stats_row endpoint_rows[] = {
 
 #define ROWS(rows) (rows), (int)(sizeof(rows) / sizeof(rows)[0])
 
-/* What transports count is in tables that say only where; these few of one of them go up and down. */
-static const char *const stats_bypass_gauges[] = {"bypass_accelerated", "bypass_in_kernel", "bypass_stack_number"};
-
 /* ------------------------------------------------------------------------------------------------- the walk */
 
 void lli_stats_put(const struct lli_stats_visitor *to, enum llm_stats_type type, const char *name, uint64_t value)
@@ -51,10 +48,8 @@ void lli_stats_rows(const struct lli_stats_visitor *to, const void *base, const 
 
 static enum llm_stats_type stats_transport_type(const struct lli_transport *transport, const char *name)
 {
-    if (strcmp(transport->scheme, "bypass") != 0)
-        return LLM_STATS_COUNTER;
-    for (size_t i = 0; i < sizeof stats_bypass_gauges / sizeof stats_bypass_gauges[0]; i++)
-        if (strcmp(name, stats_bypass_gauges[i]) == 0)
+    for (const char *const *gauge = transport->gauges; gauge != NULL && *gauge != NULL; gauge++)
+        if (strcmp(name, *gauge) == 0)
             return LLM_STATS_GAUGE;
     return LLM_STATS_COUNTER;
 }

@@ -306,10 +306,12 @@ static const struct lli_counter bypass_counters[] = {
     {NULL, 0},
 };
 
+static const char *const bypass_gauges[] = {"bypass_accelerated", "bypass_in_kernel", "bypass_stack_number", NULL};
+
 const struct lli_transport lli_transport_bypass = {
     .scheme = "bypass",
     .size = sizeof(struct lli_bypass),
-    .counters = bypass_counters,
+    .counters = bypass_counters, .gauges = bypass_gauges,
     .open = bypass_open,
     .close = bypass_close,
     .abandon = bypass_abandon,

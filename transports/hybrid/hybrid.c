@@ -175,8 +175,6 @@ static int hybrid_set_up(struct hybrid *hybrid, const struct lli_transport_confi
         error = hybrid->part[FAR].transport->address(hybrid->part[FAR].instance, &address);
     if (error != LLM_OK)
         return error;
-    /* Networks allow any number of transmitters per group. */
-    options.shm_exclusive = 0;
     options.mtu = hybrid->part[FAR].caps.payload_max;
     near.options = &options;
     near.address = &address;
@@ -279,14 +277,14 @@ static int hybrid_join(void *instance, const struct lli_group *group, enum lli_j
     struct hybrid *hybrid = instance;
     struct hybrid_join *joins = mode == LLI_JOIN_SEND ? hybrid->senders : hybrid->receivers;
     struct llm_options options = *group->options;
-    const struct lli_group near = {group->host, group->port, &options};
+    /* Networks allow any number of transmitters per group. */
+    const struct lli_group near = {.host = group->host, .port = group->port, .options = &options, .shared = true};
     lli_handle inner[PARTS];
     uint32_t place;
     int error = hybrid->part[FAR].transport->join(hybrid->part[FAR].instance, group, mode, &inner[FAR]);
 
     if (error != LLM_OK)
         return error;
-    options.shm_exclusive = 0;
     options.source[0] = '\0';
     error = hybrid->part[NEAR].transport->join(hybrid->part[NEAR].instance, &near, mode, &inner[NEAR]);
     if (error != LLM_OK) {

@@ -376,7 +376,7 @@ static int join_send(struct lli_shm *shm, const struct lli_group *group, const c
     sender = &shm->senders[place];
     *sender = (struct lli_shm_sender){.segment = {.fd = -1}, .bell_fd = -1};
     strcpy(sender->name, name);
-    sender->lock_fd = lli_shm_lock(&shm->root, name, group->options->shm_exclusive != 0, shm->log);
+    sender->lock_fd = lli_shm_lock(&shm->root, name, !group->shared && group->options->shm_exclusive != 0, shm->log);
     if (sender->lock_fd < 0)
         return sender->lock_fd;
     error = lli_shm_create(sender, &shm->root, &shape, shm->log);

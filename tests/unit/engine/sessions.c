@@ -60,7 +60,7 @@ static void sender_open(void)
     assert_int_equal(loop->open(sender, &config, &caps), LLM_OK);
     for (int i = 0; i < GROUPS; i++) {
         char host[16];
-        const struct lli_group group = {host, 1, &options};
+        const struct lli_group group = {.host = host, .port = 1, .options = &options};
 
         (void)snprintf(host, sizeof host, "group%d", i);
         assert_int_equal(loop->join(sender, &group, LLI_JOIN_SEND, &groups[i]), LLM_OK);
