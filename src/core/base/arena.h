@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carves one given block of memory into arrays. With no memory it only measures, so that the same layout function tells how
- * much is needed and then places it: the core never allocates.
+ * Carves arrays out of one block of memory supplied by the caller. Without memory it only measures, so one
+ * layout function both computes the size needed and places the arrays: the core never allocates.
  */
 #ifndef LLI_ARENA_H
 #define LLI_ARENA_H
@@ -9,11 +9,11 @@
 #include "core/base/types.h"
 
 struct lli_arena {
-    uint8_t *memory; /* NULL: measure only; else zeroed, and as large as was measured */
+    uint8_t *memory; /* NULL: measure only; else zeroed, and at least the measured size */
     size_t used;
 };
 
-/* size bytes at a multiple of align (a power of two), or NULL while measuring. */
+/* Takes size bytes aligned to align (a power of two). Returns NULL while measuring. */
 static inline void *lli_arena_take(struct lli_arena *arena, size_t size, size_t align)
 {
     size_t at = (size_t)lli_round_up(arena->used, align);

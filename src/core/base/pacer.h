@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A token bucket in bytes: filled by time, and by whoever gives it a share of what he does; emptied by what it paces. */
+/* Token bucket in bytes. It fills with time and with lli_pacer_give(); the paced packets empty it. */
 #ifndef LLI_PACER_H
 #define LLI_PACER_H
 
@@ -7,9 +7,9 @@
 
 struct lli_pacer {
     uint64_t bytes_per_s;
-    uint64_t burst;  /* it never holds more, in bytes */
-    uint64_t tokens; /* bytes that may go now */
-    uint64_t debt;   /* bytes that went beforehand, while tokens is 0 */
+    uint64_t burst;  /* maximum of tokens */
+    uint64_t tokens; /* bytes that may be sent now */
+    uint64_t debt;   /* bytes sent beyond the tokens; the next tokens pay it. 0 while tokens is not 0 */
     lli_ns filled_at;
 };
 
@@ -26,16 +26,16 @@ static inline void lli_pacer_give(struct lli_pacer *pacer, uint64_t bytes)
     pacer->tokens = lli_min(pacer->tokens + bytes - paid, pacer->burst);
 }
 
-/* Fills by the time that has passed. */
+/* Adds the tokens for the time since filled_at. */
 void lli_pacer_fill(struct lli_pacer *pacer, lli_ns now);
 
 /*
- * Takes bytes if any tokens are there. A packet larger than what is left goes too, so that every size gets its turn: the
- * difference is a debt that the next tokens pay.
+ * Takes bytes if any token is left. A packet larger than the remaining tokens is admitted too, so that every
+ * size gets its turn; the difference becomes a debt that the next tokens pay.
  */
 bool lli_pacer_take(struct lli_pacer *pacer, uint64_t bytes);
 
-/* When lli_pacer_take() will next succeed, if it does not now. */
+/* Returns the time at which lli_pacer_take() next succeeds, if it fails now. */
 lli_ns lli_pacer_ready_at(const struct lli_pacer *pacer);
 
 #endif

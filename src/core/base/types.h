@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every file of the core speaks: time, sequence numbers, and the packets it takes and gives. */
+/* Basic types of the core: time, sequence numbers, arithmetic helpers and a random generator. */
 #ifndef LLI_TYPES_H
 #define LLI_TYPES_H
 
@@ -8,13 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Nanoseconds: points in time are of whatever monotonic clock the caller reads; the core never reads one. */
+/* Nanoseconds. Points in time come from the caller's monotonic clock; the core never reads a clock. */
 typedef uint64_t lli_ns;
 
-/* A deadline that never comes. */
+/* Deadline that never expires. */
 #define LLI_NEVER UINT64_MAX
 
-/* Number of a packet in its session. 64 bits in memory, the low 32 on the wire. */
+/* Sequence number of a packet in its session: 64 bits in memory, the low 32 on the wire. */
 typedef uint64_t lli_seq;
 
 /* The 64-bit number nearest to `near` whose low 32 bits are `low`. */
@@ -38,13 +38,13 @@ static inline bool lli_is_power_of_two(uint64_t n)
     return n != 0 && (n & (n - 1)) == 0;
 }
 
-/* n rounded up to a multiple of align, a power of two. */
+/* Rounds n up to a multiple of align, a power of two. */
 static inline uint64_t lli_round_up(uint64_t n, uint64_t align)
 {
     return (n + align - 1) & ~(align - 1);
 }
 
-/* A small seeded generator (splitmix64, Steele, Lea, Flood 2014): the core's back-offs must be reproducible. */
+/* Small seeded generator (splitmix64; Steele, Lea, Flood 2014): the core's random back-offs must be reproducible. */
 static inline uint64_t lli_random(uint64_t *state)
 {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
