@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast a transmitter may send (docs/protocol.md section 7.1): as fast as it can; at a rate found by additive increase and
- * multiplicative decrease; or no further than a window beyond what receivers have reported.
+ * Flow control of a transmitter (docs/protocol.md section 7.1). Three modes: open, as fast as possible;
+ * paced, at a rate found by additive increase and multiplicative decrease; window, at most a window beyond
+ * the receivers' reports.
  *
- * The slowest receivers do not decide for all: a quorum of them has to keep up.
+ * A quorum of receivers has to keep up; the slowest receivers do not decide for all.
  */
 #ifndef LLI_FLOW_H
 #define LLI_FLOW_H
@@ -18,83 +19,91 @@ enum lli_flow_mode { LLI_FLOW_OPEN = 0, LLI_FLOW_PACED, LLI_FLOW_WINDOW };
 
 struct lli_flow_config {
     enum lli_flow_mode mode;
-    uint32_t window_packets;    /* how far receivers may lie behind */
-    uint32_t quorum_percent;    /* so many of those that are not suspended have to keep up */
-    uint64_t bytes_per_s_max;   /* paced: never faster */
-    bool awaits;                /* not open: nothing is sent before somebody reports, nor beyond that while nobody does */
-    uint64_t rate;              /* never faster, whatever the mode; 0: no limit */
+    uint32_t window_packets;    /* how far receivers may lag */
+    uint32_t quorum_percent;    /* percentage of the receivers that are not suspended which has to keep up */
+    uint64_t bytes_per_s_max;   /* paced: maximum rate */
+    bool awaits;                /* not open: send nothing before the first report, and nothing beyond the last report while no receiver
+                                   reports */
+    uint64_t rate;              /* maximum rate in every mode, bytes/s; 0: no limit */
 };
 
 struct lli_flow {
     struct lli_flow_config config;
-    enum lli_flow_mode meter;   /* PACED: the bucket decides, too, for the pace or a limit of the rate; else OPEN */
+    enum lli_flow_mode meter;   /* PACED: the token bucket limits too, for the pace or a rate limit; else OPEN */
     enum lli_flow_mode hold;    /* OPEN: no packet ever has to wait */
     lli_seq limit;              /* packets before this one may be sent */
-    uint64_t session;           /* by which receivers are in the share of those that report by packets ... */
-    uint32_t share;             /* ... of 2^this one; only they have a say */
-    struct lli_quorum quorum;   /* of how far receivers let it go, by the index of a member */
+    uint64_t session;           /* with `share`, selects the receivers that report by packets */
+    uint32_t share;             /* one receiver of 2^share reports by packets; only these count */
+    struct lli_quorum quorum;   /* how far each member lets the transmitter send, by member index */
     struct lli_pacer pacer;
-    uint64_t step;              /* bytes/s by which the rate grows at a time */
-    bool doubling;              /* no receiver has fallen behind yet: the rate doubles */
-    bool hungry;                /* more would have been sent since the rate was last judged */
+    uint64_t step;              /* bytes/s added to the rate at each increase */
+    bool doubling;              /* no receiver has lagged yet: the rate doubles at each increase */
+    bool hungry;                /* the rate delayed packets since the last rate decision */
     lli_ns judged_at;
-    lli_seq record;             /* packets before were sent by then */
-    uint64_t judged_bytes;      /* sent since */
+    lli_seq record;             /* packets before this one were sent by judged_at */
+    uint64_t judged_bytes;      /* bytes sent since judged_at */
 };
 
-/* Places what it needs in the arena, for as many receivers as members_max. start: the first packet. */
+/* Places the state in the arena, for up to members_max receivers. start: the first packet. */
 void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, uint32_t members_max, struct lli_arena *arena,
                    lli_seq start, lli_ns now);
 
-/* Many receivers may have come, reported or gone, or count or not as they did not before: takes time by their number. */
+/*
+ * Recomputes the limit after many members joined, reported, left or changed standing. Takes time linear in
+ * their number.
+ */
 void lli_flow_reported(struct lli_flow *flow, const struct lli_members *members);
 
-/* How far a member lets a transmitter go, 0: it has no say. */
+/* Returns the packet before which a member lets the transmitter send; 0: the member does not count. */
 uint64_t lli_flow_reach(const struct lli_flow *flow, const struct lli_member *member);
 
-/* The same of one member: takes time by the logarithm of their number. */
+/* Recomputes the limit after one member changed. Takes time logarithmic in the number of members. */
 void lli_flow_moved(struct lli_flow *flow, const struct lli_members *members, uint32_t index);
 
-/* Paced: the time may have come to change the rate. sent: the first packet not yet sent. */
+/* Paced: adjusts the rate if the interval is over. sent: the first packet not yet sent. */
 void lli_flow_assess(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt, lli_ns now);
 
 /*
- * Of how many receivers one is to report by packets, as a power of two, from now on: of so many members that enough are left to find the
- * quorum by. Where the slowest decide, and so nobody can stand for others, or all have to report for another reason: of all.
+ * Returns k: one receiver of 2^k is to report by packets from now on, chosen so that enough members remain to
+ * find the quorum by. Returns 0 (all receivers report) if `all` is set or the slowest receivers decide, as
+ * then no receiver can stand for others.
  */
 uint32_t lli_flow_share(struct lli_flow *flow, const struct lli_members *members, bool all);
 
-/* Whether a packet may be sent after so many bytes that are going out already. */
+/* True if a packet may be sent after `bytes` bytes that are already on their way out. */
 static inline bool lli_flow_allows(const struct lli_flow *flow, lli_seq seq, uint64_t bytes)
 {
     return seq < flow->limit && (flow->meter != LLI_FLOW_PACED || bytes < flow->pacer.tokens);
 }
 
-/* Whether packets leave at a rate. Compared as a mode is: two instructions a packet less, measured. */
+/* True if a rate limits packets. Compares a mode instead of a flag: two instructions less per packet, measured. */
 static inline bool lli_flow_is_metered(const struct lli_flow *flow)
 {
     return flow->meter == LLI_FLOW_PACED;
 }
 
-/* What may go at once after a pause at a limited rate. */
+/* Returns the bytes that may be sent at once after a pause, at this limited rate. */
 uint64_t lli_flow_burst(uint64_t bytes_per_s);
 
-/* Limits the rate from now on; 0: no limit. */
+/* Sets the rate limit; 0: no limit. */
 void lli_flow_rate(struct lli_flow *flow, uint64_t bytes_per_s, lli_ns now);
 
-/* Metered: so many bytes were sent. */
+/* Metered: accounts for bytes sent. */
 void lli_flow_sent(struct lli_flow *flow, uint64_t bytes);
 
-/* When this packet may be sent, 0: now, LLI_NEVER: when a report comes. */
+/* Returns the time at which a packet may be sent. 0: now; LLI_NEVER: after the next report. */
 lli_ns lli_flow_ready_at(const struct lli_flow *flow, lli_seq seq);
 
-/* Whether the rate is as high as the limit allows: receivers would take more. */
+/* True if the rate has reached its limit: receivers would take more. */
 bool lli_flow_is_at_limit(const struct lli_flow *flow);
 
-/* The value that so many of them, at least, reach, 1 or more; sorts them as it likes (Hoare, "Algorithm 65: find", 1961). */
+/*
+ * Returns the greatest value that at least reached_by (1 or more) of the values reach. Reorders the values
+ * (Hoare, "Algorithm 65: find", 1961).
+ */
 uint64_t lli_flow_find(uint64_t *values, uint32_t count, uint32_t reached_by);
 
-/* Packets after which receivers are to report, 0: by time only. */
+/* Returns the number of packets after which receivers are to report; 0: by time only. */
 uint32_t lli_flow_report_packets(const struct lli_flow *flow);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What limits a receiver or a transmitter: the verdict on the figures of an interval (docs/adr/0022). */
+/*
+ * Bottleneck verdict: names what limits a receiver or a transmitter, from the figures of an interval
+ * (docs/adr/0022).
+ */
 #ifndef LLI_BOTTLENECK_H
 #define LLI_BOTTLENECK_H
 
@@ -7,13 +10,16 @@
 
 #include "core/base/types.h"
 
-/* The verdict on a receiver by all figures but its limit. */
+/* Verdict on a receiver, from all figures except `limit` itself. */
 enum llm_limit lli_bottleneck_receiver(const struct llm_bottleneck *figures);
 
-/* The same of a transmitter. */
+/* Verdict on a transmitter, from all figures except `limit` itself. */
 enum llm_limit lli_bottleneck_transmitter(const struct llm_bottleneck *figures);
 
-/* So long a transmitter was held by one of its limits; NONE: nowhere. */
+/*
+ * Field with the time for which one limit blocked a transmitter; NULL for LLM_LIMIT_NONE and limits without
+ * such a field.
+ */
 uint64_t *lli_bottleneck_held(struct llm_bottleneck *figures, enum llm_limit limit);
 
 #endif
