@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Assured topics of a session (docs/protocol.md section 7.3): which of their messages are not acknowledged by as many receivers,
- * or by those receivers by name, that the topic asks for.
+ * Assured topics of a session (docs/protocol.md section 7.3): tracks messages until as many receivers as the
+ * topic asks for, and all receivers that it names, have acknowledged them.
  *
- * A receiver acknowledges an unbroken run of messages, over all topics, which begins anew behind whatever it lost. A message
- * is acknowledged when enough such runs have it, so none is that its receivers gave up.
+ * A receiver acknowledges an unbroken run of messages over all topics; after a loss its run restarts. A
+ * message is acknowledged when enough runs include it, so a message that receivers gave up never is.
  */
 #ifndef LLI_ACK_H
 #define LLI_ACK_H
@@ -18,88 +18,89 @@
 
 enum { LLI_ACK_NAMES_MAX = 16 };
 
-/* Who has to acknowledge, and how much may be unacknowledged until they did. */
+/* Acknowledgement rule of a topic: receivers required, and limits on unacknowledged messages. */
 struct lli_ack_rule {
     uint32_t receivers;
     uint32_t names;
-    char name[LLI_ACK_NAMES_MAX][LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* zero behind each */
+    char name[LLI_ACK_NAMES_MAX][LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* zero-terminated */
     uint64_t messages_max;
     uint64_t bytes_max;
-    lli_ns patience; /* after this the application is told what is waited for */
+    lli_ns patience; /* waiting time after which the application gets an event */
 };
 
-/* A message that is not acknowledged. */
+/* Unacknowledged message. */
 struct lli_ack_message {
     uint64_t number;
-    uint64_t bytes; /* of the topic, up to its end */
+    uint64_t bytes; /* of the topic, up to the end of this message */
     lli_seq seq;    /* it starts in this packet or a later one */
 };
 
-/* What the application is told. */
+/* Pending report to the application. */
 struct lli_ack_news {
     bool acknowledged;
-    uint64_t first; /* of the messages acknowledged since it was told */
+    uint64_t first; /* range of messages acknowledged since the last report */
     uint64_t last;
-    enum llm_reason reason; /* what is waited for, LLM_REASON_NONE: nothing to tell of it */
-    const char *receiver;   /* whom, if it has a name */
-    uint32_t receivers;     /* so many can acknowledge, if they are too few */
+    enum llm_reason reason; /* what the topic waits for; LLM_REASON_NONE: nothing to report */
+    const char *receiver;   /* receiver waited for, if by name */
+    uint32_t receivers;     /* receivers that can acknowledge, if too few */
 };
 
-/* A topic, in memory of whoever opened it. */
+/* Topic, in memory of its owner. */
 struct lli_ack_topic {
     struct lli_ack_rule rule;
     uint32_t id;
     const char *name;
-    struct lli_ack_message *ring; /* a power of two, at least rule.messages_max */
+    struct lli_ack_message *ring; /* size: a power of two, at least rule.messages_max */
     uint64_t mask;
-    uint64_t head; /* the oldest message that is not acknowledged */
+    uint64_t head; /* oldest unacknowledged message */
     uint64_t tail;
-    uint64_t bytes;       /* sent */
+    uint64_t bytes;       /* sent so far */
     uint64_t bytes_acknowledged;
-    uint64_t waited_head; /* `head` when it was last looked at ... */
-    lli_ns waited_since;  /* ... and since when it has been that */
-    enum llm_reason told; /* the reason that the application knows ... */
-    const char *told_receiver; /* ... and of whom */
+    uint64_t waited_head; /* `head` at the last check ... */
+    lli_ns waited_since;  /* ... and the time since which it has had this value */
+    enum llm_reason told; /* reason last reported to the application ... */
+    const char *told_receiver; /* ... and the receiver named in it */
     struct lli_ack_news news;
 };
 
-/* What the member at the same place of their table holds: messages [from, next). */
+/* Messages [from, next) acknowledged by the member at the same index of the table of members. */
 struct lli_ack_held {
-    uint64_t id; /* whose record it is, if that is still the member's */
+    uint64_t id; /* identity of the receiver; compare with the member's */
     uint64_t from;
     uint64_t next;
-    uint16_t accepts; /* topics, by their place */
-    bool acknowledged; /* anything, ever */
+    uint16_t accepts; /* a bit for each topic, by its index in `topics` */
+    bool acknowledged; /* it has ever acknowledged a message */
     char name[LLI_WIRE_RECEIVER_NAME_MAX + 1];
 };
 
 struct lli_ack {
     struct lli_ack_topic *topics[LLI_WIRE_ASSURED_MAX];
     uint8_t count;
-    struct lli_ack_held *table; /* by the index of a member */
-    uint64_t *reached;     /* room to sort members by how far they are */
-    uint64_t waiting;      /* messages that are not acknowledged, of all topics */
-    lli_seq kept;          /* packets from this one on are kept, UINT64_MAX: any may go */
-    bool untold;           /* something is to be told to the application */
+    struct lli_ack_held *table; /* by member index */
+    uint64_t *reached;     /* scratch space to sort members by progress */
+    uint64_t waiting;      /* unacknowledged messages of all topics */
+    lli_seq kept;          /* packets from this one on stay in the history; UINT64_MAX: any may be dropped */
+    bool untold;           /* an event for the application is pending */
 };
 
 void lli_ack_init(struct lli_ack *ack, uint32_t members_max, struct lli_arena *arena);
 
-/* A topic that is not assured yet. */
+/* Initializes a topic that is not assured yet. */
 static inline void lli_ack_topic_init(struct lli_ack_topic *topic, uint32_t id, const char *name)
 {
     *topic = (struct lli_ack_topic){.id = id, .name = name};
 }
 
 /*
- * A rule for a topic, which must outlive the session, with a ring at least as large as what is unacknowledged and as it allows,
- * into which that is moved. Of nobody (no receivers, no names): all that was sent counts as done with, and ring may be NULL.
- * False, with nothing changed: there are LLI_WIRE_ASSURED_MAX others.
+ * Sets the rule of a topic, which must outlive the session. The unacknowledged messages move to ring, whose
+ * size (places) is at least their number and rule->messages_max. A rule without receivers and names ends
+ * acknowledgement: all messages sent count as done, and ring may be NULL. False, with nothing changed:
+ * LLI_WIRE_ASSURED_MAX other topics are assured.
  */
 bool lli_ack_set(struct lli_ack *ack, const struct lli_members *members, struct lli_ack_topic *topic,
                     const struct lli_ack_rule *rule, struct lli_ack_message *ring, uint64_t places);
 
-/* Whether messages are to be acknowledged at all. */
+/* True if messages of the topic have to be acknowledged. */
 static inline bool lli_ack_topic_is_on(const struct lli_ack_topic *topic)
 {
     return topic->rule.receivers > 0 || topic->rule.names > 0;
@@ -110,36 +111,43 @@ static inline uint64_t lli_ack_topic_waiting(const struct lli_ack_topic *topic)
     return topic->tail - topic->head;
 }
 
-/* Whether one more message of this size may be unacknowledged. */
+/* True if one more message of this size may be unacknowledged. */
 static inline bool lli_ack_topic_allows(const struct lli_ack_topic *topic, uint64_t size)
 {
     return lli_ack_topic_waiting(topic) < topic->rule.messages_max &&
            topic->bytes - topic->bytes_acknowledged + size <= topic->rule.bytes_max;
 }
 
-/* A message was packed that lli_ack_topic_allows(), the next one of the session. */
+/* Adds a message just packed, allowed by lli_ack_topic_allows(). number: the session's latest. */
 void lli_ack_sent(struct lli_ack *ack, struct lli_ack_topic *topic, uint64_t number, lli_seq seq, uint64_t size);
 
-/* What a member reported of the messages before `messages`. False: it speaks of others. */
+/*
+ * Takes the acknowledgement in a member's report. messages: number of the next message to be sent. False:
+ * refused, as it acknowledges messages not sent.
+ */
 bool lli_ack_report(struct lli_ack *ack, const struct lli_members *members, uint32_t index,
                        const struct lli_wire_status *status, uint64_t messages);
 
 /*
- * The packet where the oldest message begins that waits for this member, as it reported, 0: none does. It is waited for by its
- * name, or as one of so many once it acknowledged anything; whether it counts while it is suspended makes no difference.
+ * Returns the packet where the oldest message starts that waits for this member, as of its report; 0: none. A
+ * message waits for a named receiver, or for a receiver that has acknowledged a message before; suspension
+ * does not matter.
  */
 lli_seq lli_ack_owes(const struct lli_ack *ack, const struct lli_members *members, uint32_t index);
 
-/* Time has passed: somebody may have been waited for too long. */
+/* Checks for waits that exceed the topic's patience. */
 void lli_ack_look(struct lli_ack *ack, const struct lli_members *members, lli_ns now);
 
-/* The session is closed: what is not acknowledged never will be, and the application is told. True: there is such a message. */
+/*
+ * Closes the session: messages not acknowledged yet never will be, and this is reported to the application.
+ * True if there are such messages.
+ */
 bool lli_ack_close(struct lli_ack *ack);
 
-/* What the application has not been told yet; false if that is nothing. */
+/* Returns the next event for the application; false: none. */
 bool lli_ack_event(struct lli_ack *ack, struct llm_event *event);
 
-/* Packets after which receivers are to report, at most this many if that is not 0. */
+/* Returns the number of packets after which receivers are to report: at most `most` if that is not 0. */
 uint32_t lli_ack_report_packets(const struct lli_ack *ack, uint32_t most);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a connection is made (docs/protocol.md section 13): whoever connects asks until it is answered or gives up; whoever
- * listens has a bounded table of those who asked, so that asking again makes no second connection. Pure, like the sessions.
+ * Connection setup (docs/protocol.md section 13). The connecting side repeats its request until it is
+ * answered or times out; the listener keeps a bounded table of requests, so that a repeated request makes no
+ * second connection. A pure state machine, like the sessions.
  */
 #ifndef LLI_HANDSHAKE_H
 #define LLI_HANDSHAKE_H
@@ -9,34 +10,34 @@
 #include "core/base/types.h"
 #include "core/wire/wire.h"
 
-/* -------------------------------------------------------------------------------------- who connects */
+/* ------------------------------------------------------------------------------------ connecting side */
 
 enum lli_dial_state { LLI_DIAL_ASKING = 0, LLI_DIAL_ACCEPTED, LLI_DIAL_REFUSED, LLI_DIAL_UNANSWERED };
 
 struct lli_dial {
     enum lli_dial_state state;
-    lli_ns until;                  /* given up then */
-    lli_ns at;                     /* asked again then */
+    lli_ns until;                  /* time at which the request is given up */
+    lli_ns at;                     /* time of the next request */
     lli_ns distance;
     struct lli_wire_connect connect;
-    struct lli_wire_accept accept; /* ACCEPTED */
-    struct lli_wire_refuse refuse; /* REFUSED */
+    struct lli_wire_accept accept; /* valid if ACCEPTED */
+    struct lli_wire_refuse refuse; /* valid if REFUSED */
 };
 
-/* Asks at once, and for so long. */
+/* Starts asking, at once, and gives up after timeout. */
 void lli_dial_init(struct lli_dial *dial, const struct lli_wire_connect *connect, lli_ns timeout, lli_ns now);
 
-/* An answer of this connection's identity came. False: there was another before, which counts, by somebody else. */
+/* Handles an answer with this connection's identity. False: ignored, as another answerer was first. */
 bool lli_dial_input_accept(struct lli_dial *dial, const struct lli_wire_accept *accept);
 void lli_dial_input_refuse(struct lli_dial *dial, const struct lli_wire_refuse *refuse);
 
-/* Builds the CONNECT that is due, for the group of whoever listens; 0: none is. */
+/* Builds the CONNECT that is due, for the group that listeners joined; 0: none is due. */
 size_t lli_dial_control(struct lli_dial *dial, lli_ns now, uint8_t *buffer);
 
-/* When lli_dial_control() has something to do. */
+/* Returns the time at which lli_dial_control() has something to do. */
 lli_ns lli_dial_deadline(const struct lli_dial *dial);
 
-/* --------------------------------------------------------------------------------------- who listens */
+/* ------------------------------------------------------------------------------------------- listener */
 
 /* X(name, text) */
 #define LLI_DOOR_COUNTERS(X)                                                                                               \
@@ -58,40 +59,40 @@ struct lli_door_counters {
 
 enum lli_guest_state {
     LLI_GUEST_FREE = 0,
-    LLI_GUEST_ASKS,    /* the application was not told yet, as it is not known whether an answer could be sent */
-    LLI_GUEST_WAITS,   /* it was, and has not answered */
-    LLI_GUEST_IN,      /* accepted: there is a connection */
-    LLI_GUEST_REFUSED, /* answered so as long as it is remembered */
-    LLI_GUEST_GONE,    /* its connection is over, or nobody answered: repetitions that come late are ignored */
+    LLI_GUEST_ASKS,    /* not reported to the application yet, as it is not known if an answer could be sent */
+    LLI_GUEST_WAITS,   /* reported to the application, which has not answered */
+    LLI_GUEST_IN,      /* accepted: the connection exists */
+    LLI_GUEST_REFUSED, /* refused; repetitions get the same answer while the entry lasts */
+    LLI_GUEST_GONE,    /* the connection is over, or the application did not answer: late repetitions are ignored */
 };
 
-/* One who asked. */
+/* A request to connect. */
 struct lli_guest {
     enum lli_guest_state state;
-    bool owed;         /* an answer */
-    lli_ns owed_until; /* given up then */
-    lli_ns since;      /* it is in this state */
+    bool owed;         /* an answer has to be sent */
+    lli_ns owed_until; /* time at which sending the answer is given up */
+    lli_ns since;      /* time at which it entered this state */
     struct lli_wire_connect connect;
     struct lli_wire_accept accept;
     struct lli_wire_refuse refuse;
 };
 
-/* Refusals of those for whom there is no place, which wait to be sent. */
+/* Refusals of requests for which the table had no entry, waiting to be sent. */
 enum { LLI_DOOR_TURNED = 32 };
 
 struct lli_door_turned {
     uint64_t id; /* 0: free */
     struct lli_wire_address address;
-    lli_ns until; /* given up then */
+    lli_ns until; /* time at which it is given up */
 };
 
 struct lli_door {
-    struct lli_guest *guests; /* twice max places: the others are remembered */
-    uint64_t *ids;            /* of each, 0: free */
+    struct lli_guest *guests; /* 2 * max entries: the surplus remembers past requests */
+    uint64_t *ids;            /* identity of each entry, 0: free */
     uint32_t places;
-    uint32_t max;             /* those that ask, wait or are in */
-    uint32_t count;           /* of these */
-    uint32_t owed;            /* answers of guests */
+    uint32_t max;             /* maximum of entries in ASKS, WAITS or IN */
+    uint32_t count;           /* entries in one of these states */
+    uint32_t owed;            /* answers that wait to be sent, to entries of the table */
     lli_ns timeout;
     struct lli_door_turned turned[LLI_DOOR_TURNED];
     uint32_t turned_count;
@@ -99,48 +100,49 @@ struct lli_door {
 };
 
 /*
- * guests and ids have 2 * max zeroed places, the caller's. timeout: so long the application, or what resolves addresses, may
- * take.
+ * guests and ids have 2 * max zeroed entries and belong to the caller. timeout: time allowed for the
+ * application's answer, and for address resolution.
  */
 void lli_door_init(struct lli_door *door, struct lli_guest *guests, uint64_t *ids, uint32_t max, lli_ns timeout);
 
-/* A CONNECT came. */
+/* Handles a CONNECT. */
 void lli_door_input(struct lli_door *door, const struct lli_wire_connect *connect, lli_ns now);
 
 /*
- * Those who ask and of whom the application was not told: the first at this place or behind it, which place is set to; NULL:
- * there is none. Each is let in by lli_door_show(), once an answer could be sent, from when on it waits; or dropped, if none
- * ever can.
+ * Requests not yet reported to the application. lli_door_next() returns the first one at or after *place, and
+ * sets *place to it; NULL: none. Call lli_door_show() once an answer could be sent, from when on the request
+ * waits for the application, or lli_door_drop() if none ever can.
  */
 struct lli_guest *lli_door_next(const struct lli_door *door, uint32_t *place);
 void lli_door_show(struct lli_guest *guest, lli_ns now);
 void lli_door_drop(struct lli_door *door, struct lli_guest *guest, lli_ns now);
 
-/* The one of this identity that waits or is in, or NULL. */
+/* Returns the request or connection of this identity in WAITS or IN, else NULL. */
 struct lli_guest *lli_door_find(const struct lli_door *door, uint64_t id);
 
-/* One that waits gets an answer. accept->id is filled in. */
+/* Answers a waiting request. accept->id is filled in. */
 void lli_door_accept(struct lli_door *door, struct lli_guest *guest, const struct lli_wire_accept *accept, lli_ns now);
 void lli_door_refuse(struct lli_door *door, struct lli_guest *guest, enum lli_wire_refusal reason, uint16_t code, lli_ns now);
 
-/* A connection is no more. */
+/* Notes that a connection is over. */
 void lli_door_leave(struct lli_door *door, uint64_t id, lli_ns now);
 
 /*
- * To whom an answer is due: the first at this place or behind it, which place is set to; NULL: there is none. The answer is
- * built as often as it is asked for, until it was sent or cannot be.
+ * Answers due. lli_door_owed() returns the address of the first one at or after *place, and sets *place to
+ * it; NULL: none. lli_door_answer() may be repeated until lli_door_answered() notes that the answer was sent,
+ * or cannot be.
  */
 const struct lli_wire_address *lli_door_owed(const struct lli_door *door, uint32_t *place);
 size_t lli_door_answer(const struct lli_door *door, uint32_t place, uint8_t *buffer);
 void lli_door_answered(struct lli_door *door, uint32_t place);
 
 /*
- * Gives up what has waited too long, one at this place or behind it, which place is set to: true, and the address that it need
- * not be reached at any more. False: there is none. at becomes the time when there may be one, if that is sooner.
+ * Gives up one wait that timed out, at or after *place, and sets *place to it. True: *address no longer has
+ * to be resolved for it. False: none timed out. Lowers *at to the time at which one may.
  */
 bool lli_door_expire(struct lli_door *door, lli_ns now, uint32_t *place, struct lli_wire_address *address, lli_ns *at);
 
-/* Whether somebody at this address asks, waits or is to be answered. */
+/* True if an entry for this address is asking, waiting or to be answered. */
 bool lli_door_needs(const struct lli_door *door, const struct lli_wire_address *address);
 
 #endif

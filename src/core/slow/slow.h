@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which receivers hurt the others, and how far each is still served (docs/protocol.md section 7.2): figures of every receiver
- * by what it sends, thresholds that they reach, and a ladder from a warning to expulsion.
+ * Slow-receiver policy (docs/protocol.md section 7.2): finds receivers that hurt the others and decides how
+ * far each is served. Figures of each receiver come from what it sends; thresholds on them drive a ladder
+ * from a warning to expulsion.
  *
- * Nothing here runs for each packet: NAKs and reports are counted as they come, and judged every few milliseconds, of many receivers
- * some at a time. Where most receivers suffer the fault is not theirs, and nobody is served worse than before.
+ * Nothing here runs per packet: NAKs and reports are counted as they arrive and evaluated every few
+ * milliseconds, a slice at a time where there are many receivers. If most receivers suffer, the fault is not
+ * theirs, and no receiver's standing gets worse.
  */
 #ifndef LLI_SLOW_H
 #define LLI_SLOW_H
@@ -17,33 +19,33 @@
 #include "core/wire/wire.h"
 
 enum {
-    LLI_SLOW_BUCKETS = 8,   /* figures by time are those of the last so many pieces of a period */
+    LLI_SLOW_BUCKETS = 8,   /* figures by time cover this many buckets of a period */
     LLI_SLOW_LIMITS = LLM_THRESHOLD_ACK_TIME + 1,
-    LLI_SLOW_RETURNS = 256, /* of so many that were expelled it is remembered for how long */
-    LLI_SLOW_REJOIN_TIMES = 64, /* the time grows to so many times the policy's ... */
-    LLI_SLOW_SLICE = 256,   /* receivers, about, that are judged at a time, where there are more */
+    LLI_SLOW_RETURNS = 256, /* expelled receivers whose rejoin time is remembered */
+    LLI_SLOW_REJOIN_TIMES = 64, /* maximum of the rejoin time, as a multiple of the policy's */
+    LLI_SLOW_SLICE = 256,   /* approximate receivers evaluated at a time, where there are more */
 };
 
-/* ... but not beyond this, which also is how long after its return one is remembered to have been expelled. */
+/* Upper bound of the rejoin time; also the time after readmission for which an expulsion is remembered. */
 #define LLI_SLOW_REJOIN_MAX ((lli_ns)3600000000000)
 
-/* Figures by time are means over this. */
+/* Averaging period of figures by time. */
 #define LLI_SLOW_PERIOD ((lli_ns)1000000000)
 
 struct lli_slow_policy {
-    enum lli_standing most;  /* nobody is served worse than this */
-    bool dry;                /* only reports */
-    uint64_t limits[LLI_SLOW_LIMITS]; /* at which receivers are suspended, by enum llm_threshold; 0: not judged */
-    uint32_t warn_percent;   /* of the limits */
+    enum lli_standing most;  /* no receiver gets a worse standing than this */
+    bool dry;                /* dry run: only report */
+    uint64_t limits[LLI_SLOW_LIMITS]; /* suspension thresholds, by enum llm_threshold; 0: not evaluated */
+    uint32_t warn_percent;   /* percentage of the thresholds */
     uint32_t unicast_percent;
-    lli_ns patience;         /* NAKs have to be too many for so long */
-    lli_ns recover;          /* all has to be well for so long */
-    lli_ns expel;            /* suspended for so long */
-    lli_ns rejoin;           /* expelled for so long the first time, 0: for good */
-    lli_ns status;           /* distance of reports, of at most ten receivers */
+    lli_ns patience;         /* time for which NAKs have to be too many */
+    lli_ns recover;          /* time for which all figures have to be good */
+    lli_ns expel;            /* suspension time before expulsion */
+    lli_ns rejoin;           /* first expulsion time, 0: forever */
+    lli_ns status;           /* report interval with at most ten receivers */
 };
 
-/* How a receiver is served, and why. */
+/* Standing of a receiver, and the reason for it. */
 struct lli_slow_level {
     enum lli_standing standing;
     enum llm_threshold threshold;
@@ -51,131 +53,143 @@ struct lli_slow_level {
     uint64_t limit;
 };
 
-/* For how long a receiver owes acknowledgements. */
+/* Time for which a receiver has owed acknowledgements. */
 struct lli_slow_debt {
-    lli_seq goal;     /* what was sent ... */
-    lli_ns goal_at;   /* ... by then */
-    lli_ns goal_ns;   /* so long something before the goal has not been acknowledged, by its reports */
-    lli_ns before_ns; /* the same of the goal before */
-    bool owes;        /* something */
+    lli_seq goal;     /* packets before this one were sent ... */
+    lli_ns goal_at;   /* ... by this time */
+    lli_ns goal_ns;   /* time for which its reports have left a message before the goal unacknowledged */
+    lli_ns before_ns; /* likewise, of the goal before */
+    bool owes;        /* it owes an acknowledgement */
 };
 
-/* What is known of the receiver at the same place of the table of members. */
+/* Record of the receiver at the same index of the table of members. */
 struct lli_slow_record {
-    uint64_t id;           /* whose record it is, if that is still the member's */
-    uint64_t turns;        /* its buckets are those of so many turns */
+    uint64_t id;           /* identity of the receiver; compare with the member's */
+    uint64_t turns;        /* bucket turns that its buckets belong to */
     lli_ns heard_at;
-    lli_ns back_at;        /* when it was new, or heard after a silence long enough to be suspended for */
-    lli_seq next;          /* as it reported, 0: not yet */
-    lli_seq goal;          /* what was sent ... */
-    lli_ns goal_at;        /* ... by then; a receiver that is not there yet is behind by the time since */
-    lli_ns goal_ns;        /* so long it has not been there, by its reports */
-    lli_ns before_ns;      /* the same of the goal before */
+    lli_ns back_at;        /* when it was new, or heard after a silence that is long enough for suspension */
+    lli_seq next;          /* next packet that it waits for, as reported; 0: no report yet */
+    lli_seq goal;          /* packets before this one were sent ... */
+    lli_ns goal_at;        /* ... by this time; until the receiver reaches the goal, the time since is its lag */
+    lli_ns goal_ns;        /* time for which its reports have been short of the goal */
+    lli_ns before_ns;      /* likewise, of the goal before */
     uint64_t lag_packets;  /* as of its latest report */
     uint64_t lag_bytes;
     lli_ns lag_ns;
     struct lli_slow_debt debt;
     uint32_t naks[LLI_SLOW_BUCKETS];
-    uint32_t asked[LLI_SLOW_BUCKETS]; /* packets that they asked for */
-    lli_ns beyond_at[2];   /* the share of NAKs, and of packets, was not too large before, LLI_NEVER: it is not */
-    struct lli_slow_level wanted; /* by its figures as last judged */
-    struct lli_slow_level stands; /* as was decided */
+    uint32_t asked[LLI_SLOW_BUCKETS]; /* packets asked for by NAKs */
+    lli_ns beyond_at[2];   /* when the rate of NAKs, and the share of packets asked for, became too large; LLI_NEVER: it is not */
+    struct lli_slow_level wanted; /* by its figures at the last evaluation */
+    struct lli_slow_level stands; /* as decided */
     lli_ns decided_at;
     lli_ns bad_at;         /* when it was last found slow */
-    lli_ns rejoin;         /* expelled for so long */
+    lli_ns rejoin;         /* current expulsion time */
     bool ordered;          /* suspended by the operator */
-    bool tell;             /* the application is to be told */
-    bool answer;           /* it was heard, and is to hear how it stands */
-    bool notify;           /* send it a notice now */
-    uint8_t notices;       /* still to be sent for a decision */
-    uint8_t probes;        /* sent since it was heard */
+    bool tell;             /* an event for the application is due */
+    bool answer;           /* it was heard, and a notice answers it */
+    bool notify;           /* a notice is due now */
+    uint8_t notices;       /* notices left to send for a decision */
+    uint8_t probes;        /* notices sent as probes since it was heard */
 };
 
-/* One that was expelled. */
+/* Record of an expulsion. */
 struct lli_slow_return {
-    uint64_t id;     /* 0: nobody */
-    lli_ns rejoin;   /* for so long, the latest time */
-    lli_ns since;    /* expelled, or readmitted, then */
+    uint64_t id;     /* 0: free */
+    lli_ns rejoin;   /* latest expulsion time */
+    lli_ns since;    /* time of the expulsion or readmission */
 };
 
-/* A part of the receivers, from all over the table: those that came together, or in turn, are in different ones. */
+/*
+ * Part of the receivers, spread over the whole table: receivers that joined together, or one after the other,
+ * are in different slices.
+ */
 struct lli_slow_slice {
     uint32_t index;
-    uint32_t count;     /* slices that there are */
-    uint32_t from;      /* positions in an order of all places ... */
+    uint32_t count;     /* number of slices */
+    uint32_t from;      /* positions in a permutation of all table entries ... */
     uint32_t to;
-    uint32_t mask;      /* ... of which there are so many, less one; one slice: the table's own order */
-    uint32_t receivers; /* as of the judge */
+    uint32_t mask;      /* ... whose size is mask + 1; with one slice: table order */
+    uint32_t receivers; /* that have reported, as of the evaluation */
     uint32_t suffering;
 };
 
 struct lli_slow {
     struct lli_slow_policy policy;
-    struct lli_slow_record *table; /* by the index of a member */
+    struct lli_slow_record *table; /* by member index */
     uint32_t limit;
-    struct lli_slow_return *returns; /* LLI_SLOW_RETURNS of them; whoever finds no place takes that of the longest ago */
-    uint32_t sent[LLI_SLOW_BUCKETS]; /* packets */
+    struct lli_slow_return *returns; /* LLI_SLOW_RETURNS entries; when full, a new one replaces the oldest */
+    uint32_t sent[LLI_SLOW_BUCKETS]; /* packets sent, by bucket */
     uint32_t bucket;
-    uint64_t turns;           /* of buckets, so far */
-    lli_ns bucket_at;         /* when it is over */
-    lli_seq counted;          /* packets before are in the buckets */
+    uint64_t turns;           /* bucket turns so far */
+    lli_ns bucket_at;         /* end of the current bucket */
+    lli_seq counted;          /* packets before this one are counted in the buckets */
     lli_ns judged_at;
-    bool shedding;            /* the operator has no NAK answered */
-    bool group;               /* most receivers suffer, or did so until a moment ago */
+    bool shedding;            /* the operator ordered that no NAK is answered */
+    bool group;               /* group rule in force: most receivers suffer, or did until a moment ago */
     bool group_tell;
-    lli_ns group_at;          /* they did so last */
-    uint32_t receivers;       /* that have reported, when all were last judged */
-    uint32_t suffering;       /* of these */
-    struct lli_slow_slice slice; /* that was judged last, which stands for all */
-    struct lli_slow_slice round; /* sums of the slices since all were judged */
-    bool round_quiet;         /* nothing was found in these that changes with time */
-    uint64_t looked_at;       /* receivers so far: what it costs */
-    bool lifted;              /* since it was judged, somebody that was suspended is so no longer */
-    bool untold;              /* something is to be told to the application */
-    bool unsent;              /* some notice is to be sent */
-    uint32_t cursor;          /* the next position in the slice to look at for one */
-    uint32_t told;            /* places before this one were looked at for something to tell */
-    bool quiet;               /* nothing changes until something is sent or heard */
-    struct llm_verdict verdict; /* of the latest event */
-    uint64_t decided[LLI_STANDING_EXPELLED + 1]; /* how often, by standing */
+    lli_ns group_at;          /* when they last did */
+    uint32_t receivers;       /* receivers that had reported, at the last complete evaluation */
+    uint32_t suffering;       /* of these, receivers that suffer */
+    struct lli_slow_slice slice; /* slice evaluated last, whose figures stand for all receivers */
+    struct lli_slow_slice round; /* sums of the slices since the last complete evaluation */
+    bool round_quiet;         /* no slice of this round had a condition that changes with time */
+    uint64_t looked_at;       /* receivers evaluated so far, as a measure of cost */
+    bool lifted;              /* a suspension ended since the last evaluation */
+    bool untold;              /* an event for the application is pending */
+    bool unsent;              /* a notice is pending */
+    uint32_t cursor;          /* next position in the slice to check for a notice */
+    uint32_t told;            /* entries before this one were checked for events */
+    bool quiet;               /* nothing changes until a packet is sent or received */
+    struct llm_verdict verdict; /* verdict of the latest event */
+    uint64_t decided[LLI_STANDING_EXPELLED + 1]; /* decisions so far, by standing */
 };
 
-/* Places records for so many members in the arena. start: the first packet. */
+/* Places records for members_max members in the arena. start: the first packet. */
 void lli_slow_init(struct lli_slow *slow, const struct lli_slow_policy *policy, uint32_t members_max,
                     struct lli_arena *arena, lli_seq start, lli_ns now);
 
-/* A member that joins late was heard. True: it is not to be answered. */
+/* Notes a late-join request of a member. True: do not answer it. */
 bool lli_slow_heard(struct lli_slow *slow, struct lli_members *members, uint32_t index, lli_ns now);
 
-/* A member asked for so many packets. True: it is not to be answered. */
+/* Notes a member's NAK for this many packets. True: do not answer it. */
 bool lli_slow_nak(struct lli_slow *slow, struct lli_members *members, uint32_t index, uint64_t packets, lli_ns now);
 
-/* A member reported what it has, of what was sent. */
+/* Notes a member's report. sent: the first packet not yet sent. */
 void lli_slow_report(struct lli_slow *slow, struct lli_members *members, uint32_t index, lli_seq sent, lli_ns now);
 
-/* How often to judge while data flows. */
+/* Interval of evaluation while data flows. */
 static inline lli_ns lli_slow_interval(const struct lli_slow *slow)
 {
     return lli_max(slow->policy.status / 10, 1000000);
 }
 
-/* When to do it next. */
+/* Time of the next evaluation; LLI_NEVER while nothing can change. */
 static inline lli_ns lli_slow_at(const struct lli_slow *slow)
 {
     return slow->quiet ? LLI_NEVER : slow->judged_at + lli_slow_interval(slow);
 }
 
-/* Judges every member, of many the next slice. sent: the first packet not yet sent. True if a standing changed that others look at. */
+/*
+ * Evaluates all members, or the next slice if there are many. sent: the first packet not yet sent. True if a
+ * standing changed.
+ */
 bool lli_slow_all(struct lli_slow *slow, struct lli_members *members, lli_seq sent, lli_ns now);
 
-/* The next notice to send, but for its session and lead, and to which member; false if there is none. */
+/* Returns the next notice to send, without its session and lead, and the index of its member; false: none. */
 bool lli_slow_notice(struct lli_slow *slow, const struct lli_members *members, struct lli_wire_notice *notice,
                       uint32_t *index);
 
-/* What the application has not been told yet; false if that is nothing. The verdict is the judge's, until the next call. */
+/*
+ * Returns the next event for the application; false: none. Its verdict is owned by `slow` and valid until the
+ * next call.
+ */
 bool lli_slow_event(struct lli_slow *slow, struct llm_event *event);
 
-/* The operator's switch: NAKs of a receiver, or (0) of all, are not answered from now on, or are again. False: not known. */
+/*
+ * Operator's order: stops answering NAKs of a receiver, or (0) of all, or answers them again. False: receiver
+ * not known.
+ */
 bool lli_slow_shed(struct lli_slow *slow, struct lli_members *members, uint64_t receiver, bool on, lli_ns now);
 
 #endif
