@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selectors: conditions over the properties of a message in a subset of SQL-92 as JMS has it, compiled to a program for a
- * machine with a stack. Text and program are bounded, and a program has no jumps, so what it costs is known when it is
- * compiled.
+ * Selectors: conditions over the properties of a message, in a subset of SQL-92 as in JMS, compiled to a
+ * program for a stack machine. Text and program are bounded and a program has no jumps, so its cost is known
+ * once it is compiled.
  */
 #ifndef LLI_SELECTOR_H
 #define LLI_SELECTOR_H
@@ -12,15 +12,15 @@
 #include "core/base/types.h"
 
 enum {
-    LLI_SELECTOR_OPS = 256,    /* of a program */
+    LLI_SELECTOR_OPS = 256,    /* operations of a program */
     LLI_SELECTOR_DEPTH = 32,   /* values on the stack */
-    LLI_SELECTOR_NESTING = 64, /* operators and brackets that are open at a time */
+    LLI_SELECTOR_NESTING = 64, /* operators and brackets open at a time */
     LLI_SELECTOR_POOL = 4096,  /* bytes of strings and patterns */
 };
 
 struct lli_selector_op {
     uint8_t code;
-    uint32_t arg; /* of a property its code, of a string where it is in the pool, of a list how many */
+    uint32_t arg; /* property: its code; string: its offset in the pool; list: number of items */
     union {
         int64_t integer;
         double real;
@@ -29,10 +29,10 @@ struct lli_selector_op {
 };
 
 struct lli_selector {
-    uint32_t count; /* 0: everything is selected */
+    uint32_t count; /* 0: every message is selected */
     uint32_t pooled;
     struct lli_selector_op ops[LLI_SELECTOR_OPS];
-    uint8_t pool[LLI_SELECTOR_POOL]; /* strings as they are, patterns as pairs of kind and byte */
+    uint8_t pool[LLI_SELECTOR_POOL]; /* strings as they are; patterns as pairs of kind and byte */
 };
 
 struct lli_selector_fault {
@@ -40,14 +40,20 @@ struct lli_selector_fault {
     const char *text;
 };
 
-/* Compiles a text with these names for codes of properties. False: it cannot be, and why. */
+/*
+ * Compiles a text; names maps the names in it to property codes. False: *fault says where and why it cannot
+ * be compiled.
+ */
 bool lli_selector_compile(struct lli_selector *selector, const char *text, const struct llm_property_name *names,
                           uint32_t names_count, struct lli_selector_fault *fault);
 
-/* Whether it is true of these properties, as they are in a frame of attributes (docs/protocol.md section 3.2). */
+/*
+ * True if the selector holds for these properties, encoded as in a frame of attributes (docs/protocol.md
+ * section 3.2).
+ */
 bool lli_selector_run(const struct lli_selector *selector, const uint8_t *properties, uint32_t size);
 
-/* What both know. */
+/* Shared by the compiler and the stack machine. */
 enum lli_selector_code {
     LLI_SELECT_INTEGER,
     LLI_SELECT_REAL,
@@ -66,8 +72,8 @@ enum lli_selector_code {
     LLI_SELECT_MORE,
     LLI_SELECT_AT_LEAST,
     LLI_SELECT_BETWEEN,
-    LLI_SELECT_IN,    /* a value, and arg literals */
-    LLI_SELECT_LIKE,  /* a pattern: pairs of kind and byte */
+    LLI_SELECT_IN,    /* a value and `arg` literals */
+    LLI_SELECT_LIKE,  /* pattern: pairs of kind and byte */
     LLI_SELECT_IS_NULL,
     LLI_SELECT_NOT,
     LLI_SELECT_AND,
