@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions that a receiver followed and forgot: by identity, where each ended. One that is heard again goes on there, so that no
- * message is given twice, and none is missed unsaid; one that its transmitter ended is not followed again.
+ * Memory of past sessions: for each session that a receiver followed and forgot, the position where it ended.
+ * A session that is heard again resumes there, so that no message is delivered twice and none is missed
+ * unreported. A session that its transmitter ended is not followed again.
  */
 #ifndef LLI_FORMER_H
 #define LLI_FORMER_H
@@ -13,26 +14,26 @@
 enum { LLI_FORMER_MAX = 64 };
 
 struct lli_former_session {
-    uint64_t session; /* 0: none */
-    lli_seq next;     /* packets before this one were delivered, or told lost ... */
+    uint64_t session; /* 0: free entry */
+    lli_seq next;     /* packets before this one were delivered or reported lost ... */
     uint64_t number;  /* ... and messages before this one */
-    uint64_t held_from;    /* as the receiver's session had these when it ended */
+    uint64_t held_from;    /* acknowledgement state of the session when it ended */
     uint64_t acknowledged;
-    bool idle;        /* no message of it came: others are rather remembered */
-    enum llm_reason reason; /* LLM_REASON_CLOSED: its transmitter said that no more come */
-    uint64_t noted;   /* when, as a count */
+    bool idle;        /* no message of it arrived: its entry is replaced first */
+    enum llm_reason reason; /* LLM_REASON_CLOSED: its transmitter sent END */
+    uint64_t noted;   /* time of the entry, as a count */
 };
 
-/* All zero: none. */
+/* A zeroed structure is valid and empty. */
 struct lli_former {
     struct lli_former_session sessions[LLI_FORMER_MAX];
     uint64_t noted;
 };
 
-/* Notes where a session ended, in the place of an earlier note of it, or else of the oldest of those that were idle, or of all. */
+/* Notes where a session ended. Replaces an earlier entry of this session, else the oldest idle one, else the oldest. */
 void lli_former_note(struct lli_former *former, const struct lli_former_session *session);
 
-/* The note of a session, NULL: there is none. */
+/* Returns the entry of a session, NULL if there is none. */
 const struct lli_former_session *lli_former_find(const struct lli_former *former, uint64_t session);
 
 #endif

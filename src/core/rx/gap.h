@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which packets of a session are missing, and when to ask for them: a window from the packet that is next in order to the
- * highest known to exist, with the times of the NAKs for each missing one (docs/protocol.md section 5.1).
+ * Loss detection of a session: a window of packets, from the next in order to the highest known to exist, and
+ * the NAK times of each missing packet (docs/protocol.md section 5.1).
  */
 #ifndef LLI_GAP_H
 #define LLI_GAP_H
@@ -11,38 +11,38 @@
 #include "core/wire/wire.h"
 
 struct lli_gap_slot {
-    lli_ns since;  /* when it was found missing; once it was asked for, when that was first */
-    lli_ns nak_at; /* when to ask for it next */
+    lli_ns since;  /* when it was found missing or, once asked for, when it was first asked for */
+    lli_ns nak_at; /* time of the next NAK */
     uint8_t tries; /* NAKs sent for it */
-    bool unrepaired; /* it is not asked for: lli_gap_unrepaired() */
-    bool passed; /* ... and is no loss; the receiver's */
+    bool unrepaired; /* it is not asked for: see lli_gap_unrepaired() */
+    bool passed; /* ... and is not a loss; used by rx_*.c */
 };
 
 struct lli_gap {
-    uint64_t *present;         /* a bit per packet of the window: received, not yet delivered */
+    uint64_t *present;         /* a bit per packet of the window: received, not delivered yet */
     struct lli_gap_slot *slots;
-    uint64_t mask;             /* packets in the window, less one */
-    lli_seq next;              /* everything before was delivered or given up */
+    uint64_t mask;             /* packets in the window, minus one */
+    lli_seq next;              /* every packet before was delivered or given up */
     lli_seq end;               /* one past the highest packet known to exist, at most next + window */
-    lli_seq received;          /* one past the highest packet received; what lies between it and end is only told of */
+    lli_seq received;          /* one past the highest packet received; those from here to end are known from heartbeats only */
     uint64_t missing;          /* packets in [next, end) that are not present */
-    lli_ns due_at;             /* no NAK is due before; LLI_NEVER if nothing is missing */
-    bool held_back;            /* some are not asked for before the first ones came: lli_gap_retry.most */
+    lli_ns due_at;             /* no NAK is due before this time; LLI_NEVER if nothing is missing */
+    bool held_back;            /* some are not asked for until earlier ones arrive: lli_gap_retry.most */
 };
 
-/* How NAKs repeat: at retry_min or twice the round trip, doubling to retry_max, each spread by a quarter up or down. */
+/* NAK retry: at retry_min or twice the round trip, doubling to retry_max, each randomized by up to a quarter. */
 struct lli_gap_retry {
     lli_ns rtt;
     lli_ns retry_min;
     lli_ns retry_max;
-    uint64_t most; /* only so many missing packets, the first in order, are asked for; 0: all */
-    lli_seq from;  /* none before this one is */
+    uint64_t most; /* ask for this many missing packets only, in order; 0: all */
+    lli_seq from;  /* ask for none before this one */
 };
 
-/* Places the window of packets (a power of two, at least 64) in the arena. */
+/* Places a window of `packets` (a power of two, at least 64) in the arena. */
 void lli_gap_init(struct lli_gap *gap, uint32_t packets, struct lli_arena *arena);
 
-/* Starts over with next as the next packet in order and nothing known beyond. */
+/* Restarts with `next` as the next packet in order, and no packet known beyond. */
 void lli_gap_reset(struct lli_gap *gap, lli_seq next);
 
 static inline uint64_t lli_gap_window(const struct lli_gap *gap)
@@ -55,10 +55,10 @@ static inline bool lli_gap_is_present(const struct lli_gap *gap, lli_seq seq)
     return gap->present[(seq & gap->mask) / 64] >> (seq & 63) & 1;
 }
 
-/* Packets before end exist. Those beyond what was known are missing from now on and first asked for at nak_at. */
+/* Packets before end exist: those not known before become missing, with their first NAK at nak_at. */
 void lli_gap_extend(struct lli_gap *gap, lli_seq end, lli_ns now, lli_ns nak_at);
 
-/* The packet next in order came while nothing is missing and nothing is held: it is received and done with at once. */
+/* Takes the packet next in order while nothing is missing or buffered: it is received and done with at once. */
 static inline bool lli_gap_in_order(struct lli_gap *gap, lli_seq seq)
 {
     if (seq != gap->end || seq != gap->next)
@@ -68,61 +68,65 @@ static inline bool lli_gap_in_order(struct lli_gap *gap, lli_seq seq)
 }
 
 /*
- * Moves next back to an earlier packet, all between them missing, asked for at nak_at. False if the window does not reach.
+ * Moves next back to an earlier packet: all packets between become missing, with their NAK at nak_at. False
+ * if the window is too small.
  */
 bool lli_gap_rewind(struct lli_gap *gap, lli_seq next, lli_ns now, lli_ns nak_at);
 
-/* Packets from end on were only told of, and another report says that they do not exist after all. */
+/* Packets from end on, known from heartbeats only, do not exist after all. */
 void lli_gap_retract(struct lli_gap *gap, lli_seq end);
 
-/* Packets from end on do not exist, whatever was said: none of them is present any more. Returns how many were. */
+/* Packets from end on do not exist, whatever was known: none is present any more. Returns how many were present. */
 uint64_t lli_gap_cut(struct lli_gap *gap, lli_seq end);
 
-/* Missing packets from this one on that are to be asked for are asked for by then at the latest. */
+/* Brings NAKs for missing packets from this one on forward to `until` at the latest. */
 void lli_gap_hasten(struct lli_gap *gap, lli_seq from, lli_ns until);
 
-/* A packet in [next, next + window) came. False if it was there already. lli_gap_extend() was called up to it. */
+/* Takes a packet in [next, next + window) up to which lli_gap_extend() was called. False if it is a duplicate. */
 bool lli_gap_receive(struct lli_gap *gap, lli_seq seq);
 
-/* A packet that is present is given back: it is missing again, and asked for at nak_at. */
+/* A present packet was dropped: it is missing again, with its NAK at nak_at. */
 void lli_gap_forget(struct lli_gap *gap, lli_seq seq, lli_ns now, lli_ns nak_at);
 
-/* The packet next in order is done with; it was received, or is given up. */
+/* The packet next in order is done with: delivered or given up. */
 void lli_gap_advance(struct lli_gap *gap);
 
 /*
- * The missing packets whose NAK is due, as at most max ranges; each counts as asked for. Returns the number of ranges.
- * If there were more, lli_gap_due_at() is still now.
+ * Lists the missing packets whose NAK is due, in at most max ranges, and counts each as asked for. Returns
+ * the number of ranges. If there were more, lli_gap.due_at is still not later than now.
  */
 int lli_gap_due(struct lli_gap *gap, lli_ns now, const struct lli_gap_retry *retry, uint64_t *random,
                 struct lli_wire_range *ranges, int max);
 
 /*
- * The first missing packets before end, at most `most` of them, as at most max ranges; one past the last is *listed. Nothing
- * is noted of it. Returns the number of ranges.
+ * Lists the first missing packets before end, at most `most`, in at most max ranges; *listed is one past the
+ * last of them. Changes no state. Returns the number of ranges.
  */
 int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct lli_wire_range *ranges, int max,
                  lli_seq *listed);
 
-/* A missing packet came, but could not be kept: the network is fine, so it is asked for at nak_at as if for the first time. */
+/*
+ * A missing packet arrived but could not be buffered. The network is fine, so it is asked for at nak_at as if
+ * for the first time.
+ */
 void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at);
 
-/* All missing packets are asked for from now on, whatever was set before. */
+/* Makes the NAK of every missing packet due now. */
 void lli_gap_ask(struct lli_gap *gap, lli_ns now);
 
 /*
- * Missing packets of [first, end) will not come if they were lost, so none is asked for. Of those before `asked` that were not
- * known to be such the number is returned.
+ * Missing packets of [first, end) are not repaired, so none is asked for. Returns how many of those before
+ * `asked` were not known to be such.
  */
 uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli_seq asked);
 
-/* Holds back the NAKs for missing packets of [first, first + count) until then. */
+/* Delays NAKs for missing packets of [first, first + count) until this time. */
 void lli_gap_hold(struct lli_gap *gap, lli_seq first, uint64_t count, lli_ns until);
 
-/* One past the last present packet; next if none is. */
+/* One past the last present packet; next if none is present. */
 lli_seq lli_gap_present_end(const struct lli_gap *gap);
 
-/* The first present packet at or behind next, or end. */
+/* The first present packet at or after next, or end. */
 lli_seq lli_gap_first_present(const struct lli_gap *gap);
 
 #endif

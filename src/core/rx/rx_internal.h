@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files rx_*.c share. */
+/* Internal interface of the files rx_*.c. */
 #ifndef LLI_RX_INTERNAL_H
 #define LLI_RX_INTERNAL_H
 
@@ -11,7 +11,10 @@ static inline uint32_t *lli_rx_cell(const struct lli_rx *rx, lli_seq seq)
     return &rx->cells[seq & rx->gap.mask];
 }
 
-/* Holds a copy of a packet, or of a part of one; LLI_REORDER_NONE if there is no room. Gives one back. */
+/*
+ * Buffers a copy of a packet, or of a part of one; LLI_REORDER_NONE if there is no room. lli_rx_give_back()
+ * frees it.
+ */
 static inline uint32_t lli_rx_put(struct lli_rx *rx, const uint8_t *data, uint32_t size)
 {
     const uint32_t cell = lli_reorder_put(rx->reorder, data, size);
@@ -25,51 +28,54 @@ static inline void lli_rx_give_back(struct lli_rx *rx, uint32_t cell)
     rx->chunks -= lli_reorder_free(rx->reorder, cell);
 }
 
-/* Holds a packet until its turn, which lli_gap_extend() made known; false if no memory is free for it. */
+/* Buffers a packet until it is next in order, after lli_gap_extend() covered it. False if there is no memory for it. */
 bool lli_rx_hold(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *packet, lli_ns now);
 
-/* As many packets more could be held now. */
+/* Returns how many more packets could be buffered now. */
 uint32_t lli_rx_room(const struct lli_rx *rx);
 
-/* Notes where the session ended, and why. */
+/* Records where the session ended, and the reason. */
 void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reason);
 
-/* Gives back every packet that is held. */
+/* Frees every buffered packet. */
 void lli_rx_drop_packets(struct lli_rx *rx);
 
 /* Packets before end exist: those not received are missing from now on. */
 void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now);
 
-/* The round trip as far as it is known. */
+/* Best known round trip. */
 lli_ns lli_rx_rtt(const struct lli_rx *rx);
 
-/* A packet in buffer goes to the transmitter. */
+/* Addresses the packet in buffer to the transmitter. */
 bool lli_rx_packet(const struct lli_rx *rx, const uint8_t *buffer, size_t size, struct lli_packet *packet);
 
-/* Names of topics announced so far are not known: asks for them. hold: delivers nothing until they are. */
+/* Starts asking for names of topics announced so far. hold: deliver nothing until they are known. */
 void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold);
 
-/* How long a session that is there may say nothing. */
+/* Time without packets after which a session is silent. */
 lli_ns lli_rx_patience(const struct lli_rx *rx);
 
 /* ---------------------------------------------------------------------------------------- rx_trust.c */
 
-/* True if a heartbeat is to be followed: it contradicts nothing that was received, or no other has come for long. */
+/*
+ * True if a heartbeat is to be followed: it is consistent with what was received, or only inconsistent ones
+ * arrived for long.
+ */
 bool lli_rx_believes(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now);
 
-/* Reduces figures that no transmitter sends to the largest that one does. */
+/* Limits figures to the largest values that a transmitter sends. */
 void lli_rx_clamp(struct lli_wire_heartbeat *heartbeat);
 
-/* Plans by the latest heartbeat what the one before put off. */
+/* Brings forward timers that the previous heartbeat put off, by the figures of the latest one. */
 void lli_rx_replan(struct lli_rx *rx, const struct lli_wire_heartbeat *before, lli_ns now);
 
-/* Packets before this one exist, as two heartbeats say: only such are given up. */
+/* Packets before this one exist, as two heartbeats say: only these may be given up. */
 static inline lli_seq lli_rx_known(const struct lli_rx *rx)
 {
     return lli_min(rx->heartbeat.lead, rx->lead_before);
 }
 
-/* Packets before this one exist, as two heartbeats say, or one and data that came. */
+/* Packets before this one exist, as two heartbeats say, or one heartbeat and received data. */
 static inline lli_seq lli_rx_known_by_data(const struct lli_rx *rx)
 {
     return lli_min(rx->heartbeat.lead, lli_max(rx->lead_before, rx->gap.received));
@@ -81,80 +87,95 @@ static inline uint64_t lli_rx_known_messages(const struct lli_rx *rx)
     return lli_min(rx->heartbeat.messages, rx->messages_before);
 }
 
-/* The number of the first message that starts in the packet next in order is at most this, as far as heartbeats say. */
+/* Upper bound, from heartbeats, of the number of the first message in the packet next in order. */
 uint64_t lli_rx_number_max(const struct lli_rx *rx);
 
-/* Whether the missing packet next in order is known to exist by more than the one packet that says that it is not repaired. */
+/*
+ * True if the missing packet next in order is known to exist from more than the single packet that says it is
+ * not repaired.
+ */
 bool lli_rx_is_confirmed(const struct lli_rx *rx);
 
-/* Packets that the latest heartbeat, and the one before, do not cover do not exist: what is held of them is dropped. */
+/* Drops buffered packets that neither the latest heartbeat nor the previous one covers: they do not exist. */
 void lli_rx_cover(struct lli_rx *rx, lli_ns now);
 
-/* Goes on where heartbeats are if for long all of them say that the next packet in order is far from being sent. */
+/*
+ * Moves back to the heartbeats' position if for long all of them say that the next packet in order is far
+ * from being sent.
+ */
 void lli_rx_recede(struct lli_rx *rx, lli_ns now);
 
-/* True if a data packet is so far ahead of all that is known that another one has to come before it is believed; it is noted. */
+/*
+ * True if a data packet is so far beyond all known ones that another such packet has to arrive before it is
+ * believed; notes it.
+ */
 bool lli_rx_is_jump(struct lli_rx *rx, lli_seq seq);
 
 /* --------------------------------------------------------------------------------------- rx_report.c */
 
-/* Whether enough receivers share the session that they must not all answer at once. */
+/* True if so many receivers share the session that they must not all answer at once. */
 static inline bool lli_rx_is_crowded(const struct lli_rx *rx)
 {
     return rx->heartbeat.receivers > rx->config->nak_receivers_immediate;
 }
 
-/* Of how many receivers one reports by packets, as a power of two (section 7.1). */
+/* Returns k: one receiver of 2^k reports by packets (section 7.1). */
 static inline uint32_t lli_rx_share(const struct lli_wire_heartbeat *heartbeat)
 {
     return heartbeat->flags / LLI_WIRE_HEARTBEAT_SHARE;
 }
 
-/* True if this receiver is one of them. */
+/* True if this receiver reports by packets. */
 static inline bool lli_rx_is_in_share(const struct lli_rx *rx)
 {
     return lli_wire_is_in_share(rx->session, rx->config->receiver, lli_rx_share(&rx->heartbeat));
 }
 
-/* A status report is due: now, or spread over an interval if many others send theirs as well. */
+/* Schedules a status report: now, or spread over an interval if many other receivers report as well. */
 void lli_rx_status_soon(struct lli_rx *rx, lli_ns now);
 
-/* What was reported, or how often reports are wanted, has changed: says when the next one is owed. */
+/* Recomputes when the next report by packets is due, after a report or a change of their interval. */
 void lli_rx_plan_report(struct lli_rx *rx);
 
-/* Builds a report. */
+/* Builds a status report. */
 bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
 /* ----------------------------------------------------------------------------------------- rx_join.c */
 
-/* The first heartbeat made the session known (section 4.2). */
+/* The first heartbeat confirmed the session (section 4.2). */
 void lli_rx_found(struct lli_rx *rx, lli_ns now);
 
-/* A session that ended for this receiver only, or by a heartbeat that others contradict, goes on where it ended. */
+/*
+ * Resumes a session where it ended, if it ended for this receiver only, or by an END that other heartbeats
+ * contradict.
+ */
 void lli_rx_resume(struct lli_rx *rx, const struct lli_former_session *former, lli_ns now);
 
-/* The transmitter said where to begin, or that it cannot be done. */
+/* Handles the transmitter's GRANT or REFUSE. */
 void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_ns now);
 
-/* Before it is known where to begin: builds the request that is due. */
+/* Builds the ASK that is due, before the start position is known. */
 bool lli_rx_control_join(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
-/* What is to be told or asked before it is known. */
+/* Returns the item that is due before the start position is known. */
 bool lli_rx_next_join(struct lli_rx *rx, lli_ns now, struct lli_item *item);
 
-/* Builds the request for packets of the past that is due. */
+/* Builds the FETCH that is due. */
 bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
-/* Requests repeat at doubling distances up to this: the transmitter may have many to serve. */
+/* Requests repeat at doubling intervals up to this: the transmitter may have many to serve. */
 #define LLI_RX_JOIN_RETRY_MAX ((lli_ns)100000000)
 
-/* When a request is repeated that was sent so often already as rx->tries says, and the time that an answer takes. */
+/*
+ * lli_rx_retry_after(): interval to the next repetition of a request, after rx->tries of them.
+ * lli_rx_request_time(): time that an answer takes.
+ */
 lli_ns lli_rx_retry_after(const struct lli_rx *rx, lli_ns least);
 lli_ns lli_rx_request_time(const struct lli_rx *rx);
 
 enum { LLI_RX_RANGES_UNANSWERED = 8 };
 
-/* A packet of the past came. */
+/* Notes the arrival of a replay packet. */
 void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now);
 
 static inline bool lli_rx_is_replaying(const struct lli_rx *rx)
@@ -162,41 +183,47 @@ static inline bool lli_rx_is_replaying(const struct lli_rx *rx)
     return rx->behind & LLI_RX_REPLAYING;
 }
 
-/* Whether what comes next in order is of the past. */
+/* True if the next packet in order is to be fetched. */
 static inline bool lli_rx_is_fetching(const struct lli_rx *rx)
 {
     return lli_rx_is_replaying(rx) && rx->gap.next < rx->replay_end;
 }
 
-/* Missing packets of [first, end) are not repaired: they are given up as soon as those before them are there, or were. */
+/*
+ * Missing packets of [first, end) are not repaired: each is given up once all packets before it arrived or
+ * were given up.
+ */
 void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now);
 
-/* A packet was dropped for which there was no room: if the past is being fetched, this one is of the past now. */
+/* A packet was dropped for lack of room: while the past is being fetched, it becomes part of the past. */
 static inline void lli_rx_dropped(struct lli_rx *rx, lli_seq seq)
 {
     if (lli_rx_is_replaying(rx))
         rx->replay_end = lli_max(rx->replay_end, seq + 1);
 }
 
-/* As lli_unpack_begin(), where LLI_RX_FILTERING is on; passes over what is not wanted up to the first that is. */
+/* Like lli_unpack_begin() while LLI_RX_FILTERING is set; skips unwanted messages up to the first wanted one. */
 void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *body, size_t size);
 
-/* The messages that come next and are wanted, less those of refused topics; false: none. */
+/* Returns the next wanted messages, without those of refused topics; false: none. */
 bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item);
 
-/* As lli_rx_filter_begin(), for a packet that is looked into before its turn. */
+/* Like lli_rx_filter_begin(), for a packet read ahead of order. */
 void lli_rx_filter_unordered(struct lli_rx *rx, const uint8_t *body);
 
-/* As lli_rx_filtered_messages(), of that packet: only what lies wholly in it, and is of a topic with a name. */
+/*
+ * Like lli_rx_filtered_messages(), for such a packet: only messages that lie wholly in it, on topics with
+ * known names.
+ */
 bool lli_rx_filtered_unordered(struct lli_rx *rx, struct lli_item *item);
 
 /*
- * So many messages behind those of an item are of a topic that is refused or counted, or has no history: how many of them, from
- * the first, are delivered all the same.
+ * Accounts for `count` messages, behind those of the item, of a topic that is refused, counted or without
+ * history. Returns how many of them, from the first on, are delivered all the same.
  */
 int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count);
 
-/* Whether a message was sent before this receiver joined, on a topic without history: it is passed over then, and counted. */
+/* True if a message of a topic without history was sent before this receiver joined: it is skipped and counted. */
 static inline bool lli_rx_is_stale(struct lli_rx *rx, uint32_t topic, uint64_t number)
 {
     const bool stale = number < rx->live && lli_topics_is_transient(&rx->topics, topic);
@@ -205,64 +232,73 @@ static inline bool lli_rx_is_stale(struct lli_rx *rx, uint32_t topic, uint64_t n
     return stale;
 }
 
-/* The item that a topic is announced by. */
+/* Returns the item that announces a topic. */
 bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item);
 
 /* ---------------------------------------------------------------------------------------- rx_token.c */
 
-/* Whether the transmitter has answered from the address that it announces. */
+/* True if the transmitter has answered from the address that it announces. */
 static inline bool lli_rx_is_answered(const struct lli_rx *rx)
 {
     return rx->token != 0 && lli_wire_is_address(&rx->token_from, &rx->heartbeat.address);
 }
 
-/* What packets have as their token: none, to be given one, where it has not. */
+/* Token for packets to the transmitter; 0, to request one, if it has not answered. */
 static inline uint64_t lli_rx_token(const struct lli_rx *rx)
 {
     return lli_rx_is_answered(rx) ? rx->token : 0;
 }
 
-/* Ranges of a NAK: a packet to an address that may be anybody's is short. */
+/* Maximum of ranges in a NAK: packets to an unconfirmed address are short. */
 static inline int lli_rx_ranges_max(const struct lli_rx *rx)
 {
     return !rx->config->confirms || lli_rx_is_answered(rx) ? LLI_WIRE_RANGES_MAX : LLI_RX_RANGES_UNANSWERED;
 }
 
-/* Distance to the next report while there is no token, or nothing was heard of the session: the answer may have been lost. Else LLI_NEVER. */
+/*
+ * Interval to the next report while there is no token, or nothing was heard of the session: the answer may
+ * have been lost. Else LLI_NEVER.
+ */
 lli_ns lli_rx_token_retry(const struct lli_rx *rx);
 
-/* A packet went to the transmitter: another may have to wait. */
+/* Notes that a packet was sent to the transmitter; an unconfirmed address delays the next one. */
 void lli_rx_spoke(struct lli_rx *rx, lli_ns now);
 
-/* A heartbeat came, which may be the first with an address that has answered before. */
+/* Notes a heartbeat's address, which may have answered before. */
 void lli_rx_addressed(struct lli_rx *rx);
 
-/* An answer came. */
+/* Takes the token of an answer. */
 void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now);
 
-/* ----------------------------------------------------------------------------------------- rx_kept.c */
+/* ------------------------------------------------------------------------------------------ rx_lvc.c */
 
 void lli_rx_lvc_init(struct lli_rx *rx, struct lli_arena *arena);
 
-/* The transmitter said where the stream goes on: what topics keep of the messages before comes first, while LLI_RX_LATEST is set. */
+/*
+ * Starts fetching LVC messages that precede the granted start of the stream; they come first, while
+ * LLI_RX_LATEST is set.
+ */
 void lli_rx_lvc_begin(struct lli_rx *rx, const struct lli_wire_join *granted);
 
-/* Gives back what is held of it. */
+/* Frees buffered LVC packets. */
 void lli_rx_lvc_drop(struct lli_rx *rx);
 
-/* A packet of it came. */
+/* Handles an LVC packet. */
 void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, const struct lli_reader *records, lli_ns now);
 
-/* Goes on to the next message, to be unpacked, or to the stream when all is there; false: it is still to come. */
+/*
+ * Moves on to the next LVC message, to be unpacked, or to the stream when all are there. False: more packets
+ * are needed.
+ */
 bool lli_rx_next_lvc(struct lli_rx *rx, lli_ns now);
 
-/* The item that it does not all come, once that is given up. */
+/* Returns the item that reports an incomplete fetch, once it is given up. */
 bool lli_rx_lost_lvc(struct lli_rx *rx, lli_ns now, struct lli_item *item);
 
-/* Builds the request for it that is due. */
+/* Builds the LATEST request that is due. */
 bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
-/* ---------------------------------------------------------------------------------------- rx_ahead.c */
+/* ------------------------------------------------------------------------------------ rx_unordered.c */
 
 void lli_rx_unordered_init(struct lli_rx *rx, struct lli_arena *arena);
 void lli_rx_unordered_reset(struct lli_rx *rx);
@@ -272,25 +308,28 @@ static inline bool lli_rx_as_it_arrives(const struct lli_rx *rx)
     return rx->unordered.marks != NULL;
 }
 
-/* Those of these packets that are held have messages that may be given before their turn. */
+/* Marks buffered packets of [first, end) to be read ahead of order. */
 void lli_rx_unordered_look(struct lli_rx *rx, lli_seq first, lli_seq end);
 
-/* The next messages, or a topic, of packets that are held; false: all that can be was given. */
+/* Returns the next messages, or a topic, of buffered packets; false: everything possible was delivered. */
 bool lli_rx_next_unordered(struct lli_rx *rx, struct lli_item *item);
 
-/* The turn of a packet has come, which is unpacked next: if some of it was given, LLI_RX_TURN is set until the rest is. */
+/*
+ * A packet is next in order and about to be unpacked: sets LLI_RX_TURN, until it is finished, if some of it
+ * was delivered ahead of order.
+ */
 void lli_rx_unordered_turn(struct lli_rx *rx, lli_seq seq);
 
-/* A packet is dropped before its turn, of which messages may have been given: they are not given again, nor told lost. */
+/* Drops a packet ahead of order. Its messages that were delivered are neither delivered again nor reported lost. */
 void lli_rx_unordered_drop(struct lli_rx *rx, lli_seq seq);
 
-/* Of messages that are told lost keeps those before the first that was given; false: none was. Those behind it are the rest. */
+/* Cuts lost messages before the first that was delivered; false: none was. The messages behind it become the rest. */
 bool lli_rx_unordered_split(struct lli_rx *rx, struct lli_unpacked *lost, enum llm_reason reason);
 
-/* The messages that come next in order, less what was given and what is refused; false: none. */
+/* Returns the next messages in order, without delivered and refused ones; false: none. */
 bool lli_rx_turn_messages(struct lli_rx *rx, struct lli_item *item);
 
-/* Begins to unpack a packet, in order. */
+/* Begins to unpack a packet in order. */
 static inline void lli_rx_unpack(struct lli_rx *rx, lli_seq seq, const struct lli_wire_header *header, const uint8_t *body,
                                  size_t size)
 {

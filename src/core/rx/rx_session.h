@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session as a receiver follows it: joins it, puts packets in order, asks for what is missing, and gives messages and
- * events in order. A pure state machine: packets and the time go in; messages, events and packets to send are pulled out.
+ * Session at a receiver: joins it, puts packets in order, asks for missing ones and delivers messages and
+ * events in order. A pure state machine: packets and the time go in; messages, events and packets to send are
+ * pulled out.
  */
 #ifndef LLI_RX_SESSION_H
 #define LLI_RX_SESSION_H
@@ -15,7 +16,7 @@
 #include "core/tx/tx_session.h" /* struct lli_packet */
 #include "core/pack/unpack.h"
 
-/* X(name, text); of a receiver, all its sessions together. */
+/* X(name, text). Counters of a receiver, over all its sessions. */
 #define LLI_RX_COUNTERS(X)                                                                                                 \
     X(packets_received, "data packets received, repairs and duplicates included")                                          \
     X(bytes_received, "bytes of them")                                                                                     \
@@ -72,7 +73,7 @@ struct lli_rx_counters {
 #undef LLI_RX_COUNTER_FIELD
 };
 
-/* What follows when a session cannot be joined where it was asked for. */
+/* Fallback if a session cannot be joined at the position asked for. */
 enum lli_rx_otherwise { LLI_RX_ELSE_OLDEST, LLI_RX_ELSE_LIVE, LLI_RX_ELSE_REFUSE };
 
 struct lli_filter;
@@ -80,12 +81,12 @@ struct lli_former;
 
 struct lli_rx_config {
     uint64_t receiver; /* random identity, not 0 */
-    bool as_it_arrives; /* messages of packets that come before their turn are given at once */
-    bool chooses;      /* where a session begins is asked by LLI_ITEM_JOIN; else with what is sent now */
+    bool as_it_arrives; /* unordered delivery: messages of packets ahead of order are delivered at once */
+    bool chooses;      /* LLI_ITEM_JOIN asks where to begin in a session; else begin with live data */
     enum lli_rx_otherwise otherwise;
-    struct lli_former *former; /* sessions that were forgotten, NULL: none is noted */
-    bool resumes;      /* one of these that is heard again goes on where it ended, without LLI_ITEM_JOIN */
-    bool unread;       /* packets may wait that were not read: no session is judged silent */
+    struct lli_former *former; /* sessions that were forgotten; NULL: none are recorded */
+    bool resumes;      /* such a session that is heard again resumes where it ended, without LLI_ITEM_JOIN */
+    bool unread;       /* unread packets may be waiting: no session is declared silent */
     uint32_t window_packets;
     uint32_t topics_max;
     bool counts_topics;
@@ -99,48 +100,48 @@ struct lli_rx_config {
     lli_ns status;
     lli_ns silence;
     lli_ns timeout;
-    const struct llm_bottleneck *limits; /* what limits the receiver, for its reports, NULL: nobody watches ... */
-    const struct llm_bottleneck *limits_ever; /* ... and all that was counted for that */
-    const struct lli_filter *filter; /* NULL: all messages are wanted; lli_rx_filter() follows where that changes */
-    bool application_acknowledges; /* lli_rx_acknowledge(); else what was delivered is acknowledged */
+    const struct llm_bottleneck *limits; /* the receiver's bottleneck, for its reports; NULL: not watched */
+    const struct llm_bottleneck *limits_ever; /* ... and its figures since the start */
+    const struct lli_filter *filter; /* NULL: all messages are wanted; call lli_rx_filter() after changing it */
+    bool application_acknowledges; /* the application acknowledges by lli_rx_acknowledge(); else delivery does */
     uint8_t name_size;
-    char name[LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* for those who wait for this receiver by name; empty: none */
-    struct lli_wire_address address; /* where repairs and answers reach the receiver */
-    bool confirms; /* few packets go to a transmitter that has not answered from the address that it announces */
+    char name[LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* identifies the receiver to topics that wait for it by name; empty: none */
+    struct lli_wire_address address; /* destination of repairs and answers */
+    bool confirms; /* send few packets to a transmitter until it answers from the address that it announces */
 };
 
-/* A packet that came in, its header read by lli_wire_get_header(). */
+/* Received packet, its header read by lli_wire_get_header(). */
 struct lli_rx_packet {
     struct lli_wire_header header;
     const uint8_t *body;
     size_t body_size;
-    const uint8_t *bytes; /* all of it */
+    const uint8_t *bytes; /* the whole packet */
     size_t size;
-    uint64_t stamp_ns;    /* of its arrival, 0: not known */
+    uint64_t stamp_ns;    /* arrival time stamp, 0: unknown */
 };
 
 enum lli_rx_state {
     LLI_RX_FREE = 0,
-    LLI_RX_JOINING, /* packets came, but no heartbeat: not known yet */
-    LLI_RX_ASKING,  /* known, but not where to begin; packets are held as before */
+    LLI_RX_JOINING, /* packets arrived but no heartbeat: not confirmed yet */
+    LLI_RX_ASKING,  /* confirmed, but the start position is not known yet; packets are buffered as before */
     LLI_RX_LIVE,
-    LLI_RX_ENDED,   /* everything was delivered; the identity is kept to know late packets by */
-    LLI_RX_REFUSED, /* not wanted; kept for the same reason */
+    LLI_RX_ENDED,   /* everything was delivered; the identity is retained to recognize late packets */
+    LLI_RX_REFUSED, /* refused; the identity is retained for the same reason */
 };
 
 enum lli_item_kind {
     LLI_ITEM_MESSAGES,
-    LLI_ITEM_TOPIC, /* event: LLM_EVENT_TOPIC_NEW; lli_rx_topic_subscribe(), lli_rx_topic_refuse() may follow */
+    LLI_ITEM_TOPIC, /* event is LLM_EVENT_TOPIC_NEW; lli_rx_topic_subscribe() and lli_rx_topic_refuse() may follow */
     LLI_ITEM_EVENT,
-    LLI_ITEM_JOIN,  /* event.session: lli_rx_begin() or lli_rx_refuse() has to follow */
+    LLI_ITEM_JOIN,  /* event.session asks where to begin: lli_rx_begin() or lli_rx_refuse() has to follow */
 };
 
 enum lli_rx_news { LLI_RX_NEW = 1, LLI_RX_SILENT = 2, LLI_RX_RESUMED = 4, LLI_RX_STANDING = 8, LLI_RX_RESOLVING = 16,
-    LLI_RX_FILTERED = 32, /* stays: its messages are given by lli_rx_filtered_messages() */
-    LLI_RX_TURN = 64, /* stays while a packet is unpacked of which messages were given before its turn */
-    LLI_RX_REST = 128 /* the rest of a loss between whose messages some were given */ };
+    LLI_RX_FILTERED = 32, /* persistent: messages are taken from lli_rx_filtered_messages() */
+    LLI_RX_TURN = 64, /* set while a packet is unpacked whose messages were partly delivered ahead of order */
+    LLI_RX_REST = 128 /* rest of a loss among whose messages some were delivered */ };
 
-/* Messages that are given at a time: those of a packet, mostly. */
+/* Messages in one item; mostly those of one packet. */
 enum { LLI_ITEM_MESSAGES_MAX = 64 };
 
 struct lli_item {
@@ -150,273 +151,283 @@ struct lli_item {
     struct llm_message messages[LLI_ITEM_MESSAGES_MAX];
 };
 
-/* Of the frame of a message's attributes, what stands behind its size. */
+/* Attribute frame of a message, from behind its size field. */
 struct lli_rx_frame {
     const uint8_t *bytes;
-    uint32_t size; /* 0: it has none */
+    uint32_t size; /* 0: no attributes */
 };
 
-/* What was given of a packet before its turn, or found not to be wanted. */
+/* Messages of a packet that were delivered ahead of order, or filtered out. */
 struct lli_rx_mark {
-    lli_seq seq;    /* of which packet this is */
-    uint64_t first; /* the first message that starts in it */
-    uint64_t end;   /* one past the last of these */
+    lli_seq seq;    /* packet that this entry is about */
+    uint64_t first; /* first of these messages; the first that starts in the packet */
+    uint64_t end;   /* one past the last of them */
 };
 
-/* Delivery as it arrives: rx_ahead.c. */
+/* Unordered delivery: rx_unordered.c. */
 struct lli_rx_unordered {
-    struct lli_rx_mark *marks; /* by number of the packet, NULL: messages are given in order */
-    struct lli_unpack unpack;  /* of the packet `seq`, of which messages are given before its turn */
+    struct lli_rx_mark *marks; /* by packet number; NULL: ordered delivery */
+    struct lli_unpack unpack;  /* of packet `seq`, which is being read ahead of order */
     lli_seq seq;
-    lli_seq from;              /* held packets from this one to the one before end may not have been looked into */
+    lli_seq from;              /* buffered packets in [from, end) may not have been read ahead of order yet */
     lli_seq end;
-    struct lli_rx_mark turn;   /* of the packet that is being unpacked in its turn, while LLI_RX_TURN is set */
-    lli_seq dropped;           /* packets before this one were dropped that had given some, while LLI_RX_AGAIN is set */
-    lli_seq lost;              /* the first packet of those given up that were not told of */
-    struct lli_unpacked rest;  /* while LLI_RX_REST is set: what is told next of these, and why they are lost */
+    struct lli_rx_mark turn;   /* entry of the packet that is unpacked in order, while LLI_RX_TURN is set */
+    lli_seq dropped;           /* packets before this one were dropped after partial delivery, while LLI_RX_AGAIN is set */
+    lli_seq lost;              /* first packet of the given-up ones that are not reported yet */
+    struct lli_unpacked rest;  /* while LLI_RX_REST is set: next lost messages to report, and the reason */
     enum llm_reason rest_reason;
 };
 
 struct lli_rx_held;
 
-/* Of what topics keep, while it is fetched: rx_kept.c. */
+/* LVC messages being fetched: rx_lvc.c. */
 struct lli_rx_lvc {
-    struct lli_rx_held *held;    /* packets that came before their turn, by where they begin */
+    struct lli_rx_held *held;    /* packets that arrived ahead of order, by their start */
     uint32_t held_count;
-    struct lli_wire_place next;  /* all before it was given */
-    struct lli_reader records;   /* of the packet that is being read ... */
-    struct lli_wire_place until; /* ... behind which is this place */
+    struct lli_wire_place next;  /* everything before this position was delivered */
+    struct lli_reader records;   /* of the packet being read ... */
+    struct lli_wire_place until; /* ... which ends at this position */
     bool reading;
-    struct lli_wire_place part;  /* where the message that is being put together goes on */
-    uint64_t number;             /* as granted: what is meant is messages before this one */
-    uint64_t live;               /* what newer messages displaced meanwhile were displaced by messages before this one */
-    uint64_t most;               /* of each topic, 0: all */
-    uint32_t topics;             /* that may keep some: those before this one */
-    enum llm_reason lost;        /* given up for this reason */
+    struct lli_wire_place part;  /* position where the message being reassembled continues */
+    uint64_t number;             /* as granted: the LVC snapshot covers messages before this one */
+    uint64_t live;               /* messages displaced meanwhile were displaced by messages before this one */
+    uint64_t most;               /* messages of each topic, 0: all */
+    uint32_t topics;             /* topics before this one may have an LVC */
+    enum llm_reason lost;        /* set once the fetch is given up */
 };
 
 struct lli_rx {
-    const struct lli_rx_config *config; /* shared by the sessions of a receiver, as the next three */
+    const struct lli_rx_config *config; /* shared by the sessions of a receiver, as the next three fields are */
     struct lli_reorder *reorder;
     struct lli_rx_counters *counters;
     uint64_t *random;
 
     enum lli_rx_state state;
     uint32_t tag;
-    uint64_t session;      /* 0 while joining */
+    uint64_t session;      /* 0 while JOINING */
     struct lli_gap gap;
-    uint32_t *cells;       /* where present packets are held, by number */
-    uint32_t chunks;       /* that the packets take which this session holds */
-    struct lli_rx *sharing; /* the next session that shares the memory for them */
+    uint32_t *cells;       /* by packet number: the buffered copy of a present packet */
+    uint32_t chunks;       /* reorder chunks in use by this session */
+    struct lli_rx *sharing; /* next session that shares the reorder buffer */
     struct lli_unpack unpack;
     struct lli_topics topics;
-    struct lli_topic_count *topic_counts; /* by id, if they are counted */
-    uint64_t stamp_ns;     /* of the packet that is being unpacked */
+    struct lli_topic_count *topic_counts; /* by id, if counted */
+    uint64_t stamp_ns;     /* arrival time of the packet being unpacked */
 
-    /* From the latest heartbeat. */
+    /* State from the latest heartbeat. */
     struct lli_wire_heartbeat heartbeat;
-    lli_ns heartbeat_at;   /* when it came, 0: none yet */
-    lli_seq lead_before;   /* lead and messages of the heartbeat before it, or of this one if it is the first */
+    lli_ns heartbeat_at;   /* its arrival time, 0: none yet */
+    lli_seq lead_before;   /* lead and messages of the previous heartbeat; of this one if it is the first */
     uint64_t messages_before;
-    lli_ns receded_at;     /* since then all heartbeats tell of fewer packets or messages than the next two, LLI_NEVER: they do not */
-    lli_seq receded_next;  /* the next packet in order then */
-    uint64_t receded_number; /* the next message then */
-    struct lli_delay delay; /* in which heartbeats are read */
-    lli_ns doubted_at;     /* only heartbeats that contradict what is known have come since, LLI_NEVER: none */
-    lli_seq beyond;        /* packets before this one had come, and the latest heartbeat did not cover all, 0: it did */
-    lli_seq jumped;        /* a packet far beyond all others that was not believed, 0: none */
+    lli_ns receded_at;     /* since then the lead or messages of every heartbeat has been below the next two fields; LLI_NEVER: it is not */
+    lli_seq receded_next;  /* next packet in order at that time */
+    uint64_t receded_number; /* next message at that time */
+    struct lli_delay delay; /* delay with which heartbeats are read */
+    lli_ns doubted_at;     /* since then all heartbeats have contradicted what is known; LLI_NEVER: they have not */
+    lli_seq beyond;        /* packets before this one were received, but the latest heartbeat does not cover all of them; 0: it does */
+    lli_seq jumped;        /* rejected packet far beyond all others, 0: none */
     lli_seq gone_below;    /* packets before this one are given up: the transmitter no longer has them ... */
-    enum llm_reason gone_reason; /* ... or this receiver is too far behind, or is not served */
-    uint8_t behind;        /* of enum lli_rx_behind */
+    enum llm_reason gone_reason; /* ... or this receiver lags too far, or is not served */
+    uint8_t behind;        /* enum lli_rx_behind */
 
     lli_ns heard_at;
-    lli_ns away_at;        /* when nobody had listened for long and the session was not heard since, it begins to be silent here */
+    lli_ns away_at;        /* silence is counted from here: the end of a long time in which the receiver did not poll, with the session
+                              not heard since */
     bool silent;           /* LLM_EVENT_HEARTBEAT_LOST was reported */
-    lli_ns repair_rtt;     /* smoothed time from the NAK to the repair, 0: not measured */
-    uint32_t ask_ahead;    /* packets asked for beyond what there is memory to hold */
+    lli_ns repair_rtt;     /* smoothed time from NAK to repair, 0: not measured */
+    uint32_t ask_ahead;    /* packets asked for beyond the memory to buffer them */
     lli_ns status_at;
-    lli_seq reported;      /* the next packet in order as of the latest status report */
-    lli_seq report_at;     /* another is owed when all packets before this one came */
-    lli_ns query_at;       /* LLI_NEVER: nothing to ask */
+    lli_seq reported;      /* next packet in order as of the latest status report */
+    lli_seq report_at;     /* a report is due when all packets before this one arrived */
+    lli_ns query_at;       /* LLI_NEVER: no query to send */
     uint32_t query_tries;
     uint32_t topics_wanted; /* ids before this one should be known */
-    uint32_t topics_granted; /* the same of the GRANT: a heartbeat that it overtook tells of fewer */
-    uint32_t topics_told;   /* ids before this one were given as items */
-    uint32_t topics_resolved; /* while resolving: and these once more */
-    uint8_t aside;          /* of enum lli_rx_aside: packets in order do not take the short way */
-    bool unheld;            /* messages were thrown away for a filter: none is acknowledged */
+    uint32_t topics_granted; /* likewise, from GRANT: a heartbeat that it overtook may announce fewer */
+    uint32_t topics_told;   /* ids before this one were delivered as items */
+    uint32_t topics_resolved; /* while resolving: ids before this one were delivered again */
+    uint8_t aside;          /* enum lli_rx_aside: conditions that rule out the fast path */
+    bool unheld;            /* messages were dropped by a filter: none is acknowledged */
     uint64_t lost_run;      /* packets given up, not reported yet */
-    uint64_t told_first;    /* the messages of the latest gaps between which nothing was delivered: the first ... */
+    uint64_t told_first;    /* range of the messages in the latest gaps without delivery between them: first ... */
     uint64_t told_end;      /* ... and one past the last; equal: none */
     enum llm_reason lost_reason;
-    enum llm_reason broken_reason; /* of a loss without packets, of which no other is known */
-    struct lli_wire_notice notice; /* the latest, decided_at 0: none */
-    struct llm_verdict verdict;    /* as it is told */
-    lli_ns naks_held_until;        /* the transmitter does not answer any */
-    lli_ns rejoin_at;              /* an expelled receiver forgets the session then, and may follow it again */
-    uint8_t crowded;        /* reasons for which the transmitter serves it less, a bit each ... */
-    uint8_t crowded_told;   /* ... and those that were logged; the caller's, as the number of receivers that is said with the latest */
+    enum llm_reason broken_reason; /* reason for a loss without lost packets, if no other is known */
+    struct lli_wire_notice notice; /* latest notice; decided_at 0: none */
+    struct llm_verdict verdict;    /* the notice as reported to the application */
+    lli_ns naks_held_until;        /* the transmitter answers no NAK until then */
+    lli_ns rejoin_at;              /* expelled: the session is forgotten then, and may be followed again */
+    uint8_t crowded;        /* transmitter's reasons for reduced service, a bit each ... */
+    uint8_t crowded_told;   /* ... and those logged; used by the caller, as is the number of receivers reported with the latest reason */
     uint64_t crowd;
-    uint64_t token;         /* the transmitter's for this receiver, 0: none yet ... */
-    struct lli_wire_address token_from; /* ... which came as an answer to packets that went to this address */
-    uint32_t unanswered;    /* packets that went to an address that had not answered */
-    lli_ns speak_at;        /* none goes to such before, 0: at any time */
-    lli_ns expected_at;     /* see lli_rx_expect(); 0: never */
-    uint32_t naks;          /* sent for this session, for its status reports */
-    uint32_t lost;          /* packets, for the same */
+    uint64_t token;         /* token from the transmitter for this receiver, 0: none yet ... */
+    struct lli_wire_address token_from; /* ... and the address that answered with it */
+    uint32_t unanswered;    /* packets sent to an address that has not answered */
+    lli_ns speak_at;        /* next packet to such an address is not sent before then; 0: at any time */
+    lli_ns expected_at;     /* time of lli_rx_expect(); 0: not called */
+    uint32_t naks;          /* NAKs sent for this session, for its status reports */
+    uint32_t lost;          /* packets lost, for its status reports */
 
-    uint8_t news;           /* of enum lli_rx_news: to be told */
-    bool plain;             /* lli_rx_settle() found nothing to think of but packets in order, and only such have come since */
-    bool stirred;           /* not by messages in order only: lli_rx_deadline() may be sooner now; the caller clears it */
-    enum llm_reason end_reason; /* not LLM_REASON_NONE: the end is to be told when all before it is */
-    lli_seq began;              /* the packet that it was followed from */
-    uint64_t first;             /* number of the first message to come, when it joined */
+    uint8_t news;           /* enum lli_rx_news: pending events */
+    bool plain;             /* fast path allowed: lli_rx_settle() found no gap, event or filter pending, and only packets in order have
+                               arrived since */
+    bool stirred;           /* lli_rx_deadline() may be earlier now, because of something other than messages in order; cleared by the
+                               caller */
+    enum llm_reason end_reason; /* not LLM_REASON_NONE: report the end after everything before it */
+    lli_seq began;              /* first packet followed */
+    uint64_t first;             /* number of the first message to be delivered, as of joining */
     uint64_t held_from;         /* messages from this one on were delivered without a loss */
-    uint64_t acknowledged;      /* by the application: messages before this one */
+    uint64_t acknowledged;      /* messages before this one were acknowledged by the application */
 
-    /* With a filter: the messages that were given last, and their attributes. */
+    /* With a filter: the messages delivered last, and their attributes. */
     const struct llm_message *given;
     uint32_t given_count;
     struct lli_rx_frame frames[LLI_ITEM_MESSAGES_MAX];
-    struct lli_rx_frame assembled; /* of the message that is being put together, copied */
+    struct lli_rx_frame assembled; /* of the message being reassembled; a copy */
     uint8_t assembled_frame[LLI_FRAME_ATTRIBUTES_MAX];
 
-    /* Joining late. */
-    struct llm_join join;       /* where it is to begin */
+    /* Late join. */
+    struct llm_join join;       /* position to begin at ... */
     bool chosen;                /* ... is known */
-    bool enters;                /* with a message of the packet `begin`, which may not be the first there */
-    enum llm_reason refused;    /* to be told, with these two numbers */
+    bool enters;                /* delivery begins inside packet `begin`, perhaps not with its first message */
+    enum llm_reason refused;    /* pending refusal, reported with the next two numbers */
     uint64_t refused_wanted;
     uint64_t refused_there;
     lli_ns ask_at;
     lli_ns ask_until;
     uint32_t tries;             /* requests since the latest answer */
     lli_seq begin;
-    uint64_t live;              /* messages before this one were sent before it joined; 0: it was there from the start */
+    uint64_t live;              /* messages before this one were sent before this receiver joined; 0: followed from the start */
     lli_seq live_seq;           /* they start in packets before this one, as granted */
-    bool passed;                /* packets were passed over since what was unpacked last, and nothing was lost before them */
-    lli_seq replay_end;         /* while behind: packets before this one are fetched, not asked for by NAK */
-    lli_seq fetched;            /* packets before this one were */
-    uint32_t fetching;          /* packets asked for by the latest request that did not come yet */
+    bool passed;                /* packets were skipped since the last one unpacked, without a loss before them */
+    lli_seq replay_end;         /* while replaying: packets before this one are asked for by FETCH, not by NAK */
+    lli_seq fetched;            /* packets before this one were asked for by FETCH */
+    uint32_t fetching;          /* packets outstanding of the latest FETCH */
     lli_ns fetch_at;
-    lli_ns replayed_at;         /* when one came last */
-    lli_ns replay_distance;     /* smoothed time between two, 0: not measured */
+    lli_ns replayed_at;         /* arrival of the latest replay packet */
+    lli_ns replay_distance;     /* smoothed time between two of them, 0: not measured */
 
     struct lli_rx_unordered unordered;
-    struct lli_rx_lvc lvc; /* in use while LLI_RX_LATEST is set, `live` until it is live */
+    struct lli_rx_lvc lvc; /* used while LLI_RX_LATEST is set; its `live` until the session is live */
 };
 
 enum lli_rx_aside {
-    LLI_RX_LEARNING = 1,  /* nothing is delivered until names of topics are known */
-    LLI_RX_FILTERING = 2, /* there is a filter, or what was passed over for one goes on */
-    LLI_RX_AGAIN = 8,     /* packets come again that have given messages before */
-    LLI_RX_LATEST = 4,    /* what topics keep is being fetched: nothing else is delivered until it came */
+    LLI_RX_LEARNING = 1,  /* delivery waits for names of topics */
+    LLI_RX_FILTERING = 2, /* a filter is set, or the rest of a message that one rejected follows */
+    LLI_RX_AGAIN = 8,     /* packets arrive again that delivered messages before */
+    LLI_RX_LATEST = 4,    /* LVC messages are being fetched, and delivery of the stream waits for them */
 };
 
 enum lli_rx_behind {
-    LLI_RX_CHASED = 1,    /* packets were gone while this receiver was a window behind, and it has not caught up since */
+    LLI_RX_CHASED = 1,    /* packets were gone from the history while this receiver lagged by a window, and it has not caught up since */
     LLI_RX_REPLAYING = 2, /* the past is being fetched */
-    LLI_RX_YOUNG = 4,     /* the past was asked for, and is what a young session had sent by then: packets before replay_end */
+    LLI_RX_YOUNG = 4,     /* late join of a young session: the past is what it had sent by then, packets before replay_end */
 };
 
-/* Every message of the stream before this one was delivered, or told lost. */
+/* Every message of the stream before this one was delivered or reported lost. */
 static inline uint64_t lli_rx_delivered(const struct lli_rx *rx)
 {
     return rx->aside & LLI_RX_LATEST ? rx->first : rx->unpack.number - rx->unpack.assembling;
 }
 
-/* Whether it is of use: not over, not refused, and not perhaps made up by a packet. */
+/* True if the session is in use: not ended, not refused, and confirmed by a heartbeat. */
 static inline bool lli_rx_is_followed(const struct lli_rx *rx)
 {
     return rx->state == LLI_RX_LIVE || rx->state == LLI_RX_ASKING;
 }
 
-/* True if data of the session came in order: an invented one may have nothing but heartbeats. */
+/* True if data of the session arrived in order; a forged session may have nothing but heartbeats. */
 static inline bool lli_rx_has_data(const struct lli_rx *rx)
 {
     return rx->state == LLI_RX_LIVE && rx->gap.next > rx->began;
 }
 
 /*
- * Places a session's tables in the arena, and in `rare` those of which most sessions use a little only. config, reorder,
- * counters and random must outlive it.
+ * Places a session's tables in the arena; tables of which most sessions use little go to `rare`. config,
+ * reorder, counters and random must outlive the session.
  */
 void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct lli_reorder *reorder,
                  struct lli_rx_counters *counters, uint64_t *random, struct lli_arena *arena, struct lli_arena *rare);
 
-/* Begins to follow a session by its tag. */
+/* Starts following a session by its tag. */
 void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now);
 
 /*
- * The session and its first packet are known, and followed from there, before any of its packets came: the other side of a connection has
- * said so. Reports go at once, and often until something of the session is heard. After lli_rx_start().
+ * Follows a session before any packet of it arrived, from its first packet: the other side of a connection
+ * supplied both. Sends reports at once, and often until something of the session is heard. Call after
+ * lli_rx_start().
  */
 void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const struct lli_wire_address *address, lli_ns now);
 
-/* Whether lli_rx_expect() was called, and nothing was heard since. */
+/* True if lli_rx_expect() was called and nothing was heard since. */
 static inline bool lli_rx_is_unheard(const struct lli_rx *rx)
 {
     return rx->expected_at != 0 && rx->heard_at == rx->expected_at;
 }
 
-/* Nobody listened for long: what was sent meanwhile may be lost, so silence counts from now on. */
+/* Notes that the receiver did not poll for long: packets sent meanwhile may be lost, so silence counts from now on. */
 void lli_rx_away(struct lli_rx *rx, lli_ns now);
 
 /*
- * True if the session is about to be judged silent, or ended for that, though packets sent while nobody listened may still wait to be
- * read: config.unread puts it off.
+ * True if the session is about to be declared silent, or ended for silence, though packets sent while the
+ * receiver did not poll may still wait to be read: config.unread postpones that.
  */
 bool lli_rx_is_quiet(const struct lli_rx *rx, lli_ns now);
 
-/* Forgets the session in favour of another: should it be heard again, it goes on where it is now. */
+/* Forgets the session in favour of another. If it is heard again, it resumes from its present position. */
 void lli_rx_replace(struct lli_rx *rx);
 
-/* Forgets the session and gives its memory back. */
+/* Forgets the session and frees its memory. */
 void lli_rx_stop(struct lli_rx *rx);
 
-/* After LLI_ITEM_JOIN: where the session is to begin. One so young that all of it is there begins at its start. */
+/*
+ * Answers LLI_ITEM_JOIN: sets where to begin. A session so young that all of it is in the history begins at
+ * its start.
+ */
 void lli_rx_begin(struct lli_rx *rx, const struct llm_join *join, lli_ns now);
 
-/* The accept predicate refused the session; it stays, to drop its packets by. */
+/* Notes that the accept predicate refused the session, which is retained to drop its packets. */
 void lli_rx_refuse(struct lli_rx *rx);
 
-/* The accept predicate refused a topic. */
+/* Notes that the accept predicate refused a topic. */
 void lli_rx_topic_refuse(struct lli_rx *rx, uint32_t topic);
 
-/* Whether a subject takes a topic. True: the accept predicate is to be asked, too, for the first time. */
+/* Sets if a subscription matches a topic. True if one does for the first time: ask the accept predicate, too. */
 bool lli_rx_topic_subscribe(struct lli_rx *rx, uint32_t topic, bool subscribed);
 
-/* There is another filter from now on. */
+/* Notes that the filter changed. */
 void lli_rx_filter(struct lli_rx *rx);
 
-/* What a message says of itself that was given last, with a filter. False: it is none of those. */
+/* Returns the attributes of a message delivered last, with a filter. False: it is not one of those. */
 bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *message, struct lli_rx_frame *frame);
 
-/* What is subscribed to changed: all topics that were given as items are given once more. */
+/* Notes that subscriptions changed: delivers all topic items again. */
 void lli_rx_resolve(struct lli_rx *rx);
 
 /*
- * Takes a packet with this session's tag. If it returns true there may be items: pull all with lli_rx_next() before the
- * packet's memory goes.
+ * Takes a packet with this session's tag. True: items may be available; pull all with lli_rx_next() before
+ * the packet's memory is reused.
  */
 bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now);
 
-/* Whether as many packets came since the last report as the transmitter wants one for. */
+/* True if as many packets arrived since the last report as the transmitter wants one for. */
 static inline bool lli_rx_owes_report(const struct lli_rx *rx)
 {
     return rx->gap.next >= rx->report_at;
 }
 
-/* Sees whether lli_rx_single() may take the next packet. It does so itself, too, but later than may be. */
+/* Checks if lli_rx_single() may take the next packet. That function does so itself, but later than possible. */
 void lli_rx_settle(struct lli_rx *rx);
 
-/* Whether all that came is given, nothing is missing and nothing ends. */
+/* True if everything received was delivered, nothing is missing and no end is pending. */
 bool lli_rx_is_idle(const struct lli_rx *rx);
 
-/* The next messages or event in order, or as they arrived; valid until the next call. False if there is none. */
+/*
+ * Returns the next messages or event, in order or, with unordered delivery, as they arrived; valid until the
+ * next call. False if there is none.
+ */
 bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item);
 
-/* Whether a session that ended may be forgotten, to be followed anew when it is heard: ask before lli_rx_control(). */
+/* True if an ended session may be forgotten, to be followed anew when heard. Check before lli_rx_control(). */
 static inline bool lli_rx_may_return(const struct lli_rx *rx, lli_ns now)
 {
     return rx->state == LLI_RX_ENDED && now >= rx->rejoin_at;
@@ -425,16 +436,16 @@ static inline bool lli_rx_may_return(const struct lli_rx *rx, lli_ns now)
 /* Builds the next NAK, status report or query that is due; false if none is. It counts as sent. */
 bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
-/* The application is done with the messages up to this one. False: it was not delivered. */
+/* Acknowledges messages up to this one for the application. False: it was not delivered. */
 bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now);
 
 /*
- * Builds the last report, by which this receiver leaves: of a session that ended, too, as long as its transmitter may wait for it. False
- * if nobody does.
+ * Builds the last report, with which the receiver leaves; also for an ended session, as long as its
+ * transmitter may wait for it. False if it does not.
  */
 bool lli_rx_leave(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
-/* When lli_rx_next() or lli_rx_control() may have something even if no packet comes; LLI_NEVER if never. */
+/* Time at which lli_rx_next() or lli_rx_control() may have something without a packet arriving; LLI_NEVER if never. */
 lli_ns lli_rx_deadline(const struct lli_rx *rx);
 
 #endif

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The short way of a packet with one message through a session that is followed: in line where it is delivered. */
+/* Fast path for a packet with a single message in a followed session; inline where it is delivered. */
 #ifndef LLI_RX_LONE_H
 #define LLI_RX_LONE_H
 
 #include "core/rx/rx_session.h"
 
-/* The one message that fills a packet's frames; false: there is another, or something else, or it is not whole. */
+/*
+ * Returns the message that alone fills a packet's frames. False: other frames are present, or the message is
+ * incomplete.
+ */
 static inline bool lli_rx_single_frame(const uint8_t *at, const uint8_t *end, uint32_t *topic, struct llm_message *message)
 {
     struct lli_frame frame;
@@ -24,9 +27,10 @@ static inline bool lli_rx_single_frame(const uint8_t *at, const uint8_t *end, ui
 }
 
 /*
- * Takes a packet for the group that is next in order and has one message, while all before it was delivered and nothing else is to
- * be done: the message, which was delivered when this returns. False, with nothing changed, in any other case. Others may be due
- * all the same when the message was handled: unless lli_rx_is_idle(), lli_rx_next() has to follow.
+ * Fast path. Takes a packet for the group that is next in order and has a single message, while everything
+ * before it was delivered and nothing else is pending. The message counts as delivered when this returns.
+ * False, with nothing changed, in any other case. Handling the message may make something due: unless
+ * lli_rx_is_idle(), call lli_rx_next() afterwards.
  */
 static inline bool lli_rx_single(struct lli_rx *rx, const uint8_t *packet, size_t size, uint64_t stamp_ns, lli_ns now,
                                struct llm_message *message)
