@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files tx_*.c. */
+/* Internal interface of the files tx_*.c. */
 #ifndef LLI_TX_INTERNAL_H
 #define LLI_TX_INTERNAL_H
 
@@ -14,71 +14,71 @@ static inline void lli_tx_count(struct lli_tx *tx, uint64_t bytes)
     tx->counters.bytes_sent += bytes;
 }
 
-/* The transport reads it from now on. */
+/* Marks a packet as being read by the transport from now on. */
 static inline void lli_tx_inflight(struct lli_tx *tx, lli_seq seq)
 {
     tx->inflight.first = lli_min(tx->inflight.first, seq);
     tx->inflight.first_young = lli_min(tx->inflight.first_young, seq);
 }
 
-/* Members may have to be judged before it was thought. */
+/* Allows for an earlier evaluation of the members than was planned. */
 static inline void lli_tx_look_soon(struct lli_tx *tx)
 {
     tx->look_at = lli_min(tx->look_at, lli_slow_at(&tx->slow));
     tx->slow_at = lli_min(tx->look_at, tx->replay_at);
 }
 
-/* Members are looked at, and the application told, at the next call. */
+/* Checks members, and reports events, at the next call. */
 static inline void lli_tx_look_now(struct lli_tx *tx)
 {
     tx->look_at = tx->slow_at = 0;
 }
 
-/* Who sent a packet: an index of the table of members, or LLI_MEMBER_NONE, and whether packets to its address reach it. */
+/* Sender of a request: its member index or LLI_MEMBER_NONE, and if its token confirmed its address. */
 struct lli_tx_asker {
     uint32_t member;
     bool confirmed;
 };
 
-/* Takes a token that a receiver sent; a receiver that is confirmed by it becomes a member, if there is room. */
+/* Checks the token of a request. A receiver confirmed by it becomes a member, if there is room. */
 struct lli_tx_asker lli_tx_asker(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address, uint64_t token, lli_ns now);
 
-/* The same of a request that makes no member. False: all that it is answered by is a token. */
+/* Likewise for requests that make no member. False: answer with a token only. */
 bool lli_tx_is_confirmed(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address, uint64_t token);
 
-/* A token is sent to a receiver, and with it why it is served less than others. */
+/* Queues a token for a receiver, with the reason for reduced service, if any. */
 void lli_tx_give_token(struct lli_tx *tx, uint64_t receiver, const struct lli_wire_address *address,
                        enum lli_wire_join_reason reason, uint64_t value);
 
-/* Builds the next token that is to be sent; false: there is none. */
+/* Builds the next queued token; false: none. */
 bool lli_tx_control_token(struct lli_tx *tx, uint8_t *buffer, struct lli_packet *packet);
 
-/* Repairs what a NAK asks for. */
+/* Answers a NAK: queues repairs, rejects and confirmations. */
 void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now);
 
-/* How many receivers hear of a loss when one does. */
+/* True if many receivers hear of a loss at the same time. */
 static inline bool lli_tx_is_crowded(const struct lli_tx *tx)
 {
     return tx->members.count > tx->config.nak_receivers_immediate;
 }
 
-/* The number of the first message that starts in the packet that is sent next, or later. */
+/* Number of the first message that starts in the next packet to be sent, or later. */
 uint64_t lli_tx_lead_number(const struct lli_tx *tx);
 
-/* The same of a packet that is kept, or sent next. */
+/* Number of the first message that starts in a packet of the history, or the next to be sent, or later. */
 uint64_t lli_tx_number_of(const struct lli_tx *tx, lli_seq seq);
 
-/* A TOPICS packet with as many names from this topic on as fit. */
+/* Builds a TOPICS packet with as many names from topic `first` on as fit. */
 size_t lli_tx_build_topics(const struct lli_tx *tx, uint32_t first, uint8_t *buffer, size_t size);
 
-/* Rejects packets that were asked for, unless too many answers wait. to NULL: to the group. */
+/* Queues a REJECT of packets, unless too many answers are waiting. to NULL: to the group. */
 void lli_tx_reject(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
                    const struct lli_wire_range *ranges, uint16_t count);
 
-/* How many of the packets that a range asks for are of unreliable topics, as far as they are kept. */
+/* Number of packets in a range that belong to unreliable topics, as far as they are still in the history. */
 uint32_t lli_tx_unreliable(const struct lli_tx *tx, const struct lli_wire_range *range);
 
-/* Packets that were asked for and are not sent again; of what does not fit the receiver will ask again. */
+/* Packets asked for that are not sent again. A receiver asks again for those that do not fit. */
 struct lli_tx_unrepaired {
     struct lli_wire_range ranges[LLI_WIRE_RANGES_MAX];
     uint16_t count;
@@ -96,36 +96,36 @@ static inline bool lli_tx_is_done(const struct lli_tx *tx, const struct lli_wire
     return tx->ended && (status->flags & LLI_WIRE_STATUS_DONE) && status->next >= tx->history.next;
 }
 
-/* The acknowledgement in a report of the member at this place, LLI_MEMBER_NONE: it is none. */
+/* Takes the acknowledgement in a report of the member at this index; LLI_MEMBER_NONE: counts it as refused. */
 void lli_tx_input_acknowledgement(struct lli_tx *tx, const struct lli_wire_status *status, uint32_t index);
 
-/* The last report of a receiver. */
+/* Handles a receiver's last report. */
 void lli_tx_input_leaving(struct lli_tx *tx, const struct lli_wire_status *status);
 
-/* The distance of a receiver's reports grows with their number, so that their sum does not (section 7). */
+/* Report interval of receivers: grows with their number, so that the sum of reports does not (section 7). */
 lli_ns lli_tx_status_interval(const struct lli_tx *tx);
 
-/* The round trip of a member, which counts, was measured: the group's may follow it. */
+/* The round trip of a member that counts was measured: updates the group's round trip. */
 void lli_tx_measured(struct lli_tx *tx, const struct lli_member *member);
 
-/* Forgets receivers that have not been heard for long. */
+/* Removes receivers that have not been heard for long. */
 void lli_tx_expire(struct lli_tx *tx, lli_ns now);
 
-/* ---------------------------------------------------------------------------------- tx_join.c, tx_keep.c */
+/* ---------------------------------------------------------------------------------- tx_join.c, tx_lvc.c */
 
-/* A receiver joins late: asks where to begin, or for packets of the past. */
+/* Handles a late joiner's request: where to begin, or for packets of the past. */
 void lli_tx_input_join(struct lli_tx *tx, struct lli_wire_join *join, lli_ns now);
 
-/* Drops what waits for receivers that are not served any more. */
+/* Drops the waiting requests of receivers that are not served any more. */
 void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now);
 
-/* Something is due then for those who fetch the past; what is due for kept messages is added. */
+/* Schedules replay work at this time; includes the time of pending LVC work. */
 void lli_tx_replay_due(struct lli_tx *tx, lli_ns at);
 
-/* A receiver asks for kept messages. False: there is no place for it. */
+/* Handles a request for LVC messages. False: no free entry. */
 bool lli_tx_input_lvc(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now);
 
-/* Builds the next answer to one, or the word that what it asked for is gone. */
+/* Builds the next answer to a late joiner, or the REJECT for packets no longer in the history. */
 bool lli_tx_control_join(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session as its transmitter runs it: packs messages, keeps the history, sends heartbeats, answers NAKs, status reports and
- * queries. A pure state machine: packets and the time go in, packets to send are pulled out.
+ * Session at the transmitter: packs messages, stores the history, sends heartbeats, answers NAKs, status
+ * reports and queries. A pure state machine: packets and the time go in, packets to send are pulled out.
  */
 #ifndef LLI_TX_SESSION_H
 #define LLI_TX_SESSION_H
@@ -83,7 +83,7 @@ struct lli_tx_counters {
 #undef LLI_TX_COUNTER_FIELD
 };
 
-/* A packet to send: to an address, or to the group if that is NULL. Valid until the session is used again. */
+/* Packet to send, to an address or, if `to` is NULL, to the group. Valid until the session is used again. */
 struct lli_packet {
     const uint8_t *data;
     uint32_t size;
@@ -91,31 +91,31 @@ struct lli_packet {
 };
 
 struct lli_tx_config {
-    uint64_t session; /* random */
-    uint64_t seed;    /* random, and told nobody */
+    uint64_t session; /* random identity */
+    uint64_t seed;    /* random and secret */
     struct lli_history_config history;
     uint32_t receivers_max;
     uint32_t topics_max;
     uint32_t nak_receivers_immediate;
     uint32_t repair_percent;
     uint64_t repair_bytes_per_s;
-    uint64_t repair_rate; /* repairs are never faster, 0: no limit */
+    uint64_t repair_rate; /* rate limit of repairs, bytes/s; 0: no limit */
     lli_ns repair_linger;
     uint64_t replay_bytes_per_s;
-    lli_ns history_ns; /* older packets count as gone, 0: none do */
+    lli_ns history_ns; /* packets older than this count as gone; 0: no age limit */
     lli_ns heartbeat_min;
     lli_ns heartbeat_max;
     lli_ns heartbeat_busy;
     lli_ns status;
     struct lli_flow_config flow;
-    struct lli_slow_policy slow; /* its status is that above */
-    bool tells_limits; /* what receivers report to be limited by is told the application */
-    bool confirms;     /* receivers count, and are sent more than a token, when they have sent that back */
+    struct lli_slow_policy slow; /* its `status` is the one above */
+    bool tells_limits; /* report receivers' bottlenecks to the application */
+    bool confirms;     /* receivers count, and are sent more than a token, only after they returned it */
     struct lli_token_key key;
     struct lli_wire_address address; /* where receivers reach the session */
 };
 
-/* Rejects and answers that wait to be sent. */
+/* Rejects and answers waiting to be sent. */
 enum { LLI_TX_ANSWERS = 32 };
 
 struct lli_tx_answer {
@@ -126,24 +126,24 @@ struct lli_tx_answer {
     struct lli_wire_reject reject;
 };
 
-/* Repairs that receivers which are not confirmed can ask for, all of them together: they go to the group. */
+/* Budget of repairs for all unconfirmed receivers together; these repairs go to the group. */
 #define LLI_TX_UNCONFIRMED_BYTES_PER_S ((uint64_t)1 << 20)
 #define LLI_TX_UNCONFIRMED_BURST ((uint64_t)128 << 10)
 
-/* Tokens that wait to be sent. */
+/* Tokens waiting to be sent. */
 enum { LLI_TX_TOKENS = 256 };
 
 struct lli_tx_token {
     uint64_t receiver;
-    uint64_t value; /* receivers that are known, or being served, by reason */
+    uint64_t value; /* figure of the reason: receivers known, or being served */
     enum lli_wire_join_reason reason;
     struct lli_wire_address to;
 };
 
-/* The first packet that the transport may still read, or that is kept for acknowledgements; UINT64_MAX: none. */
+/* First packet that the transport may still read, or that unacknowledged messages need; UINT64_MAX: none. */
 struct lli_tx_inflight {
     lli_seq first;
-    lli_seq first_young; /* the same of those that it took since the latest lli_tx_reaped() */
+    lli_seq first_young; /* likewise, of the packets taken since the latest lli_tx_reaped() */
 };
 
 struct lli_tx {
@@ -152,91 +152,95 @@ struct lli_tx {
     struct lli_pack pack;
     struct lli_repair repair;
     struct lli_pacer repair_pacer;
-    uint32_t repair_share; /* of the bytes of new data, in 65536ths, repairs may take so many */
-    struct lli_pacer repair_limit; /* with config.repair_rate */
-    bool repair_waits; /* for that */
+    uint32_t repair_share; /* repair budget per byte of new data, in 65536ths */
+    struct lli_pacer repair_limit; /* enforces config.repair_rate */
+    bool repair_waits; /* a repair is blocked by that limit */
     struct lli_replay replay;
-    struct lli_wire_address told; /* whom the latest answer of a late join goes to */
+    struct lli_wire_address told; /* destination of the latest late-join answer */
     struct lli_time_index time_index;
     struct lli_members members;
     struct lli_flow flow;
     struct lli_slow slow;
-    const char **topics; /* names by id, the caller's */
-    uint8_t *topic_flags; /* by id, of enum lli_wire_topic_flags */
+    const char **topics; /* names by id; owned by the caller */
+    uint8_t *topic_flags; /* by id: enum lli_wire_topic_flags */
     uint32_t topics_count;
-    lli_seq sent;     /* the first packet not yet given to the transport */
-    uint64_t held_max; /* packets that flow control may hold back */
+    lli_seq sent;     /* first packet not yet given to the transport */
+    uint64_t held_max; /* packets that flow control may block before messages are refused */
     struct lli_tx_inflight inflight;
-    struct lli_tx_inflight idle; /* what that is when the transport is done with every packet */
+    struct lli_tx_inflight idle; /* value of `inflight` when the transport is done with every packet */
     lli_ns opened_at;
-    lli_ns rtt;       /* the group's */
-    const struct lli_member *furthest; /* whose it is, if that is still there; NULL: not known */
+    lli_ns rtt;       /* round trip of the group */
+    const struct lli_member *furthest; /* member with that round trip, if it is still there; NULL: not known */
     lli_ns heartbeat_at;
     lli_ns heartbeat_last;
-    lli_ns heartbeat_first; /* follows the last packet after this */
+    lli_ns heartbeat_first; /* interval from the last data packet to the first heartbeat */
     lli_ns heartbeat_interval;
     lli_ns expire_at;
-    lli_ns look_at;   /* members are looked at: they may have expired, or are to be judged */
-    lli_ns replay_at; /* when something is due for those who join late ... */
-    lli_ns kept_at;   /* ... of what is kept by topic, included in that */
-    lli_ns slow_at;   /* the sooner of these two */
-    lli_ns wake_at;   /* the application may send again, of what a limit refused; members are looked at then, too */
-    bool flowing;     /* data went out since the last heartbeat */
-    bool followed;    /* ... since the one before that */
+    lli_ns look_at;   /* time to check members for expiry and evaluation */
+    lli_ns replay_at; /* time of the next replay work for late joiners ... */
+    lli_ns kept_at;   /* ... and of LVC work, which replay_at includes */
+    lli_ns slow_at;   /* the earlier of look_at and replay_at */
+    lli_ns wake_at;   /* time at which the application may retry a send refused by a limit; members are checked then, too */
+    bool flowing;     /* data was sent since the last heartbeat */
+    bool followed;    /* data was sent since the heartbeat before that */
     bool ended;
-    uint32_t ends_sent; /* heartbeats that said so */
-    lli_seq taken;    /* packets before this one had the receiver that left last */
+    uint32_t ends_sent; /* heartbeats with END sent */
+    lli_seq taken;    /* next packet expected by the most recently departed receiver */
     struct lli_tx_answer *answers;
     uint32_t answers_head;
     uint32_t answers_tail;
     struct lli_tx_token *tokens;
     uint32_t tokens_head;
     uint32_t tokens_tail;
-    uint8_t crowded;      /* reasons for which receivers were told that they are served less, a bit each ... */
-    uint8_t crowded_told; /* ... and those that were logged; the caller's */
-    struct lli_pacer unconfirmed; /* repairs that were asked for by receivers that are not confirmed */
+    uint8_t crowded;      /* reasons for reduced service sent to receivers, a bit each ... */
+    uint8_t crowded_told; /* ... and those logged; used by the caller */
+    struct lli_pacer unconfirmed; /* budget of repairs for unconfirmed receivers */
     struct lli_tx_counters counters;
     struct lli_ack ack;
-    struct lli_lvc lvc; /* in memory of its own, once a topic keeps messages */
-    bool limits_untold; /* some receiver is limited by something else than was told; judge.untold is set, too */
-    struct llm_bottleneck limits_told; /* the latest */
+    struct lli_lvc lvc; /* in its own memory, once a topic has an LVC */
+    bool limits_untold; /* some member's limit changed since it was last reported; slow.untold is set, too */
+    struct llm_bottleneck limits_told; /* figures of the latest such event */
 };
 
 /* Round trip assumed before one is measured. */
 #define LLI_TX_RTT_UNKNOWN ((lli_ns)100000)
 
-/* A session younger than this is received from its first packet by those who hear of it. */
+/* Age up to which a session is received from its first packet by receivers that discover it. */
 #define LLI_TX_YOUNG ((lli_ns)1000000000)
 
 /*
- * Places the session in the arena and, unless that only measures, starts it. The first heartbeat is due at once.
+ * Places the session in the arena and, unless the arena only measures, starts it. The first heartbeat is due
+ * at once.
  */
 void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct lli_arena *arena, lli_ns now);
 
-/* The longest message that the history can hold. */
+/* Returns the length of the longest message that the history can hold. */
 uint64_t lli_tx_message_max(const struct lli_tx *tx);
 
-/* Adds a topic and announces it; its name must outlive the session. LLM_OK, LLM_ELIMIT or LLM_EAGAIN. */
+/* Adds a topic and announces it; its name must outlive the session. Returns LLM_OK, LLM_ELIMIT or LLM_EAGAIN. */
 int lli_tx_topic_add(struct lli_tx *tx, const char *name, uint32_t *id);
 
-/* The same of a topic without history; its name is shorter than others by LLI_WIRE_NAME_FLAGS. */
+/* Likewise for a topic without history; its name has to be LLI_WIRE_NAME_FLAGS bytes shorter than the maximum. */
 int lli_tx_topic_add_transient(struct lli_tx *tx, const char *name, uint32_t *id);
 
-/* As lli_ack_set(), adding the topic if that was not done yet. False: there are LLI_WIRE_ASSURED_MAX. */
+/* Like lli_ack_set(), and adds the topic if it is not assured yet. False: LLI_WIRE_ASSURED_MAX topics are. */
 bool lli_tx_assure(struct lli_tx *tx, struct lli_ack_topic *topic, const struct lli_ack_rule *rule, struct lli_ack_message *ring,
                    uint64_t places);
 
-/* The latest message, of an assured topic that allowed it, starts in this packet or later. */
+/* Notes that the latest message, of an assured topic that allowed it, starts in this packet or later. */
 void lli_tx_assured(struct lli_tx *tx, struct lli_ack_topic *topic, lli_seq seq, uint64_t size);
 
-/* Messages of a topic are kept from now on: lli_lvc_add(). memory: for lli_lvc_init(), where no topic of the session keeps any yet. */
+/*
+ * Gives a topic an LVC from now on: lli_lvc_add(). memory: for lli_lvc_init(), if the topic is the session's
+ * first one with an LVC.
+ */
 void lli_tx_lvc_begin(struct lli_tx *tx, struct lli_lvc_topic *topic, struct lli_arena *memory);
 
-/* The latest message that was packed, with these attributes or NULL, is of a topic that keeps it. */
+/* Stores the latest message packed, with its attributes or NULL, in the LVC of its topic. */
 void lli_tx_lvc_add(struct lli_tx *tx, struct lli_lvc_topic *topic, const struct lli_pack_attributes *attributes,
                  const struct iovec *pieces, uint32_t size);
 
-/* Packets that must stay where they are start here. */
+/* First packet that must stay in place: not yet sent, or in use by the transport. */
 static inline lli_seq lli_tx_busy(const struct lli_tx *tx)
 {
     return lli_min(tx->sent, tx->inflight.first);
@@ -244,35 +248,35 @@ static inline lli_seq lli_tx_busy(const struct lli_tx *tx)
 
 /* ------------------------------------------------------------------------------------------ packets in */
 
-/* A receiver has left, and had taken all packets before this one. */
+/* Notes that a receiver has left and had taken all packets before `next`. */
 void lli_tx_leave(struct lli_tx *tx, uint64_t receiver, lli_seq next);
 
-/* Takes a packet with this session's tag whose header was read. */
+/* Handles a packet with this session's tag, whose header was read. */
 void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const uint8_t *body, size_t size, lli_ns now);
 
 /* ----------------------------------------------------------------------------------------- packets out */
 
-/* Whether packets leave at a pace, which takes the time before each is sent. */
+/* True if a rate paces packets: the clock is read before each is sent. */
 static inline bool lli_tx_is_paced(const struct lli_tx *tx)
 {
     return lli_flow_is_metered(&tx->flow);
 }
 
-/* The part of lli_tx_ready() for a pace. */
+/* Part of lli_tx_ready() for paced sending. */
 int lli_tx_ready_paced(struct lli_tx *tx, lli_ns now, int max);
 
-/* Whether anything packed waits to be sent. What lies before an open claim does not count. */
+/* True if packed data waits to be sent. Data before an open claim does not count. */
 static inline bool lli_tx_is_waiting(const struct lli_tx *tx)
 {
     return tx->sent < tx->history.next || (lli_pack_pending(&tx->pack) && tx->pack.claim == NULL);
 }
 
-/* The part of lli_tx_seal() for flow control and limits: whether the open packet could be sent behind all that are sealed. */
+/* Part of lli_tx_seal() for flow control and limits: true if the open packet could be sent behind all sealed ones. */
 bool lli_tx_may_leave(struct lli_tx *tx, lli_ns now);
 
 /*
- * Seals the open packet before the sealed packets are sent, unless it would be held back: then more messages go into it. now: as for
- * lli_tx_ready().
+ * Seals the open packet before the sealed packets are sent, unless flow control would block it: then it takes
+ * more messages. now: as for lli_tx_ready().
  */
 static inline void lli_tx_seal(struct lli_tx *tx, lli_ns now)
 {
@@ -280,7 +284,10 @@ static inline void lli_tx_seal(struct lli_tx *tx, lli_ns now)
         lli_pack_flush(&tx->pack);
 }
 
-/* How many of the sealed packets not sent yet may go, oldest first, at most max; and each of them. */
+/*
+ * Returns how many of the sealed, unsent packets may be sent, oldest first, at most max. lli_tx_packet()
+ * returns each of them.
+ */
 static inline int lli_tx_ready(struct lli_tx *tx, lli_ns now, int max)
 {
     const lli_seq end = lli_min(tx->history.next, tx->flow.limit);
@@ -299,13 +306,16 @@ static inline struct lli_packet lli_tx_packet(const struct lli_tx *tx, int index
     return (struct lli_packet){.data = lli_history_bytes(&tx->history, slot), .size = slot->size};
 }
 
-/* The same in a list. */
+/* Likewise, as a list. */
 int lli_tx_unsent(struct lli_tx *tx, lli_ns now, struct lli_packet *packets, int max);
 
-/* So many of them were taken by the transport. now LLI_NEVER: lli_tx_sent_at() says later when that was; not with a pace. */
+/*
+ * Notes that the transport took `count` of them. now LLI_NEVER: lli_tx_sent_at() supplies the time later; not
+ * allowed with a pace.
+ */
 void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now);
 
-/* For those who let no packet wait for a reading of the clock. */
+/* For callers that delay no packet by reading the clock. */
 static inline void lli_tx_sent_at(struct lli_tx *tx, lli_ns now)
 {
     /* Tail loss: a heartbeat follows soon, unless more data does; while data flows, one every heartbeat_busy. */
@@ -315,78 +325,80 @@ static inline void lli_tx_sent_at(struct lli_tx *tx, lli_ns now)
 }
 
 /*
- * Unsent packets, when flow control holds them, beyond which messages are refused: so many, and so many bytes of full ones, as all of them
- * delay the message behind them. Of a small history a quarter: they must not take the place of what was sent within the window,
- * which is half of it.
+ * Limits on packets blocked by flow control, beyond which messages are refused: a number of packets and, for
+ * full packets, of bytes, since all of them delay the next message. In a small history, a quarter of it:
+ * blocked packets must not displace those sent within the window, which is half of the history.
  */
 #define LLI_TX_HELD ((uint64_t)256)
 #define LLI_TX_HELD_LEAST ((uint64_t)4)
 #define LLI_TX_HELD_BYTES ((uint64_t)393216)
 #define LLI_TX_HELD_SHARE 4
 
-/* Whether flow control holds so many packets back that no more messages should be packed. */
+/* True if flow control blocks so many packets that no more messages should be packed. */
 static inline bool lli_tx_is_held(const struct lli_tx *tx)
 {
     return tx->flow.hold != LLI_FLOW_OPEN &&
            tx->history.next - tx->sent >= lli_min(tx->held_max, tx->history.packets_free / LLI_TX_HELD_SHARE);
 }
 
-/* Limits the rates of new data and of repairs from now on; 0: no limit. */
+/* Sets the rate limits of new data and of repairs; 0: no limit. */
 void lli_tx_rate(struct lli_tx *tx, uint64_t bytes_per_s, uint64_t repair_bytes_per_s, lli_ns now);
 
-/* Something is due then: who sleeps until lli_tx_deadline() wakes up for it, and for what was due before. */
+/* Schedules a wake-up at this time, in addition to the pending deadline: lli_tx_deadline() returns the earlier one. */
 void lli_tx_wake_at(struct lli_tx *tx, lli_ns at, lli_ns now);
 
 /*
- * The next repair that the budget allows; false if none. It counts as sent by lli_tx_repaired(), so ask only when the transport has room.
+ * Returns the next repair that the budget allows; false if none. lli_tx_repaired() counts it as sent, so call
+ * this only when the transport has room.
  */
 bool lli_tx_repair(struct lli_tx *tx, lli_ns now, struct lli_packet *packet);
 void lli_tx_repaired(struct lli_tx *tx, lli_ns now);
 
-/* When the budget and the limit of their rate allow the next one. */
+/* Time at which budget and rate limit allow the next repair. */
 lli_ns lli_tx_repair_ready_at(const struct lli_tx *tx);
 
 /*
- * The next packet of the past for a receiver that joins late, once no repair waits; false if there is none, or the budget
- * does not allow it. It counts as sent by lli_tx_replayed().
+ * Returns the next replay packet for a late joiner, once no repair waits; false if there is none, or the
+ * budget does not allow it. lli_tx_replayed() counts it as sent.
  */
 bool lli_tx_replay(struct lli_tx *tx, lli_ns now, struct lli_packet *packet);
 void lli_tx_replayed(struct lli_tx *tx);
 
-/*
- * The same of messages that topics keep, built in buffer as lli_tx_control() does: it counts as sent.
- */
+/* Likewise for LVC messages, built in buffer as by lli_tx_control(). It counts as sent. */
 bool lli_tx_replay_lvc(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size, struct lli_packet *packet);
 
 /*
- * Builds the next heartbeat, notice, reject or answer that is due in buffer, which has at least LLI_WIRE_CONTROL_MAX
+ * Builds the next heartbeat, notice, reject or answer that is due, in buffer of at least LLI_WIRE_CONTROL_MAX
  * bytes; false if none is. It counts as sent.
  */
 bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size, struct lli_packet *packet);
 
-/* Whether lli_tx_event() may have something. */
+/* True if lli_tx_event() may return an event. */
 static inline bool lli_tx_has_events(const struct lli_tx *tx)
 {
     return tx->slow.untold || tx->ack.untold;
 }
 
-/* What the application has not been told of receivers; false if that is nothing. Its verdict is valid until the next call. */
+/* Returns the next event about receivers; false if there is none. Its verdict is valid until the next call. */
 bool lli_tx_event(struct lli_tx *tx, struct llm_event *event);
 
-/* The operator's switch, see lli_slow_shed(). */
+/* Operator's order, see lli_slow_shed(). */
 bool lli_tx_shed(struct lli_tx *tx, uint64_t receiver, bool on, lli_ns now);
 
-/* Receivers reach the session at another address from now on: the next heartbeat, which is due at once, says so. */
+/* Changes the address at which receivers reach the session; the next heartbeat, due at once, announces it. */
 static inline void lli_tx_move(struct lli_tx *tx, const struct lli_wire_address *address, lli_ns now)
 {
     tx->config.address = *address;
     tx->heartbeat_at = now;
 }
 
-/* Sending the latest heartbeat took so long: the first one behind data that is yet to come keeps its distance (ADR 14). */
+/*
+ * Notes how long sending the latest heartbeat took, which sets the interval to the first heartbeat after
+ * later data (ADR 14).
+ */
 void lli_tx_heartbeat_took(struct lli_tx *tx, lli_ns took);
 
-/* The transport is done with every packet that it took before the latest call, or with all. */
+/* Notes that the transport is done with every packet that it took before the previous call, or with all. */
 static inline void lli_tx_reaped(struct lli_tx *tx, bool all)
 {
     if (all) {
@@ -397,10 +409,10 @@ static inline void lli_tx_reaped(struct lli_tx *tx, bool all)
     }
 }
 
-/* The part of lli_tx_deadline() for what waits to be sent. */
+/* Part of lli_tx_deadline() for packets waiting to be sent. */
 lli_ns lli_tx_deadline_waiting(const struct lli_tx *tx);
 
-/* When something is due; LLI_NEVER if nothing is. */
+/* Time at which something is due; LLI_NEVER if nothing is. */
 static inline lli_ns lli_tx_deadline(const struct lli_tx *tx)
 {
     if (tx->sent < tx->history.next || tx->answers_head != tx->answers_tail || lli_pack_pending(&tx->pack) ||
@@ -411,10 +423,10 @@ static inline lli_ns lli_tx_deadline(const struct lli_tx *tx)
 
 /* ------------------------------------------------------------------------------------------------- end */
 
-/* Seals what is packed and announces the end from now on. */
+/* Seals the open packet and announces the end of the session from now on. */
 void lli_tx_end(struct lli_tx *tx, lli_ns now);
 
-/* Whether the end was announced and every known receiver has everything. */
+/* True if the end was announced and every known receiver has everything. */
 bool lli_tx_drained(const struct lli_tx *tx);
 
 #endif
