@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receivers that join late and are sent the past: who waits for what (docs/protocol.md section 12).
+ * Replay of the history to late joiners: the requests waiting to be answered (docs/protocol.md section 12).
  *
- * Each has one place, and one request: a newer one takes the place of the one before, so that asking again and again makes
- * no more work. Packets go one by one to each in turn, on a budget of their own. A place is free again when all was sent.
+ * Each receiver has one entry with one request, and a newer request replaces it, so repeated requests make no
+ * more work. Receivers take turns, one packet each, on a budget of their own. An entry is freed when all was
+ * sent.
  */
 #ifndef LLI_REPLAY_H
 #define LLI_REPLAY_H
@@ -13,7 +14,7 @@
 #include "core/base/types.h"
 #include "core/wire/wire.h"
 
-/* Receivers served at a time; others ask again. */
+/* Receivers served at a time; others retry. */
 enum { LLI_REPLAY_PLACES = 1024 };
 
 struct lli_replay_range {
@@ -23,50 +24,50 @@ struct lli_replay_range {
 
 struct lli_replay_place {
     struct lli_wire_address address;
-    bool asked;     /* where to begin: the answer is to be sent */
-    bool gone;      /* what it asked for is no longer kept: it is to be told */
-    uint8_t from;   /* as asked */
-    uint8_t at;     /* the range whose packets go next */
-    uint8_t count;  /* of the ranges */
-    uint64_t value; /* as asked */
-    lli_seq live;   /* packets before this one are not for it if nothing in them is of a topic with history */
+    bool asked;     /* asked where to begin: an answer is due */
+    bool gone;      /* asked for packets no longer in the history: a REJECT is due */
+    uint8_t from;   /* from the request */
+    uint8_t at;     /* range that is sent next */
+    uint8_t count;  /* number of ranges */
+    uint64_t value; /* from the request */
+    lli_seq live;   /* packets before this one are skipped if they hold only messages of topics without history */
     struct lli_replay_range ranges[LLI_WIRE_FETCH_MAX];
 };
 
 struct lli_replay {
     struct lli_pacer pacer;
     struct lli_replay_place *places;
-    uint64_t *receivers; /* by place */
-    uint32_t count;      /* places in use, the first ones */
-    uint32_t turn;       /* whose packet goes next */
-    uint32_t telling;    /* places with something to tell */
-    uint32_t fetching;   /* places with packets to send */
+    uint64_t *receivers; /* by entry */
+    uint32_t count;      /* entries in use, the first ones */
+    uint32_t turn;       /* entry whose packet is sent next */
+    uint32_t telling;    /* entries with an answer due */
+    uint32_t fetching;   /* entries with packets to send */
 };
 
 void lli_replay_init(struct lli_replay *replay, uint64_t bytes_per_s, struct lli_arena *arena, lli_ns now);
 
-/* A receiver (not 0) asks where to begin. False if there is no place for it. */
+/* Queues a receiver's (not 0) question where to begin. False: no free entry. */
 bool lli_replay_ask(struct lli_replay *replay, uint64_t receiver, const struct lli_wire_join *join);
 
-/* A receiver asks for packets; those at sent or beyond are not sent again. False if there is no place for it. */
+/* Queues a receiver's request for packets; those at `sent` or beyond are not sent. False: no free entry. */
 bool lli_replay_fetch(struct lli_replay *replay, uint64_t receiver, const struct lli_wire_join *join, lli_seq sent);
 
-/* Whose packet goes next, and which: one at or behind trail; false if none does. */
+/* Returns the next packet to send, at or after trail, and its destination; false if there is none. */
 bool lli_replay_peek(struct lli_replay *replay, lli_seq trail, lli_seq *seq, const struct lli_wire_address **address);
 
-/* Where what is live begins for the receiver that lli_replay_peek() named; 0: not said. */
+/* Start of live data for the receiver named by lli_replay_peek(); 0: not given. */
 static inline lli_seq lli_replay_live(const struct lli_replay *replay)
 {
     return replay->places[replay->turn].live;
 }
 
-/* What lli_replay_peek() gave was sent. */
+/* Notes that the packet returned by lli_replay_peek() was sent. */
 void lli_replay_pop(struct lli_replay *replay);
 
-/* The receiver at this place is neither told nor sent anything; its place is free. */
+/* Drops the request at this index and frees its entry. */
 void lli_replay_drop(struct lli_replay *replay, uint32_t index);
 
-/* The next receiver that is to be told something, and what: asked or gone of *place, never both. False if there is none. */
+/* Returns the next receiver to answer, with `asked` or `gone` set in *place, never both. False if there is none. */
 bool lli_replay_tell(struct lli_replay *replay, uint64_t *receiver, struct lli_replay_place *place);
 
 #endif

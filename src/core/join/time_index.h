@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which packet was the next to be sent at which time. A session notes it with its heartbeats, so that neither messages nor
- * packets pay for it: while data flows the marks are as far apart as heartbeats are, and further when the history is so
- * long that they would not fit. What is asked by time begins at the mark before it: with a little more, never with less.
+ * Time index of the history: which packet was next to be sent at which time. Entries are added with
+ * heartbeats, so neither messages nor packets pay for it: while data flows they are as far apart as
+ * heartbeats, further if the history is so long that they would not fit. A request by time begins at the
+ * entry before it: slightly early, never late.
  */
 #ifndef LLI_TIME_INDEX_ENTRIES_H
 #define LLI_TIME_INDEX_ENTRIES_H
@@ -18,18 +19,21 @@ struct lli_time_index_entry {
 };
 
 struct lli_time_index {
-    struct lli_time_index_entry *entries; /* oldest first, each with a higher number than the one before */
+    struct lli_time_index_entry *entries; /* oldest first, in strictly ascending packet order */
     uint32_t count;
-    lli_ns distance;        /* between two marks, at least */
+    lli_ns distance;        /* minimum time between two entries */
 };
 
-/* Places the marks; the first says that nothing was sent before start. */
+/* Places the index; its first entry says that nothing was sent before start. */
 void lli_time_index_init(struct lli_time_index *index, lli_seq start, struct lli_arena *arena, lli_ns now);
 
-/* Packet number seq is the next to be sent. Marks of packets before trail, but for the last of them, may be forgotten. */
+/*
+ * Notes that packet `seq` is the next to be sent. May drop entries for packets before trail, except the last
+ * of them.
+ */
 void lli_time_index_add(struct lli_time_index *index, lli_seq seq, lli_seq trail, lli_ns now);
 
-/* A packet before which nothing was sent since then. */
+/* Returns a packet such that none before it was sent after `since`. */
 lli_seq lli_time_index_find(const struct lli_time_index *index, lli_ns since);
 
 #endif

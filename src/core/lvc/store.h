@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The last messages of topics, kept for those who join late whatever becomes of the history, and who waits for them
- * (docs/protocol.md section 12.3).
+ * Last value cache (LVC): the last messages of a topic, stored for late joiners independently of the history,
+ * and the queue of requests for them (docs/protocol.md section 12.3).
  *
- * Each topic that keeps messages has a ring of places for copies, of one size, so that storing one is a copy and nothing is ever short
- * of room. A copy has the frames of its message as a packet would. Who asks is given all copies of messages before a number, from topic
- * to topic: what it asks for is named by topic and number, not by packets, so what was displaced meanwhile is simply not there any more.
+ * Each topic with an LVC has a ring of equally sized entries, so storing a message is one copy and never runs
+ * out of room. A copy has its message's frames as in a packet. A request gets all copies of messages before a
+ * given number, topic by topic; it names them by topic and number, not by packets, so displaced messages are
+ * simply absent.
  *
- * As in replay.h each receiver has one place, and one request.
+ * As in replay.h, each receiver has one entry with one request.
  */
 #ifndef LLI_LVC_H
 #define LLI_LVC_H
@@ -20,66 +21,75 @@
 #include "core/wire/wire.h"
 
 enum {
-    LLI_LVC_PLACES = 1024,     /* receivers served at a time; others ask again */
-    LLI_LVC_PACKETS_MAX = 256, /* packets that one request is answered by, at most */
+    LLI_LVC_PLACES = 1024,     /* receivers served at a time; others retry */
+    LLI_LVC_PACKETS_MAX = 256, /* packets that answer one request, at most */
 };
 
-/* A topic, in memory of whoever opened it, and its ring. */
+/* Topic, in memory of its owner, with its ring. */
 struct lli_lvc_topic {
     uint32_t id;
-    uint32_t messages;  /* that are kept */
-    uint32_t bytes_max; /* of one, with its attributes */
-    uint64_t count;     /* that ever were */
+    uint32_t messages;  /* capacity of the ring */
+    uint32_t bytes_max; /* of one message with its attributes */
+    uint64_t count;     /* messages stored so far */
     uint8_t *ring;      /* lli_lvc_ring_size() bytes, zeroed */
 };
 
-/* What a receiver asks for. */
+/* Request of a receiver. */
 struct lli_lvc_request {
     struct lli_wire_address address;
     uint64_t number; /* messages before this one */
-    uint64_t most;   /* the last so many of each topic */
-    uint32_t left;   /* packets that may still go */
-    uint32_t at;     /* the span that goes next */
-    uint32_t count;  /* of spans */
+    uint64_t most;   /* the last messages of each topic, at most this many */
+    uint32_t left;   /* packets that may still be sent */
+    uint32_t at;     /* span that is sent next */
+    uint32_t count;  /* number of spans */
     struct lli_wire_span spans[LLI_WIRE_SPANS_MAX];
 };
 
 struct lli_lvc {
-    struct lli_lvc_topic **topics; /* by id, the least first */
+    struct lli_lvc_topic **topics; /* in ascending order of id */
     uint32_t count;
-    uint64_t bytes;   /* of all rings */
+    uint64_t bytes;   /* bytes of all rings */
     struct lli_lvc_request *places;
-    uint64_t *receivers; /* by place */
-    uint32_t waiting; /* places in use, the first ones */
-    uint32_t turn;    /* whose packet goes next */
+    uint64_t *receivers; /* by entry */
+    uint32_t waiting; /* entries in use, the first ones */
+    uint32_t turn;    /* entry whose packet is sent next */
 };
 
-/* Places for so many topics in the arena. Until then, all zero, nothing is kept and nobody served. */
+/*
+ * Places room for topics_max topics and the requests in the arena. A zeroed structure is valid: it stores
+ * nothing and serves no receiver.
+ */
 void lli_lvc_init(struct lli_lvc *lvc, uint32_t topics_max, struct lli_arena *arena);
 
-/* Bytes of the ring of a topic that keeps so many messages; UINT64_MAX: beyond counting. */
+/* Bytes of a ring for this many messages; UINT64_MAX: overflow. */
 uint64_t lli_lvc_ring_size(uint32_t messages, uint32_t bytes_max);
 
-/* Messages of a topic are kept from now on. There is room for it, and it was not added before. */
+/* Adds a topic, from whose next message on the LVC stores copies. There has to be room, and the topic must be new. */
 void lli_lvc_add(struct lli_lvc *lvc, struct lli_lvc_topic *topic);
 
-/* A message of a topic was packed: a copy displaces the oldest one. attributes may be NULL; together they are not too long. */
+/*
+ * Stores a copy of a message just packed, displacing the oldest. attributes may be NULL; together they fit
+ * bytes_max.
+ */
 void lli_lvc_put(struct lli_lvc_topic *topic, uint64_t number, const struct lli_pack_attributes *attributes,
                   const struct iovec *pieces, uint32_t size);
 
-/* The longest frame of attributes with which a message can begin in a packet of this size. */
+/* Longest attribute frame with which a message can begin in a packet of this size. */
 uint32_t lli_lvc_attributes_max(uint32_t packet_size);
 
-/* A receiver (not 0) asks for kept messages; `end` is beyond any that may be given. False if there is no place for it. */
+/*
+ * Queues a receiver's (not 0) request for LVC messages. `end` is beyond all messages that may be sent. False:
+ * no free entry.
+ */
 bool lli_lvc_ask(struct lli_lvc *lvc, uint64_t receiver, const struct lli_wire_join *join, uint64_t end);
 
 /*
- * Builds the next packet that somebody waits for in size bytes, and says where it goes; returns how many it takes. Somebody has to
- * be waiting. Of *kept session and next are the caller's, the others are written.
+ * Builds the next packet in size bytes, sets its destination and returns its size. A request has to be
+ * waiting. The caller sets session and next of *kept; this function sets the other fields.
  */
 size_t lli_lvc_next(struct lli_lvc *lvc, struct lli_wire_lvc *kept, uint8_t *packet, size_t size, struct lli_wire_address *to);
 
-/* The receiver at this place is not served any more; its place is free. */
+/* Drops the request at this index and frees its entry. */
 void lli_lvc_drop(struct lli_lvc *lvc, uint32_t index);
 
 #endif

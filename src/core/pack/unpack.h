@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes the packets of a session in order and gives the messages in them: those that lie in one packet as they lie there,
- * those that span packets from a buffer where they are put together (docs/protocol.md section 3).
+ * Depacketization: takes the packets of a session in order and returns their messages. A message within one
+ * packet is returned in place; one that spans packets is reassembled in a buffer (docs/protocol.md section
+ * 3).
  */
 #ifndef LLI_UNPACK_H
 #define LLI_UNPACK_H
@@ -14,7 +15,7 @@
 enum lli_unpack_kind {
     LLI_UNPACK_NONE = 0, /* the packet holds nothing more */
     LLI_UNPACK_ANNOUNCE, /* bytes: name; topic: id */
-    LLI_UNPACK_LOST,     /* messages first to last are lost; may be empty, last + 1 == first */
+    LLI_UNPACK_LOST,     /* messages first to last are lost; may be empty: last + 1 == first */
     LLI_UNPACK_TOO_LONG, /* message number `first` is longer than the buffer */
 };
 
@@ -23,53 +24,57 @@ struct lli_unpacked {
     uint32_t topic;
     uint32_t size;
     const uint8_t *data;
-    uint64_t number; /* of the message; first, where messages are lost */
+    uint64_t number; /* of the message; of the first lost one */
     uint64_t last;
 };
 
 struct lli_unpack {
-    const uint8_t *at; /* in the current packet */
+    const uint8_t *at; /* position in the current packet */
     const uint8_t *end;
-    uint64_t number;   /* of the next message to start */
-    uint32_t topic;    /* of the next message */
-    bool broken;       /* packets were lost, or this packet contradicts the one before: go on at its first frame */
+    uint64_t number;   /* number of the next message to start */
+    uint32_t topic;    /* topic of the next message */
+    bool broken;       /* packets were lost, or this packet contradicts the previous one: resume at its first frame */
     bool assembling;   /* message number - 1 is incomplete */
-    bool too_long;     /* it does not fit into the buffer: only its end is looked for */
-    bool passing;      /* message number - 1 is not wanted, and may go on at the start of the next packet */
-    uint32_t resume;   /* while broken: the number in the current packet's header */
-    uint64_t number_max; /* while broken: a packet with a higher number in its header is malformed */
-    bool given;        /* a message that was put together was given from the current packet: its bytes are in use */
-    uint32_t start;    /* where in the buffer it is put together */
-    uint32_t total;    /* its size */
+    bool too_long;     /* it does not fit into the buffer; only its end is searched for */
+    bool passing;      /* message number - 1 is not wanted; its rest may follow in the next packet */
+    uint32_t resume;   /* while broken: message number in the current packet's header */
+    uint64_t number_max; /* while broken: a packet with a higher message number is malformed */
+    bool given;        /* a reassembled message was returned from the current packet: its bytes are in use */
+    uint32_t start;    /* offset in the buffer of the message being reassembled */
+    uint32_t total;    /* its total size */
     uint32_t have;
     uint32_t assembled_topic;
     uint8_t *buffer;
     uint32_t buffer_size;
-    uint64_t malformed; /* counts packets that contradict themselves or the one before */
+    uint64_t malformed; /* count of packets that are inconsistent, in themselves or with the previous one */
 };
 
-/* No packet has more messages: each takes a byte. */
+/* Maximum of messages in a packet, as each takes at least a byte. */
 #define LLI_UNPACK_PACKET_MESSAGES ((uint64_t)65536)
 
-/* buffer: for messages that span packets; longer ones are reported as too long. */
+/* buffer: reassembles messages that span packets; longer ones are reported as too long. */
 void lli_unpack_init(struct lli_unpack *unpack, uint8_t *buffer, uint32_t buffer_size);
 
-/* Starts over; the next message to start has this number, as far as is known. */
+/* Restarts. number: of the next message to start, as far as is known. */
 void lli_unpack_reset(struct lli_unpack *unpack, uint64_t number);
 
 /*
- * Packets between the last one, which must be exhausted, and the next were lost, or the next one is the first: go on at its
- * first frame. Its number may be as much higher than the next message's as one packet explains: lli_unpack_allow() allows for more.
+ * Notes a loss after the last packet, which must be exhausted, or the start of a session: unpacking resumes
+ * at the next packet's first frame. Its message number may exceed the expected one by as much as one packet
+ * explains; lli_unpack_allow() allows more.
  */
 void lli_unpack_break(struct lli_unpack *unpack);
 
-/* After lli_unpack_break(): so many packets more are missing before the next one, whose number is at most number_max all the same. */
+/*
+ * After lli_unpack_break(): allows for `packets` more missing packets; the next packet's message number is
+ * still at most number_max.
+ */
 void lli_unpack_allow(struct lli_unpack *unpack, uint64_t packets, uint64_t number_max);
 
-/* The part of lli_unpack_begin() for packets that begin with the rest of a message, or contradict the one before. */
+/* Part of lli_unpack_begin() for packets that begin with the rest of a message or contradict the previous one. */
 void lli_unpack_begin_other(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size);
 
-/* The next packet in order. The one before must be exhausted. */
+/* Begins the next packet in order. The previous one must be exhausted. */
 static inline void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body,
                                     size_t size)
 {
@@ -84,16 +89,17 @@ static inline void lli_unpack_begin(struct lli_unpack *unpack, const struct lli_
 }
 
 /*
- * As lli_unpack_begin(), for the packet that a message of this number starts in: passes over all that comes before it there,
- * so that it is the next message. False if the packet has no such message: it is begun as any other then.
+ * Like lli_unpack_begin(), for the packet in which message `number` starts: skips everything before it, so
+ * that it is the next message. False if no such message starts there; the packet is then begun like any
+ * other.
  */
 bool lli_unpack_enter(struct lli_unpack *unpack, const struct lli_wire_header *header, const uint8_t *body, size_t size,
                       uint64_t number);
 
-/* The part of lli_unpack_peek() for frames of LLI_FRAME_TOPIC_SHORT and above. */
+/* Part of lli_unpack_peek() for frames of LLI_FRAME_TOPIC_SHORT and above. */
 bool lli_unpack_peek_rare(struct lli_unpack *unpack, uint32_t *topic);
 
-/* Whether messages may come next, and of which topic; passes what says nothing else. */
+/* True if messages may come next; *topic is theirs. Skips frames that carry nothing else. */
 static inline bool lli_unpack_peek(struct lli_unpack *unpack, uint32_t *topic)
 {
     if (unpack->broken)
@@ -111,25 +117,27 @@ static inline bool lli_unpack_peek(struct lli_unpack *unpack, uint32_t *topic)
 }
 
 /*
- * The next messages, all of one topic and at most max of them; `like` has their other fields. Valid as long as the packet and
- * until the next call but this and lli_unpack_peek(). 0: something else comes next, or goes on in the next packet.
+ * Returns the next messages, at most max, all of one topic; `like` supplies their other fields. Valid until
+ * the packet's memory is reused and until the next call other than this one and lli_unpack_peek(). 0:
+ * something else comes next, or the rest of a message is in the next packet.
  */
 int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *like, struct llm_message *messages, int max);
 
-/* Whether nothing more comes of the packet, at the least cost: it may say no though there is nothing. */
+/* True if the packet is exhausted. A cheap test, which may return false for an exhausted packet. */
 static inline bool lli_unpack_is_done(const struct lli_unpack *unpack)
 {
     return unpack->at == unpack->end && !unpack->broken && !(unpack->assembling && unpack->have == unpack->total);
 }
 
 /*
- * What comes next when lli_unpack_peek() or lli_unpack_messages() found no message. Data is valid until the next call, and as
- * long as the packet.
+ * Returns the next item when lli_unpack_peek() or lli_unpack_messages() found no message. Data is valid until
+ * the next call, and as long as the packet.
  */
 void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out);
 
 /*
- * After lli_unpack_break(), when no packet will tell: messages before `number` are lost. False if there is nothing to tell.
+ * After lli_unpack_break(), if no further packet will show the loss: reports messages before `number` as
+ * lost. False if there are none.
  */
 bool lli_unpack_lost_before(struct lli_unpack *unpack, uint64_t number, struct lli_unpacked *out);
 
