@@ -2,18 +2,19 @@
 #include "core/rx/delay.h"
 
 /*
- * Two clocks drift apart by less than one part in so many, and the quickest may take as much longer: so one that always reads late,
- * by 0.7 s, is known for 48 minutes, and one that seems to for a clock that jumped by 10 ms for 41 s.
+ * Maximum drift of two clocks: one part in 4096. The least delay grows at this rate, so a reader that is
+ * always late by 0.7 s is recognized as such for 48 minutes, and one that only seems late because a clock
+ * jumped by 10 ms for 41 s.
  */
 enum { DELAY_DRIFT = 4096 };
 
-/* One that was quicker by more is believed when the next one was, too: a forged one may name any time. */
+/* A delay below the least by more than this needs a second one to confirm it: a forged heartbeat may carry any time. */
 #define DELAY_DOUBT ((lli_ns)1000000)
 
-/* Nothing waits for longer: a clock jumped, or somebody made it up. */
+/* Maximum of a plausible delay: beyond it a clock jumped, or the time was forged. */
 #define DELAY_MAX ((lli_ns)60000000000)
 
-/* One that says it took so long is far quicker than the quickest: that counts as the slower of two in a row. */
+/* Takes a delay far below the least: the greater of two in a row becomes the new least. */
 static void delay_doubt(struct lli_delay *delay, uint64_t took, uint64_t quicker, lli_ns now)
 {
     if (delay->doubted == 0)
@@ -31,7 +32,7 @@ void lli_delay_heard(struct lli_delay *delay, uint64_t sent_at, lli_ns now)
         delay_doubt(delay, took, least - took, now);
         return;
     }
-    /* One that was a little quicker than the quickest counts as much later here. */
+    /* A delay slightly below the least wraps to a huge difference here and replaces it. */
     if (delay->at == 0 || took - least > DELAY_MAX)
         *delay = (struct lli_delay){.least = took, .at = now};
     else

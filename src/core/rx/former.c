@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/rx/former.h"
 
-/* True if note a may sooner be overwritten than note b. */
+/* True if entry a is to be overwritten rather than entry b. */
 static bool former_is_staler(const struct lli_former_session *a, const struct lli_former_session *b)
 {
     const bool free_a = a->noted == 0 || a->idle, free_b = b->noted == 0 || b->idle;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/rx/gap.h"
 
-/* NAKs for a packet before their distance doubles. */
+/* NAKs for a packet before their interval doubles. */
 enum { GAP_TRIES_QUICK = 4 };
 
 void lli_gap_init(struct lli_gap *gap, uint32_t packets, struct lli_arena *arena)
@@ -115,12 +115,12 @@ void lli_gap_advance(struct lli_gap *gap)
     *word &= ~bit;
     gap->next++;
     gap->received = lli_max(gap->received, gap->next);
-    /* The turn of others to be asked for may have come. */
+    /* Packets beyond lli_gap_retry.most may have to be asked for now. */
     if (gap->held_back && gap->missing > 0)
         gap->due_at = 0;
 }
 
-/* The next packet at or behind seq that is missing, or end. Whole words of present packets are passed at once. */
+/* Returns the next missing packet at or after seq, or end. Skips present packets a word at a time. */
 static lli_seq gap_next_missing(const struct lli_gap *gap, lli_seq seq)
 {
     while (seq < gap->end) {
@@ -163,9 +163,9 @@ lli_seq lli_gap_present_end(const struct lli_gap *gap)
 }
 
 /*
- * When to ask again after this many tries. Losses at random want a quick answer, so the first few come at the same distance:
- * doubling from the first on filled the window at 20 % loss. One spread for all that are due together keeps them in one
- * range.
+ * Interval to the next NAK after this many. Random losses need a quick repair, so the first few intervals are
+ * equal: doubling from the first one filled the window at 20 % loss. A common random spread for all NAKs due
+ * together leaves them in one range.
  */
 static lli_ns gap_retry_after(const struct lli_gap_retry *retry, unsigned tries, uint64_t spread)
 {

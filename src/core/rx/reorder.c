@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Of the mean: the weight of the latest packet is one in so many; and the length that is assumed before there was any. */
+/* Mean packet length: 1 / weight of the latest packet, and the length assumed before the first one. */
 enum { REORDER_WEIGHT = 8, REORDER_PACKET = 1500 };
 
 void lli_reorder_init(struct lli_reorder *reorder, uint64_t bytes, uint32_t packet_max, struct lli_arena *arena,

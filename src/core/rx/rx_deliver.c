@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a followed session gives its receiver: messages and events, in order. */
+/* Delivery of a followed session: messages and events, in order. */
 #include "core/rx/rx_internal.h"
 
 static bool rx_event(const struct lli_rx *rx, enum llm_event_kind kind, struct lli_item *item)
@@ -18,7 +18,7 @@ bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item 
     return true;
 }
 
-/* A topic that was given before, and is to be given again; UINT32_MAX: no more. */
+/* Returns the next topic item to deliver again; UINT32_MAX: no more. */
 static uint32_t rx_resolve_next(struct lli_rx *rx)
 {
     while (rx->topics_resolved < rx->topics.limit) {
@@ -31,7 +31,7 @@ static uint32_t rx_resolve_next(struct lli_rx *rx)
     return UINT32_MAX;
 }
 
-/* How the transmitter serves this receiver from now on. */
+/* Event for a change of this receiver's standing at the transmitter. */
 static bool rx_standing_item(struct lli_rx *rx, struct lli_item *item)
 {
     static const enum llm_event_kind kinds[] = {LLM_EVENT_READMITTED, LLM_EVENT_WARNED, LLM_EVENT_UNICAST_ONLY,
@@ -74,7 +74,10 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     rx->lost_run = 0;
     rx->broken_reason = LLM_REASON_MALFORMED;
     rx->passed = false;
-    /* Nothing before is acknowledged from now on: it was, or never will be. What is not repaired is nothing to acknowledge. */
+    /*
+     * The acknowledged run restarts behind the loss: earlier messages were acknowledged or never will be.
+     * Unreliable messages are not acknowledged and leave the run intact.
+     */
     if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
         rx->held_from = lli_max(rx->held_from, lost->last + 1);
     if (rx->told_first == rx->told_end || rx->told_end != lost->number)
@@ -85,7 +88,7 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     return true;
 }
 
-/* What happened to the session, but not in its stream. */
+/* Events outside the stream. */
 static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
 {
     if (rx->news & LLI_RX_NEW) {
@@ -116,7 +119,7 @@ static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
         if (topic != UINT32_MAX)
             return lli_rx_topic_item(rx, topic, item);
     }
-    /* Topics that a query taught; those announced in the stream were given there. */
+    /* Topics learnt from a query; those announced in the stream were delivered there. */
     while (rx->topics_told < rx->topics.known) {
         uint32_t topic = rx->topics_told++;
 
@@ -147,7 +150,7 @@ __attribute__((noinline)) int lli_rx_account(struct lli_rx *rx, uint32_t topic, 
     return count;
 }
 
-/* The messages that come next, less those of refused topics. */
+/* Returns the next messages, without those of refused topics. */
 static inline __attribute__((always_inline)) bool rx_next_messages(struct lli_rx *rx, struct lli_item *item)
 {
     struct llm_message like = {.session = rx->session, .received_at = rx->stamp_ns};
@@ -175,7 +178,7 @@ static inline __attribute__((always_inline)) bool rx_next_messages(struct lli_rx
     return item->count > 0;
 }
 
-/* The next item of the packet that is being unpacked, of which messages are given one way or the other. */
+/* Returns the next item of the packet being unpacked; `messages` is the function that returns its messages. */
 static inline __attribute__((always_inline)) bool rx_next_unpacked_by(struct lli_rx *rx, struct lli_item *item,
                                                                       bool (*messages)(struct lli_rx *, struct lli_item *))
 {
@@ -218,13 +221,13 @@ static bool rx_next_unpacked(struct lli_rx *rx, struct lli_item *item)
     return rx_next_unpacked_by(rx, item, rx_next_messages);
 }
 
-/* The same with a filter: nothing is left of the packet then. */
+/* Likewise with a filter: leaves nothing of the packet to the caller. */
 static __attribute__((noinline)) bool rx_next_filtered(struct lli_rx *rx, struct lli_item *item)
 {
     return rx->news & LLI_RX_FILTERED && rx_next_unpacked_by(rx, item, lli_rx_filtered_messages);
 }
 
-/* The same of a packet of which messages were given before its turn. */
+/* Likewise for a packet with messages delivered ahead of order. */
 static __attribute__((noinline)) bool rx_next_of_turn(struct lli_rx *rx, struct lli_item *item)
 {
     if (!(rx->news & LLI_RX_TURN))
@@ -235,10 +238,10 @@ static __attribute__((noinline)) bool rx_next_of_turn(struct lli_rx *rx, struct 
     return false;
 }
 
-/* Gives packets up. */
+/* Gives up packets. */
 static void rx_lose(struct lli_rx *rx, uint64_t packets, enum llm_reason reason)
 {
-    /* One gap tells of them all: that only such are lost as are not repaired has to be true of each. */
+    /* One gap event covers them all, so LLM_REASON_UNRELIABLE has to hold for each of them. */
     if (rx->lost_run == 0 || reason != LLM_REASON_UNRELIABLE)
         rx->lost_reason = reason;
     if (rx->lost_run == 0)
@@ -249,7 +252,10 @@ static void rx_lose(struct lli_rx *rx, uint64_t packets, enum llm_reason reason)
     rx->counters->packets_unreliable += reason == LLM_REASON_UNRELIABLE ? packets : 0;
 }
 
-/* Passes over the missing packet next in order, which is none of this receiver's. What was lost before it is told with it. */
+/*
+ * Skips the missing packet next in order, which is not for this receiver. A loss just before it is reported
+ * together with it.
+ */
 static void rx_pass_by(struct lli_rx *rx)
 {
     rx->counters->packets_passed++;
@@ -260,7 +266,7 @@ static void rx_pass_by(struct lli_rx *rx)
         lli_unpack_break(&rx->unpack);
 }
 
-/* Why the missing packet next in order has to be given up; LLM_REASON_NONE: it has not. */
+/* Returns the reason to give up the missing packet next in order; LLM_REASON_NONE: keep waiting. */
 static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
@@ -272,13 +278,16 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
         return rx->end_reason;
     if (slot->unrepaired && (slot->passed || (now >= slot->since + rx->config->nak_delay && lli_rx_is_confirmed(rx))))
         return LLM_REASON_UNRELIABLE;
-    /* Neither what only heartbeats told of is given up by time, nor what only data did: section 4.3. */
+    /* A packet known only from heartbeats, or only from data, is not given up by time: section 4.3. */
     if (!lli_rx_is_fetching(rx) && gap->next < lli_min(gap->received, lli_rx_known(rx)) && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
         return LLM_REASON_TIMEOUT;
     return LLM_REASON_NONE;
 }
 
-/* Unpacks the next held packet, or passes over what is lost; false if the next packet in order is still to come, and known of. */
+/*
+ * Unpacks the next buffered packet, or skips lost ones. False if the next packet in order has yet to arrive
+ * and is known to be missing.
+ */
 static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
 {
     struct lli_gap *gap = &rx->gap;
@@ -293,7 +302,7 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
 
         packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, gap->next), LLI_REORDER_TURN, &size);
         lli_rx_give_back(rx, *lli_rx_cell(rx, gap->next));
-        /* It was read when it came, so it can be read again. */
+        /* It was parsed on arrival, so parsing cannot fail now. */
         (void)lli_wire_get_header(packet, size, &header, &body, &body_size);
         lli_gap_advance(gap);
         if (lli_rx_as_it_arrives(rx))
@@ -319,7 +328,7 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
     if (rx->lost_run > 0 && (!rx->unpack.broken || rx->passed)) {
         rx->passed = false;
         lli_unpack_break(&rx->unpack);
-        /* Announcements may have been among what was lost, unless that is of unreliable topics only. */
+        /* Announcements may have been lost, except with unreliable packets. */
         if (rx->lost_reason != LLM_REASON_UNRELIABLE)
             lli_rx_learn(rx, now, true);
     }
@@ -327,14 +336,14 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         lli_unpack_allow(&rx->unpack, gap->next - first, lli_rx_number_max(rx));
     if (gap->next < gap->end && lli_gap_is_present(gap, gap->next))
         return true;
-    /* The past may be over with what was lost, or passed over. */
+    /* The past may end with the packets that were lost or skipped. */
     if (lli_rx_is_replaying(rx) && gap->next > first && gap->next >= rx->replay_end)
         return true;
-    /* With what was lost behind it, the window has room for more of what heartbeats told of. */
+    /* The window has moved past the loss and has room for more packets known from heartbeats. */
     return (gap->next > first || (gap->next == gap->end && rx->end_reason == LLM_REASON_NONE)) && gap->end < rx->heartbeat.lead;
 }
 
-/* Once everything before the end is told: what was lost at the very end, then the end itself. */
+/* After everything before the end was delivered: reports a loss at the very end, then the end itself. */
 static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     struct lli_unpacked lost;
@@ -344,18 +353,21 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     if (rx->gap.next < end || rx->gap.next < rx->gap.end)
         return false;
     if (rx->lost_run > 0) {
-        /* The heartbeats' numbers of messages are those of their leads; if more was lost behind them, the next one will tell. */
+        /*
+         * The heartbeats' message numbers belong to their leads; if more was lost behind them, the next
+         * heartbeat will tell.
+         */
         if (rx->gap.next > lli_rx_known(rx) && !breaks)
             return false;
         if (lli_unpack_lost_before(&rx->unpack, lli_max(lli_rx_known_messages(rx), rx->unpack.number), &lost)) {
-            /* The next packet may still go on with a message that was lost. */
+            /* The next packet may begin with the rest of a lost message. */
             lli_unpack_break(&rx->unpack);
             return rx_gap_item(rx, &lost, rx->lost_reason, item);
         }
     }
     if (rx->end_reason == LLM_REASON_NONE && !ended)
         return false;
-    /* A message that never became whole, without a packet missing: the packets contradicted each other. */
+    /* A message was never completed though no packet is missing: the packets contradicted each other. */
     if (rx->unpack.assembling || (ended && rx->unpack.number < rx->heartbeat.messages)) {
         lli_unpack_break(&rx->unpack);
         (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->heartbeat.messages, rx->unpack.number), &lost);
@@ -377,26 +389,29 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     return true;
 }
 
-/* The last packets of the past were passed over: nothing has come behind them, so it ends where what is live begins. */
+/* The last packets of the past were skipped and no later one arrived: the past ends where live data begins. */
 static void rx_pass_up(struct lli_rx *rx)
 {
     struct lli_unpacked passed;
 
     (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->live, rx->unpack.number), &passed);
-    /* The next packet may still go on with a message that was passed over. */
+    /* The next packet may begin with the rest of a skipped message. */
     lli_unpack_break(&rx->unpack);
     rx->passed = false;
 }
 
-/* The past was delivered: what comes from now on is live. */
+/* Reports the end of the past: later messages are live. */
 static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
-    /* What of it was lost is told before. */
+    /* Losses in the past are reported first. */
     if (rx->gap.next < rx->replay_end || rx->lost_run > 0)
         return false;
     if (rx->passed)
         rx_pass_up(rx);
-    /* What displaced a kept message before it was sent has come by then, too: all that there is, if a heartbeat says so. */
+    /*
+     * A message that displaced an LVC message before it was sent has arrived by now, too, as far as
+     * heartbeats announce it.
+     */
     if (rx->unpack.number - rx->unpack.assembling < rx->lvc.live &&
         (rx->gap.next < rx->heartbeat.lead || rx->heartbeat.messages < rx->lvc.live))
         return false;
@@ -404,12 +419,12 @@ static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     lli_rx_status_soon(rx, now);
     (void)rx_event(rx, LLM_EVENT_LIVE, item);
     item->event.first = rx->unpack.number - rx->unpack.assembling;
-    /* Whatever the answer said that may have been forged. */
+    /* Limits a number that a forged answer may have supplied. */
     rx->live = lli_min(rx->live, rx->unpack.number);
     return true;
 }
 
-/* The same in a session that was young, whose past came in the stream. */
+/* Likewise for a young session, whose past arrived in the stream. */
 static bool rx_next_young(struct lli_rx *rx, struct lli_item *item)
 {
     if (rx->gap.next < rx->replay_end || rx->lost_run > 0)
@@ -438,8 +453,8 @@ static bool rx_has_news(const struct lli_rx *rx)
 }
 
 /*
- * Whether all that came is given, nothing is missing and nothing ends: so it is between any two packets that come in order.
- * News is looked for by the caller.
+ * True if everything received was delivered, nothing is missing and no end is pending, as between any two
+ * packets in order. The caller checks for pending events.
  */
 static inline __attribute__((always_inline)) bool rx_is_idle(const struct lli_rx *rx)
 {
@@ -456,7 +471,7 @@ bool lli_rx_is_idle(const struct lli_rx *rx)
     return rx_is_idle(rx) && (rx->news & ~LLI_RX_FILTERED) == 0 && rx->topics_told >= rx->topics.known;
 }
 
-/* Apart, so that lli_rx_next() saves no registers for what is rare. */
+/* Out of line: keeps registers free in lli_rx_next() for the common path. */
 static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     rx->stirred = true;
@@ -485,13 +500,13 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
     }
 }
 
-/* Nearly always what comes next is messages, and nothing comes behind them. */
+/* Nearly always messages come next, and nothing after them. */
 static __attribute__((noinline)) bool rx_next_in_order(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     return rx_next_messages(rx, item) || (!rx_is_idle(rx) && rx_next_item(rx, now, item));
 }
 
-/* Whether nothing is to be thought of but packets in order. */
+/* Fast path allowed: no gap, event or filter is pending. */
 static bool rx_is_plain(const struct lli_rx *rx)
 {
     return rx->state == LLI_RX_LIVE && !rx_has_news(rx) && rx->aside == 0 && !rx->silent && !rx->unpack.broken &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a receiver with a filter gives: messages that are not wanted are passed over where they lie, and packets whose summary
- * says that nothing in them is wanted are passed over whole. Sessions without a filter do not come here.
+ * Delivery with a filter: unwanted messages are skipped in place, and packets whose summary rules out all
+ * their messages are skipped whole. Sessions without a filter do not use this file.
  */
 #include "core/select/filter.h"
 #include "core/rx/rx_internal.h"
@@ -16,11 +16,11 @@ struct rx_wanted {
 void lli_rx_filter(struct lli_rx *rx)
 {
     if (rx->config->filter == NULL)
-        return; /* What is being passed over is passed over still: rx_filter_end(). */
+        return; /* A message being skipped still is: rx_filter_end(). */
     rx->plain = false;
     rx->news |= LLI_RX_FILTERED;
     rx->aside |= LLI_RX_FILTERING;
-    /* What is thrown away is not acknowledged, and neither is what might have been. */
+    /* Dropped messages are not acknowledged, nor are those that might have been dropped. */
     rx->unheld |= !rx->config->filter->all;
 }
 
@@ -34,7 +34,7 @@ bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *messag
     return false;
 }
 
-/* The filter is gone, and nothing is being passed over: the session takes the short way again. */
+/* The filter was removed, and no message is being skipped: the session returns to the fast path. */
 static void rx_filter_end(struct lli_rx *rx)
 {
     rx->news &= (uint8_t)~LLI_RX_FILTERED;
@@ -48,14 +48,15 @@ static void rx_pass(struct lli_rx *rx, struct lli_unpack *unpack, uint64_t messa
     rx->counters->messages_rejected += messages;
 }
 
-/* The messages of the packet whose turn it is that were decided on when it came (rx_ahead.c): mostly none. */
+/* Messages of the packet being unpacked that were decided on when it arrived (rx_unordered.c): mostly none. */
 static inline struct lli_rx_mark rx_decided(const struct lli_rx *rx, const struct lli_unpack *unpack)
 {
     return rx->news & LLI_RX_TURN && unpack == &rx->unpack ? rx->unordered.turn : (struct lli_rx_mark){.first = 0};
 }
 
 /*
- * Reads the header of a message that stands at `at`; false: it cannot be read there. Its bytes may go on in the next packets.
+ * Reads the header of the message at `at`. False: it cannot be read there. The message's bytes may continue
+ * in the next packets.
  */
 static inline bool rx_message_header(const uint8_t *at, const uint8_t *end, struct rx_wanted *message)
 {
@@ -79,9 +80,7 @@ static inline bool rx_message_header(const uint8_t *at, const uint8_t *end, stru
     return true;
 }
 
-/*
- * Passes over one frame that is neither a message nor attributes of one. NULL: it has to be looked at by lli_unpack_next().
- */
+/* Skips one frame that is neither a message nor attributes. NULL: lli_unpack_next() has to handle it. */
 static const uint8_t *rx_pass_frame(struct lli_unpack *unpack, const uint8_t *at)
 {
     struct lli_frame frame;
@@ -95,8 +94,8 @@ static const uint8_t *rx_pass_frame(struct lli_unpack *unpack, const uint8_t *at
 }
 
 /*
- * The message behind a frame of attributes; without one, `at`. Before anything but a message, or beyond the end, one says
- * nothing.
+ * Returns the message behind an attribute frame; without one, `at`. An attribute frame before anything but a
+ * message, or at the end, is ignored.
  */
 static inline const uint8_t *rx_behind_attributes(const uint8_t *at, const uint8_t *end)
 {
@@ -122,9 +121,9 @@ static inline bool rx_is_wanted(const struct lli_filter *filter, const uint8_t *
 }
 
 /*
- * Goes on to the first message of the packet that is wanted; false: there is none before what lli_unpack_next() has to look at,
- * or the end. unpack->at is left at the frame of its attributes. Before its turn a message that goes on in the next packet is
- * the end: it is decided on in its turn.
+ * Advances to the packet's first wanted message; false: none before the end, or before a frame for
+ * lli_unpack_next(). Leaves unpack->at at its attribute frame. Ahead of order, a message that continues in
+ * the next packet ends the search: it is decided on in order.
  */
 static bool rx_find_wanted(struct lli_rx *rx, struct lli_unpack *unpack, struct rx_wanted *wanted)
 {
@@ -174,7 +173,7 @@ static bool rx_find_wanted(struct lli_rx *rx, struct lli_unpack *unpack, struct 
     return found;
 }
 
-/* Whether nothing in the packet is wanted, by its summary. */
+/* True if the summary rules out every message in the packet. */
 static bool rx_is_unwanted(const struct lli_rx *rx, const struct lli_unpack *unpack, const uint8_t *body,
                            struct lli_frame_summary *summary)
 {
@@ -182,7 +181,7 @@ static bool rx_is_unwanted(const struct lli_rx *rx, const struct lli_unpack *unp
            summary->end == unpack->end - body && !lli_filter_may_want(rx->config->filter, summary->any, summary->all);
 }
 
-/* Passes over such a packet in its turn; its last message may go on in the next one. */
+/* Skips such a packet in order; its last message may continue in the next one. */
 static bool rx_pass_packet(struct lli_rx *rx, const uint8_t *body)
 {
     struct lli_unpack *unpack = &rx->unpack;
@@ -208,7 +207,7 @@ void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header
     struct rx_wanted wanted;
 
     if (unpack->passing && header->number == (uint32_t)unpack->number) {
-        /* How long the message is that is passed over nobody may know: `first` says where it ends. */
+        /* The length of the skipped message may be unknown: `first` tells where it ends. */
         unpack->at = body + header->first;
         unpack->end = body + size;
         unpack->topic = 0;
@@ -233,7 +232,7 @@ static struct llm_message *rx_like(const struct lli_rx *rx, uint32_t topic, stru
     return like;
 }
 
-/* A message that was put together. */
+/* Delivers a reassembled message. */
 static void rx_give_assembled(struct lli_rx *rx, struct lli_item *item)
 {
     struct lli_unpack *unpack = &rx->unpack;
@@ -249,7 +248,7 @@ static void rx_give_assembled(struct lli_rx *rx, struct lli_item *item)
     (void)count;
 }
 
-/* It is put together from several packets: what it says of itself is kept, unless it is longer than what this version sends. */
+/* Copies the attributes of a message that spans packets, unless they are longer than this version sends. */
 static void rx_lvc_frame(struct lli_rx *rx, const struct lli_rx_frame *frame)
 {
     rx->assembled = (struct lli_rx_frame){.size = 0};
@@ -259,7 +258,7 @@ static void rx_lvc_frame(struct lli_rx *rx, const struct lli_rx_frame *frame)
     rx->assembled = (struct lli_rx_frame){rx->assembled_frame, frame->size};
 }
 
-/* One that lies in the packet. */
+/* Delivers a message that lies in the packet. */
 static void rx_give_wanted(struct lli_rx *rx, struct lli_unpack *unpack, const struct rx_wanted *wanted, struct lli_item *item)
 {
     struct llm_message *message = &item->messages[item->count];
@@ -273,7 +272,7 @@ static void rx_give_wanted(struct lli_rx *rx, struct lli_unpack *unpack, const s
     unpack->at = wanted->data + wanted->size;
 }
 
-/* Passes over one that is wanted, but not its topic, or not of the time before this receiver joined. False: it is. */
+/* Skips a wanted message of an unwanted topic, or from before this receiver joined. False: deliver it. */
 static bool rx_refuse_wanted(struct lli_rx *rx, struct lli_unpack *unpack, const struct rx_wanted *wanted)
 {
     if (lli_topics_is_refused(&rx->topics, unpack->topic))
@@ -298,12 +297,12 @@ static void rx_count_wanted(struct lli_rx *rx, const struct lli_item *item)
     }
 }
 
-/* What is given now, whose attributes are kept until it was. */
+/* Records the messages being delivered; their attributes stay available. */
 static bool rx_give(struct lli_rx *rx, const struct lli_item *item)
 {
     if (rx->config->counts_topics)
         rx_count_wanted(rx, item);
-    /* Where there are none, nothing changes. */
+    /* With no messages, the previous record stays. */
     if (item->count > 0)
         rx->given = item->messages;
     rx->given_count = (uint32_t)item->count;
@@ -328,7 +327,7 @@ bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item)
         } else if (rx_refuse_wanted(rx, unpack, &wanted)) {
             continue;
         } else if (wanted.size > (size_t)(unpack->end - wanted.data)) {
-            /* lli_unpack_next() begins to put it together, in a buffer that may be in use by what is given now. */
+            /* lli_unpack_next() starts its reassembly, in a buffer that may hold a message of this item. */
             if (item->count == 0) {
                 rx_lvc_frame(rx, &wanted.frame);
                 unpack->at = wanted.header;
@@ -341,7 +340,7 @@ bool lli_rx_filtered_messages(struct lli_rx *rx, struct lli_item *item)
     return rx_give(rx, item);
 }
 
-/* ------------------------------------------------------------------------------------------ before its turn */
+/* ----------------------------------------------------------------------------------------- ahead of order */
 
 void lli_rx_filter_unordered(struct lli_rx *rx, const uint8_t *body)
 {
@@ -350,7 +349,7 @@ void lli_rx_filter_unordered(struct lli_rx *rx, const uint8_t *body)
 
     if (!rx_is_unwanted(rx, unpack, body, &summary))
         return;
-    /* The last one may go on in the next packet, and the packet is counted in its turn. */
+    /* The last message may continue in the next packet, and the packet is counted when it is next in order. */
     rx_pass(rx, unpack, summary.count > 0 ? summary.count - 1u : 0);
     unpack->at = unpack->end;
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packets that came before their turn, held in memory that the sessions of a receiver share. One session may use all of it while no other
- * needs any; when it is full, the session that holds most gives up what is furthest ahead. So a session, genuine or invented, cannot keep
- * the others from their share.
+ * Buffering of packets ahead of order, in memory shared by a receiver's sessions. One session may use all of
+ * it while no other needs any. When it is full, the session that uses most drops its packet furthest ahead,
+ * so that no session, genuine or forged, can deprive the others of their share.
  */
 #include "core/rx/rx_internal.h"
 
-/* Messages given as they arrived must not be told lost, so their packets are kept until their turn. */
+/* Messages delivered ahead of order must not be reported lost, so their packets stay until they are next in order. */
 static bool hold_may_drop(const struct lli_rx *rx)
 {
     return rx->chunks > 0 && !(rx->state == LLI_RX_LIVE && lli_rx_as_it_arrives(rx) && !lli_rx_is_replaying(rx));
 }
 
-/* The session that holds most and may give up some of it, NULL: none may. */
+/* Returns the session that uses most memory and may drop packets, NULL if none may. */
 static struct lli_rx *hold_most(const struct lli_reorder *reorder)
 {
     struct lli_rx *most = NULL;
@@ -23,7 +23,10 @@ static struct lli_rx *hold_most(const struct lli_reorder *reorder)
     return most;
 }
 
-/* Gives up the packet furthest ahead, if it is behind seq: what is nearer its turn frees its memory sooner. False: there is none. */
+/*
+ * Drops the packet furthest ahead, if it is beyond seq: a packet closer to delivery frees its memory sooner.
+ * False: there is none.
+ */
 static bool hold_drop_last(struct lli_rx *rx, lli_seq seq, lli_ns now)
 {
     const bool known = rx->state == LLI_RX_LIVE;
@@ -32,7 +35,7 @@ static bool hold_drop_last(struct lli_rx *rx, lli_seq seq, lli_ns now)
     if (end == rx->gap.next || last <= seq || !hold_may_drop(rx))
         return false;
     if (!known && last == rx->gap.next) {
-        /* The first packet says where the session begins, so nothing is held without it. */
+        /* The first packet determines where the session begins, so nothing is buffered without it. */
         lli_rx_drop_packets(rx);
         return true;
     }
@@ -42,7 +45,7 @@ static bool hold_drop_last(struct lli_rx *rx, lli_seq seq, lli_ns now)
     return true;
 }
 
-/* Frees memory for a packet; false: others have a better right to what they hold. */
+/* Frees memory for a packet. False: the packets that use it take precedence. */
 static bool hold_make_room(struct lli_rx *rx, lli_seq seq, uint32_t size, lli_ns now)
 {
     const uint32_t chunks = lli_reorder_chunks(size);

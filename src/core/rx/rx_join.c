@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a receiver joins a session: with what is sent now (docs/protocol.md section 4.2), or late, in the past that the
- * transmitter keeps (section 12). The window is put back to where the transmitter says; what is missing from there on is
- * fetched a piece at a time, and what is sent meanwhile is held where there is room, else fetched later.
+ * Joining a session: with live data (docs/protocol.md section 4.2), or late, in the past that is in the
+ * transmitter's history (section 12). The window moves back to the packet granted by the transmitter; missing
+ * packets from there on are fetched piece by piece, while live packets are buffered if there is room, else
+ * fetched later.
  */
 #include "core/rx/rx_internal.h"
 
-/* A packet of the past that is late by so many of the distances between two is asked for again. */
+/* A replay packet that is late by this many mean intervals is asked for again. */
 enum { JOIN_PATIENCE = 4 };
 
-/* ------------------------------------------------------------------------------------------------ now */
+/* ------------------------------------------------------------------------------------------ live join */
 
 /*
- * Moves the held packets, numbered by their low halves only so far, to where the heartbeat says they are. False if there are
- * none, or they cannot be of this session.
+ * Moves buffered packets, known by the low halves of their numbers only, to the position given by the
+ * heartbeat. False if there are none, or they cannot belong to this session.
  */
 static bool rx_rebase(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
 {
@@ -34,7 +35,7 @@ static bool rx_rebase(struct lli_rx *rx, const struct lli_wire_heartbeat *heartb
     return true;
 }
 
-/* The number of the first message that starts in a held packet or later. */
+/* Number of the first message that starts in the first buffered packet or later. */
 static uint64_t rx_held_number(const struct lli_rx *rx, uint64_t near)
 {
     const uint8_t *packet = lli_reorder_head(rx->reorder, *lli_rx_cell(rx, rx->gap.next));
@@ -42,10 +43,10 @@ static uint64_t rx_held_number(const struct lli_rx *rx, uint64_t near)
     return lli_seq_extend(near, lli_load_u32(packet + 12));
 }
 
-/* The session is followed from the packet that is next in its window on; its first message has this number. */
+/* Starts following the session at the next packet of its window; its first message has this number. */
 static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
 {
-    /* What was missing before the session was known could not be asked for. */
+    /* Packets missing before the session was confirmed could not be asked for. */
     lli_gap_ask(&rx->gap, now);
     rx->state = LLI_RX_LIVE;
     rx->reported = rx->began = rx->gap.next;
@@ -56,7 +57,7 @@ static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
     lli_unpack_reset(&rx->unpack, number);
     if (lli_rx_as_it_arrives(rx))
         lli_rx_unordered_look(rx, rx->gap.next, rx->gap.end);
-    /* A session that is not followed from its start may go on in the middle of a message. */
+    /* A session not followed from its start may begin in the middle of a message. */
     if (rx->gap.next != rx->heartbeat.start || rx->enters) {
         lli_unpack_break(&rx->unpack);
         lli_rx_learn(rx, now, true);
@@ -64,12 +65,15 @@ static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
     lli_rx_status_soon(rx, now);
 }
 
-/* Begins at the start of a session that is young, with what is not acknowledged, as whoever comes for another, or with what is sent now. */
+/*
+ * Joins live: at the start of a young session, at the first unacknowledged message (so that this receiver can
+ * replace another), or at lead.
+ */
 static void rx_join_live(struct lli_rx *rx, lli_ns now)
 {
     const struct lli_wire_heartbeat *heartbeat = &rx->heartbeat;
     const bool young = heartbeat->flags & LLI_WIRE_HEARTBEAT_YOUNG, assured = heartbeat->flags & LLI_WIRE_HEARTBEAT_ASSURED;
-    /* Begins here or before. */
+    /* Latest packet to begin at. */
     const lli_seq latest = young ? heartbeat->start : assured ? heartbeat->kept : heartbeat->lead;
     const bool held = rx_rebase(rx, heartbeat);
     const uint64_t missed = rx->counters->packets_missed;
@@ -83,19 +87,19 @@ static void rx_join_live(struct lli_rx *rx, lli_ns now)
         lli_gap_reset(&rx->gap, latest);
     }
     rx_follow(rx, number, now);
-    /* What was sent before it came is asked for, but nobody lost it: it does not count as missed. */
+    /* Packets sent before this receiver joined are asked for but were not lost, so they do not count as missed. */
     lli_rx_extend(rx, heartbeat->lead, now);
     rx->counters->packets_missed = missed;
 }
 
-/* True if the session was followed before: it is over then, or goes on where it ended. */
+/* True if the session was followed before: then it has ended, or resumes where it stopped. */
 static bool rx_is_former(struct lli_rx *rx, lli_ns now)
 {
     const struct lli_former *former = rx->config->former;
     const struct lli_former_session *session = former == NULL ? NULL : lli_former_find(former, rx->session);
     const bool ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
 
-    /* A heartbeat may have been overtaken by what was delivered. */
+    /* The lead may be lower than the position: a heartbeat can be overtaken by data that was delivered. */
     if (session == NULL || session->next > rx->heartbeat.lead + lli_gap_window(&rx->gap) || session->next < rx->heartbeat.start)
         return false;
     if (session->reason == LLM_REASON_CLOSED && (ended || session->next >= rx->heartbeat.lead)) {
@@ -119,7 +123,7 @@ void lli_rx_found(struct lli_rx *rx, lli_ns now)
     if (rx_is_former(rx, now))
         return;
     if (flags & LLI_WIRE_HEARTBEAT_END && !(flags & LLI_WIRE_HEARTBEAT_YOUNG)) {
-        /* Over before it was heard of. */
+        /* The session ended before it was discovered. */
         lli_rx_drop_packets(rx);
         rx->state = LLI_RX_ENDED;
     } else if (!rx->config->chooses) {
@@ -140,7 +144,7 @@ static void rx_ask(struct lli_rx *rx, enum llm_join_mode mode, uint64_t value, l
     rx->ask_until = now + rx->config->nak_giveup;
 }
 
-/* The past that is asked for is all that was sent: LLM_EVENT_LIVE follows it. */
+/* The past asked for is all that the young session sent: LLM_EVENT_LIVE follows it. */
 static void rx_join_young(struct lli_rx *rx, lli_ns now)
 {
     rx_join_live(rx, now);
@@ -152,7 +156,10 @@ void lli_rx_begin(struct lli_rx *rx, const struct llm_join *join, lli_ns now)
 {
     assert(rx->state == LLI_RX_ASKING && !rx->chosen);
     rx->chosen = true;
-    /* Whoever hears of a session from its first second on misses nothing; only a number says that some of it is known. */
+    /*
+     * A receiver that discovers a session within its first second misses nothing; only a join by number
+     * excludes messages.
+     */
     if (join->mode == LLM_JOIN_LIVE)
         rx_join_live(rx, now);
     else if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_YOUNG && join->mode != LLM_JOIN_NUMBER)
@@ -204,7 +211,7 @@ bool lli_rx_control_join(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct 
     return lli_rx_packet(rx, buffer, lli_wire_put_join(buffer, &join), packet);
 }
 
-/* What follows when it cannot be had: as the options say. */
+/* Falls back as configured after a refusal. */
 static void rx_join_otherwise(struct lli_rx *rx, enum llm_reason reason, lli_ns now)
 {
     if (rx->config->otherwise == LLI_RX_ELSE_REFUSE) {
@@ -234,9 +241,9 @@ bool lli_rx_next_join(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------- the answer */
+/* ------------------------------------------------------------------------------------------- answer */
 
-/* Puts the window to the packet to begin with, and keeps of what is held what fits into it from there on. */
+/* Moves the window to the packet to begin with; buffered packets that fit into it stay. */
 static void rx_place(struct lli_rx *rx, lli_seq begin, lli_ns now)
 {
     struct lli_gap *gap = &rx->gap;
@@ -259,9 +266,9 @@ void lli_rx_resume(struct lli_rx *rx, const struct lli_former_session *former, l
     rx->behind = 0;
     rx->broken_reason = former->reason == LLM_REASON_REPLACED ? LLM_REASON_REPLACED : LLM_REASON_TIMEOUT;
     rx_follow(rx, former->number, now);
-    /* Where it was forgotten in favour of another, lost packets may not have been told. */
+    /* A session forgotten in favour of another may have had losses that were not reported. */
     lli_unpack_allow(&rx->unpack, UINT32_MAX, UINT64_MAX);
-    /* Messages of before that it has are acknowledged still. */
+    /* Messages acknowledged before the interruption still are. */
     rx->held_from = former->held_from;
     rx->acknowledged = former->acknowledged;
     lli_rx_extend(rx, rx->heartbeat.lead, now);
@@ -271,7 +278,7 @@ static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_
 {
     rx_place(rx, join->packet, now);
     rx->counters->joins_granted++;
-    /* Their names may lie in what is passed over, and before. */
+    /* Topics may have been announced in skipped packets, or before. */
     rx->heartbeat.topics = (uint32_t)lli_max(rx->heartbeat.topics, join->topics);
     rx->topics_granted = join->topics;
     rx->begin = rx->fetched = join->packet;
@@ -299,7 +306,7 @@ static enum llm_reason rx_refusal(uint8_t reason)
 
 void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_ns now)
 {
-    /* Answers to others on the same address. */
+    /* The answer is for another receiver at the same address. */
     if (join->receiver != rx->config->receiver)
         return;
     if (join->kind == LLI_WIRE_JOIN_GRANT || join->kind == LLI_WIRE_JOIN_REFUSE || join->kind == LLI_WIRE_JOIN_TOKEN)
@@ -309,7 +316,7 @@ void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_
         rx->crowd = join->value;
         rx->counters->crowded++;
     }
-    /* To an earlier request, and to one that was answered already. */
+    /* The answer is to an earlier request, or to one already answered. */
     if (rx->state != LLI_RX_ASKING || !rx->chosen ||
         rx->refused != LLM_REASON_NONE || join->from != rx->join.mode || join->value != rx->join.value)
         return;
@@ -319,7 +326,7 @@ void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_
         rx_refused(rx, rx_refusal(join->reason), join->wanted, join->number);
 }
 
-/* ------------------------------------------------------------------------------------------- the past */
+/* ------------------------------------------------------------------------------------------- replay */
 
 void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now)
 {
@@ -334,7 +341,7 @@ void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now)
     if (rx->fetching > 0 && --rx->fetching == 0)
         rx->fetch_at = now;
     else if (seq + 1 == rx->fetched)
-        /* The last one: what is missing of the others may just have been overtaken by it. */
+        /* Last packet of the request: missing ones of the others may just have been overtaken by it. */
         rx->fetch_at = now + rx->config->nak_retry_min;
     else
         rx->fetch_at = now + lli_rx_request_time(rx) + JOIN_PATIENCE * rx->replay_distance;
@@ -344,7 +351,7 @@ void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now
 {
     const uint64_t fetched = lli_gap_unrepaired(&rx->gap, first, end, lli_rx_is_replaying(rx) ? rx->fetched : 0);
 
-    /* Of the packets asked for last so many need not be waited for. */
+    /* This many of the packets asked for last will not arrive. */
     if (fetched == 0 || rx->fetching == 0)
         return;
     rx->fetching -= (uint32_t)lli_min(fetched, rx->fetching);
@@ -356,7 +363,10 @@ void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now
 
 bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
-    /* The next piece is asked for when this one is there. What comes behind a loss has to be held: the other sessions need room too. */
+    /*
+     * Asks for the next piece when this one is complete. Packets behind a loss have to be buffered, and other
+     * sessions need room, too.
+     */
     const uint64_t most = lli_min(LLI_WIRE_FETCH_PACKETS, lli_reorder_packets(rx->reorder, rx->reorder->count / 2) + rx->ask_ahead);
     struct lli_wire_join join = {
         .session = rx->session,
@@ -370,7 +380,7 @@ bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
     if (now < rx->fetch_at)
         return false;
     if (now >= rx->replayed_at + rx->config->nak_giveup) {
-        /* Nothing came for so long: the rest of the past is given up. */
+        /* Nothing arrived for this long: gives up the rest of the past. */
         rx->gone_below = lli_max(rx->gone_below, rx->replay_end);
         rx->gone_reason = LLM_REASON_TIMEOUT;
     }

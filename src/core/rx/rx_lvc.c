@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a receiver that joins gets the last messages of topics that keep them (section 12.3). The window was put to where the stream goes
- * on; what comes of that is held, or fetched later, until all that is kept and wanted came, a piece at a time.
+ * LVC fetch of a joining receiver (section 12.3). The window is already at the granted start of the stream;
+ * live packets are buffered, or fetched later, until all wanted LVC messages arrived, piece by piece.
  *
- * A packet of it names from which place to which it has all there is, so what is missing is a list of spans whatever was lost: a packet
- * that begins where something is missing is given as it comes, others are held until those before them are there.
+ * An LVC packet names the span that it covers completely, so missing parts are a list of spans. A packet that
+ * begins at the first missing position is delivered as it arrives; others are buffered until those before
+ * them arrived.
  */
 #include "core/rx/rx_internal.h"
 
 enum {
     KEPT_PIECE = 256, /* packets asked for at a time ... */
-    KEPT_PIECE_MIN = 32, /* ... where there is room to hold them; where what is live fills that, what comes in order needs none */
-    KEPT_HELD = 256,  /* packets held */
+    KEPT_PIECE_MIN = 32, /* ... as far as there is room to buffer them, but at least this many: those in order need no room */
+    KEPT_HELD = 256,  /* packets buffered */
 };
 
-/* A packet that is late by so many of the distances between two is asked for again. */
+/* An LVC packet that is late by this many mean intervals is asked for again. */
 enum { KEPT_PATIENCE = 4 };
 
 struct lli_rx_held {
@@ -39,7 +40,7 @@ void lli_rx_lvc_begin(struct lli_rx *rx, const struct lli_wire_join *granted)
     rx->aside |= LLI_RX_LATEST;
 }
 
-/* ----------------------------------------------------------------------------------------------- what is held */
+/* ---------------------------------------------------------------------------------------- buffered packets */
 
 static void kept_forget(struct lli_rx *rx, uint32_t index)
 {
@@ -60,7 +61,7 @@ void lli_rx_lvc_drop(struct lli_rx *rx)
     rx->aside &= (uint8_t)~LLI_RX_LATEST;
 }
 
-/* Holds a packet that comes before its turn, unless another one has all that it has. */
+/* Buffers a packet ahead of order, unless another one covers its span. */
 static void kept_hold(struct lli_rx *rx, const struct lli_wire_span *span, const struct lli_reader *records)
 {
     struct lli_rx_lvc *lvc = &rx->lvc;
@@ -83,7 +84,7 @@ static void kept_hold(struct lli_rx *rx, const struct lli_wire_span *span, const
     lvc->held_count++;
 }
 
-/* Goes on to a packet that is held and whose turn it is; false: there is none. */
+/* Starts reading the buffered packet that is next in order; false: there is none. */
 static bool kept_take(struct lli_rx *rx)
 {
     struct lli_rx_lvc *lvc = &rx->lvc;
@@ -107,7 +108,7 @@ static bool kept_take(struct lli_rx *rx)
 
 /* ------------------------------------------------------------------------------------------------ packets in */
 
-/* When what is missing is asked for again, now that something came; left: so many packets may follow. */
+/* Sets the time of the next request after a packet arrived. left: further packets that may follow. */
 static void kept_came(struct lli_rx *rx, uint16_t left, lli_ns now)
 {
     const lli_ns distance = lli_min(now - rx->replayed_at, LLI_RX_JOIN_RETRY_MAX);
@@ -115,7 +116,7 @@ static void kept_came(struct lli_rx *rx, uint16_t left, lli_ns now)
     rx->replay_distance = rx->replay_distance == 0 ? distance : (rx->replay_distance * 7 + distance) / 8;
     rx->replayed_at = now;
     rx->tries = 0;
-    /* The last one may just have overtaken what is missing before it. */
+    /* The last packet may just have overtaken missing ones. */
     rx->fetch_at = now + (left > 0 ? lli_rx_request_time(rx) + KEPT_PATIENCE * rx->replay_distance
                           : rx->lvc.held_count > 0 ? rx->config->nak_retry_min : 0);
 }
@@ -129,7 +130,7 @@ void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, cons
         return;
     }
     rx->counters->kept_packets_received++;
-    /* Late, or of an earlier grant, or not asked for. */
+    /* Late, of an earlier grant, or not asked for. */
     if (!(rx->aside & LLI_RX_LATEST) || rx->aside & LLI_RX_LEARNING || packet->number != lvc->number || lvc->reading)
         return;
     if (!lli_wire_is_before(&lvc->next, &packet->span.to)) {
@@ -154,7 +155,7 @@ static bool kept_is_refused(const struct lli_rx *rx, uint32_t topic)
     return lli_topics_is_refused(&rx->topics, topic);
 }
 
-/* Passes over topics that are not wanted. False: none is left. */
+/* Skips topics that are not wanted. False: none is left. */
 static bool kept_pass(struct lli_rx *rx)
 {
     struct lli_rx_lvc *lvc = &rx->lvc;
@@ -164,7 +165,7 @@ static bool kept_pass(struct lli_rx *rx)
     return lvc->next.topic < lvc->topics;
 }
 
-/* Whether a record is of one message, whole or its first part, and nothing else. */
+/* True if a record is one message, whole or its first part, and nothing else. */
 static bool kept_is_message(const struct lli_wire_record *record)
 {
     const uint8_t *const end = record->bytes + record->size;
@@ -176,7 +177,7 @@ static bool kept_is_message(const struct lli_wire_record *record)
     return frame.kind == LLI_FRAME_MESSAGE && frame.value >= (size_t)(end - at);
 }
 
-/* Begins with a message: it is unpacked as if it were a packet of its own. False: it is none. */
+/* Starts a message, unpacked as if it were a packet of its own. False: malformed. */
 static bool kept_unpack(struct lli_rx *rx, const struct lli_wire_record *record)
 {
     struct lli_unpack *unpack = &rx->unpack;
@@ -193,7 +194,10 @@ static bool kept_unpack(struct lli_rx *rx, const struct lli_wire_record *record)
     return true;
 }
 
-/* Goes on with one of which the first part came. False: it was displaced, and this is of another, or it was not begun. */
+/*
+ * Continues a message whose first part arrived. False: that message was displaced and this is part of
+ * another, or it was never started.
+ */
 static bool kept_unpack_more(struct lli_rx *rx, const struct lli_wire_record *record)
 {
     struct lli_unpack *unpack = &rx->unpack;
@@ -210,7 +214,7 @@ static bool kept_unpack_more(struct lli_rx *rx, const struct lli_wire_record *re
     return true;
 }
 
-/* Goes on to the next message, or part of one, of the packet that is being read; false: there is none. */
+/* Advances to the next message, or part of one, in the packet being read; false: there is none. */
 static bool kept_next_record(struct lli_rx *rx)
 {
     struct lli_rx_lvc *lvc = &rx->lvc;
@@ -228,7 +232,7 @@ static bool kept_next_record(struct lli_rx *rx)
     return false;
 }
 
-/* What is kept came, or is given up: the stream goes on. */
+/* Ends the fetch, complete or given up, and continues with the stream. */
 static void kept_end(struct lli_rx *rx, lli_ns now)
 {
     lli_rx_lvc_drop(rx);
@@ -282,7 +286,7 @@ bool lli_rx_lost_lvc(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 
 /* ----------------------------------------------------------------------------------------------- requests out */
 
-/* Adds what of a span is of topics that are wanted, as far as there is room. */
+/* Adds the parts of a span on wanted topics, as far as there is room. */
 static void kept_add_spans(const struct lli_rx *rx, struct lli_wire_join *join, struct lli_wire_span span)
 {
     while (join->count < LLI_WIRE_SPANS_MAX && lli_wire_is_before(&span.from, &span.to)) {
@@ -294,14 +298,14 @@ static void kept_add_spans(const struct lli_rx *rx, struct lli_wire_join *join, 
         }
         while (end.topic < rx->topics.limit && end.topic <= span.to.topic && !kept_is_refused(rx, end.topic))
             end.topic++;
-        /* Those beyond the limit cannot be refused. */
+        /* Topics beyond the limit cannot be refused. */
         end = end.topic < rx->topics.limit && lli_wire_is_before(&end, &span.to) ? end : span.to;
         join->spans[join->count++] = (struct lli_wire_span){span.from, end};
         span.from = end;
     }
 }
 
-/* Everything that is missing and wanted, the first first. */
+/* Lists everything missing and wanted, in order. */
 static void kept_missing(const struct lli_rx *rx, struct lli_wire_join *join)
 {
     const struct lli_rx_lvc *lvc = &rx->lvc;
@@ -319,7 +323,7 @@ static void kept_missing(const struct lli_rx *rx, struct lli_wire_join *join)
 
 bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
-    /* What comes behind a loss has to be held, beside what is live. */
+    /* Packets behind a loss have to be buffered, besides live ones. */
     const uint64_t room = lli_max(lli_reorder_packets(rx->reorder, rx->reorder->left), KEPT_PIECE_MIN);
     struct lli_wire_join join = {
         .session = rx->session,
@@ -333,7 +337,7 @@ bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
         .token = lli_rx_token(rx),
     };
 
-    /* Of which topics it is nobody can say before their names are known, nor whether it is wanted. */
+    /* Before the names of topics are known, an LVC message's topic cannot be named, nor its subscription decided. */
     if (now < rx->fetch_at || rx->aside & LLI_RX_LEARNING)
         return false;
     if (now >= rx->replayed_at + rx->config->nak_giveup) {

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a receiver reports to its transmitter, and what (docs/protocol.md section 7). */
+/* Status reports: when a receiver sends them, and their contents (docs/protocol.md section 7). */
 #include "core/tx/congestion.h"
 #include "core/rx/rx_internal.h"
 
 /*
- * However many receivers there are, each reports once for so many reports that it was asked for, of which there are eight in a window of
- * the transmitter, and so often in a window of its own: some are lost.
+ * Bounds that hold for any number of receivers: a report at least every RX_REPORTS_SHARED intervals that the
+ * transmitter asks for, of which eight are in its window, and RX_REPORTS_OWN in the receiver's own window, as
+ * some are lost.
  */
 enum { RX_REPORTS_SHARED = 2, RX_REPORTS_OWN = 4 };
 
-/* Reports of so many receivers, for which a transmitter waits, are no burden within the distance of one receiver's reports. */
+/* This many receivers may send an awaited report within one receiver's report interval without being a burden. */
 enum { RX_AWAITED_CROWD = 1000 };
 
 enum { RX_HEARTBEAT_AWAITS = LLI_WIRE_HEARTBEAT_HELD | LLI_WIRE_HEARTBEAT_END };
 
-/* ------------------------------------------------------------------------------------------------- when */
+/* ------------------------------------------------------------------------------------------------ timing */
 
-/* The distance of status reports grows with their number, so that their sum does not (section 7). */
+/* The report interval grows with the number of receivers, so that the sum of reports does not (section 7). */
 static lli_ns rx_status_interval(const struct lli_rx *rx)
 {
     return rx->config->status * lli_max(1, rx->heartbeat.receivers / 10);
 }
 
-/* A transmitter waits for reports, before it sends more or closes: all for whom it waits send theirs within this time. */
+/* Interval within which all receivers send a report that the transmitter waits for, to send more or to close. */
 static lli_ns rx_awaited_interval(const struct lli_rx *rx)
 {
     const uint32_t share = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END ? 0 : lli_rx_share(&rx->heartbeat);
@@ -31,8 +32,8 @@ static lli_ns rx_awaited_interval(const struct lli_rx *rx)
 }
 
 /*
- * After how many packets a report is owed, 0: by time only (section 7.1). The more receivers, the fewer each sends; but a transmitter
- * must hear of each a few times before it has to wait for it, by its own window or by this receiver's.
+ * Packets after which a report is due, 0: by time only (section 7.1). With more receivers each reports less
+ * often, but several times before the transmitter is blocked by its own window or this receiver's.
  */
 static uint64_t rx_report_packets(const struct lli_rx *rx)
 {
@@ -42,7 +43,10 @@ static uint64_t rx_report_packets(const struct lli_rx *rx)
     return lli_min(shared, lli_min(wanted * RX_REPORTS_SHARED, lli_max(lli_gap_window(&rx->gap) / RX_REPORTS_OWN, 1)));
 }
 
-/* Of many receivers each draws when it reports within the last quarter: they would all have come to the same packet. */
+/*
+ * With many receivers, each reports at a random packet of the last quarter: otherwise all would report at the
+ * same packet.
+ */
 void lli_rx_plan_report(struct lli_rx *rx)
 {
     const uint64_t packets = rx_report_packets(rx);
@@ -53,16 +57,16 @@ void lli_rx_plan_report(struct lli_rx *rx)
 
 void lli_rx_status_soon(struct lli_rx *rx, lli_ns now)
 {
-    /* Of those with a name there are few, and somebody waits for them. */
+    /* Named receivers are few, and a topic waits for them. */
     const bool spreads = lli_rx_is_crowded(rx) && rx->config->name_size == 0;
     const lli_ns range = rx->heartbeat.flags & RX_HEARTBEAT_AWAITS ? rx_awaited_interval(rx) : rx_status_interval(rx);
 
-    /* Drawn once, however often it is asked for. */
+    /* Drawn once, however often a report is requested. */
     if (!spreads || rx->status_at > now + range)
         rx->status_at = lli_min(rx->status_at, now + (spreads ? lli_random_below(rx->random, range) : 0));
 }
 
-/* ------------------------------------------------------------------------------------------------- what */
+/* ---------------------------------------------------------------------------------------------- contents */
 
 bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
 {
@@ -74,7 +78,7 @@ bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
     return true;
 }
 
-/* What this receiver acknowledges, and of which of the assured topics (section 7.3). */
+/* Adds the acknowledged run and the assured topics that it covers (section 7.3). */
 static void rx_status_held(const struct lli_rx *rx, struct lli_wire_status *status)
 {
     const struct lli_rx_config *config = rx->config;
@@ -97,7 +101,7 @@ static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
     struct lli_wire_status status = {
         .session = rx->session,
         .receiver = rx->config->receiver,
-        /* Who fetches the past holds nobody up. */
+        /* 0: flow control does not wait for a receiver that fetches the past. */
         .next = lli_rx_is_replaying(rx) ? 0 : rx->gap.next,
         .highest = lli_max(rx->gap.end, rx->gap.next),
         .echo = rx->heartbeat.sent_at,
@@ -110,7 +114,7 @@ static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
         .token = lli_rx_token(rx),
     };
 
-    /* What others would wait for between two NAKs is no more than what they wait anyway. */
+    /* A shorter delay than half a NAK interval does not matter to other receivers. */
     if (rx->delay.queued > rx->config->nak_retry_max / 2)
         status.flags |= LLI_WIRE_STATUS_BEHIND;
     if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_ASSURED)
@@ -126,7 +130,10 @@ bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
     const lli_ns retry = lli_rx_token_retry(rx);
     const lli_ns interval = lli_rx_is_unheard(rx) ? retry : lli_min(rx_status_interval(rx), retry);
 
-    /* Spread by a tenth, so that receivers which started together drift apart. After the end only heartbeats ask for it. */
+    /*
+     * Spread by a tenth, so that receivers started together drift apart. After the end, only heartbeats
+     * trigger a report.
+     */
     rx->status_at = rx->state == LLI_RX_LIVE ? now + interval - lli_random_below(rx->random, interval / 10) : LLI_NEVER;
     rx->reported = rx->gap.next;
     lli_rx_plan_report(rx);
@@ -135,8 +142,9 @@ bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
 }
 
 /*
- * A transmitter that ended its session repeats its heartbeats until all have reported that they have everything, which a report that
- * was put off or lost did not tell yet; one that has been silent for long waits for nobody.
+ * True if the transmitter may wait for a final report: one that ended its session repeats heartbeats until
+ * all receivers have reported everything, and a report may have been postponed or lost. A transmitter silent
+ * for long waits for none.
  */
 static bool rx_is_awaited(const struct lli_rx *rx, lli_ns now)
 {

@@ -5,26 +5,31 @@
 #include <math.h>
 
 /*
- * A query is repeated this often before the session goes on without the names, and at last at this distance: in all that is most of a
- * second, as who has just come does not know yet how far away the transmitter is.
+ * Number of queries before the session continues without the names, and the maximum interval between them.
+ * Together most of a second, as a receiver that just joined does not know yet how far away the transmitter
+ * is.
  */
 enum { RX_QUERIES = 16 };
 #define RX_QUERY_DISTANCE ((lli_ns)100000000)
 
-/* A session is not silent before it missed this many of the heartbeats that it promised. */
+/* A session is silent only after it missed this many promised heartbeats. */
 enum { RX_HEARTBEATS_MISSED = 5 };
 
 /*
- * Packets are asked for only as far as there is memory to hold them, and at most this many beyond: what comes in order needs
- * none, but what comes behind another loss is dropped and has to be sent again. The number halves with every packet that is
- * dropped and grows by one with every repair that comes in order.
+ * Packets are asked for only as far as there is memory to buffer them, and at most this many beyond: a packet
+ * that arrives in order needs no memory, but one that arrives behind another loss is dropped and has to be
+ * sent again. The number halves with every such drop and grows by one with every repair that arrives in
+ * order.
  */
 enum { RX_ASK_AHEAD_MAX = 16 };
 
-/* The group is at most so many times as far from its transmitter as this receiver, and nak_retry_ns_max. */
+/* The group's round trip counts as at most nak_retry_ns_max plus this many times the receiver's own. */
 enum { RX_RTT_TIMES = 8 };
 
-/* No notice is on its way for longer, and no heartbeat so much longer than a newer one: a forged one silences others for no longer. */
+/*
+ * Maximum time by which a notice, or a heartbeat, is overtaken by a newer one. It also limits how long a
+ * forged one suppresses others.
+ */
 #define RX_OVERTAKEN ((lli_ns)1000000000)
 #define RX_HEARTBEAT_OVERTAKEN ((lli_ns)10000000)
 
@@ -126,7 +131,7 @@ void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reaso
 
 void lli_rx_replace(struct lli_rx *rx)
 {
-    /* Messages given ahead of their turn would be given again. */
+    /* Messages delivered ahead of order would be delivered again. */
     if (rx->state == LLI_RX_LIVE && !(rx->aside & LLI_RX_LATEST) && !lli_rx_as_it_arrives(rx))
         lli_rx_note(rx, lli_rx_delivered(rx), LLM_REASON_REPLACED);
     lli_rx_stop(rx);
@@ -162,7 +167,7 @@ void lli_rx_resolve(struct lli_rx *rx)
 
 /* ------------------------------------------------------------------------------------------------- time */
 
-/* The group's round trip, as far as it is not out of all proportion to what this receiver's own repairs took (section 5.1). */
+/* Round trip of the group, limited to a multiple of that of this receiver's own repairs (section 5.1). */
 static lli_ns rx_group_rtt(const struct lli_rx *rx)
 {
     const lli_ns most = rx->repair_rtt == 0 ? LLI_NEVER : rx->config->nak_retry_max + RX_RTT_TIMES * rx->repair_rtt;
@@ -176,9 +181,10 @@ lli_ns lli_rx_rtt(const struct lli_rx *rx)
 }
 
 /*
- * How long to wait before the first NAK of a gap. With many receivers the back-off is drawn from a truncated exponential
- * distribution over a few round trips, so that one of those who share a loss is likely to be clearly the first (Nonnenmacher
- * and Biersack, "Scalable feedback for large groups", 1999; docs/protocol.md section 5.1).
+ * Delay before the first NAK of a gap. With many receivers the back-off is drawn from a truncated exponential
+ * distribution over a few round trips, so that one of the receivers that share a loss is likely to be clearly
+ * the first (Nonnenmacher and Biersack, "Scalable feedback for large groups", 1999; docs/protocol.md section
+ * 5.1).
  */
 static lli_ns rx_nak_delay(struct lli_rx *rx)
 {
@@ -207,14 +213,14 @@ static lli_ns rx_silent_at(const struct lli_rx *rx)
 
 void lli_rx_away(struct lli_rx *rx, lli_ns now)
 {
-    /* Once for each silence: a receiver that is asked seldom must learn of the end of a session, too. */
+    /* Once for each silence: a receiver that polls rarely must detect the end of a session, too. */
     if (rx->away_at <= rx->heard_at)
         rx->away_at = now;
 }
 
 bool lli_rx_is_quiet(const struct lli_rx *rx, lli_ns now)
 {
-    /* Not for ever: some packet always waits where many are sent. */
+    /* Not forever: under load some packet is always waiting. */
     return rx->state != LLI_RX_FREE && rx->away_at > rx->heard_at && now < rx->away_at + rx->config->timeout &&
            now >= (rx->silent ? rx->heard_at + rx->config->timeout : rx_silent_at(rx));
 }
@@ -238,7 +244,7 @@ void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now)
     if (end <= rx->gap.end)
         return;
     if (lli_rx_is_replaying(rx)) {
-        /* The past is not missing: it is still to come. */
+        /* The past is not missing: it has yet to be fetched. */
         lli_gap_extend(&rx->gap, lli_min(end, rx->replay_end), now, LLI_NEVER);
         missing = rx->gap.missing;
     }
@@ -246,7 +252,7 @@ void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now)
     rx->counters->packets_missed += rx->gap.missing - missing;
 }
 
-/* A packet that was missing came: was it asked for, and how long did the answer take? */
+/* Notes the arrival of a missing packet and, if it was asked for, the time that took. */
 static void rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
 {
     const struct lli_gap_slot *slot = &rx->gap.slots[seq & rx->gap.mask];
@@ -259,14 +265,14 @@ static void rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
     if (slot->tries == 0)
         return;
     rx->counters->packets_recovered++;
-    /* A queue at the transmitter, or a clock that jumped, must not keep NAKs back for long. */
+    /* A queue at the transmitter, or a clock that jumped, must not delay NAKs for long. */
     elapsed = lli_min(elapsed, rx->config->nak_retry_max);
-    /* Only the first try tells which NAK it answers (Karn's rule). */
+    /* Only a packet asked for once tells which NAK it answers (Karn's rule). */
     if (slot->tries == 1)
         rx->repair_rtt = rx->repair_rtt == 0 ? elapsed : (rx->repair_rtt * 7 + elapsed) / 8;
 }
 
-/* What a packet says of those before it. */
+/* Takes the packet's count of unrepaired packets before it. */
 static void rx_input_unrepaired(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_seq seq, lli_ns now)
 {
     const lli_seq count = packet->header.flags & LLI_WIRE_FLAGS_UNREPAIRED;
@@ -275,7 +281,10 @@ static void rx_input_unrepaired(struct lli_rx *rx, const struct lli_rx_packet *p
         lli_rx_unrepaired(rx, seq - count, seq, now);
 }
 
-/* Before the first heartbeat: packets are held from the first one on, so that a session's beginning is not missed. */
+/*
+ * Before the first heartbeat: buffers packets from the first one on, so that the beginning of a session is
+ * not missed.
+ */
 static void rx_input_joining(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now)
 {
     bool empty = rx->gap.end == rx->gap.next;
@@ -283,7 +292,10 @@ static void rx_input_joining(struct lli_rx *rx, const struct lli_rx_packet *pack
 
     if (empty || seq >= rx->gap.next + lli_gap_window(&rx->gap)) {
         lli_rx_drop_packets(rx);
-        /* The high half of the number comes with the heartbeat; until then one lap up, so that none is negative. */
+        /*
+         * The heartbeat supplies the high half of the number; until then it is 1, so that no number before
+         * becomes negative.
+         */
         seq = (uint64_t)1 << 32 | packet->header.seq;
         lli_gap_reset(&rx->gap, seq);
     } else if (seq < rx->gap.next) {
@@ -293,19 +305,19 @@ static void rx_input_joining(struct lli_rx *rx, const struct lli_rx_packet *pack
     rx_input_unrepaired(rx, packet, seq, now);
     if (!lli_gap_is_present(&rx->gap, seq))
         (void)lli_rx_hold(rx, seq, packet, now);
-    /* The first packet says where the session begins, so nothing is held without it. */
+    /* The first packet determines where the session begins, so nothing is buffered without it. */
     if (!lli_gap_is_present(&rx->gap, rx->gap.next))
         lli_gap_reset(&rx->gap, rx->gap.next);
 }
 
-/* There is nothing to give of it, but it may be the first that is heard after a silence. */
+/* A duplicate delivers nothing, but may be the first packet after a silence. */
 static bool rx_input_duplicate(struct lli_rx *rx)
 {
     rx->counters->packets_duplicate++;
     return (rx->news & LLI_RX_RESUMED) != 0;
 }
 
-/* Apart, so that no registers are saved for it where packets come in order. */
+/* Out of line: keeps registers free for packets in order. */
 static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_seq seq,
                                                      lli_ns now)
 {
@@ -378,7 +390,10 @@ void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold)
     rx->query_at = now;
 }
 
-/* Of a session that ended, whether a heartbeat says the same, or that more was sent than the one by which it ended told of. */
+/*
+ * True if a heartbeat of an ended session agrees with the end, or announces more than the heartbeat that
+ * ended the session.
+ */
 static bool rx_is_of_ended(const struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
 {
     const bool more = heartbeat->lead > lli_max(rx->gap.next, rx->heartbeat.lead);
@@ -386,7 +401,7 @@ static bool rx_is_of_ended(const struct lli_rx *rx, const struct lli_wire_heartb
     return rx->end_reason != LLM_REASON_NONE || (heartbeat->flags & LLI_WIRE_HEARTBEAT_END ? !more : more);
 }
 
-/* More comes than the heartbeat told of by which the session ended: that one was forged. */
+/* More packets exist than the END announced: the END was forged. */
 static void rx_contradict_end(struct lli_rx *rx, lli_ns now)
 {
     const struct lli_wire_heartbeat heartbeat = rx->heartbeat;
@@ -396,7 +411,7 @@ static void rx_contradict_end(struct lli_rx *rx, lli_ns now)
         return;
     session = lli_former_find(rx->config->former, rx->session);
     if (session != NULL && rx->config->resumes) {
-        /* The topics that were told of are still known. */
+        /* The names of topics learnt before the end are still known. */
         lli_rx_resume(rx, session, now);
         return;
     }
@@ -420,7 +435,10 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
         rx->counters->control_foreign++;
         return;
     }
-    /* One that was overtaken by a newer one says nothing new; one of long before tells that the newer one was forged. */
+    /*
+     * A heartbeat slightly older than the latest one was overtaken and adds nothing; a much older one shows
+     * that the latest was forged.
+     */
     if (rx->heartbeat_at != 0 && heartbeat->sent_at < rx->heartbeat.sent_at &&
         rx->heartbeat.sent_at - heartbeat->sent_at < RX_HEARTBEAT_OVERTAKEN)
         return;
@@ -444,28 +462,31 @@ static void rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbea
         lli_rx_found(rx, now);
     else if (rx->state == LLI_RX_ENDED)
         rx_contradict_end(rx, now);
-    /* For whom a session was over before it had everything is not heard: its transmitter would wait until it had. */
+    /*
+     * A report of a receiver for which the session ended early is withheld: the transmitter would wait for
+     * that receiver.
+     */
     if ((heartbeat->flags & LLI_WIRE_HEARTBEAT_HELD && rx->state != LLI_RX_ENDED && lli_rx_is_in_share(rx)) ||
         (heartbeat->flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= heartbeat->lead))
         lli_rx_status_soon(rx, now);
     if (rx->state != LLI_RX_LIVE)
         return;
     /*
-     * Packets that only a heartbeat told of are believed in as long as heartbeats do: a forged one is corrected by the next,
-     * and none makes a receiver give up anything (section 4.3).
+     * Packets known only from a heartbeat are believed as long as heartbeats announce them: the next
+     * heartbeat corrects a forged one, and none makes a receiver give up anything (section 4.3).
      */
     lli_rx_recede(rx, now);
     lli_rx_cover(rx, now);
     lli_rx_replan(rx, &before, now);
     lli_rx_extend(rx, heartbeat->lead, now);
-    /* All that was announced in the stream is known by now, unless it was lost. */
+    /* Every topic announced in the stream is known by now, unless the announcement was lost. */
     if (rx->gap.missing == 0 && rx->gap.next >= heartbeat->lead)
         lli_rx_learn(rx, now, false);
 }
 
 /* ------------------------------------------------------------------------------------ other control in */
 
-/* What was asked for, be it by NAK or as the past, is not repaired: of other packets this says nothing. */
+/* UNREPAIRED: marks packets that were asked for by NAK or FETCH as not repaired; others are not affected. */
 static void rx_rejected(struct lli_rx *rx, const struct lli_wire_range *range, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
@@ -476,7 +497,10 @@ static void rx_rejected(struct lli_rx *rx, const struct lli_wire_range *range, l
             lli_rx_unrepaired(rx, seq, seq + 1, now);
 }
 
-/* Of the past, what was fetched is none of this receiver's: no loss, so only what was sent before it came can be. */
+/*
+ * PASSED: marks packets that were fetched from the past as skipped; they are no loss, so this is limited to
+ * packets sent before this receiver joined.
+ */
 static void rx_passed(struct lli_rx *rx, const struct lli_wire_range *range, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
@@ -512,7 +536,7 @@ static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *rej
                 rx_rejected(rx, &reject->ranges[i], now);
         return;
     }
-    /* Only what was asked for can be refused, and only up to what is known to exist. */
+    /* GONE counts only for packets that were asked for, and up to those known to exist. */
     if (reject->reason != LLI_WIRE_GONE || gap->missing == 0 || trail <= rx->gone_below ||
         reject->trail > lli_max(rx->heartbeat.lead, gap->end) ||
         (gap->slots[gap->next & gap->mask].tries == 0 && !(lli_rx_is_replaying(rx) && gap->next < rx->fetched)))
@@ -522,8 +546,9 @@ static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *rej
     if (rx->heartbeat.lead <= gap->next + lli_gap_window(gap))
         return;
     /*
-     * More than a window behind. Once, go on with what the transmitter still has; if that is overtaken as well before this
-     * receiver has caught up, chasing it is hopeless: go on with what is sent now.
+     * More than a window behind. The first time, continue with the oldest packets that the transmitter still
+     * has. If those are gone as well before this receiver has caught up, chasing is hopeless: continue with
+     * live data.
      */
     if (rx->behind & LLI_RX_CHASED) {
         rx->gone_below = lli_rx_known(rx);
@@ -532,14 +557,17 @@ static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *rej
     rx->behind |= LLI_RX_CHASED;
 }
 
-/* Each counts for what was asked for by then, so that a forged one is worth a reject, and another has to follow for more. */
+/*
+ * A suspension gives up packets already asked for, so a forged one costs no more than a REJECT; later losses
+ * need another notice.
+ */
 static void rx_suspended(struct lli_rx *rx, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
     const lli_seq lead = lli_min(rx->notice.lead, lli_rx_known(rx));
     const bool asked = lli_rx_is_fetching(rx) || rx->aside & LLI_RX_LATEST ? rx->tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
 
-    /* It was sent to a receiver that was not heard, and which is served when it is. */
+    /* Silence: the notice went to a receiver that was not heard, and which is served again when it is. */
     if (rx->notice.threshold == LLM_THRESHOLD_SILENCE)
         return;
     rx->naks_held_until = now + rx->config->nak_retry_max;
@@ -553,13 +581,13 @@ static void rx_suspended(struct lli_rx *rx, lli_ns now)
 
 static void rx_input_notice(struct lli_rx *rx, const struct lli_wire_notice *notice, lli_ns now)
 {
-    /* Whoever forges one has to know this receiver's identity as well, which is in no packet to the group. */
+    /* A forger has to know this receiver's identity as well, which is in no packet to the group. */
     if (notice->receiver != rx->config->receiver) {
         rx->counters->control_foreign++;
         return;
     }
     rx->counters->notices_received++;
-    /* It may ask for no more than a sign of life. */
+    /* A notice may be a probe, so a report answers it. */
     rx->status_at = now;
     if (notice->decided_at < rx->notice.decided_at && rx->notice.decided_at - notice->decided_at < RX_OVERTAKEN)
         return;
@@ -588,7 +616,7 @@ static void rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *top
         }
         (void)lli_topics_add(&rx->topics, topics->first + i, name, size);
     }
-    /* Of an answer that taught nothing, as there is no room for more names, another would be no better. */
+    /* If an answer added no name, because there is no room for more, another one would not either. */
     if (rx->topics.known == known)
         return;
     rx->query_tries = 0;
@@ -596,7 +624,7 @@ static void rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *top
         rx->query_at = now;
 }
 
-/* Counts what a decoder refused; true if the identity is this session's. */
+/* Counts a packet that was malformed or has another session's identity; true if it is this session's. */
 static bool rx_is_mine(struct lli_rx *rx, bool decoded, const uint64_t *session)
 {
     if (!decoded)
@@ -776,14 +804,14 @@ bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_p
         return false;
     if (rx->state == LLI_RX_LIVE)
         rx_check_silence(rx, now);
-    /* That nobody answers a request to join is told in time, too. */
+    /* An unanswered join request is reported in time, too. */
     if ((now < rx->speak_at && !(rx->state == LLI_RX_ASKING && now >= rx->ask_until)) || !rx_control(rx, now, buffer, packet))
         return false;
     lli_rx_spoke(rx, now);
     return true;
 }
 
-/* When what is missing is fetched, or given up. */
+/* Time at which missing packets are fetched or given up. */
 static lli_ns rx_missing_deadline(const struct lli_rx *rx)
 {
     const struct lli_gap *gap = &rx->gap;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a receiver sends to an address from which nobody has answered yet: a few short packets, whatever it hears of the session, as the
- * address may be that of somebody else (docs/protocol.md section 5.4). The answer is a token, which its packets have from then on.
+ * Limits packets to an address that has not answered yet: a few short packets, whatever the session's packets
+ * say, as the address may belong to a third party (docs/protocol.md section 5.4). The answer is a token,
+ * which later packets carry.
  */
 #include "core/rx/rx_internal.h"
 
-/* So many packets go at once; those behind them at distances that double. */
+/* Packets sent at once; later ones follow at doubling intervals. */
 enum { RX_UNANSWERED = 4 };
 #define RX_UNANSWERED_DISTANCE ((lli_ns)5000000)
 #define RX_UNANSWERED_DISTANCE_MAX ((lli_ns)1000000000)
@@ -49,7 +50,7 @@ void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now)
     rx->speak_at = 0;
     if (rx->state == LLI_RX_ASKING)
         return;
-    /* What went without it had no effect. */
+    /* Packets sent without the token had no effect. */
     rx->status_at = now;
     if (rx->query_at != LLI_NEVER)
         rx->query_at = now;

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packets are not authenticated: each is checked against all that is known, so that the damage of a forged one is bounded
- * (docs/protocol.md section 4.4). Heartbeats are corrected by the next genuine one, at most a heartbeat's distance later: so none is
- * believed that contradicts what was delivered, all that was planned by one is planned anew by the next, and packets that two of them
- * in a row do not cover are dropped.
+ * Plausibility checks. Packets are not authenticated: each is checked against everything known, so that a
+ * forged one does limited damage (docs/protocol.md section 4.4). The next genuine heartbeat, at most one
+ * interval later, corrects a forged one: heartbeats that contradict delivered data are ignored, timers set by
+ * one are set anew by the next, and packets not covered by two heartbeats in a row are dropped.
  */
 #include "core/rx/rx_internal.h"
 
-/* A receiver that is so far behind cannot name what it misses: low halves of packet numbers tell 2^31 apart. */
+/* Maximum lag in which a receiver can name missing packets: low halves of packet numbers distinguish 2^31. */
 #define TRUST_REACH ((lli_seq)1 << 30)
 
-/* More receivers, a longer distance of heartbeats, and a longer round trip than a transmitter ever tells of. */
+/* Upper limits of receivers, heartbeat interval and round trip in genuine heartbeats. */
 enum { TRUST_RECEIVERS_MAX = 1 << 20, TRUST_INTERVAL_US_MAX = 10000000, TRUST_RTT_NS_MAX = 1000000000 };
 
-/* A data packet so far beyond all that is known is believed when another one near it has come: a part of the window, and at least ... */
+/*
+ * A data packet this far beyond all known ones, a fraction of the window but at least TRUST_JUMP, is believed
+ * only after another one near it.
+ */
 enum { TRUST_JUMP = 128, TRUST_JUMP_WINDOW = 16 };
 
 /* ---------------------------------------------------------------------------------------------- heartbeats */
 
-/* Messages that a heartbeat tells of can have been in the packets that it tells of, as far as that can be said now. */
+/* True if the messages announced by a heartbeat could be in the packets that it announces, as far as is known now. */
 static bool trust_messages(const struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
 {
     const struct lli_gap *gap = &rx->gap;
@@ -50,11 +53,11 @@ bool lli_rx_believes(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbe
     }
     rx->counters->heartbeats_doubted++;
     rx->doubted_at = lli_min(rx->doubted_at, now);
-    /* A forged one is contradicted by a genuine one before. */
+    /* A genuine heartbeat would have contradicted a forged one by now. */
     if (now < rx->doubted_at + lli_rx_patience(rx))
         return false;
     rx->doubted_at = LLI_NEVER;
-    /* Those that were doubted agree with it. */
+    /* The heartbeats doubted before agree with it. */
     rx->heartbeat.lead = heartbeat->lead;
     rx->heartbeat.messages = heartbeat->messages;
     if (heartbeat->lead > rx->gap.next && heartbeat->lead - rx->gap.next > TRUST_REACH) {
@@ -107,7 +110,7 @@ void lli_rx_replan(struct lli_rx *rx, const struct lli_wire_heartbeat *before, l
     lli_gap_hasten(&rx->gap, from, lli_max(now + wait, rx->naks_held_until));
 }
 
-/* Gives back what is held from a packet on, which does not exist. */
+/* Drops buffered packets from `end` on, which do not exist. */
 static void trust_cut(struct lli_rx *rx, lli_seq end)
 {
     for (lli_seq seq = end; seq < rx->gap.received; seq++)
@@ -124,7 +127,7 @@ void lli_rx_cover(struct lli_rx *rx, lli_ns now)
     const lli_seq lead = rx->heartbeat.lead, replay_end = rx->replay_end;
     lli_seq end;
 
-    /* Packets dropped because they came too early may not exist. Those that do are asked for like all that is live. */
+    /* Packets dropped because they arrived too early may not exist. Those that do are asked for like live packets. */
     if (lli_rx_is_replaying(rx))
         rx->replay_end = lli_max(rx->live_seq, lli_min(rx->replay_end, lead));
     if (rx->replay_end < replay_end)
@@ -133,13 +136,13 @@ void lli_rx_cover(struct lli_rx *rx, lli_ns now)
     lli_gap_retract(&rx->gap, end);
     if (rx->beyond > end)
         trust_cut(rx, end);
-    /* One heartbeat may have been overtaken by packets that were sent later; hardly two. */
+    /* Later packets may have overtaken one heartbeat; hardly two. */
     rx->beyond = rx->gap.received > end ? rx->gap.received : 0;
     if (rx->unpack.broken && !(rx->aside & LLI_RX_LATEST))
         lli_unpack_allow(&rx->unpack, 0, lli_rx_number_max(rx));
 }
 
-/* Messages before this one were delivered; those behind it were told lost at most. */
+/* Messages before this one were delivered; later ones were at most reported lost. */
 static uint64_t trust_delivered(const struct lli_rx *rx)
 {
     const bool told = rx->told_first < rx->told_end && rx->unpack.number == rx->told_end && !rx->unpack.assembling;
@@ -147,14 +150,14 @@ static uint64_t trust_delivered(const struct lli_rx *rx)
     return told ? rx->told_first : lli_rx_delivered(rx);
 }
 
-/* Goes on with this packet, of which heartbeats say the number of the first message. */
+/* Continues with packet `next`; heartbeats supply the number of its first message. */
 static void trust_go_back(struct lli_rx *rx, lli_seq next, uint64_t number, lli_ns now)
 {
     rx->counters->streams_receded++;
     lli_rx_drop_packets(rx);
     lli_rx_unordered_reset(rx);
     lli_gap_reset(&rx->gap, next);
-    /* Those told lost that were never sent are sent from here on. */
+    /* Messages reported lost but never sent are sent from here on. */
     lli_unpack_reset(&rx->unpack, lli_min(rx->unpack.number, number));
     lli_unpack_break(&rx->unpack);
     lli_unpack_allow(&rx->unpack, UINT32_MAX, number);
@@ -176,7 +179,7 @@ void lli_rx_recede(struct lli_rx *rx, lli_ns now)
     const bool latest = rx->heartbeat.lead >= rx->lead_before;
     const lli_seq lead = latest ? rx->heartbeat.lead : rx->lead_before;
     const uint64_t messages = latest ? rx->heartbeat.messages : rx->messages_before;
-    const bool numbered = lead >= rx->gap.next; /* the packets are there; are their messages? */
+    const bool numbered = lead >= rx->gap.next; /* the packets exist; check the messages */
 
     if (lli_rx_is_replaying(rx) || rx->aside & LLI_RX_LATEST || rx->end_reason != LLM_REASON_NONE ||
         (numbered && messages >= lli_rx_delivered(rx))) {
@@ -186,7 +189,7 @@ void lli_rx_recede(struct lli_rx *rx, lli_ns now)
         rx->receded_next = rx->gap.next;
         rx->receded_number = lli_rx_delivered(rx);
     } else if (now >= rx->receded_at + lli_rx_patience(rx) && (numbered || messages >= trust_delivered(rx))) {
-        /* Where neither holds, old heartbeats were sent again, or packets were forged in order. */
+        /* If neither holds, old heartbeats were replayed, or packets were forged in order. */
         rx->receded_at = LLI_NEVER;
         trust_go_back(rx, lead, messages, now);
     }

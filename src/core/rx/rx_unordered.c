@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Delivery as it arrives: the messages that lie wholly in a packet which came before its turn are given at once. The packet is
- * held all the same, and unpacked in its turn like any other, less what was given: so losses are named, names of topics learnt
- * and messages that span packets put together as they always are.
+ * Unordered delivery: messages that lie wholly in a packet received ahead of order are delivered at once. The
+ * packet is buffered all the same and unpacked in order later, without the delivered messages: so losses are
+ * reported, names of topics learnt and spanning messages reassembled as always.
  *
- * What is given ahead of its turn is a run of messages from the first that starts in the packet. A message of a topic whose name
- * is not known ends it: whether it is wanted nobody can say yet. The mark stays until the packet's turn, and so does the packet.
- * A packet that is dropped meanwhile, as heartbeats do not cover it, leaves its mark: if it comes again it gives the rest, and if it
- * does not, what was given is left out of what is told lost.
- * A filter decides on the run when it is looked into, and counts then what it rejects (rx_filter.c).
+ * Messages delivered ahead of order are a run, from the first that starts in the packet. It ends at a message
+ * of a topic without a known name, as it cannot be decided yet if that one is wanted. The packet's mark stays
+ * until the packet is next in order, and so does the packet. If the packet is dropped meanwhile, because
+ * heartbeats do not cover it, its mark remains: should the packet arrive again, the rest is delivered; should
+ * it not, the delivered messages are excluded from the reported loss. A filter decides on the run when it is
+ * read, and counts its rejections then (rx_filter.c).
  */
 #include "core/rx/rx_internal.h"
 
@@ -16,7 +17,7 @@ void lli_rx_unordered_init(struct lli_rx *rx, struct lli_arena *arena)
 {
     if (rx->config->as_it_arrives)
         rx->unordered.marks = lli_arena_take(arena, rx->config->window_packets * sizeof *rx->unordered.marks, 64);
-    /* Nothing is put together in it: it is a place to point to. */
+    /* Nothing is reassembled in it: only a valid address is needed. */
     lli_unpack_init(&rx->unordered.unpack, rx->unpack.buffer, 0);
 }
 
@@ -49,9 +50,9 @@ static bool unordered_is_held(const struct lli_rx *rx, lli_seq seq)
     return seq >= rx->gap.next && seq < rx->gap.end && lli_gap_is_present(&rx->gap, seq);
 }
 
-/* ------------------------------------------------------------------------------------------ before its turn */
+/* ----------------------------------------------------------------------------------------- ahead of order */
 
-/* Begins with a packet that is held. */
+/* Starts reading a buffered packet. */
 static void unordered_begin(struct lli_rx *rx, lli_seq seq)
 {
     struct lli_rx_unordered *unordered = &rx->unordered;
@@ -63,13 +64,13 @@ static void unordered_begin(struct lli_rx *rx, lli_seq seq)
 
     unordered->seq = seq;
     packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, seq), LLI_REORDER_AHEAD, &size);
-    /* It was read when it came, so it can be read again. */
+    /* It was parsed on arrival, so parsing cannot fail now. */
     if (lli_wire_get_header(packet, size, &header, &body, &body_size) != LLI_WIRE_OK)
         return;
     number = lli_seq_extend(rx->unpack.number, header.number);
     *unordered_mark(rx, seq) = (struct lli_rx_mark){.seq = seq, .first = number, .end = number};
     lli_unpack_reset(&unordered->unpack, number);
-    /* Numbers never go back: it is left to its turn to find out what such a packet is. */
+    /* Message numbers never decrease; such a packet is examined when it is next in order. */
     if (number < rx->unpack.number)
         return;
     unordered->unpack.at = body + header.first;
@@ -80,7 +81,7 @@ static void unordered_begin(struct lli_rx *rx, lli_seq seq)
     unordered_mark(rx, seq)->end = unordered->unpack.number;
 }
 
-/* The next packet that was not looked into; false: there is none. */
+/* Starts the next packet not read yet; false: there is none. */
 static bool unordered_next(struct lli_rx *rx)
 {
     struct lli_rx_unordered *unordered = &rx->unordered;
@@ -95,7 +96,7 @@ static bool unordered_next(struct lli_rx *rx)
     return false;
 }
 
-/* Takes out what was given before the packet's turn. */
+/* Removes messages that were delivered ahead of order. */
 static int unordered_less(const struct lli_rx_mark *given, struct llm_message *messages, int count)
 {
     int lvc = 0;
@@ -107,8 +108,8 @@ static int unordered_less(const struct lli_rx_mark *given, struct llm_message *m
 }
 
 /*
- * The messages that come next in a packet, less those of refused topics. In its turn: less those that were given; before it:
- * none without the name of its topic.
+ * Returns the next messages of a packet, without those of refused topics. In order: without those already
+ * delivered. Ahead of order (given NULL): only those of topics with known names.
  */
 static bool unordered_messages(struct lli_rx *rx, struct lli_unpack *unpack, const struct lli_rx_mark *given, struct lli_item *item)
 {
@@ -143,7 +144,7 @@ static bool unordered_messages(struct lli_rx *rx, struct lli_unpack *unpack, con
     return item->count > 0;
 }
 
-/* What comes next of the packet that is being given. */
+/* Returns the next item of the packet being read. */
 static bool unordered_item(struct lli_rx *rx, struct lli_item *item)
 {
     struct lli_unpack *unpack = &rx->unordered.unpack;
@@ -153,7 +154,7 @@ static bool unordered_item(struct lli_rx *rx, struct lli_item *item)
         const bool some =
             rx->news & LLI_RX_FILTERED ? lli_rx_filtered_unordered(rx, item) : unordered_messages(rx, unpack, NULL, item);
 
-        /* Less one that goes on in the next packet. */
+        /* Excludes a message that continues in the next packet. */
         unordered_mark(rx, rx->unordered.seq)->end = unpack->number - unpack->assembling;
         if (some) {
             rx->counters->messages_ahead += (uint64_t)item->count;
@@ -173,7 +174,7 @@ static bool unordered_item(struct lli_rx *rx, struct lli_item *item)
 
 bool lli_rx_next_unordered(struct lli_rx *rx, struct lli_item *item)
 {
-    /* The past comes in order, so that what comes before LLM_EVENT_LIVE is the past. */
+    /* The past is delivered in order, so that everything before LLM_EVENT_LIVE is of the past. */
     if (rx->behind & (LLI_RX_REPLAYING | LLI_RX_YOUNG))
         return false;
     for (;;) {
@@ -184,7 +185,7 @@ bool lli_rx_next_unordered(struct lli_rx *rx, struct lli_item *item)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- in its turn */
+/* ----------------------------------------------------------------------------------------------- in order */
 
 void lli_rx_unordered_turn(struct lli_rx *rx, lli_seq seq)
 {
@@ -200,7 +201,7 @@ void lli_rx_unordered_drop(struct lli_rx *rx, lli_seq seq)
 {
     const struct lli_rx_mark *mark = unordered_mark(rx, seq);
 
-    /* What is left of it may lie elsewhere when it comes again. */
+    /* Its position in the reorder buffer may differ when it arrives again. */
     if (rx->unordered.seq == seq)
         lli_unpack_reset(&rx->unordered.unpack, 0);
     if (mark->seq != seq || mark->end == mark->first)
