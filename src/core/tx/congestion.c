@@ -48,7 +48,7 @@ void lli_congestion_reported(struct lli_tx *tx, struct lli_member *member, const
     };
     if (!tx->config.tells_limits || member->limits.limit == member->limit_told)
         return;
-    /* The judge's word that there is something is asked for anyway. */
+    /* slow.untold makes the caller ask for events. */
     tx->limits_untold = tx->slow.untold = true;
     lli_tx_look_now(tx);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/tx/ranges.h"
 
-/* Puts a range at its place among the first count, which are sorted by how far they are from `near`; insertion sort. */
+/* Inserts a range among the first `count`, which are sorted relative to `near` (insertion sort). */
 static void ranges_insert(struct lli_wire_range *ranges, uint16_t count, lli_seq near, struct lli_wire_range range)
 {
     const lli_seq first = lli_seq_extend(near, range.first);

@@ -18,7 +18,7 @@ void lli_repair_init(struct lli_repair *repair, struct lli_history *history, uin
 
 /* ----------------------------------------------------------------------------------------------- queues */
 
-/* Puts a queue behind all others that wait for their turn. */
+/* Appends a queue to the list of turns. */
 static void repair_wait(struct lli_repair *repair, uint32_t index)
 {
     struct lli_repair_queue *queue = &repair->queues[index];
@@ -34,7 +34,7 @@ static void repair_wait(struct lli_repair *repair, uint32_t index)
     repair->turn_last = index;
 }
 
-/* Ends the turn of the first queue; it waits for another one if there is anything in it. */
+/* Ends the turn of the first queue, which waits for another turn if it is not empty. */
 static void repair_turn(struct lli_repair *repair)
 {
     const uint32_t index = repair->turn;
@@ -60,7 +60,7 @@ static void repair_append(struct lli_repair *repair, uint32_t slot, uint32_t ind
     repair_wait(repair, index);
 }
 
-/* Takes an entry from its queue, which keeps its place among the others even if it is empty then. */
+/* Removes an entry from its queue. The queue stays in the list of turns even if empty. */
 static void repair_remove(struct lli_repair *repair, uint32_t slot)
 {
     struct lli_repair_entry *entry = &repair->entries[slot];
@@ -79,7 +79,7 @@ static void repair_remove(struct lli_repair *repair, uint32_t slot)
     repair->count--;
 }
 
-/* How many entries at most are before the one with this ticket in a queue: those that left from between are counted. */
+/* Upper bound of the entries before one with this ticket in a queue: entries removed from between are included. */
 static uint32_t repair_before(const struct lli_repair *repair, const struct lli_repair_queue *queue, uint32_t ticket)
 {
     return queue->first == LLI_REPAIR_NONE ? 0 : ticket - repair->entries[queue->first].ticket;
@@ -92,7 +92,7 @@ static uint32_t repair_queue_of(const struct lli_repair *repair, uint32_t member
 
 /* ---------------------------------------------------------------------------------------------- requests */
 
-/* Another request for a packet that waits: it moves to the queue where it leaves sooner. */
+/* Handles another request for a queued packet: it moves to the queue from which it leaves sooner. */
 static void repair_join(struct lli_repair *repair, uint32_t slot, uint32_t member)
 {
     const struct lli_repair_entry *entry = &repair->entries[slot];
@@ -133,14 +133,14 @@ enum lli_repair_verdict lli_repair_request(struct lli_repair *repair, lli_seq se
         member = LLI_REPAIR_TO_GROUP;
     slot->repair_to = member;
     slot->repair_queued = true;
-    /* The packet that was in this slot before may still wait, though it is forgotten. */
+    /* The packet that was in this slot before may still be queued, though it is no longer in the history. */
     if (repair->entries[place].queue != LLI_REPAIR_NONE)
         repair_remove(repair, place);
     repair_append(repair, place, repair_queue_of(repair, asked_by));
     return LLI_REPAIR_QUEUED;
 }
 
-/* The packet in a slot of the history: one that is kept, or the one that was there last. */
+/* Returns the packet in a slot of the history, or the last one that was there. */
 static lli_seq repair_packet(const struct lli_history *history, uint32_t slot)
 {
     const lli_seq last = history->next - 1;
@@ -167,7 +167,7 @@ bool lli_repair_peek(struct lli_repair *repair, lli_seq *seq)
     return false;
 }
 
-/* Takes the packet that is next from its queue. */
+/* Dequeues the next packet. */
 static struct lli_history_slot *repair_take(struct lli_repair *repair)
 {
     struct lli_history_slot *slot;

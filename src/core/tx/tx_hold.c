@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets that flow control and limits of the rate hold back. */
+/* Packets blocked by flow control and rate limits. */
 #include "core/tx/tx_session.h"
 
-/* The first packet, before end or end itself, that may not be sent at a pace; bytes: of those before it. */
+/* Returns the first packet, at most end, that the pace does not allow to be sent; bytes: of the packets before it. */
 static lli_seq tx_paced_end(struct lli_tx *tx, lli_ns now, lli_seq end, uint64_t *bytes)
 {
     lli_seq seq;

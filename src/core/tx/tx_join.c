@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a transmitter serves receivers that join late: finds where they begin, and sends them the past (section 12). */
+/* Late join at the transmitter: finds where a receiver begins and replays the past to it (section 12). */
 #include "core/tx/tx_internal.h"
 
-/* So many packets hold less than 2^31 messages, however short: numbers extend from one to the other. */
+/* This many packets hold less than 2^31 messages, so message numbers extend from one to the other. */
 enum { JOIN_STRIDE = 16384 };
 
-/* Of a history that forgets, the oldest part of so many is left out: it would be gone when it is asked for. */
+/* While the history drops packets, its oldest part of this many is excluded: it would be gone before it is fetched. */
 enum { JOIN_MARGIN = 16 };
 
-/* Packets of one request that are looked at for those of unreliable topics: receivers name fewer at a time. */
+/* Packets of one request that are checked for unreliable topics; receivers ask for fewer at a time. */
 enum { JOIN_LOOKED_AT = 1024 };
 
-/* A receiver that waits longer for what it fetches at a time is told so. */
+/* A receiver that has to wait longer for one request gets BUSY. */
 #define JOIN_LONG ((lli_ns)1000000000)
 
 /* ---------------------------------------------------------------------------------- messages to packets */
@@ -40,7 +40,10 @@ uint64_t lli_tx_number_of(const struct lli_tx *tx, lli_seq seq)
     return number;
 }
 
-/* The last packet of [low, high) whose number, near that of low, is not beyond. That of low is not. */
+/*
+ * Returns the last packet of [low, high) whose message number, near that of low, is at most `number`; low
+ * satisfies this.
+ */
 static lli_seq tx_search(const struct lli_tx *tx, lli_seq low, lli_seq high, uint64_t near, uint64_t number)
 {
     while (high - low > 1) {
@@ -54,7 +57,7 @@ static lli_seq tx_search(const struct lli_tx *tx, lli_seq low, lli_seq high, uin
     return low;
 }
 
-/* The packet that a message starts in; it was sent. False if that is no longer kept. */
+/* Finds the packet in which a sent message starts. False if it is no longer in the history. */
 static bool tx_packet_of(const struct lli_tx *tx, uint64_t number, lli_seq *seq)
 {
     uint64_t above = lli_tx_lead_number(tx);
@@ -76,7 +79,10 @@ static bool tx_packet_of(const struct lli_tx *tx, uint64_t number, lli_seq *seq)
 
 /* -------------------------------------------------------------------------------------- where to begin */
 
-/* Whoever joins begins no later than with what is not acknowledged: it may come for another. */
+/*
+ * A joining receiver begins no later than with the oldest unacknowledged message, so that it can replace
+ * another receiver.
+ */
 static void tx_grant(const struct lli_tx *tx, struct lli_wire_join *answer, lli_seq packet, uint64_t number)
 {
     if (tx->ack.kept <= packet) {
@@ -128,7 +134,7 @@ static void tx_join_number(const struct lli_tx *tx, struct lli_wire_join *answer
         tx_refuse(tx, answer, LLI_WIRE_JOIN_HISTORY, number);
 }
 
-/* More messages than were ever sent are all of them. */
+/* If more messages are asked for than were ever sent, all of them are meant. */
 static void tx_join_messages(const struct lli_tx *tx, struct lli_wire_join *answer, uint64_t messages)
 {
     const uint64_t lead = lli_tx_lead_number(tx);
@@ -149,7 +155,7 @@ static void tx_join_time(const struct lli_tx *tx, struct lli_wire_join *answer, 
         tx_grant(tx, answer, packet, lli_tx_number_of(tx, packet));
 }
 
-/* From what is sent next; what is kept of the messages before is asked for then. */
+/* Begins with the next packet to be sent; the receiver then asks for LVC messages before it. */
 static void tx_join_latest(const struct lli_tx *tx, struct lli_wire_join *answer)
 {
     if (tx->lvc.count > 0)
@@ -187,7 +193,7 @@ void lli_tx_replay_due(struct lli_tx *tx, lli_ns at)
     tx->slow_at = lli_min(tx->look_at, tx->replay_at);
 }
 
-/* Whether a request is not answered: by NAKs and reports its receiver may be known, and be suspended or expelled. */
+/* True if a request is not answered. Its receiver may be known from NAKs and reports, and be suspended or expelled. */
 static bool tx_is_join_shed(struct lli_tx *tx, uint64_t receiver, lli_ns now)
 {
     const uint32_t member = lli_members_get(&tx->members, receiver);
@@ -212,7 +218,7 @@ void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now)
 {
     struct lli_replay *replay = &tx->replay;
 
-    /* Another one takes the place of one that is dropped, from behind. */
+    /* Backwards, as dropping an entry moves the last one into its place. */
     for (uint32_t i = replay->count; i-- > 0;)
         if (tx_is_shed_now(tx, replay->receivers[i])) {
             lli_replay_drop(replay, i);
@@ -228,7 +234,7 @@ void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now)
     lli_tx_replay_due(tx, replay->fetching > 0 ? now : LLI_NEVER);
 }
 
-/* Why a packet of the past is not sent to a receiver for which what is live begins at this one; 0: it is. */
+/* Returns the reason not to replay a packet to a receiver whose live data begins at `live`; 0: replay it. */
 static enum lli_wire_reason tx_is_left_out(const struct lli_tx *tx, lli_seq seq, lli_seq live)
 {
     const struct lli_history_slot *slot = lli_history_slot(&tx->history, seq);
@@ -236,7 +242,7 @@ static enum lli_wire_reason tx_is_left_out(const struct lli_tx *tx, lli_seq seq,
     return slot->unreliable ? LLI_WIRE_UNREPAIRED : slot->transient && seq < live ? LLI_WIRE_PASSED : 0;
 }
 
-/* Of what a receiver fetches, says what it is not given for this reason. */
+/* Rejects those packets of a FETCH that are left out for this reason. */
 static void tx_fetch_left_out(struct lli_tx *tx, const struct lli_wire_join *join, enum lli_wire_reason reason)
 {
     struct lli_tx_unrepaired unrepaired = {.count = 0};
@@ -253,7 +259,7 @@ static void tx_fetch_left_out(struct lli_tx *tx, const struct lli_wire_join *joi
     lli_tx_unrepaired_tell(tx, &join->address, reason, &unrepaired);
 }
 
-/* How long it takes until all is sent that a receiver fetches, where so many take turns. */
+/* Time until all packets of a FETCH are sent, with the present number of receivers taking turns. */
 static lli_ns tx_replay_time(const struct lli_tx *tx, const struct lli_wire_join *join)
 {
     uint64_t bytes = 0;
@@ -263,7 +269,7 @@ static lli_ns tx_replay_time(const struct lli_tx *tx, const struct lli_wire_join
     return bytes * tx->replay.fetching / lli_max(tx->config.replay_bytes_per_s / 1000000, 1) * 1000;
 }
 
-/* A receiver that has to wait for long is told. */
+/* Sends BUSY to a receiver that has to wait for long. */
 static void tx_tell_busy(struct lli_tx *tx, const struct lli_wire_join *join, bool placed)
 {
     const uint32_t places = join->kind == LLI_WIRE_JOIN_LATEST ? tx->lvc.waiting : tx->replay.count;
@@ -281,7 +287,7 @@ void lli_tx_input_join(struct lli_tx *tx, struct lli_wire_join *join, lli_ns now
         tx->counters.control_malformed++;
         return;
     }
-    /* The answer to whoever asks where to begin is short, and has the token. */
+    /* An answer to ASK is short and carries the token, so it needs no confirmation. */
     if (fetches && !lli_tx_is_confirmed(tx, join->receiver, &join->address, join->token))
         return;
     if (tx_is_join_shed(tx, join->receiver, now)) {
@@ -303,18 +309,18 @@ void lli_tx_input_join(struct lli_tx *tx, struct lli_wire_join *join, lli_ns now
         tx->counters.kept_fetches_received++;
         placed = lli_tx_input_lvc(tx, join, now);
     } else {
-        /* Of a kind of later releases, or an answer. */
+        /* A kind of a later version, or an answer. */
         return;
     }
     tx->counters.joins_dropped += !placed;
     tx_tell_busy(tx, join, placed);
-    /* A request may be for nothing that there is. */
+    /* A request may match no packet at all. */
     lli_tx_replay_due(tx, tx->replay.fetching > 0 ? now : LLI_NEVER);
 }
 
 /* ----------------------------------------------------------------------------------------- packets out */
 
-/* The next packet of the past for somebody; what is left out is passed over, so many at a time. */
+/* Returns the next replay packet of any receiver; skips a limited number of left-out packets per call. */
 static bool tx_replay_next(struct lli_tx *tx, lli_seq *seq, const struct lli_wire_address **to)
 {
     for (int i = 0; i < JOIN_LOOKED_AT; i++) {
@@ -336,7 +342,7 @@ bool lli_tx_replay(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
     struct lli_replay *replay = &tx->replay;
     lli_seq seq;
 
-    /* Mostly: this is asked whenever repairs are. */
+    /* The common case: this is called as often as lli_tx_repair(). */
     if (replay->fetching == 0)
         return false;
     if (lli_repair_peek(&tx->repair, &seq)) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a transmitter keeps the last messages of topics, and sends them to receivers that join (section 12.3). */
+/*
+ * Last value cache at the transmitter: stores the last messages of topics and sends them to joining receivers
+ * (section 12.3).
+ */
 #include "core/tx/tx_internal.h"
 
 void lli_tx_lvc_begin(struct lli_tx *tx, struct lli_lvc_topic *topic, struct lli_arena *memory)
@@ -23,14 +26,14 @@ static void tx_lvc_due(struct lli_tx *tx, lli_ns at)
 
 bool lli_tx_input_lvc(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now)
 {
-    /* What was not sent yet comes as it is sent, whatever a request says. */
+    /* Messages not sent yet arrive in the stream, whatever number a request has. */
     const bool placed = lli_lvc_ask(&tx->lvc, join->receiver, join, lli_tx_lead_number(tx));
 
     tx_lvc_due(tx, now);
     return placed;
 }
 
-/* Whether what is kept has to wait, and until when: behind repairs, and in the budget of those who join late. */
+/* True if LVC packets have to wait, and until when: repairs go first, and they share the replay budget. */
 static bool tx_lvc_waits(struct lli_tx *tx, lli_ns now, lli_ns *until)
 {
     lli_seq seq;
@@ -60,7 +63,7 @@ bool lli_tx_replay_lvc(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t si
     size = (size_t)lli_min(size, tx->config.history.packet_max);
     used = lli_lvc_next(&tx->lvc, &kept, buffer, size, &tx->told);
     *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = &tx->told};
-    /* However little is in it: what it takes to find that out is paid for as well. */
+    /* Charges a full packet however little it holds: scanning for its contents costs time as well. */
     (void)lli_pacer_take(&tx->replay.pacer, size);
     tx->counters.kept_packets_sent++;
     lli_tx_count(tx, used);

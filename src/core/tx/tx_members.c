@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the receivers of a session leave it, and are forgotten (docs/protocol.md section 7). */
+/* Departure and expiry of the receivers of a session (docs/protocol.md section 7). */
 #include "core/tx/tx_internal.h"
 
 void lli_tx_leave(struct lli_tx *tx, uint64_t receiver, lli_seq next)
@@ -15,8 +15,9 @@ void lli_tx_leave(struct lli_tx *tx, uint64_t receiver, lli_seq next)
 }
 
 /*
- * The last report of a receiver acknowledges first. While others have still to acknowledge the same messages, one that leaves after the
- * end is remembered: nobody joins any more, so it cannot acknowledge them once more under another identity.
+ * A receiver's last report acknowledges first. A receiver that leaves after the end of the session stays in
+ * the table while other receivers have to acknowledge the same messages: nobody joins any more, so it cannot
+ * acknowledge them again under another identity.
  */
 void lli_tx_input_leaving(struct lli_tx *tx, const struct lli_wire_status *status)
 {
@@ -39,7 +40,7 @@ lli_ns lli_tx_status_interval(const struct lli_tx *tx)
     return tx->config.status * lli_max(1, tx->members.count / 10);
 }
 
-/* Looks at all members. */
+/* Recomputes the group's round trip from all members. */
 static void tx_rtt(struct lli_tx *tx)
 {
     const lli_ns rtt = lli_members_rtt(&tx->members, &tx->furthest);
@@ -48,7 +49,7 @@ static void tx_rtt(struct lli_tx *tx)
         tx->rtt = rtt;
 }
 
-/* All are looked at only if the one that was the furthest has come nearer, or no longer counts: for one report in very many. */
+/* Scans all members only if the one with the greatest round trip has come nearer or no longer counts, which is rare. */
 void lli_tx_measured(struct lli_tx *tx, const struct lli_member *member)
 {
     const struct lli_member *furthest = tx->furthest;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a transmitter does about a NAK (docs/protocol.md section 5.2). */
+/* NAK handling at the transmitter (docs/protocol.md section 5.2). */
 #include "core/tx/tx_internal.h"
 
-/* For how long a repair is on its way to one that asks: it may be nearer than others, or read late what came long ago. */
+/*
+ * Time for which a repair to this receiver is under way: the receiver may be nearer than others, or late to
+ * read its packets.
+ */
 static lli_ns tx_distance(const struct lli_tx *tx, uint32_t member)
 {
     const lli_ns own = member == LLI_MEMBER_NONE ? 0 : tx->members.table[member].rtt;
@@ -10,10 +13,10 @@ static lli_ns tx_distance(const struct lli_tx *tx, uint32_t member)
     return own == 0 ? tx->rtt : lli_min(lli_max(tx->rtt, own), 2 * own);
 }
 
-/* A receiver that is not confirmed asks for so many packets at a time. */
+/* Packets that an unconfirmed receiver may ask for at a time. */
 enum { TX_UNCONFIRMED_PACKETS = 64 };
 
-/* What became of one NAK's packets. */
+/* Result of one NAK. */
 struct tx_nak_result {
     uint64_t queued;
     struct lli_wire_range gone[LLI_WIRE_RANGES_MAX];
@@ -21,7 +24,7 @@ struct tx_nak_result {
     struct lli_tx_unrepaired unrepaired;
 };
 
-/* Whether what receivers may ask for that are not confirmed is used up; else this packet is taken from it. */
+/* Charges this packet to the budget for unconfirmed receivers; true if the budget is exhausted. */
 static bool tx_is_used_up(struct lli_tx *tx, lli_seq seq)
 {
     if (lli_pacer_take(&tx->unconfirmed, lli_history_slot(&tx->history, seq)->size))
@@ -30,7 +33,7 @@ static bool tx_is_used_up(struct lli_tx *tx, lli_seq seq)
     return true;
 }
 
-/* Asks for [seq, end), all sent already. */
+/* Queues the packets [seq, end), all of which were sent before. */
 static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, struct lli_tx_asker asker, lli_ns now,
                            struct tx_nak_result *result)
 {
@@ -91,7 +94,10 @@ static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range, 
     tx_nak_packets(tx, first, end, asker, now, result);
 }
 
-/* Counts what a NAK asks for. True: it is not answered but by a notice, which waits for its turn so that NAKs cost little. */
+/*
+ * Counts the packets that a NAK asks for. True: no answer but a notice, which is sent later so that such NAKs
+ * cost little.
+ */
 static bool tx_is_shed(struct lli_tx *tx, const struct lli_wire_nak *nak, uint32_t member, lli_ns now)
 {
     uint64_t packets = 0, unreliable = 0;
@@ -105,14 +111,17 @@ static bool tx_is_shed(struct lli_tx *tx, const struct lli_wire_nak *nak, uint32
     tx->counters.nak_packets_unreliable += unreliable;
     if (member == LLI_MEMBER_NONE)
         return tx->slow.shedding;
-    /* Who asks for what nobody is given is not slow for that: it cannot know before it asked. */
+    /* Asking for unreliable packets makes no receiver slow: it cannot know before it asks. */
     shed = unreliable > 0 && unreliable == packets ? lli_slow_heard(&tx->slow, &tx->members, member, now)
                                                    : lli_slow_nak(&tx->slow, &tx->members, member, packets - unreliable, now);
     lli_tx_look_soon(tx);
     return shed;
 }
 
-/* Of what a NAK names: each packet once, no more than the history can have, and none that its receiver has reported to be done with. */
+/*
+ * Normalizes a NAK: each packet once, at most as many as the history can hold, none before the receiver's
+ * reported `next`.
+ */
 static void tx_bound_nak(const struct lli_tx *tx, struct lli_wire_nak *nak, struct lli_tx_asker asker)
 {
     const lli_seq low = asker.member == LLI_MEMBER_NONE ? 0 : tx->members.table[asker.member].next;
@@ -135,13 +144,13 @@ void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now)
     lli_pacer_fill(&tx->unconfirmed, now);
     for (uint16_t i = 0; i < nak->count; i++)
         tx_nak_range(tx, &nak->ranges[i], asker, now, &result);
-    /* Its repairs go to the group, and it learns the rest when it asks again, with the token. */
+    /* An unconfirmed receiver gets repairs through the group only, and REJECT when it asks again with the token. */
     if (!asker.confirmed)
         return;
     if (result.gone_count > 0)
         lli_tx_reject(tx, &nak->address, LLI_WIRE_GONE, result.gone, result.gone_count);
     lli_tx_unrepaired_tell(tx, &nak->address, LLI_WIRE_UNREPAIRED, &result.unrepaired);
-    /* What cannot go at once is confirmed to the group, so that the others hold their NAKs back (section 5.3). */
+    /* Confirms repairs that are delayed to the group, so that other receivers suppress their NAKs (section 5.3). */
     if (result.queued > 0 && lli_tx_is_crowded(tx) && tx->repair_pacer.tokens == 0)
         lli_tx_reject(tx, NULL, LLI_WIRE_PENDING, nak->ranges, nak->count);
 }

@@ -2,22 +2,28 @@
 #include "core/tx/congestion.h"
 #include "core/tx/tx_internal.h"
 
-/* How many heartbeats say the end before it counts as said where nobody is known to listen. */
+/* Heartbeats with END required before the session counts as ended if no receiver is known. */
 enum { TX_ENDS = 5 };
 
-/* A repair burst of at most this many bytes follows a time without repairs. */
+/* Largest burst of repairs, in bytes, after a time without repairs. */
 #define TX_REPAIR_BURST ((uint64_t)1 << 20)
 
-/* No report takes longer to come: a clock jumped, or somebody made it up. */
+/* Maximum of a round trip sample: beyond it a clock jumped, or the report was forged. */
 #define TX_RTT_MAX ((lli_ns)1000000000)
 
-/* Heartbeats take at most one part in so many of the time of whoever sends them (ADR 14). */
+/* Heartbeats take at most one part in this many of the sending thread's time (ADR 14). */
 enum { TX_HEARTBEAT_SHARE = 4 };
 
-/* Distances of heartbeats double up to so many times what they otherwise do while nobody has answered on a connection. */
+/*
+ * On a connection where no report was received yet, heartbeat intervals double up to this multiple of their
+ * usual maximum.
+ */
 enum { TX_HEARTBEATS_UNHEARD = 16 };
 
-/* One report that was delayed must not hold up all that wait for the round trip: it counts for at most so many of the others. */
+/*
+ * A round trip sample counts for at most this many times the smoothed value: one delayed report must not hold
+ * up everything that depends on the round trip.
+ */
 enum { TX_RTT_OUTLIER = 4 };
 
 static void tx_repair_rate(struct lli_tx *tx, uint64_t bytes_per_s, lli_ns now)
@@ -36,7 +42,10 @@ void lli_tx_rate(struct lli_tx *tx, uint64_t bytes_per_s, uint64_t repair_bytes_
 
 void lli_tx_wake_at(struct lli_tx *tx, lli_ns at, lli_ns now)
 {
-    /* What was to be woken for by now is this: whoever is refused again waits for more. */
+    /*
+     * An earlier wake-up that is due by now is replaced: a caller whose send is refused again waits for a
+     * later time.
+     */
     tx->wake_at = tx->wake_at <= now ? at : lli_min(tx->wake_at, at);
     tx->look_at = lli_min(tx->look_at, at);
     tx->slow_at = lli_min(tx->look_at, tx->replay_at);
@@ -88,7 +97,7 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
 uint64_t lli_tx_message_max(const struct lli_tx *tx)
 {
     const struct lli_history *history = &tx->history;
-    /* With nothing in flight, less a packet for headers and one that may be open. */
+    /* With nothing in flight, minus a packet for headers and a packet that may be open. */
     uint64_t packets = lli_min(history->slots_mask, history->bytes_size / history->stride_max - 2);
 
     return packets < 3 ? 0 : (packets - 3) * (history->packet_max - LLI_WIRE_DATA_HEADER);
@@ -96,7 +105,10 @@ uint64_t lli_tx_message_max(const struct lli_tx *tx)
 
 /* --------------------------------------------------------------------------------------- assured topics */
 
-/* What is kept for acknowledgements has to stay as if the transport read it; what no longer is, until that was asked again. */
+/*
+ * Unacknowledged packets must stay in place as if the transport read them; acknowledged ones stay until the
+ * next call.
+ */
 static void tx_keep(struct lli_tx *tx)
 {
     lli_tx_inflight(tx, tx->ack.kept);
@@ -127,20 +139,20 @@ void lli_tx_input_acknowledgement(struct lli_tx *tx, const struct lli_wire_statu
     if (index == LLI_MEMBER_NONE || !lli_ack_report(&tx->ack, &tx->members, index, status, lli_tx_lead_number(tx)))
         tx->counters.acknowledgements_refused++;
     tx_keep(tx);
-    /* The application is told at once. */
+    /* Reports the event to the application at once. */
     if (tx->ack.untold)
         lli_tx_look_now(tx);
 }
 
 /* --------------------------------------------------------------------------------------------- receivers */
 
-/* Smoothed as TCP does it (RFC 6298 section 2, without the variance). */
+/* Smoothed as in TCP (RFC 6298 section 2, without the variance). */
 static void tx_measure(struct lli_tx *tx, struct lli_member *member, const struct lli_wire_status *status, lli_ns now)
 {
     const bool behind = status->flags & LLI_WIRE_STATUS_BEHIND;
     lli_ns elapsed;
 
-    /* What was measured until then was something else. */
+    /* Samples with the other BEHIND flag measured something else. */
     if (member->behind != behind)
         member->rtt = 0;
     member->behind = behind;
@@ -200,7 +212,7 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
 
 /* ---------------------------------------------------------------------------------------------- answers */
 
-/* A place for an answer, or NULL. */
+/* Returns a free entry for an answer, or NULL. */
 static struct lli_tx_answer *tx_answer(struct lli_tx *tx, const struct lli_wire_address *to)
 {
     struct lli_tx_answer *answer;
@@ -235,7 +247,7 @@ static void tx_input_query(struct lli_tx *tx, const struct lli_wire_query *query
     struct lli_tx_answer *answer;
 
     tx->counters.queries_received++;
-    /* Names take far more bytes than the question. */
+    /* Names take far more bytes than the query: the address has to be confirmed. */
     if (!lli_tx_is_confirmed(tx, query->receiver, &query->address, query->token))
         return;
     answer = tx_answer(tx, &query->address);
@@ -245,7 +257,7 @@ static void tx_input_query(struct lli_tx *tx, const struct lli_wire_query *query
     answer->topics_first = query->first;
 }
 
-/* Counts what a decoder refused; true if the identity is this session's. */
+/* Counts a packet that was malformed or has another session's identity; true if it is this session's. */
 static bool tx_is_mine(struct lli_tx *tx, bool decoded, const uint64_t *session)
 {
     if (!decoded)
@@ -282,7 +294,7 @@ void lli_tx_input(struct lli_tx *tx, const struct lli_wire_header *header, const
             lli_tx_input_join(tx, &packet.join, now);
         break;
     default:
-        /* The session's own data and heartbeats, heard back. */
+        /* The session's own data and heartbeats, received back. */
         break;
     }
 }
@@ -329,7 +341,7 @@ static bool tx_is_served(const struct lli_tx *tx, uint32_t to)
            (to == LLI_REPAIR_TO_GROUP || (members[to].id != 0 && members[to].standing < LLI_STANDING_SUSPENDED));
 }
 
-/* Drops the repairs at the head that are for nobody, or for nobody who is served. False if none is left. */
+/* Drops repairs at the head whose receiver has left or is not served. False if none is left. */
 static bool tx_repair_next(struct lli_tx *tx, lli_seq *seq)
 {
     while (lli_repair_peek(&tx->repair, seq)) {
@@ -341,7 +353,7 @@ static bool tx_repair_next(struct lli_tx *tx, lli_seq *seq)
     return false;
 }
 
-/* Whether the limit of their rate holds repairs back. */
+/* True if the rate limit blocks repairs. */
 static bool tx_repair_is_limited(struct lli_tx *tx, lli_ns now)
 {
     if (tx->config.repair_rate == 0)
@@ -367,7 +379,7 @@ bool lli_tx_repair(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
         return false;
     packet->data = lli_history_packet(&tx->history, seq);
     packet->size = slot->size;
-    /* On a connection the group is the other side, and at that side's address, whatever a NAK said. */
+    /* On a connection the group is the other side, at the address exchanged then, whatever address a NAK has. */
     packet->to = slot->repair_to == LLI_REPAIR_TO_GROUP || tx->config.flow.awaits ? NULL : &tx->members.table[slot->repair_to].address;
     return true;
 }
@@ -390,7 +402,7 @@ void lli_tx_repaired(struct lli_tx *tx, lli_ns now)
     lli_tx_count(tx, size);
 }
 
-/* What receivers have to know of assured topics. Those that join begin with what is not acknowledged. */
+/* Adds the heartbeat's fields about assured topics. Joining receivers begin with the oldest unacknowledged message. */
 static void tx_heartbeat_assured(const struct lli_tx *tx, struct lli_wire_heartbeat *heartbeat)
 {
     const struct lli_ack *ack = &tx->ack;
@@ -408,16 +420,16 @@ static void tx_heartbeat_assured(const struct lli_tx *tx, struct lli_wire_heartb
         heartbeat->assured_topics[i] = ack->topics[i]->id;
 }
 
-/* From one heartbeat to the next, unless data flows: the distance doubles, but not behind data. */
+/* Interval to the next heartbeat unless data is sent: it doubles, except directly after data. */
 static lli_ns tx_heartbeat_distance(const struct lli_tx *tx)
 {
-    /* On a connection whose other side has never reported, and may be somebody who did not ask for it, they become far fewer. */
+    /* On a connection whose other side never reported, and may be a third party, heartbeats become far rarer. */
     const lli_ns most = tx->config.heartbeat_max * (tx->config.flow.awaits && tx->members.count == 0 ? TX_HEARTBEATS_UNHEARD : 1);
 
     return tx->flowing ? tx->heartbeat_interval : lli_min(tx->heartbeat_interval * 2, most);
 }
 
-/* Heartbeats announce only what the transport took: the rest is not lost yet. */
+/* A heartbeat announces only packets that the transport took: later ones are not lost. */
 static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
 {
     bool whole = !lli_tx_is_waiting(tx);
@@ -454,7 +466,7 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
 static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
 {
     tx->heartbeat_interval = tx_heartbeat_distance(tx);
-    /* Data flows: those who should hear of it are looked at. */
+    /* While data flows, the members are evaluated. */
     tx->slow.quiet &= !tx->flowing;
     lli_tx_look_soon(tx);
     tx->followed = tx->flowing;
@@ -467,8 +479,8 @@ static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
 }
 
 /*
- * What counts is the first one behind data: it runs as warm as data that follows soon. It may have been an accident, so the
- * distance grows to twice what it was at most.
+ * Only the first heartbeat after data counts: caches are as warm as for data that follows soon. One sample
+ * may be an outlier, so the interval at most doubles.
  */
 void lli_tx_heartbeat_took(struct lli_tx *tx, lli_ns took)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which receivers a transmitter knows: those that have sent back the token that was sent to the address which they say is theirs
- * (docs/protocol.md section 5.4). Of all others nothing is remembered, and each of their packets is answered by one short packet.
+ * Confirmation of receivers: a receiver is known once it returned the token sent to the address that it
+ * announced (docs/protocol.md section 5.4). Nothing is stored about others, and each of their packets gets
+ * one short answer.
  */
 #include "core/tx/tx_internal.h"
 
@@ -14,7 +15,7 @@ void lli_tx_give_token(struct lli_tx *tx, uint64_t receiver, const struct lli_wi
         return;
     if (reason != LLI_WIRE_JOIN_NO_REASON)
         tx->crowded |= (uint8_t)(1u << reason);
-    /* Several packets of a receiver, read one after the other. */
+    /* Several packets of one receiver, read in a row, get one token. */
     if (tx->tokens_tail != tx->tokens_head && latest->receiver == receiver && latest->reason == reason)
         return;
     if (tx->tokens_tail - tx->tokens_head == LLI_TX_TOKENS) {
@@ -26,7 +27,7 @@ void lli_tx_give_token(struct lli_tx *tx, uint64_t receiver, const struct lli_wi
     lli_tx_look_now(tx);
 }
 
-/* Whether a receiver is a member that said so of the same address before. */
+/* True if a receiver is a member whose confirmed address is this one. */
 static bool tx_is_known(const struct lli_tx *tx, uint32_t member, const struct lli_wire_address *address)
 {
     return member != LLI_MEMBER_NONE && lli_wire_is_address(&tx->members.table[member].address, address);
@@ -37,7 +38,7 @@ static bool tx_is_confirmed(struct lli_tx *tx, uint64_t id, uint32_t member, con
     const bool confirmed =
         !tx->config.confirms || tx_is_known(tx, member, address) || token == lli_token(&tx->config.key, id, address);
 
-    /* One without a token asks for it: a receiver that is known may have heard of another address, and forgotten it. */
+    /* A zero token requests one: a known receiver may have seen another address, and dropped its token. */
     if (!confirmed || token == 0)
         lli_tx_give_token(tx, id, address, LLI_WIRE_JOIN_NO_REASON, 0);
     tx->counters.requests_unconfirmed += !confirmed;
@@ -90,7 +91,7 @@ bool lli_tx_control_token(struct lli_tx *tx, uint8_t *buffer, struct lli_packet 
                                          .token = lli_token(&tx->config.key, token->receiver, &token->to),
                                      });
     *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = &token->to};
-    /* A receiver that has just come is to be known before the session is over. */
+    /* A receiver that just joined should become known before the session ends. */
     if (token->reason == LLI_WIRE_JOIN_NO_REASON)
         tx->ends_sent = 0;
     tx->counters.tokens_sent++;

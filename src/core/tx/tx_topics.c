@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The topics of a session: announced in its stream, and named to those who ask (docs/protocol.md sections 3.1 and 8). */
+/*
+ * Topics of a session: announced in its stream, and named in answer to queries (docs/protocol.md sections 3.1
+ * and 8).
+ */
 #include "core/tx/tx_internal.h"
 
 static int tx_topic_add(struct lli_tx *tx, const char *name, uint8_t flags, uint32_t *id)

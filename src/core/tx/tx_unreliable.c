@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a transmitter says of packets of unreliable topics that were asked for (docs/protocol.md section 6). */
+/* Answers to requests for packets of unreliable topics (docs/protocol.md section 6). */
 #include "core/tx/tx_internal.h"
 
 uint32_t lli_tx_unreliable(const struct lli_tx *tx, const struct lli_wire_range *range)
