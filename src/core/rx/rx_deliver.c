@@ -284,10 +284,7 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
     return LLM_REASON_NONE;
 }
 
-/*
- * Unpacks the next buffered packet, or skips lost ones. False if the next packet in order has yet to arrive
- * and is known to be missing.
- */
+/* Unpacks the next buffered packet, or skips lost ones. False if the next packet in order has yet to arrive. */
 static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
 {
     struct lli_gap *gap = &rx->gap;

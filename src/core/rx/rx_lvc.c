@@ -40,7 +40,7 @@ void lli_rx_lvc_begin(struct lli_rx *rx, const struct lli_wire_join *granted)
     rx->aside |= LLI_RX_LATEST;
 }
 
-/* ---------------------------------------------------------------------------------------- buffered packets */
+/* ------------------------------------------------------------------------------------ buffered packets */
 
 static void kept_forget(struct lli_rx *rx, uint32_t index)
 {
@@ -106,7 +106,7 @@ static bool kept_take(struct lli_rx *rx)
     return false;
 }
 
-/* ------------------------------------------------------------------------------------------------ packets in */
+/* ------------------------------------------------------------------------------------------ packets in */
 
 /* Sets the time of the next request after a packet arrived. left: further packets that may follow. */
 static void kept_came(struct lli_rx *rx, uint16_t left, lli_ns now)
@@ -148,7 +148,7 @@ void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, cons
     kept_came(rx, packet->left, now);
 }
 
-/* --------------------------------------------------------------------------------------------- messages out */
+/* ---------------------------------------------------------------------------------------- messages out */
 
 static bool kept_is_refused(const struct lli_rx *rx, uint32_t topic)
 {
@@ -284,7 +284,7 @@ bool lli_rx_lost_lvc(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     return true;
 }
 
-/* ----------------------------------------------------------------------------------------------- requests out */
+/* ---------------------------------------------------------------------------------------- requests out */
 
 /* Adds the parts of a span on wanted topics, as far as there is room. */
 static void kept_add_spans(const struct lli_rx *rx, struct lli_wire_join *join, struct lli_wire_span span)

@@ -293,8 +293,8 @@ static void rx_input_joining(struct lli_rx *rx, const struct lli_rx_packet *pack
     if (empty || seq >= rx->gap.next + lli_gap_window(&rx->gap)) {
         lli_rx_drop_packets(rx);
         /*
-         * The heartbeat supplies the high half of the number; until then it is 1, so that no number before
-         * becomes negative.
+         * The heartbeat supplies the high half of the number; until then it is 1, so that earlier numbers are
+         * not negative.
          */
         seq = (uint64_t)1 << 32 | packet->header.seq;
         lli_gap_reset(&rx->gap, seq);

@@ -19,7 +19,7 @@ enum { TRUST_RECEIVERS_MAX = 1 << 20, TRUST_INTERVAL_US_MAX = 10000000, TRUST_RT
  */
 enum { TRUST_JUMP = 128, TRUST_JUMP_WINDOW = 16 };
 
-/* ---------------------------------------------------------------------------------------------- heartbeats */
+/* ------------------------------------------------------------------------------------------ heartbeats */
 
 /* True if the messages announced by a heartbeat could be in the packets that it announces, as far as is known now. */
 static bool trust_messages(const struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
@@ -195,7 +195,7 @@ void lli_rx_recede(struct lli_rx *rx, lli_ns now)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------- data */
+/* ------------------------------------------------------------------------------------------------ data */
 
 bool lli_rx_is_jump(struct lli_rx *rx, lli_seq seq)
 {
