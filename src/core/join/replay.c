@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/join/replay.h"
 
-/* What may go at once after a pause: live packets that come meanwhile wait behind it. */
+/* Bytes sent at once after a pause; live packets that arrive meanwhile wait for them. */
 #define REPLAY_BURST_MIN ((uint64_t)16 << 10)
 enum { REPLAY_BURSTS_PER_S = 2048 };
 
@@ -13,7 +13,7 @@ void lli_replay_init(struct lli_replay *replay, uint64_t bytes_per_s, struct lli
     lli_pacer_init(&replay->pacer, bytes_per_s, lli_max(bytes_per_s / REPLAY_BURSTS_PER_S, REPLAY_BURST_MIN), now);
 }
 
-/* The place of a receiver, a new one if it has none, or NULL. */
+/* Returns the entry of a receiver, a new one if it has none, or NULL. */
 static struct lli_replay_place *replay_place(struct lli_replay *replay, uint64_t receiver)
 {
     for (uint32_t i = 0; i < replay->count; i++)
@@ -36,7 +36,7 @@ static bool place_is_fetching(const struct lli_replay_place *place)
     return place->at < place->count;
 }
 
-/* Frees a place that has nothing left to do: the last one moves there. */
+/* Frees an entry that has nothing left to do; the last entry moves into its place. */
 static void replay_release(struct lli_replay *replay, uint32_t index)
 {
     if (place_is_telling(&replay->places[index]) || place_is_fetching(&replay->places[index]))
@@ -87,7 +87,7 @@ bool lli_replay_fetch(struct lli_replay *replay, uint64_t receiver, const struct
     return true;
 }
 
-/* Passes what is no longer kept. False if nothing is left. */
+/* Skips packets no longer in the history. False if nothing is left. */
 static bool replay_trim(struct lli_replay *replay, struct lli_replay_place *place, lli_seq trail)
 {
     while (place_is_fetching(place) && place->ranges[place->at].first < trail) {
@@ -115,7 +115,7 @@ bool lli_replay_peek(struct lli_replay *replay, lli_seq trail, lli_seq *seq, con
             *address = &place->address;
             return true;
         }
-        /* What was trimmed to nothing has something to tell, so its place stays. */
+        /* An entry trimmed to nothing has a REJECT to send, so it stays. */
         replay->fetching -= place->count > 0;
         place->at = place->count = 0;
         replay->turn++;
@@ -163,7 +163,7 @@ bool lli_replay_tell(struct lli_replay *replay, uint64_t *receiver, struct lli_r
     *receiver = replay->receivers[i];
     *told = replay->places[i];
     told->gone = told->gone && !told->asked;
-    /* One at a time. */
+    /* One answer at a time. */
     if (told->asked)
         replay->places[i].asked = false;
     else

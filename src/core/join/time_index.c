@@ -13,7 +13,7 @@ void lli_time_index_init(struct lli_time_index *index, lli_seq start, struct lli
         index->entries[0] = (struct lli_time_index_entry){.at = now, .seq = start};
 }
 
-/* Half of them go: those of packets that are gone, or else every second one. */
+/* Drops at least half of the entries: those for packets no longer in the history, or else every second one. */
 static void time_index_thin(struct lli_time_index *index, lli_seq trail)
 {
     uint32_t gone = 0, kept = 0;
@@ -47,7 +47,7 @@ lli_seq lli_time_index_find(const struct lli_time_index *index, lli_ns since)
 {
     uint32_t low = 0, high = index->count;
 
-    /* The first mark stands for all before it. */
+    /* The first entry stands for everything before it. */
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pack/history.h"
 
-/* Bytes of a packet beyond which the processor has noticed by itself where the writing goes. */
+/* Bytes of a packet after which the hardware prefetcher follows the writes. */
 enum { HISTORY_PREFETCH = 2048 };
 
 void lli_history_init(struct lli_history *history, const struct lli_history_config *config, struct lli_arena *arena)
@@ -17,7 +17,7 @@ void lli_history_init(struct lli_history *history, const struct lli_history_conf
         .trail = config->start,
         .next = config->start,
     };
-    /* As lli_history_fits() has it. */
+    /* Same formula as in lli_history_fits(). */
     history->packets_free = (uint32_t)lli_min(history->slots_mask, lli_max(config->bytes / history->stride_max, 2) - 2);
     history->bytes = config->shared != NULL ? config->shared : lli_arena_take(arena, config->bytes, config->align);
     history->edge = config->shared != NULL ? config->shared_edge : &history->edge_own;
@@ -37,16 +37,15 @@ void lli_history_forget_before(struct lli_history *history, lli_seq seq, lli_seq
 }
 
 /*
- * The ring is larger than the caches near the core, so every line that is written has to come first: those of the packet after
- * this one come while this one is filled. Always in line: to gcc 12 a function that only fetches has no effect, and a call of
- * it none either.
+ * Prefetches the lines of the packet after this one while this one is filled, since the ring is larger than
+ * the near caches. Always inline: gcc 12 removes a call of a function that only prefetches.
  */
 static inline __attribute__((always_inline)) void history_prefetch(const struct lli_history *history)
 {
     uint64_t from = history->head + history->stride_max;
     const uint8_t *at = history->bytes + (from + history->stride_max <= history->bytes_size ? from : 0);
 
-    /* Eight at a time, unrolled: a few lines too many cost less than turns of the loop. */
+    /* Eight at a time, unrolled: a few lines too many cost less than loop iterations. */
     for (const uint8_t *end = at + lli_min(history->stride_max, HISTORY_PREFETCH); at < end; at += 8 * 64)
         for (int line = 0; line < 8; line++)
             __builtin_prefetch(at + line * 64, 1);
@@ -57,7 +56,7 @@ uint8_t *lli_history_open(struct lli_history *history, lli_seq busy)
     uint64_t end;
 
     if (history->head + history->stride_max > history->bytes_size) {
-        /* Wrap: what lies behind the head is of the lap before, older than all that lies at the ring's start. */
+        /* Wrap: packets behind the head are of the previous lap, older than everything at the ring's start. */
         while (history->trail < history->next && lli_history_slot(history, history->trail)->offset >= history->head)
             history_forget(history, busy);
         history->head = 0;
@@ -71,7 +70,7 @@ uint8_t *lli_history_open(struct lli_history *history, lli_seq busy)
             break;
         history_forget(history, busy);
     }
-    /* A reader that copied bytes and then finds the edge where it was has copied them before they were touched. */
+    /* A reader that finds the edge unchanged after copying has copied the bytes before they were overwritten. */
     atomic_store_explicit(history->edge, history->lap + end, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     if (history->filling)
@@ -91,7 +90,7 @@ void lli_history_seal(struct lli_history *history, uint32_t size)
     history->next++;
     if (history->filling)
         return;
-    /* Where the next one goes, if it is as short as this one. */
+    /* Prefetches the next packet's memory, assuming that it is as short as this one. */
     at = history->bytes + history->head;
     __builtin_prefetch(at, 1);
     __builtin_prefetch(at + 64, 1);

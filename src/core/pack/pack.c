@@ -16,8 +16,10 @@ uint32_t lli_pack_whole_max(const struct lli_pack *pack)
 }
 
 /*
- * Where frames start in a packet the topic is 0. A packet of the other kind than topic 0 begins with a frame that says another:
- * so the topic of the open packet is never one whose messages may not be in it, nor one with history as long as nothing is that lasts.
+ * The topic is 0 where the frames of a packet start. A packet whose kind (unreliable, without history)
+ * differs from topic 0's starts without a current topic, so that its first message needs a topic frame. Hence
+ * the current topic of the open packet is always one allowed in it, and one with history only if the packet
+ * already holds messages with history.
  */
 static void pack_mark(struct lli_pack *pack, bool unreliable)
 {
@@ -25,7 +27,7 @@ static void pack_mark(struct lli_pack *pack, bool unreliable)
     pack->topic = unreliable == pack->unreliable_zero && pack->transients == pack->transient_zero ? 0 : UINT32_MAX;
 }
 
-/* Opens a packet, of the kind of the one before, whose first `first` bytes of body go on with a message begun before. */
+/* Opens a packet of the same kind as the previous one; its first `first` bytes of body continue an earlier message. */
 static void pack_open(struct lli_pack *pack, uint32_t first, lli_seq busy)
 {
     pack->packet = pack->ahead != NULL ? pack->ahead : lli_history_open(pack->history, busy);
@@ -36,7 +38,10 @@ static void pack_open(struct lli_pack *pack, uint32_t first, lli_seq busy)
     pack->first_number = (uint32_t)pack->number;
 }
 
-/* The flags of the packet just sealed, and what is known of it, in a session with topics that are unreliable or have no history. */
+/*
+ * Sets the flags and the history slot of the packet just sealed, in a session with topics that are unreliable
+ * or without history.
+ */
 static __attribute__((noinline)) void pack_count(struct lli_pack *pack)
 {
     struct lli_history_slot *slot = lli_history_slot(pack->history, pack->history->next - 1);
@@ -67,14 +72,14 @@ static void pack_seal(struct lli_pack *pack)
 
     lli_wire_put_header(pack->packet, &header);
     lli_history_seal(pack->history, (uint32_t)(pack->at - pack->packet));
-    /* Of the next one. */
+    /* Topic at the start of the next packet. */
     pack->topic = 0;
     if (pack->mixed)
         pack_count(pack);
     pack->packet = NULL;
 }
 
-/* Fills the open packet to the brim, so that runs of full packets have one size, and seals it. */
+/* Pads the open packet to its maximum, so that runs of full packets have one size, and seals it. */
 static void pack_seal_full(struct lli_pack *pack)
 {
     memset(pack->at, LLI_FRAME_PAD, (size_t)(pack->end - pack->at));
@@ -112,9 +117,9 @@ static void pack_put_header(struct lli_pack *pack, uint32_t topic, uint32_t size
     pack->number++;
 }
 
-/* Where the bytes of a gathered message are taken from. */
+/* Read position in a gathered message. */
 struct gather {
-    const struct iovec *next; /* the piece behind this one */
+    const struct iovec *next; /* the piece after the current one */
     const uint8_t *at;
     size_t left;
 };
@@ -134,7 +139,7 @@ static void gather_copy(struct gather *gather, uint8_t *to, size_t size)
     gather->left -= size;
 }
 
-/* Copies a message that is not empty behind its header, across as many packets as it takes. */
+/* Copies a non-empty message behind its header, across as many packets as it takes. */
 static void pack_copy(struct lli_pack *pack, const struct iovec *pieces, uint32_t size, lli_seq busy)
 {
     struct gather gather = {.next = pieces + 1, .at = pieces->iov_base, .left = pieces->iov_len};
@@ -153,18 +158,21 @@ static void pack_copy(struct lli_pack *pack, const struct iovec *pieces, uint32_
     pack->at += size;
 }
 
-/* Whether a message with its headers may start in the open packet, for which it is too long. */
+/* True if a message too long for the open packet may start in it. */
 static bool pack_may_span(const struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size)
 {
     uint32_t header = pack_header_size(pack, topic->id, size);
 
     if (topic->whole && size <= lli_pack_whole_max(pack))
         return false;
-    /* At least one byte should follow the header here: a header alone at the end of a packet helps nobody. */
+    /* At least one byte should follow the header in this packet: a header alone is of no use. */
     return header < pack_left(pack);
 }
 
-/* Whether the history has room for all packets that size more bytes can take, beside the open one. In line: asked for each packet. */
+/*
+ * True if the history has room for all packets that `size` more bytes can take, besides the open one. Inline:
+ * called for each packet.
+ */
 static inline __attribute__((always_inline)) bool pack_room(const struct lli_pack *pack, uint32_t size, lli_seq busy)
 {
     uint32_t body = pack->history->packet_max - LLI_WIRE_DATA_HEADER;
@@ -172,7 +180,7 @@ static inline __attribute__((always_inline)) bool pack_room(const struct lli_pac
     /* Most messages are shorter than a packet, and division is slow. */
     uint64_t needed = (pack->packet == NULL || size > 0 ? 1 : 0) + (bytes < body ? 0 : bytes / body) + 1;
 
-    /* The open packet was taken out of the room when it was opened, but has no slot yet that would show it. */
+    /* The open packet has taken its room already, but has no slot yet to show it. */
     return lli_history_fits(pack->history, needed + (pack->packet != NULL ? 1 : 0), busy);
 }
 
@@ -211,7 +219,7 @@ void lli_pack_single_end(struct lli_pack *pack, const uint8_t *packet, uint32_t 
     pack->ahead = NULL;
 }
 
-/* The next packet, or the open one if nothing is in it, is of this kind. */
+/* Changes the kind of the next packet, or of the open one if it is empty. */
 static __attribute__((noinline)) void pack_change(struct lli_pack *pack, bool unreliable)
 {
     if (lli_pack_pending(pack))
@@ -219,7 +227,7 @@ static __attribute__((noinline)) void pack_change(struct lli_pack *pack, bool un
     pack_mark(pack, unreliable);
 }
 
-/* A message of a topic with history lies in the open packet, and in those from start on that were sealed for it. */
+/* Marks the open packet, and those sealed since start, as holding a message of a topic with history. */
 static void pack_last(struct lli_pack *pack, lli_seq start)
 {
     for (lli_seq seq = start; seq < pack->history->next; seq++)
@@ -227,14 +235,14 @@ static void pack_last(struct lli_pack *pack, lli_seq start)
     pack->lasting = true;
 }
 
-/* A message with attributes, or one that may be of another kind than what is packed. */
+/* Packs a message with attributes, or one that may need another kind of packet. */
 static __attribute__((noinline)) bool pack_odd(struct lli_pack *pack, const struct lli_pack_topic *topic,
                                                const struct iovec *pieces, uint32_t size, lli_seq busy)
 {
     lli_seq start;
     bool packed;
 
-    /* No claim is open. */
+    /* With attributes set, `claim` points to them: no claim is open. */
     if (pack->claim != NULL)
         return lli_pack_message_with(pack, topic, pieces, size, busy);
     if (pack->unreliable != topic->unreliable) {
@@ -243,7 +251,7 @@ static __attribute__((noinline)) bool pack_odd(struct lli_pack *pack, const stru
         pack_change(pack, topic->unreliable);
     }
     start = pack->history->next;
-    /* It is as any other from here on. */
+    /* Handled like any other message from here on. */
     pack->odd = false;
     packed = lli_pack_message(pack, topic, pieces, size, busy);
     pack->odd = true;
@@ -275,7 +283,7 @@ bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic,
     return true;
 }
 
-/* Makes sure that size bytes can follow in the open packet, of this kind, sealing it and opening another if need be. */
+/* Makes room for size bytes in an open packet of this kind; seals the open one and opens another if necessary. */
 static bool pack_reserve(struct lli_pack *pack, uint32_t size, bool unreliable, lli_seq busy)
 {
     if (pack->packet != NULL && pack_left(pack) >= size && pack->unreliable == unreliable)
@@ -302,7 +310,7 @@ uint8_t *lli_pack_claim(struct lli_pack *pack, const struct lli_pack_topic *topi
     assert(pack->claim == NULL && size <= lli_pack_whole_max(pack));
     if (!pack_reserve(pack, lli_frame_topic_size(topic->id) + lli_frame_message_size(size) + size, topic->unreliable, busy))
         return NULL;
-    /* A topic frame without a message behind it says nothing, so it may stay if the claim is given up. */
+    /* A topic frame without a message has no effect, so it may stay if the claim is dropped. */
     if (pack->topic != topic->id)
         pack->lasting |= !topic->transient;
     pack_put_topic(pack, topic->id);
@@ -351,7 +359,7 @@ void lli_pack_unreliable(struct lli_pack *pack, uint32_t topic)
 void lli_pack_transient(struct lli_pack *pack, uint32_t topic)
 {
     pack->mixed = pack->odd = pack->transients = true;
-    /* Whatever was packed before it. */
+    /* The open packet may hold messages packed before this call. */
     pack->lasting = true;
     if (topic == 0)
         pack->transient_zero = true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages with attributes: a frame before each, and in each packet that begins with one a summary of their labels
- * (docs/protocol.md sections 3.2 and 3.3). By way of the calls that all messages take, so that those without pay nothing.
+ * Packing of messages with attributes: an attribute frame before each, and a label summary in each packet
+ * that begins with one (docs/protocol.md sections 3.2 and 3.3). Uses the functions for all messages, so that
+ * messages without attributes pay nothing.
  */
 #include "core/pack/pack.h"
 
@@ -19,7 +20,7 @@ void lli_pack_attribute(struct lli_pack *pack, const struct lli_pack_attributes 
     assert(pack->attributes != NULL || pack->claim == NULL);
     pack->attributes = attributes;
     pack->odd = pack->mixed || attributes != NULL;
-    /* Where a claim would be. */
+    /* Occupies the claim: no claim may be open meanwhile. */
     pack->claim = attributes == NULL ? NULL : (uint8_t *)(uintptr_t)attributes->frame;
 }
 
@@ -33,19 +34,19 @@ static uint16_t pack_offset(const struct lli_pack *pack, const uint8_t *at)
     return (uint16_t)(at - pack->packet - LLI_WIRE_DATA_HEADER);
 }
 
-/* Whether no frame was put into the open packet. */
+/* True if the open packet has no frame yet. */
 static bool pack_is_fresh(const struct lli_pack *pack)
 {
     return pack_offset(pack, pack->at) == pack->first;
 }
 
-/* Whether it has a summary which speaks of all that is in it: a message without attributes leaves no trace but this. */
+/* True if the open packet has a summary that covers all of it: packing a message without attributes shows only here. */
 static bool pack_is_summed(const struct lli_pack *pack)
 {
     return pack->summary != NULL && pack->summary_seq == pack->history->next && pack->summed.end == pack_offset(pack, pack->at);
 }
 
-/* Whether a message and all that goes before it may start in the open packet. */
+/* True if a message with everything before it may start in the open packet. */
 static bool pack_may_start(const struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size)
 {
     const uint32_t topic_size = lli_frame_topic_size(topic->id), header = lli_frame_message_size(size);
@@ -56,11 +57,11 @@ static bool pack_may_start(const struct lli_pack *pack, const struct lli_pack_to
     const bool fits_one = size <= pack_body_max(pack) &&
                           LLI_FRAME_SUMMARY_SIZE + topic_size + before + size <= pack_body_max(pack);
 
-    /* At least one byte should follow the headers, as of any message. */
+    /* At least one byte should follow the headers, as for any message. */
     return topic->whole && fits_one ? needed + size <= left : needed + (size > 0) <= left;
 }
 
-/* Fills the open packet and seals it; a summary of all of it stays one. */
+/* Pads the open packet and seals it; a summary that covered all of it still does. */
 static void pack_finish(struct lli_pack *pack)
 {
     if (pack_is_summed(pack)) {
@@ -72,7 +73,7 @@ static void pack_finish(struct lli_pack *pack)
     lli_pack_flush(pack);
 }
 
-/* Sees to a packet in which a message may start. False: the history has no room. */
+/* Makes sure that a packet is open in which a message may start. False: the history has no room. */
 static bool pack_place(struct lli_pack *pack, const struct lli_pack_topic *topic, uint32_t size, lli_seq busy)
 {
     if (pack->packet != NULL && pack->unreliable == topic->unreliable && pack_may_start(pack, topic, size))
@@ -82,7 +83,7 @@ static bool pack_place(struct lli_pack *pack, const struct lli_pack_topic *topic
     return lli_pack_turn(pack, topic->unreliable, busy);
 }
 
-/* Puts what goes before a message into the open packet, and the message into the summary. */
+/* Puts the frames before a message into the open packet, and its label into the summary. */
 static void pack_head(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct lli_pack_attributes *attributes,
                       uint32_t size)
 {
@@ -116,7 +117,7 @@ bool lli_pack_message_with(struct lli_pack *pack, const struct lli_pack_topic *t
                            lli_seq busy)
 {
     const struct lli_pack_attributes *attributes = pack->attributes;
-    /* Where it may go on in the next packet is decided here. */
+    /* pack_place() already decided if the message may span packets. */
     const struct lli_pack_topic any = {.id = topic->id, .unreliable = topic->unreliable, .transient = topic->transient};
     struct lli_pack before;
     bool packed;
@@ -130,7 +131,10 @@ bool lli_pack_message_with(struct lli_pack *pack, const struct lli_pack_topic *t
         packed = lli_pack_message(pack, &any, pieces, size, busy);
     }
     if (!packed) {
-        /* Nothing was packed, so what was put before it goes; the summary is written anew with the next message. */
+        /*
+         * Nothing was packed: removes the frames before the message. The summary is written again with the
+         * next message.
+         */
         *pack = before;
         if (pack->packet != NULL && pack_is_summed(pack))
             lli_frame_put_summary(pack->summary, &pack->summed);

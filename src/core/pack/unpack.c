@@ -25,7 +25,7 @@ void lli_unpack_break(struct lli_unpack *unpack)
     unpack->passing = false;
     unpack->broken = true;
     unpack->number_max = unpack->number + LLI_UNPACK_PACKET_MESSAGES;
-    /* The packet before the loss is exhausted, and says nothing of it. */
+    /* The packet before the loss is exhausted and has no information about it. */
     unpack->at = unpack->end = NULL;
 }
 
@@ -36,7 +36,7 @@ void lli_unpack_allow(struct lli_unpack *unpack, uint64_t packets, uint64_t numb
     unpack->number_max = lli_max(lli_min(unpack->number_max + messages, number_max), unpack->number);
 }
 
-/* Whether a packet goes on where the one before ended. */
+/* True if a packet continues where the previous one ended. */
 static bool unpack_continues(const struct lli_unpack *unpack, const struct lli_wire_header *header, size_t size)
 {
     uint32_t left = unpack->assembling ? unpack->total - unpack->have : 0;
@@ -53,7 +53,10 @@ static void unpack_append(struct lli_unpack *unpack, const uint8_t *bytes, uint3
         memcpy(to, bytes, size);
 }
 
-/* Whether a packet behind a loss can be of this stream: numbers never go back, and what was lost explains only so many messages. */
+/*
+ * True if a packet behind a loss can belong to this stream: message numbers never decrease, and the loss
+ * explains only so many.
+ */
 static bool unpack_is_credible(const struct lli_unpack *unpack, const struct lli_wire_header *header)
 {
     const int32_t lost = (int32_t)(header->number - (uint32_t)unpack->number);
@@ -61,7 +64,7 @@ static bool unpack_is_credible(const struct lli_unpack *unpack, const struct lli
     return lost >= 0 && (uint64_t)lost <= unpack->number_max - unpack->number;
 }
 
-/* Passes over a packet that is none of this stream: the one that was sent in its place, whatever is in it, is lost. */
+/* Skips a packet that does not belong to this stream; the genuine packet in its place is lost. */
 static void unpack_pass_over(struct lli_unpack *unpack)
 {
     unpack->malformed++;
@@ -89,15 +92,15 @@ void lli_unpack_begin_other(struct lli_unpack *unpack, const struct lli_wire_hea
     unpack->end = body + size;
     unpack->topic = 0;
     unpack->given = false;
-    /* lli_unpack_next() reports the loss before it goes on. */
+    /* lli_unpack_next() reports the loss before it continues. */
     unpack->resume = header->number;
     if (unpack->assembling)
         unpack_append(unpack, body, header->first);
 }
 
 /*
- * Where the message of this number starts, with its attributes if it has any, in a packet whose first one has number `first`,
- * and on which topic; NULL: nowhere.
+ * Returns where message `number` starts, including its attributes, and its topic, in a packet whose first
+ * message has number `first`; NULL: it does not start there.
  */
 static const uint8_t *unpack_find(const uint8_t *at, const uint8_t *end, uint64_t first, uint64_t number, uint32_t *topic)
 {
@@ -184,7 +187,7 @@ static inline struct llm_message unpack_message(const struct llm_message *like, 
     };
 }
 
-/* Finds room in the buffer beside the message that was given from this packet; false if there is not enough. */
+/* Finds room in the buffer besides the message returned from this packet. False if there is not enough. */
 static bool unpack_place(struct lli_unpack *unpack, uint32_t size)
 {
     if (!unpack->given || size <= unpack->start) {
@@ -197,7 +200,7 @@ static bool unpack_place(struct lli_unpack *unpack, uint32_t size)
     return true;
 }
 
-/* A message begins that goes on in the next packet; its first bytes end this one. */
+/* Starts reassembly of a message that continues in the next packet; its first bytes end this one. */
 static void unpack_begin_assembly(struct lli_unpack *unpack, const uint8_t *bytes, uint32_t size)
 {
     unpack->assembling = true;
@@ -246,7 +249,7 @@ int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *lik
     return (int)(message - messages);
 }
 
-/* The message that was to be put together is whole, but longer than the buffer. */
+/* Reports a message that is complete but longer than the buffer. */
 static void unpack_tell_too_long(struct lli_unpack *unpack, struct lli_unpacked *out)
 {
     unpack->assembling = false;
@@ -265,7 +268,7 @@ void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out)
 
     if (unpack->broken && unpack->at != NULL) {
         (void)lli_unpack_lost_before(unpack, lli_seq_extend(unpack->number, unpack->resume), out);
-        /* Where no frame starts, a lost message goes on; so it may in the next packet. */
+        /* In a packet without a frame start, a lost message continues, perhaps into the next packet. */
         if (unpack->at == unpack->end) {
             unpack->at = unpack->end = NULL;
             unpack->broken = true;
@@ -285,7 +288,7 @@ void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out)
             return;
         }
         if (frame.kind == LLI_FRAME_BAD) {
-            /* The messages that may be behind it are lost: the next packet's number tells how many. */
+            /* Messages behind it, if any, are lost: the next packet's number tells how many. */
             unpack->malformed++;
             lli_unpack_break(unpack);
         } else {

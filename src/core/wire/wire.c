@@ -71,7 +71,7 @@ static void read_ranges(struct lli_reader *reader, uint16_t count, struct lli_wi
 
 /* -------------------------------------------------------------------------------------------- writer */
 
-/* Writes into packets whose size was proven by LLI_WIRE_CONTROL_MAX, so it needs no bound. */
+/* Unchecked writer: the size of these packets was proven to fit LLI_WIRE_CONTROL_MAX. */
 struct writer {
     uint8_t *at;
 };
@@ -115,7 +115,7 @@ static void write_ranges(struct writer *writer, const struct lli_wire_range *ran
 
 /* -------------------------------------------------------------------------------------------- header */
 
-/* A 16-bit length that counts itself, then what this version skips. */
+/* Skips a 16-bit length that counts itself, and the bytes that it covers. */
 bool lli_wire_skip_extensions(const uint8_t **body, size_t *body_size)
 {
     size_t length;
@@ -165,7 +165,7 @@ static size_t control_end(uint8_t *packet, const struct writer *writer)
     return size;
 }
 
-/* Reads the identity that opens every control body: the whole of it, where the header had only its low half. */
+/* Reads the 64-bit session identity that begins every control body and checks it against the header's tag. */
 static uint64_t read_session(struct lli_reader *reader, uint32_t tag)
 {
     uint64_t session = lli_read_u64(reader);
@@ -259,7 +259,7 @@ size_t lli_wire_put_heartbeat(uint8_t *packet, const struct lli_wire_heartbeat *
     return control_end(packet, &writer);
 }
 
-/* What assured topics add: false if it contradicts the rest. */
+/* Reads the fields for assured topics. False: inconsistent with the other fields. */
 static bool read_assured(struct lli_reader *reader, struct lli_wire_heartbeat *heartbeat)
 {
     heartbeat->kept = lli_read_u64(reader);
@@ -411,7 +411,7 @@ size_t lli_wire_put_status(uint8_t *packet, const struct lli_wire_status *status
     return control_end(packet, &writer);
 }
 
-/* What a receiver acknowledges: false if it contradicts itself. */
+/* Reads the acknowledgement fields. False: inconsistent. */
 static bool read_acknowledgement(struct lli_reader *reader, struct lli_wire_status *status)
 {
     const uint8_t *name;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses in packets, wherever these have them. */
+/* Addresses in packets, by packet type. */
 #include "core/wire/wire.h"
 
-/* Where the size of the address is in the body of a packet, and where the address; 0: such packets have none. */
+/* Offsets in the body of the address's size and of the address; 0: the type has no address. */
 struct wire_place {
     uint8_t size_at;
     uint8_t at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What messages that topics keep look like on the way to who joins (section 12.3). */
+/* Wire format of LVC messages sent to joining receivers (section 12.3). */
 #include "core/wire/wire.h"
 
 static uint8_t *put_place(uint8_t *at, const struct lli_wire_place *place)
@@ -74,7 +74,7 @@ bool lli_wire_next_record(struct lli_reader *records, struct lli_wire_record *re
     return records->ok;
 }
 
-/* Reads all records, and leaves what later versions may put behind them. False: one lies outside of the span, or is not there. */
+/* Checks all records, and excludes trailing bytes of later versions. False: a record is missing or outside the span. */
 static bool kept_is_sound(const struct lli_wire_lvc *kept, struct lli_reader *records)
 {
     struct lli_wire_place at = kept->span.from;
