@@ -3,7 +3,7 @@
 
 #define NS_PER_S 1000000000u
 
-/* Gives what whole seconds bring; the rest stays below 64 bits in lli_pacer_fill(). */
+/* Adds the tokens of whole seconds, so that the arithmetic in lli_pacer_fill() does not overflow 64 bits. */
 static void pacer_fill_seconds(struct lli_pacer *pacer, uint64_t seconds)
 {
     uint64_t full = pacer->burst + pacer->debt;
@@ -28,7 +28,7 @@ void lli_pacer_fill(struct lli_pacer *pacer, lli_ns now)
     bytes = (pacer->bytes_per_s >> 10) * elapsed / (NS_PER_S >> 10);
     if (bytes == 0)
         return;
-    /* Only as far as whole bytes reach: a bucket that is looked at often must not lose what lies between them. */
+    /* Advances only by the time of whole bytes: frequent calls must not lose the fractions. */
     pacer->filled_at += bytes * (NS_PER_S >> 10) / (pacer->bytes_per_s >> 10);
     lli_pacer_give(pacer, bytes);
 }
@@ -48,6 +48,6 @@ lli_ns lli_pacer_ready_at(const struct lli_pacer *pacer)
 {
     if (pacer->tokens > 0)
         return pacer->filled_at;
-    /* The first moment that fills at least one byte more than is owed. */
+    /* First time at which at least one byte more than the debt is available. */
     return pacer->filled_at + (pacer->debt + 1) * NS_PER_S / pacer->bytes_per_s + 1025;
 }

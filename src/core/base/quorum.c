@@ -19,7 +19,7 @@ void lli_quorum_clear(struct lli_quorum *quorum)
     memset(quorum->values, 0, quorum->limit * sizeof *quorum->values);
 }
 
-/* True if the value at a place belongs above that at another in a heap. */
+/* True if the value at one place belongs above that at another in a heap. */
 static bool quorum_is_above(struct lli_quorum *quorum, int heap, uint32_t place, uint32_t other)
 {
     quorum->steps++;
@@ -58,7 +58,7 @@ static uint32_t quorum_sink(struct lli_quorum *quorum, int heap, uint32_t at, ui
     return at;
 }
 
-/* A place is at this position of a heap, and belongs there or anywhere else in it. */
+/* Moves a place, now at this position of a heap, to where it belongs. */
 static void quorum_settle(struct lli_quorum *quorum, int heap, uint32_t at, uint32_t place)
 {
     at = quorum_rise(quorum, heap, at, place);
@@ -79,7 +79,7 @@ static void quorum_del(struct lli_quorum *quorum, uint32_t place)
         quorum_settle(quorum, heap, quorum->at[place], last);
 }
 
-/* The first of a heap goes to the other one. */
+/* Moves the top of a heap to the other heap. */
 static void quorum_move(struct lli_quorum *quorum, int from)
 {
     const uint32_t place = quorum->heaps[from][0];
@@ -103,7 +103,7 @@ void lli_quorum_set(struct lli_quorum *quorum, uint32_t place, uint64_t value)
         quorum_add(quorum, LLI_QUORUM_OTHERS, place);
 }
 
-/* True if one of the others is greater than one of those that reach it. */
+/* True if one of OTHERS is greater than one of REACH. */
 static bool quorum_is_crossed(struct lli_quorum *quorum)
 {
     return quorum->counts[LLI_QUORUM_REACH] > 0 && quorum->counts[LLI_QUORUM_OTHERS] > 0 &&

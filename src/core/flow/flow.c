@@ -2,16 +2,17 @@
 #include "core/flow/flow.h"
 
 enum {
-    FLOW_BACKSTOP = 2,            /* paced: windows that receivers may be behind, until the rate is judged */
-    FLOW_REPORTS = 8,             /* reports of a receiver in a window */
-    FLOW_LOSS_PPM = 20000,        /* a receiver that asks for more of the packets again does not keep up */
-    FLOW_PACKETS_MIN = 32,        /* sent in an interval: of fewer nothing can be concluded */
-    FLOW_BURST_BYTES = 256 << 10, /* sent at once after a pause: a few trains */
+    FLOW_BACKSTOP = 2,            /* paced: windows by which receivers may lag until the rate is adjusted */
+    FLOW_REPORTS = 8,             /* reports of a receiver per window */
+    FLOW_LOSS_PPM = 20000,        /* a receiver that asks for a larger share of the packets again does not keep up */
+    FLOW_PACKETS_MIN = 32,        /* packets sent in an interval: fewer allow no conclusion */
+    FLOW_BURST_BYTES = 256 << 10, /* bytes sent at once after a pause: a few trains */
     FLOW_BURST_BYTES_MIN = 16 << 10,
     FLOW_BURSTS_PER_S = 512,      /* at a limited rate */
-    FLOW_SHARE_LEAST = 96,        /* receivers that report by packets, at least and ... */
-    FLOW_SHARE_MOST = 256,        /* ... at most, where there are more: their median is that of all within a few per cent */
-    FLOW_SHARE_QUORUM = 90,       /* per cent: of a larger one the share says too little */
+    FLOW_SHARE_LEAST = 96,        /* lower and ... */
+    FLOW_SHARE_MOST = 256,        /* ... upper bound of receivers that report by packets, where there are more: their median is that of
+                                     all within a few per cent */
+    FLOW_SHARE_QUORUM = 90,       /* per cent: for a larger quorum the share is not accurate enough */
 };
 
 #define FLOW_INTERVAL ((lli_ns)10000000)
@@ -45,7 +46,7 @@ void lli_flow_rate(struct lli_flow *flow, uint64_t bytes_per_s, lli_ns now)
         lli_pacer_init(&flow->pacer, bytes_per_s, lli_flow_burst(bytes_per_s), now);
         return;
     }
-    /* What was owed at the old rate is owed at the new one. */
+    /* The debt at the old rate carries over to the new one. */
     lli_pacer_fill(&flow->pacer, now);
     flow->pacer.bytes_per_s = paced ? lli_min(flow->pacer.bytes_per_s, flow_rate_max(flow)) : bytes_per_s;
     flow->pacer.burst = paced ? FLOW_BURST_BYTES : lli_flow_burst(bytes_per_s);
@@ -63,7 +64,7 @@ void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, 
     lli_flow_rate(flow, config->rate, now);
 }
 
-/* How many of so many receivers have to keep up. */
+/* Number of receivers, out of count, that have to keep up. */
 static uint32_t flow_quorum(const struct lli_flow *flow, uint32_t count)
 {
     return (uint32_t)(((uint64_t)count * flow->config.quorum_percent + 99) / 100);
@@ -113,7 +114,7 @@ uint64_t lli_flow_reach(const struct lli_flow *flow, const struct lli_member *me
     return flow_has_say(flow, member) && member->next != 0 ? member->next + lli_min(window, member->window) : 0;
 }
 
-/* The limit follows the quorum. */
+/* Updates the limit from the quorum. */
 static void flow_limit(struct lli_flow *flow)
 {
     const uint32_t known = lli_quorum_count(&flow->quorum);
@@ -153,7 +154,7 @@ uint32_t lli_flow_share(struct lli_flow *flow, const struct lli_members *members
 
     if (flow->config.mode == LLI_FLOW_OPEN)
         return 0;
-    /* It stays as long as that does, so that it does not change with each receiver that comes and goes. */
+    /* Hysteresis: the share does not change with every receiver that joins or leaves. */
     while (share < LLI_WIRE_SHARE_MAX && members->count >> share > FLOW_SHARE_MOST)
         share++;
     while (share > 0 && members->count >> share < FLOW_SHARE_LEAST)
@@ -164,7 +165,7 @@ uint32_t lli_flow_share(struct lli_flow *flow, const struct lli_members *members
         return share;
     flow->share = share;
     lli_flow_reported(flow, members);
-    /* Identities are the receivers' own choice: there may be nobody left. */
+    /* Receivers choose their identities, so none may be in the share. */
     if (lli_quorum_count(&flow->quorum) == 0 && share > 0) {
         flow->share = 0;
         lli_flow_reported(flow, members);
@@ -196,7 +197,7 @@ uint32_t lli_flow_report_packets(const struct lli_flow *flow)
     return flow->config.mode == LLI_FLOW_OPEN ? 0 : (uint32_t)lli_max(flow->config.window_packets / FLOW_REPORTS, 1);
 }
 
-/* Whether a receiver kept up since the rate was last judged. */
+/* True if a receiver kept up since the last rate decision. */
 static bool flow_keeps_up(const struct lli_flow *flow, const struct lli_member *member, lli_seq sent)
 {
     uint64_t packets = sent - flow->record;

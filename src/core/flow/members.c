@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/flow/members.h"
 
-/* A member is forgotten when it misses this many reports. */
+/* Missed reports after which a member is removed. */
 enum { MEMBER_REPORTS_MISSED = 10 };
 
 void lli_members_init(struct lli_members *members, uint32_t limit, struct lli_arena *arena)
@@ -24,8 +24,8 @@ static uint64_t members_turn(uint64_t value, int bits)
 }
 
 /*
- * SipHash-1-3 of an identity (Aumasson and Bernstein, 2012): receivers choose their identities, and without the seed nobody can choose
- * many that share a place.
+ * SipHash-1-3 of an identity (Aumasson and Bernstein, 2012). Receivers choose their identities; the seed
+ * prevents choosing many that collide.
  */
 static uint64_t members_hash(uint64_t seed, uint64_t id)
 {
@@ -55,7 +55,7 @@ static uint64_t members_hash(uint64_t seed, uint64_t id)
     return v0 ^ v1 ^ v2 ^ v3;
 }
 
-/* Where in the index an identity is, or would go. */
+/* Returns the position of an identity in the index, or the position where it would be added. */
 static uint32_t members_find(const struct lli_members *members, uint64_t id)
 {
     uint32_t at = (uint32_t)members_hash(members->seed, id) & members->mask;
@@ -104,7 +104,7 @@ void lli_members_del(struct lli_members *members, uint64_t id)
     members->index[at] = LLI_MEMBER_NONE;
     members->count--;
     members_freed(members, place);
-    /* Those behind it in the index were perhaps pushed there by it: put each where a search finds it. */
+    /* Entries behind it in the index may have been displaced by it: reinserts each where a search finds it. */
     for (at = (at + 1) & members->mask; members->index[at] != LLI_MEMBER_NONE; at = (at + 1) & members->mask) {
         uint32_t moved = members->index[at];
 
@@ -114,8 +114,8 @@ void lli_members_del(struct lli_members *members, uint64_t id)
 }
 
 /*
- * The next of those who are left, of which `left` counts down; NULL after the last. Places behind it are not looked at: the table is
- * large, and to go over all of it, as often as it is gone over, would drive out of the caches what messages need.
+ * Returns the next occupied entry, NULL after the last; `left` counts down the members. Scans no further than
+ * the last member: the table is large, and frequent full scans would evict the data path from the caches.
  */
 static struct lli_member *members_next(const struct lli_members *members, uint32_t *place, uint32_t *left)
 {
@@ -127,7 +127,7 @@ static struct lli_member *members_next(const struct lli_members *members, uint32
     return &members->table[(*place)++];
 }
 
-/* Makes the index anew: where many have gone this takes less than to remove one after the other. */
+/* Rebuilds the index: faster than single removals when many members are removed. */
 static void members_index(struct lli_members *members)
 {
     uint32_t left = members->count, place = 0;
@@ -164,7 +164,7 @@ void lli_members_tell(struct lli_members *members, lli_ns distance, lli_ns now)
 
     if (distance == told->distance)
         return;
-    /* A receiver that hears heartbeats knows of a change by then; one that does not is forgotten. */
+    /* By now, receivers that hear heartbeats know of the change; those that do not are removed. */
     if (now - told->since > MEMBER_REPORTS_MISSED * told->before)
         told->before = 0;
     told->before = lli_max(told->before, told->distance);

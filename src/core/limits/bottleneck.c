@@ -2,17 +2,21 @@
 #include "core/limits/bottleneck.h"
 
 enum {
-    BOTTLENECK_AWAY_PERCENT = 90, /* who is away for so much of the time has none left: a larger buffer would fill as well */
-    BOTTLENECK_HELD_PERCENT = 10, /* a transmitter that is held for less has hardly to wait */
-    BOTTLENECK_LOSS_PPM = 100,    /* a network that loses less limits nobody */
+    BOTTLENECK_AWAY_PERCENT = 90, /* share of time not polling at which the application is at its limit: a larger buffer would fill as
+                                     well */
+    BOTTLENECK_HELD_PERCENT = 10, /* below this share of time, a blocked transmitter hardly waits */
+    BOTTLENECK_LOSS_PPM = 100,    /* a lower loss is no bottleneck */
 };
 
-/* Who is away for so long at once has to expect that buffers overflow, however seldom it is: no scheduler takes as long. */
+/*
+ * A receiver that does not poll for this long at once must expect buffer overflow, however rarely: no
+ * scheduler takes as long.
+ */
 #define BOTTLENECK_AWAY ((lli_ns)50000000)
 
 enum llm_limit lli_bottleneck_receiver(const struct llm_bottleneck *f)
 {
-    /* Drops without a packet that was missed are another receiver's, or will be missed when a later one comes. */
+    /* Drops without missed packets belong to another receiver, or will show when a later packet arrives. */
     const uint64_t explained = lli_min(f->packets_dropped, f->packets_missed);
     const uint64_t unexplained = f->packets_missed - explained;
 

@@ -2,9 +2,9 @@
 #include "core/slow/slow.h"
 
 enum {
-    SLOW_PACKETS_MIN = 1000, /* sent in a period: a share of fewer hurts nobody */
-    SLOW_NOTICES = 5,        /* of each decision, as some may be lost */
-    SLOW_PROBES = 8,         /* notices to a silent receiver, which answers them with a report */
+    SLOW_PACKETS_MIN = 1000, /* packets sent in a period: a share of fewer does no harm */
+    SLOW_NOTICES = 5,        /* sent for each decision, as some may be lost */
+    SLOW_PROBES = 8,         /* notices to a silent receiver, which answers each with a report */
 };
 
 void lli_slow_init(struct lli_slow *slow, const struct lli_slow_policy *policy, uint32_t members_max,
@@ -20,7 +20,7 @@ void lli_slow_init(struct lli_slow *slow, const struct lli_slow_policy *policy, 
     slow->returns = lli_arena_take(arena, LLI_SLOW_RETURNS * sizeof *slow->returns, 64);
 }
 
-/* Empties the buckets of a record whose turn came since it was looked at. */
+/* Clears the buckets of a record whose time ended since the record was last used. */
 static void slow_turned(const struct lli_slow *slow, struct lli_slow_record *record)
 {
     const uint64_t turns = lli_min(slow->turns - record->turns, LLI_SLOW_BUCKETS);
@@ -33,13 +33,16 @@ static void slow_turned(const struct lli_slow *slow, struct lli_slow_record *rec
     record->turns = slow->turns;
 }
 
-/* A record of somebody of whom nothing is known. */
+/* Creates the record of an unknown receiver. */
 static struct lli_slow_record slow_new(uint64_t id, lli_ns now)
 {
     return (struct lli_slow_record){.id = id, .heard_at = now, .back_at = now, .goal_at = now, .beyond_at = {LLI_NEVER, LLI_NEVER}};
 }
 
-/* The record of a member; a new one where it is not that member's, or of before it left, or was forgotten or expelled. */
+/*
+ * Returns the record of a member; resets it if it belongs to another receiver, or dates from before the
+ * member left, was forgotten or expelled.
+ */
 static struct lli_slow_record *slow_record(const struct lli_slow *slow, const struct lli_members *members, uint32_t index, lli_ns now)
 {
     struct lli_slow_record *record = &slow->table[index];
@@ -53,7 +56,7 @@ static struct lli_slow_record *slow_record(const struct lli_slow *slow, const st
     member->record = true;
     *record = slow_new(member->id, now);
     record->turns = slow->turns;
-    /* Of what is not told yet, and of an order, nothing is forgotten. */
+    /* Pending events and operator's orders survive the reset. */
     record->tell = tell;
     record->ordered = ordered;
     return record;
@@ -75,7 +78,7 @@ static uint64_t slow_sum(const uint32_t *buckets)
     return sum;
 }
 
-/* The next bucket's turn comes; those of receivers are emptied as these are looked at. */
+/* Advances to the next bucket; receivers' buckets are cleared when their records are used. */
 static void slow_turn(struct lli_slow *slow, lli_ns now)
 {
     const lli_ns piece = LLI_SLOW_PERIOD / LLI_SLOW_BUCKETS;
@@ -90,7 +93,10 @@ static void slow_turn(struct lli_slow *slow, lli_ns now)
         slow->bucket_at = now + piece;
 }
 
-/* Reports come less often where there are more receivers (section 7), or were when this one was told how often to report. */
+/*
+ * Interval at which a receiver reports: longer with more receivers (section 7), or with the number at the
+ * time it was told.
+ */
 static lli_ns slow_report_interval(const struct lli_slow *slow, const struct lli_members *members, const struct lli_slow_record *record)
 {
     const struct lli_member *member = &members->table[record - slow->table];
@@ -98,7 +104,7 @@ static lli_ns slow_report_interval(const struct lli_slow *slow, const struct lli
     return lli_max(slow->policy.status * lli_max(1, members->count / 10), lli_members_distance(members, member, record->heard_at));
 }
 
-/* Nobody is silent before that. */
+/* Threshold of a figure; that of silence grows with the report interval. */
 static uint64_t slow_limit(const struct lli_slow *slow, const struct lli_members *members, const struct lli_slow_record *record,
                             enum llm_threshold threshold)
 {
@@ -108,7 +114,7 @@ static uint64_t slow_limit(const struct lli_slow *slow, const struct lli_members
                ? limit : limit * (slow_report_interval(slow, members, record) / lli_max(slow->policy.status, 1));
 }
 
-/* Nobody is expected to be heard as long as there is nothing to say. */
+/* Time of silence: 0 while the receiver has everything, as no report is expected then. */
 static lli_ns slow_silence(const struct lli_slow *slow, const struct lli_slow_record *record, lli_ns now)
 {
     return record->next == 0 || record->next >= slow->counted || now < record->heard_at ? 0 : now - record->heard_at;
@@ -147,7 +153,7 @@ static uint64_t slow_figure(const struct lli_slow *slow, const struct lli_slow_r
     return 0;
 }
 
-/* How a receiver would have to be served by one of its figures. */
+/* Standing of a receiver by one of its figures. */
 static struct lli_slow_level slow_level(const struct lli_slow *slow, const struct lli_members *members,
                                           struct lli_slow_record *record, enum llm_threshold threshold, lli_ns now)
 {
@@ -155,7 +161,7 @@ static struct lli_slow_level slow_level(const struct lli_slow *slow, const struc
     const uint64_t limit = slow_limit(slow, members, record, threshold);
     const bool patient = threshold == LLM_THRESHOLD_NAKS || threshold == LLM_THRESHOLD_ASKED;
     struct lli_slow_level level = {.threshold = threshold, .value = slow_figure(slow, record, threshold, now), .limit = limit};
-    /* Who is new, or comes back from a silence, has some time to catch up. */
+    /* A receiver that is new, or back from a silence, gets time to catch up. */
     const bool spared = (threshold == LLM_THRESHOLD_LAG_PACKETS || threshold == LLM_THRESHOLD_LAG_BYTES) &&
                         now - record->back_at < policy->recover;
     lli_ns *beyond_at = &record->beyond_at[threshold == LLM_THRESHOLD_ASKED];
@@ -176,7 +182,7 @@ static struct lli_slow_level slow_level(const struct lli_slow *slow, const struc
     return level;
 }
 
-/* By the worst of its figures. */
+/* Sets the standing wanted by the worst figure. */
 static void slow_weigh(const struct lli_slow *slow, const struct lli_members *members, struct lli_slow_record *record, lli_ns now)
 {
     record->wanted = (struct lli_slow_level){.standing = LLI_STANDING_FINE};
@@ -188,12 +194,12 @@ static void slow_weigh(const struct lli_slow *slow, const struct lli_members *me
     }
 }
 
-/* ------------------------------------------------------------------------------------------ what is heard */
+/* ------------------------------------------------------------------------------------------ packets in */
 
 static void slow_set(struct lli_slow *slow, struct lli_member *member, struct lli_slow_record *record,
                       struct lli_slow_level level, lli_ns now)
 {
-    /* An order is one whatever the policy, and so is its end. */
+    /* An operator's order, and its end, count even in a dry run. */
     const bool earnest = !slow->policy.dry || record->ordered || record->stands.threshold == LLM_THRESHOLD_OPERATOR;
 
     record->stands = level;
@@ -204,7 +210,7 @@ static void slow_set(struct lli_slow *slow, struct lli_member *member, struct ll
     slow->decided[level.standing]++;
 }
 
-/* Others look at who counts, which changes by this: the next judgement says so. */
+/* Ends a suspension; this changes which members count, and the next evaluation reports that. */
 static void slow_lift(struct lli_slow *slow, struct lli_member *member, struct lli_slow_record *record, lli_ns now)
 {
     slow_set(slow, member, record, (struct lli_slow_level){.standing = LLI_STANDING_FINE}, now);
@@ -213,8 +219,9 @@ static void slow_lift(struct lli_slow *slow, struct lli_member *member, struct l
 }
 
 /*
- * Whoever is heard is not silent: it is served again at once, as the NAK may be the first that is heard of it, and the time in
- * which it was silent is none by which it is behind. Who is not served for another reason is told so whenever it is heard.
+ * Notes that a receiver was heard. One suspended for silence is served again at once, as this NAK may be the
+ * first packet heard of it, and the silent time does not count as lag. One not served for another reason gets
+ * a notice whenever it is heard.
  */
 static struct lli_slow_record *slow_heard(struct lli_slow *slow, struct lli_members *members, uint32_t index, lli_ns now)
 {
@@ -252,8 +259,9 @@ bool lli_slow_nak(struct lli_slow *slow, struct lli_members *members, uint32_t i
 }
 
 /*
- * As the time by which it is behind: what was sent at one of its reports is its goal, and the next one when all before that is
- * acknowledged, or nobody waits for it any more. A transmitter that did not listen begins anew.
+ * Updates the time for which acknowledgements are owed, like the lag time below: packets sent before one of
+ * the reports are its goal, replaced once all of them are acknowledged or no longer waited for. Restarts if
+ * the transmitter was not polled for long.
  */
 static void slow_owes(const struct lli_slow *slow, struct lli_slow_record *record, lli_seq owes, lli_seq sent, lli_ns now)
 {
@@ -273,8 +281,9 @@ static void slow_owes(const struct lli_slow *slow, struct lli_slow_record *recor
 }
 
 /*
- * Behind by the time since more was sent than the receiver has, as far as its reports tell: it is given what was sent at one
- * of them as its goal, and the next one when it has reached that. It lags by no less than either took.
+ * Lag time: time since packets were sent that the receiver does not have, as far as its reports tell. Packets
+ * sent before one of its reports are its goal, replaced once it has them. The lag is the longer of the
+ * current and the previous goal's time.
  */
 void lli_slow_report(struct lli_slow *slow, struct lli_members *members, uint32_t index, lli_seq sent, lli_ns now)
 {
@@ -282,7 +291,7 @@ void lli_slow_report(struct lli_slow *slow, struct lli_members *members, uint32_
 
     record->next = members->table[index].next;
     record->lag_bytes = members->table[index].lag_bytes;
-    /* Who fetches the past says nothing of what it has, and is behind from the report on that does. */
+    /* A receiver that fetches the past does not report its position; its lag counts from the first report that does. */
     if (record->next == 0) {
         record->lag_packets = record->lag_ns = record->goal = record->goal_ns = record->before_ns = 0;
         record->debt = (struct lli_slow_debt){.goal = 0};
@@ -304,7 +313,7 @@ void lli_slow_report(struct lli_slow *slow, struct lli_members *members, uint32_
 
 /* -------------------------------------------------------------------------------------------- expulsions */
 
-/* What is remembered of one that was expelled, or the place for it, of the longest ago. */
+/* Returns the record of an expelled receiver, else the free or oldest record. */
 static struct lli_slow_return *slow_return(const struct lli_slow *slow, uint64_t id)
 {
     struct lli_slow_return *found = slow->returns;
@@ -320,7 +329,7 @@ static struct lli_slow_return *slow_return(const struct lli_slow *slow, uint64_t
     return found;
 }
 
-/* For how long one is expelled: twice as long as the time before, so that one for whom a policy has no place comes ever less often. */
+/* Expulsion time: twice the previous one, so that a receiver that never fits the policy returns ever less often. */
 static lli_ns slow_rejoin(const struct lli_slow *slow, const struct lli_slow_record *record, lli_ns now)
 {
     const lli_ns rejoin = slow->policy.rejoin, most = lli_max(rejoin, lli_min(rejoin * LLI_SLOW_REJOIN_TIMES, LLI_SLOW_REJOIN_MAX));
@@ -334,7 +343,7 @@ static lli_ns slow_rejoin(const struct lli_slow *slow, const struct lli_slow_rec
 
 /* -------------------------------------------------------------------------------------------- decisions */
 
-/* What the figures ask for, as far as the policy goes; where most suffer nobody is served worse than before. */
+/* Standing wanted by the figures, limited by the policy; if most receivers suffer, none gets a worse standing. */
 static struct lli_slow_level slow_allowed(const struct lli_slow *slow, const struct lli_slow_record *record, bool most_suffer)
 {
     struct lli_slow_level level = record->wanted;
@@ -349,7 +358,7 @@ static struct lli_slow_level slow_allowed(const struct lli_slow *slow, const str
     return level;
 }
 
-/* Whether it is over with what a receiver was suspended for, at once: silence, or an order. */
+/* True if the reason for a suspension that ends at once, silence or an order, is gone. */
 static bool slow_is_lifted(const struct lli_slow_record *record, struct lli_slow_level level)
 {
     const struct lli_slow_level *stands = &record->stands;
@@ -381,7 +390,10 @@ static void slow_one(struct lli_slow *slow, struct lli_member *member, struct ll
         slow_set(slow, member, record, level, now);
 }
 
-/* An expelled receiver may come back when its time is over, and nothing but that time is remembered of it. True if it is. */
+/*
+ * Lets an expelled receiver return when its time is over; only the expulsion time is remembered. True if it
+ * is still expelled.
+ */
 static bool slow_is_over(struct lli_slow *slow, struct lli_members *members, uint32_t index, lli_ns now)
 {
     struct lli_slow_record *record = &slow->table[index];
@@ -402,7 +414,7 @@ static bool slow_is_over(struct lli_slow *slow, struct lli_members *members, uin
     return true;
 }
 
-/* Of whom the latest report is overdue is asked for one: it may have been lost. */
+/* True if a receiver's report is overdue and may have been lost: probe it. */
 static bool slow_is_probed(const struct lli_slow *slow, const struct lli_members *members, struct lli_slow_record *record, lli_ns now)
 {
     const lli_ns interval = slow_report_interval(slow, members, record);
@@ -422,14 +434,17 @@ static void slow_notify(struct lli_slow *slow, const struct lli_members *members
     slow->unsent |= record->notify;
 }
 
-/* More than half of those that reported: it is told when it begins, and when it has been over for a while. */
+/*
+ * Group rule: true if more than half of the receivers that reported suffer. Reports its beginning, and its
+ * end after a while.
+ */
 static bool slow_group(struct lli_slow *slow, lli_ns now)
 {
     const bool most_suffer = slow->slice.suffering > slow->slice.receivers / 2;
 
     if (most_suffer)
         slow->group_at = now;
-    /* Of a single receiver all is said by its own verdict. */
+    /* With a single receiver, its own verdict says everything. */
     if (most_suffer ? !slow->group && slow->slice.receivers > 1 : slow->group && now - slow->group_at >= slow->policy.recover) {
         slow->group = most_suffer;
         slow->group_tell = slow->untold = slow->policy.most != LLI_STANDING_FINE;
@@ -437,7 +452,10 @@ static bool slow_group(struct lli_slow *slow, lli_ns now)
     return most_suffer;
 }
 
-/* Positions with an odd factor, modulo a power of two: consecutive ones lie far apart, in no pattern that receivers may come in. */
+/*
+ * Permutes positions by an odd factor, modulo a power of two: consecutive positions are far apart, unrelated
+ * to the order in which receivers joined.
+ */
 static uint32_t slow_place(const struct lli_slow_slice *slice, uint32_t position)
 {
     return slice->count == 1 ? position : (position * 0x9e3779b1u) & slice->mask;
@@ -456,7 +474,7 @@ static struct lli_slow_slice slow_slice(const struct lli_members *members, uint3
                                     .to = (uint32_t)lli_min((index + 1) * size, places), .mask = places - 1};
 }
 
-/* Goes on to the next slice; whoever did not listen for a while looks at all at once. */
+/* Advances to the next slice; evaluates all receivers at once after a time without evaluation. */
 static void slow_go_on(struct lli_slow *slow, const struct lli_members *members, bool all)
 {
     const uint32_t count = all ? 1 : (uint32_t)lli_max((members->end + LLI_SLOW_SLICE - 1) / LLI_SLOW_SLICE, 1);
@@ -471,7 +489,7 @@ static void slow_go_on(struct lli_slow *slow, const struct lli_members *members,
     slow->unsent = false;
 }
 
-/* Figures of all receivers: sums once all were judged; until then the first slice stands for the others. */
+/* Figures of all receivers: sums once all were evaluated; until then the first slice stands for the others. */
 static void slow_sum_up(struct lli_slow *slow)
 {
     const struct lli_slow_slice *slice = &slow->slice;
@@ -502,7 +520,10 @@ static void slow_weigh_slice(struct lli_slow *slow, struct lli_members *members,
         if (away > 0)
             record->debt = (struct lli_slow_debt){.owes = record->debt.owes};
         slow_weigh(slow, members, record, now);
-        /* Who has not reported counts if it suffers: the only receiver is the only one before its first report, too. */
+        /*
+         * A receiver that has not reported counts if it suffers: an only receiver is one before its first
+         * report, too.
+         */
         if ((record->next == 0 && record->wanted.standing == LLI_STANDING_FINE) || record->stands.standing == LLI_STANDING_EXPELLED)
             continue;
         slow->slice.receivers++;
@@ -514,7 +535,7 @@ static void slow_weigh_slice(struct lli_slow *slow, struct lli_members *members,
 
 bool lli_slow_all(struct lli_slow *slow, struct lli_members *members, lli_seq sent, lli_ns now)
 {
-    /* Who did not listen cannot tell who was silent. */
+    /* A transmitter that was not polled for long cannot tell which receivers were silent. */
     const lli_ns away = now - slow->judged_at > slow->policy.status ? now - slow->judged_at : 0;
     bool quiet = true, changed = slow->lifted, most_suffer;
 
