@@ -3,7 +3,7 @@
 
 #include "core/flow/flow.h"
 
-enum { ACK_REPORTS = 8 }; /* reports of a receiver in what may be unacknowledged */
+enum { ACK_REPORTS = 8 }; /* reports of a receiver per messages_max */
 
 void lli_ack_init(struct lli_ack *ack, uint32_t members_max, struct lli_arena *arena)
 {
@@ -17,7 +17,7 @@ static struct lli_ack_message *assured_at(const struct lli_ack_topic *topic, uin
     return &topic->ring[place & topic->mask];
 }
 
-/* Something changed in what is waited for. */
+/* Recomputes the totals after a change of unacknowledged messages. */
 static void ack_count(struct lli_ack *ack)
 {
     ack->waiting = 0;
@@ -31,7 +31,7 @@ static void ack_count(struct lli_ack *ack)
     }
 }
 
-/* The place of a topic, which is added if it is new; LLI_WIRE_ASSURED_MAX if there is none. */
+/* Returns the index of a topic, adding it if new; LLI_WIRE_ASSURED_MAX if there is no room. */
 static int ack_place(struct lli_ack *ack, struct lli_ack_topic *topic)
 {
     int place = 0;
@@ -54,7 +54,10 @@ void lli_ack_sent(struct lli_ack *ack, struct lli_ack_topic *topic, uint64_t num
 
 /* --------------------------------------------------------------------------------------- acknowledgements */
 
-/* What a member holds, if it may count for this message: none does that reported nothing, refused the topic, or is suspended. */
+/*
+ * Returns a member's acknowledged run if it may count for this topic; NULL if the member reported nothing,
+ * refused the topic or is suspended.
+ */
 static const struct lli_ack_held *ack_held(const struct lli_ack *ack, const struct lli_members *members, uint32_t index,
                                                  int place)
 {
@@ -63,7 +66,7 @@ static const struct lli_ack_held *ack_held(const struct lli_ack *ack, const stru
     return lli_member_counts(&members->table[index]) && held->id == members->table[index].id && held->accepts >> place & 1 ? held : NULL;
 }
 
-/* The messages before this one are held by so many receivers that hold `number`, too. */
+/* Returns the end (one past the last message) of what enough receivers acknowledged in a run that includes `number`. */
 static uint64_t ack_reached(const struct lli_ack *ack, const struct lli_members *members, int place, uint64_t number)
 {
     const uint32_t receivers = ack->topics[place]->rule.receivers;
@@ -81,7 +84,7 @@ static uint64_t ack_reached(const struct lli_ack *ack, const struct lli_members 
     return count < receivers ? number : lli_flow_find(ack->reached, count, receivers);
 }
 
-/* The same by a receiver of this name. *known: there is one. */
+/* Likewise for receivers of this name. *known: there is one. */
 static uint64_t ack_reached_by(const struct lli_ack *ack, const struct lli_members *members, int place, const char *name,
                                   uint64_t number, bool *known)
 {
@@ -102,7 +105,7 @@ static uint64_t ack_reached_by(const struct lli_ack *ack, const struct lli_membe
     return next;
 }
 
-/* Of a topic's messages from this one on, those before the result are acknowledged. */
+/* Returns the end of the acknowledged messages of a topic, from `number` on. */
 static uint64_t ack_limit(const struct lli_ack *ack, const struct lli_members *members, int place, uint64_t number)
 {
     const struct lli_ack_rule *rule = &ack->topics[place]->rule;
@@ -126,7 +129,10 @@ static void ack_done(struct lli_ack *ack, struct lli_ack_topic *topic)
     ack->untold = true;
 }
 
-/* Those that hold the oldest message may not be those that hold a later one: each turn begins with the oldest that is left. */
+/*
+ * Repeats from the oldest message left: the receivers that acknowledged it may differ from those that
+ * acknowledged later ones.
+ */
 static void ack_topic(struct lli_ack *ack, const struct lli_members *members, int place)
 {
     struct lli_ack_topic *topic = ack->topics[place];
@@ -177,7 +183,10 @@ bool lli_ack_report(struct lli_ack *ack, const struct lli_members *members, uint
         return false;
     if (held->id != status->receiver)
         *held = (struct lli_ack_held){.id = status->receiver};
-    /* Overtaken; or it follows the session anew, and what it had before is as true as ever. */
+    /*
+     * The report was overtaken; or the receiver follows the session anew, and its earlier acknowledgements
+     * stay valid.
+     */
     if (status->held_next < held->next)
         return true;
     held->from = status->held_from;
@@ -193,7 +202,7 @@ bool lli_ack_report(struct lli_ack *ack, const struct lli_members *members, uint
     return true;
 }
 
-/* Whether a topic that a receiver accepts waits for it. */
+/* True if a topic that a receiver accepts waits for this receiver. */
 static bool ack_waits_for(const struct lli_ack_topic *topic, const struct lli_ack_held *held)
 {
     for (uint32_t i = 0; i < topic->rule.names; i++)
@@ -202,7 +211,7 @@ static bool ack_waits_for(const struct lli_ack_topic *topic, const struct lli_ac
     return topic->rule.receivers > 0 && held->acknowledged;
 }
 
-/* Where the first message that is not acknowledged, from this number on, begins; UINT64_MAX: there is none. */
+/* Returns the packet where the first unacknowledged message at or after this number starts; UINT64_MAX: none. */
 static lli_seq ack_seq(const struct lli_ack_topic *topic, uint64_t number)
 {
     uint64_t low = topic->head, high = topic->tail;
@@ -233,7 +242,7 @@ lli_seq lli_ack_owes(const struct lli_ack *ack, const struct lli_members *member
 
 /* ---------------------------------------------------------------------------------------------- waiting */
 
-/* How many receivers accept the topic, and how many of them can still acknowledge a message. */
+/* Counts the receivers that accept the topic, and those of them that can still acknowledge a message. */
 static uint32_t ack_able(const struct lli_ack *ack, const struct lli_members *members, int place, uint64_t number,
                             uint32_t *known)
 {
@@ -250,7 +259,7 @@ static uint32_t ack_able(const struct lli_ack *ack, const struct lli_members *me
     return able;
 }
 
-/* Whether a receiver of this name can still acknowledge it. */
+/* True if a receiver of this name can still acknowledge the message. */
 static bool ack_is_able(const struct lli_ack *ack, const struct lli_members *members, int place, const char *name,
                            uint64_t number)
 {
@@ -264,7 +273,7 @@ static bool ack_is_able(const struct lli_ack *ack, const struct lli_members *mem
     return false;
 }
 
-/* What keeps the oldest message from being acknowledged. */
+/* Reason why the oldest message is not acknowledged. */
 static enum llm_reason ack_reason(const struct lli_ack *ack, const struct lli_members *members, int place,
                                      struct lli_ack_news *news)
 {

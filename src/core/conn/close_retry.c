@@ -2,8 +2,8 @@
 #include "core/conn/close_retry.h"
 
 /*
- * A word is repeated after so long, then at distances that double, but not before two round trips. These may be many times those
- * of a network that is idle, as they were measured when queues were full: so they are not doubled.
+ * CLOSE is repeated after this time, then at doubling intervals, but not before two round trips. Round trips
+ * may have been measured while queues were full, many times their idle value, so they are not doubled.
  */
 #define FAREWELL_FIRST ((lli_ns)1000000)
 
@@ -72,6 +72,6 @@ bool lli_close_retry_is_delivered(const struct lli_tx *tx, bool left)
 
 void lli_close_retry_left(struct lli_tx *tx, lli_seq next)
 {
-    /* There is one receiver at most. */
+    /* A connection has at most one receiver. */
     lli_tx_leave(tx, tx->members.table[0].id, next);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/conn/handshake.h"
 
-/* CONNECT is repeated after the first, then at doubling distances up to the last. */
+/* Interval from the first CONNECT to the second; later ones double up to DIAL_LAST. */
 #define DIAL_FIRST ((lli_ns)10000000)
 #define DIAL_LAST ((lli_ns)1000000000)
 
-/* -------------------------------------------------------------------------------------- who connects */
+/* ------------------------------------------------------------------------------------ connecting side */
 
 void lli_dial_init(struct lli_dial *dial, const struct lli_wire_connect *connect, lli_ns timeout, lli_ns now)
 {
@@ -49,14 +49,14 @@ lli_ns lli_dial_deadline(const struct lli_dial *dial)
     return dial->state == LLI_DIAL_ASKING ? lli_min(dial->at, dial->until) : LLI_NEVER;
 }
 
-/* --------------------------------------------------------------------------------------- who listens */
+/* ------------------------------------------------------------------------------------------- listener */
 
 void lli_door_init(struct lli_door *door, struct lli_guest *guests, uint64_t *ids, uint32_t max, lli_ns timeout)
 {
     *door = (struct lli_door){.guests = guests, .ids = ids, .places = 2 * max, .max = max, .timeout = timeout};
 }
 
-/* Whether it takes one of those places of which there are only so many. */
+/* True if an entry counts against the maximum. */
 static bool guest_counts(const struct lli_guest *guest)
 {
     return guest->state >= LLI_GUEST_ASKS && guest->state <= LLI_GUEST_IN;
@@ -71,8 +71,8 @@ static struct lli_guest *door_known(const struct lli_door *door, uint64_t id)
 }
 
 /*
- * A place that is free, else that of the one remembered longest: half of the places or more do not count. Who is owed an answer
- * keeps its place until it has it. NULL: there is none now.
+ * Returns a free entry, else the oldest of those that do not count, which are at least half of the table. An
+ * entry with an answer due stays until it is sent. NULL: none at present.
  */
 static struct lli_guest *door_place(struct lli_door *door, uint64_t id)
 {
@@ -108,7 +108,7 @@ static void guest_becomes(struct lli_guest *guest, enum lli_guest_state state, l
     guest->since = now;
 }
 
-/* There are as many as may be: a short answer, of which nothing is kept when it was sent. */
+/* Refuses a request because the table is full: one short answer, nothing is stored after it was sent. */
 static void door_turn_away(struct lli_door *door, const struct lli_wire_connect *connect, lli_ns now)
 {
     struct lli_door_turned *turned = door->turned;
@@ -144,7 +144,7 @@ void lli_door_input(struct lli_door *door, const struct lli_wire_connect *connec
     }
     guest = door_place(door, connect->id);
     if (guest == NULL) {
-        door->counters.refusals_dropped++; /* whoever asks asks again */
+        door->counters.refusals_dropped++; /* the connecting side repeats its request */
         return;
     }
     guest->connect = *connect;
@@ -216,7 +216,7 @@ void lli_door_leave(struct lli_door *door, uint64_t id, lli_ns now)
     door->count--;
 }
 
-/* Places of answers: those of guests, and behind them those who are turned away. */
+/* Answers are numbered: those of table entries first, then refusals for a full table. */
 const struct lli_wire_address *lli_door_owed(const struct lli_door *door, uint32_t *place)
 {
     for (; *place < door->places && door->owed > 0; ++*place)
@@ -251,7 +251,7 @@ void lli_door_answered(struct lli_door *door, uint32_t place)
     }
 }
 
-/* When a guest has waited too long for what it waits for, LLI_NEVER if it does for nothing. */
+/* Time at which an entry's wait times out, LLI_NEVER if it does not wait. */
 static lli_ns guest_until(const struct lli_door *door, const struct lli_guest *guest)
 {
     if (guest->state == LLI_GUEST_ASKS || guest->state == LLI_GUEST_WAITS)
@@ -275,7 +275,7 @@ static void guest_give_up(struct lli_door *door, uint32_t place, lli_ns now)
     }
 }
 
-/* Of guests, while any of them may wait. */
+/* Part of lli_door_expire() for table entries, while any of them may wait. */
 static bool door_expire_guest(struct lli_door *door, lli_ns now, uint32_t *place, struct lli_wire_address *address, lli_ns *at)
 {
     for (; *place < door->places && door->count + door->owed > 0; ++*place) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/lvc/store.h"
 
-/* Topics that are looked at for one packet: most may have nothing to give. */
+/* Topics scanned for one packet: most may have nothing to send. */
 enum { KEEP_LOOKED_AT = 4096 };
 
-/* Stands before each copy in a ring. */
+/* Header of each copy in a ring. */
 struct kept {
     uint64_t number;
-    uint32_t size; /* of the frames behind it: attributes, header and message */
+    uint32_t size; /* of the frames that follow: attributes, message header and message */
 };
 
-/* --------------------------------------------------------------------------------------------- the copies */
+/* --------------------------------------------------------------------------------------------- copies */
 
 static uint64_t keep_stride(uint32_t bytes_max)
 {
@@ -24,7 +24,7 @@ uint64_t lli_lvc_ring_size(uint32_t messages, uint32_t bytes_max)
     return messages > UINT64_MAX / stride ? UINT64_MAX : messages * stride;
 }
 
-/* The copy of the topic's message number `index`, counted over those that were kept. */
+/* Returns the copy of the topic's stored message number `index`, counted from the first one stored. */
 static struct kept *topic_kept(const struct lli_lvc_topic *topic, uint64_t index)
 {
     return (struct kept *)(void *)(topic->ring + index % topic->messages * keep_stride(topic->bytes_max));
@@ -56,11 +56,11 @@ void lli_lvc_put(struct lli_lvc_topic *topic, uint64_t number, const struct lli_
 
 uint32_t lli_lvc_attributes_max(uint32_t packet_size)
 {
-    /* All headers lie in a message's first part, and a byte of the message behind them. */
+    /* A message's first part holds all its headers and at least a byte of the message. */
     return packet_size - LLI_WIRE_LVC_HEAD - LLI_WIRE_RECORD_HEAD - LLI_WIRE_FRAME_MAX - 1;
 }
 
-/* The first of the copies [low, high) whose message has this number or a higher one; high: none. */
+/* Returns the first copy in [low, high) whose message number is at least this; high: none. */
 static uint64_t topic_find(const struct lli_lvc_topic *topic, uint64_t low, uint64_t high, uint64_t number)
 {
     while (low < high) {
@@ -74,7 +74,7 @@ static uint64_t topic_find(const struct lli_lvc_topic *topic, uint64_t low, uint
     return low;
 }
 
-/* --------------------------------------------------------------------------------------------- the topics */
+/* --------------------------------------------------------------------------------------------- topics */
 
 void lli_lvc_init(struct lli_lvc *lvc, uint32_t topics_max, struct lli_arena *arena)
 {
@@ -84,7 +84,7 @@ void lli_lvc_init(struct lli_lvc *lvc, uint32_t topics_max, struct lli_arena *ar
     lvc->receivers = lli_arena_take(arena, LLI_LVC_PLACES * sizeof *lvc->receivers, 64);
 }
 
-/* The first topic with this id or a higher one. */
+/* Returns the first topic whose id is at least this. */
 static uint32_t keep_find(const struct lli_lvc *lvc, uint32_t id)
 {
     uint32_t low = 0, high = lvc->count;
@@ -110,9 +110,9 @@ void lli_lvc_add(struct lli_lvc *lvc, struct lli_lvc_topic *topic)
     lvc->bytes += lli_lvc_ring_size(topic->messages, topic->bytes_max);
 }
 
-/* ---------------------------------------------------------------------------------------- who waits for them */
+/* ------------------------------------------------------------------------------------------- requests */
 
-/* The place of a receiver, a new one if it has none, or NULL. */
+/* Returns the entry of a receiver, a new one if it has none, or NULL. */
 static struct lli_lvc_request *keep_place(struct lli_lvc *lvc, uint64_t receiver)
 {
     for (uint32_t i = 0; i < lvc->waiting; i++)
@@ -152,20 +152,20 @@ bool lli_lvc_ask(struct lli_lvc *lvc, uint64_t receiver, const struct lli_wire_j
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------- the packets */
+/* -------------------------------------------------------------------------------------------- packets */
 
-/* A packet that is being filled. */
+/* Packet being filled. */
 struct filling {
     uint8_t *packet;
     size_t size;
     size_t used;
-    uint16_t count; /* of records */
-    struct lli_wire_place at; /* everything before is in it */
+    uint16_t count; /* number of records */
+    struct lli_wire_place at; /* the packet covers everything before this position */
 };
 
 /*
- * Puts a copy into a packet, from filling->at on and up to before `end`; one that does not fit into any packet is cut. False: there is no
- * room, and filling->at is where the next packet begins.
+ * Adds a copy to a packet, from filling->at up to before `end`; a copy too long for any packet is split.
+ * False: the packet is full, and filling->at is where the next packet begins.
  */
 static bool fill_record(struct filling *filling, const struct kept *kept, const struct lli_wire_place *end)
 {
@@ -187,7 +187,7 @@ static bool fill_record(struct filling *filling, const struct kept *kept, const 
     return filling->at.offset == until;
 }
 
-/* The same of the copies of a topic that a receiver is to be given, from filling->at on. */
+/* Likewise for the copies of a topic that a receiver gets, from filling->at on. */
 static bool fill_topic(struct filling *filling, const struct lli_lvc_topic *topic, const struct lli_lvc_request *place,
                        const struct lli_wire_place *end)
 {
@@ -210,7 +210,7 @@ static bool fill_topic(struct filling *filling, const struct lli_lvc_topic *topi
     return true;
 }
 
-/* Fills a packet with what comes next of the span whose turn it is, which is less by that then. */
+/* Fills a packet from the current span and shortens the span accordingly. */
 static void fill_span(const struct lli_lvc *lvc, struct lli_lvc_request *place, struct filling *filling)
 {
     struct lli_wire_span *span = &place->spans[place->at];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/select/filter.h"
 
-/* Bytes as words, the lowest first: whole ones at a time, as most bitmaps have. */
+/* Converts bytes to little-endian words; most bitmaps consist of whole words. */
 static void filter_words(const uint8_t *bytes, unsigned count, uint64_t *words)
 {
     unsigned at = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiles selectors, by precedence of operators on a stack of those that are open. */
+/* Selector compiler: operator precedence parsing with a stack of open operators. */
 #include "core/select/selector.h"
 
 #include <string.h>
 
 enum token_kind {
     TOKEN_END, TOKEN_BAD, TOKEN_INTEGER, TOKEN_REAL, TOKEN_STRING, TOKEN_NAME,
-    TOKEN_OPEN, TOKEN_CLOSE, TOKEN_COMMA, TOKEN_OPERATOR, /* code: of an operator between two values */
+    TOKEN_OPEN, TOKEN_CLOSE, TOKEN_COMMA, TOKEN_OPERATOR, /* code: binary operator */
     TOKEN_AND, TOKEN_OR, TOKEN_NOT, TOKEN_BETWEEN, TOKEN_IN, TOKEN_LIKE, TOKEN_ESCAPE, TOKEN_IS, TOKEN_NULL, TOKEN_TRUE,
     TOKEN_FALSE,
 };
@@ -14,16 +14,16 @@ enum token_kind {
 struct token {
     enum token_kind kind;
     uint8_t code;
-    uint32_t at;   /* in the text */
-    uint32_t size; /* there */
+    uint32_t at;   /* offset in the text */
+    uint32_t size; /* length in the text */
     int64_t integer;
     double real;
 };
 
-/* The higher, the closer they bind: SQL-92. */
+/* Operators with higher precedence bind more tightly: SQL-92. */
 enum precedence { BRACKET = 0, OR = 1, AND = 2, NOT = 3, COMPARISON = 4, SUM = 5, PRODUCT = 6, SIGN = 7 };
 
-enum { OPEN_BRACKET = 0xff, OPEN_BETWEEN = 0xfe, OPEN_PLUS = 0xfd }; /* operators that are open, and no code yet */
+enum { OPEN_BRACKET = 0xff, OPEN_BETWEEN = 0xfe, OPEN_PLUS = 0xfd }; /* open operators without a code of their own */
 
 struct open {
     uint8_t code;
@@ -48,7 +48,7 @@ struct compiler {
     struct lli_selector_fault *fault;
 };
 
-/* The first fault counts. */
+/* Records the first fault only. */
 static bool refuse(struct compiler *c, uint32_t column, const char *text)
 {
     if (c->fault->text == NULL)
@@ -84,7 +84,7 @@ static double scale(uint64_t mantissa, int32_t exponent)
     return (double)result;
 }
 
-/* The digits at c->at; *value takes as many as have a place in 64 bits, and *dropped counts the others. */
+/* Reads digits at c->at: *value takes as many as fit into 64 bits, *dropped counts the others. */
 static uint32_t read_digits(struct compiler *c, uint64_t *value, int32_t *dropped)
 {
     uint32_t count = 0;
@@ -144,7 +144,7 @@ static void read_number(struct compiler *c)
     }
 }
 
-/* From the quote to that which ends it; two of them stand for one. */
+/* Reads a string up to its closing quote; two quotes stand for one. */
 static void read_string(struct compiler *c)
 {
     c->token.kind = TOKEN_BAD;
@@ -229,7 +229,7 @@ static void token_next(struct compiler *c)
     c->token.size = c->at - c->token.at;
 }
 
-/* --------------------------------------------------------------------------------------------- the program */
+/* --------------------------------------------------------------------------------------------- program */
 
 static bool emit(struct compiler *c, uint8_t code, uint32_t arg)
 {
@@ -262,7 +262,7 @@ static uint8_t top_precedence(const struct compiler *c)
     return c->opened == 0 ? BRACKET : c->open[c->opened - 1].precedence;
 }
 
-/* Whether the value so far below the top may be of this type. */
+/* True if the value this far below the top may have this type. */
 static bool is_of(const struct compiler *c, uint32_t below, enum type type)
 {
     const uint8_t has = c->types[c->depth - 1 - below];
@@ -270,7 +270,10 @@ static bool is_of(const struct compiler *c, uint32_t below, enum type type)
     return has == type || (has == TYPE_ANY && type != TYPE_CONDITION);
 }
 
-/* Whether `count` values on top may be compared with the one below them: all numbers, all strings, or two conditions. */
+/*
+ * True if `count` values on top may be compared with the one below them: all numbers, all strings, or two
+ * conditions.
+ */
 static bool are_alike(const struct compiler *c, uint32_t count, bool conditions)
 {
     bool numbers = true, strings = true, truths = conditions;
@@ -296,7 +299,7 @@ static bool close_comparison(struct compiler *c, const struct open *open)
     return emit(c, open->code, 0) && (!open->negated || emit(c, LLI_SELECT_NOT, 0));
 }
 
-/* Takes the operator that was opened last, whose values are all there. */
+/* Emits the operator opened last; its values are complete. */
 static bool close_one(struct compiler *c)
 {
     const struct open open = c->open[--c->opened];
@@ -328,7 +331,7 @@ static bool close_one(struct compiler *c)
     }
 }
 
-/* Takes all open operators that bind at least so closely, up to a bracket. */
+/* Emits all open operators of at least this precedence, up to a bracket. */
 static bool close_down_to(struct compiler *c, uint8_t precedence)
 {
     while (c->opened > 0 && top_precedence(c) != BRACKET && top_precedence(c) >= precedence)
@@ -339,7 +342,7 @@ static bool close_down_to(struct compiler *c, uint8_t precedence)
 
 /* ------------------------------------------------------------------------------------------------ values */
 
-/* The bytes of the string that is the token, into the pool. */
+/* Copies the token's string into the pool. */
 static bool pool_string(struct compiler *c, uint32_t *where, uint32_t *size)
 {
     struct lli_selector *selector = c->selector;
@@ -392,7 +395,7 @@ static bool is_literal(const struct token *token)
     return token->kind == TOKEN_INTEGER || token->kind == TOKEN_REAL || token->kind == TOKEN_STRING;
 }
 
-/* Where a value is to come: one, or what goes before it. *more: it is still to come. */
+/* Compiles a value, or a prefix of one. *more: the value has yet to follow. */
 static bool compile_value(struct compiler *c, bool *more)
 {
     const struct token *token = &c->token;
@@ -452,7 +455,7 @@ static bool compile_in(struct compiler *c, uint32_t column)
     return emit(c, LLI_SELECT_IN, count);
 }
 
-/* The pattern that is the token, of which one byte may take the meaning from the next. */
+/* Compiles the token's pattern into the pool; `escape` is the byte that makes the next one literal. */
 static bool pool_pattern(struct compiler *c, const struct token *token, int escape, uint32_t *where, uint32_t *size)
 {
     struct lli_selector *selector = c->selector;
@@ -481,7 +484,7 @@ static bool pool_pattern(struct compiler *c, const struct token *token, int esca
     return true;
 }
 
-/* Leaves the token behind it in c->token. */
+/* Leaves the token after the predicate in c->token. */
 static bool compile_like(struct compiler *c, uint32_t column)
 {
     struct token pattern;
@@ -524,7 +527,7 @@ static bool compile_is(struct compiler *c, bool *negated)
     return emit(c, LLI_SELECT_IS_NULL, 0);
 }
 
-/* A predicate behind a value, which leaves a condition in its place. The token behind it is next. */
+/* Compiles a predicate after a value and leaves a condition in its place. Its next token is the current one. */
 static bool compile_predicate(struct compiler *c, bool *more)
 {
     const uint32_t column = column_of(&c->token);
@@ -564,7 +567,7 @@ static bool compile_predicate(struct compiler *c, bool *more)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------- the rest */
+/* ----------------------------------------------------------------------------------------- expressions */
 
 static bool compile_operator(struct compiler *c)
 {
@@ -603,7 +606,7 @@ static bool compile_close(struct compiler *c)
     return true;
 }
 
-/* Behind a value. *more: another is to come. Goes on to the next token. */
+/* Compiles what may follow a value, and advances to the next token. *more: another value has to follow. */
 static bool compile_behind(struct compiler *c, bool *more)
 {
     bool done;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the program of a selector over the properties of a message. What is not known is neither true nor false, as in SQL. */
+/* Selector stack machine: runs a program over the properties of a message, with the three-valued logic of SQL. */
 #include <string.h>
 
 #include "core/select/filter.h"
@@ -10,7 +10,7 @@ struct value {
     enum value_kind kind;
     uint32_t size;
     union {
-        int64_t integer; /* or truth */
+        int64_t integer; /* or truth value */
         double real;
         const uint8_t *string;
     } as;
@@ -78,7 +78,7 @@ static struct value property_find(const uint8_t *properties, uint32_t size, uint
 
 /* -------------------------------------------------------------------------------------------- operators */
 
-/* What does not fit into 64 bits goes on as a real number. */
+/* Results beyond 64 bits continue as real numbers. */
 static struct value run_integers(uint8_t code, int64_t a, int64_t b)
 {
     int64_t result;
@@ -121,7 +121,7 @@ static struct value run_arithmetic(uint8_t code, const struct value *a, const st
     }
 }
 
-/* Exactly: not every integer is a double. */
+/* Compares exactly: not every integer is a double. */
 static int order_mixed(int64_t integer, double real)
 {
     const double limit = 9223372036854775808.0;
@@ -135,7 +135,7 @@ static int order_mixed(int64_t integer, double real)
     return ((double)whole > real) - ((double)whole < real);
 }
 
-/* False: one of them is not a number at all. */
+/* False: one of them is NaN. */
 static bool order_numbers(const struct value *a, const struct value *b, int *order)
 {
     if (a->kind == VALUE_INTEGER && b->kind == VALUE_INTEGER) {
@@ -153,7 +153,7 @@ static bool order_numbers(const struct value *a, const struct value *b, int *ord
     return true;
 }
 
-/* -1, 0 or 1 in *order; false: they cannot be compared, as a number with a string, or with what is not there. */
+/* Sets *order to -1, 0 or 1. False: not comparable, such as a number with a string, or an absent value. */
 static bool run_order(const struct value *a, const struct value *b, int *order)
 {
     if (value_is_number(a) && value_is_number(b))
@@ -192,7 +192,7 @@ static struct value run_compare(uint8_t code, const struct value *a, const struc
     }
 }
 
-/* AND: what is false decides; OR: what is true. Else what is not known makes all of it unknown. */
+/* AND: false decides; OR: true decides. Otherwise an unknown value makes the result unknown. */
 static struct value run_join(const struct value *a, const struct value *b, bool decides)
 {
     if ((a->kind == VALUE_TRUTH && a->as.integer == decides) || (b->kind == VALUE_TRUTH && b->as.integer == decides))
@@ -212,7 +212,7 @@ static struct value run_in(const struct value *value, uint32_t count)
     return found;
 }
 
-/* Goes back to the latest run only, so it takes no more than the product of both lengths. */
+/* Backtracks to the latest run only, so the cost is at most the product of both lengths. */
 static bool run_like(const uint8_t *text, uint32_t size, const uint8_t *pattern, uint32_t pairs)
 {
     uint32_t at = 0, pair = 0, run = UINT32_MAX, run_at = 0;
@@ -254,7 +254,7 @@ static struct value run_literal(const struct lli_selector *selector, const struc
     }
 }
 
-/* Of the value on top of the stack alone. */
+/* Applies an operation on the top value alone. */
 static struct value run_unary(const struct lli_selector *selector, const struct lli_selector_op *op, const struct value *a)
 {
     const struct value zero = value_integer(0);
