@@ -77,7 +77,7 @@ struct lli_guest {
     struct lli_wire_refuse refuse;
 };
 
-/* Refusals of requests for which the table had no entry, waiting to be sent. */
+/* Capacity of the queue of refusals for requests that found the table full. */
 enum { LLI_DOOR_TURNED = 32 };
 
 struct lli_door_turned {

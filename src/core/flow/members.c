@@ -104,7 +104,7 @@ void lli_members_del(struct lli_members *members, uint64_t id)
     members->index[at] = LLI_MEMBER_NONE;
     members->count--;
     members_freed(members, place);
-    /* Entries behind it in the index may have been displaced by it: reinserts each where a search finds it. */
+    /* Entries after it in the index may have been displaced by it: reinserts each where a search finds it. */
     for (at = (at + 1) & members->mask; members->index[at] != LLI_MEMBER_NONE; at = (at + 1) & members->mask) {
         uint32_t moved = members->index[at];
 

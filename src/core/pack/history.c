@@ -56,7 +56,7 @@ uint8_t *lli_history_open(struct lli_history *history, lli_seq busy)
     uint64_t end;
 
     if (history->head + history->stride_max > history->bytes_size) {
-        /* Wrap: packets behind the head are of the previous lap, older than everything at the ring's start. */
+        /* Wrap: packets after the head are of the previous lap, older than everything at the ring's start. */
         while (history->trail < history->next && lli_history_slot(history, history->trail)->offset >= history->head)
             history_forget(history, busy);
         history->head = 0;

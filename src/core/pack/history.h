@@ -79,7 +79,7 @@ static inline struct lli_history_slot *lli_history_slot(const struct lli_history
     return &history->slots[seq & history->slots_mask];
 }
 
-/* True if this many packets of the largest size can be opened in a row without dropping busy. */
+/* True if this many packets of the largest size can be opened in a row without dropping packets from `busy` on. */
 static inline bool lli_history_fits(const struct lli_history *history, uint64_t packets, lli_seq busy)
 {
     uint64_t tail, used;

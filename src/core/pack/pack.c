@@ -139,7 +139,7 @@ static void gather_copy(struct gather *gather, uint8_t *to, size_t size)
     gather->left -= size;
 }
 
-/* Copies a non-empty message behind its header, across as many packets as it takes. */
+/* Copies a non-empty message after its header, across as many packets as it takes. */
 static void pack_copy(struct lli_pack *pack, const struct iovec *pieces, uint32_t size, lli_seq busy)
 {
     struct gather gather = {.next = pieces + 1, .at = pieces->iov_base, .left = pieces->iov_len};

@@ -62,7 +62,7 @@ uint32_t lli_pack_whole_max(const struct lli_pack *pack);
 
 /*
  * Packs a message of size bytes, gathered from pieces, sealing packets as they fill. False, with nothing
- * changed, if the history has no room for it without dropping busy. No claim may be open.
+ * changed, if the history has no room for it without dropping packets from `busy` on. No claim may be open.
  */
 bool lli_pack_message(struct lli_pack *pack, const struct lli_pack_topic *topic, const struct iovec *pieces, uint32_t size,
                       lli_seq busy);

@@ -54,7 +54,7 @@ static void unpack_append(struct lli_unpack *unpack, const uint8_t *bytes, uint3
 }
 
 /*
- * True if a packet behind a loss can belong to this stream: message numbers never decrease, and the loss
+ * True if a packet after a loss can belong to this stream: message numbers never decrease, and the loss
  * explains only so many.
  */
 static bool unpack_is_credible(const struct lli_unpack *unpack, const struct lli_wire_header *header)
@@ -288,7 +288,7 @@ void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out)
             return;
         }
         if (frame.kind == LLI_FRAME_BAD) {
-            /* Messages behind it, if any, are lost: the next packet's number tells how many. */
+            /* Messages after it, if any, are lost: the next packet's number tells how many. */
             unpack->malformed++;
             lli_unpack_break(unpack);
         } else {

@@ -75,7 +75,7 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     rx->broken_reason = LLM_REASON_MALFORMED;
     rx->passed = false;
     /*
-     * The acknowledged run restarts behind the loss: earlier messages were acknowledged or never will be.
+     * The acknowledged run restarts after the loss: earlier messages were acknowledged or never will be.
      * Unreliable messages are not acknowledged and leave the run intact.
      */
     if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
@@ -350,10 +350,7 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     if (rx->gap.next < end || rx->gap.next < rx->gap.end)
         return false;
     if (rx->lost_run > 0) {
-        /*
-         * The heartbeats' message numbers belong to their leads; if more was lost behind them, the next
-         * heartbeat will tell.
-         */
+        /* The heartbeats' message numbers belong to their leads; losses after them show with the next heartbeat. */
         if (rx->gap.next > lli_rx_known(rx) && !breaks)
             return false;
         if (lli_unpack_lost_before(&rx->unpack, lli_max(lli_rx_known_messages(rx), rx->unpack.number), &lost)) {

@@ -94,7 +94,7 @@ static const uint8_t *rx_pass_frame(struct lli_unpack *unpack, const uint8_t *at
 }
 
 /*
- * Returns the message behind an attribute frame; without one, `at`. An attribute frame before anything but a
+ * Returns the message after an attribute frame; without one, `at`. An attribute frame before anything but a
  * message, or at the end, is ignored.
  */
 static inline const uint8_t *rx_behind_attributes(const uint8_t *at, const uint8_t *end)

@@ -59,7 +59,7 @@ lli_ns lli_rx_patience(const struct lli_rx *rx);
 
 /*
  * True if a heartbeat is to be followed: it is consistent with what was received, or only inconsistent ones
- * arrived for long.
+ * have arrived for a long time.
  */
 bool lli_rx_believes(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now);
 
@@ -218,8 +218,8 @@ void lli_rx_filter_unordered(struct lli_rx *rx, const uint8_t *body);
 bool lli_rx_filtered_unordered(struct lli_rx *rx, struct lli_item *item);
 
 /*
- * Accounts for `count` messages, behind those of the item, of a topic that is refused, counted or without
- * history. Returns how many of them, from the first on, are delivered all the same.
+ * Accounts for `count` messages, stored after those of the item, of a topic that is refused, counted or
+ * without history. Returns how many of them, from the first on, are delivered all the same.
  */
 int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count);
 
@@ -323,7 +323,7 @@ void lli_rx_unordered_turn(struct lli_rx *rx, lli_seq seq);
 /* Drops a packet ahead of order. Its messages that were delivered are neither delivered again nor reported lost. */
 void lli_rx_unordered_drop(struct lli_rx *rx, lli_seq seq);
 
-/* Cuts lost messages before the first that was delivered; false: none was. The messages behind it become the rest. */
+/* Cuts lost messages before the first that was delivered; false: none was. The messages after it become the rest. */
 bool lli_rx_unordered_split(struct lli_rx *rx, struct lli_unpacked *lost, enum llm_reason reason);
 
 /* Returns the next messages in order, without delivered and refused ones; false: none. */

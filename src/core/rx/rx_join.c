@@ -364,7 +364,7 @@ void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now
 bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
     /*
-     * Asks for the next piece when this one is complete. Packets behind a loss have to be buffered, and other
+     * Asks for the next piece when this one is complete. Packets after a loss have to be buffered, and other
      * sessions need room, too.
      */
     const uint64_t most = lli_min(LLI_WIRE_FETCH_PACKETS, lli_reorder_packets(rx->reorder, rx->reorder->count / 2) + rx->ask_ahead);

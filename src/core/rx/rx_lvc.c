@@ -323,7 +323,7 @@ static void kept_missing(const struct lli_rx *rx, struct lli_wire_join *join)
 
 bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
-    /* Packets behind a loss have to be buffered, besides live ones. */
+    /* Packets after a loss have to be buffered, besides live ones. */
     const uint64_t room = lli_max(lli_reorder_packets(rx->reorder, rx->reorder->left), KEPT_PIECE_MIN);
     struct lli_wire_join join = {
         .session = rx->session,

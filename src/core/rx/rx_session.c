@@ -17,7 +17,7 @@ enum { RX_HEARTBEATS_MISSED = 5 };
 
 /*
  * Packets are asked for only as far as there is memory to buffer them, and at most this many beyond: a packet
- * that arrives in order needs no memory, but one that arrives behind another loss is dropped and has to be
+ * that arrives in order needs no memory, but one that arrives after another loss is dropped and has to be
  * sent again. The number halves with every such drop and grows by one with every repair that arrives in
  * order.
  */

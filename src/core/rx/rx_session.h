@@ -138,8 +138,8 @@ enum lli_item_kind {
 
 enum lli_rx_news { LLI_RX_NEW = 1, LLI_RX_SILENT = 2, LLI_RX_RESUMED = 4, LLI_RX_STANDING = 8, LLI_RX_RESOLVING = 16,
     LLI_RX_FILTERED = 32, /* persistent: messages are taken from lli_rx_filtered_messages() */
-    LLI_RX_TURN = 64, /* set while a packet is unpacked whose messages were partly delivered ahead of order */
-    LLI_RX_REST = 128 /* rest of a loss among whose messages some were delivered */ };
+    LLI_RX_TURN = 64, /* set while unpacking a packet, some messages of which were delivered ahead of order */
+    LLI_RX_REST = 128 /* the rest of a loss is pending, after messages that were delivered ahead of order */ };
 
 /* Messages in one item; mostly those of one packet. */
 enum { LLI_ITEM_MESSAGES_MAX = 64 };
@@ -151,7 +151,7 @@ struct lli_item {
     struct llm_message messages[LLI_ITEM_MESSAGES_MAX];
 };
 
-/* Attribute frame of a message, from behind its size field. */
+/* Attribute frame of a message, without its code and size fields. */
 struct lli_rx_frame {
     const uint8_t *bytes;
     uint32_t size; /* 0: no attributes */
@@ -190,7 +190,7 @@ struct lli_rx_lvc {
     bool reading;
     struct lli_wire_place part;  /* position where the message being reassembled continues */
     uint64_t number;             /* as granted: the LVC snapshot covers messages before this one */
-    uint64_t live;               /* messages displaced meanwhile were displaced by messages before this one */
+    uint64_t live;               /* messages that displaced LVC messages during the fetch have lower numbers */
     uint64_t most;               /* messages of each topic, 0: all */
     uint32_t topics;             /* topics before this one may have an LVC */
     enum llm_reason lost;        /* set once the fetch is given up */
@@ -219,20 +219,19 @@ struct lli_rx {
     lli_ns heartbeat_at;   /* its arrival time, 0: none yet */
     lli_seq lead_before;   /* lead and messages of the previous heartbeat; of this one if it is the first */
     uint64_t messages_before;
-    lli_ns receded_at;     /* since then the lead or messages of every heartbeat has been below the next two fields; LLI_NEVER: it is not */
+    lli_ns receded_at;     /* since then every heartbeat has had lead or messages below the next two fields; LLI_NEVER: not so */
     lli_seq receded_next;  /* next packet in order at that time */
     uint64_t receded_number; /* next message at that time */
     struct lli_delay delay; /* delay with which heartbeats are read */
     lli_ns doubted_at;     /* since then all heartbeats have contradicted what is known; LLI_NEVER: they have not */
-    lli_seq beyond;        /* packets before this one were received, but the latest heartbeat does not cover all of them; 0: it does */
+    lli_seq beyond;        /* one past the highest packet received that the latest heartbeat does not cover; 0: it covers all */
     lli_seq jumped;        /* rejected packet far beyond all others, 0: none */
     lli_seq gone_below;    /* packets before this one are given up: the transmitter no longer has them ... */
     enum llm_reason gone_reason; /* ... or this receiver lags too far, or is not served */
     uint8_t behind;        /* enum lli_rx_behind */
 
     lli_ns heard_at;
-    lli_ns away_at;        /* silence is counted from here: the end of a long time in which the receiver did not poll, with the session
-                              not heard since */
+    lli_ns away_at;        /* end of a long time without polling, if the session was not heard since: silence counts from here */
     bool silent;           /* LLM_EVENT_HEARTBEAT_LOST was reported */
     lli_ns repair_rtt;     /* smoothed time from NAK to repair, 0: not measured */
     uint32_t ask_ahead;    /* packets asked for beyond the memory to buffer them */
@@ -257,21 +256,19 @@ struct lli_rx {
     lli_ns naks_held_until;        /* the transmitter answers no NAK until then */
     lli_ns rejoin_at;              /* expelled: the session is forgotten then, and may be followed again */
     uint8_t crowded;        /* transmitter's reasons for reduced service, a bit each ... */
-    uint8_t crowded_told;   /* ... and those logged; used by the caller, as is the number of receivers reported with the latest reason */
+    uint8_t crowded_told;   /* ... and those logged; the caller's, as is `crowd`: receivers, as sent with the latest reason */
     uint64_t crowd;
     uint64_t token;         /* token from the transmitter for this receiver, 0: none yet ... */
     struct lli_wire_address token_from; /* ... and the address that answered with it */
     uint32_t unanswered;    /* packets sent to an address that has not answered */
-    lli_ns speak_at;        /* next packet to such an address is not sent before then; 0: at any time */
+    lli_ns speak_at;        /* earliest time of the next packet to such an address; 0: any time */
     lli_ns expected_at;     /* time of lli_rx_expect(); 0: not called */
     uint32_t naks;          /* NAKs sent for this session, for its status reports */
     uint32_t lost;          /* packets lost, for its status reports */
 
     uint8_t news;           /* enum lli_rx_news: pending events */
-    bool plain;             /* fast path allowed: lli_rx_settle() found no gap, event or filter pending, and only packets in order have
-                               arrived since */
-    bool stirred;           /* lli_rx_deadline() may be earlier now, because of something other than messages in order; cleared by the
-                               caller */
+    bool plain;             /* fast path allowed: no gap, event or filter is pending; see lli_rx_settle() */
+    bool stirred;           /* not only messages in order: lli_rx_deadline() may be earlier now; cleared by the caller */
     enum llm_reason end_reason; /* not LLM_REASON_NONE: report the end after everything before it */
     lli_seq began;              /* first packet followed */
     uint64_t first;             /* number of the first message to be delivered, as of joining */
@@ -299,7 +296,7 @@ struct lli_rx {
     uint64_t live;              /* messages before this one were sent before this receiver joined; 0: followed from the start */
     lli_seq live_seq;           /* they start in packets before this one, as granted */
     bool passed;                /* packets were skipped since the last one unpacked, without a loss before them */
-    lli_seq replay_end;         /* while replaying: packets before this one are asked for by FETCH, not by NAK */
+    lli_seq replay_end;         /* end of the past: packets before it are asked for by FETCH, not by NAK */
     lli_seq fetched;            /* packets before this one were asked for by FETCH */
     uint32_t fetching;          /* packets outstanding of the latest FETCH */
     lli_ns fetch_at;
@@ -318,7 +315,7 @@ enum lli_rx_aside {
 };
 
 enum lli_rx_behind {
-    LLI_RX_CHASED = 1,    /* packets were gone from the history while this receiver lagged by a window, and it has not caught up since */
+    LLI_RX_CHASED = 1,    /* packets were gone while this receiver lagged by a window; not caught up since */
     LLI_RX_REPLAYING = 2, /* the past is being fetched */
     LLI_RX_YOUNG = 4,     /* late join of a young session: the past is what it had sent by then, packets before replay_end */
 };
@@ -391,7 +388,7 @@ void lli_rx_refuse(struct lli_rx *rx);
 /* Notes that the accept predicate refused a topic. */
 void lli_rx_topic_refuse(struct lli_rx *rx, uint32_t topic);
 
-/* Sets if a subscription matches a topic. True if one does for the first time: ask the accept predicate, too. */
+/* Notes if a subscription matches a topic. True at the first match: ask the accept predicate, too. */
 bool lli_rx_topic_subscribe(struct lli_rx *rx, uint32_t topic, bool subscribed);
 
 /* Notes that the filter changed. */

@@ -14,8 +14,8 @@
 enum { TRUST_RECEIVERS_MAX = 1 << 20, TRUST_INTERVAL_US_MAX = 10000000, TRUST_RTT_NS_MAX = 1000000000 };
 
 /*
- * A data packet this far beyond all known ones, a fraction of the window but at least TRUST_JUMP, is believed
- * only after another one near it.
+ * A data packet this far beyond all known ones is believed only after another one near it: TRUST_JUMP
+ * packets, or one part in TRUST_JUMP_WINDOW of the window if that is more.
  */
 enum { TRUST_JUMP = 128, TRUST_JUMP_WINDOW = 16 };
 

@@ -82,7 +82,7 @@ static inline bool lli_topics_is_held(const struct lli_topics *topics, uint32_t 
     return !lli_topics_is_refused(topics, id) && (id >= topics->limit || !(topics->flags[id] & LLI_TOPICS_MISSED));
 }
 
-/* Sets if a subscription matches a topic. True if one does for the first time: ask the accept predicate then. */
+/* Notes if a subscription matches a topic. True at the first match: ask the accept predicate then. */
 bool lli_topics_subscribe(struct lli_topics *topics, uint32_t id, bool subscribed);
 
 #endif

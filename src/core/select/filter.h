@@ -37,7 +37,10 @@ struct lli_attributes {
     uint32_t properties_size;
 };
 
-/* Decodes a frame, from behind its size. False: the frame is malformed; the fields read before the fault are valid. */
+/*
+ * Decodes an attribute frame, given without its code and size fields. False: the frame is malformed; the
+ * fields read before the fault are valid.
+ */
 bool lli_attributes_get(const uint8_t *bytes, uint32_t size, struct lli_attributes *attributes);
 
 /*
@@ -52,7 +55,10 @@ void lli_filter_finish(struct lli_filter *filter);
 /* Part of lli_filter_wants() beyond the label. */
 bool lli_filter_wants_deep(const struct lli_filter *filter, const uint8_t *bytes, uint32_t size);
 
-/* True if a message with this frame of attributes is wanted. bytes and size: the frame from behind its size field. */
+/*
+ * True if a message with this frame of attributes is wanted. bytes and size: the frame without its code and
+ * size fields.
+ */
 static inline bool lli_filter_wants(const struct lli_filter *filter, const uint8_t *bytes, uint32_t size)
 {
     const uint32_t label = size < 4 ? 0 : lli_load_u32(bytes);

@@ -94,8 +94,8 @@ static void slow_turn(struct lli_slow *slow, lli_ns now)
 }
 
 /*
- * Interval at which a receiver reports: longer with more receivers (section 7), or with the number at the
- * time it was told.
+ * Interval at which a receiver reports: grows with the number of receivers (section 7), now or when the
+ * receiver last heard it.
  */
 static lli_ns slow_report_interval(const struct lli_slow *slow, const struct lli_members *members, const struct lli_slow_record *record)
 {

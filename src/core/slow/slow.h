@@ -23,7 +23,7 @@ enum {
     LLI_SLOW_LIMITS = LLM_THRESHOLD_ACK_TIME + 1,
     LLI_SLOW_RETURNS = 256, /* expelled receivers whose rejoin time is remembered */
     LLI_SLOW_REJOIN_TIMES = 64, /* maximum of the rejoin time, as a multiple of the policy's */
-    LLI_SLOW_SLICE = 256,   /* approximate receivers evaluated at a time, where there are more */
+    LLI_SLOW_SLICE = 256,   /* approximate number of receivers evaluated at a time */
 };
 
 /* Upper bound of the rejoin time; also the time after readmission for which an expulsion is remembered. */

@@ -115,7 +115,7 @@ struct lli_tx_config {
     struct lli_wire_address address; /* where receivers reach the session */
 };
 
-/* Rejects and answers waiting to be sent. */
+/* Capacity of the queue of rejects and answers. */
 enum { LLI_TX_ANSWERS = 32 };
 
 struct lli_tx_answer {
@@ -130,7 +130,7 @@ struct lli_tx_answer {
 #define LLI_TX_UNCONFIRMED_BYTES_PER_S ((uint64_t)1 << 20)
 #define LLI_TX_UNCONFIRMED_BURST ((uint64_t)128 << 10)
 
-/* Tokens waiting to be sent. */
+/* Capacity of the queue of tokens. */
 enum { LLI_TX_TOKENS = 256 };
 
 struct lli_tx_token {
@@ -205,7 +205,7 @@ struct lli_tx {
 /* Round trip assumed before one is measured. */
 #define LLI_TX_RTT_UNKNOWN ((lli_ns)100000)
 
-/* Age up to which a session is received from its first packet by receivers that discover it. */
+/* A session younger than this is received from its first packet by receivers that discover it. */
 #define LLI_TX_YOUNG ((lli_ns)1000000000)
 
 /*
@@ -271,7 +271,7 @@ static inline bool lli_tx_is_waiting(const struct lli_tx *tx)
     return tx->sent < tx->history.next || (lli_pack_pending(&tx->pack) && tx->pack.claim == NULL);
 }
 
-/* Part of lli_tx_seal() for flow control and limits: true if the open packet could be sent behind all sealed ones. */
+/* Part of lli_tx_seal() for flow control and limits: true if the open packet could be sent after all sealed ones. */
 bool lli_tx_may_leave(struct lli_tx *tx, lli_ns now);
 
 /*

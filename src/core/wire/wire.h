@@ -52,8 +52,7 @@ enum { LLI_WIRE_SESSION_TYPES = ((1 << LLI_WIRE_CONNECT) - (1 << LLI_WIRE_DATA))
 
 enum {
     LLI_WIRE_FLAG_EXTENDED = 0x80,
-    LLI_WIRE_FLAGS_UNREPAIRED = 0x3f, /* DATA: number of packets directly before this one that are not repaired; the maximum means this
-                                         many or more */
+    LLI_WIRE_FLAGS_UNREPAIRED = 0x3f, /* DATA: unrepaired packets directly before this one; the maximum: this many or more */
 };
 
 /* Base header, section 2. */
@@ -61,7 +60,7 @@ struct lli_wire_header {
     uint8_t type;
     uint8_t flags;
     uint16_t size;   /* of the packet */
-    uint16_t first;  /* DATA: offset of the first frame that starts in this packet, counted from behind this field */
+    uint16_t first;  /* DATA: offset in the body of the first frame that starts in this packet */
     uint32_t tag;    /* low half of the session's identity */
     uint32_t seq;    /* low half of the packet's sequence number */
     uint32_t number; /* low half of the number of the first message that starts in this packet or later */
@@ -141,8 +140,7 @@ struct lli_wire_nak {
     struct lli_wire_address address; /* destination of unicast repairs */
     uint16_t count;
     struct lli_wire_range ranges[LLI_WIRE_RANGES_MAX];
-    uint64_t token; /* token from the transmitter for this receiver and address, 0: none yet; likewise in STATUS, QUERY and JOIN
-                       (section 5.4) */
+    uint64_t token; /* token for this receiver and address, 0: none yet; also in STATUS, QUERY, JOIN (section 5.4) */
 };
 
 enum lli_wire_reason {
@@ -188,7 +186,7 @@ struct lli_wire_status {
     struct lli_wire_address address;
     /* Valid with LLI_WIRE_STATUS_ACKNOWLEDGES: section 7.3. */
     uint64_t held_from; /* first message of the acknowledged run ... */
-    uint64_t held_next; /* ... and one past its last; every message of it was delivered and, if the application has to, acknowledged */
+    uint64_t held_next; /* ... and one past its last: all delivered and, where required, acknowledged by the application */
     uint16_t accepts;   /* a bit for each assured topic that is not refused, by its position in the heartbeat */
     uint8_t name_size;
     char name[LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* receiver's own name; zero-terminated */
@@ -224,7 +222,7 @@ struct lli_wire_topics {
     uint16_t count;
 };
 
-/* Flags of a topic, behind its name and a zero byte, if present: section 3.1. */
+/* Flags of a topic, after its name and a zero byte, if present: section 3.1. */
 enum lli_wire_topic_flags {
     LLI_WIRE_TOPIC_TRANSIENT = 1, /* the topic has no history: LLM_TOPIC_NO_HISTORY */
 };
@@ -272,16 +270,13 @@ struct lli_wire_join {
     uint64_t session;
     uint64_t receiver; /* receiver that asks, or that the answer is for */
     uint8_t kind;
-    uint8_t from;      /* enum llm_join_mode; in an answer, copied from the request */
+    uint8_t from;      /* enum llm_join_mode; in an answer, as requested */
     uint8_t reason;
     uint32_t topics;   /* GRANT: topics announced so far */
-    uint64_t value;    /* messages, nanoseconds or a message number; in an answer, copied from the request; LATEST: messages of each
-                          topic, 0: all */
+    uint64_t value;    /* messages, ns or a message number; in an answer, as requested; LATEST: messages of each topic, 0: all */
     uint64_t packet;   /* GRANT: first packet to fetch; REFUSE: oldest packet in the history */
-    uint64_t number;   /* GRANT: first message to deliver; REFUSE: first message that starts in the oldest packet or later; LATEST: as
-                          granted */
-    uint64_t wanted;   /* REFUSE: message asked for, 0: not known; GRANT: first message that starts at lead or later; LATEST: number of
-                          packets asked for */
+    uint64_t number;   /* GRANT: first message to deliver; REFUSE: first that starts in `packet` or later; LATEST: as granted */
+    uint64_t wanted;   /* REFUSE: message asked for, 0: unknown; GRANT: first that starts at lead or later; LATEST: packets asked for */
     uint64_t lead;     /* GRANT, REFUSE: next packet to be sent; FETCH: as granted */
     struct lli_wire_address address; /* ASK, FETCH, LATEST: destination of answers and packets */
     uint16_t count;
@@ -295,8 +290,7 @@ struct lli_wire_lvc {
     uint64_t session;
     uint64_t receiver; /* receiver that it is for */
     uint64_t number;   /* the LVC snapshot covers messages before this one, as granted */
-    uint64_t next;     /* next message number when the packet was built: displaced messages, and those that displaced them, have lower
-                          numbers */
+    uint64_t next;     /* number of the next message when the packet was built; displacements so far concern lower numbers */
     struct lli_wire_span span; /* the packet holds every LVC message in this span */
     uint16_t left;     /* further packets that may follow, of those asked for */
     uint16_t count;    /* number of records */
@@ -537,8 +531,8 @@ static inline enum lli_wire_fault lli_wire_get_base(const uint8_t *packet, size_
 }
 
 /*
- * Reads the header of a packet and skips its extensions. On LLI_WIRE_OK *body points behind them and
- * *body_size is the number of bytes left. For DATA *body points to the frames, behind `first`, and `first` is
+ * Reads the header of a packet and skips its extensions. On LLI_WIRE_OK *body points to what follows them and
+ * *body_size is the number of bytes left. For DATA *body points to the frames, after `first`, and `first` is
  * at most *body_size. LLI_WIRE_TYPE_BAD: unknown type, or a packet of a connection.
  */
 static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, size_t size, struct lli_wire_header *header,
@@ -708,16 +702,16 @@ size_t lli_wire_put_refuse(uint8_t *packet, const struct lli_wire_refuse *refuse
 size_t lli_wire_put_close(uint8_t *packet, const struct lli_wire_close *close);
 
 /*
- * TOPICS packet. lli_wire_add_topic() appends a name behind the head of LLI_WIRE_TOPICS_HEAD bytes and
- * returns the bytes used then, 0 if the name does not fit into size. lli_wire_put_topics() writes the head
- * last, with the number of names and the total size, which it returns.
+ * TOPICS packet. lli_wire_add_topic() appends a name after the head of LLI_WIRE_TOPICS_HEAD bytes and returns
+ * the bytes used then, 0 if the name does not fit into size. lli_wire_put_topics() writes the head last, with
+ * the number of names and the total size, which it returns.
  */
 enum { LLI_WIRE_TOPICS_HEAD = LLI_WIRE_HEADER + 18 };
 size_t lli_wire_put_topics(uint8_t *packet, const struct lli_wire_topics *topics, size_t size);
 size_t lli_wire_add_topic(uint8_t *packet, size_t used, size_t size, const char *name, size_t name_size);
 
 /*
- * LVC packet, likewise: append records behind the head of LLI_WIRE_LVC_HEAD bytes (0: it does not fit), write
+ * LVC packet, likewise: append records after the head of LLI_WIRE_LVC_HEAD bytes (0: it does not fit), write
  * the head last.
  */
 enum { LLI_WIRE_LVC_HEAD = LLI_WIRE_HEADER + 68, LLI_WIRE_RECORD_HEAD = 18 };
@@ -747,14 +741,14 @@ bool lli_wire_get_accept(const uint8_t *body, size_t size, uint32_t tag, struct 
 bool lli_wire_get_refuse(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_refuse *refuse);
 bool lli_wire_get_close(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_close *close);
 /*
- * *names is left behind the head: read `count` length-prefixed names from it with lli_read_u8() and
+ * *names is positioned after the head: read `count` length-prefixed names from it with lli_read_u8() and
  * lli_read_bytes().
  */
 bool lli_wire_get_topics(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_topics *topics,
                          struct lli_reader *names);
 /*
- * *records is left behind the head. All records are in the span, in order and before `number`; read them with
- * lli_wire_next_record().
+ * *records is positioned after the head. All records are in the span, in order and before `number`; read them
+ * with lli_wire_next_record().
  */
 bool lli_wire_get_lvc(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_lvc *kept, struct lli_reader *records);
 bool lli_wire_next_record(struct lli_reader *records, struct lli_wire_record *record);
