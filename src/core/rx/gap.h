@@ -55,7 +55,7 @@ static inline bool lli_gap_is_present(const struct lli_gap *gap, lli_seq seq)
     return gap->present[(seq & gap->mask) / 64] >> (seq & 63) & 1;
 }
 
-/* Packets before end exist: those not known before become missing, with their first NAK at nak_at. */
+/* Notes that packets before end exist: those not known before become missing, with their first NAK at nak_at. */
 void lli_gap_extend(struct lli_gap *gap, lli_seq end, lli_ns now, lli_ns nak_at);
 
 /* Takes the packet next in order while nothing is missing or buffered: it is received and done with at once. */
@@ -73,10 +73,10 @@ static inline bool lli_gap_in_order(struct lli_gap *gap, lli_seq seq)
  */
 bool lli_gap_rewind(struct lli_gap *gap, lli_seq next, lli_ns now, lli_ns nak_at);
 
-/* Packets from end on, known from heartbeats only, do not exist after all. */
+/* Removes packets from end on that are known from heartbeats only: they do not exist after all. */
 void lli_gap_retract(struct lli_gap *gap, lli_seq end);
 
-/* Packets from end on do not exist, whatever was known: none is present any more. Returns how many were present. */
+/* Removes all packets from end on, even received ones: they do not exist. Returns how many were present. */
 uint64_t lli_gap_cut(struct lli_gap *gap, lli_seq end);
 
 /* Brings NAKs for missing packets from this one on forward to `until` at the latest. */
@@ -85,10 +85,10 @@ void lli_gap_hasten(struct lli_gap *gap, lli_seq from, lli_ns until);
 /* Takes a packet in [next, next + window) up to which lli_gap_extend() was called. False if it is a duplicate. */
 bool lli_gap_receive(struct lli_gap *gap, lli_seq seq);
 
-/* A present packet was dropped: it is missing again, with its NAK at nak_at. */
+/* Marks a present packet, whose copy was dropped, as missing again, with its NAK at nak_at. */
 void lli_gap_forget(struct lli_gap *gap, lli_seq seq, lli_ns now, lli_ns nak_at);
 
-/* The packet next in order is done with: delivered or given up. */
+/* Finishes the packet next in order: it was delivered or given up. */
 void lli_gap_advance(struct lli_gap *gap);
 
 /*
@@ -106,8 +106,8 @@ int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct l
                  lli_seq *listed);
 
 /*
- * A missing packet arrived but could not be buffered. The network is fine, so it is asked for at nak_at as if
- * for the first time.
+ * Notes that a missing packet arrived but could not be buffered. The network is fine, so the packet is asked
+ * for at nak_at as if for the first time.
  */
 void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at);
 
@@ -115,8 +115,8 @@ void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at);
 void lli_gap_ask(struct lli_gap *gap, lli_ns now);
 
 /*
- * Missing packets of [first, end) are not repaired, so none is asked for. Returns how many of those before
- * `asked` were not known to be such.
+ * Marks missing packets of [first, end) as not repaired: none is asked for. Returns how many of those before
+ * `asked` were not marked yet.
  */
 uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli_seq asked);
 

@@ -40,7 +40,7 @@ void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reaso
 /* Frees every buffered packet. */
 void lli_rx_drop_packets(struct lli_rx *rx);
 
-/* Packets before end exist: those not received are missing from now on. */
+/* Notes that packets before end exist: those not received are missing from now on. */
 void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now);
 
 /* Best known round trip. */
@@ -66,7 +66,7 @@ bool lli_rx_believes(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbe
 /* Limits figures to the largest values that a transmitter sends. */
 void lli_rx_clamp(struct lli_wire_heartbeat *heartbeat);
 
-/* Brings forward timers that the previous heartbeat put off, by the figures of the latest one. */
+/* Brings forward timers that the previous heartbeat put off, if the latest one has smaller figures. */
 void lli_rx_replan(struct lli_rx *rx, const struct lli_wire_heartbeat *before, lli_ns now);
 
 /* Packets before this one exist, as two heartbeats say: only these may be given up. */
@@ -100,8 +100,8 @@ bool lli_rx_is_confirmed(const struct lli_rx *rx);
 void lli_rx_cover(struct lli_rx *rx, lli_ns now);
 
 /*
- * Moves back to the heartbeats' position if for long all of them say that the next packet in order is far
- * from being sent.
+ * Moves back to the heartbeats' position if all of them have said for a long time that the next packet in
+ * order is far from being sent.
  */
 void lli_rx_recede(struct lli_rx *rx, lli_ns now);
 
@@ -142,7 +142,7 @@ bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
 
 /* ----------------------------------------------------------------------------------------- rx_join.c */
 
-/* The first heartbeat confirmed the session (section 4.2). */
+/* Handles the first heartbeat, which confirms the session (section 4.2). */
 void lli_rx_found(struct lli_rx *rx, lli_ns now);
 
 /*
@@ -190,12 +190,12 @@ static inline bool lli_rx_is_fetching(const struct lli_rx *rx)
 }
 
 /*
- * Missing packets of [first, end) are not repaired: each is given up once all packets before it arrived or
- * were given up.
+ * Marks missing packets of [first, end) as not repaired: each is given up once all packets before it arrived
+ * or were given up.
  */
 void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now);
 
-/* A packet was dropped for lack of room: while the past is being fetched, it becomes part of the past. */
+/* Notes that a packet was dropped for lack of room: while the past is being fetched, it becomes part of the past. */
 static inline void lli_rx_dropped(struct lli_rx *rx, lli_seq seq)
 {
     if (lli_rx_is_replaying(rx))
@@ -315,8 +315,8 @@ void lli_rx_unordered_look(struct lli_rx *rx, lli_seq first, lli_seq end);
 bool lli_rx_next_unordered(struct lli_rx *rx, struct lli_item *item);
 
 /*
- * A packet is next in order and about to be unpacked: sets LLI_RX_TURN, until it is finished, if some of it
- * was delivered ahead of order.
+ * Prepares to unpack the packet next in order: sets LLI_RX_TURN, until it is finished, if some of it was
+ * delivered ahead of order.
  */
 void lli_rx_unordered_turn(struct lli_rx *rx, lli_seq seq);
 

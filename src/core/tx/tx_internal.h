@@ -105,7 +105,7 @@ void lli_tx_input_leaving(struct lli_tx *tx, const struct lli_wire_status *statu
 /* Report interval of receivers: grows with their number, so that the sum of reports does not (section 7). */
 lli_ns lli_tx_status_interval(const struct lli_tx *tx);
 
-/* The round trip of a member that counts was measured: updates the group's round trip. */
+/* Updates the group's round trip after that of a member that counts was measured. */
 void lli_tx_measured(struct lli_tx *tx, const struct lli_member *member);
 
 /* Removes receivers that have not been heard for long. */
