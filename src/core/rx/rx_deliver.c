@@ -403,8 +403,8 @@ static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     if (rx->passed)
         rx_pass_up(rx);
     /*
-     * A message that displaced an LVC message before it was sent has arrived by now, too, as far as
-     * heartbeats announce it.
+     * Waits until the stream has delivered the messages that displaced LVC messages during the fetch, as far
+     * as a heartbeat announces them.
      */
     if (rx->unpack.number - rx->unpack.assembling < rx->lvc.live &&
         (rx->gap.next < rx->heartbeat.lead || rx->heartbeat.messages < rx->lvc.live))

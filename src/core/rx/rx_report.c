@@ -114,7 +114,7 @@ static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
         .token = lli_rx_token(rx),
     };
 
-    /* A shorter delay than half a NAK interval does not matter to other receivers. */
+    /* A delay up to half of nak_retry_max is no more than other receivers wait between NAKs anyway. */
     if (rx->delay.queued > rx->config->nak_retry_max / 2)
         status.flags |= LLI_WIRE_STATUS_BEHIND;
     if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_ASSURED)

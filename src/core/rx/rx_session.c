@@ -5,9 +5,9 @@
 #include <math.h>
 
 /*
- * Number of queries before the session continues without the names, and the maximum interval between them.
- * Together most of a second, as a receiver that just joined does not know yet how far away the transmitter
- * is.
+ * Number of queries before the session continues without the names, and the interval up to which they are
+ * spaced. Together they take most of a second, as a receiver that just joined does not know yet how far away
+ * the transmitter is.
  */
 enum { RX_QUERIES = 16 };
 #define RX_QUERY_DISTANCE ((lli_ns)100000000)

@@ -392,7 +392,7 @@ static void slow_one(struct lli_slow *slow, struct lli_member *member, struct ll
 
 /*
  * Lets an expelled receiver return when its time is over; only the expulsion time is remembered. True if it
- * is still expelled.
+ * is expelled, or was until this call.
  */
 static bool slow_is_over(struct lli_slow *slow, struct lli_members *members, uint32_t index, lli_ns now)
 {

@@ -5,7 +5,10 @@
 /* This many packets hold less than 2^31 messages, so message numbers extend from one to the other. */
 enum { JOIN_STRIDE = 16384 };
 
-/* While the history drops packets, its oldest part of this many is excluded: it would be gone before it is fetched. */
+/*
+ * While the history drops packets, the oldest one part in this many of it is excluded: those packets would be
+ * gone before they are fetched.
+ */
 enum { JOIN_MARGIN = 16 };
 
 /* Packets of one request that are checked for unreliable topics; receivers ask for fewer at a time. */

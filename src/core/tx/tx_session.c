@@ -107,7 +107,7 @@ uint64_t lli_tx_message_max(const struct lli_tx *tx)
 
 /*
  * Unacknowledged packets must stay in place as if the transport read them; acknowledged ones stay until the
- * next call.
+ * next lli_tx_reaped().
  */
 static void tx_keep(struct lli_tx *tx)
 {
