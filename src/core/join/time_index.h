@@ -5,8 +5,8 @@
  * heartbeats, further if the history is so long that they would not fit. A request by time begins at the
  * entry before it: slightly early, never late.
  */
-#ifndef LLI_TIME_INDEX_ENTRIES_H
-#define LLI_TIME_INDEX_ENTRIES_H
+#ifndef LLI_TIME_INDEX_H
+#define LLI_TIME_INDEX_H
 
 #include "core/base/arena.h"
 #include "core/base/types.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fast path for a packet with a single message in a followed session; inline where it is delivered. */
-#ifndef LLI_RX_LONE_H
-#define LLI_RX_LONE_H
+#ifndef LLI_RX_SINGLE_H
+#define LLI_RX_SINGLE_H
 
 #include "core/rx/rx_session.h"
 
