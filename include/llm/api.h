@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The version, and how functions are declared; <llm/llm.h> includes it. */
+/* Library version and the export attribute of public functions. Included by <llm/llm.h>. */
 #ifndef LLM_API_H
 #define LLM_API_H
 
@@ -17,7 +17,7 @@ extern "C" {
 #define LLM_VERSION_MINOR 1
 #define LLM_VERSION_PATCH 0
 
-/* The version of the library that is linked, as "major.minor.patch". The string is static. */
+/* Returns the version of the linked library, "major.minor.patch". The string is static. */
 LLM_API const char *llm_version(void);
 
 #ifdef __cplusplus

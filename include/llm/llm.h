@@ -2,34 +2,36 @@
 /*
  * libllm: brokerless reliable multicast messaging.
  *
- * A transmitter sends messages on topics; every receiver that joined the channel gets them once and in order, or is told
- * exactly which ones it did not get. Lost packets are asked for again with NAKs. docs/protocol.md specifies the wire,
- * docs/architecture.md the code.
+ * A transmitter sends messages on topics. Every receiver that joined the channel gets them once and in order;
+ * messages that it did not get are reported to its application exactly. Lost packets are requested with NAKs and
+ * repaired. docs/protocol.md specifies the wire format, docs/architecture.md describes the code.
  *
  * Conventions of this header
- *   Threads   A context and all that was opened in it belong to one thread at a time: calls on them must not run
- *             concurrently. The exception is a context whose loop was given to llm_thread_start(): from then on every call
- *             takes the context's lock and may be made from any thread, llm_poll() and llm_wait() too: handlers run on the
- *             thread that polls, never two at a time. Different contexts never share anything.
- *   Fork      After fork() a context and all that was opened in it belong to the parent. In the child every call on them returns
- *             LLM_ESTATE, once with a line in the log, llm_deadline() UINT64_MAX and llm_connection_transmitter() NULL; calls that only
- *             read a number answer as of the fork. Those that close set the handle to NULL and return 0: llm_context_close() gives back
- *             the child's memory and descriptors, without a packet, and nothing of the parent's is removed; before it nothing is
- *             given back. A child opens contexts of its own. One made by vfork() or _Fork() must call nothing of this library.
- *   Blocking  Nothing blocks, except where it says so.
+ *   Threads   A context and all objects opened in it belong to one thread at a time: calls on them must not run
+ *             concurrently. Exception: once a context's loop was given to llm_thread_start(), every call takes the
+ *             context's lock and may be made from any thread, llm_poll() and llm_wait() included; handlers run on the
+ *             thread that polls, never two at a time. Different contexts share nothing.
+ *   Fork      After fork() a context and all objects opened in it belong to the parent. In the child, calls on them
+ *             return LLM_ESTATE, the first with a line in the log, llm_deadline() returns UINT64_MAX and
+ *             llm_connection_transmitter() NULL; calls that only read a number return its value as of the fork. Close
+ *             functions set the handle to NULL and return 0. llm_context_close() releases the child's memory and
+ *             descriptors, without sending a packet or removing anything of the parent's; nothing is released before it.
+ *             A child opens contexts of its own. A child made by vfork() or _Fork() must not call this library.
+ *   Blocking  No call blocks unless its description says so.
  *   Errors    0 or a count on success, else a negative LLM_E... code. Outputs are written only on success. A refused call
- *             logs one line at LLM_LEVEL_ERROR to its context, which names the wrong value and the remedy; the same refusal
- *             in a loop logs one line a second, with the number of calls since. Not logged are LLM_EAGAIN, which is
- *             back-pressure, and LLM_ENOTFOUND of the lookups llm_stat() and llm_message_property(). A NULL that is not
- *             allowed is LLM_EINVAL. A NULL in the place of the object itself is LLM_EINVAL without a line, as no log
- *             belongs to it: getters return 0, NULL or, llm_deadline(), UINT64_MAX; close functions do nothing and return
- *             LLM_OK, for NULL and for the address of a NULL; ..._init() functions do nothing.
- *   Structs   A structure with a size member is filled by its ..._init() function. A smaller size is that of an older
- *             version: members behind it have their defaults. A larger size is LLM_EVERSION, and nothing behind the members
- *             that this library knows is read. A size that is 0 or not a multiple of sizeof(size_t) is LLM_EINVAL.
- *   Times     uint64_t nanoseconds, of CLOCK_MONOTONIC where they are points in time (names end in _at).
- *   Memory    Calls that open objects allocate, and those that say so. A poll allocates only where a listener's handler accepts.
- *   Strings   UTF-8, zero-terminated, copied by the library unless it says otherwise.
+ *             logs one line at LLM_LEVEL_ERROR to its context, which names the wrong value and the remedy; the same
+ *             refusal in a loop logs one line a second, with the number of calls since. Not logged are LLM_EAGAIN, which
+ *             is back-pressure, and LLM_ENOTFOUND of the lookups llm_stat() and llm_message_property(). A NULL that is
+ *             not allowed is LLM_EINVAL. A NULL object is LLM_EINVAL without a line in the log, as no log belongs to it:
+ *             getters return 0, NULL or, llm_deadline(), UINT64_MAX; close functions do nothing and return LLM_OK, for
+ *             NULL and for the address of a NULL; ..._init() functions do nothing.
+ *   Structures A structure with a size member is filled by its ..._init() function. A smaller size is that of an older
+ *             version: members beyond it have their defaults. A larger size is LLM_EVERSION, and nothing beyond the
+ *             members that this library knows is read. A size of 0, or not a multiple of sizeof(size_t), is LLM_EINVAL.
+ *   Times     uint64_t nanoseconds; points in time (names end in _at) are of CLOCK_MONOTONIC.
+ *   Memory    Calls that open objects allocate, and those that say so. A poll allocates only if a listener's handler
+ *             accepts a connection.
+ *   Strings   UTF-8, zero-terminated, copied by the library unless the description says otherwise.
  */
 #ifndef LLM_LLM_H
 #define LLM_LLM_H
@@ -73,7 +75,7 @@ enum llm_error {
 #undef LLM_ERROR_ENUM
 };
 
-/* The text of an error code, and its name ("LLM_EINVAL"). Static strings; any thread; never NULL. */
+/* Return the text of an error code, and its name ("LLM_EINVAL"). Static strings; any thread; never NULL. */
 LLM_API const char *llm_error_text(int error);
 LLM_API const char *llm_error_name(int error);
 
@@ -82,61 +84,62 @@ LLM_API const char *llm_error_name(int error);
 enum llm_level { LLM_LEVEL_ERROR = 0, LLM_LEVEL_WARNING = 1, LLM_LEVEL_INFO = 2, LLM_LEVEL_DEBUG = 3 };
 
 /*
- * Called with one line of text, without a newline, valid during the call. Called on the thread that made the call which
- * failed or that polls the context; it must not call into the same context. Never called per packet.
+ * Log callback: text is one line without a newline, valid during the call. Runs on the thread that made the
+ * failing call or that polls the context; must not call into the same context. Never called per packet.
  */
 typedef void llm_log_fn(void *arg, enum llm_level level, const char *text);
 
 /* ------------------------------------------------------------------------------------------------- context */
 
-/*
- * One event loop's worth of everything: memory, transports, time. Several contexts scale across cores.
- */
+/* An event loop with its memory, transports and clock. Use several contexts to scale across cores. */
 struct llm_context;
 
-/* How llm_wait() and the loop thread pass the time when there is nothing to do. */
+/* How llm_wait() and the loop thread wait when there is no work. */
 enum llm_wait_mode {
-    LLM_WAIT_SPIN = 0,      /* polls without a pause: the lowest latency, one core each */
-    LLM_WAIT_BLOCK = 1,     /* sleeps in the kernel until a packet or a deadline: no CPU, tens of microseconds more */
-    LLM_WAIT_BUSY_POLL = 2, /* as BLOCK, with the kernel polling the device (SO_BUSY_POLL) before it sleeps, for
-                               50 us if busy_poll_us does not say otherwise */
+    LLM_WAIT_SPIN = 0,      /* polls without a pause: lowest latency, one core per context */
+    LLM_WAIT_BLOCK = 1,     /* sleeps in the kernel until a packet or a deadline: no CPU, tens of microseconds more latency */
+    LLM_WAIT_BUSY_POLL = 2, /* as BLOCK, with the kernel polling the device (SO_BUSY_POLL) before it sleeps, for busy_poll_us or 50 us */
 };
 
-/* What the latency monitor measures, into histograms of the counters file. Each level has those before it. */
+/*
+ * Levels of the latency monitor, which fills histograms of the counters file. Each level includes those before
+ * it.
+ */
 enum llm_latency_level {
-    LLM_LATENCY_OFF = 0,    /* nothing, at no cost */
-    LLM_LATENCY_QUEUES = 1, /* how long queues are: packets of a flush, of a burst, held behind gaps */
-    LLM_LATENCY_WIRE = 2,   /* from a send to the wire, and from the wire to the handler */
-    LLM_LATENCY_STAGES = 3, /* each part of these, the time in handlers and between polls */
+    LLM_LATENCY_OFF = 0,    /* none, at no cost */
+    LLM_LATENCY_QUEUES = 1, /* queue lengths: packets in a flush, in a burst, buffered out of order */
+    LLM_LATENCY_WIRE = 2,   /* time from send to wire, and from wire to handler */
+    LLM_LATENCY_STAGES = 3, /* each stage of these, time in handlers and between polls */
 };
 
 struct llm_context_options {
     size_t size;         /* sizeof(struct llm_context_options), set by llm_context_options_init() */
-    /* log, log_arg and log_level are used even if size is wrong, to tell of that. */
+    /* log, log_arg and log_level are used even if size is wrong, to report that error. */
     llm_log_fn *log;     /* NULL (default): lines of log_level and more severe go to stderr */
     void *log_arg;       /* passed to log */
-    enum llm_level log_level; /* least severe level that is reported; default LLM_LEVEL_WARNING */
+    enum llm_level log_level; /* least severe level that is logged; default LLM_LEVEL_WARNING */
     enum llm_wait_mode wait;  /* default LLM_WAIT_SPIN */
-    int numa_node;       /* node for the big memory; -1 (default): that of the channel's device, else the caller's */
-    bool huge_pages;     /* ask for huge pages for the big memory, plain pages if there are none; default true */
+    int numa_node;       /* NUMA node of large allocations; -1 (default): that of the channel's device, else the caller's */
+    bool huge_pages;     /* ask for huge pages for large allocations, plain pages if there are none; default true */
 
     /*
-     * The counters file, for llm-stat and others (llm/stats.h): where it lies, made if there is no such directory, 160 bytes at
-     * most. NULL (default): what the environment variable LLM_STATS_DIRECTORY says, no file without it, and if that cannot be had
-     * the context opens all the same. "": no file. "/dev/shm/llm-stat" is where llm-stat looks. llm_poll() writes the file,
-     * once in stats_ns; llm_context_close() removes it. Of what dead processes of this user left there, opening removes the
-     * oldest files until 16 remain, and no other file.
+     * Directory of the counters file, which llm-stat and others read (llm/stats.h); created if absent; 160 bytes
+     * at most. NULL (default): that of the environment variable LLM_STATS_DIRECTORY, without which no file is
+     * written; if that directory cannot be used the context opens all the same. "": no file. llm-stat looks in
+     * "/dev/shm/llm-stat". llm_poll() writes the file, once in stats_ns; llm_context_close() removes it. Opening
+     * removes the oldest files that dead processes of this user left there, until 16 of them remain, and no
+     * other file.
      */
     const char *stats_directory;
-    const char *stats_name; /* of this context, for people; NULL (default): none; at most 63 bytes */
+    const char *stats_name; /* name of this context, for people; at most 63 bytes; NULL (default): none */
     uint64_t stats_ns;      /* default 100 ms; 1 ms to 60 s */
-    unsigned stats_mode;    /* who may read the file, as its mode; default 0640 */
+    unsigned stats_mode;    /* permissions of the file; default 0640 */
     enum llm_latency_level latency; /* default LLM_LATENCY_OFF */
 
     /*
-     * The bottleneck watch: over so many ns it finds out what limits each receiver and transmitter, for
-     * llm_receiver_bottleneck(), the counters file and LLM_EVENT_LIMITED. 1 ms to 60 s; 0 (default): every second without events if there is a counters
-     * file, else not at all, at no cost.
+     * Interval of the bottleneck watch, which finds out what limits each receiver and transmitter, for
+     * llm_receiver_bottleneck(), the counters file and LLM_EVENT_LIMITED. 1 ms to 60 s; 0 (default): one second,
+     * without events, if there is a counters file, else off, at no cost.
      */
     uint64_t watch_ns;
 };
@@ -145,42 +148,45 @@ struct llm_context_options {
 LLM_API void llm_context_options_init(struct llm_context_options *options);
 
 /*
- * Opens a context. options may be NULL for the defaults; nothing in it is kept after the call but log and log_arg.
- * On success *context is the caller's, to be given to llm_context_close(). Allocates.
- * LLM_EINVAL, LLM_EVERSION, LLM_ENOMEM (or no room for a counters file), LLM_EACCESS (to its directory), LLM_ESYSTEM.
+ * Opens a context. options may be NULL for the defaults; only log and log_arg are used after the call. On
+ * success *context belongs to the caller, who closes it with llm_context_close(). Allocates. LLM_EINVAL,
+ * LLM_EVERSION, LLM_ENOMEM (or no space for a counters file), LLM_EACCESS (to its directory), LLM_ESYSTEM.
  */
 LLM_API int llm_context_open(const struct llm_context_options *options, struct llm_context **context);
 
 /*
- * Stops the loop thread if there is one, closes every transmitter (as llm_transmitter_close() does, so it may block for
- * their linger time), connection and receiver that is still open, and frees the context. Waits, for the linger time of a connection
- * from its close on, until the other side has heard of that. *context becomes NULL; NULL in it is allowed.
- * In a child process it gives back what the child has, and returns at once: see Fork above.
- * LLM_ESTATE inside a handler: nothing is closed then; so too in a child whose parent was in a handler when it forked, until that returned.
+ * Stops the loop thread if there is one, closes every transmitter (as llm_transmitter_close() does, so it may
+ * block for their linger time), connection and receiver that is still open, and frees the context. Waits until
+ * the other side of each connection knows of its close, for linger_ns from that close at most. *context becomes
+ * NULL; NULL in it is allowed. In a child process it releases the child's resources and returns at once: see
+ * Fork above. LLM_ESTATE inside a handler: nothing is closed then. The same in a child whose parent was in a
+ * handler when it forked, until that handler returned.
  */
 LLM_API int llm_context_close(struct llm_context **context);
 
 /* ------------------------------------------------------------------------------------------ channel options */
 
 /*
- * A channel says where: "udp://239.192.1.1:5001?interface=eth0&ttl=2", or "udp://[ff15::1]:5001". The scheme names the
- * transport: udp; bypass, the same sockets over a stack that was loaded before the program; roce, where the library was built
- * with it; loop; a prefix "impair+" puts a seeded fault injector in front. Then a group and a port, then options.
+ * A channel names a transport, a group and a port: "udp://239.192.1.1:5001?interface=eth0&ttl=2", or
+ * "udp://[ff15::1]:5001". The scheme is the transport: udp; bypass, the same sockets over a stack that was
+ * loaded before the program; roce, where the library was built with it; loop. A prefix "impair+" puts a seeded
+ * fault injector in front of it. Options follow the port.
  *
- * Over udp, bypass and xdp the group may be one host, "udp://10.0.0.2:5001": a receiver there is at that address, which must be its
- * own, and a transmitter sends to it. With more of them in the option destinations the same stream goes to a list of hosts,
- * each packet to each of them, where the network has no multicast.
+ * Over udp, bypass and xdp the group may be one host, "udp://10.0.0.2:5001": a receiver has to be at that
+ * address, and a transmitter sends to it. With further hosts in the option destinations the same stream goes to
+ * a list of hosts, each packet to each of them, where the network has no multicast.
  *
- * Every option of struct llm_options can be given as key=value with the name of its field; what the channel says wins over
- * the structure. Integers are decimal, with an optional suffix K, M or G (powers of 1024, of nanoseconds too). One set of
- * options serves both sides: a transmitter ignores what concerns receivers, and the reverse. Beyond the bounds below,
- * heartbeat_ns_min <= heartbeat_ns_max <= silence_ns <= session_timeout_ns, nak_retry_ns_min <= nak_retry_ns_max,
- * slow_warn_percent <= slow_unicast_percent, and more that llm_options(7) has of slow_...;
- * history_bytes is at least 16 packets, and impair_* need the scheme impair+. Channels of a context that agree in scheme, address
- * family and the options of scope INSTANCE share one instance of the transport.
+ * Every option of struct llm_options can be given as key=value with the name of its field; the channel's value
+ * overrides the structure's. Integers are decimal, with an optional suffix K, M or G (powers of 1024, of
+ * nanoseconds too). One set of options serves both sides: a transmitter ignores the options of receivers, and
+ * the reverse. Beyond the bounds below, heartbeat_ns_min <= heartbeat_ns_max <= silence_ns <=
+ * session_timeout_ns, nak_retry_ns_min <= nak_retry_ns_max, slow_warn_percent <= slow_unicast_percent, and more
+ * rules for slow_... in llm_options(7); history_bytes is at least 16 packets, and impair_* need the scheme
+ * impair+. Channels of a context that agree in scheme, address family and the options of scope INSTANCE share
+ * one instance of the transport.
  *
- * X(type, scope, name, default, min, max, text): type is u32, u64 or str (max is the array's size, with the terminating zero).
- * scope is the object that reads the option: INSTANCE (of the transport: channels share one if they agree in all of these), SESSION
+ * X(type, scope, name, default, min, max, text): type is u32, u64 or str (max is the array's size, with the
+ * terminating zero). scope is the object that reads the option: INSTANCE (of the transport), SESSION
  * (transmitters and receivers), TRANSMITTER, RECEIVER or CONNECTION (connections and listeners).
  */
 #define LLM_OPTIONS(X)                                                                                                     \
@@ -297,114 +303,119 @@ LLM_API void llm_options_init(struct llm_options *options);
  */
 struct llm_transmitter;
 
-/* A named flow of messages inside a session. */
+/* A named flow of messages within a session. */
 struct llm_topic;
 
 /*
- * Opens a transmitter on a channel. options may be NULL. Announces the session on the network. Allocates; may block while
- * the transport opens. *transmitter belongs to the context and is closed with llm_transmitter_close(). A context with a
- * transmitter has to be polled as well: repairs and heartbeats are sent by llm_poll().
- * LLM_EINVAL, LLM_EVERSION, LLM_ESCHEME, LLM_EOPTION, LLM_EGROUP, LLM_EINTERFACE, LLM_EADDRINUSE, LLM_EACCESS, LLM_ENOMEM,
- * LLM_ELIMIT (descriptors, groups), LLM_ESTATE (inside a handler), LLM_ESYSTEM.
+ * Opens a transmitter on a channel and announces its session on the network. options may be NULL. Allocates; may
+ * block while the transport opens. *transmitter belongs to the context and is closed with
+ * llm_transmitter_close(). A context with a transmitter has to be polled as well: llm_poll() sends repairs and
+ * heartbeats. LLM_EINVAL, LLM_EVERSION, LLM_ESCHEME, LLM_EOPTION, LLM_EGROUP, LLM_EINTERFACE, LLM_EADDRINUSE,
+ * LLM_EACCESS, LLM_ENOMEM, LLM_ELIMIT (descriptors, groups), LLM_ESTATE (inside a handler), LLM_ESYSTEM.
  */
 LLM_API int llm_transmitter_open(struct llm_context *context, const char *channel, const struct llm_options *options,
                                  struct llm_transmitter **transmitter);
 
 /*
- * Ends the session and closes the transmitter with its topics. Blocks, polling the context, until every known receiver has
- * all messages and those of assured topics are acknowledged, or linger_ns has passed (at once, if linger_ns is 0); receivers of the same context may deliver meanwhile.
- * Returns how many known receivers had not reported that they have everything, but at least 1 if messages of assured topics were
- * not acknowledged: these are told before it returns, by LLM_EVENT_UNACKNOWLEDGED with LLM_REASON_CLOSED, once for each topic.
+ * Ends the session and closes the transmitter with its topics. Blocks, polling the context, until every known
+ * receiver has all messages and messages of assured topics are acknowledged, or linger_ns has passed (at once if
+ * linger_ns is 0); receivers of the same context may deliver meanwhile. Returns the number of known receivers
+ * that did not report to have everything, but at least 1 if messages of assured topics were not acknowledged:
+ * LLM_EVENT_UNACKNOWLEDGED with LLM_REASON_CLOSED reports these before the call returns, once for each topic.
  * *transmitter becomes NULL; NULL in it is allowed. LLM_ESTATE inside a handler: nothing is closed then.
  */
 LLM_API int llm_transmitter_close(struct llm_transmitter **transmitter);
 
-/* The identity of the session; random, never used again. */
+/* Returns the identity of the session; random, never used again. */
 LLM_API uint64_t llm_transmitter_session(const struct llm_transmitter *transmitter);
 
-/* The number that the next message will have; the first message of a session has number 0. */
+/* Returns the number that the next message will have; the first message of a session has number 0. */
 LLM_API uint64_t llm_transmitter_next(const struct llm_transmitter *transmitter);
 
-/* How many receivers are known by their status reports. */
+/* Returns the number of receivers known by their status reports. */
 LLM_API uint32_t llm_transmitter_receivers(const struct llm_transmitter *transmitter);
 
 /*
- * Polls the context until at least so many receivers are known, or timeout_ns has passed, waiting between as llm_wait() does.
- * Blocks; handlers may run meanwhile. Returns how many are known: fewer than asked for if the time has passed. A receiver
- * reports when it has found the session, and gets what is sent from then on.
+ * Polls the context until at least this many receivers are known or timeout_ns has passed, waiting as llm_wait()
+ * does. Blocks; handlers may run meanwhile. Returns the number of known receivers: fewer than asked for if the
+ * time has passed. A receiver reports when it has found the session, and gets the messages sent from then on.
  * LLM_ELIMIT: more than receivers_max; LLM_ESTATE inside a handler.
  */
 LLM_API int llm_transmitter_wait(struct llm_transmitter *transmitter, uint32_t receivers, uint64_t timeout_ns);
 
 enum llm_topic_flags {
     LLM_TOPIC_WHOLE = 1, /* messages that fit into one packet never span two */
-    LLM_TOPIC_UNRELIABLE = 2, /* each message is sent once: what is lost is told (LLM_REASON_UNRELIABLE), not repaired or waited for */
-    LLM_TOPIC_NO_HISTORY = 4, /* receivers that join get none of what was sent before; who is there has what is lost repaired */
+    LLM_TOPIC_UNRELIABLE = 2, /* each message is sent once: losses are reported (LLM_REASON_UNRELIABLE), not repaired or waited for */
+    LLM_TOPIC_NO_HISTORY = 4, /* messages are repaired for current receivers; late joiners get none of those sent before */
 };
 
 /*
- * Opens a topic and announces it in the stream. name: 1 to 255 bytes, with LLM_TOPIC_NO_HISTORY 253, once per transmitter; flags: of
- * enum llm_topic_flags.
- * Belongs to the transmitter and lives as long. Allocates. Allowed in handlers. LLM_EINVAL, LLM_ELIMIT (topics_max), LLM_EAGAIN (the
- * history is full of unsent packets), LLM_ESTATE (a claim is open), LLM_ENOMEM.
+ * Opens a topic and announces it in the stream. name: 1 to 255 bytes, with LLM_TOPIC_NO_HISTORY 253, unique in
+ * the transmitter; flags: of enum llm_topic_flags. Belongs to the transmitter and is closed with it. Allocates.
+ * Allowed in handlers. LLM_EINVAL, LLM_ELIMIT (topics_max), LLM_EAGAIN (the history is full of unsent packets),
+ * LLM_ESTATE (a claim is open), LLM_ENOMEM.
  */
 LLM_API int llm_topic_open(struct llm_transmitter *transmitter, const char *name, unsigned flags, struct llm_topic **topic);
 
 /*
- * Who has to acknowledge the messages of a topic before more than so much may be unacknowledged. A receiver acknowledges a message
- * when it was delivered to the handler, or with acknowledge=application by llm_acknowledge(); and never one that was lost, or
- * of a topic that its accept predicate refused.
+ * Receivers that have to acknowledge the messages of a topic, and bounds of what may be unacknowledged. A
+ * receiver acknowledges a message once it was delivered to the handler, or with acknowledge=application by
+ * llm_acknowledge(); it never acknowledges a lost message, or one of a topic that its accept predicate refused.
  */
 struct llm_assurance {
     size_t size;           /* sizeof(struct llm_assurance), set by llm_assurance_init() */
-    uint32_t receivers;    /* this many receivers, 0: by name only; default 1 */
-    const char *names;     /* and each of these, by their option receiver_name, separated by commas, at most 16; NULL: none */
+    uint32_t receivers;    /* number of receivers that have to acknowledge, 0: by name only; default 1 */
+    const char *names;     /* receivers that have to as well, by their option receiver_name: separated by commas, at most 16; NULL:
+                              none */
     uint64_t messages_max; /* messages that may be unacknowledged, 1 to 1048576; default 1024 */
-    uint64_t bytes_max;    /* bytes of them, at most half of history_bytes; 0 (default): a quarter of history_bytes */
-    uint64_t patience_ns;  /* after this without progress LLM_EVENT_UNACKNOWLEDGED says why; default 1 s */
+    uint64_t bytes_max;    /* bytes that may be unacknowledged, at most half of history_bytes; 0 (default): a quarter of history_bytes */
+    uint64_t patience_ns;  /* time without progress after which LLM_EVENT_UNACKNOWLEDGED is reported, with the reason; default 1 s */
 };
 
 /* Fills *assurance with the defaults. */
 LLM_API void llm_assurance_init(struct llm_assurance *assurance);
 
 /*
- * Assures a topic: from now on a message that would exceed what may be unacknowledged is refused with LLM_EAGAIN, and the
- * transmitter's event handler is told what was acknowledged. Again, with another assurance: from now on that counts, also for
- * what is not acknowledged yet. NULL: no longer; what is not acknowledged then is never told. *assurance is copied.
- * Packets with messages that are not acknowledged stay in the history, so that receivers which join get them: when it is full of
- * them and what was sent since, every topic of the transmitter is refused with LLM_EAGAIN. Put what must not wait on another.
- * Allocates. Allowed in handlers.
- * LLM_EINVAL: nobody to acknowledge, a bound or a name out of its range, or a topic with LLM_TOPIC_UNRELIABLE or LLM_TOPIC_NO_HISTORY; LLM_ELIMIT: more receivers than receivers_max, or
- * a 17th topic of this transmitter; LLM_ESTATE: a claim is open; LLM_EVERSION, LLM_ENOMEM.
+ * Assures a topic: from now on a message that would exceed the bounds is refused with LLM_EAGAIN, and
+ * acknowledgements are reported to the transmitter's event handler. A later call replaces the assurance, also
+ * for messages not acknowledged yet; NULL ends it: messages not acknowledged by then are never reported.
+ * *assurance is copied. Unacknowledged packets stay in the history, so that receivers which join get them: when
+ * it is full of them and of packets sent since, every topic of the transmitter is refused with LLM_EAGAIN. Use
+ * another transmitter for messages that must not wait. Allocates. Allowed in handlers. LLM_EINVAL: no receiver
+ * to acknowledge, a bound or a name out of its range, or a topic with LLM_TOPIC_UNRELIABLE or
+ * LLM_TOPIC_NO_HISTORY; LLM_ELIMIT: more receivers than receivers_max, or a 17th topic of this transmitter;
+ * LLM_ESTATE: a claim is open; LLM_EVERSION, LLM_ENOMEM.
  */
 LLM_API int llm_topic_assure(struct llm_topic *topic, const struct llm_assurance *assurance);
 
 /*
- * What a topic keeps for those who join late, whatever becomes of the history: LLM_JOIN_LATEST. With messages=1 that is the last value of
- * each topic.
+ * Last value cache (LVC) of a topic: messages that late joiners with LLM_JOIN_LATEST get even if the history no
+ * longer has them. With messages=1 it holds the last value of the topic.
  */
 struct llm_keep {
     size_t size;        /* sizeof(struct llm_keep), set by llm_keep_init() */
-    uint64_t messages;  /* the last so many messages, 1 to 1048576; default 1 */
-    uint64_t bytes_max; /* the longest message, with its attributes; default 256. Each takes so much memory, and up to 28 bytes more */
+    uint64_t messages;  /* number of last messages to cache, 1 to 1048576; default 1 */
+    uint64_t bytes_max; /* longest message with its attributes; default 256. Each cached message takes this much memory and up to 28
+                           bytes more */
 };
 
 /* Fills *keep with the defaults. */
 LLM_API void llm_keep_init(struct llm_keep *keep);
 
 /*
- * From now on a topic keeps a copy of its last messages, for good; once for each topic. keep may be NULL for the defaults; it is
- * copied. Messages that are longer than bytes_max are refused with LLM_EMSGSIZE. Allocates. Allowed in handlers.
- * LLM_EINVAL: a bound out of its range, a topic with LLM_TOPIC_NO_HISTORY, or of a connection; LLM_ELIMIT: all topics of the
- * transmitter together would take more than keep_bytes; LLM_ESTATE: it keeps messages already, or a claim is open; LLM_EVERSION,
+ * Gives a topic a last value cache, which holds copies of its last messages for the life of the topic; once for
+ * each topic. keep may be NULL for the defaults; it is copied. Messages longer than bytes_max are refused with
+ * LLM_EMSGSIZE. Allocates. Allowed in handlers. LLM_EINVAL: a bound out of its range, a topic with
+ * LLM_TOPIC_NO_HISTORY, or of a connection; LLM_ELIMIT: the caches of all topics of the transmitter together
+ * would take more than keep_bytes; LLM_ESTATE: the topic has a cache already, or a claim is open; LLM_EVERSION,
  * LLM_ENOMEM.
  */
 LLM_API int llm_topic_keep(struct llm_topic *topic, const struct llm_keep *keep);
 
-/* How fast may be sent, in bytes a second; 0: no limit, else 64 KiB/s to 64 GiB/s. */
+/* Rate limits in bytes per second; 0: no limit, else 64 KiB/s to 64 GiB/s. */
 struct llm_rate {
     size_t size;                 /* sizeof(struct llm_rate), set by llm_rate_init() */
-    uint64_t bytes_per_s;        /* new data: of a transmitter packets, as the transport carries them; of a topic its messages */
+    uint64_t bytes_per_s;        /* new data: packets of a transmitter, as the transport carries them; messages of a topic */
     uint64_t repair_bytes_per_s; /* repairs; 0 for a topic */
 };
 
@@ -412,17 +423,18 @@ struct llm_rate {
 LLM_API void llm_rate_init(struct llm_rate *rate);
 
 /*
- * Limits the rates of a transmitter from now on, in the place of the options rate_bytes_per_s and repair_rate_bytes_per_s. What is
- * over it waits, 256 packets of it; then messages are refused with LLM_EAGAIN, as where flow control holds them. Repairs that are
- * over theirs wait. The lowest of several limits holds. Allowed in handlers.
+ * Limits the rates of a transmitter from now on, in place of the options rate_bytes_per_s and
+ * repair_rate_bytes_per_s. Up to 256 packets over the limit wait; then messages are refused with LLM_EAGAIN, as
+ * by flow control. Repairs over their limit wait. The lowest of several limits applies. Allowed in handlers.
  * LLM_EINVAL: a limit out of its range, or less than that of one of the transmitter's topics. LLM_EVERSION.
  */
 LLM_API int llm_transmitter_rate(struct llm_transmitter *transmitter, const struct llm_rate *rate);
 
 /*
- * Limits the rate of a topic from now on: messages that are over it are refused with LLM_EAGAIN, and llm_deadline() is when the next
- * may be sent. Repairs have no limit by topic, as a packet has messages of many. Allowed in handlers.
- * LLM_EINVAL: a limit out of its range, or more than the transmitter's, or one for repairs. LLM_ESTATE: a claim is open. LLM_EVERSION.
+ * Limits the rate of a topic from now on: messages over it are refused with LLM_EAGAIN, and llm_deadline() is
+ * when the next may be sent. Repairs have no limit by topic, as a packet has messages of several. Allowed in
+ * handlers. LLM_EINVAL: a limit out of its range, or more than the transmitter's, or one for repairs.
+ * LLM_ESTATE: a claim is open. LLM_EVERSION.
  */
 LLM_API int llm_topic_rate(struct llm_topic *topic, const struct llm_rate *rate);
 
@@ -432,28 +444,33 @@ enum llm_send_flags {
 };
 
 /*
- * Sends a message of size bytes (0 to message_bytes_max). The bytes are copied; the message is numbered
- * llm_transmitter_next(). It leaves before the call returns if the transport is idle. The transport counts as busy for as
- * long after a flush as that flush took; messages sent meanwhile fill packets, and all leave in one flush with the next
- * send that finds it idle, with llm_flush(), or with llm_poll(), whichever comes first. There is no timer to wait for.
- * LLM_EMSGSIZE: longer than message_bytes_max, or than the history can hold; LLM_EAGAIN: the transport does not take packets
- * and the history is full of unsent ones, flow control or a rate limit holds them back, too much of an assured topic is not
- * acknowledged, or another thread has a claim open: poll and try again, or llm_topic_wait(); LLM_ESTATE: a claim of this thread is
- * open, or the connection is over; LLM_EINVAL: unknown flags, or bytes at NULL.
+ * Sends a message of size bytes (0 to message_bytes_max). The bytes are copied; the number of the message is
+ * llm_transmitter_next(). It leaves before the call returns if the transport is idle. After a flush the
+ * transport counts as busy for as long as that flush took; messages sent meanwhile fill packets, and all leave
+ * in one flush with the next send that finds the transport idle, with llm_flush(), or with llm_poll(), whichever
+ * comes first. There is no timer to wait for. LLM_EMSGSIZE: longer than message_bytes_max, or than the history
+ * can hold; LLM_EAGAIN: the transport does not take packets and the history is full of unsent ones, flow control
+ * or a rate limit blocks, too much of an assured topic is not acknowledged, or another thread has a claim open:
+ * poll and try again, or llm_topic_wait(); LLM_ESTATE: a claim of this thread is open, or the connection is
+ * over; LLM_EINVAL: unknown flags, or bytes at NULL.
  */
 LLM_API int llm_send(struct llm_topic *topic, const void *data, size_t size, unsigned flags);
 
 /*
- * After LLM_EAGAIN: polls the context until a message of size bytes, with its attributes, would be taken on the topic, or
- * timeout_ns has passed, waiting between as llm_wait() does. Blocks; handlers may run meanwhile. A claim of another thread is
- * waited for. LLM_OK: it would be taken now, if no other thread is faster; LLM_EAGAIN: the time has passed; LLM_EMSGSIZE,
- * LLM_ESTATE as llm_send(), and inside a handler.
+ * Waits after LLM_EAGAIN: polls the context until the topic would take a message of size bytes, attributes
+ * included, or timeout_ns has passed, waiting as llm_wait() does. Blocks; handlers may run meanwhile. Also waits
+ * for a claim of another thread. LLM_OK: a message would be taken now, unless another thread is faster;
+ * LLM_EAGAIN: the time has passed; LLM_EMSGSIZE, LLM_ESTATE as llm_send(), and inside a handler.
  *
- * In a loop of one's own: poll, try again, and sleep on llm_fd() until llm_deadline(): all that makes room wakes by one of these.
+ * An application with its own loop polls, tries again, and sleeps on llm_fd() until llm_deadline(): everything
+ * that makes room wakes it by one of these.
  */
 LLM_API int llm_topic_wait(struct llm_topic *topic, size_t size, uint64_t timeout_ns);
 
-/* As llm_send(), gathering the message from count pieces. LLM_EINVAL if count is negative, or a piece has bytes at NULL. */
+/*
+ * As llm_send(), gathering the message from count pieces. LLM_EINVAL: count is negative, or a piece has bytes at
+ * NULL.
+ */
 LLM_API int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, unsigned flags);
 
 enum { LLM_BITMAP_BITS_MAX = 256 };
@@ -465,7 +482,7 @@ enum llm_property_type {
     LLM_PROPERTY_BYTES = 4,
 };
 
-/* A property of a message; what a code means is agreed between applications. */
+/* A property of a message; applications agree on the meaning of codes. */
 struct llm_property {
     uint16_t code;
     enum llm_property_type type;
@@ -480,7 +497,7 @@ struct llm_property {
     } value;
 };
 
-/* What a message says of itself, for receivers with a filter: llm_receiver_filter(). */
+/* Attributes of a message, for receivers with a filter: llm_receiver_filter(). */
 struct llm_attributes {
     size_t size;          /* sizeof(struct llm_attributes), set by llm_attributes_init() */
     uint32_t label;       /* default 0, which is also the label of messages without attributes */
@@ -494,46 +511,46 @@ struct llm_attributes {
 LLM_API void llm_attributes_init(struct llm_attributes *attributes);
 
 /*
- * As llm_send(), of a message with attributes. They take 7 bytes with a label alone, and 1 and those of the bitmap with one; a
- * property takes 3 bytes and its value, and bytes 2 more; a packet of such messages 15. LLM_EINVAL: more bits than there can
- * be, or a code twice, or an unknown type; LLM_EMSGSIZE: the attributes take more than 512 bytes, or do not fit into a packet,
- * too.
+ * As llm_send(), of a message with attributes. A label alone takes 7 bytes; a bitmap 1 byte more and its own
+ * bytes; a property 3 bytes and its value, 2 more for the type bytes; a packet of such messages 15. LLM_EINVAL:
+ * too many bits, a repeated code, or an unknown type; LLM_EMSGSIZE: also if the attributes take more than 512
+ * bytes, or do not fit into a packet.
  */
 LLM_API int llm_send_with(struct llm_topic *topic, const void *data, size_t size, const struct llm_attributes *attributes,
                           unsigned flags);
 
 /*
- * Claims size bytes in the history itself, where the caller builds the message in place; no copy follows. *data is writable
- * until llm_commit() or llm_abort(); one claim at a time per transmitter, whichever thread made it: while it is open, other calls on
- * topics of the transmitter are LLM_EAGAIN from other threads, and LLM_ESTATE from its own. llm_poll() and llm_flush()
- * send what was packed before it only once it is committed or given up. size at most llm_claim_max().
- * LLM_EMSGSIZE, LLM_EAGAIN, LLM_ESTATE as llm_send().
+ * Claims size bytes in the history itself, where the caller builds the message in place, without a copy. *data
+ * is writable until llm_commit() or llm_abort(). One claim at a time per transmitter, from any thread: while it
+ * is open, other calls on topics of the transmitter are LLM_EAGAIN from other threads, and LLM_ESTATE from the
+ * thread that made it. llm_poll() and llm_flush() do not send messages packed before it until it is committed or
+ * aborted. size: at most llm_claim_max(). LLM_EMSGSIZE, LLM_EAGAIN, LLM_ESTATE as llm_send().
  */
 LLM_API int llm_claim(struct llm_topic *topic, size_t size, void **data);
 
 /*
- * Sends the first size bytes of the open claim, as llm_send() does; there is always room for it. LLM_EINVAL: size is more than
- * claimed, or unknown flags. LLM_ESTATE: no claim is open on this topic.
+ * Sends the first size bytes of the open claim, as llm_send() does; always has room. LLM_EINVAL: size is more
+ * than claimed, or unknown flags. LLM_ESTATE: no claim is open on this topic.
  */
 LLM_API int llm_commit(struct llm_topic *topic, size_t size, unsigned flags);
 
-/* Gives the open claim up. LLM_ESTATE if there is none. */
+/* Drops the open claim. LLM_ESTATE if there is none. */
 LLM_API int llm_abort(struct llm_topic *topic);
 
-/* The longest message that llm_claim() takes: what fits into one packet. */
+/* Returns the longest message that llm_claim() takes: one that fits into a packet. */
 LLM_API size_t llm_claim_max(const struct llm_transmitter *transmitter);
 
 /*
- * Sends what is packed. 0, or LLM_EAGAIN if the transport did not take all of it, or flow control or a limit of the rate holds some
- * back: the rest leaves with llm_poll().
+ * Sends packed messages. 0, or LLM_EAGAIN if the transport did not take all of them, or flow control or a rate
+ * limit blocks some: the rest leaves with llm_poll().
  */
 LLM_API int llm_flush(struct llm_transmitter *transmitter);
 
 /* ------------------------------------------------------------------------------------------------ receiver */
 
 /*
- * Joins a channel, follows every session on it that its accept predicate takes, delivers messages and events in order; with
- * order=arrival messages as they arrive (llm_options(7)).
+ * A receiver joins a channel, follows every session on it that its accept predicate accepts, and delivers
+ * messages and events in order; with order=arrival, messages as they arrive (llm_options(7)).
  */
 struct llm_receiver;
 
@@ -541,46 +558,47 @@ struct llm_message {
     const void *data;     /* valid until the handler returns */
     uint32_t size;        /* in bytes */
     uint32_t topic_id;    /* the topic's number in its session */
-    const char *topic;    /* its name, "" if it could not be had; valid as long as the session is followed */
+    const char *topic;    /* its name, "" if it could not be learned; valid as long as the session is followed */
     uint64_t number;      /* counts the messages of the session, over all topics, from 0 */
     uint64_t session;
-    uint64_t received_at; /* CLOCK_REALTIME ns, by the kernel, of the packet that completed it; 0 without timestamps=1 */
+    uint64_t received_at; /* CLOCK_REALTIME ns, by the kernel, of the packet that completed the message; 0 without timestamps=1 */
 };
 
-/* What a transmitter tells its application; as struct llm_handlers. */
+/* Handlers of a transmitter. They run under the same rules as struct llm_handlers. */
 struct llm_transmitter_handlers {
     size_t size; /* sizeof(struct llm_transmitter_handlers) */
-    void *arg;   /* passed to each */
-    void (*event)(void *arg, const struct llm_event *event); /* of its receivers; NULL: events are logged as warnings */
+    void *arg;   /* passed to each handler */
+    void (*event)(void *arg, const struct llm_event *event); /* events of the transmitter and its receivers; NULL: logged as warnings */
 };
 
-/* Fills *handlers with NULL and its size. */
+/* Sets the size and makes every handler NULL. */
 LLM_API void llm_transmitter_handlers_init(struct llm_transmitter_handlers *handlers);
 
-/* Sets the handlers of a transmitter, which are copied, in the place of those before. LLM_EINVAL, LLM_EVERSION. */
+/* Replaces the handlers of a transmitter; *handlers is copied. LLM_EINVAL, LLM_EVERSION. */
 LLM_API int llm_transmitter_handle(struct llm_transmitter *transmitter, const struct llm_transmitter_handlers *handlers);
 
 /*
- * The operator's switch: with on, NAKs of a receiver (its identity in struct llm_verdict), or of all with 0, are not answered
- * from now on, and the receiver is told so, whatever the option slow says; of repairs that wait, all that are for it are
- * dropped. A receiver so named is suspended, too. Without on they are answered again. Allowed in handlers.
- * LLM_ENOTFOUND: no such receiver is known.
+ * Suspends a receiver by hand. With on, NAKs of the receiver (its identity in struct llm_verdict), or of all
+ * receivers with 0, are not answered from now on, and its queued repairs are dropped; the receiver is notified.
+ * Applies whatever the option slow says. A receiver named by its identity is suspended, too. Without on, NAKs
+ * are answered again. Allowed in handlers. LLM_ENOTFOUND: no such receiver is known.
  */
 LLM_API int llm_transmitter_shed(struct llm_transmitter *transmitter, uint64_t receiver, bool on);
 
 struct llm_source {
     uint64_t session;
-    const char *topic; /* NULL: asked for the session as a whole; else for this topic of it, once, when it is announced */
+    const char *topic; /* NULL: accept the session as a whole; else: accept this topic of it; asked once, when the topic is announced */
 };
 
-/* Where a receiver begins with a session. */
+/* Position at which a receiver begins with a session. */
 enum llm_join_mode {
-    LLM_JOIN_LIVE = 0,     /* with what is sent now */
-    LLM_JOIN_OLDEST = 1,   /* with the oldest message that the transmitter keeps; if it forgets some already, a little later */
-    LLM_JOIN_MESSAGES = 2, /* value messages back; with the first if there were not so many yet */
+    LLM_JOIN_LIVE = 0,     /* with messages sent from now on */
+    LLM_JOIN_OLDEST = 1,   /* with the oldest message in the history; a little later if some of it is being overwritten */
+    LLM_JOIN_MESSAGES = 2, /* value messages back; with the first if fewer were sent */
     LLM_JOIN_TIME = 3,     /* value nanoseconds back, or a little earlier; with the first if the session is younger */
-    LLM_JOIN_NUMBER = 4,   /* with message number value, which an earlier run may have been about to get */
-    LLM_JOIN_LATEST = 5,   /* with what topics keep (llm_topic_keep()), of each the last value messages, 0: all; then with what is sent now */
+    LLM_JOIN_NUMBER = 4,   /* with message number value, for example the next one of an earlier run */
+    LLM_JOIN_LATEST = 5,   /* with the last value messages in the last value cache of each topic (llm_topic_keep()), 0: all; then with
+                              messages sent from now on */
 };
 
 struct llm_join {
@@ -594,26 +612,28 @@ struct llm_join {
  */
 struct llm_handlers {
     size_t size; /* sizeof(struct llm_handlers) */
-    void *arg;   /* passed to each */
+    void *arg;   /* passed to each handler */
     void (*message)(void *arg, const struct llm_message *message); /* NULL: messages are counted and dropped */
     void (*event)(void *arg, const struct llm_event *event);       /* NULL: events are logged, gaps as warnings */
     bool (*accept)(void *arg, const struct llm_source *source);    /* NULL: everything is accepted */
-    /* Takes count messages, one or more, that came together and come next, in the place of message. */
+    /* Takes count messages, one or more, that arrived together and are next in order; replaces message. */
     void (*messages)(void *arg, const struct llm_message *messages, int count);
     /*
-     * Asked once for each session that was accepted, before LLM_EVENT_SESSION_NEW: where to begin. *join is what the options
-     * say, and may be changed. What lies in the past comes by unicast from the transmitter's history, then LLM_EVENT_LIVE,
-     * then what is sent now, with no message twice and none left out that is not named in a gap. A session less than a
-     * second old begins with its message 0 in any case but LLM_JOIN_NUMBER, and none begins behind what of its assured topics is
-     * not acknowledged. NULL: as the options say.
-     * With LLM_JOIN_LATEST what is kept comes first, from topic to topic and in order in each; its numbers are below that of
-     * LLM_EVENT_SESSION_NEW. What newer messages displace before it could be sent is left out, and these follow in their turn: by
-     * LLM_EVENT_LIVE at least the last messages of each topic came, as many as it keeps.
+     * Called once for each accepted session, before LLM_EVENT_SESSION_NEW, to choose where to begin. *join is
+     * the choice of the options and may be changed. NULL: as the options say. Older messages come by unicast
+     * from the transmitter's history, then LLM_EVENT_LIVE, then live messages, none twice and none missing that
+     * is not reported in a gap. A session less than a second old begins with its message 0 in any mode but
+     * LLM_JOIN_NUMBER, and no session begins after the first unacknowledged message of its assured topics.
+     *
+     * With LLM_JOIN_LATEST cached messages come first, topic by topic and in order in each; their numbers are
+     * below that of LLM_EVENT_SESSION_NEW. Cached messages that newer ones displace before they could be sent
+     * are left out, and the newer ones follow in order: by LLM_EVENT_LIVE at least the last messages of each
+     * topic were delivered, as many as its cache holds.
      */
     void (*join)(void *arg, uint64_t session, struct llm_join *join);
 };
 
-/* Fills *handlers with NULL and its size. */
+/* Sets the size and makes every handler NULL. */
 LLM_API void llm_handlers_init(struct llm_handlers *handlers);
 
 /*
@@ -624,10 +644,11 @@ LLM_API int llm_receiver_open(struct llm_context *context, const char *channel, 
                               const struct llm_handlers *handlers, struct llm_receiver **receiver);
 
 /*
- * With acknowledge=application: the application is done with every message of the session up to this number, over all topics, lost
- * ones aside. Allowed in handlers, for the message that is being delivered too. LLM_ENOTFOUND: no such session is followed;
- * LLM_EINVAL: the message was not delivered yet; LLM_ESTATE: the library acknowledges. The acknowledgement leaves with the next report:
- * llm_poll() sends that at once if the transmitter waits for it, and llm_receiver_close() in any case, of a session that ended, too.
+ * Acknowledges, with acknowledge=application, every message of the session up to this number, over all topics,
+ * except lost ones. Allowed in handlers, also for the message being delivered. LLM_ENOTFOUND: no such session is
+ * followed; LLM_EINVAL: the message was not delivered yet; LLM_ESTATE: the library acknowledges. The
+ * acknowledgement is sent with the next report: llm_poll() sends that at once if the transmitter waits for it,
+ * and llm_receiver_close() in any case, also of a session that ended.
  */
 LLM_API int llm_acknowledge(struct llm_receiver *receiver, uint64_t session, uint64_t number);
 
@@ -636,21 +657,23 @@ enum {
 };
 
 /*
- * From now on the receiver delivers only topics that a subject takes to which it subscribed, and that its accept predicate
- * takes: a subject is the name of a topic, or a pattern of names, of 1 to 255 bytes. Names are taken as elements with dots
- * between: an element * of the subject stands for any one element, an element > at its end for one or more ("prices.*.bonds",
- * "prices.>"). A receiver that never subscribed delivers every topic.
+ * Subscribes to a subject: from now on the receiver delivers only topics that match one of its subjects and that
+ * its accept predicate accepts. A subject is the name of a topic, or a pattern of names, of 1 to 255 bytes.
+ * Names consist of elements separated by dots: an element * of the subject matches any one element, an element >
+ * at its end one or more ("prices.*.bonds", "prices.>"). A receiver that never subscribed delivers every topic.
  *
- * Names are compared once, when a topic is announced or a subject comes or goes, and never for a message. Subjects that come
- * after a topic was announced, and those that go, count from the next llm_poll() on. A topic of which messages were thrown away
- * is delivered from then on, but this receiver acknowledges none of its messages (llm_topic_assure()) as long as it follows the
- * session. A subject twice is the same as once. Allocates. Allowed in handlers. LLM_EINVAL: empty, too long, or > not at the
- * end; LLM_ELIMIT: more than LLM_SUBJECTS_MAX; LLM_ENOMEM.
+ * Names are compared once, when a topic is announced or a subject is added or removed, and never for a message.
+ * Subjects added after a topic was announced, and removed ones, take effect with the next llm_poll(). A topic
+ * with discarded messages is delivered from then on, but this receiver acknowledges none of its messages
+ * (llm_topic_assure()) as long as it follows the session. Subscribing twice is the same as once. Allocates.
+ * Allowed in handlers. LLM_EINVAL: empty, too long, or > not at the end; LLM_ELIMIT: more than LLM_SUBJECTS_MAX;
+ * LLM_ENOMEM.
  */
 LLM_API int llm_subscribe(struct llm_receiver *receiver, const char *subject);
 
 /*
- * Takes a subject back, as it was written. Without the last one no topic is delivered. LLM_ENOTFOUND. Allowed in handlers.
+ * Removes a subject, as it was written. Without any subject left no topic is delivered. LLM_ENOTFOUND. Allowed
+ * in handlers.
  */
 LLM_API int llm_unsubscribe(struct llm_receiver *receiver, const char *subject);
 
@@ -659,7 +682,7 @@ enum {
     LLM_SELECTOR_MAX = 4096, /* bytes of a selector */
 };
 
-/* How a selector calls a property. */
+/* Name by which a selector refers to a property. */
 struct llm_property_name {
     const char *name;
     uint16_t code;
@@ -668,25 +691,25 @@ struct llm_property_name {
 /* A label matches if label & mask == match. */
 struct llm_label_match {
     uint32_t mask;
-    uint32_t match; /* without bits that are not in mask */
+    uint32_t match; /* must be 0 in bits that are not in mask */
 };
 
-/* Which messages are wanted: those that meet every condition that is set. */
+/* Selects messages that meet every condition that is set. */
 struct llm_filter {
     size_t size;              /* sizeof(struct llm_filter), set by llm_filter_init() */
-    uint32_t labels_count;    /* 0 (default): whatever the label */
-    uint32_t bitmap_bits;     /* of the next two, 1 to LLM_BITMAP_BITS_MAX; bits beyond are not looked at */
+    uint32_t labels_count;    /* 0 (default): any label */
+    uint32_t bitmap_bits;     /* size of bitmap_mask and bitmap_match, 1 to LLM_BITMAP_BITS_MAX; further bits are ignored */
     const struct llm_label_match *labels; /* the label matches one of these; at most LLM_LABELS_MAX */
-    const void *bitmap_mask;  /* NULL (default): whatever the bitmap; laid out as in struct llm_attributes */
+    const void *bitmap_mask;  /* NULL (default): any bitmap; laid out as in struct llm_attributes */
     const void *bitmap_match; /* bitmap & mask == match; NULL (default): at least one bit of the mask is set */
     /*
-     * A condition over properties, in the subset of SQL-92 that JMS has: AND OR NOT, = <> < <= > >=, + - * /, BETWEEN, IN, LIKE
-     * with ESCAPE, IS NULL, numbers, 'strings', TRUE and FALSE, with the standard's precedence; llm_receiver_filter(3) has all
-     * of it. A message is wanted if it is true; a property that a message does not have makes what it is in unknown, as NULL
-     * does. NULL (default): whatever the properties.
+     * Condition over properties, in the subset of SQL-92 that JMS has: AND OR NOT, = <> < <= > >=, + - * /,
+     * BETWEEN, IN, LIKE with ESCAPE, IS NULL, numbers, 'strings', TRUE and FALSE, with the standard's
+     * precedence; llm_receiver_filter(3) describes it. A message is wanted if the condition is true; a property
+     * that a message does not have makes its expression unknown, as NULL does. NULL (default): any properties.
      */
     const char *selector;
-    const struct llm_property_name *names; /* that the selector uses; copied, as all of this */
+    const struct llm_property_name *names; /* properties that the selector uses; copied, like all of this structure */
     uint32_t names_count;
 };
 
@@ -694,117 +717,127 @@ struct llm_filter {
 LLM_API void llm_filter_init(struct llm_filter *filter);
 
 /*
- * From now on messages that the filter, which is copied, does not want are not delivered, from the next packet on. They are
- * counted as messages_rejected, and are no loss. Packets in which nothing is wanted, as far as labels tell, are passed over
- * whole and counted as packets_skipped. Messages without attributes have label 0 and no bit set. NULL: everything is wanted
- * again. In sessions that were followed with a filter that has a condition this receiver acknowledges nothing
- * (llm_topic_assure()). Allowed in handlers. LLM_EINVAL: a condition that nothing can meet, such as match with bits outside of
- * mask, or more than there can be, or a selector that cannot be compiled: the log has the column of the fault, in bytes from 1;
- * LLM_EVERSION. What was set before stays then.
+ * Sets the filter, which is copied: from the next packet on, messages that it does not select are not delivered.
+ * They are counted as messages_rejected, and are not lost. Packets without a selected message, as far as labels
+ * tell, are skipped whole and counted as packets_skipped. Messages without attributes have label 0 and no bit
+ * set. NULL removes the filter. In sessions that were followed with a filter that has a condition this receiver
+ * acknowledges nothing (llm_topic_assure()). Allowed in handlers. LLM_EINVAL: a condition that nothing can meet,
+ * such as match with bits outside of mask, or too many of them, or a selector that cannot be compiled: the log
+ * gives the column of the fault, in bytes from 1; LLM_EVERSION. The filter set before stays in effect then.
  */
 LLM_API int llm_receiver_filter(struct llm_receiver *receiver, const struct llm_filter *filter);
 
 /*
- * In a message handler of a receiver with a filter, one without a condition will do: what the message says of itself. bitmap is
- * valid until the handler returns; properties_count is how many there are, and properties NULL: llm_message_property() reads
- * one. attributes->size is the caller's to set. LLM_EINVAL: the message is not one that the handler was called with;
- * LLM_ESTATE: there is no filter; LLM_EVERSION.
+ * Returns the attributes of a message, in a message handler of a receiver with a filter (one without a condition
+ * suffices). bitmap is valid until the handler returns; properties_count is the number of properties, and
+ * properties is NULL: llm_message_property() reads one. The caller sets attributes->size. LLM_EINVAL: the
+ * message is not one that the handler was called with; LLM_ESTATE: there is no filter; LLM_EVERSION.
  */
 LLM_API int llm_message_attributes(struct llm_receiver *receiver, const struct llm_message *message,
                                    struct llm_attributes *attributes);
 
-/* Likewise, the property of this code, whose bytes are valid until the handler returns. LLM_ENOTFOUND: it has none. */
+/*
+ * Returns the property with this code, in the same handlers; its bytes are valid until the handler returns.
+ * LLM_ENOTFOUND: the message has none.
+ */
 LLM_API int llm_message_property(struct llm_receiver *receiver, const struct llm_message *message, uint16_t code,
                                  struct llm_property *property);
 
 /*
- * Leaves the channel, after a last report to each transmitter that may wait for one: what was delivered and acknowledged by then, and
- * that this receiver leaves. Does not wait for an answer. Sessions get no end event. *receiver becomes NULL; NULL in it is allowed.
- * LLM_ESTATE inside a handler.
+ * Leaves the channel, after a last report to each transmitter that may wait for one: deliveries and
+ * acknowledgements so far, and that this receiver leaves. Does not wait for an answer. Sessions get no end
+ * event. *receiver becomes NULL; NULL in it is allowed. LLM_ESTATE inside a handler.
  */
 LLM_API int llm_receiver_close(struct llm_receiver **receiver);
 
 /* ---------------------------------------------------------------------------------------------------- loop */
 
 /*
- * Does all the work that is due: sends what is packed, receives what has come, delivers, asks for what is missing, repairs,
- * sends heartbeats. Never blocks. Returns how many messages and events were delivered, or LLM_ESTATE inside a handler.
+ * Does all work that is due: sends packed messages, receives packets, delivers, sends NAKs, repairs and
+ * heartbeats. Never blocks. Returns the number of messages and events delivered, or LLM_ESTATE inside a handler.
  */
 LLM_API int llm_poll(struct llm_context *context);
 
-/* When llm_poll() has work to do even if no packet comes; UINT64_MAX if never. */
+/* Returns when llm_poll() has work to do even if no packet comes; UINT64_MAX if never. */
 LLM_API uint64_t llm_deadline(const struct llm_context *context);
 
 /*
- * For those who sleep: a file descriptor that becomes readable when a packet comes, armed by this call. Call it before each
- * sleep, then llm_poll() once more, and sleep (poll, epoll, until llm_deadline()) only if that delivered nothing. The
- * descriptor is the context's and stays the same. What makes room after LLM_EAGAIN comes in a packet, or has a deadline.
+ * Returns a file descriptor for applications that sleep: it becomes readable when a packet comes, and is armed
+ * by this call. Call it before each sleep, then llm_poll() once more, and sleep (poll, epoll, until
+ * llm_deadline()) only if that delivered nothing. The descriptor belongs to the context and stays the same. Room
+ * after LLM_EAGAIN is made by a packet or by a deadline.
  */
 LLM_API int llm_fd(struct llm_context *context);
 
 /*
- * Polls until something was delivered or timeout_ns has passed, waiting between as the context's wait mode says. Blocks.
- * Returns as llm_poll(). With UINT64_MAX it waits for ever; signals do not end it, so give it a limit to look around.
+ * Polls until something was delivered or timeout_ns has passed, waiting as the context's wait mode says. Blocks.
+ * Returns as llm_poll(). With UINT64_MAX it waits for ever; signals do not end it, so use a timeout where the
+ * caller has to check something.
  */
 LLM_API int llm_wait(struct llm_context *context, uint64_t timeout_ns);
 
 /*
- * Runs the loop on a thread of its own, pinned to a CPU (cpu < 0: not pinned), until llm_thread_stop() or
- * llm_context_close(). Handlers run on that thread, or on another that polls meanwhile. Allocates. LLM_ESTATE (runs already,
- * or inside a handler), LLM_EINVAL (no such CPU), LLM_ESYSTEM.
+ * Runs the loop on its own thread, pinned to a CPU (cpu < 0: not pinned), until llm_thread_stop() or
+ * llm_context_close(). Handlers run on that thread, or on another that polls meanwhile. Allocates. LLM_ESTATE
+ * (runs already, or inside a handler), LLM_EINVAL (no such CPU), LLM_ESYSTEM.
  */
 LLM_API int llm_thread_start(struct llm_context *context, int cpu);
 
 /* Stops and joins the thread. LLM_ESTATE if there is none, or inside a handler. */
 LLM_API int llm_thread_stop(struct llm_context *context);
 
-/* The clock of all points in time: CLOCK_MONOTONIC in nanoseconds. Any thread. */
+/* Returns the clock of all points in time: CLOCK_MONOTONIC in nanoseconds. Any thread. */
 LLM_API uint64_t llm_clock(void);
 
 /* ----------------------------------------------------------------------------------------------- statistics */
 
 struct llm_stat {
-    const char *object; /* "transmitter udp://239.192.1.1:5001", "receiver ...", "transport udp"; valid while it is open */
+    const char *object; /* "transmitter udp://239.192.1.1:5001", "receiver ...", "transport udp"; valid while the object is open */
     const char *name;   /* "naks_received"; static; docs/statistics.md lists all */
     uint64_t value;
 };
 
 /*
- * For those who look from outside, while the process runs or after it died, there is the counters file: stats_directory of
- * struct llm_context_options, and llm/stats.h. It has the sessions of each receiver and the receivers of each session as well.
+ * Other processes read the counters file, while the process runs or after it died: stats_directory of struct
+ * llm_context_options, and llm/stats.h. It also has the sessions of each receiver and the receivers of each
+ * session.
  */
 
 /*
- * Writes up to max counters of the context and of all that is open in it to stats, and returns how many there are, which may
- * be more.
+ * Writes up to max counters of the context and of all objects open in it to stats, and returns their number,
+ * which may be more.
  */
 LLM_API int llm_stats(const struct llm_context *context, struct llm_stat *stats, int max);
 
-/* The sum of a counter over all objects that have it. LLM_ENOTFOUND if none does. */
+/* Sums a counter over all objects that have it. LLM_ENOTFOUND if none does. */
 LLM_API int llm_stat(const struct llm_context *context, const char *name, uint64_t *value);
 
 /*
- * What limited a receiver, or a transmitter, over the latest whole watch_ns of struct llm_context_options: *bottleneck. Allowed in
- * handlers. LLM_ESTATE: the watch does not run; LLM_EAGAIN: the first such time is not over.
+ * Write the bottleneck of a receiver or a transmitter over the latest complete watch_ns of struct
+ * llm_context_options to *bottleneck. Allowed in handlers. LLM_ESTATE: the watch does not run; LLM_EAGAIN: the
+ * first watch_ns is not over.
  */
 LLM_API int llm_receiver_bottleneck(const struct llm_receiver *receiver, struct llm_bottleneck *bottleneck);
 LLM_API int llm_transmitter_bottleneck(const struct llm_transmitter *transmitter, struct llm_bottleneck *bottleneck);
 
-/* A receiver as its latest report told of it. */
+/* A receiver, according to its latest report. */
 struct llm_congestion {
     uint64_t receiver;        /* its identity */
     uint64_t heard_at;
     uint64_t rtt_ns;          /* 0: not measured */
-    uint64_t lag_packets;     /* sent by then that it neither had nor gave up */
-    uint64_t window_packets;  /* that it can hold */
-    uint64_t naks;            /* it sent since it follows the session, as the next two */
+    uint64_t lag_packets;     /* packets sent by then that it neither had nor gave up */
+    uint64_t window_packets;  /* packets that its window holds */
+    uint64_t naks;            /* NAKs that it sent since it follows the session; the same interval for the next two */
     uint64_t packets_lost;
-    uint64_t packets_dropped; /* by its host, at most; 0 if it runs no watch */
-    bool reports;             /* it runs a watch, and this is what it found out: */
+    uint64_t packets_dropped; /* by its host, an upper bound; 0 if it runs no watch */
+    bool reports;             /* it runs a watch, whose result bottleneck is */
     struct llm_bottleneck bottleneck;
 };
 
-/* Writes up to max of the receivers that a transmitter knows, and returns how many there are, which may be more. Allowed in handlers. */
+/*
+ * Writes up to max of the receivers known to a transmitter, and returns their number, which may be more. Allowed
+ * in handlers.
+ */
 LLM_API int llm_transmitter_congestion(const struct llm_transmitter *transmitter, struct llm_congestion *receivers, int max);
 
 #ifdef __cplusplus
