@@ -39,11 +39,11 @@ extern "C" {
 #define LLM_STATS_DIRECTORY "/dev/shm/llm-stat"
 
 struct llm_stats_file {
-    char magic[8];            /* LLM_STATS_MAGIC, without its zero */
+    char magic[8];            /* LLM_STATS_MAGIC, without its terminating zero */
     uint32_t version;         /* LLM_STATS_VERSION */
     uint32_t pid;             /* of the writer, in its own namespace */
     uint64_t started_at;      /* time of opening the context: CLOCK_REALTIME, ns */
-    uint64_t interval_ns;     /* LLM_STATS_MAGIC, without its terminating zero */
+    uint64_t interval_ns;     /* time between two tables */
     uint64_t table_at[2];     /* offsets of the tables in the file */
     uint64_t table_bytes;
     uint32_t objects_max;
@@ -116,7 +116,7 @@ struct llm_stats_histogram {
     uint32_t unused;          /* 0 */
     char name[40];            /* ends with its unit: "submit_wire_ns", "burst_packets" */
     uint64_t count;           /* number of samples */
-    uint64_t sum;             /* of all sample values */
+    uint64_t sum;             /* of the samples' values */
     uint64_t max;
     uint64_t buckets[LLM_STATS_BUCKETS];
 };
