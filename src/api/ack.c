@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public side of assured topics: who has to acknowledge, and what may be unacknowledged. */
+/* Public API of assured topics: receivers that have to acknowledge, and bounds of unacknowledged messages. */
 #include <stdlib.h>
 
 #include "api/lifecycle.h"
@@ -9,8 +9,8 @@
 enum {
     ASSURANCE_MESSAGES = 1024,
     ASSURANCE_MESSAGES_MAX = 1 << 20,
-    ASSURANCE_SHARE = 4,      /* one part in so many of the history may be unacknowledged if nobody says how much */
-    ASSURANCE_SHARE_LEAST = 2, /* and never more: what else is sent meanwhile has to be kept as well */
+    ASSURANCE_SHARE = 4,      /* default: 1 / ASSURANCE_SHARE of the history may be unacknowledged */
+    ASSURANCE_SHARE_LEAST = 2, /* at most 1 / ASSURANCE_SHARE_LEAST of the history may be: other packets need room as well */
 };
 
 #define ASSURANCE_PATIENCE UINT64_C(1000000000)
@@ -35,7 +35,7 @@ void lli_topic_route(struct llm_topic *topic)
     topic->claims = plain ? (const void *)topic : &topic->rate;
 }
 
-/* The next of some names separated by commas; false if it is empty or too long. */
+/* Copies the next of comma-separated names. False: it is empty or too long. */
 static bool assurance_name(const char **names, char *name)
 {
     const size_t size = strcspn(*names, ",");
@@ -47,7 +47,7 @@ static bool assurance_name(const char **names, char *name)
     return true;
 }
 
-/* Whether the last of the names came before. */
+/* Returns true if the last of the names is a repetition. */
 static bool assurance_is_named(const struct lli_ack_rule *rule)
 {
     for (uint32_t i = 0; i + 1 < rule->names; i++)
@@ -74,7 +74,7 @@ static int assurance_names(const struct llm_topic *topic, const char *names, str
     return LLM_OK;
 }
 
-/* What the application asks for, or why that cannot be. */
+/* Converts the application's assurance to a rule, or returns why that is not possible. */
 static int assurance_rule(const struct llm_topic *topic, const struct llm_assurance *a, struct lli_ack_rule *rule)
 {
     const struct llm_transmitter *transmitter = topic->transmitter;
@@ -99,7 +99,10 @@ static int assurance_rule(const struct llm_topic *topic, const struct llm_assura
     return assurance_names(topic, a->names, rule);
 }
 
-/* Puts a rule in force. Its messages need places, a power of two; what is unacknowledged already may need more. */
+/*
+ * Puts a rule in force. The ring of messages has a power of two of places; messages already unacknowledged may
+ * need more than the rule allows.
+ */
 static int assurance_set(struct llm_topic *topic, const struct lli_ack_rule *rule)
 {
     const struct lli_log *log = &topic->transmitter->context->log;
@@ -135,7 +138,7 @@ static int assurance_apply(struct llm_topic *topic, const struct llm_assurance *
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct llm_assurance assurance;
-    /* Nobody has to acknowledge, and nothing is waited for. */
+    /* The rule of an assurance that ends: no receiver has to acknowledge, nothing is waited for. */
     struct lli_ack_rule rule = {.messages_max = 1, .bytes_max = UINT64_MAX};
     int error = LLM_OK;
 
@@ -156,7 +159,7 @@ static int assurance_apply(struct llm_topic *topic, const struct llm_assurance *
         error = assurance_rule(topic, &assurance, &rule);
     if (error == LLM_OK)
         error = assurance_set(topic, &rule);
-    /* What need no longer stay is asked for anew. */
+    /* Packets no longer required may be released: ask the transport again which ones it still reads. */
     transmitter->endpoint->unsettled |= error == LLM_OK;
     lli_endpoint_due(transmitter->endpoint, 0);
     return error;

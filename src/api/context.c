@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts: opened, locked while a loop thread runs, polled, and slept on. */
+/* Contexts: open, lock (while a loop thread runs), poll and sleep. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -15,12 +15,12 @@
 #include "observe/stats_file.h"
 #include "observe/watch.h"
 
-/* What LLM_WAIT_BUSY_POLL means where the channel does not say. */
+/* SO_BUSY_POLL of LLM_WAIT_BUSY_POLL where the channel does not set it. */
 enum { CONTEXT_BUSY_POLL_US = 50 };
 
 enum { CONTEXT_STATS_NS = 100000000, CONTEXT_STATS_MODE = 0640 };
 
-/* Beside a loop thread nothing wakes a thread that waits for what the other one does: it looks again after this. */
+/* Longest sleep of a thread beside a loop thread: the loop thread's progress does not wake it. */
 #define CONTEXT_BESIDE ((lli_ns)1000000)
 
 /* ------------------------------------------------------------------------------------- open and close */
@@ -55,7 +55,10 @@ static void context_stats(struct llm_context *context, lli_ns now)
     context->watch_at = lli_min(context->stats_at, context->connections_at);
 }
 
-/* Apart, so that a poll saves no registers for it. The latency monitor's last level and the watch want to know of every poll. */
+/*
+ * Out of line: keeps registers free for the poll. The latency monitor's last level and the watch measure every
+ * poll.
+ */
 static __attribute__((noinline)) void context_watch_all(struct llm_context *context, lli_ns now)
 {
     if (context->watch.interval != 0)
@@ -78,7 +81,7 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
     struct llm_context *context;
     int error;
 
-    /* The log is in the structures of all versions, so that it is told of a wrong size, too. */
+    /* The log has the same offset in all versions of the structure, so it can report a wrong size, too. */
     if (user != NULL)
         log = (struct lli_log){user->log, user->log_arg, user->log_level};
     if (result == NULL)
@@ -116,7 +119,7 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
         error = lli_watch_open(context, &options);
     if (error == LLM_OK && context->stats != NULL)
         context_stats(context, lli_clock_ns());
-    /* These measure polls, so each is looked at; the last level of the monitor times what they do, too. */
+    /* The watch and the monitor's last level measure every poll; the monitor also times the watch. */
     if (error == LLM_OK && (options.latency == LLM_LATENCY_STAGES || context->watch.interval != 0))
         context->watch_at = 0;
     if (error == LLM_OK && options.latency == LLM_LATENCY_STAGES)
@@ -129,7 +132,7 @@ int llm_context_open(const struct llm_context_options *user, struct llm_context 
     return LLM_OK;
 }
 
-/* In a child process. What a handler returns to is needed until it did. */
+/* Closes a context in a child process. A handler that has not returned still needs it. */
 static int context_close_orphaned(struct llm_context **handle)
 {
     if ((*handle)->in_handler)
@@ -154,7 +157,7 @@ int llm_context_close(struct llm_context **handle)
         return LLM_ESTATE;
     if (context->upcalls != NULL)
         context->upcalls->close(context);
-    /* Each closes its endpoint with the last user of it. */
+    /* Closing the last user of an endpoint closes the endpoint. */
     while (context->endpoints != NULL && !context->orphaned) {
         struct lli_endpoint *endpoint = context->endpoints;
         struct llm_transmitter *transmitter = endpoint->transmitters;
@@ -164,7 +167,7 @@ int llm_context_close(struct llm_context **handle)
         else
             lli_receiver_destroy(endpoint->receivers);
     }
-    /* A handler that was called meanwhile has forked, and returned here in the child. */
+    /* A handler that ran meanwhile forked, and returned here in the child. */
     if (context->orphaned)
         return context_close_orphaned(handle);
     lli_fork_unwatch(context);
@@ -273,7 +276,7 @@ int llm_fd(struct llm_context *context)
     return fd;
 }
 
-/* Sleeps until the descriptor is readable or the time has come. */
+/* Sleeps until the descriptor is readable or a point in time. */
 static void context_sleep(const struct llm_context *context, lli_ns until)
 {
     struct pollfd fds = {.fd = context->epoll_fd, .events = POLLIN};
@@ -284,13 +287,13 @@ static void context_sleep(const struct llm_context *context, lli_ns until)
     (void)ppoll(&fds, 1, until == LLI_NEVER ? NULL : &timeout, NULL);
 }
 
-/* Whether others may poll the context beside this thread. */
+/* Returns true if other threads may poll the context while this one waits. */
 static bool context_is_beside(const struct llm_context *context)
 {
     return lli_context_is_threaded(context) && !(atomic_load(&context->running) && pthread_equal(pthread_self(), context->thread));
 }
 
-/* Several threads may sleep at a time; the lock is held. */
+/* Notes that this thread sleeps. Several threads may; the lock is held. */
 static void context_sleeps(struct llm_context *context, lli_ns wakes_at)
 {
     const bool others = atomic_load(&context->sleeping) > 0;
@@ -299,7 +302,7 @@ static void context_sleeps(struct llm_context *context, lli_ns wakes_at)
     atomic_fetch_add(&context->sleeping, 1);
 }
 
-/* Passes the time until something may be to do, as the wait mode says. */
+/* Waits for work, as the wait mode says. */
 static int context_idle(struct llm_context *context, lli_ns until)
 {
     lli_ns wakes_at;
@@ -313,7 +316,7 @@ static int context_idle(struct llm_context *context, lli_ns until)
     if (!lli_context_enter(context))
         return LLM_ESTATE;
     fd = context_arm(context);
-    /* What came before the descriptors were armed would not wake. */
+    /* Packets that came before the descriptors were armed would not wake this thread. */
     delivered = fd < 0 ? fd : lli_context_poll(context);
     wakes_at = lli_min(until, lli_endpoint_deadline(context));
     if (delivered == 0)
@@ -323,7 +326,7 @@ static int context_idle(struct llm_context *context, lli_ns until)
         context_sleep(context, wakes_at);
         atomic_fetch_sub(&context->sleeping, 1);
     }
-    /* The descriptor is the parent's. */
+    /* In a child after fork() the descriptor is the parent's. */
     if (context->orphaned)
         return delivered;
     (void)!read(context->wake_fd, &count, sizeof count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public side of attributes of messages, and of filters by them. */
+/* Public API of message attributes, and of filters. */
 #include "engine/objects.h"
 #include "config/options.h"
 
@@ -19,7 +19,7 @@ void llm_filter_init(struct llm_filter *filter)
 
 /* ------------------------------------------------------------------------------------------- attributes */
 
-/* Bytes of a property's value behind its code and type; 0: there is no such type. */
+/* Returns the size of a property's value after its code and type; 0: unknown type. */
 static uint64_t property_size(const struct llm_property *property)
 {
     switch (property->type) {
@@ -61,7 +61,7 @@ static uint8_t *property_put(uint8_t *at, const struct llm_property *property)
     return at + property_size(property);
 }
 
-/* Writes the frame of attributes that were checked. */
+/* Writes the frame of checked attributes. */
 static void attributes_put(const struct llm_attributes *attributes, struct lli_pack_attributes *frame)
 {
     const uint32_t bitmap = (attributes->bitmap_bits + 7) / 8;
@@ -82,7 +82,7 @@ static void attributes_put(const struct llm_attributes *attributes, struct lli_p
     lli_store_u16(frame->frame + 1, (uint16_t)(frame->size - LLI_FRAME_HEAD));
 }
 
-/* Whether all of it has a place in a frame, and each property a type and a code of its own. */
+/* Checks that the attributes fit into a frame, and that each property has a known type and a unique code. */
 static int properties_check(const struct llm_topic *topic, const struct llm_attributes *attributes)
 {
     const struct lli_log *log = &topic->transmitter->context->log;
@@ -152,7 +152,7 @@ static int filtering_send(struct llm_topic *topic, const struct iovec *pieces, c
                           "history_bytes: raise it, or split the message", topic->name, pieces[0].iov_len,
                           (unsigned long long)lli_tx_message_max(&transmitter->tx) - LLI_FRAME_ATTRIBUTES_MAX - LLI_FRAME_SUMMARY_SIZE);
     lli_pack_attribute(pack, &frame);
-    /* In two pieces, which no short way takes. */
+    /* In two pieces: the fast paths take one. */
     error = llm_sendv(topic, pieces, 2, flags);
     lli_pack_attribute(pack, NULL);
     return error;
@@ -201,7 +201,7 @@ static int filtering_labels(const struct llm_receiver *receiver, const struct ll
     return LLM_OK;
 }
 
-/* Copies the bits of a bitmap; true if one is set. */
+/* Copies the bits of a bitmap. Returns true if one is set. */
 static bool filtering_words(const void *bitmap, uint32_t bits, uint64_t *words)
 {
     bool some = false;
@@ -300,7 +300,7 @@ int llm_receiver_filter(struct llm_receiver *receiver, const struct llm_filter *
 
 /* ------------------------------------------------------------------------------------------ in handlers */
 
-/* What a message says of itself that a handler of the receiver was called with. */
+/* Returns the attributes of a message for which a handler of the receiver runs. */
 static int filtering_attributes(const struct llm_receiver *receiver, const struct llm_message *message,
                                 struct lli_attributes *attributes)
 {
@@ -321,7 +321,7 @@ static int filtering_attributes(const struct llm_receiver *receiver, const struc
                       "last as long as the handler runs", receiver->object, (unsigned long long)message->number);
 }
 
-/* The bitmap as it lies in the frame, before the properties. */
+/* Reports the bitmap as it is in the frame, before the properties. */
 static void filtering_report(const struct lli_attributes *from, struct llm_attributes *to)
 {
     struct lli_reader reader = lli_reader_of(from->properties, from->properties_size);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork(): contexts belong to the process that opened them (docs/adr/0046). In a child process, before fork() returns, each is orphaned:
- * its calls are refused, by the condition that asks for the lock, and its transports are replaced by one that does nothing. So a child that
- * returns from a handler, into a poll of its parent's, sends and writes nothing either.
+ * fork(): contexts belong to the process that opened them (docs/adr/0046). In a child process each is orphaned
+ * before fork() returns: its calls are refused, by the condition that also decides about locking, and its
+ * transports are replaced by one that does nothing. A child that returns from a handler into a poll of its
+ * parent's therefore sends and writes nothing either.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -63,7 +64,7 @@ static int inert_peer(void *instance, const struct lli_address *address, lli_han
     return LLM_EINVAL;
 }
 
-/* Takes all, and is done with it. */
+/* Accepts all packets and drops them. */
 static int inert_post(void *instance, const struct lli_out *packets, int count)
 {
     (void)instance;
@@ -126,7 +127,7 @@ static const struct lli_transport inert = {
 
 /* ------------------------------------------------------------------------------------------------- in the child */
 
-/* Puts memory of this process alone in the place of a history that others read. */
+/* Replaces a history in shared memory with private memory. */
 static void fork_unshare(struct llm_transmitter *transmitter)
 {
     struct lli_history *history = &transmitter->tx.history;
@@ -145,7 +146,7 @@ static void fork_orphan(struct llm_context *context)
     context->orphaned = true;
     atomic_store(&context->threaded, true);
     atomic_store(&context->stop, true);
-    /* The handler of another thread does not return in this process. */
+    /* In this process a handler of another thread does not return. */
     context->in_handler &= inside;
     context->stats_at = context->connections_at = context->watch_at = LLI_NEVER;
     for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next) {
@@ -181,7 +182,7 @@ void lli_fork_watch(struct llm_context *context)
     pthread_mutex_lock(&fork_all.mutex);
     context->next = fork_all.first;
     fork_all.first = context;
-    /* Without memory for that, which the C library allocates, fork() is what it was. */
+    /* pthread_atfork() allocates; if it fails, children are not orphaned. */
     fork_all.watching = fork_all.watching || pthread_atfork(fork_prepare, fork_parent, fork_child) == 0;
     pthread_mutex_unlock(&fork_all.mutex);
 }
@@ -199,7 +200,7 @@ void lli_fork_unwatch(struct llm_context *context)
 
 /* ----------------------------------------------------------------------------------------------------- release */
 
-/* The sessions of connections are freed with these. */
+/* Frees transmitters and receivers, but not those of connections, which are freed with their connections. */
 static void fork_release_endpoint(struct lli_endpoint *endpoint)
 {
     struct llm_transmitter *next_transmitter;
@@ -219,7 +220,10 @@ static void fork_release_endpoint(struct lli_endpoint *endpoint)
     }
 }
 
-/* By the lists alone: what another thread was about when this process was forked may be missing from them, and is lost. */
+/*
+ * Frees what the lists have: objects that another thread was adding or removing at the fork may be missing, and
+ * leak.
+ */
 void lli_fork_release(struct llm_context *context)
 {
     for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next)

@@ -7,7 +7,7 @@
 
 #include "engine/objects.h"
 
-/* Longest sleep of the loop thread: how late it may notice that it should stop, if the wake-up itself were lost. */
+/* Longest sleep of the loop thread: a bound for noticing a stop whose wake-up was lost. */
 #define LOOP_SLEEP ((lli_ns)100000000)
 
 static void *loop_main(void *arg)
@@ -32,7 +32,7 @@ static int loop_start(struct llm_context *context, int cpu)
         pthread_attr_setaffinity_np(&attributes, sizeof cpus, &cpus);
     }
     atomic_store(&context->stop, false);
-    /* It stays so when the thread is stopped: others may be between taking and releasing the lock then. */
+    /* Stays set when the thread is stopped: other threads may be between taking and releasing the lock then. */
     atomic_store(&context->threaded, true);
     error = pthread_create(&context->thread, &attributes, loop_main, context);
     pthread_attr_destroy(&attributes);
@@ -44,7 +44,10 @@ static int loop_start(struct llm_context *context, int cpu)
                       "may run on, or a negative number", cpu, strerror(error));
 }
 
-/* Another thread may poll while no loop thread runs. False: the context is orphaned. */
+/*
+ * Reads whether a handler runs, under the lock: another thread may poll while no loop thread runs. False: the
+ * context is orphaned.
+ */
 static bool loop_may_start(struct llm_context *context, bool *in_handler)
 {
     if (!lli_context_enter(context))

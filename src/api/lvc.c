@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public side of topics that keep their last messages for those who join late. */
+/* Public API of last value caches of topics. */
 #include <stdlib.h>
 
 #include "api/lifecycle.h"
@@ -9,7 +9,7 @@
 enum {
     KEEPING_BYTES = 256,
     KEEPING_MESSAGES_MAX = 1 << 20,
-    KEEPING_PACKET_MIN = 128, /* less has no room for a message's headers */
+    KEEPING_PACKET_MIN = 128, /* fewer bytes have no room for a message's headers */
 };
 
 void llm_keep_init(struct llm_keep *lvc)
@@ -19,7 +19,7 @@ void llm_keep_init(struct llm_keep *lvc)
     *lvc = (struct llm_keep){.size = sizeof *lvc, .messages = 1, .bytes_max = KEEPING_BYTES};
 }
 
-/* Whether a topic can keep messages, whatever of. */
+/* Checks that a topic can have a last value cache, of any size. */
 static int lvc_is_possible(const struct llm_topic *topic)
 {
     const struct llm_transmitter *transmitter = topic->transmitter;
@@ -62,7 +62,7 @@ static int lvc_check(const struct llm_topic *topic, const struct llm_keep *lvc)
     return LLM_OK;
 }
 
-/* Memory for what is kept and for those who ask, once some topic keeps messages. */
+/* Allocates the cache and the requests of late joiners, with the first topic that has a cache. */
 static int lvc_place(struct llm_transmitter *transmitter)
 {
     struct lli_lvc lvc;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public side of rate limits: of a transmitter and of its topics, set while it runs (docs/adr/0022). */
+/* Public API of rate limits: of a transmitter and of its topics, set while it runs (docs/adr/0022). */
 #include "api/lifecycle.h"
 #include "engine/objects.h"
 #include "config/options.h"
 
-/* A bucket counts in kibibytes a second: of less it would be no limit that can be kept. */
+/* A token bucket counts in kibibytes a second: it cannot enforce a lower limit. */
 #define RATE_MIN ((uint64_t)65536)
 #define RATE_MAX ((uint64_t)1 << 36)
 
@@ -53,7 +53,7 @@ static int rate_transmitter(struct llm_transmitter *transmitter, const struct ll
                             (unsigned long long)topic->rate.bytes_per_s);
     lli_tx_rate(&transmitter->tx, rate.bytes_per_s, rate.repair_bytes_per_s, lli_clock_ns());
     transmitter->watched = lli_tx_is_paced(&transmitter->tx) || transmitter->latency != NULL;
-    /* What was held may go now. */
+    /* Packets that the old limit blocked may leave now. */
     lli_endpoint_due(transmitter->endpoint, 0);
     return LLM_OK;
 }
@@ -128,7 +128,7 @@ bool lli_topic_may_send(struct llm_topic *topic)
         return true;
     tx->counters.send_again++;
     tx->counters.send_rated++;
-    /* Who sleeps is woken when it may. */
+    /* Wakes a sleeping sender when the topic may send. */
     lli_tx_wake_at(tx, lli_pacer_ready_at(&topic->rate), now);
     lli_endpoint_due(topic->transmitter->endpoint, lli_tx_deadline(tx));
     return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public side of a receiver, and the table of the sessions that it follows. */
+/* Public API of receivers, and the table of followed sessions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,7 @@ int lli_receiver_place(struct llm_receiver *receiver, const struct llm_options *
     error = lli_memory_map(&receiver->memory, arena.used, &policy, &context->log);
     if (error != LLM_OK)
         return error;
-    /* Room for the longest messages and many names in every session: touched only when they come. */
+    /* Room for the longest messages and many names in every session: pages are touched only when used. */
     policy.populate = policy.huge_pages = false;
     error = lli_memory_map(&receiver->rare, rare.used, &policy, &context->log);
     if (error != LLM_OK)
@@ -225,7 +225,7 @@ void lli_receiver_leave(struct llm_receiver *receiver)
     uint8_t *buffer;
 
     for (uint32_t i = 0; i < receiver->sessions_used; i++) {
-        /* The transmitter need not wait for this receiver any longer. */
+        /* Notifies the transmitter that it need not wait for this receiver any longer. */
         buffer = lli_endpoint_scratch(endpoint);
         if (buffer != NULL && lli_rx_leave(&receiver->sessions[i], now, buffer, &packet))
             lli_endpoint_post_control(endpoint, &packet, receiver->group);

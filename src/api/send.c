@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is sent on topics: checked, packed, and sent at once or with what follows. */
+/* Sending on topics: messages are checked, packed, and sent at once or with later ones. */
 #include <stdlib.h>
 
 #include "api/lifecycle.h"
@@ -11,7 +11,7 @@ enum { TRANSMITTER_FLAGS = LLM_SEND_MORE | LLM_SEND_NOW };
 
 /* ----------------------------------------------------------------------------------------------- flush */
 
-/* With a latency monitor every message that waits comes by here. */
+/* Counts a waiting message for the latency monitor. Returns true if enough packets wait for a flush. */
 static bool transmitter_is_batch(struct llm_transmitter *transmitter)
 {
     if (transmitter->latency == NULL)
@@ -20,7 +20,10 @@ static bool transmitter_is_batch(struct llm_transmitter *transmitter)
     return transmitter->tx.history.next - transmitter->tx.sent >= transmitter->latency->batch;
 }
 
-/* What was just packed goes with what follows; what is worth a flush leaves all the same, but not the packet that is open. */
+/*
+ * Leaves a packed message for the next flush. Enough sealed packets are flushed all the same, without the open
+ * one.
+ */
 static void transmitter_wait(struct llm_transmitter *transmitter)
 {
     const bool in_handler = transmitter->context->in_handler;
@@ -32,7 +35,10 @@ static void transmitter_wait(struct llm_transmitter *transmitter)
     lli_endpoint_due(transmitter->endpoint, 0);
 }
 
-/* Whether a message may leave at once. In a handler the rest of the received packet, if any, comes first: it may bring more to send. */
+/*
+ * Returns true if a message may leave at once. In a handler the rest of the received packet comes first, as it
+ * may cause more sends.
+ */
 static inline bool transmitter_may_leave(const struct llm_transmitter *transmitter, unsigned flags)
 {
     const struct llm_context *context = transmitter->context;
@@ -40,7 +46,7 @@ static inline bool transmitter_may_leave(const struct llm_transmitter *transmitt
     return flags & LLM_SEND_NOW || (!(flags & LLM_SEND_MORE) && (!context->in_handler || context->in_single));
 }
 
-/* What was just packed leaves now if the transport is idle, else with the next flush. */
+/* Sends a packed message now if the transport is idle, else with the next flush. */
 static inline void transmitter_packed(struct llm_transmitter *transmitter, unsigned flags)
 {
     uint64_t ticks;
@@ -65,7 +71,7 @@ int llm_flush(struct llm_transmitter *transmitter)
     if (!lli_context_enter(transmitter->context))
         return LLM_ESTATE;
     error = lli_endpoint_send(transmitter, true, lli_ticks());
-    /* The open packet stays open if it is held back. */
+    /* An open packet that flow control or a rate limit blocks stays open. */
     if (lli_tx_is_waiting(&transmitter->tx))
         error = LLM_EAGAIN;
     lli_context_leave(transmitter->context);
@@ -74,7 +80,10 @@ int llm_flush(struct llm_transmitter *transmitter)
 
 /* -------------------------------------------------------------------------------------------- messages */
 
-/* The history is full of unsent packets: let the transport take some. True if it is worth trying again. */
+/*
+ * Gives the transport packets of a history that is full of unsent ones. Returns true if it is worth trying
+ * again.
+ */
 static bool transmitter_make_room(struct llm_transmitter *transmitter)
 {
     lli_seq busy = lli_tx_busy(&transmitter->tx);
@@ -91,7 +100,7 @@ static bool topic_is_assured(const struct llm_topic *topic)
     return topic->assured != NULL && lli_ack_topic_is_on(topic->assured);
 }
 
-/* Whether a message of a topic that keeps its last ones is too long for that, with its attributes. */
+/* Returns true if a message of a cached topic is too long for the cache, with its attributes. */
 static bool topic_is_overfull(const struct llm_topic *topic, size_t size)
 {
     const struct lli_pack_attributes *attributes = topic->transmitter->tx.pack.attributes;
@@ -101,13 +110,13 @@ static bool topic_is_overfull(const struct llm_topic *topic, size_t size)
            bytes > lli_lvc_attributes_max((uint32_t)lli_min(topic->transmitter->tx.config.history.packet_max, LLI_ENDPOINT_SCRATCH));
 }
 
-/* Whether a message is longer than the topic, if it is assured or keeps its last ones, can ever take. */
+/* Returns true if a message is longer than an assured or cached topic can ever take. */
 static bool topic_is_exceeded(const struct llm_topic *topic, size_t size)
 {
     return (topic_is_assured(topic) && size > topic->assured->rule.bytes_max) || (topic->kept != NULL && topic_is_overfull(topic, size));
 }
 
-/* Whether one more message of an assured topic may be unacknowledged. */
+/* Returns true if one more message of an assured topic may be unacknowledged. */
 static bool transmitter_may_wait(const struct llm_topic *topic, size_t size)
 {
     if (!topic_is_assured(topic) || lli_ack_topic_allows(topic->assured, size))
@@ -116,7 +125,7 @@ static bool transmitter_may_wait(const struct llm_topic *topic, size_t size)
     return false;
 }
 
-/* Whether another packet may be begun: flow control may hold too many back already. */
+/* Returns true if another packet may be begun: flow control may block too many already. */
 static bool transmitter_may_open(struct llm_transmitter *transmitter)
 {
     if (!lli_tx_is_held(&transmitter->tx))
@@ -128,7 +137,7 @@ static bool transmitter_may_open(struct llm_transmitter *transmitter)
     return false;
 }
 
-/* Begins a packet where none is open. False: it may not be begun, or the history has no room. */
+/* Begins a packet where none is open. False: flow control blocks it, or the history has no room. */
 static bool transmitter_open_packet(struct llm_transmitter *transmitter)
 {
     struct lli_tx *tx = &transmitter->tx;
@@ -141,7 +150,7 @@ static bool transmitter_open_packet(struct llm_transmitter *transmitter)
     return true;
 }
 
-/* A message of a topic that is assured, rated or counted was packed in this packet or later. */
+/* Accounts for a message of an assured, rate-limited or counted topic, packed in this packet or a later one. */
 static void transmitter_account(struct llm_topic *topic, lli_seq seq, size_t size)
 {
     if (topic_is_assured(topic))
@@ -152,7 +161,10 @@ static void transmitter_account(struct llm_topic *topic, lli_seq seq, size_t siz
     topic->count.bytes += size;
 }
 
-/* Most messages of a topic that is counted, and nothing else of this: as transmitter_send_in_place(), and counted. */
+/*
+ * Fast path of counted topics that are neither assured, rate-limited nor cached: as transmitter_send_in_place(),
+ * and counted.
+ */
 static inline bool transmitter_count_in_place(struct llm_topic *topic, const struct iovec *piece, size_t size)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
@@ -167,15 +179,15 @@ static inline bool transmitter_count_in_place(struct llm_topic *topic, const str
 }
 
 /*
- * What does not take the short way: messages of a topic that is assured, rated or counted or keeps them, and those that are too long for
- * any. Apart, so that the others save no registers for it.
+ * Slow path: messages of assured, rate-limited, counted or cached topics, and oversized messages. Out of line:
+ * keeps registers free for the fast path.
  */
 static __attribute__((noinline)) int transmitter_send_account(struct llm_topic *topic, const struct iovec *pieces, int count,
                                                               size_t size, unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct lli_tx *tx = &transmitter->tx;
-    /* They are the packer's until it has packed them. */
+    /* The packer consumes the attributes when it packs. */
     const struct lli_pack_attributes *attributes = tx->pack.attributes;
     lli_seq seq;
 
@@ -208,7 +220,7 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct lli_tx *tx = &transmitter->tx;
-    bool tried = flags == LLM_SEND_MORE; /* transmitter_send_in_place() */
+    bool tried = flags == LLM_SEND_MORE; /* transmitter_send_in_place() was tried */
 
     if (flags > TRANSMITTER_FLAGS)
         return lli_refuse_flags(topic, flags);
@@ -221,7 +233,7 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
             return LLM_EAGAIN;
         tried = false;
     }
-    /* One piece is the rule, and most messages have room in the open packet, alone or behind another of their topic. */
+    /* Common case: one piece, and room in the open packet, which is empty or continues the same topic. */
     if (tried || count != 1 || size == 0 || !lli_pack_in_place(&tx->pack, &topic->pack, pieces->iov_base, size)) {
         if (!transmitter_may_open(transmitter))
             return LLM_EAGAIN;
@@ -234,8 +246,8 @@ static int transmitter_send(struct llm_topic *topic, const struct iovec *pieces,
 }
 
 /*
- * Whether a message may take the short way of the next two: more follow, and no other thread changes what is looked at. First of all
- * conditions: without the lock nothing else may be read.
+ * Returns true if the fast paths below may be tried: more messages follow, and no other thread changes what they
+ * read. The conditions come first: without the lock nothing else may be read.
  */
 static inline bool transmitter_may_be_short(const struct llm_topic *topic, const void *data, unsigned flags)
 {
@@ -245,8 +257,8 @@ static inline bool transmitter_may_be_short(const struct llm_topic *topic, const
 }
 
 /*
- * Most messages by far: this one has room behind another of its topic. The packet was made due when it was begun, so nothing is
- * left to do.
+ * Fastest path, for most messages: the open packet has room and continues the same topic. The packet was made
+ * due when it was begun, so nothing is left to do.
  */
 static inline bool transmitter_send_in_place(struct llm_topic *topic, const void *data, size_t size)
 {
@@ -256,7 +268,10 @@ static inline bool transmitter_send_in_place(struct llm_topic *topic, const void
            lli_pack_in_place(&transmitter->tx.pack, &topic->pack, data, size);
 }
 
-/* Whether a packet may leave by lli_endpoint_send_lone(): none waits, and nothing holds it back or has to be known of it. */
+/*
+ * Returns true if a packet may leave by transmitter_send_single(): no packet waits, no limit blocks it, and
+ * nothing observes it.
+ */
 static inline bool transmitter_is_clear(const struct llm_transmitter *transmitter)
 {
     const struct lli_tx *tx = &transmitter->tx;
@@ -265,7 +280,7 @@ static inline bool transmitter_is_clear(const struct llm_transmitter *transmitte
            transmitter->posted_max != 0;
 }
 
-/* Sends the packet of a lone message from where it will be kept. */
+/* Sends the packet of a single message from its place in the history. */
 static __attribute__((noinline)) void transmitter_post_single(struct llm_topic *topic, const void *data, size_t size, uint64_t ticks)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
@@ -278,7 +293,7 @@ static __attribute__((noinline)) void transmitter_post_single(struct llm_topic *
     lli_endpoint_sent_single(transmitter, pack->ahead, bytes, taken, ticks);
 }
 
-/* The same from a slot of the transport. */
+/* Sends the packet of a single message from a slot of the transport. */
 static inline void transmitter_post_slot(struct llm_topic *topic, const void *data, size_t size, uint64_t ticks)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
@@ -291,8 +306,8 @@ static inline void transmitter_post_slot(struct llm_topic *topic, const void *da
 }
 
 /*
- * A message that nothing waits for and that waits for nothing: it leaves in a packet of its own, before the library notes that it
- * did. False, with nothing changed, in any other case.
+ * Sends a message in a packet of its own if nothing waits and nothing blocks it; the history is updated after
+ * the packet was posted. False, with nothing changed, otherwise.
  */
 static inline bool transmitter_send_single(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
 {
@@ -313,7 +328,7 @@ static inline bool transmitter_send_single(struct llm_topic *topic, const void *
     return true;
 }
 
-/* Has the slot fetched, which others have read since it was written last, while it is found out what is to be written there. */
+/* Prefetches the transport's slot for writing: readers of its last packet have its cache lines. */
 static inline void transmitter_fetch_slot(const struct llm_transmitter *transmitter)
 {
     enum { LINE = 64 };
@@ -339,8 +354,8 @@ static __attribute__((noinline)) int transmitter_send_one(struct llm_topic *topi
 }
 
 /*
- * The same of a topic that is counted, and neither assured nor rated. Apart, and where nothing is left to do after it, so that
- * the others save no registers for it.
+ * As transmitter_send_in_place(), for a counted topic that is neither assured nor rate-limited. Out of line and
+ * as a tail call: keeps registers free for the fast path.
  */
 static __attribute__((noinline)) int transmitter_send_counted(struct llm_topic *topic, const void *data, size_t size)
 {
@@ -366,7 +381,7 @@ int llm_send(struct llm_topic *topic, const void *data, size_t size, unsigned fl
     return transmitter_send_one(topic, data, size, flags);
 }
 
-/* Sends pieces that were checked, of so many bytes. */
+/* Sends checked pieces, of size bytes in total. */
 static inline int transmitter_send_pieces(struct llm_topic *topic, const struct iovec *pieces, int count, size_t size, unsigned flags)
 {
     int error;
@@ -378,7 +393,7 @@ static inline int transmitter_send_pieces(struct llm_topic *topic, const struct 
     return error;
 }
 
-/* Pieces that are wrong, or may be: some are at NULL. */
+/* Handles pieces that are invalid, or may be: some are at NULL. */
 static __attribute__((cold, noinline)) int transmitter_send_odd(struct llm_topic *topic, const struct iovec *pieces, int count,
                                                                 unsigned flags)
 {
@@ -412,7 +427,7 @@ int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, un
     return transmitter_send_pieces(topic, pieces, count, size, flags);
 }
 
-/* Whether a claim may be made that does not take the short way, as messages may not. */
+/* Checks a claim that does not take the fast path, as for messages. */
 static __attribute__((noinline)) int transmitter_may_claim(struct llm_topic *topic, size_t size)
 {
     if (size > llm_claim_max(topic->transmitter))
@@ -423,7 +438,10 @@ static __attribute__((noinline)) int transmitter_may_claim(struct llm_topic *top
     return lli_topic_may_send(topic) && transmitter_may_wait(topic, size) && transmitter_may_open(topic->transmitter) ? LLM_OK : LLM_EAGAIN;
 }
 
-/* Ends a call that may have made a claim beside a loop thread: others are refused with LLM_EAGAIN until this thread ends the claim. */
+/*
+ * Ends a call that may have made a claim while a loop thread runs: other threads get LLM_EAGAIN until this
+ * thread ends the claim.
+ */
 static __attribute__((noinline)) void transmitter_claimed(struct llm_transmitter *transmitter, int error)
 {
     if (error == LLM_OK)
@@ -471,7 +489,7 @@ static __attribute__((cold)) int transmitter_refuse_commit(const struct llm_topi
                       topic->name, size, topic->transmitter->tx.pack.claim_size);
 }
 
-/* A claim that did not take the short way; it lies in the open packet, too. */
+/* Commits a claim that did not take the fast path; it is in the open packet, too. */
 static __attribute__((noinline)) int transmitter_commit_account(struct llm_topic *topic, size_t size, unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
@@ -528,7 +546,7 @@ int llm_abort(struct llm_topic *topic)
     if (transmitter->claimed != NULL && transmitter->claimed == topic->claims) {
         lli_pack_abort(&transmitter->tx.pack);
         transmitter->claimed = NULL;
-        /* A poll in the meantime could not send what is packed before the claim. */
+        /* A poll during the claim could not send the messages packed before it. */
         lli_endpoint_due(transmitter->endpoint, 0);
     } else {
         error = lli_refuse_unclaimed(topic);
@@ -543,7 +561,7 @@ static int transmitter_topic(struct llm_transmitter *transmitter, const char *na
 {
     const struct lli_log *log = &transmitter->context->log;
     struct lli_tx *tx = &transmitter->tx;
-    /* What is unreliable has no history anyway. */
+    /* Unreliable topics have no history anyway. */
     const bool transient = flags & LLM_TOPIC_NO_HISTORY && !(flags & LLM_TOPIC_UNRELIABLE);
     const size_t name_max = LLI_WIRE_NAME_MAX - (flags & LLM_TOPIC_NO_HISTORY ? LLI_WIRE_NAME_FLAGS : 0);
     struct llm_topic *topic;

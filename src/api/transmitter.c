@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public side of a transmitter: opened and closed, and asked what it is. What it sends is in send.c. */
+/* Public API of transmitters: open, close and getters. Sends are in send.c. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,10 +7,10 @@
 #include "engine/objects.h"
 #include "config/options.h"
 
-/* Sealed packets that are worth a flush even while the transport is busy, unless it takes more as one. */
+/* Sealed packets that make a flush worthwhile even while the transport is busy, unless it takes more at once. */
 enum { TRANSMITTER_BATCH = 32 };
 
-/* Packets of the same session are kept apart for cache lines; a transport may ask for more. */
+/* Alignment of packets to cache lines; a transport may ask for more. */
 enum { TRANSMITTER_ALIGN = 64 };
 
 /* ------------------------------------------------------------------------------------------------ open */
@@ -29,7 +29,10 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
             .packet_max = endpoint->caps.payload_max,
             .headroom = endpoint->caps.headroom,
             .align = align,
-            /* Random, so that a foreign session with the same tag falls outside the window; and one lap of 32 bits up. */
+            /*
+             * Random, so that a foreign session with the same tag falls outside the window; 2^32 leaves one lap
+             * of 32 bits below it.
+             */
             .start = ((lli_seq)1 << 32) + (uint32_t)lli_entropy(),
         },
         .receivers_max = options->receivers_max,
@@ -47,7 +50,10 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
         .status = options->status_ns,
         .flow = {
             .mode = lli_options_flow(options),
-            /* What receivers may be behind has to be there for repairs, and as much again for those that are slower. */
+            /*
+             * The flow-control window takes at most half of the history: the other half serves receivers that
+             * lag further.
+             */
             .window_packets = (uint32_t)lli_max(lli_min(options->flow_window_packets, history_packets / 2), 1),
             .quorum_percent = options->flow_quorum_percent,
             .bytes_per_s_max = options->flow_bytes_per_s_max,
@@ -83,7 +89,7 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
     if (error != LLM_OK)
         return error;
     lli_options_tell_vain(options, transmitter->object, &context->log);
-    /* The two sides of a connection have shown each other where they are. */
+    /* The two sides of a connection have exchanged their addresses. */
     config.flow.awaits = transmitter->connection != NULL;
     config.confirms = transmitter->connection == NULL;
     if (transport->region_map != NULL && transmitter->connection == NULL) {
@@ -112,7 +118,7 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
     return LLM_OK;
 }
 
-/* Gives back what lli_transmitter_place() got, all of it or not. */
+/* Frees all or part of what lli_transmitter_place() allocated. */
 static void transmitter_displace(struct llm_transmitter *transmitter)
 {
     const struct lli_endpoint *endpoint = transmitter->endpoint;
@@ -134,7 +140,7 @@ static uint32_t transmitter_destinations(const char *text)
     return count;
 }
 
-/* Joins the places of the option destinations; they stand behind the channel's own, which the channel forgets. */
+/* Joins the addresses of the option destinations; they follow the channel's own, from which they are removed. */
 static int transmitter_join_others(struct llm_transmitter *transmitter, struct lli_channel *channel)
 {
     const struct lli_endpoint *endpoint = transmitter->endpoint;
@@ -165,7 +171,7 @@ static int transmitter_join_others(struct llm_transmitter *transmitter, struct l
     return error;
 }
 
-/* Leaves the group and the other destinations, as many as were joined. */
+/* Leaves the group and those of the other destinations that were joined. */
 static void transmitter_leave(struct llm_transmitter *transmitter)
 {
     const struct lli_endpoint *endpoint = transmitter->endpoint;
@@ -243,7 +249,7 @@ int llm_transmitter_open(struct llm_context *context, const char *channel, const
         error = LLI_REFUSE_IN_HANDLER(context, "llm_transmitter_open");
     } else {
         error = transmitter_open(context, channel, options, transmitter);
-        /* Receivers that wait hear of the session at once. */
+        /* Announces the session at once to waiting receivers. */
         if (error == LLM_OK)
             (void)lli_context_poll(context);
     }
@@ -319,13 +325,16 @@ int llm_transmitter_close(struct llm_transmitter **handle)
         return error;
     }
     transmitter->claimed = NULL;
-    /* No later than what the poll takes for the present, which may be the only one: the end is due in it. */
+    /*
+     * The end must not be later than the time that the next poll uses, which may be the only one: it is due in
+     * that poll.
+     */
     lli_tx_end(&transmitter->tx, lli_context_time(context, lli_ticks()));
     lli_endpoint_due(transmitter->endpoint, 0);
     (void)lli_context_poll(context);
     until = lli_clock_ns() + transmitter->linger;
     while (!(lli_tx_drained(&transmitter->tx) && transmitter->tx.ack.waiting == 0) && lli_clock_ns() < until) {
-        /* Others, the loop thread above all, get their turn between two polls. */
+        /* Other threads, above all the loop thread, get their turn between two polls. */
         lli_context_leave(context);
         if (!lli_context_enter(context))
             break;

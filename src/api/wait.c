@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that wait until receivers are there, or until a message that was refused would be taken. */
+/* Calls that wait for receivers, or until a refused message would be taken. */
 #include "api/lifecycle.h"
 #include "engine/objects.h"
 
 /* -------------------------------------------------------------------------------------------------- room */
 
-/* Whether the limit of the topic's rate allows a message; if not, the loop is due when it does. */
+/* Returns true if the topic's rate limit allows a message; if not, the loop is due when it does. */
 static bool waiting_rate_allows(struct llm_topic *topic)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
@@ -26,7 +26,7 @@ static bool waiting_assurance_allows(const struct llm_topic *topic, uint64_t siz
     return topic->assured == NULL || !lli_ack_topic_is_on(topic->assured) || lli_ack_topic_allows(topic->assured, size);
 }
 
-/* Whether a message of this size would be taken: LLM_OK, LLM_EAGAIN, or why it never is. */
+/* Checks if a message of this size would be taken: LLM_OK, LLM_EAGAIN, or the reason why it never is. */
 static int waiting_room(void *object, uint64_t size)
 {
     struct llm_topic *topic = object;
