@@ -2,8 +2,8 @@
 #include "engine/destinations.h"
 
 /*
- * Posts packets to one destination, but for those that the transport took for it before. One run, so that trains stay whole.
- * How many of all it has taken.
+ * Posts packets to one destination, without those that the transport already took for it. In one call, so that
+ * segmentation offload (GSO) keeps its trains. Returns the number of packets taken for it so far.
  */
 static int destination_post(struct lli_endpoint *endpoint, struct lli_destination *destination, const struct lli_packet *packets,
                             int count)

@@ -11,22 +11,22 @@
 
 enum {
     ENDPOINT_BURST = 128,   /* packets fetched at a time */
-    ENDPOINT_BURSTS = 8,    /* before what is due is done */
-    ENDPOINT_SCRATCH = 64,  /* control packets on their way at a time; a power of two */
+    ENDPOINT_BURSTS = 8,    /* bursts received before due work is done */
+    ENDPOINT_SCRATCH = 64,  /* control packets in flight at a time; a power of two */
     ENDPOINT_SCRATCH_SIZE = LLI_ENDPOINT_SCRATCH,
     ENDPOINT_POST = LLI_ENDPOINT_POST,
-    ENDPOINT_OLD = 64,      /* repairs, and packets of the past, between two looks at what is new */
+    ENDPOINT_OLD = 64,      /* repairs, and replayed packets, between two sends of new packets */
 };
 
-/* A transport that is stuck wakes those who sleep when it can go on; should it not, they try again after this. */
+/* Retry interval while the transport is stuck. It wakes sleepers when it can go on; this is in case it does not. */
 #define ENDPOINT_STUCK ((lli_ns)1000000)
 
-/* Between two questions to a transport what it has found out. */
+/* Interval between looks at the transport. */
 #define ENDPOINT_TELL ((lli_ns)1000000000)
 
 /* ------------------------------------------------------------------------------------- open and close */
 
-/* Whether two channels can share an instance: they agree in all that concerns more than the group. */
+/* Returns true if two channels can share an instance: they agree in all options that concern more than the group. */
 static bool endpoint_is_shared(const struct lli_channel *a, const struct lli_channel *b)
 {
     const bool v6_a = strchr(a->host, ':') != NULL, v6_b = strchr(b->host, ':') != NULL;
@@ -170,14 +170,14 @@ void lli_endpoint_free(struct lli_endpoint *endpoint)
 
 /* ------------------------------------------------------------------------------------------------ send */
 
-/* Sends what was posted; lli_endpoint_flush() sees to the rest. */
+/* Sends posted packets; lli_endpoint_flush() reads their completions. */
 static void endpoint_start(struct lli_endpoint *endpoint)
 {
     endpoint->stuck = endpoint->transport->flush(endpoint->instance) != LLM_OK;
     endpoint->started = true;
 }
 
-/* Sends what was posted, and tells the transmitters what the transport is done with: it counts packets, not whose they are. */
+/* Sends posted packets, and reports completions to the transmitters: the transport counts packets, not by transmitter. */
 void lli_endpoint_flush(struct lli_endpoint *endpoint)
 {
     uint64_t reaped;
@@ -216,7 +216,7 @@ int lli_endpoint_post(struct lli_endpoint *endpoint, const struct lli_out *packe
     return taken;
 }
 
-/* The handle of where a packet goes: of its address, or the group's. False if it cannot be resolved. */
+/* Resolves the destination of a packet: its address, or the group. False if it cannot be resolved. */
 static bool endpoint_resolve(struct lli_endpoint *endpoint, const struct lli_packet *packet, lli_handle group, lli_handle *to)
 {
     *to = group;
@@ -270,14 +270,14 @@ static void endpoint_post_data(struct lli_endpoint *endpoint, struct llm_transmi
             out[i] = (struct lli_out){packet.data, packet.size, transmitter->group};
         }
         taken = lli_endpoint_post(endpoint, out, count);
-        /* They leave before whatever else there is to do. */
+        /* Send these before any other work. */
         if (taken < ENDPOINT_POST)
             endpoint_start(endpoint);
         lli_tx_sent(&transmitter->tx, taken, now);
     } while (taken == ENDPOINT_POST);
 }
 
-/* What follows a flush that few transmitters have to care about. */
+/* Slow path after a flush: rate limits and the latency monitor. */
 static void endpoint_watch(struct llm_transmitter *transmitter, lli_seq sent, uint64_t begin)
 {
     struct lli_tx *tx = &transmitter->tx;
@@ -288,7 +288,7 @@ static void endpoint_watch(struct llm_transmitter *transmitter, lli_seq sent, ui
         lli_latency_sent(transmitter, begin, transmitter->flushed_at);
 }
 
-/* What was sent has left: the transport counts as busy from here on for as long as that took. */
+/* Measures the flush that just ended: the transport counts as busy for as long again. */
 static inline void endpoint_flushed(struct llm_transmitter *transmitter, uint64_t begin)
 {
     transmitter->flushed_at = lli_ticks();
@@ -301,7 +301,7 @@ int lli_endpoint_send(struct llm_transmitter *transmitter, bool all, uint64_t be
     struct lli_tx *tx = &transmitter->tx;
     const bool watched = transmitter->watched;
     const lli_seq sent = tx->sent;
-    /* Only a pace needs the time before: all others read the clock when the packets have left. */
+    /* Only a rate limit needs the time before the flush; otherwise the clock is read after the packets left. */
     const lli_ns now = watched && lli_tx_is_paced(tx) ? lli_clock_ns() : LLI_NEVER;
 
     if (all)
@@ -343,7 +343,7 @@ void lli_endpoint_sent_single(struct llm_transmitter *transmitter, const uint8_t
     lli_pack_prepare(&tx->pack, lli_tx_busy(tx));
 }
 
-/* Kept out of the loop over received packets, whose registers it would take: 13 instructions a packet, measured. */
+/* Out of line: inlined it took registers of the loop over received packets, 13 instructions a packet, measured. */
 __attribute__((noinline)) void lli_endpoint_send_dirty(struct llm_context *context, bool all)
 {
     bool dirty = false;
@@ -371,7 +371,7 @@ static void endpoint_post_repairs(struct lli_endpoint *endpoint, struct llm_tran
 
     for (int i = 0; i < ENDPOINT_OLD && !endpoint->stuck && lli_tx_repair(&transmitter->tx, now, &packet); i++) {
         out = (struct lli_out){.data = packet.data, .size = packet.size};
-        /* A repair that nobody can be reached with is done with: the receiver asks again. */
+        /* A repair to an address that cannot be resolved is dropped: the receiver sends its NAK again. */
         if (endpoint_resolve(endpoint, &packet, transmitter->group, &out.to) && lli_endpoint_post(endpoint, &out, 1) == 0)
             return;
         lli_destinations_post_others(endpoint, transmitter, &packet);
@@ -379,7 +379,7 @@ static void endpoint_post_repairs(struct lli_endpoint *endpoint, struct llm_tran
     }
 }
 
-/* A packet of messages that topics keep; false: there is none to post. */
+/* Posts a packet of cached messages (last value cache). False: there is none to post. */
 static bool endpoint_post_lvc(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
 {
     struct lli_packet packet;
@@ -392,7 +392,7 @@ static bool endpoint_post_lvc(struct lli_endpoint *endpoint, struct llm_transmit
     return true;
 }
 
-/* What joins late gets what is left, when all else was posted: packets of the past, and what is kept by topic between them. */
+/* Serves late joiners last: posts replayed packets, and cached messages between them. */
 static void endpoint_post_replays(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
 {
     struct lli_packet packet;
@@ -409,7 +409,7 @@ static void endpoint_post_replays(struct lli_endpoint *endpoint, struct llm_tran
         continue;
 }
 
-/* Returns how many packets there were to post beside data and repairs: mostly heartbeats. */
+/* Sends what is due for a transmitter. Returns the number of control packets, mostly heartbeats. */
 static uint32_t endpoint_service_transmitter(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
 {
     struct lli_packet packet;
@@ -424,7 +424,7 @@ static uint32_t endpoint_service_transmitter(struct lli_endpoint *endpoint, stru
     for (; (buffer = lli_endpoint_scratch(endpoint)) != NULL &&
            lli_tx_control(&transmitter->tx, now, buffer, ENDPOINT_SCRATCH_SIZE, &packet); count++) {
         lli_destinations_post_others(endpoint, transmitter, &packet);
-        /* The buffer is in use even if the transport has no room for the first. */
+        /* The buffer is in use even if the transport has no room for the first destination. */
         endpoint->scratch_posted[endpoint->scratch_next & (ENDPOINT_SCRATCH - 1)] = endpoint->posted;
         lli_endpoint_post_control(endpoint, &packet, transmitter->group);
     }
@@ -432,14 +432,14 @@ static uint32_t endpoint_service_transmitter(struct lli_endpoint *endpoint, stru
     if (transmitter->tx.crowded != transmitter->tx.crowded_told)
         lli_transmitter_log_crowd(transmitter);
     if (lli_tx_has_events(&transmitter->tx)) {
-        /* What was acknowledged need no longer stay: the transport is asked again what it still reads. */
+        /* Acknowledged packets need not stay: ask the transport again which ones it still reads. */
         endpoint->unsettled = true;
         lli_transmitter_events(transmitter);
     }
     return count;
 }
 
-/* Sends so many heartbeats, and nothing else, and tells the transmitters how long one of them takes. */
+/* Flushes count heartbeats, and nothing else, and reports the time of one to the transmitters. */
 static void endpoint_flush_heartbeats(struct lli_endpoint *endpoint, uint32_t count)
 {
     const lli_ns begin = lli_clock_ns();
@@ -494,7 +494,7 @@ __attribute__((noinline)) bool lli_endpoint_is_from(struct lli_endpoint *endpoin
     return false;
 }
 
-/* Hands a packet to connections that are not heard yet, whose sessions are not linked. Rare, so apart. */
+/* Hands a packet to accepted connections that heard nothing yet, whose sessions are not linked. Rare, so out of line. */
 static __attribute__((noinline)) void endpoint_hand_on_hushed(struct lli_endpoint *endpoint, bool group, bool known,
                                                               const struct lli_rx_packet *packet, lli_ns now)
 {
@@ -524,7 +524,7 @@ static inline void endpoint_hand_on(struct lli_endpoint *endpoint, const struct 
         endpoint_hand_on_hushed(endpoint, group, known, packet, now);
 }
 
-/* A packet that belongs to a connection, if it is well formed. */
+/* Hands a packet on to connections, or only checks its form if there are none. */
 static enum lli_wire_fault endpoint_input_connection(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now)
 {
     struct lli_wire_header header;
@@ -539,7 +539,10 @@ static enum lli_wire_fault endpoint_input_connection(struct lli_endpoint *endpoi
     return fault;
 }
 
-/* What is not DATA: control packets, those of a connection that is being made, or nothing. Rare, so apart. */
+/*
+ * Takes packets other than DATA: control packets, those of connections being set up, or invalid ones. Rare, so
+ * out of line.
+ */
 static __attribute__((noinline)) void endpoint_input_other(struct lli_endpoint *endpoint, const struct lli_in *in,
                                                            enum lli_wire_fault fault, const struct lli_rx_packet *packet, lli_ns now)
 {
@@ -563,7 +566,7 @@ static void endpoint_input(struct lli_endpoint *endpoint, const struct lli_in *i
         endpoint_hand_on(endpoint, in, &packet, now);
 }
 
-/* Whether a packet may have one message alone: most that have more say so by the size of the first. */
+/* Returns true if a packet may have a single message: the size of the first message excludes most others. */
 static inline bool endpoint_may_be_single(const struct lli_in *in)
 {
     uint8_t code;
@@ -574,7 +577,7 @@ static inline bool endpoint_may_be_single(const struct lli_in *in)
     return code > LLI_FRAME_SHORT_MAX || in->size == LLI_WIRE_DATA_HEADER + 1u + code;
 }
 
-/* Hands on a burst. Apart, so that a poll which finds nothing saves no registers for it. */
+/* Processes a burst. Out of line: keeps registers free for a poll that finds no packet. */
 static __attribute__((noinline)) void endpoint_receive(struct lli_endpoint *endpoint, const struct lli_in *packets, int count,
                                                        lli_ns now)
 {
@@ -586,7 +589,10 @@ static __attribute__((noinline)) void endpoint_receive(struct lli_endpoint *endp
     endpoint->transport->release(endpoint->instance, packets, count);
 }
 
-/* The same of a packet that came alone and has one message. False, with nothing changed: it is none. */
+/*
+ * Fast path: processes a packet that arrived alone and has one message. False, with nothing changed: it is not
+ * such a packet.
+ */
 static inline bool endpoint_receive_single(struct lli_endpoint *endpoint, const struct lli_in *packet, lli_ns now)
 {
     if (!endpoint_may_be_single(packet) || !lli_sessions_single(endpoint, packet, now))
@@ -597,7 +603,7 @@ static inline bool endpoint_receive_single(struct lli_endpoint *endpoint, const 
     return true;
 }
 
-/* Sends what is packed before anything else: it has waited longest. Apart, too. */
+/* Sends packed messages before anything else: they have waited longest. Out of line, as endpoint_receive(). */
 static __attribute__((noinline)) void endpoint_send_packed(struct lli_endpoint *endpoint, lli_ns now)
 {
     uint64_t begin = 0;
@@ -615,7 +621,7 @@ static __attribute__((noinline)) void endpoint_send_packed(struct lli_endpoint *
         lli_latency_sent(transmitter, begin, 0);
 }
 
-/* Has a transport and those below it say what they found out; whether any of them ever finds out anything. */
+/* Asks a transport and those below it to log what they found out. Returns true if any of them ever reports anything. */
 static bool endpoint_tell(const struct lli_transport *transport, void *instance)
 {
     const struct lli_transport *inner;
@@ -629,7 +635,7 @@ static bool endpoint_tell(const struct lli_transport *transport, void *instance)
     return tells;
 }
 
-/* Announces the address by which others reach the instance, if that is another than before (docs/protocol.md section 9). */
+/* Announces the address of the instance if it changed (docs/protocol.md section 9). */
 static void endpoint_move(struct lli_endpoint *endpoint, lli_ns now)
 {
     const struct lli_wire_address before = endpoint->address;
@@ -645,7 +651,7 @@ static void endpoint_move(struct lli_endpoint *endpoint, lli_ns now)
         endpoint->context->upcalls->moved(endpoint);
 }
 
-/* The regular look at the transport, and at the addresses that it knows. */
+/* Looks at the transport, and at its table of addresses; regularly. */
 static void endpoint_look(struct lli_endpoint *endpoint, lli_ns now)
 {
     const bool tells = endpoint_tell(endpoint->transport, endpoint->instance);
@@ -654,7 +660,7 @@ static void endpoint_look(struct lli_endpoint *endpoint, lli_ns now)
     endpoint->tell_at = lli_reach_look(endpoint, now) || tells ? now + ENDPOINT_TELL : LLI_NEVER;
 }
 
-/* Does what is due, and finds out what is due next. Apart, as endpoint_receive(). */
+/* Does what is due, and computes the next deadline. Out of line, as endpoint_receive(). */
 static __attribute__((noinline)) void endpoint_service(struct lli_endpoint *endpoint, lli_ns now)
 {
     struct llm_transmitter *transmitter;
@@ -673,16 +679,16 @@ static __attribute__((noinline)) void endpoint_service(struct lli_endpoint *endp
         lli_endpoint_flush(endpoint);
     if (now >= endpoint->tell_at)
         endpoint_look(endpoint, now);
-    /* Handlers may have packed and sent in the meantime. */
+    /* Handlers may have packed and sent meanwhile. */
     for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
         at = lli_min(at, lli_tx_deadline(&transmitter->tx));
-    /* Those who send come by with their heartbeats; who only receives may hear of nothing else. */
+    /* An endpoint with transmitters is polled for its heartbeats; one with receivers only may have no other deadline. */
     endpoint->deadline = endpoint->transmitters != NULL ? at : lli_min(at, endpoint->tell_at);
     if (endpoint->stuck)
         endpoint->deadline = lli_max(endpoint->deadline, now + ENDPOINT_STUCK);
 }
 
-/* True if a transport, or one below it, has packets that it did not look for. */
+/* Returns true if a transport, or one below it, has packets that were not read. */
 static bool endpoint_waits(const struct lli_transport *transport, const void *instance)
 {
     const struct lli_transport *inner;
@@ -718,7 +724,7 @@ void lli_endpoint_poll(struct lli_endpoint *endpoint, lli_ns now)
         endpoint->unread = bursts == ENDPOINT_BURSTS;
         endpoint_service(endpoint, now);
     }
-    /* Whoever sleeps must not do so on what has come. */
+    /* Do not sleep while packets may wait. */
     if (bursts == ENDPOINT_BURSTS)
         endpoint->deadline = 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Histograms of fixed size whose buckets are as wide as their values are large: llm/stats.h has the bounds. */
+/* Histograms of fixed size whose buckets are as wide as their values are large: llm/stats.h gives the bounds. */
 #ifndef LLI_HISTOGRAM_H
 #define LLI_HISTOGRAM_H
 
@@ -12,7 +12,7 @@ struct lli_histogram {
     uint64_t buckets[LLM_STATS_BUCKETS];
 };
 
-/* Adds so many samples of one value. */
+/* Adds count samples of one value. */
 static inline void lli_histogram_add(struct lli_histogram *histogram, uint64_t value, uint64_t count)
 {
     histogram->buckets[llm_stats_bucket(value)] += count;

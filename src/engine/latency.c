@@ -9,17 +9,17 @@
 enum { TICK_SHIFT = 20, LATENCY_TRIES = 8 };
 
 /*
- * A reading of the counter takes 7 to 20 ns. At the third level there is one for so many messages at most; those that share a packet
- * share its reading, and are all measured.
+ * A reading of the counter takes 7 to 20 ns. At LLM_LATENCY_WIRE there is at most one for LATENCY_READING
+ * messages; messages that share a packet share its reading, and are all measured.
  */
 enum { LATENCY_READING = 8, LATENCY_CREDIT_MAX = 1024 };
 
-/* For so long the counter is compared with the clock: a reading of either takes tens of nanoseconds. */
+/* Length of the comparison of the counter with the clock: a reading of either takes tens of nanoseconds. */
 #define LATENCY_CALIBRATION ((lli_ns)2000000)
 
 /* ----------------------------------------------------------------------------------------------------------- open */
 
-/* Zeroed and touched, so that the first sample does not fault. */
+/* Allocates memory, zeroed and touched, so that the first sample does not fault. */
 static void *latency_take(const struct llm_context *context, size_t size)
 {
     void *memory = malloc(size);
@@ -31,7 +31,7 @@ static void *latency_take(const struct llm_context *context, size_t size)
     return memory;
 }
 
-/* The same moment by both: of several readings the one that nothing came between. */
+/* Reads clock and counter at the same moment: of several tries the fastest, which was not interrupted. */
 static lli_ns latency_moment(uint64_t *ticks)
 {
     uint64_t best = UINT64_MAX;
@@ -99,14 +99,14 @@ int lli_latency_transmitter(struct llm_transmitter *transmitter)
         return LLM_ENOMEM;
     transmitter->latency->of = of;
     transmitter->latency->sent = transmitter->tx.sent;
-    /* So that every message that waits is looked at. */
+    /* batch 0: every waiting message passes the monitor. */
     transmitter->latency->batch = transmitter->batch;
     transmitter->batch = 0;
     transmitter->watched = true;
     return LLM_OK;
 }
 
-/* Ticks may differ between cores: a time that comes out negative is none. */
+/* Converts ticks to ns. Counters may differ between cores: a negative time is 0. */
 static uint64_t latency_ns(const struct lli_latency *latency, uint64_t from, uint64_t to)
 {
     return (int64_t)(to - from) <= 0 ? 0 : ((to - from) * latency->ns_per_tick) >> TICK_SHIFT;
@@ -135,7 +135,7 @@ void lli_latency_sent(struct llm_transmitter *transmitter, uint64_t begin, uint6
     const struct lli_tx *tx = &transmitter->tx;
     uint64_t submitted = begin;
 
-    /* What is stuck in the transport has not left. */
+    /* Packets stuck in the transport have not left. */
     if (tx->sent == latency->sent || transmitter->endpoint->stuck)
         return;
     if (of->level == LLM_LATENCY_WIRE && !latency->following && tx->pack.number - latency->number < LATENCY_READING) {
@@ -179,7 +179,7 @@ void lli_latency_fetched(struct lli_endpoint *endpoint, const struct lli_in *pac
     latency->fetched_at = lli_ticks();
 }
 
-/* Of the packet that completed the messages. */
+/* Records a delivery, by the times of the packet that completed the messages. */
 static void latency_deliver(struct llm_receiver *receiver, const struct llm_message *message, uint64_t now, int count)
 {
     struct lli_rx_latency *latency = receiver->latency;

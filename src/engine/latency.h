@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The latency monitor: how long messages take between the stages of their way, and how long queues are, by the level that the
- * context was opened with. Whatever it needs is allocated at open and there only if it was asked for.
+ * The latency monitor: times between the stages of a message, and lengths of queues, at the level that the
+ * context was opened with. Its memory is allocated at open, and only if it was asked for.
  */
 #ifndef LLI_LATENCY_H
 #define LLI_LATENCY_H
@@ -18,7 +18,10 @@ struct llm_transmitter;
 struct lli_endpoint;
 struct lli_in;
 
-/* X(name, level): those of a context, of an instance of a transport, of a transmitter, and of a receiver. docs/statistics.md has the meaning. */
+/*
+ * X(name, level): histograms of a context, of an instance of a transport, of a transmitter, and of a receiver.
+ * Meanings: docs/statistics.md.
+ */
 #define LLI_LATENCY_CONTEXT(X)                                                                                             \
     X(poll_ns, LLM_LATENCY_STAGES)
 #define LLI_LATENCY_ENDPOINT(X)                                                                                            \
@@ -48,45 +51,48 @@ struct lli_latency {
 
 struct lli_endpoint_latency {
     const struct lli_latency *of;
-    bool measured;         /* the latest burst is */
-    int64_t credit;        /* messages delivered, less those that readings of the counter took: LATENCY_READING each */
-    int64_t charge;        /* what the next delivery of this burst takes of it: the first pays for the fetch too */
-    uint64_t fetched_at;   /* lli_ticks() when the latest burst was there, if it is measured */
+    bool measured;         /* the latest burst is measured */
+    int64_t credit;        /* messages delivered, less LATENCY_READING for each reading of the counter */
+    int64_t charge;        /* cost of this burst's next delivery, from credit: the first one also pays for the fetch */
+    uint64_t fetched_at;   /* lli_ticks() when the latest burst was fetched, if it is measured */
     uint64_t fetched_real; /* CLOCK_REALTIME of the same, if its packets have time stamps; else 0 */
     LLI_LATENCY_ENDPOINT(LLI_LATENCY_FIELD)
 };
 
 struct lli_tx_latency {
     const struct lli_latency *of;
-    uint64_t batch;        /* what llm_transmitter.batch would be */
-    bool following;        /* a message was submitted and has not left yet: */
+    uint64_t batch;        /* the value of llm_transmitter.batch without a monitor */
+    bool following;        /* a submitted message is tracked until it leaves: submitted_at and in */
     uint64_t submitted_at; /* lli_ticks() */
-    uint64_t number;       /* of the message after the latest that was followed */
-    lli_seq in;            /* the packet that has its last byte */
-    lli_seq sent;          /* as of the latest flush */
+    uint64_t number;       /* number after that of the latest followed message */
+    lli_seq in;            /* packet that has its last byte */
+    lli_seq sent;          /* tx.sent at the latest flush */
     LLI_LATENCY_TX(LLI_LATENCY_FIELD)
 };
 
 struct lli_rx_latency {
     const struct lli_latency *of;
-    struct llm_handlers handlers; /* the application's */
+    struct llm_handlers handlers; /* handlers of the application */
     LLI_LATENCY_RX(LLI_LATENCY_FIELD)
 };
 
-/* Each allocates what the context's level asks for: nothing at LLM_LATENCY_OFF. LLM_ENOMEM. */
+/* Allocate what the context's level needs: nothing at LLM_LATENCY_OFF. LLM_ENOMEM. */
 int lli_latency_open(struct llm_context *context, enum llm_latency_level level);
 int lli_latency_endpoint(struct lli_endpoint *endpoint);
 int lli_latency_transmitter(struct llm_transmitter *transmitter);
-/* Puts itself before the handlers. */
+/* As above; also puts the monitor's handlers before the application's. */
 int lli_latency_receiver(struct llm_receiver *receiver);
 
-/* A message was packed and waits. */
+/* Notes that a message was packed and waits. */
 void lli_latency_waits(struct llm_transmitter *transmitter);
-/* A flush that began and ended then, by lli_ticks(); end 0: just now. If no message waited, one was submitted when it began. */
+/*
+ * Records a flush that began at begin and ended at end, by lli_ticks(); end 0: just now. If no message waited,
+ * one was submitted at begin.
+ */
 void lli_latency_sent(struct llm_transmitter *transmitter, uint64_t begin, uint64_t end);
-/* A burst of packets was fetched. */
+/* Notes that a burst of packets was fetched. */
 void lli_latency_fetched(struct lli_endpoint *endpoint, const struct lli_in *packets, int count);
-/* A poll began. */
+/* Notes that a poll began. */
 void lli_latency_polled(struct lli_latency *latency, lli_ns now);
 
 /* Calls put for each histogram of a level. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lock of a context whose loop runs on a thread of its own: it lets others in between two polls. */
+/* The lock of a context with a loop thread: other threads get it between two polls. */
 #include <sched.h>
 #include <unistd.h>
 
 #include "engine/objects.h"
 
-/* Spins before the waiting thread gives its core away: the holder may need it. */
+/* Spins before a waiting thread yields its core, which the holder may need. */
 enum { LOCK_SPINS = 1000 };
 
 static void lock_take(struct lli_lock *lock)
@@ -13,13 +13,13 @@ static void lock_take(struct lli_lock *lock)
     uintptr_t self = (uintptr_t)pthread_self();
     unsigned mine;
 
-    /* Relaxed: only this thread writes its own name there. */
+    /* Relaxed: only this thread writes its own identity there. */
     if (atomic_load_explicit(&lock->owner, memory_order_relaxed) == self) {
         lock->depth++;
         return;
     }
     mine = atomic_fetch_add_explicit(&lock->ticket, 1, memory_order_relaxed);
-    /* Acquire: what the holder before wrote is visible. */
+    /* Acquire: writes of the previous holder are visible. */
     for (int spins = 0; atomic_load_explicit(&lock->serving, memory_order_acquire) != mine; spins++)
         if (spins >= LOCK_SPINS)
             sched_yield();
@@ -32,11 +32,11 @@ static void lock_release(struct lli_lock *lock)
     if (--lock->depth > 0)
         return;
     atomic_store_explicit(&lock->owner, 0, memory_order_relaxed);
-    /* Release: what this holder wrote is visible to the next. Only the holder writes serving. */
+    /* Release: writes of this holder are visible to the next. Only the holder writes serving. */
     atomic_fetch_add_explicit(&lock->serving, 1, memory_order_release);
 }
 
-/* Once for each context. */
+/* Logs the refusal, once for each context. */
 static void lock_refuse(struct llm_context *context)
 {
     if (!context->refused)
@@ -47,7 +47,7 @@ static void lock_refuse(struct llm_context *context)
 
 bool lli_context_lock(struct llm_context *context)
 {
-    /* Before the lock, which another thread may have held when this process was forked. */
+    /* Checked before locking: another thread may have held the lock when this process was forked. */
     if (context->orphaned) {
         lock_refuse(context);
         return false;
@@ -73,7 +73,7 @@ void lli_context_unlock(struct llm_context *context)
 {
     if (context->orphaned)
         return;
-    /* What this call made due may come before the sleeping loop thread would wake. */
+    /* This call's work may be due before the sleeping loop thread would wake. */
     if (atomic_load(&context->sleeping) && lli_endpoint_deadline(context) < atomic_load(&context->wakes_at))
         lli_context_wake(context);
     lock_release(&context->lock);

@@ -9,10 +9,10 @@
 
 enum {
     REACH_NONE = UINT32_MAX,
-    REACH_TRIES = 8,       /* addresses looked at for one that may be evicted: a connection holds its handle */
-    REACH_SWEEP_MAX = 256, /* forgotten by one sweep; the others by the next, or at need */
-    REACH_SHARE = 1024,    /* a sweep takes time in proportion to the addresses: one a second for so many */
-    REACH_LAYERS = 8,      /* transports of an endpoint: impair+, shm+ and what they stand upon */
+    REACH_TRIES = 8,       /* candidates for eviction: a connection holds its handle */
+    REACH_SWEEP_MAX = 256, /* addresses freed by one sweep; the others by the next, or on demand */
+    REACH_SHARE = 1024,    /* a sweep takes time in proportion to the addresses: one sweep a second for this many */
+    REACH_LAYERS = 8,      /* transports of an endpoint: impair+, shm+ and those below */
     REACH_PATIENCE = 3,    /* rounds in which an address is not resolved before it counts as unreachable */
 };
 
@@ -62,7 +62,7 @@ static bool reach_is(const struct lli_address *address, const struct lli_wire_ad
     return address->size == wire->size && memcmp(address->bytes, wire->bytes, wire->size) == 0;
 }
 
-/* Puts a place at the newest end of a list. */
+/* Adds an entry at the newest end of a list. */
 static void reach_link(struct lli_reach *reach, uint32_t place, bool needed)
 {
     struct lli_reach_list *list = &reach->lists[needed];
@@ -139,7 +139,7 @@ static void reach_evicted(struct lli_endpoint *endpoint)
     reach->eviction_told = true;
 }
 
-/* True if a connection needs an address, whatever the members and sessions do. */
+/* Returns true if a connection needs an address, independent of members and sessions. */
 static bool reach_is_needed(const struct lli_endpoint *endpoint, const struct lli_wire_address *wire)
 {
     const struct lli_upcalls *upcalls = endpoint->context->upcalls;
@@ -147,7 +147,7 @@ static bool reach_is_needed(const struct lli_endpoint *endpoint, const struct ll
     return upcalls != NULL && upcalls->needs(endpoint, wire);
 }
 
-/* Gives the place of the least recently used address back, one that nobody needs if there is any. False: none may be. */
+/* Frees the least recently used entry, preferably an unneeded one. False: none can be freed. */
 static bool reach_evict(struct lli_endpoint *endpoint)
 {
     struct lli_reach *reach = &endpoint->reach;
@@ -175,7 +175,7 @@ static bool reach_evict(struct lli_endpoint *endpoint)
 
 /* -------------------------------------------------------------------------------------------------------- reach */
 
-/* Notes that packets cannot be sent to an address; number: errno, or 0. */
+/* Records that packets cannot be sent to an address; number: errno, or 0. */
 static void reach_failed(struct lli_endpoint *endpoint, const struct lli_address *address, int number)
 {
     struct lli_reach *reach = &endpoint->reach;
@@ -200,7 +200,10 @@ static void reach_failed(struct lli_endpoint *endpoint, const struct lli_address
     reach->failures_untold++;
 }
 
-/* Notes the use of an address that has a place in the transport. False: it cannot be noted, and so may not have one. */
+/*
+ * Records the use of an address that the transport has an entry for. False: there is no room here, so free the
+ * transport's.
+ */
 static bool reach_used(struct lli_endpoint *endpoint, const struct lli_address *address, int error)
 {
     struct lli_reach *reach = &endpoint->reach;
@@ -248,7 +251,10 @@ int lli_reach_peer(struct lli_endpoint *endpoint, const struct lli_wire_address 
 
 /* -------------------------------------------------------------------------------------------------------- sweep */
 
-/* Members and sessions gone so far. It may miss some whose transmitter or receiver was closed: these go with the next sweep. */
+/*
+ * Counts departed members and ended sessions. Misses some whose transmitter or receiver was closed: the next
+ * sweep finds these.
+ */
 static uint64_t reach_departed(const struct lli_endpoint *endpoint)
 {
     uint64_t departed = 0;
@@ -288,7 +294,7 @@ static void reach_mark_all(struct lli_endpoint *endpoint)
                 reach_mark(&endpoint->reach, &r->sessions[i].heartbeat.address);
 }
 
-/* Moves the addresses of a list that changed sides to the other, and clears the marks. */
+/* Moves addresses of a list whose need changed to the other list, and clears the marks. */
 static void reach_sort(struct lli_reach *reach, bool needed)
 {
     uint32_t next;
@@ -305,7 +311,10 @@ static void reach_sort(struct lli_reach *reach, bool needed)
     }
 }
 
-/* Forgets those that nobody needs and that were not used for some rounds: others than members are answered, too, more than once. */
+/*
+ * Frees unneeded addresses that were not used for some rounds: peers that are not members are answered, too,
+ * more than once.
+ */
 static void reach_sweep(struct lli_endpoint *endpoint)
 {
     struct lli_reach *reach = &endpoint->reach;
@@ -354,7 +363,7 @@ static const struct reach_remedy *reach_remedy(int number)
     return remedy;
 }
 
-/* A transport and those below it, at any depth that a scheme can have. Returns how many. */
+/* Lists a transport and those below it, at any depth that a scheme can have. Returns their number. */
 static int reach_layers(const struct lli_endpoint *endpoint, struct reach_layer *layers)
 {
     const struct lli_transport *inner;
@@ -369,7 +378,7 @@ static int reach_layers(const struct lli_endpoint *endpoint, struct reach_layer 
     return count;
 }
 
-/* An address in the words of its transport: that of a network, if there is memory beside it, is the last. */
+/* Formats an address as its transport does; for a hybrid transport the network's text, which comes last, wins. */
 static void reach_text(const struct lli_endpoint *endpoint, const struct lli_address *address, char *text, size_t size)
 {
     struct reach_layer layers[REACH_LAYERS];
@@ -427,7 +436,7 @@ static void reach_tell(struct lli_endpoint *endpoint, struct lli_reach_failure *
     endpoint->context->in_handler = false;
 }
 
-/* Asks the transports for the addresses that sends failed to. */
+/* Asks the transports for addresses that sends failed to. */
 static void reach_ask(struct lli_endpoint *endpoint)
 {
     struct reach_layer layers[REACH_LAYERS];

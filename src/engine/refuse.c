@@ -11,7 +11,7 @@
 
 enum { REFUSE_TEXT = 400 };
 
-/* The place of a kind: its own, else a free one, else that of the kind logged longest ago. */
+/* Finds the entry of a kind: its own, else an unused one, else the one logged longest ago. */
 static unsigned refuse_place(const struct lli_refusals *refusals, const char *format)
 {
     unsigned oldest = 0;
@@ -25,7 +25,7 @@ static unsigned refuse_place(const struct lli_refusals *refusals, const char *fo
     return oldest;
 }
 
-/* Whether a refusal of this kind may be logged; unlogged: how many were not since the latest. */
+/* Returns true if a refusal of this kind may be logged; unlogged: number left out since the latest. */
 static bool refuse_may_log(struct lli_refusals *refusals, const char *format, uint64_t *unlogged)
 {
     const unsigned i = refuse_place(refusals, format);

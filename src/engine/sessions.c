@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sessions that a receiver follows: found by tag, begun and forgotten, and what they give delivered to the handlers. */
+/* Sessions that a receiver follows: found by tag, created and dropped, and their messages delivered to the handlers. */
 #include "engine/objects.h"
 #include "core/rx/rx_single.h"
 
@@ -42,16 +42,16 @@ static bool sessions_accepts(const struct llm_receiver *receiver, uint64_t sessi
     return receiver->handlers.accept == NULL || receiver->handlers.accept(receiver->handlers.arg, &source);
 }
 
-/* True if the application was told. */
+/* Returns true if the event was reported to the application. */
 static bool sessions_event(struct llm_receiver *receiver, struct lli_rx *rx, const struct llm_event *event)
 {
-    /* Who was asked where to begin has accepted it. */
+    /* A session with a join handler was accepted before. */
     if (event->kind == LLM_EVENT_SESSION_NEW && !rx->chosen && !sessions_accepts(receiver, event->session, NULL)) {
         lli_rx_refuse(rx);
         return false;
     }
     lli_sessions_tell(receiver, event);
-    /* Unlike one that was closed, a session that fell silent may be heard again: as a new one. */
+    /* A session that fell silent, unlike one that was closed, may be heard again: as a new one. */
     if (event->kind == LLM_EVENT_SESSION_END && event->reason == LLM_REASON_TIMEOUT)
         lli_rx_stop(rx);
     return true;
@@ -69,7 +69,7 @@ static inline void sessions_messages(struct llm_receiver *receiver, const struct
             handlers->message(handlers->arg, &messages[i]);
 }
 
-/* Where a session is to begin, if it is wanted. */
+/* Asks the application if it accepts a session, and where to begin. */
 static void sessions_join(struct llm_receiver *receiver, struct lli_rx *rx, uint64_t session, lli_ns now)
 {
     struct llm_join join = receiver->join;
@@ -88,7 +88,7 @@ static void sessions_join(struct llm_receiver *receiver, struct lli_rx *rx, uint
     lli_rx_begin(rx, &join, now);
 }
 
-/* A topic was announced, or what is subscribed to changed. */
+/* Decides about a topic: it was announced, or the subscriptions changed. */
 static void sessions_topic(struct llm_receiver *receiver, struct lli_rx *rx, const struct llm_event *event)
 {
     if (!lli_rx_topic_subscribe(rx, event->topic_id, lli_subjects_match(&receiver->subjects, event->topic)))
@@ -101,7 +101,7 @@ static void sessions_topic(struct llm_receiver *receiver, struct lli_rx *rx, con
     receiver->context->delivered++;
 }
 
-/* What is not messages. Apart, so that those save no registers for it. */
+/* Handles items other than messages. Out of line: keeps registers free for messages. */
 static __attribute__((noinline)) void sessions_other(struct llm_receiver *receiver, struct lli_rx *rx,
                                                      const struct lli_item *item, lli_ns now)
 {
@@ -139,7 +139,7 @@ static struct lli_rx *sessions_find(struct llm_receiver *receiver, uint32_t tag)
     return NULL;
 }
 
-/* Which of two sessions may sooner be forgotten; a live one that is heard may not at all. */
+/* Returns true if session a is to be dropped rather than b: one that is over, else the one heard less recently. */
 static bool sessions_is_staler(const struct lli_rx *a, const struct lli_rx *b)
 {
     bool over_a = !lli_rx_is_followed(a), over_b = !lli_rx_is_followed(b);
@@ -169,8 +169,9 @@ static void sessions_replace(struct llm_receiver *receiver, struct lli_rx *rx)
 }
 
 /*
- * Of sessions that are heard, the one to forget in favour of one that sends data, NULL: all have sent some. So invented ones, which cost a
- * heartbeat each, do not keep a genuine one out, and genuine ones that are idle do not take turns.
+ * Finds the session to drop in favour of one that sends data, among sessions that are heard; NULL: all have sent
+ * data. Thus forged sessions, which cost a heartbeat each, do not keep out a genuine one, and idle genuine ones
+ * do not displace each other.
  */
 static struct lli_rx *sessions_idlest(struct llm_receiver *receiver)
 {
@@ -182,7 +183,7 @@ static struct lli_rx *sessions_idlest(struct llm_receiver *receiver)
     return idlest;
 }
 
-/* A place for a new session, or NULL: all are in use by sessions that are heard. */
+/* Finds a place for a new session. NULL: all are in use by sessions that are heard. */
 static struct lli_rx *sessions_place(struct llm_receiver *receiver, bool data, lli_ns now)
 {
     struct lli_rx *stalest = NULL;
@@ -192,7 +193,7 @@ static struct lli_rx *sessions_place(struct llm_receiver *receiver, bool data, l
 
         if (rx->state == LLI_RX_FREE)
             return rx;
-        /* One that sends data is about to be known by its heartbeat. */
+        /* A session that sends data will be confirmed by its heartbeat soon. */
         if (!data && rx->state == LLI_RX_JOINING && now < rx->heard_at + receiver->config.silence)
             continue;
         if (stalest == NULL || sessions_is_staler(rx, stalest))
@@ -224,7 +225,7 @@ static struct lli_rx *sessions_new(struct llm_receiver *receiver, const struct l
     return receiver->latest = rx;
 }
 
-/* Most packets bring messages in order, and nothing is due sooner for them. */
+/* Makes the endpoint due if a packet changed the session's deadlines. Most packets have messages in order and do not. */
 static inline void sessions_stirred(const struct llm_receiver *receiver, struct lli_rx *rx)
 {
     if (!rx->stirred)
@@ -233,7 +234,7 @@ static inline void sessions_stirred(const struct llm_receiver *receiver, struct 
     lli_endpoint_due(receiver->endpoint, 0);
 }
 
-/* Why the transmitter serves this receiver less than others, once for each session. */
+/* Logs, once for each session, why the transmitter gives this receiver less service than others. */
 static void sessions_log_crowd(const struct llm_receiver *receiver, struct lli_rx *rx)
 {
     const unsigned news = rx->crowded & ~(unsigned)rx->crowded_told;
@@ -255,7 +256,7 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
     struct lli_rx *rx = sessions_find(receiver, header->tag);
 
     if (rx == NULL) {
-        /* Only what was sent to the group makes a session known. */
+        /* Only packets sent to the group create sessions. */
         if (!group || (header->type != LLI_WIRE_DATA && header->type != LLI_WIRE_HEARTBEAT))
             return false;
         rx = sessions_new(receiver, header, now);
@@ -294,7 +295,7 @@ bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in,
 
 /* -------------------------------------------------------------------------------------------- service */
 
-/* Returns when something is due next. */
+/* Sends and delivers what is due for a session. Returns when the next is due. */
 static lli_ns sessions_service(struct llm_receiver *receiver, struct lli_rx *rx, lli_ns now)
 {
     struct lli_endpoint *endpoint = receiver->endpoint;
@@ -304,7 +305,7 @@ static lli_ns sessions_service(struct llm_receiver *receiver, struct lli_rx *rx,
 
     if (now < at)
         return at;
-    /* It may cost a system call, so only a session that would be told silent, or ended, has it asked. */
+    /* May cost a system call, so ask only for a session that would be reported silent, or ended. */
     receiver->config.unread = lli_rx_is_quiet(rx, now) && lli_endpoint_is_unread(endpoint);
     while ((buffer = lli_endpoint_scratch(endpoint)) != NULL && lli_rx_control(rx, now, buffer, &packet))
         lli_endpoint_post_control(endpoint, &packet, receiver->group);
@@ -313,14 +314,14 @@ static lli_ns sessions_service(struct llm_receiver *receiver, struct lli_rx *rx,
     return lli_rx_deadline(rx);
 }
 
-/* Whether nothing is known of the session after all, or nothing is to be remembered any more. */
+/* Returns true if a session can be freed: no heartbeat confirmed it, or its identity need not be remembered any more. */
 static bool sessions_is_over(const struct llm_receiver *receiver, const struct lli_rx *rx, lli_ns now)
 {
     return (rx->state == LLI_RX_JOINING && now >= lli_max(rx->heard_at, rx->away_at) + receiver->config.timeout) ||
            lli_rx_may_return(rx, now);
 }
 
-/* A context that nobody polled for long may have missed what its sessions sent: they are not to blame for that. */
+/* Excludes time without polls from the sessions' time-outs: their packets may have waited unread. */
 static void sessions_away(struct llm_receiver *receiver, lli_ns now)
 {
     const bool away = receiver->serviced_at != 0 && now - receiver->serviced_at > receiver->config.silence;
@@ -330,7 +331,7 @@ static void sessions_away(struct llm_receiver *receiver, lli_ns now)
         lli_rx_away(&receiver->sessions[i], now);
 }
 
-/* Says once what costs repairs from then on. */
+/* Warns once of a full reorder buffer, which costs repairs. */
 static void sessions_warn(struct llm_receiver *receiver)
 {
     if (receiver->warned_memory || receiver->counters.reorder_full == 0)

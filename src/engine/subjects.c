@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Subjects, and the public side of subscribing to them. */
+/* Subjects, and the public API of subscriptions. */
 #include "engine/subjects.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "engine/objects.h"
 
-/* Whether an element of a subject is this wildcard and nothing else. */
+/* Returns true if an element of a subject is this wildcard and nothing else. */
 static bool subject_is_wildcard(const char *element, char wildcard)
 {
     return element[0] == wildcard && (element[1] == '.' || element[1] == '\0');
@@ -31,7 +31,7 @@ bool lli_subject_matches(const char *pattern, const char *name)
     }
 }
 
-/* Checks a subject; *wild: it has wildcards. */
+/* Checks a subject. *wild: it has wildcards. */
 static int subject_check(const char *subject, bool *wild, const struct lli_log *log)
 {
     const size_t size = strlen(subject);
@@ -49,7 +49,7 @@ static int subject_check(const char *subject, bool *wild, const struct lli_log *
     return LLM_OK;
 }
 
-/* Where a text is in a list, or belongs; *found: it is there. */
+/* Returns the index of a text in a list, or where it belongs. *found: the list has it. */
 static uint32_t subject_find(const struct lli_subject_list *list, const char *text, bool *found)
 {
     uint32_t low = 0, high = list->count;
@@ -160,7 +160,7 @@ bool lli_subjects_match(const struct lli_subjects *subjects, const char *name)
 
 /* ---------------------------------------------------------------------------------------------- public */
 
-/* Topics that are announced already are asked about again, by the next poll. */
+/* Has the next poll decide again about topics that are announced already. */
 static void subjects_changed(struct llm_receiver *receiver)
 {
     for (uint32_t i = 0; i < receiver->sessions_used; i++)

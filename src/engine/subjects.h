@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The subjects that a receiver subscribed to: names of topics, and patterns of names. */
+/* Subjects that a receiver subscribed to: names of topics, and patterns of names. */
 #ifndef LLI_SUBJECTS_H
 #define LLI_SUBJECTS_H
 
@@ -12,9 +12,9 @@ struct lli_subject_list {
     uint32_t room;
 };
 
-/* All zero: nothing was ever subscribed to, and everything is wanted. */
+/* All zero: there never was a subscription, and every topic is wanted. */
 struct lli_subjects {
-    bool chosen;                      /* something was: only that is wanted */
+    bool chosen;                      /* there was a subscription: only subjects in the lists are wanted */
     struct lli_subject_list names;    /* without wildcards: looked up */
     struct lli_subject_list patterns; /* tried one by one */
 };
@@ -24,18 +24,18 @@ static inline uint32_t lli_subjects_count(const struct lli_subjects *subjects)
     return subjects->names.count + subjects->patterns.count;
 }
 
-/* Adds one; one that is there stays there. LLM_EINVAL, LLM_ELIMIT, LLM_ENOMEM, each with a line of the log. */
+/* Adds a subject; a second addition has no effect. LLM_EINVAL, LLM_ELIMIT, LLM_ENOMEM, each with a log line. */
 int lli_subjects_add(struct lli_subjects *subjects, const char *subject, const struct lli_log *log);
 
-/* LLM_ENOTFOUND: it is not there. */
+/* Removes a subject. LLM_ENOTFOUND: it is not in the lists. */
 int lli_subjects_del(struct lli_subjects *subjects, const char *subject, const struct lli_log *log);
 
 void lli_subjects_fini(struct lli_subjects *subjects);
 
-/* Whether a topic of this name is wanted. */
+/* Returns true if a topic of this name is wanted. */
 bool lli_subjects_match(const struct lli_subjects *subjects, const char *name);
 
-/* Whether a pattern takes a name: * stands for one element, > at the end for one or more. */
+/* Returns true if a pattern matches a name: * is any one element, > at the end one or more. */
 bool lli_subject_matches(const char *pattern, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a transmitter tells its application of its receivers, and the operator's switch over them. */
+/* Events of a transmitter about its receivers, and llm_transmitter_shed(). */
 #include "engine/objects.h"
 #include "config/options.h"
 

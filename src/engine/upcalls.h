@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls from the engine and the API up to connections, which are made of them. A context has the table from its first connection
- * or listener on; before that, NULL, nothing is to be called.
+ * Calls from the engine and the API up to connections, which are built on them. A context has the table from its
+ * first connection or listener on; until then the pointer is NULL and there is nothing to call.
  */
 #ifndef LLI_UPCALLS_H
 #define LLI_UPCALLS_H
@@ -15,16 +15,19 @@ struct lli_stats_visitor;
 struct llm_context;
 
 struct lli_upcalls {
-    /* A packet of the types of docs/protocol.md section 13. Returns its fault; foreign packets are counted in the call. */
+    /* Takes a packet of the types of docs/protocol.md section 13. Returns its fault; counts foreign packets. */
     enum lli_wire_fault (*input)(struct lli_endpoint *endpoint, const struct lli_in *in, lli_ns now);
 
-    /* A unicast packet, perhaps for an accepted connection whose other side was not heard before. False: it is not. */
+    /*
+     * Takes a unicast packet, perhaps for an accepted connection whose other side was not heard before. False:
+     * it is not.
+     */
     bool (*confirm)(struct lli_endpoint *endpoint, const struct lli_rx_packet *packet, lli_ns now);
 
-    /* True if a connection, its close or a pending request for one needs an address. */
+    /* Returns true if a connection, its close or a pending request for one needs an address. */
     bool (*needs)(const struct lli_endpoint *endpoint, const struct lli_wire_address *address);
 
-    /* The endpoint announces another address from now on. */
+    /* The endpoint's address changed. */
     void (*moved)(const struct lli_endpoint *endpoint);
 
     /* Does what is due. Never inside an endpoint's loops: it may change the lists that they walk. */
@@ -33,7 +36,7 @@ struct lli_upcalls {
     /* Closes all listeners and connections. */
     void (*close)(struct llm_context *context);
 
-    /* Frees all of them in a child process, and nothing of their endpoints. */
+    /* Frees all of them in a child process, without their endpoints. */
     void (*release)(struct llm_context *context);
 
     /* Visits their counters. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of transmitters and receivers as the bottleneck watch finds them (src/observe/watch.c): its state in each object. */
+/* State of the bottleneck watch (src/observe/watch.c) in a context, a transmitter or a receiver. */
 #ifndef LLI_WATCHED_H
 #define LLI_WATCHED_H
 
@@ -11,31 +11,31 @@ struct llm_context;
 
 struct lli_watch {
     lli_ns interval;  /* 0: it does not run */
-    bool tells;       /* events */
-    lli_ns polled_at; /* the poll before this one began */
-    bool delivered;   /* it delivered something */
-    lli_ns away;      /* since the latest judgement */
+    bool tells;       /* events are reported */
+    lli_ns polled_at; /* beginning of the previous poll */
+    bool delivered;   /* the previous poll delivered something */
+    lli_ns away;      /* in the current interval */
     lli_ns away_max;
-    lli_ns looked_at; /* at the transmitters */
+    lli_ns looked_at; /* latest look at the transmitters */
     lli_ns judged_at;
     uint64_t away_ever;
 };
 
-/* What is known of a receiver or a transmitter. */
+/* The watch's state of a receiver or a transmitter. */
 struct lli_watched {
-    bool judged;                  /* latest is of a whole interval */
+    bool judged;                  /* latest covers a whole interval */
     struct llm_bottleneck latest;
-    struct llm_bottleneck now;    /* of the time since, as far as it is counted by time */
-    struct llm_bottleneck ever;   /* all of that together; of a receiver, what its host dropped */
-    uint64_t packets;             /* counted by the latest judgement */
-    uint64_t missed;              /* the same */
-    uint64_t unused;              /* drops that explained nothing: what they took is perhaps only missed later, ... */
-    lli_ns unused_away;           /* ... and how long the application was away at once when it was dropped */
-    uint64_t refused[LLM_LIMIT_TRANSPORT + 1]; /* by the latest look */
+    struct llm_bottleneck now;    /* times of the current interval */
+    struct llm_bottleneck ever;   /* sum of all intervals; of a receiver: drops of its host */
+    uint64_t packets;             /* counted at the end of the latest interval */
+    uint64_t missed;              /* likewise */
+    uint64_t unused;              /* drops that explained no miss yet: the packets may be found missing later */
+    lli_ns unused_away;           /* longest absence of the application when they were dropped */
+    uint64_t refused[LLM_LIMIT_TRANSPORT + 1]; /* at the latest look */
     enum llm_limit told;
 };
 
-/* Logs the limit of an object. */
+/* Logs the bottleneck of an object. */
 void lli_watched_log(const struct llm_context *context, const char *object, const struct llm_bottleneck *bottleneck);
 
 #endif
