@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections that were accepted, until the other side has shown that it got the ACCEPT (docs/protocol.md section 13.3). Till then their
- * sessions are not linked into the endpoint: they take what comes, and neither send nor cost anything.
+ * Accepted connections, until the other side has confirmed the ACCEPT (docs/protocol.md section 13.3). Until
+ * then their sessions are not linked into the endpoint: they take packets, but send nothing and cost nothing.
  */
 #include "connection/connection.h"
 
@@ -17,8 +17,9 @@ void lli_connection_link(struct llm_connection *connection)
 }
 
 /*
- * The session's identity was in the ACCEPT only: a report with it comes from the address that the ACCEPT went to. Heartbeats prove nothing: their
- * identity was in the CONNECT.
+ * Confirms a connection by a report with the session's identity. Only the ACCEPT had that identity, so the
+ * report comes from the address that the ACCEPT went to. Heartbeats prove nothing: their identity was in the
+ * CONNECT.
  */
 static void confirm_heard(struct llm_connection *connection, lli_ns now)
 {
@@ -26,7 +27,7 @@ static void confirm_heard(struct llm_connection *connection, lli_ns now)
     connection->endpoint->hushed--;
     connection->receiver->sessions[0].heard_at = now;
     lli_connection_link(connection);
-    /* Its heartbeat may have overtaken that. */
+    /* A heartbeat of the other side may have arrived before the confirmation. */
     if (connection->receiver->counters.sessions_new == 0)
         return;
     connection->context->in_handler = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: how they come about over the sessions that there are, and end. */
+/* Connections: how they start, on top of sessions, and how they end. */
 #include "connection/connection.h"
 
 #include <stdio.h>
@@ -18,9 +18,9 @@ enum {
     CONNECTION_ADDRESSES = 64,
 };
 
-/* What is not possible now is tried again after this. */
+/* Retry interval of failed sends and resolutions. */
 #define CONNECTION_RETRY ((lli_ns)1000000)
-/* After the other side closed: whether it still listens is looked at so often. */
+/* Interval of checks for a peer that closed and may still receive. */
 #define CONNECTION_LOOK ((lli_ns)100000000)
 
 /* --------------------------------------------------------------------------------------------- options */
@@ -62,9 +62,9 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
         return lli_fail(&context->log, LLM_EOPTION, "option destinations: a connection has one other side, leave it out");
     if (lli_options_as_it_arrives(&channel->options))
         return lli_fail(&context->log, LLM_EOPTION, "option order: a connection delivers in sequence, leave it out");
-    /* The transport has to know as many addresses, and those that are answered meanwhile. */
+    /* The transport needs room for as many addresses, and for those answered meanwhile. */
     channel->options.receivers_max = channel->options.connections_max + CONNECTION_ADDRESSES;
-    /* From the first packet on; the other side is waited for as long as it is heard. */
+    /* Delivery begins with the first packet; the other side is waited for as long as it is heard. */
     strcpy(channel->options.join, "live");
     strcpy(channel->options.slow, "off");
     if (strcmp(channel->options.flow, "open") == 0)
@@ -75,7 +75,7 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
 
 /* --------------------------------------------------------------------------------------------- events */
 
-/* Nothing is sent or delivered any more, and the application is told when the endpoints have been polled. */
+/* Ends a connection: nothing is sent or delivered any more. The event follows when the endpoints have been polled. */
 static void connection_over(struct llm_connection *connection, enum llm_reason reason, uint16_t code)
 {
     if (connection->state >= LLI_CONNECTION_OVER)
@@ -110,7 +110,7 @@ void lli_connection_connected(struct llm_connection *connection)
     connection_tell(connection, &event);
 }
 
-/* What the receiver's session tells. */
+/* Handles events of the receiver's session. */
 static void connection_event(void *arg, const struct llm_event *event)
 {
     struct llm_connection *connection = arg;
@@ -188,7 +188,7 @@ static int connection_receiver(struct llm_connection *connection, const struct l
     return error == LLM_OK ? lli_latency_receiver(receiver) : error;
 }
 
-/* Frees what belongs to nobody else. */
+/* Frees everything that belongs to the connection alone. */
 static void connection_release(struct llm_connection *connection)
 {
     if (connection->transmitter != NULL)
@@ -199,7 +199,7 @@ static void connection_release(struct llm_connection *connection)
     free(connection);
 }
 
-/* Gives back what lli_connection_make() got, all of it or not. */
+/* Frees all or part of what lli_connection_make() allocated. */
 static void connection_free(struct llm_connection *connection)
 {
     struct lli_endpoint *endpoint = connection->endpoint;
@@ -221,7 +221,7 @@ int lli_connection_make(struct llm_context *context, const struct lli_channel *c
 
     if (connection == NULL)
         return lli_fail(&context->log, LLM_ENOMEM, "no memory for a connection");
-    /* One receiver each, and one session. */
+    /* One receiver and one session on each side. */
     options.receivers_max = options.sessions_max = 1;
     connection->context = context;
     connection->linger = channel->options.linger_ns;
@@ -303,14 +303,14 @@ static bool connection_is_delivered(const struct llm_connection *connection)
     return lli_close_retry_is_delivered(&connection->transmitter->tx, connection->dismissed);
 }
 
-/* The last word to the other side. */
+/* Sends CLOSE to the other side. */
 static void connection_leave(const struct llm_connection *connection, enum lli_wire_closing reason)
 {
     const struct lli_rx *rx = &connection->receiver->sessions[0];
     const struct lli_wire_close close = {
         .id = connection->id,
         .reason = (uint8_t)reason,
-        /* Of one that is broken nobody knows what it has. */
+        /* The position of a broken connection is unknown. */
         .next = reason == LLI_WIRE_BROKEN || rx->state == LLI_RX_JOINING ? 0 : rx->gap.next,
         .address = connection->endpoint->address,
     };
@@ -318,7 +318,7 @@ static void connection_leave(const struct llm_connection *connection, enum lli_w
     lli_conn_leave(connection, &close);
 }
 
-/* Its sessions run no longer, or never will; says so to the other side, with a reason (0: it knows). */
+/* Stops the sessions, if they run, and sends CLOSE with a reason (0: the other side knows). */
 static void connection_stop(struct llm_connection *connection, unsigned closing)
 {
     const struct lli_wire_address peer = connection->peer;
@@ -338,7 +338,7 @@ static void connection_stop(struct llm_connection *connection, unsigned closing)
     lli_conn_forget(connection->endpoint, &peer);
 }
 
-/* How a connection is left that did not break. */
+/* Returns the reason of the CLOSE of a connection that is not broken. */
 static enum lli_wire_closing connection_closing(const struct llm_connection *connection)
 {
     return connection_is_delivered(connection) ? LLI_WIRE_LEFT : LLI_WIRE_ABANDONED;
@@ -432,7 +432,7 @@ int llm_connect(struct llm_context *context, const char *channel, const struct l
         error = connection_connect(context, channel, options, payload, handlers, connection);
     else
         error = LLI_REFUSE_IN_HANDLER(context, "llm_connect");
-    /* The request leaves now. */
+    /* Sends the request now. */
     if (error == LLM_OK)
         (void)lli_context_poll(context);
     lli_context_leave(context);
@@ -447,7 +447,7 @@ struct llm_transmitter *llm_connection_transmitter(const struct llm_connection *
         return NULL;
     if (!lli_context_enter(connection->context))
         return NULL;
-    /* One that never was open may be over all the same. */
+    /* A connection may be over without ever having been open. */
     if (connection->state >= LLI_CONNECTION_OPEN && connection->session != 0)
         transmitter = connection->transmitter;
     lli_context_leave(connection->context);
@@ -461,13 +461,13 @@ uint64_t llm_connection_id(const struct llm_connection *connection)
 
 /* ----------------------------------------------------------------------------------------------- close */
 
-/* Sends what is left and the end, and waits until the other side has it, is gone, or has been waited for long enough. */
+/* Sends the rest and the end, and waits until the other side has everything, is gone, or linger_ns has passed. */
 static void connection_finish(struct llm_connection *connection)
 {
     struct llm_context *context = connection->context;
 
     connection->transmitter->claimed = connection->transmitter;
-    /* By the clock that the poll goes by, so that the end is said in it: who does not linger has no other. */
+    /* Use the poll's clock, so that the end is sent in this poll: with linger_ns 0 there is no other. */
     lli_tx_end(&connection->transmitter->tx, lli_context_time(context, lli_ticks()));
     lli_endpoint_due(connection->endpoint, 0);
     (void)lli_context_poll(context);
@@ -541,7 +541,7 @@ static void connection_disconnected(struct llm_connection *connection)
     connection->context->delivered++;
 }
 
-/* Somebody accepted, at an address that is none, or that could not be resolved in time. */
+/* Gives up: the other side accepted, but its address is invalid or was not resolved in time. */
 static void connection_unreachable(struct llm_connection *connection)
 {
     connection->endpoint->counters.packets_unreachable++;
@@ -582,8 +582,8 @@ static lli_ns connection_service_asking(struct llm_connection *connection, lli_n
 }
 
 /*
- * Whoever asked was not heard of again, or is gone, or has a connection with somebody else who accepted, and which a CLOSE
- * would end: what was accepted comes to nothing.
+ * Drops an accepted connection that the other side did not confirm: it was not heard again, is gone, or
+ * connected to another listener. No CLOSE is sent: it would end that other connection.
  */
 static void connection_unconfirmed(struct llm_connection *connection)
 {
@@ -594,8 +594,8 @@ static void connection_unconfirmed(struct llm_connection *connection)
 }
 
 /*
- * Whether who closed may still take what is on its way: until it leaves, and says what it has, or is lost. That it did not report for
- * long does not mean that: it may be held up where it waits for the DONE.
+ * Returns true if a peer that closed may still receive: until it leaves, and says what it has, or is lost.
+ * Missing reports do not mean that it is lost: it may be blocked while it waits for the DONE.
  */
 static bool connection_is_taken(const struct llm_connection *connection, lli_ns now)
 {
@@ -605,7 +605,7 @@ static bool connection_is_taken(const struct llm_connection *connection, lli_ns 
                                       now < receiver->sessions[0].heard_at + receiver->config.timeout);
 }
 
-/* It is over: what of it is left to do, before and after the application was told. */
+/* Serves a connection that is over, before and after the event. */
 static lli_ns connection_service_over(struct llm_connection *connection, lli_ns now)
 {
     if (connection->running && connection->reason == LLM_REASON_CLOSED) {
@@ -617,7 +617,7 @@ static lli_ns connection_service_over(struct llm_connection *connection, lli_ns 
     return LLI_NEVER;
 }
 
-/* The side that accepted is lost if nothing was heard of it since, in the same time in which it had to answer. */
+/* Ends a connection whose accepting side was not heard since, within the time in which it had to answer. */
 static lli_ns connection_service_unheard(struct llm_connection *connection, lli_ns now)
 {
     if (!lli_rx_is_unheard(&connection->receiver->sessions[0]))
@@ -627,13 +627,13 @@ static lli_ns connection_service_unheard(struct llm_connection *connection, lli_
     return connection->until;
 }
 
-/* Whether the application was never told that it is there. */
+/* Returns true if an accepted connection was never reported to the application. */
 static bool connection_is_untold(const struct llm_connection *connection)
 {
     return connection->accepted && (connection->hushed || connection->receiver->counters.sessions_new == 0);
 }
 
-/* Returns when it has to be called again. The connection may be gone then. */
+/* Serves a connection. Returns when to call it again. The connection may be freed by then. */
 static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
 {
     lli_ns at = LLI_NEVER;
@@ -683,7 +683,7 @@ static void connections_service(struct llm_context *context, lli_ns now)
 
 static void connections_close(struct llm_context *context)
 {
-    /* First, so that nobody who connects while the others are waited for makes another one. */
+    /* Listeners first: a peer that connects during the waits below must not start another connection. */
     while (context->listeners != NULL && !context->orphaned)
         lli_listener_destroy(context->listeners);
     while (context->connections != NULL && !context->orphaned) {
@@ -743,7 +743,7 @@ static bool conn_accept(struct lli_endpoint *endpoint, const struct lli_wire_acc
 
     if (connection == NULL)
         return false;
-    /* Who is not told, or does not hear it, gives up by itself, as it hears nothing. */
+    /* A peer that does not get this CLOSE gives up by itself, as it hears nothing. */
     if (!lli_dial_input_accept(&connection->dial, accept))
         lli_conn_tell(endpoint, &close, &accept->address, now);
     return true;
@@ -758,7 +758,7 @@ static bool conn_refuse(const struct lli_endpoint *endpoint, const struct lli_wi
     return connection != NULL;
 }
 
-/* The other side has left; what that is to whoever did not. */
+/* Returns the reason reported for a CLOSE of the other side. */
 static enum llm_reason conn_closed(const struct lli_wire_close *close)
 {
     if (close->reason == LLI_WIRE_BROKEN)
@@ -773,7 +773,7 @@ static bool conn_close(struct lli_endpoint *endpoint, const struct lli_wire_clos
 
     if (close->reason == LLI_WIRE_HEARD)
         return lli_conn_heard(endpoint, close);
-    /* Also if there is no connection: that it is no more is all that is left to be known. */
+    /* Answer even without a connection: the other side only needs to know that it is over. */
     if (lli_close_retry_wants_answer(close))
         lli_conn_tell(endpoint, &answer, &close->address, now);
     for (int accepted = 0; accepted < 2; accepted++) {

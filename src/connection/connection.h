@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections and listeners (ADR 21): what they are made of, and how an endpoint and a context drive them. A connection is a
- * transmitter and a receiver of one session each, which are linked into the endpoint like all others as soon as it is known
- * where the other side is; only how they come about and end is different.
+ * Connections and listeners (ADR 21), and how an endpoint and a context drive them. A connection is a
+ * transmitter and a receiver of one session each, linked into the endpoint like all others once the other side's
+ * address is known; only their start and end differ.
  */
 #ifndef LLI_CONNECTION_H
 #define LLI_CONNECTION_H
@@ -12,16 +12,16 @@
 #include "engine/objects.h"
 
 enum lli_connection_state {
-    LLI_CONNECTION_ASKING = 0, /* for it: the dial says how far that is */
-    LLI_CONNECTION_OPENING,    /* its sessions run; who accepted has not heard the other */
+    LLI_CONNECTION_ASKING = 0, /* connection request sent or being sent; dial has its state */
+    LLI_CONNECTION_OPENING,    /* its sessions run; the accepting side has not heard the other */
     LLI_CONNECTION_OPEN,
-    LLI_CONNECTION_OVER,       /* to be told */
+    LLI_CONNECTION_OVER,       /* over, to be reported */
     LLI_CONNECTION_TOLD,
 };
 
 /* A request that waits for its reply. */
 struct lli_request {
-    llm_reply_fn *reply; /* NULL: the place is free */
+    llm_reply_fn *reply; /* NULL: unused */
     void *arg;
     uint64_t number;
     lli_ns until;
@@ -29,44 +29,44 @@ struct lli_request {
 
 struct llm_connection {
     struct llm_context *context;
-    struct llm_connection *next; /* of the context */
+    struct llm_connection *next; /* in the context's list */
     struct lli_endpoint *endpoint;
-    struct llm_listener *listener; /* whose it is; NULL: it asked, or the listener was closed */
+    struct llm_listener *listener; /* listener that accepted it; NULL: the connecting side, or the listener was closed */
     struct llm_connection_handlers handlers;
     struct llm_transmitter *transmitter;
     struct llm_receiver *receiver;
     uint64_t id;
     enum lli_connection_state state;
-    enum llm_reason reason; /* OVER, TOLD */
+    enum llm_reason reason; /* of OVER and TOLD */
     uint16_t code;
-    bool accepted;          /* and did not ask */
-    bool running;           /* its sessions are linked into the endpoint, or hushed */
+    bool accepted;          /* it is the accepting side */
+    bool running;           /* its sessions are linked into the endpoint, or it is hushed */
     bool closing;           /* llm_connection_close() runs */
-    bool released;          /* it was called in a handler */
-    bool undelivered;       /* not known to have arrived: something that was sent */
-    bool dismissed;         /* the other side is not told of the end: it has left, and said so, or never was there */
-    bool hushed;            /* accepted, and nothing but the ACCEPT is sent: the other side has not shown that it got that */
-    bool joined;            /* the group of whoever listens, to ask */
+    bool released;          /* llm_connection_close() was called in a handler */
+    bool undelivered;       /* some messages are not known to have arrived */
+    bool dismissed;         /* no CLOSE is sent: the other side has left and said so, or never was there */
+    bool hushed;            /* accepted, and only the ACCEPT is sent: the other side has not confirmed it */
+    bool joined;            /* joined the listener's group, to send the request */
     lli_handle group;
-    lli_ns until;           /* OPENING: given up then */
+    lli_ns until;           /* OPENING: deadline */
     lli_ns linger;
-    lli_ns lingers_until;   /* it is being closed; else 0 */
-    uint64_t session;       /* the other side's, 0: not known */
-    struct lli_wire_address peer; /* where the other side is; empty: not known, or needed no more */
+    lli_ns lingers_until;   /* deadline of the close, 0: not closing */
+    uint64_t session;       /* session of the other side, 0: unknown */
+    struct lli_wire_address peer; /* address of the other side; empty: unknown, or no longer needed */
     struct lli_dial dial;
     /* Requests and replies. */
-    struct lli_request *requests; /* LLM_REQUESTS_MAX places: request n has place n modulo that */
+    struct lli_request *requests; /* LLM_REQUESTS_MAX entries: request n is in entry n modulo that */
     uint64_t requests_next;
-    lli_ns requests_at;           /* none has waited too long before */
-    struct llm_topic *asking;     /* NULL: not opened yet */
+    lli_ns requests_at;           /* no request times out before */
+    struct llm_topic *asking;     /* topic of requests; NULL: not opened yet */
     struct llm_topic *replying;
-    uint32_t asked_topic;         /* of the other side, UINT32_MAX: not known */
+    uint32_t asked_topic;         /* the other side's topic of requests, UINT32_MAX: unknown */
     uint32_t replied_topic;
 };
 
 struct llm_listener {
     struct llm_context *context;
-    struct llm_listener *next; /* of the context */
+    struct llm_listener *next; /* in the context's list */
     struct lli_endpoint *endpoint;
     struct llm_listener_handlers handlers;
     struct lli_channel channel;
@@ -78,30 +78,31 @@ struct llm_listener {
 
 /* --------------------------------------------------------------------------------------- connection.c */
 
-/* Takes the channel of a connection or listener apart; options may be NULL. */
+/* Parses the channel of a connection or listener; options may be NULL. */
 int lli_connection_channel(struct llm_context *context, const char *text, const struct llm_options *options,
                            struct lli_channel *channel);
 
-/* Makes one, with memory for both sessions, which do not run yet. LLM_E. */
+/* Creates a connection, with memory for both sessions, which do not run yet. LLM_E... on failure. */
 int lli_connection_make(struct llm_context *context, const struct lli_channel *channel, const char *text,
                         const struct llm_connection_handlers *handlers, struct llm_connection **connection);
 
 /*
- * The other side is known: its session, address and the longest message that it takes; of one that accepted the session's first packet,
- * too. Both sessions run from now on, or LLM_E; those of a connection that was accepted when the other side is heard.
+ * Starts both sessions: the other side's session, address and longest message are known, for the connecting side
+ * also the session's first packet. Sessions of an accepted connection run once the other side is heard. LLM_E...
+ * on failure.
  */
 int lli_connection_run(struct llm_connection *connection, const struct lli_wire_accept *other, lli_ns now);
 
-/* Tells the application that the connection is there, once. */
+/* Reports LLM_EVENT_CONNECTED, once. */
 void lli_connection_connected(struct llm_connection *connection);
 
-/* Ends it without a word to the application. */
+/* Ends and frees a connection without an event. */
 void lli_connection_destroy(struct llm_connection *connection);
 
-/* Has the context call listeners and connections: every way to one comes by here. LLM_ENOMEM. */
+/* Makes the context call listeners and connections; every function that creates one calls it. LLM_ENOMEM. */
 int lli_connections_begin(struct llm_context *context);
 
-/* Something of them is due. */
+/* Makes listeners and connections due at a time. */
 static inline void lli_conn_due(struct llm_context *context, lli_ns at)
 {
     context->connections_at = lli_min(context->connections_at, at);
@@ -110,51 +111,48 @@ static inline void lli_conn_due(struct llm_context *context, lli_ns at)
 
 /* ------------------------------------------------------------------------------------------- confirm.c */
 
-/* Both sessions run from now on. */
+/* Links both sessions into the endpoint: they run from now on. */
 void lli_connection_link(struct llm_connection *connection);
 
-/* As confirm() of struct lli_upcalls. */
+/* Implements confirm() of struct lli_upcalls. */
 bool lli_connection_confirm(struct lli_endpoint *endpoint, const struct lli_rx_packet *packet, lli_ns now);
 
-/* ------------------------------------------------------------------------------------------- links.c */
+/* ------------------------------------------------------------------------------------------- peers.c */
 
-/* The handle of an address. LLM_EAGAIN: it is being resolved, or there is no place for it now; LLM_EINVAL: it never will be. */
+/* Resolves an address. LLM_EAGAIN: it is being resolved, or there is no room for it now; LLM_EINVAL: it never will be. */
 int lli_conn_reach(struct lli_endpoint *endpoint, const struct lli_wire_address *address, lli_handle *handle);
 
 /* Sends one packet, to a peer or a group. False: there is no buffer now. */
 bool lli_conn_post(struct lli_endpoint *endpoint, const uint8_t *bytes, size_t size, lli_handle to);
 
-/* Whether a connection, its last word or somebody who asked needs an address. */
+/* Returns true if a connection, its close retry or a pending caller needs an address. */
 bool lli_conn_need(const struct lli_endpoint *endpoint, const struct lli_wire_address *address);
 
-/*
- * An address that no connection and nobody who asks needs, need not be known to the transport, where places for addresses are
- * few.
- */
+/* Frees the transport's entry of an address, of which there are few, unless a connection or a pending caller needs it. */
 void lli_conn_forget(struct lli_endpoint *endpoint, const struct lli_wire_address *address);
 
-/* Says the last word of a connection whose peer is reached, and repeats it until it is answered. */
+/* Sends CLOSE of a connection whose peer is resolved, and repeats it until it is answered (close retry). */
 void lli_conn_leave(const struct llm_connection *connection, const struct lli_wire_close *close);
 
-/* Says something to an address that is not resolved perhaps, once; nothing if there is no place for it now. */
+/* Sends CLOSE once to an address that may not be resolved yet; nothing if there is no room for it now. */
 void lli_conn_tell(struct lli_endpoint *endpoint, const struct lli_wire_close *close, const struct lli_wire_address *to,
                     lli_ns now);
 
-/* The answer to a last word came. False: nobody waits for it. */
+/* Takes the answer to a CLOSE. False: no close retry waits for it. */
 bool lli_conn_heard(const struct lli_endpoint *endpoint, const struct lli_wire_close *close);
 
-/* Says what is due; returns when it has to be called again. */
+/* Sends the close retries that are due. Returns when to call it again. */
 lli_ns lli_conn_say(struct llm_context *context, lli_ns now);
 
-/* Waits for the answers that are waited for, for as long as those linger who wait for them; nothing more is said then. */
+/* Waits for outstanding answers to close retries, until their linger time is over; then drops all close retries. */
 void lli_conn_part(struct llm_context *context);
 
 /* ------------------------------------------------------------------------------------------ request.c */
 
-/* Whether a topic of the other side is one of requests or replies, which the application is not told of. */
+/* Returns true if a topic of the other side is that of requests or replies, which is not reported to the application. */
 bool lli_requests_topic(struct llm_connection *connection, const struct llm_event *event);
 
-/* A message on one of these. */
+/* Takes a message on one of these topics. */
 void lli_requests_message(struct llm_connection *connection, const struct llm_message *message);
 
 static inline bool lli_requests_has(const struct llm_connection *connection, const struct llm_message *message)
@@ -162,20 +160,20 @@ static inline bool lli_requests_has(const struct llm_connection *connection, con
     return message->topic_id == connection->asked_topic || message->topic_id == connection->replied_topic;
 }
 
-/* Tells those that have waited too long, or all, for this reason; returns when it has to be called again. */
+/* Reports requests that timed out, or all, for this reason. Returns when to call it again. */
 lli_ns lli_requests_expire(struct llm_connection *connection, bool all, enum llm_reason reason, lli_ns now);
 
 /* ----------------------------------------------------------------------------------------- listener.c */
 
-/* Asks the application, and answers. Returns when it has to be called again. */
+/* Shows callers to the application, and answers them. Returns when to call it again. */
 lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now);
 
 void lli_listener_destroy(struct llm_listener *listener);
 
-/* Visits its counters. */
+/* Visits the listener's counters. */
 void lli_listener_stats(const struct llm_listener *listener, const struct lli_stats_visitor *visitor);
 
-/* Frees it alone. */
+/* Frees the memory of a listener only. */
 void lli_listener_free(struct llm_listener *listener);
 
 #endif

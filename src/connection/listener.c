@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listeners: who wants to connect is shown to the application, and answered. */
+/* Listeners: callers are shown to the application, and answered. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 #include "config/options.h"
 #include "observe/stats.h"
 
-/* What could not be sent now is tried again after this. */
+/* Retry interval of answers that could not be sent. */
 #define LISTENER_RETRY ((lli_ns)1000000)
 
 enum { LISTENER_CODE_MAX = 65535 };
@@ -117,7 +117,7 @@ int llm_listen(struct llm_context *context, const char *channel, const struct ll
 
 /* ---------------------------------------------------------------------------------------------- answers */
 
-/* Makes the connection of one who waits; what fails is refused. */
+/* Makes the connection of a waiting caller; on failure the caller is refused. */
 static int listener_accept(struct llm_listener *listener, struct lli_guest *guest,
                            const struct llm_connection_handlers *handlers,
                            lli_ns now)
@@ -151,7 +151,7 @@ static int listener_accept(struct llm_listener *listener, struct lli_guest *gues
     return LLM_OK;
 }
 
-/* Shows one who asks to the application. */
+/* Shows a caller to the application. */
 static void listener_ask(struct llm_listener *listener, struct lli_guest *guest, lli_ns now)
 {
     struct llm_context *context = listener->context;
@@ -184,10 +184,7 @@ static void listener_ask(struct llm_listener *listener, struct lli_guest *guest,
     lli_door_refuse(&listener->door, guest, LLI_WIRE_REFUSED, (uint16_t)answer, now);
 }
 
-/*
- * Shows those who ask to the application as soon as an answer could be sent to them, whatever it will be. Returns when it has
- * to be called again.
- */
+/* Shows callers to the application once an answer can be sent to them. Returns when to call it again. */
 static lli_ns listener_ask_all(struct llm_listener *listener, lli_ns now)
 {
     struct lli_guest *guest;
@@ -212,7 +209,7 @@ static lli_ns listener_ask_all(struct llm_listener *listener, lli_ns now)
     return at;
 }
 
-/* Sends the answer of a place, or finds that it cannot be. False: not yet. */
+/* Sends the answer of an entry, or finds that it cannot be sent. False: not yet. */
 static bool listener_answer(struct llm_listener *listener, uint32_t place, const struct lli_wire_address *address)
 {
     uint8_t bytes[LLI_WIRE_CONTROL_MAX];
@@ -256,7 +253,7 @@ lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now)
     return at;
 }
 
-/* One who waits and may be answered now. */
+/* Finds a caller that waits and may be answered now. */
 static int listener_waiting(const struct llm_listener *listener, uint64_t id, struct lli_guest **guest)
 {
     if (listener->context->in_handler)
@@ -323,7 +320,7 @@ void lli_listener_destroy(struct llm_listener *listener)
     while (*link != listener)
         link = &(*link)->next;
     *link = listener->next;
-    /* All of them have waited long enough now. */
+    /* Expire all callers. */
     for (uint32_t place = 0; lli_door_expire(&listener->door, LLI_NEVER - 1, &place, &address, &at); place++)
         lli_conn_forget(listener->endpoint, &address);
     listener->endpoint->transport->leave(listener->endpoint->instance, listener->group, LLI_JOIN_RECEIVE);

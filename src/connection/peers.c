@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses that listeners and connections reach, and give back; what is said to them when a connection is no more. */
+/* Addresses of peers of listeners and connections, and close retries. */
 #include "connection/connection.h"
 #include "api/lifecycle.h"
 
 #include <stdlib.h>
 
-/* What is not possible now is tried again after this. */
+/* Retry interval of failed sends and resolutions. */
 #define CONN_RETRY ((lli_ns)1000000)
 
 int lli_conn_reach(struct lli_endpoint *endpoint, const struct lli_wire_address *wire, lli_handle *handle)
 {
     const int error = lli_reach_peer(endpoint, wire, handle);
 
-    /* Places are given back: one that there is not may be there soon. */
+    /* Entries are freed: one may be available soon. */
     return error == LLM_ELIMIT ? LLM_EAGAIN : error;
 }
 
@@ -58,9 +58,9 @@ void lli_conn_forget(struct lli_endpoint *endpoint, const struct lli_wire_addres
     lli_reach_forget(endpoint, wire);
 }
 
-/* --------------------------------------------------------------------------------------------- last words */
+/* --------------------------------------------------------------------------------------------- close retries */
 
-/* The endpoint stays for as long. */
+/* Schedules a close retry; the endpoint stays open for it. */
 static void conn_keep(struct lli_endpoint *endpoint, struct lli_close_retry *close_retry)
 {
     close_retry->via = endpoint;
@@ -78,7 +78,10 @@ void lli_conn_leave(const struct llm_connection *connection, const struct lli_wi
     uint8_t bytes[LLI_WIRE_CONTROL_MAX];
 
     (void)lli_conn_post(endpoint, bytes, lli_wire_put_close(bytes, close), transmitter->group);
-    /* Nobody is there to hear it, unless the network is whole again just now; or somebody may be who never asked. */
+    /*
+     * No retry: nobody is there to hear it, unless the network recovered just now; or the address may be of
+     * somebody who never connected.
+     */
     if (connection->reason == LLM_REASON_TIMEOUT || connection->hushed)
         return;
     close_retry = lli_close_retries_place(endpoint->context->close_retries);
@@ -96,7 +99,7 @@ void lli_conn_tell(struct lli_endpoint *endpoint, const struct lli_wire_close *c
     struct lli_close_retries *close_retries = endpoint->context->close_retries;
     struct lli_close_retry *close_retry;
 
-    /* Half of the places are for what nobody else can have said. */
+    /* Reserve half of the entries for CLOSEs of own connections, which no packet from elsewhere can provoke. */
     if (close_retries == NULL || close_retries->count >= LLI_CLOSE_RETRIES / 2 || to->size == 0)
         return;
     close_retry = lli_close_retries_place(close_retries);
@@ -121,7 +124,7 @@ static void conn_end(struct llm_context *context, struct lli_close_retry *close_
     lli_endpoint_close(endpoint);
 }
 
-/* False: it could not be said yet. */
+/* Sends a close retry. False: it could not be sent yet. */
 static bool conn_say(struct lli_close_retry *close_retry, lli_ns now)
 {
     struct lli_endpoint *endpoint = close_retry->via;
@@ -161,7 +164,7 @@ lli_ns lli_conn_say(struct llm_context *context, lli_ns now)
     return at;
 }
 
-/* Until when somebody waits for an answer; 0: nobody does. */
+/* Returns until when an answer is waited for; 0: none is. */
 static lli_ns conn_waited_until(const struct lli_close_retries *close_retries)
 {
     lli_ns until = 0;
@@ -178,7 +181,7 @@ void lli_conn_part(struct llm_context *context)
 
     if (close_retries == NULL)
         return;
-    /* Answers that are owed go with the first of these. */
+    /* The first of these polls also sends pending answers. */
     do
         (void)lli_context_poll(context);
     while (!context->orphaned && lli_clock_ns() < conn_waited_until(close_retries));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests and replies over a connection: messages on two topics of its own that begin with a number (docs/protocol.md section
- * 13.5).
- * Who replies keeps nothing of a request; who asks has a bounded table of those that wait.
+ * Requests and replies over a connection: messages on two topics of its own that begin with a number
+ * (docs/protocol.md section 13.5). The replying side has no state of a request; the requesting side has a
+ * bounded table of those that wait.
  */
 #include "connection/connection.h"
 
@@ -13,7 +13,7 @@ enum { REQUEST_HEAD = 8 };
 
 /* ------------------------------------------------------------------------------------------------ send */
 
-/* Whether a request or a reply of the other side may be sent now: LLM_OK, or why not, which the log is told. */
+/* Checks that a request or a reply may be sent now: LLM_OK, or the error, which is logged. */
 static int request_allowed(const struct llm_connection *connection, const char *call, size_t size)
 {
     const uint64_t most = connection->transmitter->message_bytes_max - lli_min(connection->transmitter->message_bytes_max, REQUEST_HEAD);
@@ -27,7 +27,7 @@ static int request_allowed(const struct llm_connection *connection, const char *
     return LLM_OK;
 }
 
-/* Sends a number and what follows it on a topic that is opened for the first of them. */
+/* Sends a number and the data after it on a topic, which is opened by the first send. */
 static int request_send(struct llm_connection *connection, struct llm_topic **topic, const char *name, uint64_t number,
                         const struct iovec *data)
 {
@@ -114,13 +114,13 @@ bool lli_requests_topic(struct llm_connection *connection, const struct llm_even
     return true;
 }
 
-/* The one that waits for this reply is told, and its place is free before that: it may ask again. */
+/* Passes a reply to the request that waits for it. The entry is freed first: the reply function may send a request. */
 static void request_replied(struct llm_connection *connection, uint64_t number, const uint8_t *data, size_t size)
 {
     struct lli_request *place = &connection->requests[number % LLM_REQUESTS_MAX];
     const struct lli_request request = *place;
 
-    /* Too late, or made up. */
+    /* Too late, or forged. */
     if (request.reply == NULL || request.number != number)
         return;
     place->reply = NULL;
@@ -152,7 +152,7 @@ lli_ns lli_requests_expire(struct llm_connection *connection, bool all, enum llm
 
     if (!all && now < connection->requests_at)
         return connection->requests_at;
-    /* What is asked meanwhile, in these very functions, lowers it again. */
+    /* Requests sent by the reply functions below lower it again. */
     connection->requests_at = LLI_NEVER;
     for (uint64_t i = 0; i < LLM_REQUESTS_MAX; i++) {
         struct lli_request *place = &connection->requests[i];

@@ -62,7 +62,7 @@ struct lli_endpoint {
     struct llm_receiver *receivers;
 
     uint64_t posted;  /* packets that the transport took */
-    uint64_t reaping; /* posted packets, of these, whose completion transmitters wait for: lli_tx_reaped() */
+    uint64_t reaping; /* of these, packets whose completion transmitters wait for: lli_tx_reaped() */
     int more;         /* a receive of at least this many packets suggests that more wait */
     bool unsettled;   /* posted packets are not all sent and completed */
     bool started;     /* the transport was told to send all of them, and completions were not read since */
