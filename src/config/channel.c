@@ -9,7 +9,7 @@
 
 enum { CHANNEL_TEXT_MAX = 1024 };
 
-/* Copies text up to end into a buffer; false if it is empty or does not fit. */
+/* Copies text up to end into a buffer. False: it is empty or does not fit. */
 static bool channel_copy(char *to, size_t size, const char *text, const char *end)
 {
     size_t length = (size_t)(end - text);
@@ -21,7 +21,7 @@ static bool channel_copy(char *to, size_t size, const char *text, const char *en
     return true;
 }
 
-/* A port of 1 to 65535 up to end. */
+/* Parses a port of 1 to 65535 up to end. */
 static bool channel_port(const char *text, const char *end, uint16_t *port)
 {
     uint32_t value = 0;
@@ -98,7 +98,7 @@ static int channel_parse_options(struct lli_channel *channel, const char *whole,
     return LLM_OK;
 }
 
-/* Faults are injected only where the channel says so in its scheme: an option left behind must not lose packets. */
+/* Refuses faults without the scheme impair+: a leftover option must not lose packets. */
 static int channel_check_impair(const struct lli_channel *channel, const struct lli_log *log)
 {
     const struct llm_options *o = &channel->options;

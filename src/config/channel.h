@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A channel, as text taken apart: scheme://host:port?key=value&key=value */
+/* A parsed channel: scheme://host:port?key=value&key=value */
 #ifndef LLI_CHANNEL_H
 #define LLI_CHANNEL_H
 
@@ -15,15 +15,15 @@ struct lli_channel {
 };
 
 /*
- * Takes a channel apart, its options over those of user (may be NULL), and checks all of them. LLM_EINVAL, LLM_EOPTION,
- * LLM_EVERSION.
+ * Parses a channel, with its options over those of user (may be NULL), and checks all of them. LLM_EINVAL,
+ * LLM_EOPTION, LLM_EVERSION.
  */
 int lli_channel_parse(struct lli_channel *channel, const char *text, const struct llm_options *user,
                       const struct lli_log *log);
 
 /*
- * Takes the first of the places of a channel's option destinations at *text and puts it in the place of the channel's own;
- * *text becomes that of the next one, NULL behind the last. LLM_EINVAL.
+ * Parses the first address of a channel's option destinations, at *text, into the channel's host and port; *text
+ * becomes the next one, NULL after the last. LLM_EINVAL.
  */
 int lli_channel_destination(struct lli_channel *channel, const char **text, const struct lli_log *log);
 

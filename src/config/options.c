@@ -94,10 +94,10 @@ int lli_options_import(void *to, size_t known, const void *from, const char *wha
     size_t size;
 
     memcpy(&size, from, sizeof size);
-    /* Every version of a structure has whole words, so that no pointer is cut in two. */
+    /* The size is a multiple of a word in every version, so that no pointer is cut in two. */
     if (size < sizeof size || size % sizeof size != 0)
         return lli_fail(log, LLM_EINVAL, "%s: size is %zu: initialise the structure with its _init function", what, size);
-    /* Bytes beyond the known ones are not read: they may not be there. */
+    /* Bytes beyond the known size are not read: they may not exist. */
     if (size > known)
         return lli_fail(log, LLM_EVERSION, "%s: size is %zu, and at most %zu in libllm %s: initialise the structure with its _init "
                         "function, or update the library", what, size, known, llm_version());
@@ -114,7 +114,7 @@ int lli_options_copy(struct llm_options *options, const struct llm_options *user
     return lli_options_import(options, sizeof *options, user, "struct llm_options", log);
 }
 
-/* A decimal number with an optional K, M or G; false if it is anything else. */
+/* Parses a decimal number with an optional K, M or G. False: it is anything else. */
 static bool option_parse(const char *text, uint64_t *value)
 {
     uint64_t factor = 1;
@@ -191,24 +191,24 @@ static int option_power(const char *name, uint64_t value, const struct lli_log *
     return lli_fail(log, LLM_EOPTION, "option %s: %llu is not a power of two", name, (unsigned long long)value);
 }
 
-/* By enum lli_flow_mode. */
+/* Indexed by enum lli_flow_mode. */
 static const char *const option_flows[] = {"open", "paced", "window"};
 
 enum { OPTION_RATE_MIN = 65536 };
 
 enum { OPTION_FLOWS = sizeof option_flows / sizeof option_flows[0] };
 
-/* The modes of joining; a number is a session's affair, and said by a handler. */
+/* Join modes of options. LLM_JOIN_NUMBER is missing: numbers belong to one session, so only a handler can give one. */
 static const char *const option_joins[] = {"live", "oldest", "messages", "time", "latest"};
 
 enum { OPTION_JOINS = sizeof option_joins / sizeof option_joins[0] };
 
-/* By enum lli_rx_otherwise. */
+/* Indexed by enum lli_rx_otherwise. */
 static const char *const option_elses[] = {"oldest", "live", "refuse"};
 
 enum { OPTION_ELSES = sizeof option_elses / sizeof option_elses[0] };
 
-/* Which of count words it is; count if none. */
+/* Returns the index of a text in count words; count if it is none of them. */
 static unsigned option_word(const char *text, const char *const *words, unsigned count)
 {
     unsigned word = 0;
@@ -253,14 +253,17 @@ static int option_check_order(const struct llm_options *o, const struct lli_log 
 {
     if (option_word(o->order, option_orders, OPTION_ORDERS) == OPTION_ORDERS)
         return lli_fail(log, LLM_EOPTION, "option order: \"%s\" must be sequence or arrival", o->order);
-    /* All messages up to a number are acknowledged, and only in order does an application know which those are. */
+    /*
+     * An acknowledgement covers all messages up to a number; only with delivery in order does the application
+     * know which.
+     */
     if (lli_options_as_it_arrives(o) && strcmp(o->acknowledge, "application") == 0)
         return lli_fail(log, LLM_EOPTION, "option order: arrival does not go with acknowledge=application, by which "
                         "messages are acknowledged in sequence: leave one out");
     return LLM_OK;
 }
 
-/* By enum lli_standing from warn on, with what comes before. */
+/* Indexed by enum lli_standing from warn on, after off; report is last. */
 static const char *const option_slows[] = {"off", "warn", "unicast", "suspend", "expel", "report"};
 
 enum { OPTION_SLOWS = sizeof option_slows / sizeof option_slows[0], OPTION_SLOW_REPORT = OPTION_SLOWS - 1 };
@@ -274,7 +277,7 @@ static unsigned option_slow(const char *text)
     return most;
 }
 
-/* Where all have to keep up the slowest is waited for, however long it takes. */
+/* Returns true if all receivers have to keep up: then flow control waits for the slowest, however long it takes. */
 static bool option_slow_waits(const struct llm_options *o)
 {
     return lli_options_flow(o) != LLI_FLOW_OPEN && o->flow_quorum_percent == 100;
@@ -284,7 +287,7 @@ struct lli_slow_policy lli_options_slow(const struct llm_options *o, uint64_t hi
 {
     const unsigned most = option_slow(o->slow);
     const bool held = lli_options_flow(o) != LLI_FLOW_OPEN;
-    /* Flow control lets receivers be behind by up to two windows. */
+    /* Flow control lets receivers lag by up to two windows. */
     const uint64_t lag_packets = lli_max(history_packets * 3 / 4, held ? 2 * (uint64_t)o->flow_window_packets + 1 : 1);
 
     return (struct lli_slow_policy){
@@ -309,7 +312,7 @@ struct lli_slow_policy lli_options_slow(const struct llm_options *o, uint64_t hi
     };
 }
 
-/* Thresholds in order, and none that others make pointless; 0 stands for what fits the others. */
+/* Checks the order of thresholds, and refuses those that others make pointless; 0 is the default that fits the others. */
 static int option_check_slow(const struct llm_options *o, const struct lli_log *log)
 {
     int error = LLM_OK;
@@ -323,12 +326,12 @@ static int option_check_slow(const struct llm_options *o, const struct lli_log *
         error = option_order("slow_patience_ns", o->slow_patience_ns, "slow_expel_ns", o->slow_expel_ns, log);
     if (error == LLM_OK && o->slow_silence_ns != 0)
         error = option_order("status_ns", o->status_ns, "slow_silence_ns", o->slow_silence_ns, log);
-    /* Nobody is known to be behind, or has to acknowledge, sooner than it reports. */
+    /* A receiver's lag and acknowledgements are known from its reports only. */
     if (error == LLM_OK && o->slow_lag_ns != 0)
         error = option_order("status_ns", o->status_ns, "slow_lag_ns", o->slow_lag_ns, log);
     if (error == LLM_OK && o->slow_ack_ns != 0)
         error = option_order("status_ns", o->status_ns, "slow_ack_ns", o->slow_ack_ns, log);
-    /* A receiver that is silent for longer is forgotten. */
+    /* A receiver that is silent for longer is removed. */
     if (error == LLM_OK && o->slow_silence_ns != 0)
         error = option_order("slow_silence_ns", o->slow_silence_ns, "ten times status_ns", 10 * o->status_ns, log);
     if (error == LLM_OK && o->slow_lag_packets != 0 && lli_options_flow(o) != LLI_FLOW_OPEN)
@@ -352,7 +355,7 @@ int lli_options_check_window(const struct llm_options *o, uint32_t window_packet
                     "%u bytes; raise it, or lower flow_window_packets", (unsigned long long)o->slow_lag_bytes, window_packets, packet_max);
 }
 
-/* Thresholds of slow receivers; what fits them all is not among them. */
+/* Returns true for thresholds of the slow-receiver policy, without the options that apply to all of them. */
 static bool option_is_threshold(const char *name)
 {
     static const char *const names[] = {"slow_naks_per_s", "slow_asked_ppm", "slow_lag_packets", "slow_lag_bytes", "slow_lag_ns",
@@ -373,7 +376,7 @@ void lli_options_tell_vain(const struct llm_options *o, const char *object, cons
                 (unsigned long long)o->slow_lag_ns, o->flow);
 }
 
-/* Of a limit that can be kept, or none. */
+/* Checks that a rate limit is one that can be enforced, or 0 for none. */
 static int option_rate(const char *name, uint64_t value, const struct lli_log *log)
 {
     if (value == 0 || value >= OPTION_RATE_MIN)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options: their defaults, their bounds, and key=value as another way in. */
+/* Options: defaults, bounds, and parsing of key=value. */
 #ifndef LLI_OPTIONS_H
 #define LLI_OPTIONS_H
 
@@ -8,7 +8,7 @@
 #include "system/log.h"
 #include "core/rx/rx_session.h"
 
-/* Copies what the caller's structure has, over the defaults; user may be NULL. LLM_EVERSION, LLM_EINVAL. */
+/* Copies the caller's structure over the defaults; user may be NULL. LLM_EVERSION, LLM_EINVAL. */
 int lli_options_copy(struct llm_options *options, const struct llm_options *user, const struct lli_log *log);
 
 /* True if two channels agree in all options of an instance of a transport. */
@@ -17,32 +17,35 @@ bool lli_options_share_instance(const struct llm_options *a, const struct llm_op
 /* Sets one option from text. LLM_EOPTION. */
 int lli_options_set(struct llm_options *options, const char *key, const char *value, const struct lli_log *log);
 
-/* Checks every option against its bounds, and those that depend on others. LLM_EOPTION. */
+/* Checks every option against its bounds, and combinations of options. LLM_EOPTION. */
 int lli_options_check(const struct llm_options *options, const struct lli_log *log);
 
-/* What the options join and join_else, which were checked, ask for. */
+/* Convert the checked options join and join_else. */
 struct llm_join lli_options_join(const struct llm_options *options);
 enum lli_rx_otherwise lli_options_join_else(const struct llm_options *options);
 
-/* Whether the option order, which was checked, is arrival. */
+/* Returns true if the checked option order is arrival. */
 bool lli_options_as_it_arrives(const struct llm_options *options);
 
-/* What the option flow, which was checked, asks for. */
+/* Converts the checked option flow. */
 enum lli_flow_mode lli_options_flow(const struct llm_options *options);
 
-/* What the options slow..., which were checked, ask for; the history holds so many packets of the largest size. */
+/* Converts the checked options slow_...; history_packets: packets of the largest size that the history holds. */
 struct lli_slow_policy lli_options_slow(const struct llm_options *options, uint64_t history_packets);
 
-/* Warns of those of the options slow..., which were checked, that others leave without effect; object: the transmitter. */
+/* Warns of checked options slow_... that other options leave without effect; object: the transmitter. */
 void lli_options_tell_vain(const struct llm_options *options, const char *object, const struct lli_log *log);
 
-/* Whether receivers may be behind by a packet and, if flow control lets them, by a window of the largest ones; LLM_OK or LLM_EOPTION. */
+/*
+ * Checks that slow_lag_bytes lets receivers lag by a packet and, with flow control, by a window of the largest
+ * packets. LLM_OK or LLM_EOPTION.
+ */
 int lli_options_check_window(const struct llm_options *options, uint32_t window_packets, uint32_t packet_max,
                              const struct lli_log *log);
 
 /*
- * Copies a versioned structure of the caller, whose first member is its size, over `known` bytes of defaults. LLM_EVERSION: it is
- * larger (ADR 47); LLM_EINVAL: smaller than its size member, or not of whole words.
+ * Copies a versioned structure of the caller, whose first member is its size, over `known` bytes of defaults.
+ * LLM_EVERSION: it is larger (ADR 47); LLM_EINVAL: smaller than its size member, or not of whole words.
  */
 int lli_options_import(void *to, size_t known, const void *from, const char *what, const struct lli_log *log);
 

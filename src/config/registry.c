@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The only file that names the transports. */
+/* Registry of the transports, and the only file that names them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static const struct lli_transport *const registry[] = {
 #endif
 };
 
-/* Those that a build may lack, and how it comes to have them. */
+/* Transports that a build may lack, and how to build them. */
 static const struct {
     const char *scheme;
     const char *remedy;
@@ -36,7 +36,7 @@ static const struct {
     {"roce", "install libibverbs-dev and librdmacm-dev, and build it with 'meson setup -Droce=enabled'"},
 };
 
-/* What stands before another scheme. */
+/* Transports whose scheme is a prefix of another scheme. */
 static const struct {
     const char *prefix;
     const struct lli_transport *transport;
@@ -45,7 +45,7 @@ static const struct {
     {"shm+", &lli_transport_hybrid},
 };
 
-/* The scheme behind a decorator's prefix, and which that is; the scheme itself if there is none. */
+/* Strips a decorator's prefix from a scheme, and returns the rest and the decorator; the scheme itself if there is none. */
 static const char *registry_inner(const char *scheme, const struct lli_transport **decorator)
 {
     for (size_t i = 0; i < sizeof decorators / sizeof decorators[0]; i++) {
@@ -59,7 +59,7 @@ static const char *registry_inner(const char *scheme, const struct lli_transport
     return scheme;
 }
 
-/* The scheme of the transport at the bottom. */
+/* Returns the scheme of the lowest transport. */
 static const char *registry_bare(const char *scheme)
 {
     const struct lli_transport *decorator;

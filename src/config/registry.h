@@ -5,19 +5,22 @@
 
 #include "transport.h"
 
-/* The transport of a scheme, or NULL. "impair+X" is the fault injector over X, "shm+X" shared memory beside X, if X is known. */
+/*
+ * Returns the transport of a scheme, or NULL. "impair+X" is the fault injector over X, "shm+X" the hybrid
+ * transport of shared memory and X, if X is known.
+ */
 const struct lli_transport *lli_transport_find(const char *scheme);
 
-/* Whether the groups of a scheme need no port; those of an unknown one do. */
+/* Returns true if the groups of a scheme need no port; those of an unknown scheme do. */
 bool lli_transport_is_named(const char *scheme);
 
-/* How a build of this library comes to know the scheme, or NULL if none ever does, or this one does already. */
+/* Returns how to build the library with a scheme; NULL if no build has it, or this one does. */
 const char *lli_transport_missing(const char *scheme);
 
 /* Writes the known schemes to text, separated by commas, for error messages. */
 void lli_transport_names(char *text, size_t size);
 
-/* The same for transports, which do not include this file. */
+/* These functions as a table, for transports, which do not include this file. */
 extern const struct lli_registry lli_registry;
 
 #endif

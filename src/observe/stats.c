@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters by name: walks a context and all that is open in it. */
+/* Counters by name: visits a context and all objects open in it. */
 #include "observe/stats.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ static enum llm_stats_type stats_transport_type(const struct lli_transport *tran
     return LLM_STATS_COUNTER;
 }
 
-/* The counters of an instance, and of those below it. */
+/* Visits the counters of an instance of a transport, and of those below it. */
 static void stats_instance(const struct lli_stats_visitor *to, const struct lli_transport *transport, const void *instance)
 {
     const struct lli_transport *inner;
@@ -75,7 +75,7 @@ static void stats_transport(const struct lli_stats_visitor *to, const struct lli
         lli_latency_visit_endpoint(endpoint->latency, to->histogram, to->arg);
 }
 
-/* ADR 17: a table has no room for all topics there may be. */
+/* A table has no room for all topics that may exist (ADR 17). */
 enum { STATS_TOPICS = 256 };
 
 static void stats_topic(const struct lli_stats_visitor *to, uint32_t id, const char *name, const struct lli_topic_count *count)
@@ -117,7 +117,7 @@ static void stats_member(const struct lli_stats_visitor *to, const struct lli_me
     lli_stats_put(to, LLM_STATS_GAUGE, "member_limited_by", member->limits.limit);
 }
 
-/* What the watch found out, where it runs. */
+/* Visits the results of the bottleneck watch, where it runs. */
 static void stats_watched_transmitter(const struct lli_stats_visitor *to, const struct llm_transmitter *transmitter)
 {
     const struct lli_watched *watched = &transmitter->watch;
@@ -233,7 +233,7 @@ void lli_stats_visit(const struct llm_context *context, const struct lli_stats_v
 
 /* ---------------------------------------------------------------------------------------------- by the caller */
 
-/* Where the counters go, and how many there were; or the sum of those of one name. */
+/* Output of the visit: counters and their number, or the sum of the counters of one name. */
 struct stats_out {
     struct llm_stat *stats;
     int max;
@@ -265,7 +265,7 @@ static void stats_out_row(void *arg, enum llm_stats_type type, const char *name,
     out->sum += value;
 }
 
-/* False: the context is refused. */
+/* Visits a context with its lock. False: the context is orphaned, and the call refused. */
 static bool stats_collect(struct stats_out *out, const struct llm_context *context)
 {
     const struct lli_stats_visitor visitor = {.arg = out, .object = stats_out_object, .row = stats_out_row};

@@ -28,7 +28,7 @@ enum {
 
 /* ---------------------------------------------------------------------------------------------- the directory */
 
-/* Says what happened to a path; errno is still that of the failure. */
+/* Logs why an operation on a path failed; errno is still that of the failure. */
 static int file_failed(const char *path, const struct lli_log *log)
 {
     const int error = errno;
@@ -50,7 +50,7 @@ static int file_failed(const char *path, const struct lli_log *log)
                     LLM_STATS_DIRECTORY " can", path);
 }
 
-/* Opens the directory. A new one is shared by all users. */
+/* Opens the directory, and creates it for all users if it is absent. */
 static int file_directory(struct lli_stats_file *file, const char *path, const struct lli_log *log)
 {
     const bool made = mkdir(path, 0700) == 0;
@@ -92,7 +92,7 @@ static struct llm_stats_file file_plan(const struct llm_context_options *options
     return plan;
 }
 
-/* Gives the file, which is locked, the first name that no living process has. */
+/* Links the file, which is locked, under the first name that no living process has. */
 static int file_name(struct lli_stats_file *file, const char *directory, const struct llm_stats_file *plan)
 {
     char program[sizeof plan->program], from[64];
@@ -103,7 +103,7 @@ static int file_name(struct lli_stats_file *file, const char *directory, const s
     for (int number = 0; number < LLI_STATS_NUMBERS; number++) {
         (void)snprintf(file->name, sizeof file->name, "%s.%u.%d", program, plan->pid, number);
         (void)snprintf(file->path, sizeof file->path, "%s/%s", directory, file->name);
-        /* A process that died had the same number: in a container most have. */
+        /* A dead process may have had the same number: in a container most have. */
         (void)lli_stats_remove_dead(file->directory, file->name);
         if (linkat(AT_FDCWD, from, file->directory, file->name, AT_SYMLINK_FOLLOW) == 0)
             return 0;
@@ -125,7 +125,7 @@ static int file_make(struct lli_stats_file *file, const char *directory, const s
         return error;
     lli_stats_sweep(file->directory, directory, log);
     file->fd = openat(file->directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, options->stats_mode);
-    /* All of it is taken now: to find the file system full later would be the end of the process. */
+    /* Allocate all blocks now: with a full file system, a later write to the mapping would kill the process. */
     if (file->fd < 0 || fchmod(file->fd, options->stats_mode) != 0 || fcntl(file->fd, F_OFD_SETLK, &lock) != 0 ||
         (errno = lli_memory_file_limit(size)) != 0 || fallocate(file->fd, 0, 0, (off_t)size) != 0)
         return file_failed(directory, log);
@@ -181,7 +181,7 @@ int lli_stats_file_open(struct lli_stats_file **result, const struct llm_context
     if (error == LLM_OK)
         return LLM_OK;
     lli_stats_file_close(result);
-    /* The variable may be set for programs that work without the file. */
+    /* The environment variable may be set for programs that work without the file. */
     return by_environment ? LLM_OK : error;
 }
 
@@ -213,7 +213,7 @@ void lli_stats_file_release(struct lli_stats_file **result)
 
 /* ---------------------------------------------------------------------------------------------------------- write */
 
-/* A table while it is written. */
+/* State of writing a table. */
 struct file_pass {
     struct llm_stats_table *table;
     struct llm_stats_object *objects;
@@ -226,7 +226,7 @@ struct file_pass {
     uint32_t histograms_max;
     uint32_t parent; /* the latest transmitter or receiver */
     uint32_t owner;  /* the latest object that may have topics */
-    bool skipping;   /* there was no room for the latest object */
+    bool skipping;   /* there was no space for the latest object */
 };
 
 static void file_object(void *arg, enum llm_stats_kind kind, uint64_t id, const char *object)
@@ -264,7 +264,7 @@ static void file_row(void *arg, enum llm_stats_type type, const char *name, uint
         table->dropped++;
         return;
     }
-    /* Names are static. */
+    /* Names are static, so pointers can be compared. */
     if (known->name != name || known->object != table->objects - 1) {
         *known = (struct lli_stats_known){name, table->objects - 1};
         row->object = known->object;
@@ -308,11 +308,11 @@ void lli_stats_file_write(struct lli_stats_file *file, const struct llm_context 
     pass.values = (uint64_t *)(void *)(pass.rows + pass.rows_max);
     pass.histograms = (struct llm_stats_histogram *)(void *)(pass.values + pass.rows_max);
     pass.known = file->known + (sequence & 1) * FILE_ROWS;
-    /* Who still reads this table sees the other one's number before anything changes here. */
+    /* Release: a reader of this table sees the previous sequence number change before the table does. */
     atomic_thread_fence(memory_order_release);
     *pass.table = (struct llm_stats_table){.written_at = lli_clock_real_ns(), .clock_at = lli_clock_ns()};
     lli_stats_visit(context, &visitor);
-    /* Release: whoever sees the number sees the table. */
+    /* Release: a reader that sees the new number sees the table. */
     atomic_store_explicit((_Atomic uint64_t *)&header->sequence, sequence, memory_order_release);
     file->writes++;
     file->write_ns += lli_clock_ns() - pass.table->clock_at;

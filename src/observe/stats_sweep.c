@@ -13,7 +13,7 @@
 
 #include "system/owned.h"
 
-enum { SWEEP_DEAD_MAX = 16 }; /* files of dead processes that a user keeps in a directory */
+enum { SWEEP_DEAD_MAX = 16 }; /* files of dead processes that remain in a directory, per user */
 
 void lli_stats_program(char *program)
 {
@@ -24,7 +24,7 @@ void lli_stats_program(char *program)
             *at = '_';
 }
 
-/* A decimal number as printf() writes it, at the start of a text; NULL: there is none. */
+/* Parses a decimal number, as printf() writes it, at the start of a text. NULL: there is none. */
 static const char *name_number(const char *text, uint64_t *number)
 {
     const char *at = text;
@@ -35,7 +35,7 @@ static const char *name_number(const char *text, uint64_t *number)
     return at == text || (*text == '0' && at - text > 1) ? NULL : at;
 }
 
-/* True if a name agrees with the header of its file. */
+/* Returns true if a name agrees with the header of its file. */
 static bool name_fits(const char *name, const struct llm_stats_file *header)
 {
     char program[sizeof header->program];
@@ -55,7 +55,7 @@ static bool name_fits(const char *name, const struct llm_stats_file *header)
     return name != NULL && *name == '\0' && number < LLI_STATS_NUMBERS;
 }
 
-/* Sizes are checked for this version only; the other fields that are used have the same place in every version. */
+/* Checks a header. Sizes are checked for this version only; the other fields used have the same offset in every version. */
 static bool header_fits(const struct llm_stats_file *header, const struct stat *file)
 {
     if (memcmp(header->magic, LLM_STATS_MAGIC, sizeof header->magic) != 0 || header->version == 0)
@@ -74,14 +74,17 @@ static bool file_is_locked(int fd)
     return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-/* True if a name is that of a counters file of a dead process. No lock: its writer is dead, as it locks the file before it links it. */
+/*
+ * Returns true if a name is that of a counters file of a dead process. A file without a lock has a dead writer,
+ * as writers lock a file before they link it.
+ */
 static bool file_is_dead(int directory, const char *name, bool of_anybody, struct stat *file)
 {
     struct llm_stats_file header;
     bool dead;
     int fd;
 
-    /* To open a device may have effects: check the name first. */
+    /* Opening a device may have side effects: check the name first. */
     if (strchr(name, '.') == NULL || name[0] == '.')
         return false;
     fd = lli_owned_open(directory, name, O_RDONLY, file);

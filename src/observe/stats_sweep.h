@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counters files that dead processes left, told apart from all other files of a directory, and removed. */
+/* Recognizes and removes the counters files that dead processes left in a directory. */
 #ifndef LLI_STATS_SWEEP_H
 #define LLI_STATS_SWEEP_H
 
@@ -9,12 +9,13 @@
 
 enum { LLI_STATS_NUMBERS = 1000 }; /* contexts of a process that can have a file */
 
-/* Replaces the characters of a program's name that file names do not have: other than letters, digits, _ and -. */
+/* Replaces characters of a program's name that file names do not have: other than letters, digits, _ and -. */
 void lli_stats_program(char *program);
 
 /*
- * Removes the file of a dead process: its name is PROGRAM.PID.N, its header agrees, it is a regular file with a link count of 1
- * of this user (root: of any user), and it is not locked. False: the file is another, or cannot be removed.
+ * Removes the file of a dead process: its name is PROGRAM.PID.N, its header agrees, it is a regular file with a
+ * link count of 1, owned by this user (root: by any user), and it is not locked. False: it is another file, or
+ * cannot be removed.
  */
 bool lli_stats_remove_dead(int directory, const char *name);
 

@@ -6,9 +6,9 @@
 
 #define WATCH_MIN ((lli_ns)1000000)
 #define WATCH_MAX ((lli_ns)60000000000)
-/* With a counters file only. */
+/* Default interval, used if there is a counters file. */
 #define WATCH_DEFAULT ((lli_ns)1000000000)
-/* Transmitters are looked at so often: a poll has better things to do. */
+/* Interval of looks at the transmitters: not every poll can afford one. */
 #define WATCH_LOOK ((lli_ns)1000000)
 
 int lli_watch_open(struct llm_context *context, const struct llm_context_options *options)
@@ -35,7 +35,7 @@ enum llm_limit lli_watch_held(const struct llm_transmitter *transmitter)
     if (lli_tx_is_waiting(tx)) {
         const lli_ns ready_at = lli_flow_ready_at(&tx->flow, tx->sent);
 
-        /* The open packet is not sealed yet, as nobody asked for that. */
+        /* The open packet is not sealed yet, as no flush asked for it. */
         if (ready_at == 0)
             return tx->sent < tx->history.next ? LLM_LIMIT_TRANSPORT : LLM_LIMIT_NONE;
         return ready_at == LLI_NEVER || !lli_flow_is_at_limit(&tx->flow) ? LLM_LIMIT_WINDOW : LLM_LIMIT_RATE;
@@ -59,7 +59,7 @@ void lli_watch_refused(struct llm_transmitter *transmitter)
         tx->counters.send_blocked++;
         break;
     default:
-        /* All is sent, but what the transport still reads or what is not acknowledged cannot be written over. */
+        /* All packets were sent, but cannot be overwritten: the transport reads them, or they are not acknowledged. */
         if (tx->ack.waiting > 0)
             tx->counters.send_kept++;
         else
@@ -68,7 +68,7 @@ void lli_watch_refused(struct llm_transmitter *transmitter)
     }
 }
 
-/* For which limit most messages were refused since the latest look; NONE: none was. */
+/* Returns the limit that refused most messages since the latest look; NONE: no message was refused. */
 static enum llm_limit watch_refused(struct llm_transmitter *transmitter)
 {
     const struct lli_tx_counters *counters = &transmitter->tx.counters;
@@ -134,7 +134,7 @@ static void watch_judge_transmitter(struct llm_transmitter *transmitter, lli_ns 
 
 /* --------------------------------------------------------------------------------------------------- receivers */
 
-/* Packets that an instance, or one below it, found no room for since the latest call, at most. */
+/* Returns the packets that an instance, and those below it, dropped since the latest call; an upper bound. */
 static uint64_t watch_drops(const struct lli_transport *transport, void *instance)
 {
     const struct lli_transport *inner;
@@ -164,7 +164,7 @@ static void watch_judge_receiver(struct llm_receiver *receiver, const struct lli
     };
     latest->limit = lli_bottleneck_receiver(latest);
     watched->ever.packets_dropped += drops;
-    /* What was dropped last is missed with the next packet that comes, but not later. */
+    /* Packets dropped last are found missing with the next packet that comes, but not later. */
     watched->unused = drops - lli_min(drops, missed - late);
     watched->unused_away = watch->away_max;
     watched->packets = counters->packets_received;
@@ -174,7 +174,7 @@ static void watch_judge_receiver(struct llm_receiver *receiver, const struct lli
 
 /* ------------------------------------------------------------------------------------------------------ events */
 
-/* Whether the application is to be told, and of what. */
+/* Returns true if the bottleneck changed and is to be reported, by *event. */
 static bool watch_news(const struct llm_context *context, struct lli_watched *watched, struct llm_event *event)
 {
     if (!context->watch.tells || watched->latest.limit == watched->told)

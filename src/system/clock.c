@@ -34,7 +34,7 @@ uint64_t lli_entropy(void)
 {
     uint64_t bits = 0;
 
-    /* It can fail only before the kernel has gathered any entropy; the clock and an address then differ at least. */
+    /* Can fail only before the kernel has gathered entropy; the clock and an address then differ at least. */
     if (getrandom(&bits, sizeof bits, 0) != sizeof bits)
         bits ^= lli_clock_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)(uintptr_t)&bits;
     return bits;

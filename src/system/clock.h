@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The only place that reads the clock. */
+/* The clock; no other module reads it. */
 #ifndef LLI_CLOCK_H
 #define LLI_CLOCK_H
 
 #include <stdint.h>
 
-/* CLOCK_MONOTONIC in nanoseconds. */
+/* Returns CLOCK_MONOTONIC in nanoseconds. */
 uint64_t lli_clock_ns(void);
 
-/* CLOCK_REALTIME in nanoseconds, for points in time that other processes and people read. */
+/* Returns CLOCK_REALTIME in nanoseconds, for points in time that other processes and people read. */
 uint64_t lli_clock_real_ns(void);
 
-/* 64 random bits from the operating system. */
+/* Returns 64 random bits from the operating system. */
 uint64_t lli_entropy(void);
 
 #endif

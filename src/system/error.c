@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers to words: errors, events, reasons, the version. */
+/* Names and texts of errors, events and reasons, and the version. */
 #include <llm/llm.h>
 
 #include <inttypes.h>
@@ -198,7 +198,7 @@ static int event_gap_text(const struct llm_event *event, char *text, size_t size
                     event->packets, why);
 }
 
-/* Where it was asked to begin is not always known, and where it can only from an answer. */
+/* Describes a refused join. The position asked for is not always known, and the possible one only from an answer. */
 static int event_refused_text(const struct llm_event *event, char *text, size_t size)
 {
     const char *why = llm_reason_name(event->reason);
@@ -211,7 +211,7 @@ static int event_refused_text(const struct llm_event *event, char *text, size_t 
     return snprintf(text, size, "session %016" PRIx64 " cannot begin %s: %s%s", event->session, with, why, there);
 }
 
-/* Of whom, and why: a receiver, or receivers where most of them suffer. */
+/* Describes a verdict on a receiver, or on the receivers if most of them suffer. */
 static int event_verdict_text(const struct llm_event *event, char *text, size_t size)
 {
     const struct llm_verdict *v = event->verdict;
@@ -243,7 +243,7 @@ static int event_assured_text(const struct llm_event *event, char *text, size_t 
                     event->receiver == NULL ? "" : event->receiver, few);
 }
 
-/* One that never was has no session. */
+/* Describes the end of a connection; one that was never established has no session. */
 static int event_disconnected_text(const struct llm_event *event, char *text, size_t size)
 {
     const char *why = llm_reason_name(event->reason);
@@ -255,7 +255,7 @@ static int event_disconnected_text(const struct llm_event *event, char *text, si
     return snprintf(text, size, "session %016" PRIx64 " is disconnected: %s", event->session, why);
 }
 
-/* Of a transmitter by its session, of a receiver, which has many, by none. */
+/* Describes a bottleneck of a transmitter, by its session, or of a receiver, which has many sessions and names none. */
 static int event_limited_text(const struct llm_event *event, char *text, size_t size)
 {
     const struct llm_bottleneck *b = event->bottleneck;
@@ -271,7 +271,7 @@ static int event_limited_text(const struct llm_event *event, char *text, size_t 
                     b->packets_missed, b->packets_dropped);
 }
 
-/* An event of a kind that this library does not know, or one that lacks what its kind has. */
+/* Describes an event of an unknown kind, or one that lacks a field of its kind. */
 static int event_unknown_text(const struct llm_event *event, char *text, size_t size)
 {
     return snprintf(text, size, "session %016" PRIx64 ": %s %d, reason %d (%s)", event->session, llm_event_name(event->kind),

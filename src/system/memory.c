@@ -45,7 +45,7 @@ int lli_memory_map(struct lli_memory *memory, size_t size, const struct lli_memo
     }
     if (map.base == MAP_FAILED) {
         map.size = (size + PLAIN_PAGE - 1) & ~(PLAIN_PAGE - 1);
-        /* What is not touched at once may be far more than is ever used: it should not count against overcommit. */
+        /* Memory not populated may be far more than is ever used: keep it out of overcommit accounting. */
         map.base = mmap(NULL, map.size, PROT_READ | PROT_WRITE, flags | (policy->populate ? 0 : MAP_NORESERVE), -1, 0);
         if (map.base == MAP_FAILED)
             return lli_fail(log, LLM_ENOMEM, "no memory for %zu bytes (%s): lower history_bytes, reorder_bytes, "
@@ -98,7 +98,10 @@ void lli_memory_unshare(const struct lli_memory *memory)
 {
     const int flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-    /* Where so much memory is refused, a write ends the process before it reaches the others. */
+    /*
+     * If the mapping fails, make the memory inaccessible: a write then kills the process instead of reaching
+     * other processes.
+     */
     if (mmap(memory->base, memory->size, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
         (void)mprotect(memory->base, memory->size, PROT_NONE);
 }

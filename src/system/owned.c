@@ -13,7 +13,7 @@ int lli_owned_directory(const char *path)
     size_t size = strlen(path);
     char plain[PATH_MAX];
 
-    /* A slash at the end has the kernel follow a link in spite of O_NOFOLLOW. */
+    /* A slash at the end makes the kernel follow a link in spite of O_NOFOLLOW. */
     while (size > 1 && path[size - 1] == '/')
         size--;
     if (size >= sizeof plain) {

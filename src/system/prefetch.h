@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cache lines, fetched before they are used. */
+/* Prefetches of cache lines. */
 #ifndef LLI_PREFETCH_H
 #define LLI_PREFETCH_H
 
 /*
- * Fetches the line of an address for writing: other cores that have it lose it now, not when the write leaves the store buffer. By name on
- * x86-64, all of whose processors take the instruction, as compilers fetch for reading unless they are told of the processor.
+ * Prefetches the cache line of an address for writing: cores that have it lose it now, not when the write leaves
+ * the store buffer. In assembler on x86-64, all of whose processors take the instruction: compilers prefetch for
+ * reading unless they are given the processor.
  */
 static inline void lli_prefetch_write(const void *at)
 {

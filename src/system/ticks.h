@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processor's own counter: cheaper to read than the clock, and good for short times within one thread only. It may differ
- * between cores, so a time that comes out negative is to be expected.
+ * The processor's time-stamp counter: cheaper to read than the clock; for short times within one thread only. It
+ * may differ between cores, so expect negative times.
  */
 #ifndef LLI_TICKS_H
 #define LLI_TICKS_H
@@ -14,14 +14,14 @@
 #include "system/clock.h"
 #endif
 
-/* Less than a microsecond on every machine: the processors of each kind count no slower than 1 GHz, or 20 MHz. */
+/* Less than a microsecond on every machine: x86 counters run at 1 GHz or more, ARM counters at 20 MHz or more. */
 #if defined(__aarch64__)
 #define LLI_TICKS_MOMENT ((uint64_t)16)
 #else
 #define LLI_TICKS_MOMENT ((uint64_t)1000)
 #endif
 
-/* In units of the machine. */
+/* Reads the counter, in units of the machine. */
 static inline uint64_t lli_ticks(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
