@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists the channels in shared memory of this host, and removes what the dead have left. */
+/* Lists the shared-memory channels of this host, and removes those of dead processes. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -28,12 +28,12 @@ static const char usage[] =
     "receivers attached; packets sent; MiB of memory; seconds since it was opened.\n";
 
 static int rows;
-static int dead;   /* of these, of writers that are */
-static int hidden; /* names that this user may not look into */
+static int dead;   /* writers, of these, that are dead */
+static int hidden; /* names that this user may not read */
 
 /* ------------------------------------------------------------------------------------------------------ listing */
 
-/* Reads the bell instead of mapping it: every reader of the segment may truncate it. */
+/* Counts readers. Reads the bell instead of mapping it: every reader of the segment may truncate it. */
 static unsigned count_readers(const char *path)
 {
     static struct lli_shm_bell bell;
@@ -92,13 +92,13 @@ static int list_segment(void *arg, uint64_t id)
 
 /* ----------------------------------------------------------------------------------------------------- cleaning */
 
-/* A socket that nobody has bound any more. */
+/* Removes a socket that is no longer bound. */
 static void clean_socket(void *arg, int directory, uint64_t id)
 {
     (void)lli_shm_socket_remove(directory, arg, id);
 }
 
-/* A name that nobody writes under is removed by whoever gives its lock back. */
+/* Removes a name that has no writer: releasing its lock removes it. */
 static void clean_name(const struct lli_shm_root *root, const char *name)
 {
     char path[PATH_MAX];
@@ -146,7 +146,7 @@ static void list_name(const struct lli_shm_root *root, const char *name)
     fprintf(stderr, "llm-shm: %s: another user's, who does not let this one look; run it as that user, or as root\n", name);
 }
 
-/* After cleaning: whether all that the dead left is gone, as far as is known. */
+/* Returns the exit status after cleaning: 0 if nothing of dead processes is left, as far as is known. */
 static int clean_status(void)
 {
     if (dead > 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shows the counters of the processes of this host that use libllm, living or dead. */
+/* Shows the counters of this host's processes that use libllm, living or dead. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ static int parse_interval(const char *text, double *interval)
     return 0;
 }
 
-/* 0, a status for exit(), or -1: --help was all. */
+/* Parses the arguments. Returns 0, a status for exit(), or -1: --help was all. */
 static int parse(int argc, char **argv, struct arguments *arguments)
 {
     static const struct {

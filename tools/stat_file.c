@@ -15,7 +15,7 @@ enum { READ_TRIES = 8, FILE_BYTES_MAX = 16 << 20 };
 
 /* ---------------------------------------------------------------------------------------------------------- check */
 
-/* Ends a text, and leaves nothing in it that a terminal would take for more than text. */
+/* Terminates a text, and replaces characters that a terminal would interpret. */
 static void parse_text(char *text, size_t size)
 {
     text[size - 1] = '\0';
@@ -38,7 +38,7 @@ static bool parse_header(const struct llm_stats_file *header, size_t size)
     return true;
 }
 
-/* Indices and texts of the arrays; the arrays themselves are where they belong. */
+/* Checks indices and texts of the arrays, which are in their places. */
 static bool parse_arrays(struct llm_stats_object *objects, struct llm_stats_row *rows, struct llm_stats_histogram *histograms,
                          const struct llm_stats_table *table)
 {
@@ -62,12 +62,12 @@ static bool parse_arrays(struct llm_stats_object *objects, struct llm_stats_row 
 
 /* ----------------------------------------------------------------------------------------------------------- fetch */
 
-/* A file, or bytes in memory. */
+/* Source of bytes: a file, or memory. */
 struct origin {
     int fd; /* -1: memory */
     const uint8_t *bytes;
     uint64_t size;
-    size_t table_max; /* bytes of a table that are read at most */
+    size_t table_max; /* limit of a table, in bytes */
 };
 
 static bool fetch(const struct origin *origin, uint64_t at, void *to, size_t size)
@@ -153,7 +153,7 @@ static enum stat_fault fetch_table(const struct origin *origin, struct stat_snap
     return fetch_arrays(origin, at + sizeof *table, snapshot);
 }
 
-/* Leaves only the header in the snapshot if there is no valid table. */
+/* Reads header and table. Without a valid table the snapshot has only the header. */
 static enum stat_fault fetch_all(const struct origin *origin, struct stat_snapshot *snapshot)
 {
     enum stat_fault fault = fetch_header(origin, snapshot);
@@ -254,7 +254,7 @@ static bool is_same_object(const struct stat_snapshot *before, uint32_t x, const
 {
     const struct llm_stats_object *a = &before->objects[x], *b = &now->objects[y];
 
-    /* Sessions have topics of the same number and name. */
+    /* Topics of several sessions may have the same number and name. */
     if (a->kind == LLM_STATS_TOPIC && before->objects[a->parent].id != now->objects[b->parent].id)
         return false;
     return a->kind == b->kind && a->id == b->id && strcmp(a->label, b->label) == 0;
@@ -268,7 +268,7 @@ static bool is_same_row(const struct stat_snapshot *before, uint32_t x, const st
 
 uint64_t stat_before(const struct stat_snapshot *before, const struct stat_snapshot *now, uint32_t row)
 {
-    /* Mostly it stands where it stood. */
+    /* Common case: it has the same index as before. */
     if (row < before->table.rows && is_same_row(before, row, now, row))
         return before->values[row];
     for (uint32_t i = 0; i < before->table.rows; i++)
@@ -311,7 +311,7 @@ uint64_t stat_percentile(const struct llm_stats_histogram *histogram, const stru
         if (seen > 0 && seen >= rank)
             break;
     }
-    /* The end of its bucket may lie beyond the greatest of all. */
+    /* The end of its bucket may exceed the greatest sample. */
     return llm_stats_bucket_last(bucket) < histogram->max ? llm_stats_bucket_last(bucket) : histogram->max;
 }
 

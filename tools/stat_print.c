@@ -48,7 +48,7 @@ void stat_print_title(FILE *to, const struct stat_source *source)
     fputs(source->now.alive ? ", written " : ", last written ", to);
     print_since(to, age);
     fputs(" ago", to);
-    /* Ten times what it should take: it does not poll. */
+    /* No table for ten intervals: the context does not poll. */
     if (source->now.alive && age > 1 && age * 1e9 > 10 * (double)header->interval_ns)
         fputs(", NOT POLLING", to);
 }
@@ -103,7 +103,7 @@ static void json_text(FILE *to, const char *text)
     for (; *text != '\0'; text++) {
         if (*text == '"' || *text == '\\')
             fputc('\\', to);
-        /* Names of files may have anything. */
+        /* File names may have any character. */
         fputc(*text < ' ' || *text > '~' ? '?' : *text, to);
     }
     fputc('"', to);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters in the text format 0.0.4 of Prometheus: all samples of a family one behind the other, under its HELP and TYPE. */
+/* Counters in the text format 0.0.4 of Prometheus: all samples of a family together, after its HELP and TYPE. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static void family_add(struct family *families, int *count, struct family family
         families[(*count)++] = family;
 }
 
-/* Only what the format allows in a name: the file may have been made by anybody. */
+/* Accepts only names that the format allows: the file may be anybody's. */
 static bool family_is_named(const char *name)
 {
     return name[0] != '\0' && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
@@ -67,7 +67,10 @@ static void families_of(const struct stat_snapshot *snapshot, struct family *fam
     }
 }
 
-/* "llm_transmitter_packets_sent_total"; what has its kind in its name already has it once. */
+/*
+ * Writes the name of a family: "llm_transmitter_packets_sent_total". A name that already has its kind gets no
+ * second one.
+ */
 static void family_name(const struct family *family, char *text, size_t size)
 {
     const char *kind = stat_kind_name(family->kind);
@@ -124,7 +127,7 @@ static void labels_source(FILE *to, const struct stat_source *source)
     fprintf(to, ",pid=\"%" PRIu32 "\"", header->pid);
 }
 
-/* Enough to tell every object of a kind from the others. */
+/* Writes labels that distinguish an object from all others of its kind. */
 static void labels_object(FILE *to, const struct stat_source *source, uint32_t index)
 {
     const struct llm_stats_object *object = &source->now.objects[index];
@@ -181,7 +184,7 @@ static void sample_histogram(FILE *to, const char *name, const struct stat_sourc
 
     for (uint32_t i = 0; i < LLM_STATS_BUCKETS; i++) {
         below += histogram->buckets[i];
-        /* A doubling at a time; the last bucket has no end. */
+        /* One bucket for each power of two; the last bucket has no end. */
         if (i % 32 != 31)
             continue;
         fprintf(to, "%s_bucket", name);

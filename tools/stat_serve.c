@@ -18,14 +18,14 @@
 
 enum { CLIENTS_MAX = 32, REQUEST_MAX = 8192, PATIENCE_MS = 5000 };
 
-/* Nobody waits for another: each has its own request and answer, and only so much time. */
+/* A client. Clients do not wait for each other: each has its own request, answer and deadline. */
 struct client {
-    int fd; /* -1: the place is free */
+    int fd; /* -1: unused */
     long until_ms;
     char request[REQUEST_MAX];
     size_t got;
     char *answer;  /* NULL while the request is read */
-    bool answered; /* what still comes is not looked at: to close before would take the answer back */
+    bool answered; /* further input is discarded: closing earlier would reset the connection and lose the answer */
     size_t size;
     size_t sent;
 };
@@ -46,7 +46,7 @@ static int serve_refused(const char *address, const char *why)
     return -1;
 }
 
-/* Takes "HOST:PORT" apart. */
+/* Parses "HOST:PORT". */
 static int serve_parse(const char *address, char host[256], const char **port)
 {
     const char *colon = strrchr(address, ':');
@@ -149,7 +149,7 @@ static void client_page(struct client *client, const char *directory)
     stat_watch_fini(&watch);
 }
 
-/* The head of the request is there. */
+/* Answers a request whose head is complete. */
 static void client_serve(struct client *client, const char *directory)
 {
     char method[16], path[256];
@@ -209,7 +209,7 @@ static void client_drain(struct client *client)
 
 /* ------------------------------------------------------------------------------------------------------------ loop */
 
-/* A place for a new client: a free one, or that of whoever has been here for longest. */
+/* Returns a place for a new client: an unused one, or that of the oldest client. */
 static struct client *serve_place(struct client *clients)
 {
     struct client *oldest = &clients[0];

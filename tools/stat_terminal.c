@@ -14,20 +14,20 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* Alternate screen without a cursor, without wrapping; and back. */
+/* Enter the alternate screen, without cursor and line wrapping; and leave it. */
 static const char enter[] = "\033[?1049h\033[?25l\033[?7l";
 static const char leave[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
 
 static struct termios before;
 static volatile sig_atomic_t is_open;
-static char *frame; /* what is drawn next */
+static char *frame; /* frame being drawn */
 static size_t frame_size;
 static FILE *frame_to;
 static int height = 24, width = 80, drawn;
 
 /* ------------------------------------------------------------------------------------------------- open and close */
 
-/* Only what a signal handler may do. */
+/* Restores the terminal. Async-signal-safe. */
 static void give_back(void)
 {
     if (!is_open)
@@ -69,7 +69,7 @@ static void on_stop(int number)
 
 static void on_size(int number)
 {
-    (void)number; /* It ends the waiting. */
+    (void)number; /* It ends the wait. */
 }
 
 static void handle(int number, void (*handler)(int))
@@ -145,7 +145,7 @@ void terminal_line(char how, const char *format, ...)
     drawn++;
 }
 
-/* In one go, so that nothing flickers. */
+/* Writes the frame at once, so that nothing flickers. */
 void terminal_end(void)
 {
     size_t done = 0;
@@ -192,7 +192,7 @@ enum terminal_key terminal_wait(double seconds)
     if (poll(&input, 1, seconds <= 0 ? 0 : (int)(seconds * 1000) + 1) <= 0)
         return KEY_NONE;
     got = read(STDIN_FILENO, bytes, sizeof bytes - 1);
-    /* Whoever typed is gone. */
+    /* The terminal was closed. */
     if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
         return KEY_QUIT;
     return got < 0 ? KEY_NONE : key_of(bytes);

@@ -17,16 +17,16 @@
 #include "stat_print.h"
 #include "stat_terminal.h"
 
-enum { VIEW_ROWS = 8 }; /* members or sessions that are shown of each, those that lag most first */
+enum { VIEW_ROWS = 8 }; /* members or sessions shown of each object, those that lag most first */
 
-/* Every line of the view begins with how it is drawn. */
+/* First character of each line of the view: how it is drawn. */
 #define NORMAL " "
 #define TITLE "!"
 #define BAD "#"
 
 /* -------------------------------------------------------------------------------------------------------- numbers */
 
-/* "1234", "56.7k", "8.9M": six characters at most. Valid for eight calls. */
+/* Formats a number as "1234", "56.7k", "8.9M": six characters at most. Valid for eight calls. */
 static const char *short_number(double value)
 {
     static char texts[8][16];
@@ -44,7 +44,7 @@ static const char *short_number(double value)
     return text;
 }
 
-/* Nanoseconds for people. Valid for eight calls. */
+/* Formats nanoseconds for people. Valid for eight calls. */
 static const char *short_time(uint64_t ns)
 {
     static char texts[8][16];
@@ -62,7 +62,7 @@ static const char *short_time(uint64_t ns)
     return text;
 }
 
-/* How much a counter of an object grew in a second. */
+/* Returns the growth of a counter of an object, per second. */
 static double rate(const struct stat_source *source, uint32_t object, const char *name)
 {
     const struct stat_snapshot *now = &source->now;
@@ -90,7 +90,7 @@ static const char *short_value(const struct stat_source *source, uint32_t object
 
 /* --------------------------------------------------------------------------------------------------------- objects */
 
-/* The histograms of an object, of what came since the view before. */
+/* Prints the histograms of an object, of samples since the previous view. */
 static void view_histograms(FILE *to, const struct stat_source *source, uint32_t object)
 {
     const double seconds = stat_watch_seconds(source);
@@ -118,7 +118,7 @@ static void view_histograms(FILE *to, const struct stat_source *source, uint32_t
     }
 }
 
-/* What went wrong since the start: these counters where they are not zero. */
+/* Prints the listed counters where they are not zero: faults since the start. */
 static void view_troubles(FILE *to, const struct stat_source *source, uint32_t object, const char *const *names)
 {
     bool any = false;
@@ -138,7 +138,7 @@ static void view_troubles(FILE *to, const struct stat_source *source, uint32_t o
         fputc('\n', to);
 }
 
-/* Of the objects that belong to one, those that lag most; returns how many there are in all. */
+/* Finds the children of an object that lag most. Returns the number of all children. */
 static int view_worst(const struct stat_snapshot *now, uint32_t parent, uint32_t worst[VIEW_ROWS])
 {
     uint64_t lags[VIEW_ROWS] = {0};
@@ -191,7 +191,7 @@ static void view_members(FILE *to, const struct stat_source *source, uint32_t tr
         const uint64_t window = stat_value(&source->now, member, "member_window_packets");
         const double lost = rate(source, member, "member_packets_lost");
         const uint64_t limit = stat_value(&source->now, member, "member_limited_by");
-        /* More than half of what it can hold is missing to it: it will lose soon. */
+        /* It lags by more than half of its window, and will lose packets soon. */
         const bool slow = lost > 0 || (lag > 64 && 2 * lag > window);
 
         fprintf(to, "%s        %016" PRIx64 " %9s %9s %8s %8s %8.1f%s%s%s\n", slow || limit != 0 ? BAD : NORMAL, source->now.objects[member].id,
@@ -226,7 +226,7 @@ static void view_sessions(FILE *to, const struct stat_source *source, uint32_t r
     view_more(to, count);
 }
 
-/* Of the topics of a transmitter, or of a receiver's sessions, those with most messages a second. */
+/* Prints the topics of a transmitter, or of a receiver's sessions, with most messages a second. */
 static void view_topics(FILE *to, const struct stat_source *source, uint32_t owner)
 {
     const struct llm_stats_object *objects = source->now.objects;
@@ -259,7 +259,7 @@ static void view_topics(FILE *to, const struct stat_source *source, uint32_t own
     view_more(to, count);
 }
 
-/* What limits it, if anything does, by the watch of its context. */
+/* Prints the bottleneck, if there is one, by the watch of the object's context. */
 static void view_limit(FILE *to, const struct stat_source *source, uint32_t object)
 {
     const uint64_t limit = stat_value(&source->now, object, "limited_by");
@@ -310,7 +310,7 @@ static void view_receiver(FILE *to, const struct stat_source *source, uint32_t o
     view_topics(to, source, object);
 }
 
-/* All that is not zero: what a transport counts is mostly what went wrong. */
+/* Prints all counters that are not zero: those of a transport mostly count faults. */
 static void view_other(FILE *to, const struct stat_source *source, uint32_t object)
 {
     const struct stat_snapshot *now = &source->now;
@@ -356,7 +356,7 @@ static void view_source(FILE *to, const struct stat_source *source)
     fputs(NORMAL "\n", to);
 }
 
-/* Draws as much as fits, from line `top` on, which is put right if there is less. */
+/* Draws as many lines as fit, from line `top` on, which is corrected if there are fewer. */
 static void view_draw(const struct stat_watch *watch, double interval, int *top)
 {
     char *text = NULL, *line;
@@ -405,7 +405,7 @@ static double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* What a key does; false: it ends the view. */
+/* Handles a key. False: it ends the view. */
 static bool view_key(enum terminal_key key, int *top)
 {
     switch (key) {

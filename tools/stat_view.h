@@ -3,7 +3,7 @@
 #ifndef STAT_VIEW_H
 #define STAT_VIEW_H
 
-/* Draws the counters of a directory again and again until somebody leaves. Returns a status for exit(). */
+/* Draws the counters of a directory periodically until the user quits. Returns a status for exit(). */
 int stat_view(const char *directory, double interval);
 
 #endif

@@ -21,7 +21,7 @@ static int watch_compare(const void *a, const void *b)
     return strcmp(((const struct stat_source *)a)->name, ((const struct stat_source *)b)->name);
 }
 
-/* The source of a file, new if need be; NULL: no memory, or too many. */
+/* Finds or adds the source of a file. NULL: no memory, or too many. */
 static struct stat_source *watch_source(struct stat_watch *watch, const char *name)
 {
     struct stat_source *sources;
@@ -40,7 +40,7 @@ static struct stat_source *watch_source(struct stat_watch *watch, const char *na
     return &sources[watch->count++];
 }
 
-/* The most bytes that the next table may have: the limit less the tables in memory. */
+/* Returns the bytes that the next table may have: the limit less the tables in memory. */
 static size_t watch_room(const struct stat_watch *watch)
 {
     size_t used = 0;
@@ -62,7 +62,7 @@ static void watch_read(struct stat_source *source, int directory, size_t room)
     source->seen = true;
     if (fd >= 0)
         close(fd);
-    /* Whoever has the name now may be another process than before. */
+    /* Another process than before may have the name now. */
     if (source->fault != STAT_OK || source->now.header.started_at != now.header.started_at)
         stat_free(&source->before);
     if (source->fault == STAT_OK && source->now.bytes != NULL && source->now.header.started_at == now.header.started_at &&
@@ -75,7 +75,7 @@ static void watch_read(struct stat_source *source, int directory, size_t room)
     source->now = now;
 }
 
-/* Forgets the files that are gone. */
+/* Removes the sources of files that are gone. */
 static void watch_forget(struct stat_watch *watch)
 {
     int kept = 0;
@@ -105,7 +105,7 @@ int stat_watch_look(struct stat_watch *watch)
         if (entry->d_name[0] == '.' || (source = watch_source(watch, entry->d_name)) == NULL)
             continue;
         watch_read(source, dirfd(directory), watch_room(watch));
-        /* Its context was closed between two steps. */
+        /* Its context was closed between listing and opening. */
         if (source->fault == STAT_UNREADABLE && source->error == ENOENT)
             source->seen = false;
     }
