@@ -69,7 +69,7 @@ static void on_stop(int number)
 
 static void on_size(int number)
 {
-    (void)number; /* It ends the wait. */
+    (void)number; /* The signal ends the wait for a key. */
 }
 
 static void handle(int number, void (*handler)(int))

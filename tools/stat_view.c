@@ -191,7 +191,7 @@ static void view_members(FILE *to, const struct stat_source *source, uint32_t tr
         const uint64_t window = stat_value(&source->now, member, "member_window_packets");
         const double lost = rate(source, member, "member_packets_lost");
         const uint64_t limit = stat_value(&source->now, member, "member_limited_by");
-        /* It lags by more than half of its window, and will lose packets soon. */
+        /* A lag of more than half of the window: the member will lose packets soon. */
         const bool slow = lost > 0 || (lag > 64 && 2 * lag > window);
 
         fprintf(to, "%s        %016" PRIx64 " %9s %9s %8s %8s %8.1f%s%s%s\n", slow || limit != 0 ? BAD : NORMAL, source->now.objects[member].id,

@@ -105,7 +105,7 @@ int stat_watch_look(struct stat_watch *watch)
         if (entry->d_name[0] == '.' || (source = watch_source(watch, entry->d_name)) == NULL)
             continue;
         watch_read(source, dirfd(directory), watch_room(watch));
-        /* Its context was closed between listing and opening. */
+        /* The context was closed between listing and opening of the file. */
         if (source->fault == STAT_UNREADABLE && source->error == ENOENT)
             source->seen = false;
     }

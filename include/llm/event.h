@@ -27,8 +27,8 @@ enum llm_event_kind {
     LLM_EVENT_RESUMED = 5,        /* a packet of the session arrived again */
     LLM_EVENT_TOPIC_NEW = 6,      /* a topic was announced and accepted: topic, topic_id */
     LLM_EVENT_JOIN_REFUSED = 7,   /* a session cannot begin at the position asked for, for reason; first: number of the first message
-                                     asked for, 0 if unknown; last: of the oldest message available (AHEAD: of the oldest message in
-                                     the history). The option join_else says how it goes on. */
+                                     asked for; last: of the oldest message in the history; each 0 if unknown. The option join_else
+                                     says how it goes on. */
     LLM_EVENT_LIVE = 8,           /* replay is complete: the history asked for was delivered, or reported in gaps; first: number of
                                      the next message. For a session less than a second old: complete with what it had sent when it
                                      was found */
@@ -37,10 +37,10 @@ enum llm_event_kind {
      * which receiver.
      */
     LLM_EVENT_WARNED = 10,        /* the receiver nears a threshold */
-    LLM_EVENT_UNICAST_ONLY = 11,  /* its repairs are no longer sent to the group */
-    LLM_EVENT_SUSPENDED = 12,     /* it gets no repairs, and flow control does not wait for it */
-    LLM_EVENT_EXPELLED = 13,      /* it has to leave: at the receiver the end of the session follows */
-    LLM_EVENT_READMITTED = 14,    /* it is served like all others again, or may come back */
+    LLM_EVENT_UNICAST_ONLY = 11,  /* repairs for the receiver are no longer sent to the group */
+    LLM_EVENT_SUSPENDED = 12,     /* the receiver gets no repairs, and flow control does not wait for it */
+    LLM_EVENT_EXPELLED = 13,      /* the receiver has to leave: at the receiver the end of the session follows */
+    LLM_EVENT_READMITTED = 14,    /* the receiver is served like all others again, or may come back */
     /* Of connections; session: that of the other side. */
     LLM_EVENT_CONNECTED = 15,      /* the connection is established: messages may be sent */
     LLM_EVENT_DISCONNECTED = 16,   /* the connection is over, for reason, and has to be closed; first: the code of the refusal */
@@ -100,7 +100,8 @@ enum llm_threshold {
     LLM_THRESHOLD_LAG_PACKETS = 3, /* packets not yet received: slow_lag_packets */
     LLM_THRESHOLD_LAG_TIME = 4,    /* lag in ns: slow_lag_ns */
     LLM_THRESHOLD_SILENCE = 5,     /* ns since it was last heard: slow_silence_ns */
-    LLM_THRESHOLD_GROUP = 6,       /* not one receiver: more than half of them suffer, so the fault is upstream */
+    LLM_THRESHOLD_GROUP = 6,       /* more than half of the receivers suffer, so the fault is upstream; the verdict is of all, not of
+                                      one */
     LLM_THRESHOLD_OPERATOR = 7,    /* llm_transmitter_shed() */
     LLM_THRESHOLD_LAG_BYTES = 8,   /* lag in bytes of the history: slow_lag_bytes */
     LLM_THRESHOLD_ACK_TIME = 9,    /* ns for which it owes an acknowledgement: slow_ack_ns */
@@ -108,7 +109,7 @@ enum llm_threshold {
 
 /* A verdict of the slow-receiver policy and its figures; rates and shares are means over a second. */
 struct llm_verdict {
-    uint64_t receiver;    /* its identity, random; 0: all receivers, see LLM_THRESHOLD_GROUP */
+    uint64_t receiver;    /* identity of the receiver, random; 0: all receivers, see LLM_THRESHOLD_GROUP */
     enum llm_threshold threshold; /* the threshold that decided */
     uint64_t value;       /* the figure compared, in the unit of the threshold */
     uint64_t limit;       /* the limit that it reached */
@@ -136,7 +137,7 @@ struct llm_verdict {
     X(HISTORY, 6, "messages that are not acknowledged")                                                                    \
     X(TRANSPORT, 7, "the transport, which takes no more")
 
-/* NONE, APPLICATION, BUFFER and NETWORK are of receivers; NONE and the last four of transmitters. */
+/* Receivers have NONE, APPLICATION, BUFFER and NETWORK; transmitters have NONE and the last four. */
 enum llm_limit {
 #define LLM_LIMIT_ENUM(name, number, text) LLM_LIMIT_##name = number,
     LLM_LIMITS(LLM_LIMIT_ENUM)
@@ -156,7 +157,7 @@ struct llm_bottleneck {
     uint64_t receiver;        /* identity of the receiver that reported it; 0: measured in this context */
     uint64_t time_ns;         /* length of the interval; the members below count within it */
     uint64_t packets;         /* data packets received, or sent for the first time */
-    /* Of a receiver. */
+    /* receivers only */
     uint64_t away_ns;         /* time between the starts of two polls of which the first delivered something: handlers, and other work
                                  of the thread before it polled again; excludes sleep in llm_wait() */
     uint64_t away_ns_max;     /* the longest of these; also from before the interval, if packets dropped then are found missing only
@@ -164,7 +165,7 @@ struct llm_bottleneck {
     uint64_t packets_missed;  /* found missing, by packet number */
     uint64_t packets_dropped; /* dropped by the receiving host, as far as the transport knows, for all receivers that share it; an
                                  upper bound where the kernel drops runs of packets */
-    /* Of a transmitter. */
+    /* transmitters only */
     uint64_t window_ns;       /* blocked by flow control */
     uint64_t rate_ns;         /* blocked by a rate limit */
     uint64_t history_ns;      /* blocked by messages that are not acknowledged */
@@ -181,11 +182,11 @@ struct llm_event {
     uint32_t topic_id;
     const char *topic;    /* NULL unless the kind has one */
     const struct llm_verdict *verdict; /* NULL unless the kind has one; valid until the handler returns */
-    const char *receiver; /* its name; NULL unless the reason has one */
+    const char *receiver; /* name of the receiver; NULL unless the reason has one */
     const struct llm_bottleneck *bottleneck; /* NULL unless the kind has one; valid until the handler returns */
     uint32_t receivers;        /* LLM_EVENT_UNACKNOWLEDGED for lack of receivers of any name: receivers present; else 0 */
     uint32_t receivers_wanted; /* receivers that have to acknowledge; else 0 */
-    const char *address;       /* of the other side, for people; NULL unless the kind has one; valid until the handler returns */
+    const char *address;       /* address of the other side, for people; NULL unless the kind has one; valid until the handler returns */
 };
 
 /*

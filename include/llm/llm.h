@@ -94,11 +94,11 @@ typedef void llm_log_fn(void *arg, enum llm_level level, const char *text);
 /* An event loop with its memory, transports and clock. Use several contexts to scale across cores. */
 struct llm_context;
 
-/* How llm_wait() and the loop thread wait when there is no work. */
+/* Wait modes of llm_wait() and of the loop thread, for times without work. */
 enum llm_wait_mode {
     LLM_WAIT_SPIN = 0,      /* polls without a pause: lowest latency, one core per context */
     LLM_WAIT_BLOCK = 1,     /* sleeps in the kernel until a packet or a deadline: no CPU, tens of microseconds more latency */
-    LLM_WAIT_BUSY_POLL = 2, /* as BLOCK, with the kernel polling the device (SO_BUSY_POLL) before it sleeps, for busy_poll_us or 50 us */
+    LLM_WAIT_BUSY_POLL = 2, /* BLOCK, with the kernel polling the device (SO_BUSY_POLL) before the sleep, for busy_poll_us or 50 us */
 };
 
 /*
@@ -109,7 +109,7 @@ enum llm_latency_level {
     LLM_LATENCY_OFF = 0,    /* none, at no cost */
     LLM_LATENCY_QUEUES = 1, /* queue lengths: packets in a flush, in a burst, buffered out of order */
     LLM_LATENCY_WIRE = 2,   /* time from send to wire, and from wire to handler */
-    LLM_LATENCY_STAGES = 3, /* each stage of these, time in handlers and between polls */
+    LLM_LATENCY_STAGES = 3, /* each stage of these times, time in handlers and between polls */
 };
 
 struct llm_context_options {
@@ -468,8 +468,8 @@ LLM_API int llm_send(struct llm_topic *topic, const void *data, size_t size, uns
 LLM_API int llm_topic_wait(struct llm_topic *topic, size_t size, uint64_t timeout_ns);
 
 /*
- * As llm_send(), gathering the message from count pieces. LLM_EINVAL: count is negative, or a piece has bytes at
- * NULL.
+ * Sends a message gathered from count pieces, else as llm_send(). LLM_EINVAL: count is negative, or a piece has
+ * bytes at NULL.
  */
 LLM_API int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, unsigned flags);
 
@@ -503,7 +503,7 @@ struct llm_attributes {
     uint32_t label;       /* default 0, which is also the label of messages without attributes */
     uint32_t bitmap_bits; /* 0 to LLM_BITMAP_BITS_MAX; default 0: all bits are clear */
     const void *bitmap;   /* (bitmap_bits + 7) / 8 bytes; bit n is bit n % 8, from the lowest, of byte n / 8 */
-    const struct llm_property *properties; /* for selectors; each code once */
+    const struct llm_property *properties; /* for selectors; no code twice */
     uint32_t properties_count;             /* default 0 */
 };
 
@@ -511,10 +511,10 @@ struct llm_attributes {
 LLM_API void llm_attributes_init(struct llm_attributes *attributes);
 
 /*
- * As llm_send(), of a message with attributes. A label alone takes 7 bytes; a bitmap 1 byte more and its own
- * bytes; a property 3 bytes and its value, 2 more for the type bytes; a packet of such messages 15. LLM_EINVAL:
- * too many bits, a repeated code, or an unknown type; LLM_EMSGSIZE: also if the attributes take more than 512
- * bytes, or do not fit into a packet.
+ * Sends a message with attributes, else as llm_send(). A label alone takes 7 bytes; a bitmap 1 byte more and its
+ * own bytes; a property 3 bytes and its value, 2 more for LLM_PROPERTY_BYTES; a packet of such messages 15.
+ * LLM_EINVAL: too many bits, a repeated code, or an unknown type; LLM_EMSGSIZE: also if the attributes take more
+ * than 512 bytes, or do not fit into a packet.
  */
 LLM_API int llm_send_with(struct llm_topic *topic, const void *data, size_t size, const struct llm_attributes *attributes,
                           unsigned flags);
@@ -558,7 +558,7 @@ struct llm_message {
     const void *data;     /* valid until the handler returns */
     uint32_t size;        /* in bytes */
     uint32_t topic_id;    /* the topic's number in its session */
-    const char *topic;    /* its name, "" if it could not be learned; valid as long as the session is followed */
+    const char *topic;    /* name of the topic, "" if it could not be learned; valid as long as the session is followed */
     uint64_t number;      /* counts the messages of the session, over all topics, from 0 */
     uint64_t session;
     uint64_t received_at; /* CLOCK_REALTIME ns, by the kernel, of the packet that completed the message; 0 without timestamps=1 */
@@ -664,10 +664,10 @@ enum {
  *
  * Names are compared once, when a topic is announced or a subject is added or removed, and never for a message.
  * Subjects added after a topic was announced, and removed ones, take effect with the next llm_poll(). A topic
- * with discarded messages is delivered from then on, but this receiver acknowledges none of its messages
- * (llm_topic_assure()) as long as it follows the session. Subscribing twice is the same as once. Allocates.
- * Allowed in handlers. LLM_EINVAL: empty, too long, or > not at the end; LLM_ELIMIT: more than LLM_SUBJECTS_MAX;
- * LLM_ENOMEM.
+ * whose messages were discarded before is delivered from then on, but this receiver acknowledges none of its
+ * messages (llm_topic_assure()) as long as it follows the session. Subscribing twice is the same as once.
+ * Allocates. Allowed in handlers. LLM_EINVAL: empty, too long, or > not at the end; LLM_ELIMIT: more than
+ * LLM_SUBJECTS_MAX; LLM_ENOMEM.
  */
 LLM_API int llm_subscribe(struct llm_receiver *receiver, const char *subject);
 
@@ -822,15 +822,15 @@ LLM_API int llm_transmitter_bottleneck(const struct llm_transmitter *transmitter
 
 /* A receiver, according to its latest report. */
 struct llm_congestion {
-    uint64_t receiver;        /* its identity */
+    uint64_t receiver;        /* identity of the receiver */
     uint64_t heard_at;
     uint64_t rtt_ns;          /* 0: not measured */
     uint64_t lag_packets;     /* packets sent by then that it neither had nor gave up */
     uint64_t window_packets;  /* packets that its window holds */
     uint64_t naks;            /* NAKs that it sent since it follows the session; the same interval for the next two */
     uint64_t packets_lost;
-    uint64_t packets_dropped; /* by its host, an upper bound; 0 if it runs no watch */
-    bool reports;             /* it runs a watch, whose result bottleneck is */
+    uint64_t packets_dropped; /* dropped by its host, an upper bound; 0 if it runs no watch */
+    bool reports;             /* true: it runs a watch, and bottleneck is its result */
     struct llm_bottleneck bottleneck;
 };
 

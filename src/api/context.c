@@ -56,8 +56,8 @@ static void context_stats(struct llm_context *context, lli_ns now)
 }
 
 /*
- * Out of line: keeps registers free for the poll. The latency monitor's last level and the watch measure every
- * poll.
+ * Periodic work of a poll. Out of line: keeps registers free for the poll. The latency monitor's last level and
+ * the watch measure every poll.
  */
 static __attribute__((noinline)) void context_watch_all(struct llm_context *context, lli_ns now)
 {

@@ -29,7 +29,7 @@ struct lli_request {
 
 struct llm_connection {
     struct llm_context *context;
-    struct llm_connection *next; /* in the context's list */
+    struct llm_connection *next; /* next connection of the context */
     struct lli_endpoint *endpoint;
     struct llm_listener *listener; /* listener that accepted it; NULL: the connecting side, or the listener was closed */
     struct llm_connection_handlers handlers;
@@ -37,14 +37,14 @@ struct llm_connection {
     struct llm_receiver *receiver;
     uint64_t id;
     enum lli_connection_state state;
-    enum llm_reason reason; /* of OVER and TOLD */
+    enum llm_reason reason; /* valid in OVER and TOLD */
     uint16_t code;
-    bool accepted;          /* it is the accepting side */
-    bool running;           /* its sessions are linked into the endpoint, or it is hushed */
+    bool accepted;          /* this is the accepting side */
+    bool running;           /* the sessions are linked into the endpoint, or the connection is hushed */
     bool closing;           /* llm_connection_close() runs */
     bool released;          /* llm_connection_close() was called in a handler */
     bool undelivered;       /* some messages are not known to have arrived */
-    bool dismissed;         /* no CLOSE is sent: the other side has left and said so, or never was there */
+    bool dismissed;         /* no CLOSE is sent: the other side has left and said so, or never connected */
     bool hushed;            /* accepted, and only the ACCEPT is sent: the other side has not confirmed it */
     bool joined;            /* joined the listener's group, to send the request */
     lli_handle group;
@@ -66,13 +66,13 @@ struct llm_connection {
 
 struct llm_listener {
     struct llm_context *context;
-    struct llm_listener *next; /* in the context's list */
+    struct llm_listener *next; /* next listener of the context */
     struct lli_endpoint *endpoint;
     struct llm_listener_handlers handlers;
     struct lli_channel channel;
     struct lli_door door;
     lli_handle group;
-    char text[LLI_CHANNEL_TEXT_MAX]; /* of the channel */
+    char text[LLI_CHANNEL_TEXT_MAX]; /* the channel's text */
     char object[LLI_CHANNEL_TEXT_MAX + 16];
 };
 

@@ -79,8 +79,8 @@ void lli_conn_leave(const struct llm_connection *connection, const struct lli_wi
 
     (void)lli_conn_post(endpoint, bytes, lli_wire_put_close(bytes, close), transmitter->group);
     /*
-     * No retry: nobody is there to hear it, unless the network recovered just now; or the address may be of
-     * somebody who never connected.
+     * No retry: the peer fell silent, or was accepted and never heard, so its address may be of a host that
+     * never connected.
      */
     if (connection->reason == LLM_REASON_TIMEOUT || connection->hushed)
         return;

@@ -41,7 +41,7 @@ struct lli_in;
 
 #define LLI_LATENCY_FIELD(name, level) struct lli_histogram name;
 
-/* Of a context. */
+/* of a tick, times 2^20 */
 struct lli_latency {
     enum llm_latency_level level;
     uint64_t ns_per_tick; /* times 2^20 */

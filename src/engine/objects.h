@@ -31,8 +31,8 @@ struct llm_topic {
     struct llm_topic *next;
     struct lli_pack_topic pack;
     uint64_t plain_below;  /* messages shorter than this take the fast path; 0: none does, the topic is assured */
-    uint64_t claim_below;  /* the same for claims */
-    uint64_t counted_below; /* the same for messages of a topic that is counted and nothing else */
+    uint64_t claim_below;  /* claims shorter than this take the fast path */
+    uint64_t counted_below; /* messages shorter than this do, of a topic that is counted and nothing else */
     const void *claims;    /* the value of transmitter.claimed for its claims: the topic or, where they take the slow path, its rate */
     struct lli_ack_topic *assured; /* NULL: it was never assured */
     struct lli_lvc_topic *kept; /* last value cache; NULL: none */
@@ -51,7 +51,7 @@ struct lli_destination {
 struct llm_transmitter {
     struct llm_context *context;
     struct lli_endpoint *endpoint;
-    struct llm_transmitter *next; /* in the endpoint's list */
+    struct llm_transmitter *next; /* next transmitter of the endpoint */
     struct llm_connection *connection; /* connection that it belongs to, NULL: none */
     struct llm_topic *topics;
     const void *claimed;          /* open claim (topic.claims), NULL: none; the transmitter itself: its connection is over */
@@ -84,14 +84,14 @@ struct llm_transmitter {
 struct llm_receiver {
     struct llm_context *context;
     struct lli_endpoint *endpoint;
-    struct llm_receiver *next; /* in the endpoint's list */
+    struct llm_receiver *next; /* next receiver of the endpoint */
     struct llm_handlers handlers;
     struct lli_subjects subjects;
     struct lli_filter filter;  /* in use if config.filter is not NULL */
     struct lli_memory memory;
     struct lli_memory rare;
     struct lli_rx_config config;
-    struct llm_join join;      /* of the options */
+    struct llm_join join;      /* from the options */
     struct lli_reorder reorder;
     struct lli_former former;
     struct lli_rx_counters counters;
@@ -126,16 +126,16 @@ struct llm_context {
     struct lli_endpoint *endpoints;
     int epoll_fd;
     bool in_handler;
-    bool in_single;    /* in the handler of a message that arrived alone */
+    bool in_single;    /* the running handler is that of a message that arrived alone */
     bool dirty;      /* some transmitter is dirty */
     int delivered;   /* messages and events delivered by the running poll */
     lli_ns polled_at; /* beginning of the latest poll */
     lli_ns time;      /* the clock, as read last for lli_context_time() */
     uint64_t time_ticks; /* lli_ticks() before that reading */
     uint64_t moment;  /* ticks for which that reading is valid */
-    lli_ns watch_at;  /* when a poll has to serve the members below, LLI_NEVER: never */
-    lli_ns stats_at;  /* when counters are written next, LLI_NEVER without a file */
-    lli_ns connections_at;  /* when a listener or connection is due */
+    lli_ns watch_at;  /* next time at which a poll has to serve the members below, LLI_NEVER: never */
+    lli_ns stats_at;  /* next write of the counters, LLI_NEVER without a file */
+    lli_ns connections_at;  /* next work of a listener or connection */
     const struct lli_upcalls *upcalls; /* NULL before the first listener or connection */
     struct llm_listener *listeners;
     struct llm_connection *connections;
@@ -156,7 +156,7 @@ struct llm_context {
     int wake_fd;
 
     /* fork.c */
-    struct llm_context *next; /* in the list of the process's open contexts */
+    struct llm_context *next; /* next context of the process */
     bool orphaned;            /* this process is a child of the one that opened it; threaded is set, too */
     bool refused;             /* a call was refused for that reason, and the refusal was logged */
 };

@@ -23,7 +23,7 @@ struct lli_stats_file {
     int fd;                   /* holds the lock */
     int directory;            /* directory that has its name; -1: none */
     lli_ns interval;
-    struct lli_stats_known *known; /* of the rows of either table: what they have now */
+    struct lli_stats_known *known; /* what the rows of either table have now */
     uint64_t writes;
     uint64_t write_ns;        /* time that all writes took */
     char name[LLI_STATS_NAME_MAX]; /* in the directory */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large allocations, on huge pages if there are any and on a chosen NUMA node; no other module maps memory. */
+/* Large allocations, on huge pages if there are any and on a chosen NUMA node. The library maps memory only here. */
 #ifndef LLI_MEMORY_H
 #define LLI_MEMORY_H
 
