@@ -29,8 +29,8 @@ static const struct {
     LLI_RX_COUNTERS(RX_HELP)
 #define ENDPOINT_HELP(name, text) {LLM_STATS_TRANSPORT, #name, text},
     LLI_ENDPOINT_COUNTERS(ENDPOINT_HELP)
-#define DOOR_HELP(name, text) {LLM_STATS_LISTENER, #name, text},
-    LLI_DOOR_COUNTERS(DOOR_HELP)
+#define ACCEPTOR_HELP(name, text) {LLM_STATS_LISTENER, #name, text},
+    LLI_ACCEPTOR_COUNTERS(ACCEPTOR_HELP)
 };
 
 /* -------------------------------------------------------------------------------------------------------- families */

@@ -23,8 +23,8 @@ void lli_connection_link(struct llm_connection *connection)
  */
 static void confirm_heard(struct llm_connection *connection, lli_ns now)
 {
-    connection->hushed = false;
-    connection->endpoint->hushed--;
+    connection->unheard = false;
+    connection->endpoint->unheard--;
     connection->receiver->sessions[0].heard_at = now;
     lli_connection_link(connection);
     /* A heartbeat of the other side may have arrived before the confirmation. */
@@ -53,7 +53,7 @@ bool lli_connection_confirm(struct lli_endpoint *endpoint, const struct lli_rx_p
     struct llm_connection *connection = endpoint->context->connections;
 
     while (connection != NULL &&
-           !(connection->hushed && connection->endpoint == endpoint && connection->state == LLI_CONNECTION_OPENING &&
+           !(connection->unheard && connection->endpoint == endpoint && connection->state == LLI_CONNECTION_OPENING &&
              confirm_input(connection, packet, now)))
         connection = connection->next;
     return connection != NULL;

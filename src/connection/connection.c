@@ -104,7 +104,7 @@ void lli_connection_connected(struct llm_connection *connection)
 {
     const struct llm_event event = {.kind = LLM_EVENT_CONNECTED, .session = connection->session};
 
-    if (connection->state != LLI_CONNECTION_OPENING || connection->hushed)
+    if (connection->state != LLI_CONNECTION_OPENING || connection->unheard)
         return;
     connection->state = LLI_CONNECTION_OPEN;
     connection_tell(connection, &event);
@@ -276,9 +276,9 @@ int lli_connection_run(struct llm_connection *connection, const struct lli_wire_
     connection->receiver->sessions_used = 1;
     connection->running = true;
     connection->state = LLI_CONNECTION_OPENING;
-    connection->hushed = connection->accepted;
-    endpoint->hushed += connection->hushed;
-    if (connection->hushed)
+    connection->unheard = connection->accepted;
+    endpoint->unheard += connection->unheard;
+    if (connection->unheard)
         return LLM_OK;
     lli_rx_expect(rx, other->session, other->start, &other->address, now);
     lli_connection_link(connection);
@@ -328,8 +328,8 @@ static void connection_stop(struct llm_connection *connection, unsigned closing)
         if (closing != 0 && !connection->dismissed)
             connection_leave(connection, (enum lli_wire_closing)closing);
         lli_endpoint_flush(connection->endpoint);
-        if (connection->hushed)
-            connection->endpoint->hushed--;
+        if (connection->unheard)
+            connection->endpoint->unheard--;
         else
             connection_unlink(connection);
         connection->running = false;
@@ -353,7 +353,7 @@ void lli_connection_destroy(struct llm_connection *connection)
         link = &(*link)->next;
     *link = connection->next;
     if (connection->listener != NULL)
-        lli_door_leave(&connection->listener->door, connection->id, lli_clock_ns());
+        lli_acceptor_leave(&connection->listener->acceptor, connection->id, lli_clock_ns());
     connection_free(connection);
 }
 
@@ -381,7 +381,7 @@ static int connection_ask(struct llm_connection *connection, const struct lli_ch
         memcpy(connect.payload, payload->iov_base, payload->iov_len);
     }
     connection->until = now + channel->options.connect_timeout_ns;
-    lli_dial_init(&connection->dial, &connect, channel->options.connect_timeout_ns, now);
+    lli_connector_init(&connection->connector, &connect, channel->options.connect_timeout_ns, now);
     lli_conn_due(connection->context, 0);
     return LLM_OK;
 }
@@ -492,7 +492,7 @@ static int connection_close(struct llm_connection *connection)
         return LLM_OK;
     }
     connection->closing = true;
-    if (connection->running && connection->state >= LLI_CONNECTION_OPEN && !connection->hushed)
+    if (connection->running && connection->state >= LLI_CONNECTION_OPEN && !connection->unheard)
         connection_finish(connection);
     connection_stop(connection, connection_closing(connection));
     undelivered = connection->undelivered;
@@ -553,32 +553,32 @@ static void connection_unreachable(struct llm_connection *connection)
 
 static lli_ns connection_service_asking(struct llm_connection *connection, lli_ns now)
 {
-    struct lli_dial *dial = &connection->dial;
+    struct lli_connector *connector = &connection->connector;
     uint8_t bytes[LLI_WIRE_CONTROL_MAX];
-    const size_t size = lli_dial_control(dial, now, bytes);
+    const size_t size = lli_connector_control(connector, now, bytes);
     int error;
 
     if (size > 0)
         (void)lli_conn_post(connection->endpoint, bytes, size, connection->group);
-    switch (dial->state) {
-    case LLI_DIAL_ASKING:
+    switch (connector->state) {
+    case LLI_CONNECTOR_ASKING:
         break;
-    case LLI_DIAL_REFUSED:
-        connection_over(connection, dial->refuse.reason == LLI_WIRE_FULL ? LLM_REASON_FULL : LLM_REASON_REFUSED,
-                        dial->refuse.code);
+    case LLI_CONNECTOR_REFUSED:
+        connection_over(connection, connector->refuse.reason == LLI_WIRE_FULL ? LLM_REASON_FULL : LLM_REASON_REFUSED,
+                        connector->refuse.code);
         break;
-    case LLI_DIAL_UNANSWERED:
+    case LLI_CONNECTOR_UNANSWERED:
         connection_over(connection, LLM_REASON_UNANSWERED, 0);
         break;
-    case LLI_DIAL_ACCEPTED:
-        error = lli_connection_run(connection, &dial->accept, now);
+    case LLI_CONNECTOR_ACCEPTED:
+        error = lli_connection_run(connection, &connector->accept, now);
         if (error == LLM_EAGAIN && now < connection->until)
             return now + CONNECTION_RETRY;
         if (error != LLM_OK)
             connection_unreachable(connection);
         return connection->until;
     }
-    return lli_dial_deadline(dial);
+    return lli_connector_deadline(connector);
 }
 
 /*
@@ -589,7 +589,7 @@ static void connection_unconfirmed(struct llm_connection *connection)
 {
     connection->dismissed = true;
     if (connection->listener != NULL)
-        connection->listener->door.counters.connections_unconfirmed++;
+        connection->listener->acceptor.counters.connections_unconfirmed++;
     lli_connection_destroy(connection);
 }
 
@@ -630,7 +630,7 @@ static lli_ns connection_service_unheard(struct llm_connection *connection, lli_
 /* Returns true if an accepted connection was never reported to the application. */
 static bool connection_is_untold(const struct llm_connection *connection)
 {
-    return connection->accepted && (connection->hushed || connection->receiver->counters.sessions_new == 0);
+    return connection->accepted && (connection->unheard || connection->receiver->counters.sessions_new == 0);
 }
 
 /* Serves a connection. Returns when to call it again. The connection may be freed by then. */
@@ -720,7 +720,7 @@ static bool conn_connect(struct lli_endpoint *endpoint, lli_handle from, const s
 
     for (struct llm_listener *listener = endpoint->context->listeners; listener != NULL; listener = listener->next)
         if (listener->endpoint == endpoint && listener->group == from) {
-            lli_door_input(&listener->door, connect, now);
+            lli_acceptor_input(&listener->acceptor, connect, now);
             known = true;
         }
     return known;
@@ -744,7 +744,7 @@ static bool conn_accept(struct lli_endpoint *endpoint, const struct lli_wire_acc
     if (connection == NULL)
         return false;
     /* A peer that does not get this CLOSE gives up by itself, as it hears nothing. */
-    if (!lli_dial_input_accept(&connection->dial, accept))
+    if (!lli_connector_input_accept(&connection->connector, accept))
         lli_conn_tell(endpoint, &close, &accept->address, now);
     return true;
 }
@@ -754,7 +754,7 @@ static bool conn_refuse(const struct lli_endpoint *endpoint, const struct lli_wi
     struct llm_connection *connection = conn_find(endpoint, refuse->id, false);
 
     if (connection != NULL)
-        lli_dial_input_refuse(&connection->dial, refuse);
+        lli_connector_input_refuse(&connection->connector, refuse);
     return connection != NULL;
 }
 
@@ -835,7 +835,7 @@ static void connections_moved(const struct lli_endpoint *endpoint)
 {
     for (struct llm_connection *c = endpoint->context->connections; c != NULL; c = c->next)
         if (c->endpoint == endpoint)
-            c->dial.connect.address = c->transmitter->tx.config.address = c->receiver->config.address = endpoint->address;
+            c->connector.connect.address = c->transmitter->tx.config.address = c->receiver->config.address = endpoint->address;
 }
 
 static void connections_stats(const struct llm_context *context, const struct lli_stats_visitor *visitor)

@@ -45,7 +45,7 @@ struct llm_connection {
     bool released;          /* llm_connection_close() was called in a handler */
     bool undelivered;       /* some messages are not known to have arrived */
     bool dismissed;         /* no CLOSE is sent: the other side has left and said so, or never connected */
-    bool hushed;            /* accepted, and only the ACCEPT is sent: the other side has not confirmed it */
+    bool unheard;            /* accepted, and only the ACCEPT is sent: the other side has not confirmed it */
     bool joined;            /* joined the listener's group, to send the request */
     lli_handle group;
     lli_ns until;           /* OPENING: deadline */
@@ -53,7 +53,7 @@ struct llm_connection {
     lli_ns lingers_until;   /* deadline of the close, 0: not closing */
     uint64_t session;       /* session of the other side, 0: unknown */
     struct lli_wire_address peer; /* address of the other side; empty: unknown, or no longer needed */
-    struct lli_dial dial;
+    struct lli_connector connector;
     /* Requests and replies. */
     struct lli_request *requests; /* LLM_REQUESTS_MAX entries: request n is in entry n modulo that */
     uint64_t requests_next;
@@ -70,7 +70,7 @@ struct llm_listener {
     struct lli_endpoint *endpoint;
     struct llm_listener_handlers handlers;
     struct lli_channel channel;
-    struct lli_door door;
+    struct lli_acceptor acceptor;
     lli_handle group;
     char text[LLI_CHANNEL_TEXT_MAX]; /* the channel's text */
     char object[LLI_CHANNEL_TEXT_MAX + 16];

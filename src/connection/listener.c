@@ -24,18 +24,18 @@ void llm_listener_handlers_init(struct llm_listener_handlers *handlers)
 static int listener_place(struct llm_listener *listener, const struct llm_options *options)
 {
     const uint32_t max = options->connections_max;
-    struct lli_guest *guests = calloc(2 * (size_t)max, sizeof *guests);
+    struct lli_applicant *applicants = calloc(2 * (size_t)max, sizeof *applicants);
     uint64_t *ids = calloc(2 * (size_t)max, sizeof *ids);
 
-    lli_door_init(&listener->door, guests, ids, max, options->connect_timeout_ns);
-    return guests == NULL || ids == NULL
+    lli_acceptor_init(&listener->acceptor, applicants, ids, max, options->connect_timeout_ns);
+    return applicants == NULL || ids == NULL
                ? lli_fail(&listener->context->log, LLM_ENOMEM, "no memory for connections_max=%u", max) : LLM_OK;
 }
 
 void lli_listener_free(struct llm_listener *listener)
 {
-    free(listener->door.guests);
-    free(listener->door.ids);
+    free(listener->acceptor.applicants);
+    free(listener->acceptor.ids);
     free(listener);
 }
 
@@ -118,21 +118,21 @@ int llm_listen(struct llm_context *context, const char *channel, const struct ll
 /* ---------------------------------------------------------------------------------------------- answers */
 
 /* Makes the connection of a waiting caller; on failure the caller is refused. */
-static int listener_accept(struct llm_listener *listener, struct lli_guest *guest,
+static int listener_accept(struct llm_listener *listener, struct lli_applicant *applicant,
                            const struct llm_connection_handlers *handlers,
                            lli_ns now)
 {
     const struct lli_wire_accept other = {
-        .session = guest->connect.session,
-        .message_bytes_max = guest->connect.message_bytes_max,
-        .address = guest->connect.address,
+        .session = applicant->connect.session,
+        .message_bytes_max = applicant->connect.message_bytes_max,
+        .address = applicant->connect.address,
     };
     struct lli_wire_accept answer = {.address = listener->endpoint->address};
     struct llm_connection *connection = NULL;
     int error = lli_connection_make(listener->context, &listener->channel, listener->text, handlers, &connection);
 
     if (error == LLM_OK) {
-        connection->id = guest->connect.id;
+        connection->id = applicant->connect.id;
         connection->accepted = true;
         connection->until = now + listener->channel.options.connect_timeout_ns;
         error = lli_connection_run(connection, &other, now);
@@ -140,27 +140,27 @@ static int listener_accept(struct llm_listener *listener, struct lli_guest *gues
             lli_connection_destroy(connection);
     }
     if (error != LLM_OK) {
-        lli_door_refuse(&listener->door, guest, LLI_WIRE_FULL, 0, now);
+        lli_acceptor_refuse(&listener->acceptor, applicant, LLI_WIRE_FULL, 0, now);
         return error;
     }
     connection->listener = listener;
     answer.session = connection->transmitter->tx.config.session;
     answer.start = connection->transmitter->tx.config.history.start;
     answer.message_bytes_max = connection->receiver->config.message_bytes_max;
-    lli_door_accept(&listener->door, guest, &answer, now);
+    lli_acceptor_accept(&listener->acceptor, applicant, &answer, now);
     return LLM_OK;
 }
 
 /* Shows a caller to the application. */
-static void listener_ask(struct llm_listener *listener, struct lli_guest *guest, lli_ns now)
+static void listener_ask(struct llm_listener *listener, struct lli_applicant *applicant, lli_ns now)
 {
     struct llm_context *context = listener->context;
     struct llm_connection_handlers handlers;
     const struct llm_caller caller = {
-        .id = guest->connect.id,
-        .payload = guest->connect.payload,
-        .payload_size = guest->connect.payload_size,
-        .message_bytes_max = guest->connect.message_bytes_max,
+        .id = applicant->connect.id,
+        .payload = applicant->connect.payload,
+        .payload_size = applicant->connect.payload_size,
+        .message_bytes_max = applicant->connect.message_bytes_max,
     };
     int answer;
 
@@ -172,7 +172,7 @@ static void listener_ask(struct llm_listener *listener, struct lli_guest *guest,
     if (answer == LLM_EAGAIN)
         return;
     if (answer == LLM_OK) {
-        (void)listener_accept(listener, guest, &handlers, now);
+        (void)listener_accept(listener, applicant, &handlers, now);
         return;
     }
     if (answer < 0 || answer > LISTENER_CODE_MAX) {
@@ -181,28 +181,28 @@ static void listener_ask(struct llm_listener *listener, struct lli_guest *guest,
                 "refused with code %d", listener->object, answer, LISTENER_CODE_MAX, LISTENER_CODE_MAX);
         answer = LISTENER_CODE_MAX;
     }
-    lli_door_refuse(&listener->door, guest, LLI_WIRE_REFUSED, (uint16_t)answer, now);
+    lli_acceptor_refuse(&listener->acceptor, applicant, LLI_WIRE_REFUSED, (uint16_t)answer, now);
 }
 
 /* Shows callers to the application once an answer can be sent to them. Returns when to call it again. */
 static lli_ns listener_ask_all(struct llm_listener *listener, lli_ns now)
 {
-    struct lli_guest *guest;
+    struct lli_applicant *applicant;
     lli_ns at = LLI_NEVER;
 
-    for (uint32_t place = 0; (guest = lli_door_next(&listener->door, &place)) != NULL; place++) {
+    for (uint32_t place = 0; (applicant = lli_acceptor_next(&listener->acceptor, &place)) != NULL; place++) {
         lli_handle to;
 
-        switch (lli_conn_reach(listener->endpoint, &guest->connect.address, &to)) {
+        switch (lli_conn_reach(listener->endpoint, &applicant->connect.address, &to)) {
         case LLM_OK:
-            lli_door_show(guest, now);
-            listener_ask(listener, guest, now);
+            lli_acceptor_show(applicant, now);
+            listener_ask(listener, applicant, now);
             break;
         case LLM_EAGAIN:
             at = now + LISTENER_RETRY;
             break;
         default:
-            lli_door_drop(&listener->door, guest, now);
+            lli_acceptor_drop(&listener->acceptor, applicant, now);
             break;
         }
     }
@@ -220,9 +220,9 @@ static bool listener_answer(struct llm_listener *listener, uint32_t place, const
         return false;
     if (error != LLM_OK)
         listener->endpoint->counters.packets_unreachable++;
-    else if (!lli_conn_post(listener->endpoint, bytes, lli_door_answer(&listener->door, place, bytes), to))
+    else if (!lli_conn_post(listener->endpoint, bytes, lli_acceptor_answer(&listener->acceptor, place, bytes), to))
         return false;
-    lli_door_answered(&listener->door, place);
+    lli_acceptor_answered(&listener->acceptor, place);
     return true;
 }
 
@@ -231,7 +231,7 @@ static lli_ns listener_answer_all(struct llm_listener *listener, lli_ns now)
     const struct lli_wire_address *to;
     lli_ns at = LLI_NEVER;
 
-    for (uint32_t place = 0; (to = lli_door_owed(&listener->door, &place)) != NULL; place++) {
+    for (uint32_t place = 0; (to = lli_acceptor_owed(&listener->acceptor, &place)) != NULL; place++) {
         const struct lli_wire_address address = *to;
 
         if (listener_answer(listener, place, &address))
@@ -248,19 +248,19 @@ lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now)
     lli_ns at = listener_ask_all(listener, now);
 
     at = lli_min(at, listener_answer_all(listener, now));
-    for (uint32_t place = 0; lli_door_expire(&listener->door, now, &place, &address, &at); place++)
+    for (uint32_t place = 0; lli_acceptor_expire(&listener->acceptor, now, &place, &address, &at); place++)
         lli_conn_forget(listener->endpoint, &address);
     return at;
 }
 
 /* Finds a caller that waits and may be answered now. */
-static int listener_waiting(const struct llm_listener *listener, uint64_t id, struct lli_guest **guest)
+static int listener_waiting(const struct llm_listener *listener, uint64_t id, struct lli_applicant **applicant)
 {
     if (listener->context->in_handler)
         return lli_refuse(listener->context, LLM_ESTATE, "%s: a caller is not accepted or refused inside a handler: have the request handler "
                           "return the answer, or answer when the poll has returned", listener->object);
-    *guest = lli_door_find(&listener->door, id);
-    if (*guest != NULL && (*guest)->state == LLI_GUEST_WAITS)
+    *applicant = lli_acceptor_find(&listener->acceptor, id);
+    if (*applicant != NULL && (*applicant)->state == LLI_APPLICANT_WAITS)
         return LLM_OK;
     return lli_refuse(listener->context, LLM_ENOTFOUND, "%s: no caller %016llx waits: it was answered already, or its "
                       "connect_timeout_ns has passed", listener->object, (unsigned long long)id);
@@ -268,7 +268,7 @@ static int listener_waiting(const struct llm_listener *listener, uint64_t id, st
 
 int llm_accept(struct llm_listener *listener, uint64_t id, const struct llm_connection_handlers *handlers)
 {
-    struct lli_guest *guest = NULL;
+    struct lli_applicant *applicant = NULL;
     int error;
 
     if (listener == NULL)
@@ -277,9 +277,9 @@ int llm_accept(struct llm_listener *listener, uint64_t id, const struct llm_conn
         return lli_refuse(listener->context, LLM_EINVAL, "llm_accept: handlers is NULL: it has to be given");
     if (!lli_context_enter(listener->context))
         return LLM_ESTATE;
-    error = listener_waiting(listener, id, &guest);
+    error = listener_waiting(listener, id, &applicant);
     if (error == LLM_OK) {
-        error = listener_accept(listener, guest, handlers, lli_clock_ns());
+        error = listener_accept(listener, applicant, handlers, lli_clock_ns());
         lli_conn_due(listener->context, 0);
     }
     lli_context_leave(listener->context);
@@ -288,7 +288,7 @@ int llm_accept(struct llm_listener *listener, uint64_t id, const struct llm_conn
 
 int llm_refuse(struct llm_listener *listener, uint64_t id, int code)
 {
-    struct lli_guest *guest = NULL;
+    struct lli_applicant *applicant = NULL;
     int error;
 
     if (listener == NULL)
@@ -297,9 +297,9 @@ int llm_refuse(struct llm_listener *listener, uint64_t id, int code)
         return lli_refuse(listener->context, LLM_EINVAL, "llm_refuse: code %d: use one of 1 to %d", code, LISTENER_CODE_MAX);
     if (!lli_context_enter(listener->context))
         return LLM_ESTATE;
-    error = listener_waiting(listener, id, &guest);
+    error = listener_waiting(listener, id, &applicant);
     if (error == LLM_OK) {
-        lli_door_refuse(&listener->door, guest, LLI_WIRE_REFUSED, (uint16_t)code, lli_clock_ns());
+        lli_acceptor_refuse(&listener->acceptor, applicant, LLI_WIRE_REFUSED, (uint16_t)code, lli_clock_ns());
         lli_conn_due(listener->context, 0);
     }
     lli_context_leave(listener->context);
@@ -321,7 +321,7 @@ void lli_listener_destroy(struct llm_listener *listener)
         link = &(*link)->next;
     *link = listener->next;
     /* Expire all callers. */
-    for (uint32_t place = 0; lli_door_expire(&listener->door, LLI_NEVER - 1, &place, &address, &at); place++)
+    for (uint32_t place = 0; lli_acceptor_expire(&listener->acceptor, LLI_NEVER - 1, &place, &address, &at); place++)
         lli_conn_forget(listener->endpoint, &address);
     listener->endpoint->transport->leave(listener->endpoint->instance, listener->group, LLI_JOIN_RECEIVE);
     lli_endpoint_close(listener->endpoint);
@@ -353,8 +353,8 @@ int llm_listener_close(struct llm_listener **handle)
 /* ---------------------------------------------------------------------------------------------------- counters */
 
 static const struct lli_stats_row listener_rows[] = {
-#define LISTENER_ROW(name, text) {#name, offsetof(struct lli_door_counters, name)},
-    LLI_DOOR_COUNTERS(LISTENER_ROW)
+#define LISTENER_ROW(name, text) {#name, offsetof(struct lli_acceptor_counters, name)},
+    LLI_ACCEPTOR_COUNTERS(LISTENER_ROW)
 };
 
 void lli_listener_stats(const struct llm_listener *listener, const struct lli_stats_visitor *to)
@@ -362,7 +362,7 @@ void lli_listener_stats(const struct llm_listener *listener, const struct lli_st
     uint64_t connections = 0;
 
     to->object(to->arg, LLM_STATS_LISTENER, 0, listener->object);
-    lli_stats_rows(to, &listener->door.counters, listener_rows, sizeof listener_rows / sizeof listener_rows[0]);
+    lli_stats_rows(to, &listener->acceptor.counters, listener_rows, sizeof listener_rows / sizeof listener_rows[0]);
     for (const struct llm_connection *c = listener->context->connections; c != NULL; c = c->next)
         connections += c->listener == listener && c->state == LLI_CONNECTION_OPEN;
     lli_stats_put(to, LLM_STATS_GAUGE, "connections", connections);

@@ -45,7 +45,7 @@ bool lli_conn_need(const struct lli_endpoint *endpoint, const struct lli_wire_ad
             return true;
     }
     for (const struct llm_listener *l = endpoint->context->listeners; l != NULL; l = l->next)
-        if (l->endpoint == endpoint && lli_door_needs(&l->door, wire))
+        if (l->endpoint == endpoint && lli_acceptor_needs(&l->acceptor, wire))
             return true;
     return false;
 }
@@ -82,7 +82,7 @@ void lli_conn_leave(const struct llm_connection *connection, const struct lli_wi
      * No retry: the peer fell silent, or was accepted and never heard, so its address may be of a host that
      * never connected.
      */
-    if (connection->reason == LLM_REASON_TIMEOUT || connection->hushed)
+    if (connection->reason == LLM_REASON_TIMEOUT || connection->unheard)
         return;
     close_retry = lli_close_retries_place(endpoint->context->close_retries);
     if (close_retry == NULL) {

@@ -495,12 +495,12 @@ __attribute__((noinline)) bool lli_endpoint_is_from(struct lli_endpoint *endpoin
 }
 
 /* Hands a packet to accepted connections that heard nothing yet, whose sessions are not linked. Rare, so out of line. */
-static __attribute__((noinline)) void endpoint_hand_on_hushed(struct lli_endpoint *endpoint, bool group, bool known,
+static __attribute__((noinline)) void endpoint_hand_on_unheard(struct lli_endpoint *endpoint, bool group, bool known,
                                                               const struct lli_rx_packet *packet, lli_ns now)
 {
-    const bool hushed = !group && endpoint->hushed > 0 && endpoint->context->upcalls->confirm(endpoint, packet, now);
+    const bool unheard = !group && endpoint->unheard > 0 && endpoint->context->upcalls->confirm(endpoint, packet, now);
 
-    endpoint->counters.packets_foreign += !known && !hushed;
+    endpoint->counters.packets_foreign += !known && !unheard;
 }
 
 /* Hands a packet to the sessions that have its tag. */
@@ -520,8 +520,8 @@ static inline void endpoint_hand_on(struct lli_endpoint *endpoint, const struct 
         lli_endpoint_due(endpoint, 0);
         lli_tx_input(&transmitter->tx, &packet->header, packet->body, packet->body_size, now);
     }
-    if (!known || endpoint->hushed > 0)
-        endpoint_hand_on_hushed(endpoint, group, known, packet, now);
+    if (!known || endpoint->unheard > 0)
+        endpoint_hand_on_unheard(endpoint, group, known, packet, now);
 }
 
 /* Hands a packet on to connections, or only checks its form if there are none. */

@@ -74,7 +74,7 @@ struct lli_endpoint {
     uint8_t *scratch; /* ring of buffers for control packets */
     uint64_t *scratch_posted; /* for each buffer, `posted` after its packet: in use until that many are reaped */
     uint32_t scratch_next;
-    uint32_t hushed;  /* accepted connections whose other side was not heard yet */
+    uint32_t unheard;  /* accepted connections whose other side was not heard yet */
     struct lli_endpoint_counters counters;
     struct lli_endpoint_latency *latency; /* NULL without a latency monitor */
     char object[64];  /* for statistics */

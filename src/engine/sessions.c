@@ -226,11 +226,11 @@ static struct lli_rx *sessions_new(struct llm_receiver *receiver, const struct l
 }
 
 /* Makes the endpoint due if a packet changed the session's deadlines. Most packets have messages in order and do not. */
-static inline void sessions_stirred(const struct llm_receiver *receiver, struct lli_rx *rx)
+static inline void sessions_service_due(const struct llm_receiver *receiver, struct lli_rx *rx)
 {
-    if (!rx->stirred)
+    if (!rx->service_due)
         return;
-    rx->stirred = false;
+    rx->service_due = false;
     lli_endpoint_due(receiver->endpoint, 0);
 }
 
@@ -270,7 +270,7 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
         if (rx->crowded != rx->crowded_told)
             sessions_log_crowd(receiver, rx);
     }
-    sessions_stirred(receiver, rx);
+    sessions_service_due(receiver, rx);
     return true;
 }
 
@@ -289,7 +289,7 @@ bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in,
     context->in_handler = context->in_single = false;
     if (!rx->plain && !lli_rx_is_idle(rx))
         sessions_deliver(receiver, rx, now);
-    sessions_stirred(receiver, rx);
+    sessions_service_due(receiver, rx);
     return true;
 }
 

@@ -17,7 +17,7 @@ struct lli_watch {
     lli_ns away;      /* in the current interval */
     lli_ns away_max;
     lli_ns looked_at; /* latest look at the transmitters */
-    lli_ns judged_at;
+    lli_ns assessed_at;
     uint64_t away_ever;
 };
 

@@ -20,7 +20,7 @@ int lli_watch_open(struct llm_context *context, const struct llm_context_options
                         (unsigned long long)options->watch_ns, (unsigned long long)WATCH_MIN, (unsigned long long)WATCH_MAX);
     watch->tells = options->watch_ns != 0;
     watch->interval = watch->tells ? options->watch_ns : context->stats != NULL ? WATCH_DEFAULT : 0;
-    watch->polled_at = watch->looked_at = watch->judged_at = lli_clock_ns();
+    watch->polled_at = watch->looked_at = watch->assessed_at = lli_clock_ns();
     return LLM_OK;
 }
 
@@ -208,7 +208,7 @@ static void watch_tell(struct llm_context *context, struct lli_endpoint *endpoin
 static void watch_judge_all(struct llm_context *context, lli_ns now)
 {
     struct lli_watch *watch = &context->watch;
-    const lli_ns passed = now - watch->judged_at;
+    const lli_ns passed = now - watch->assessed_at;
 
     for (struct lli_endpoint *endpoint = context->endpoints; endpoint != NULL; endpoint = endpoint->next) {
         const uint64_t drops = watch_drops(endpoint->transport, endpoint->instance);
@@ -219,7 +219,7 @@ static void watch_judge_all(struct llm_context *context, lli_ns now)
             watch_judge_receiver(r, watch, drops, passed);
         watch_tell(context, endpoint);
     }
-    watch->judged_at = now;
+    watch->assessed_at = now;
     watch->away = watch->away_max = 0;
 }
 
@@ -240,7 +240,7 @@ void lli_watch_polled(struct llm_context *context, lli_ns now)
     watch->delivered = context->delivered > 0;
     if (now - watch->looked_at >= WATCH_LOOK)
         watch_look_all(context, now);
-    if (now - watch->judged_at >= watch->interval)
+    if (now - watch->assessed_at >= watch->interval)
         watch_judge_all(context, now);
 }
 

@@ -101,7 +101,7 @@ static void take_event(struct world *world, const struct llm_event *event)
         world->kept_topic = world->kept_number = 0;
         break;
     case LLM_EVENT_GAP:
-        if (event->reason == LLM_REASON_TOO_LONG && event->first < world->expected && world->rx.aside & LLI_RX_LATEST)
+        if (event->reason == LLM_REASON_TOO_LONG && event->first < world->expected && world->rx.slow_path & LLI_RX_LATEST)
             break;
         FUZZ_CHECK(event->reason != LLM_REASON_NONE);
         FUZZ_CHECK(event->packets > 0 || event->last + 1 > event->first);
@@ -165,7 +165,7 @@ static void take_message(struct world *world, const struct llm_message *message)
     FUZZ_CHECK(world->filtering || !lli_rx_attributes(&world->rx, message, &frame));
     if (lli_rx_attributes(&world->rx, message, &frame))
         fuzz_touch(frame.bytes, frame.size);
-    if (world->rx.aside & LLI_RX_LATEST)
+    if (world->rx.slow_path & LLI_RX_LATEST)
         take_kept(world, message);
     else if (world->counters.messages_ahead == world->ahead)
         expect(world, message->number, message->number + 1);
@@ -205,7 +205,7 @@ static void check_memory(const struct world *world)
     for (lli_seq seq = gap->next; seq < gap->end; seq++)
         present += lli_gap_is_present(gap, seq);
     FUZZ_CHECK(gap->missing == gap->end - gap->next - present);
-    if (world->rx.aside & LLI_RX_LATEST)
+    if (world->rx.slow_path & LLI_RX_LATEST)
         present += world->rx.lvc.held_count;
     FUZZ_CHECK(world->reorder.used == present);
 }

@@ -54,7 +54,7 @@ struct side {
     struct lli_reorder reorder;
     uint64_t random;
     void *memory[3];
-    bool running, hushed, open, dead, ended, told;
+    bool running, unheard, open, dead, ended, told;
     enum llm_reason reason;
     lli_ns until; /* a connection that is accepted is confirmed */
     lli_ns opened_at; /* 0: never */
@@ -83,9 +83,9 @@ static struct {
     uint64_t unsure; /* of these, those that do not know, though it was */
     double expected; /* of the latter, at most */
     struct side sides[SIDES];
-    struct lli_dial dial;
-    struct lli_door door;
-    struct lli_guest guests[2 * GUESTS];
+    struct lli_connector connector;
+    struct lli_acceptor acceptor;
+    struct lli_applicant guests[2 * GUESTS];
     uint64_t ids[2 * GUESTS];
     struct flight flights[FLIGHT_MAX];
     uint32_t flying;
@@ -194,14 +194,14 @@ static void side_run(struct side *side, uint64_t session, const struct lli_wire_
     lli_rx_start(&side->rx, (uint32_t)session, world.now);
     side->rx.session = session;
     side->running = true;
-    side->hushed = accept == NULL;
+    side->unheard = accept == NULL;
     if (accept != NULL)
         lli_rx_expect(&side->rx, session, accept->start, &accept->address, world.now);
 }
 
 static void side_open(struct side *side)
 {
-    if (side->hushed || side->open)
+    if (side->unheard || side->open)
         return;
     side->open = true;
     side->opened_at = world.now;
@@ -209,9 +209,9 @@ static void side_open(struct side *side)
 
 static void side_heard(struct side *side)
 {
-    if (!side->hushed || side->tx.members.count == 0)
+    if (!side->unheard || side->tx.members.count == 0)
         return;
-    side->hushed = false;
+    side->unheard = false;
     side->rx.heard_at = world.now;
     if (side->counters.sessions_new > 0)
         side_open(side);
@@ -320,7 +320,7 @@ static void side_stop(struct side *side, int to, enum lli_wire_closing word)
 {
     const struct lli_wire_address address = {.size = 1, .bytes = {(uint8_t)to}};
     const struct lli_wire_close close = {
-        .id = world.dial.connect.id, .reason = (uint8_t)word, .address = {.size = 1, .bytes = {(uint8_t)(1 - to)}},
+        .id = world.connector.connect.id, .reason = (uint8_t)word, .address = {.size = 1, .bytes = {(uint8_t)(1 - to)}},
         .next = word == LLI_WIRE_BROKEN || side->rx.state == LLI_RX_JOINING ? 0 : side->rx.gap.next};
 
     side->undelivered = side->sent > 0 && !lli_close_retry_is_delivered(&side->tx, side->dismissed);
@@ -389,34 +389,34 @@ static void service_handshake(void)
     const struct lli_wire_accept accept = {
         .session = listener->session, .start = listener->tx.config.history.start, .message_bytes_max = MESSAGE_MAX};
     uint8_t buffer[LLI_WIRE_CONTROL_MAX];
-    struct lli_guest *guest;
+    struct lli_applicant *guest;
     uint32_t place = 0;
     size_t size;
 
-    if (!asker->dead && (size = lli_dial_control(&world.dial, world.now, buffer)) > 0)
+    if (!asker->dead && (size = lli_connector_control(&world.connector, world.now, buffer)) > 0)
         fly(LISTENER, buffer, (uint32_t)size);
-    if (!asker->dead && world.dial.state == LLI_DIAL_ACCEPTED && !asker->running)
-        side_run(asker, world.dial.accept.session, &world.dial.accept);
-    if (!asker->ended && world.dial.state == LLI_DIAL_UNANSWERED)
+    if (!asker->dead && world.connector.state == LLI_CONNECTOR_ACCEPTED && !asker->running)
+        side_run(asker, world.connector.accept.session, &world.connector.accept);
+    if (!asker->ended && world.connector.state == LLI_CONNECTOR_UNANSWERED)
         side_over(asker, LLM_REASON_UNANSWERED);
     for (int i = 0; i < SIDES; i++) {
         struct side *side = &world.sides[i];
 
-        if (side->running && (!side->open || lli_rx_is_unheard(&side->rx)) && world.now >= (i == ASKER ? world.dial.until : side->until))
+        if (side->running && (!side->open || lli_rx_is_unheard(&side->rx)) && world.now >= (i == ASKER ? world.connector.until : side->until))
             side_over(side, side->open ? LLM_REASON_TIMEOUT : LLM_REASON_UNANSWERED);
     }
     if (listener->dead)
         return;
-    if ((guest = lli_door_next(&world.door, &place)) != NULL) {
+    if ((guest = lli_acceptor_next(&world.acceptor, &place)) != NULL) {
         if (listener->running)
             fail("a second connection came of one");
-        lli_door_show(guest, world.now);
-        lli_door_accept(&world.door, guest, &accept, world.now);
+        lli_acceptor_show(guest, world.now);
+        lli_acceptor_accept(&world.acceptor, guest, &accept, world.now);
         side_run(listener, guest->connect.session, NULL);
         listener->until = world.now + ASKS_FOR;
     }
-    for (place = 0; lli_door_owed(&world.door, &place) != NULL; lli_door_answered(&world.door, place))
-        fly(ASKER, buffer, (uint32_t)lli_door_answer(&world.door, place, buffer));
+    for (place = 0; lli_acceptor_owed(&world.acceptor, &place) != NULL; lli_acceptor_answered(&world.acceptor, place))
+        fly(ASKER, buffer, (uint32_t)lli_acceptor_answer(&world.acceptor, place, buffer));
 }
 
 static void input_connection(int to, const uint8_t *bytes, size_t size)
@@ -431,9 +431,9 @@ static void input_connection(int to, const uint8_t *bytes, size_t size)
     if (lli_wire_get_connection(bytes, size, &header, &body, &body_size) != LLI_WIRE_OK)
         fail("a packet that nobody understands");
     if (to == LISTENER && header.type == LLI_WIRE_CONNECT && lli_wire_get_connect(body, body_size, header.tag, &connect))
-        lli_door_input(&world.door, &connect, world.now);
+        lli_acceptor_input(&world.acceptor, &connect, world.now);
     if (to == ASKER && header.type == LLI_WIRE_ACCEPT && lli_wire_get_accept(body, body_size, header.tag, &accept))
-        (void)lli_dial_input_accept(&world.dial, &accept);
+        (void)lli_connector_input_accept(&world.connector, &accept);
     if (header.type == LLI_WIRE_CLOSE && lli_wire_get_close(body, body_size, header.tag, &close))
         input_close(&world.sides[to], &close);
 }
@@ -482,7 +482,7 @@ static void advance(void)
     for (uint32_t i = 0; i < world.flying; i++)
         at = lli_min(at, world.flights[i].at);
     for (int i = 0; i < SIDES; i++)
-        if (world.sides[i].running && !world.sides[i].hushed && !world.sides[i].dead)
+        if (world.sides[i].running && !world.sides[i].unheard && !world.sides[i].dead)
             at = lli_min(at, lli_min(lli_tx_deadline(&world.sides[i].tx), lli_rx_deadline(&world.sides[i].rx)));
     /* Time passes in any case: a side that is held may be due for ever. */
     world.now = lli_max(at, world.now + US);
@@ -510,7 +510,7 @@ static void step(void)
         if (!side->running || side->dead || side->gone || (side->ended && side->reason != LLM_REASON_CLOSED))
             continue;
         side_talk(side);
-        if (!side->hushed)
+        if (!side->unheard)
             side_send(side, 1 - i);
         side_take(side, &world.sides[1 - i]);
     }
@@ -552,10 +552,10 @@ static void history_draw(uint64_t seed)
     for (int i = 0; i < SIDES; i++)
         side_init(&world.sides[i], i);
     history_draw_end();
-    lli_door_init(&world.door, world.guests, world.ids, GUESTS, ASKS_FOR);
+    lli_acceptor_init(&world.acceptor, world.guests, world.ids, GUESTS, ASKS_FOR);
     connect = (struct lli_wire_connect){.id = lli_random(&world.random) | 1, .session = world.sides[ASKER].session,
                                         .message_bytes_max = MESSAGE_MAX};
-    lli_dial_init(&world.dial, &connect, ASKS_FOR, world.now);
+    lli_connector_init(&world.connector, &connect, ASKS_FOR, world.now);
 }
 
 /* What a side knows when it has left. */

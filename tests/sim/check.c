@@ -760,7 +760,7 @@ static uint32_t check_window(struct sim_world *world, const struct sim_node *nod
         sim_fail(world, "node %u: window %llu to %llu: %llu missing, %llu counted; %llu present, %llu bits", node->index,
                  (unsigned long long)gap->next, (unsigned long long)gap->end, (unsigned long long)missing,
                  (unsigned long long)gap->missing, (unsigned long long)present, (unsigned long long)bits);
-    return (uint32_t)present + (rx->aside & LLI_RX_LATEST ? rx->lvc.held_count : 0);
+    return (uint32_t)present + (rx->slow_path & LLI_RX_LATEST ? rx->lvc.held_count : 0);
 }
 
 void sim_check_memory(struct sim_world *world, const struct sim_node *node)

@@ -273,11 +273,11 @@ static void follower_handle(struct sim_world *world, struct sim_node *node, cons
         lli_rx_start(rx, header->tag, sim_node_now(world, node));
     }
     due_at = lli_rx_deadline(rx);
-    rx->stirred = false;
+    rx->service_due = false;
     if (!follower_handle_lone(world, node, rx, event) && lli_rx_input(rx, &packet, sim_node_now(world, node)))
         follower_deliver(world, node, rx);
     /* An endpoint looks for what is due only where a session says that there may be something. */
-    if (!rx->stirred && lli_rx_deadline(rx) < due_at)
+    if (!rx->service_due && lli_rx_deadline(rx) < due_at)
         sim_fail(world, "node %u: a packet of type %u made something due, and the session does not say so", node->index,
                  header->type);
 }
@@ -305,7 +305,7 @@ void sim_follower_input(struct sim_world *world, struct sim_node *node, const st
      */
     if (rx != NULL) {
         before.given = rx->given;
-        before.stirred = rx->stirred;
+        before.service_due = rx->service_due;
         before.plain = rx->plain;
     }
     if (rx != NULL && memcmp(&before, rx, sizeof before) != 0)

@@ -37,7 +37,7 @@ enum part {
 /* What is expected of a watch. */
 struct expected {
     lli_ns polled_at;
-    lli_ns judged_at;
+    lli_ns assessed_at;
     bool delivered;
     struct llm_bottleneck now;  /* of the interval that is not over */
     struct llm_bottleneck last; /* of that before, if time_ns is not 0 */
@@ -95,7 +95,7 @@ static struct {
     uint32_t first;  /* packet */
     uint32_t next;   /* packet that was not sent yet */
     bool known;      /* these two are */
-    lli_ns judged_at;
+    lli_ns assessed_at;
     lli_ns held_at;  /* messages are refused since then, LLI_NEVER: they are not */
     lli_ns held;     /* of the interval that is not over */
     uint32_t named;
@@ -189,7 +189,7 @@ static void expect_judged(struct ear *ear, uint32_t node, lli_ns now)
     const uint64_t late = lli_min(e->unused, e->now.packets_missed); /* dropped before, and missed only now */
 
     e->last = e->now;
-    e->last.time_ns = now - e->judged_at;
+    e->last.time_ns = now - e->assessed_at;
     e->last.packets_dropped = drops + e->unused;
     if (late > 0)
         e->last.away_ns_max = lli_max(e->last.away_ns_max, e->unused_away);
@@ -203,7 +203,7 @@ static void expect_judged(struct ear *ear, uint32_t node, lli_ns now)
     e->dropped_away = of->dropped_away;
     ear->dropped_ever = of->dropped;
     e->now = (struct llm_bottleneck){.limit = LLM_LIMIT_NONE};
-    e->judged_at = now;
+    e->assessed_at = now;
     e->named |= 1u << e->last.limit;
     seen.record++;
     seen.named += e->last.limit != LLM_LIMIT_NONE;
@@ -228,7 +228,7 @@ static void expect_polled(struct ear *ear, uint32_t node)
     }
     e->polled_at = now;
     e->delivered = ear->delivered > 0;
-    if (now - e->judged_at >= watch.interval)
+    if (now - e->assessed_at >= watch.interval)
         expect_judged(ear, node, now);
     else if (ear->events > 0)
         cable_fail("node %u: told of a limit when nothing was judged", node);
@@ -474,7 +474,7 @@ static void ear_open(struct ear *ear)
     llm_context_options_init(&options);
     options.watch_ns = watch.on && ear->watches ? watch.interval : 0;
     ear->context = cable_context(node, &options);
-    ear->expected.polled_at = ear->expected.judged_at = cable_node_now(node);
+    ear->expected.polled_at = ear->expected.assessed_at = cable_node_now(node);
     llm_handlers_init(&handlers);
     handlers.arg = ear;
     handlers.message = on_message;
@@ -541,7 +541,7 @@ static void expect_held(void)
 {
     struct llm_bottleneck is;
     const lli_ns now = cable_node_now(0);
-    const lli_ns passed = now - watch.judged_at;
+    const lli_ns passed = now - watch.assessed_at;
 
     if (passed < watch.interval) {
         if (watch.events > 0)
@@ -568,7 +568,7 @@ static void expect_held(void)
     watch.told = is.limit;
     watch.named |= 1u << is.limit;
     watch.held = 0;
-    watch.judged_at = now;
+    watch.assessed_at = now;
     seen.record++;
     seen.by_limit[is.limit]++;
     seen.named += is.limit != LLM_LIMIT_NONE;
@@ -643,7 +643,7 @@ static void mouth_open(void)
     llm_context_options_init(&options);
     options.watch_ns = watch.on && watch.watches ? watch.interval : 0;
     watch.context = cable_context(node, &options);
-    watch.judged_at = cable_node_now(node);
+    watch.assessed_at = cable_node_now(node);
     (void)snprintf(channel, sizeof channel, "%s%s", WATCH_CHANNEL, watch.holds == LLM_LIMIT_WINDOW
                    ? "&flow=window&flow_window_packets=64&flow_quorum_percent=100" : "");
     cable_must(llm_transmitter_open(watch.context, channel, NULL, &watch.transmitter), "a transmitter");

@@ -2,71 +2,71 @@
 #include "core/conn/handshake.h"
 
 /* Interval from the first CONNECT to the second; later ones double up to DIAL_LAST. */
-#define DIAL_FIRST ((lli_ns)10000000)
-#define DIAL_LAST ((lli_ns)1000000000)
+#define CONNECTOR_FIRST ((lli_ns)10000000)
+#define CONNECTOR_LAST ((lli_ns)1000000000)
 
 /* ------------------------------------------------------------------------------------ connecting side */
 
-void lli_dial_init(struct lli_dial *dial, const struct lli_wire_connect *connect, lli_ns timeout, lli_ns now)
+void lli_connector_init(struct lli_connector *connector, const struct lli_wire_connect *connect, lli_ns timeout, lli_ns now)
 {
-    *dial = (struct lli_dial){.connect = *connect, .until = now + timeout, .at = now, .distance = DIAL_FIRST};
+    *connector = (struct lli_connector){.connect = *connect, .until = now + timeout, .at = now, .distance = CONNECTOR_FIRST};
 }
 
-bool lli_dial_input_accept(struct lli_dial *dial, const struct lli_wire_accept *accept)
+bool lli_connector_input_accept(struct lli_connector *connector, const struct lli_wire_accept *accept)
 {
-    if (dial->state == LLI_DIAL_ASKING) {
-        dial->state = LLI_DIAL_ACCEPTED;
-        dial->accept = *accept;
+    if (connector->state == LLI_CONNECTOR_ASKING) {
+        connector->state = LLI_CONNECTOR_ACCEPTED;
+        connector->accept = *accept;
     }
-    return dial->state == LLI_DIAL_ACCEPTED && dial->accept.session == accept->session;
+    return connector->state == LLI_CONNECTOR_ACCEPTED && connector->accept.session == accept->session;
 }
 
-void lli_dial_input_refuse(struct lli_dial *dial, const struct lli_wire_refuse *refuse)
+void lli_connector_input_refuse(struct lli_connector *connector, const struct lli_wire_refuse *refuse)
 {
-    if (dial->state != LLI_DIAL_ASKING)
+    if (connector->state != LLI_CONNECTOR_ASKING)
         return;
-    dial->state = LLI_DIAL_REFUSED;
-    dial->refuse = *refuse;
+    connector->state = LLI_CONNECTOR_REFUSED;
+    connector->refuse = *refuse;
 }
 
-size_t lli_dial_control(struct lli_dial *dial, lli_ns now, uint8_t *buffer)
+size_t lli_connector_control(struct lli_connector *connector, lli_ns now, uint8_t *buffer)
 {
-    if (dial->state != LLI_DIAL_ASKING)
+    if (connector->state != LLI_CONNECTOR_ASKING)
         return 0;
-    if (now >= dial->until) {
-        dial->state = LLI_DIAL_UNANSWERED;
+    if (now >= connector->until) {
+        connector->state = LLI_CONNECTOR_UNANSWERED;
         return 0;
     }
-    if (now < dial->at)
+    if (now < connector->at)
         return 0;
-    dial->at = now + dial->distance;
-    dial->distance = lli_min(dial->distance * 2, DIAL_LAST);
-    return lli_wire_put_connect(buffer, &dial->connect);
+    connector->at = now + connector->distance;
+    connector->distance = lli_min(connector->distance * 2, CONNECTOR_LAST);
+    return lli_wire_put_connect(buffer, &connector->connect);
 }
 
-lli_ns lli_dial_deadline(const struct lli_dial *dial)
+lli_ns lli_connector_deadline(const struct lli_connector *connector)
 {
-    return dial->state == LLI_DIAL_ASKING ? lli_min(dial->at, dial->until) : LLI_NEVER;
+    return connector->state == LLI_CONNECTOR_ASKING ? lli_min(connector->at, connector->until) : LLI_NEVER;
 }
 
 /* ------------------------------------------------------------------------------------------- listener */
 
-void lli_door_init(struct lli_door *door, struct lli_guest *guests, uint64_t *ids, uint32_t max, lli_ns timeout)
+void lli_acceptor_init(struct lli_acceptor *acceptor, struct lli_applicant *applicants, uint64_t *ids, uint32_t max, lli_ns timeout)
 {
-    *door = (struct lli_door){.guests = guests, .ids = ids, .places = 2 * max, .max = max, .timeout = timeout};
+    *acceptor = (struct lli_acceptor){.applicants = applicants, .ids = ids, .places = 2 * max, .max = max, .timeout = timeout};
 }
 
 /* True if an entry counts against the maximum. */
-static bool guest_counts(const struct lli_guest *guest)
+static bool guest_counts(const struct lli_applicant *applicant)
 {
-    return guest->state >= LLI_GUEST_ASKS && guest->state <= LLI_GUEST_IN;
+    return applicant->state >= LLI_APPLICANT_ASKS && applicant->state <= LLI_APPLICANT_IN;
 }
 
-static struct lli_guest *door_known(const struct lli_door *door, uint64_t id)
+static struct lli_applicant *acceptor_known(const struct lli_acceptor *acceptor, uint64_t id)
 {
-    for (uint32_t i = 0; i < door->places; i++)
-        if (door->ids[i] == id)
-            return &door->guests[i];
+    for (uint32_t i = 0; i < acceptor->places; i++)
+        if (acceptor->ids[i] == id)
+            return &acceptor->applicants[i];
     return NULL;
 }
 
@@ -74,231 +74,231 @@ static struct lli_guest *door_known(const struct lli_door *door, uint64_t id)
  * Returns a free entry, else the oldest of those that do not count, which are at least half of the table. An
  * entry with an answer due stays until it is sent. NULL: none at present.
  */
-static struct lli_guest *door_place(struct lli_door *door, uint64_t id)
+static struct lli_applicant *acceptor_place(struct lli_acceptor *acceptor, uint64_t id)
 {
-    struct lli_guest *oldest = NULL;
+    struct lli_applicant *oldest = NULL;
 
-    for (uint32_t i = 0; i < door->places; i++) {
-        struct lli_guest *guest = &door->guests[i];
+    for (uint32_t i = 0; i < acceptor->places; i++) {
+        struct lli_applicant *applicant = &acceptor->applicants[i];
 
-        if (guest->state == LLI_GUEST_FREE) {
-            oldest = guest;
+        if (applicant->state == LLI_APPLICANT_FREE) {
+            oldest = applicant;
             break;
         }
-        if (!guest_counts(guest) && !guest->owed && (oldest == NULL || guest->since < oldest->since))
-            oldest = guest;
+        if (!guest_counts(applicant) && !applicant->owed && (oldest == NULL || applicant->since < oldest->since))
+            oldest = applicant;
     }
     if (oldest != NULL)
-        door->ids[oldest - door->guests] = id;
+        acceptor->ids[oldest - acceptor->applicants] = id;
     return oldest;
 }
 
-static void door_owe(struct lli_door *door, struct lli_guest *guest, lli_ns now)
+static void acceptor_owe(struct lli_acceptor *acceptor, struct lli_applicant *applicant, lli_ns now)
 {
-    if (guest->owed)
+    if (applicant->owed)
         return;
-    door->owed++;
-    guest->owed = true;
-    guest->owed_until = now + door->timeout;
+    acceptor->owed++;
+    applicant->owed = true;
+    applicant->owed_until = now + acceptor->timeout;
 }
 
-static void guest_becomes(struct lli_guest *guest, enum lli_guest_state state, lli_ns now)
+static void guest_becomes(struct lli_applicant *applicant, enum lli_applicant_state state, lli_ns now)
 {
-    guest->state = state;
-    guest->since = now;
+    applicant->state = state;
+    applicant->since = now;
 }
 
 /* Refuses a request because the table is full: one short answer, nothing is stored after it was sent. */
-static void door_turn_away(struct lli_door *door, const struct lli_wire_connect *connect, lli_ns now)
+static void acceptor_turn_away(struct lli_acceptor *acceptor, const struct lli_wire_connect *connect, lli_ns now)
 {
-    struct lli_door_turned *turned = door->turned;
+    struct lli_acceptor_turned_away *turned = acceptor->turned;
 
-    door->counters.requests_full++;
-    if (door->turned_count == LLI_DOOR_TURNED) {
-        door->counters.refusals_dropped++;
+    acceptor->counters.requests_full++;
+    if (acceptor->turned_count == LLI_ACCEPTOR_TURNED_AWAY) {
+        acceptor->counters.refusals_dropped++;
         return;
     }
     while (turned->id != 0)
         turned++;
-    *turned = (struct lli_door_turned){connect->id, connect->address, now + door->timeout};
-    door->turned_count++;
+    *turned = (struct lli_acceptor_turned_away){connect->id, connect->address, now + acceptor->timeout};
+    acceptor->turned_count++;
 }
 
-void lli_door_input(struct lli_door *door, const struct lli_wire_connect *connect, lli_ns now)
+void lli_acceptor_input(struct lli_acceptor *acceptor, const struct lli_wire_connect *connect, lli_ns now)
 {
-    struct lli_guest *guest;
+    struct lli_applicant *applicant;
 
     if (connect->id == 0)
         return;
-    guest = door_known(door, connect->id);
-    door->counters.requests_received++;
-    if (guest != NULL) {
-        door->counters.requests_repeated++;
-        if (guest->state == LLI_GUEST_IN || guest->state == LLI_GUEST_REFUSED)
-            door_owe(door, guest, now);
+    applicant = acceptor_known(acceptor, connect->id);
+    acceptor->counters.requests_received++;
+    if (applicant != NULL) {
+        acceptor->counters.requests_repeated++;
+        if (applicant->state == LLI_APPLICANT_IN || applicant->state == LLI_APPLICANT_REFUSED)
+            acceptor_owe(acceptor, applicant, now);
         return;
     }
-    if (door->count == door->max) {
-        door_turn_away(door, connect, now);
+    if (acceptor->count == acceptor->max) {
+        acceptor_turn_away(acceptor, connect, now);
         return;
     }
-    guest = door_place(door, connect->id);
-    if (guest == NULL) {
-        door->counters.refusals_dropped++; /* the connecting side repeats its request */
+    applicant = acceptor_place(acceptor, connect->id);
+    if (applicant == NULL) {
+        acceptor->counters.refusals_dropped++; /* the connecting side repeats its request */
         return;
     }
-    guest->connect = *connect;
-    guest_becomes(guest, LLI_GUEST_ASKS, now);
-    door->count++;
+    applicant->connect = *connect;
+    guest_becomes(applicant, LLI_APPLICANT_ASKS, now);
+    acceptor->count++;
 }
 
-struct lli_guest *lli_door_next(const struct lli_door *door, uint32_t *place)
+struct lli_applicant *lli_acceptor_next(const struct lli_acceptor *acceptor, uint32_t *place)
 {
-    for (; *place < door->places && door->count > 0; ++*place)
-        if (door->guests[*place].state == LLI_GUEST_ASKS)
-            return &door->guests[*place];
+    for (; *place < acceptor->places && acceptor->count > 0; ++*place)
+        if (acceptor->applicants[*place].state == LLI_APPLICANT_ASKS)
+            return &acceptor->applicants[*place];
     return NULL;
 }
 
-void lli_door_show(struct lli_guest *guest, lli_ns now)
+void lli_acceptor_show(struct lli_applicant *applicant, lli_ns now)
 {
-    assert(guest->state == LLI_GUEST_ASKS);
-    guest_becomes(guest, LLI_GUEST_WAITS, now);
+    assert(applicant->state == LLI_APPLICANT_ASKS);
+    guest_becomes(applicant, LLI_APPLICANT_WAITS, now);
 }
 
-void lli_door_drop(struct lli_door *door, struct lli_guest *guest, lli_ns now)
+void lli_acceptor_drop(struct lli_acceptor *acceptor, struct lli_applicant *applicant, lli_ns now)
 {
-    assert(guest->state == LLI_GUEST_ASKS);
-    guest_becomes(guest, LLI_GUEST_GONE, now);
-    door->count--;
-    door->counters.requests_unreachable++;
+    assert(applicant->state == LLI_APPLICANT_ASKS);
+    guest_becomes(applicant, LLI_APPLICANT_GONE, now);
+    acceptor->count--;
+    acceptor->counters.requests_unreachable++;
 }
 
-struct lli_guest *lli_door_find(const struct lli_door *door, uint64_t id)
+struct lli_applicant *lli_acceptor_find(const struct lli_acceptor *acceptor, uint64_t id)
 {
-    struct lli_guest *guest = id == 0 ? NULL : door_known(door, id);
+    struct lli_applicant *applicant = id == 0 ? NULL : acceptor_known(acceptor, id);
 
-    return guest != NULL && (guest->state == LLI_GUEST_WAITS || guest->state == LLI_GUEST_IN) ? guest : NULL;
+    return applicant != NULL && (applicant->state == LLI_APPLICANT_WAITS || applicant->state == LLI_APPLICANT_IN) ? applicant : NULL;
 }
 
-void lli_door_accept(struct lli_door *door, struct lli_guest *guest, const struct lli_wire_accept *accept, lli_ns now)
+void lli_acceptor_accept(struct lli_acceptor *acceptor, struct lli_applicant *applicant, const struct lli_wire_accept *accept, lli_ns now)
 {
-    assert(guest->state == LLI_GUEST_WAITS);
-    guest->accept = *accept;
-    guest->accept.id = guest->connect.id;
-    guest_becomes(guest, LLI_GUEST_IN, now);
-    door_owe(door, guest, now);
-    door->counters.requests_accepted++;
+    assert(applicant->state == LLI_APPLICANT_WAITS);
+    applicant->accept = *accept;
+    applicant->accept.id = applicant->connect.id;
+    guest_becomes(applicant, LLI_APPLICANT_IN, now);
+    acceptor_owe(acceptor, applicant, now);
+    acceptor->counters.requests_accepted++;
 }
 
-void lli_door_refuse(struct lli_door *door, struct lli_guest *guest, enum lli_wire_refusal reason, uint16_t code, lli_ns now)
+void lli_acceptor_refuse(struct lli_acceptor *acceptor, struct lli_applicant *applicant, enum lli_wire_refusal reason, uint16_t code, lli_ns now)
 {
-    assert(guest->state == LLI_GUEST_WAITS);
-    guest->refuse = (struct lli_wire_refuse){.id = guest->connect.id, .code = code, .reason = (uint8_t)reason};
-    guest_becomes(guest, LLI_GUEST_REFUSED, now);
-    door_owe(door, guest, now);
-    door->count--;
+    assert(applicant->state == LLI_APPLICANT_WAITS);
+    applicant->refuse = (struct lli_wire_refuse){.id = applicant->connect.id, .code = code, .reason = (uint8_t)reason};
+    guest_becomes(applicant, LLI_APPLICANT_REFUSED, now);
+    acceptor_owe(acceptor, applicant, now);
+    acceptor->count--;
     if (reason == LLI_WIRE_FULL)
-        door->counters.requests_full++;
+        acceptor->counters.requests_full++;
     else
-        door->counters.requests_refused++;
+        acceptor->counters.requests_refused++;
 }
 
-void lli_door_leave(struct lli_door *door, uint64_t id, lli_ns now)
+void lli_acceptor_leave(struct lli_acceptor *acceptor, uint64_t id, lli_ns now)
 {
-    struct lli_guest *guest = lli_door_find(door, id);
+    struct lli_applicant *applicant = lli_acceptor_find(acceptor, id);
 
-    if (guest == NULL)
+    if (applicant == NULL)
         return;
-    door->owed -= guest->owed;
-    guest->owed = false;
-    guest_becomes(guest, LLI_GUEST_GONE, now);
-    door->count--;
+    acceptor->owed -= applicant->owed;
+    applicant->owed = false;
+    guest_becomes(applicant, LLI_APPLICANT_GONE, now);
+    acceptor->count--;
 }
 
 /* Answers are numbered: those of table entries first, then refusals for a full table. */
-const struct lli_wire_address *lli_door_owed(const struct lli_door *door, uint32_t *place)
+const struct lli_wire_address *lli_acceptor_owed(const struct lli_acceptor *acceptor, uint32_t *place)
 {
-    for (; *place < door->places && door->owed > 0; ++*place)
-        if (door->guests[*place].owed)
-            return &door->guests[*place].connect.address;
-    *place = (uint32_t)lli_max(*place, door->places);
-    for (; *place < door->places + LLI_DOOR_TURNED && door->turned_count > 0; ++*place)
-        if (door->turned[*place - door->places].id != 0)
-            return &door->turned[*place - door->places].address;
+    for (; *place < acceptor->places && acceptor->owed > 0; ++*place)
+        if (acceptor->applicants[*place].owed)
+            return &acceptor->applicants[*place].connect.address;
+    *place = (uint32_t)lli_max(*place, acceptor->places);
+    for (; *place < acceptor->places + LLI_ACCEPTOR_TURNED_AWAY && acceptor->turned_count > 0; ++*place)
+        if (acceptor->turned[*place - acceptor->places].id != 0)
+            return &acceptor->turned[*place - acceptor->places].address;
     return NULL;
 }
 
-size_t lli_door_answer(const struct lli_door *door, uint32_t place, uint8_t *buffer)
+size_t lli_acceptor_answer(const struct lli_acceptor *acceptor, uint32_t place, uint8_t *buffer)
 {
-    if (place >= door->places) {
-        const struct lli_wire_refuse refuse = {.id = door->turned[place - door->places].id, .reason = LLI_WIRE_FULL};
+    if (place >= acceptor->places) {
+        const struct lli_wire_refuse refuse = {.id = acceptor->turned[place - acceptor->places].id, .reason = LLI_WIRE_FULL};
 
         return lli_wire_put_refuse(buffer, &refuse);
     }
-    return door->guests[place].state == LLI_GUEST_IN ? lli_wire_put_accept(buffer, &door->guests[place].accept)
-                                                     : lli_wire_put_refuse(buffer, &door->guests[place].refuse);
+    return acceptor->applicants[place].state == LLI_APPLICANT_IN ? lli_wire_put_accept(buffer, &acceptor->applicants[place].accept)
+                                                     : lli_wire_put_refuse(buffer, &acceptor->applicants[place].refuse);
 }
 
-void lli_door_answered(struct lli_door *door, uint32_t place)
+void lli_acceptor_answered(struct lli_acceptor *acceptor, uint32_t place)
 {
-    if (place < door->places) {
-        door->guests[place].owed = false;
-        door->owed--;
+    if (place < acceptor->places) {
+        acceptor->applicants[place].owed = false;
+        acceptor->owed--;
     } else {
-        door->turned[place - door->places].id = 0;
-        door->turned_count--;
+        acceptor->turned[place - acceptor->places].id = 0;
+        acceptor->turned_count--;
     }
 }
 
 /* Time at which an entry's wait times out, LLI_NEVER if it does not wait. */
-static lli_ns guest_until(const struct lli_door *door, const struct lli_guest *guest)
+static lli_ns guest_until(const struct lli_acceptor *acceptor, const struct lli_applicant *applicant)
 {
-    if (guest->state == LLI_GUEST_ASKS || guest->state == LLI_GUEST_WAITS)
-        return guest->since + door->timeout;
-    return guest->owed ? guest->owed_until : LLI_NEVER;
+    if (applicant->state == LLI_APPLICANT_ASKS || applicant->state == LLI_APPLICANT_WAITS)
+        return applicant->since + acceptor->timeout;
+    return applicant->owed ? applicant->owed_until : LLI_NEVER;
 }
 
-static void guest_give_up(struct lli_door *door, uint32_t place, lli_ns now)
+static void guest_give_up(struct lli_acceptor *acceptor, uint32_t place, lli_ns now)
 {
-    struct lli_guest *guest = &door->guests[place];
+    struct lli_applicant *applicant = &acceptor->applicants[place];
 
-    if (guest->state == LLI_GUEST_ASKS) {
-        lli_door_drop(door, guest, now);
-    } else if (guest->state == LLI_GUEST_WAITS) {
-        guest_becomes(guest, LLI_GUEST_GONE, now);
-        door->count--;
-        door->counters.requests_expired++;
+    if (applicant->state == LLI_APPLICANT_ASKS) {
+        lli_acceptor_drop(acceptor, applicant, now);
+    } else if (applicant->state == LLI_APPLICANT_WAITS) {
+        guest_becomes(applicant, LLI_APPLICANT_GONE, now);
+        acceptor->count--;
+        acceptor->counters.requests_expired++;
     } else {
-        lli_door_answered(door, place);
-        door->counters.refusals_dropped++;
+        lli_acceptor_answered(acceptor, place);
+        acceptor->counters.refusals_dropped++;
     }
 }
 
-/* Part of lli_door_expire() for table entries, while any of them may wait. */
-static bool door_expire_guest(struct lli_door *door, lli_ns now, uint32_t *place, struct lli_wire_address *address, lli_ns *at)
+/* Part of lli_acceptor_expire() for table entries, while any of them may wait. */
+static bool acceptor_expire_guest(struct lli_acceptor *acceptor, lli_ns now, uint32_t *place, struct lli_wire_address *address, lli_ns *at)
 {
-    for (; *place < door->places && door->count + door->owed > 0; ++*place) {
-        const lli_ns until = guest_until(door, &door->guests[*place]);
+    for (; *place < acceptor->places && acceptor->count + acceptor->owed > 0; ++*place) {
+        const lli_ns until = guest_until(acceptor, &acceptor->applicants[*place]);
 
         if (now < until) {
             *at = lli_min(*at, until);
             continue;
         }
-        *address = door->guests[*place].connect.address;
-        guest_give_up(door, *place, now);
+        *address = acceptor->applicants[*place].connect.address;
+        guest_give_up(acceptor, *place, now);
         return true;
     }
     return false;
 }
 
-bool lli_door_expire(struct lli_door *door, lli_ns now, uint32_t *place, struct lli_wire_address *address, lli_ns *at)
+bool lli_acceptor_expire(struct lli_acceptor *acceptor, lli_ns now, uint32_t *place, struct lli_wire_address *address, lli_ns *at)
 {
-    if (door_expire_guest(door, now, place, address, at))
+    if (acceptor_expire_guest(acceptor, now, place, address, at))
         return true;
-    *place = (uint32_t)lli_max(*place, door->places);
-    for (; *place < door->places + LLI_DOOR_TURNED && door->turned_count > 0; ++*place) {
-        const struct lli_door_turned *turned = &door->turned[*place - door->places];
+    *place = (uint32_t)lli_max(*place, acceptor->places);
+    for (; *place < acceptor->places + LLI_ACCEPTOR_TURNED_AWAY && acceptor->turned_count > 0; ++*place) {
+        const struct lli_acceptor_turned_away *turned = &acceptor->turned[*place - acceptor->places];
 
         if (turned->id == 0)
             continue;
@@ -307,8 +307,8 @@ bool lli_door_expire(struct lli_door *door, lli_ns now, uint32_t *place, struct 
             continue;
         }
         *address = turned->address;
-        lli_door_answered(door, *place);
-        door->counters.refusals_dropped++;
+        lli_acceptor_answered(acceptor, *place);
+        acceptor->counters.refusals_dropped++;
         return true;
     }
     return false;
@@ -319,13 +319,13 @@ static bool address_is(const struct lli_wire_address *a, const struct lli_wire_a
     return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
 }
 
-bool lli_door_needs(const struct lli_door *door, const struct lli_wire_address *address)
+bool lli_acceptor_needs(const struct lli_acceptor *acceptor, const struct lli_wire_address *address)
 {
-    for (uint32_t i = 0; i < door->places && door->count + door->owed > 0; i++)
-        if (guest_until(door, &door->guests[i]) != LLI_NEVER && address_is(&door->guests[i].connect.address, address))
+    for (uint32_t i = 0; i < acceptor->places && acceptor->count + acceptor->owed > 0; i++)
+        if (guest_until(acceptor, &acceptor->applicants[i]) != LLI_NEVER && address_is(&acceptor->applicants[i].connect.address, address))
             return true;
-    for (uint32_t i = 0; i < LLI_DOOR_TURNED && door->turned_count > 0; i++)
-        if (door->turned[i].id != 0 && address_is(&door->turned[i].address, address))
+    for (uint32_t i = 0; i < LLI_ACCEPTOR_TURNED_AWAY && acceptor->turned_count > 0; i++)
+        if (acceptor->turned[i].id != 0 && address_is(&acceptor->turned[i].address, address))
             return true;
     return false;
 }

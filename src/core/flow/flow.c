@@ -57,7 +57,7 @@ void lli_flow_init(struct lli_flow *flow, const struct lli_flow_config *config, 
                    lli_seq start, lli_ns now)
 {
     *flow = (struct lli_flow){
-        .config = *config, .limit = config->awaits ? start : UINT64_MAX, .doubling = true, .judged_at = now, .record = start};
+        .config = *config, .limit = config->awaits ? start : UINT64_MAX, .doubling = true, .assessed_at = now, .record = start};
     lli_quorum_init(&flow->quorum, members_max, arena);
     lli_pacer_init(&flow->pacer, lli_min(FLOW_RATE_FIRST, flow_rate_max(flow)), FLOW_BURST_BYTES, now);
     flow->meter = config->mode == LLI_FLOW_PACED ? LLI_FLOW_PACED : LLI_FLOW_OPEN;
@@ -175,7 +175,7 @@ uint32_t lli_flow_share(struct lli_flow *flow, const struct lli_members *members
 
 void lli_flow_sent(struct lli_flow *flow, uint64_t bytes)
 {
-    flow->judged_bytes += bytes;
+    flow->assessed_bytes += bytes;
     (void)lli_pacer_take(&flow->pacer, bytes);
     flow->hungry |= flow->pacer.tokens == 0;
 }
@@ -210,7 +210,7 @@ static bool flow_keeps_up(const struct lli_flow *flow, const struct lli_member *
 static void flow_slow_down(struct lli_flow *flow, lli_ns elapsed)
 {
     /* A rate that was allowed but not used is no measure. */
-    uint64_t used = flow->judged_bytes * 1000000 / lli_max(elapsed / 1000, 1);
+    uint64_t used = flow->assessed_bytes * 1000000 / lli_max(elapsed / 1000, 1);
     uint64_t rate = lli_min(flow->pacer.bytes_per_s, used);
 
     flow->pacer.bytes_per_s = lli_min(lli_max(rate - rate / 8, FLOW_RATE_MIN), flow_rate_max(flow));
@@ -220,10 +220,10 @@ static void flow_slow_down(struct lli_flow *flow, lli_ns elapsed)
 
 void lli_flow_assess(struct lli_flow *flow, struct lli_members *members, lli_seq sent, lli_ns rtt, lli_ns now)
 {
-    const lli_ns elapsed = now - flow->judged_at;
+    const lli_ns elapsed = now - flow->assessed_at;
     uint32_t seen = 0, counted = 0, fine = 0;
 
-    if (flow->config.mode != LLI_FLOW_PACED || now < flow->judged_at + lli_max(FLOW_INTERVAL, 4 * rtt))
+    if (flow->config.mode != LLI_FLOW_PACED || now < flow->assessed_at + lli_max(FLOW_INTERVAL, 4 * rtt))
         return;
     lli_pacer_fill(&flow->pacer, now);
     if (sent - flow->record < FLOW_PACKETS_MIN)
@@ -244,7 +244,7 @@ void lli_flow_assess(struct lli_flow *flow, struct lli_members *members, lli_seq
         flow->pacer.bytes_per_s = lli_min(flow->pacer.bytes_per_s + (flow->doubling ? flow->pacer.bytes_per_s : flow->step),
                                           flow_rate_max(flow));
     flow->hungry = false;
-    flow->judged_at = now;
+    flow->assessed_at = now;
     flow->record = sent;
-    flow->judged_bytes = 0;
+    flow->assessed_bytes = 0;
 }

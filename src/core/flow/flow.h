@@ -39,9 +39,9 @@ struct lli_flow {
     uint64_t step;              /* bytes/s added to the rate at each increase */
     bool doubling;              /* no receiver has lagged yet: the rate doubles at each increase */
     bool hungry;                /* the rate delayed packets since the last rate decision */
-    lli_ns judged_at;
+    lli_ns assessed_at;
     lli_seq record;             /* packets before this one were sent by judged_at */
-    uint64_t judged_bytes;      /* bytes sent since judged_at */
+    uint64_t assessed_bytes;      /* bytes sent since judged_at */
 };
 
 /* Places the state in the arena, for up to members_max receivers. start: the first packet. */

@@ -437,8 +437,8 @@ static void rx_go_on(struct lli_rx *rx, lli_ns now)
         lli_rx_extend(rx, rx->replay_end, now);
     if (rx->behind & LLI_RX_CHASED && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
         rx->behind &= (uint8_t)~LLI_RX_CHASED;
-    if (rx->aside & LLI_RX_LEARNING && (rx->topics.known >= rx->topics_wanted || rx->end_reason != LLM_REASON_NONE))
-        rx->aside &= (uint8_t)~LLI_RX_LEARNING;
+    if (rx->slow_path & LLI_RX_LEARNING && (rx->topics.known >= rx->topics_wanted || rx->end_reason != LLM_REASON_NONE))
+        rx->slow_path &= (uint8_t)~LLI_RX_LEARNING;
 }
 
 static bool rx_has_news(const struct lli_rx *rx)
@@ -456,7 +456,7 @@ static inline __attribute__((always_inline)) bool rx_is_idle(const struct lli_rx
 
     return lli_unpack_is_done(&rx->unpack) && gap->next == gap->end && gap->next >= rx->heartbeat.lead &&
            gap->next >= rx->gone_below && rx->behind == 0 &&
-           !(rx->aside & LLI_RX_LEARNING) && rx->end_reason == LLM_REASON_NONE &&
+           !(rx->slow_path & LLI_RX_LEARNING) && rx->end_reason == LLM_REASON_NONE &&
            !(rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END);
 }
 
@@ -468,7 +468,7 @@ bool lli_rx_is_idle(const struct lli_rx *rx)
 /* Out of line: keeps registers free in lli_rx_next() for the common path. */
 static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
-    rx->stirred = true;
+    rx->service_due = true;
     rx->plain = false;
     for (;;) {
         if (rx_has_news(rx) && (rx_next_news(rx, item) || rx_next_filtered(rx, item) || rx_next_of_turn(rx, item)))
@@ -476,9 +476,9 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
         if (rx_next_unpacked(rx, item))
             return true;
         rx_go_on(rx, now);
-        if (rx->aside & LLI_RX_LEARNING)
+        if (rx->slow_path & LLI_RX_LEARNING)
             return false;
-        if (rx->aside & LLI_RX_LATEST) {
+        if (rx->slow_path & LLI_RX_LATEST) {
             if (lli_rx_lost_lvc(rx, now, item))
                 return true;
             if (lli_rx_next_lvc(rx, now))
@@ -503,7 +503,7 @@ static __attribute__((noinline)) bool rx_next_in_order(struct lli_rx *rx, lli_ns
 /* Fast path allowed: no gap, event or filter is pending. */
 static bool rx_is_plain(const struct lli_rx *rx)
 {
-    return rx->state == LLI_RX_LIVE && !rx_has_news(rx) && rx->aside == 0 && !rx->silent && !rx->unpack.broken &&
+    return rx->state == LLI_RX_LIVE && !rx_has_news(rx) && rx->slow_path == 0 && !rx->silent && !rx->unpack.broken &&
            !rx->unpack.assembling && rx_is_idle(rx);
 }
 

@@ -19,7 +19,7 @@ void lli_rx_filter(struct lli_rx *rx)
         return; /* A message being skipped still is: rx_filter_end(). */
     rx->plain = false;
     rx->news |= LLI_RX_FILTERED;
-    rx->aside |= LLI_RX_FILTERING;
+    rx->slow_path |= LLI_RX_FILTERING;
     /* Dropped messages are not acknowledged, nor are those that might have been dropped. */
     rx->unheld |= !rx->config->filter->all;
 }
@@ -38,7 +38,7 @@ bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *messag
 static void rx_filter_end(struct lli_rx *rx)
 {
     rx->news &= (uint8_t)~LLI_RX_FILTERED;
-    rx->aside &= (uint8_t)~LLI_RX_FILTERING;
+    rx->slow_path &= (uint8_t)~LLI_RX_FILTERING;
     rx->given_count = rx->assembled.size = 0;
 }
 

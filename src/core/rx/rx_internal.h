@@ -335,7 +335,7 @@ static inline void lli_rx_unpack(struct lli_rx *rx, lli_seq seq, const struct ll
 {
     if (rx->enters && seq == rx->begin && header->number != (uint32_t)rx->first)
         (void)lli_unpack_enter(&rx->unpack, header, body, size, rx->first);
-    else if (rx->aside & LLI_RX_FILTERING)
+    else if (rx->slow_path & LLI_RX_FILTERING)
         lli_rx_filter_begin(rx, header, body, size);
     else
         lli_unpack_begin(&rx->unpack, header, body, size);

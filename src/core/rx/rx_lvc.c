@@ -37,7 +37,7 @@ void lli_rx_lvc_begin(struct lli_rx *rx, const struct lli_wire_join *granted)
         .most = granted->value,
         .topics = granted->topics,
     };
-    rx->aside |= LLI_RX_LATEST;
+    rx->slow_path |= LLI_RX_LATEST;
 }
 
 /* ------------------------------------------------------------------------------------ buffered packets */
@@ -52,13 +52,13 @@ static void kept_forget(struct lli_rx *rx, uint32_t index)
 
 void lli_rx_lvc_drop(struct lli_rx *rx)
 {
-    if (!(rx->aside & LLI_RX_LATEST))
+    if (!(rx->slow_path & LLI_RX_LATEST))
         return;
     rx->lvc.reading = false;
     for (uint32_t i = 0; i < rx->lvc.held_count; i++)
         lli_rx_give_back(rx, rx->lvc.held[i].cell);
     rx->lvc.held_count = 0;
-    rx->aside &= (uint8_t)~LLI_RX_LATEST;
+    rx->slow_path &= (uint8_t)~LLI_RX_LATEST;
 }
 
 /* Buffers a packet ahead of order, unless another one covers its span. */
@@ -131,7 +131,7 @@ void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, cons
     }
     rx->counters->kept_packets_received++;
     /* Late, of an earlier grant, or not asked for. */
-    if (!(rx->aside & LLI_RX_LATEST) || rx->aside & LLI_RX_LEARNING || packet->number != lvc->number || lvc->reading)
+    if (!(rx->slow_path & LLI_RX_LATEST) || rx->slow_path & LLI_RX_LEARNING || packet->number != lvc->number || lvc->reading)
         return;
     if (!lli_wire_is_before(&lvc->next, &packet->span.to)) {
         rx->counters->packets_duplicate++;
@@ -207,7 +207,7 @@ static bool kept_unpack_more(struct lli_rx *rx, const struct lli_wire_record *re
     if (lli_wire_is_before(part, &record->at) || lli_wire_is_before(&record->at, part) || unpack->broken ||
         !(unpack->passing || (unpack->assembling && record->size <= unpack->total - unpack->have)))
         return false;
-    if (rx->aside & LLI_RX_FILTERING)
+    if (rx->slow_path & LLI_RX_FILTERING)
         lli_rx_filter_begin(rx, &header, record->bytes, record->size);
     else
         lli_unpack_begin(unpack, &header, record->bytes, record->size);
@@ -338,7 +338,7 @@ bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
     };
 
     /* Before the names of topics are known, an LVC message's topic cannot be named, nor its subscription decided. */
-    if (now < rx->fetch_at || rx->aside & LLI_RX_LEARNING)
+    if (now < rx->fetch_at || rx->slow_path & LLI_RX_LEARNING)
         return false;
     if (now >= rx->replayed_at + rx->config->nak_giveup) {
         rx->lvc.lost = LLM_REASON_TIMEOUT;

@@ -70,7 +70,7 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->rejoin_at = LLI_NEVER;
     rx->behind = 0;
     rx->silent = rx->unheld = false;
-    rx->aside = 0;
+    rx->slow_path = 0;
     rx->heard_at = now;
     rx->away_at = 0;
     rx->repair_rtt = 0;
@@ -83,7 +83,7 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->token = rx->speak_at = rx->expected_at = rx->unanswered = 0;
     rx->crowded = rx->crowded_told = 0;
     rx->news = 0;
-    rx->stirred = true;
+    rx->service_due = true;
     rx->given_count = rx->assembled.size = 0;
     lli_rx_filter(rx);
     rx->end_reason = rx->refused = LLM_REASON_NONE;
@@ -132,7 +132,7 @@ void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reaso
 void lli_rx_replace(struct lli_rx *rx)
 {
     /* Messages delivered ahead of order would be delivered again. */
-    if (rx->state == LLI_RX_LIVE && !(rx->aside & LLI_RX_LATEST) && !lli_rx_as_it_arrives(rx))
+    if (rx->state == LLI_RX_LIVE && !(rx->slow_path & LLI_RX_LATEST) && !lli_rx_as_it_arrives(rx))
         lli_rx_note(rx, lli_rx_delivered(rx), LLM_REASON_REPLACED);
     lli_rx_stop(rx);
 }
@@ -231,7 +231,7 @@ static void rx_heard(struct lli_rx *rx, lli_ns now)
     if (rx->silent) {
         rx->silent = false;
         rx->news |= LLI_RX_RESUMED;
-        rx->stirred = true;
+        rx->service_due = true;
     }
 }
 
@@ -323,8 +323,8 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
 {
     struct lli_gap *gap = &rx->gap;
 
-    rx->stirred = true;
-    if (rx->aside == LLI_RX_FILTERING && seq == gap->next && lli_gap_in_order(gap, seq)) {
+    rx->service_due = true;
+    if (rx->slow_path == LLI_RX_FILTERING && seq == gap->next && lli_gap_in_order(gap, seq)) {
         lli_rx_filter_begin(rx, &packet->header, packet->body, packet->body_size);
         return !lli_rx_is_idle(rx);
     }
@@ -344,7 +344,7 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
     lli_rx_extend(rx, seq, now);
     lli_gap_extend(gap, seq + 1, now, now + rx->config->nak_retry_min);
     rx_input_unrepaired(rx, packet, seq, now);
-    if (seq != gap->next || rx->aside & (LLI_RX_LEARNING | LLI_RX_LATEST)) {
+    if (seq != gap->next || rx->slow_path & (LLI_RX_LEARNING | LLI_RX_LATEST)) {
         if (lli_rx_hold(rx, seq, packet, now)) {
             rx_note_repair(rx, seq, now);
             if (lli_rx_as_it_arrives(rx))
@@ -360,7 +360,7 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
     rx->ask_ahead = (uint32_t)lli_min(rx->ask_ahead + 1, RX_ASK_AHEAD_MAX);
     (void)lli_gap_receive(gap, seq);
     lli_gap_advance(gap);
-    if (rx->aside & LLI_RX_AGAIN)
+    if (rx->slow_path & LLI_RX_AGAIN)
         lli_rx_unordered_turn(rx, seq);
     lli_rx_unpack(rx, seq, &packet->header, packet->body, packet->body_size);
     return true;
@@ -370,10 +370,10 @@ static bool rx_input_data(struct lli_rx *rx, const struct lli_rx_packet *packet,
 {
     lli_seq seq = lli_seq_extend(rx->gap.next, packet->header.seq);
 
-    if (seq != rx->gap.next || rx->aside != 0 || !lli_gap_in_order(&rx->gap, seq))
+    if (seq != rx->gap.next || rx->slow_path != 0 || !lli_gap_in_order(&rx->gap, seq))
         return rx_input_other(rx, packet, seq, now);
     if (lli_rx_owes_report(rx))
-        rx->stirred = true;
+        rx->service_due = true;
     lli_unpack_begin(&rx->unpack, &packet->header, packet->body, packet->body_size);
     return true;
 }
@@ -385,7 +385,7 @@ void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold)
     if (rx->topics.known >= rx->heartbeat.topics || rx->topics_wanted == rx->heartbeat.topics)
         return;
     rx->topics_wanted = rx->heartbeat.topics;
-    rx->aside |= hold ? LLI_RX_LEARNING : 0;
+    rx->slow_path |= hold ? LLI_RX_LEARNING : 0;
     rx->query_tries = 0;
     rx->query_at = now;
 }
@@ -565,13 +565,13 @@ static void rx_suspended(struct lli_rx *rx, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
     const lli_seq lead = lli_min(rx->notice.lead, lli_rx_known(rx));
-    const bool asked = lli_rx_is_fetching(rx) || rx->aside & LLI_RX_LATEST ? rx->tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
+    const bool asked = lli_rx_is_fetching(rx) || rx->slow_path & LLI_RX_LATEST ? rx->tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
 
     /* Silence: the notice went to a receiver that was not heard, and which is served again when it is. */
     if (rx->notice.threshold == LLM_THRESHOLD_SILENCE)
         return;
     rx->naks_held_until = now + rx->config->nak_retry_max;
-    if (rx->aside & LLI_RX_LATEST && asked)
+    if (rx->slow_path & LLI_RX_LATEST && asked)
         rx->lvc.lost = LLM_REASON_SUSPENDED;
     if (gap->missing == 0 || lead <= rx->gone_below || !asked)
         return;
@@ -687,7 +687,7 @@ bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns 
 {
     rx->plain = false;
     if (packet->header.type != LLI_WIRE_DATA) {
-        rx->stirred = true;
+        rx->service_due = true;
         if (packet->header.type == LLI_WIRE_LVC)
             rx->stamp_ns = packet->stamp_ns;
         rx_input_control(rx, &packet->header, packet->body, packet->body_size, now);
@@ -700,7 +700,7 @@ bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns 
         rx_heard(rx, now);
         return rx_input_data(rx, packet, now);
     }
-    rx->stirred = true;
+    rx->service_due = true;
     if (rx->state == LLI_RX_JOINING || rx->state == LLI_RX_ASKING) {
         rx->heard_at = now;
         rx_input_joining(rx, packet, now);
@@ -730,7 +730,7 @@ static bool rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, str
     lli_ns base = lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx));
 
     if (rx->topics.known >= rx->topics_wanted || rx->query_tries == RX_QUERIES) {
-        rx->aside &= (uint8_t)~LLI_RX_LEARNING;
+        rx->slow_path &= (uint8_t)~LLI_RX_LEARNING;
         rx->query_at = LLI_NEVER;
         return false;
     }
@@ -787,7 +787,7 @@ static bool rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct ll
         return true;
     if (rx->state == LLI_RX_LIVE && now >= rx->gap.due_at && rx_control_nak(rx, now, buffer, packet))
         return true;
-    if (rx->aside & LLI_RX_LATEST && rx->state == LLI_RX_LIVE) {
+    if (rx->slow_path & LLI_RX_LATEST && rx->state == LLI_RX_LIVE) {
         if (lli_rx_control_lvc(rx, now, buffer, packet))
             return true;
     } else if (rx->state == LLI_RX_LIVE && lli_rx_is_fetching(rx) && lli_rx_control_fetch(rx, now, buffer, packet)) {
@@ -817,11 +817,11 @@ static lli_ns rx_missing_deadline(const struct lli_rx *rx)
     const struct lli_gap *gap = &rx->gap;
     const struct lli_gap_slot *slot = &gap->slots[gap->next & gap->mask];
 
-    if (!(rx->aside & LLI_RX_LEARNING) && slot->unrepaired && gap->next < gap->end && (slot->passed || lli_rx_is_confirmed(rx)))
+    if (!(rx->slow_path & LLI_RX_LEARNING) && slot->unrepaired && gap->next < gap->end && (slot->passed || lli_rx_is_confirmed(rx)))
         return slot->since + rx->config->nak_delay;
     if (lli_rx_is_fetching(rx))
         return rx->fetch_at;
-    if (rx->aside & LLI_RX_LEARNING || gap->next >= lli_min(gap->received, lli_rx_known(rx)) || slot->tries == 0)
+    if (rx->slow_path & LLI_RX_LEARNING || gap->next >= lli_min(gap->received, lli_rx_known(rx)) || slot->tries == 0)
         return LLI_NEVER;
     return slot->since + rx->config->nak_giveup;
 }
@@ -838,8 +838,8 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
     if (rx->news & LLI_RX_RESOLVING)
         return 0;
     at = lli_rx_owes_report(rx) ? 0 : lli_min(at, gap->due_at);
-    if (rx->aside & LLI_RX_LATEST)
-        at = lli_min(at, rx->aside & LLI_RX_LEARNING ? LLI_NEVER : rx->fetch_at);
+    if (rx->slow_path & LLI_RX_LATEST)
+        at = lli_min(at, rx->slow_path & LLI_RX_LEARNING ? LLI_NEVER : rx->fetch_at);
     else if (gap->missing > 0)
         at = lli_min(at, rx_missing_deadline(rx));
     return lli_min(lli_max(at, rx->speak_at), rx->silent ? rx->heard_at + rx->config->timeout : rx_silent_at(rx));

@@ -244,7 +244,7 @@ struct lli_rx {
     uint32_t topics_granted; /* likewise, from GRANT: a heartbeat that it overtook may announce fewer */
     uint32_t topics_told;   /* ids before this one were delivered as items */
     uint32_t topics_resolved; /* while resolving: ids before this one were delivered again */
-    uint8_t aside;          /* enum lli_rx_aside: conditions that rule out the fast path */
+    uint8_t slow_path;          /* enum lli_rx_slow_path: conditions that rule out the fast path */
     bool unheld;            /* messages were dropped by a filter: none is acknowledged */
     uint64_t lost_run;      /* packets given up, not reported yet */
     uint64_t told_first;    /* range of the messages in the latest gaps without delivery between them: first ... */
@@ -268,7 +268,7 @@ struct lli_rx {
 
     uint8_t news;           /* enum lli_rx_news: pending events */
     bool plain;             /* fast path allowed: no gap, event or filter is pending; see lli_rx_settle() */
-    bool stirred;           /* not only messages in order: lli_rx_deadline() may be earlier now; cleared by the caller */
+    bool service_due;           /* not only messages in order: lli_rx_deadline() may be earlier now; cleared by the caller */
     enum llm_reason end_reason; /* not LLM_REASON_NONE: report the end after everything before it */
     lli_seq began;              /* first packet followed */
     uint64_t first;             /* number of the first message to be delivered, as of joining */
@@ -307,7 +307,7 @@ struct lli_rx {
     struct lli_rx_lvc lvc; /* used while LLI_RX_LATEST is set; its `live` until the session is live */
 };
 
-enum lli_rx_aside {
+enum lli_rx_slow_path {
     LLI_RX_LEARNING = 1,  /* delivery waits for names of topics */
     LLI_RX_FILTERING = 2, /* a filter is set, or the rest of a message that one rejected follows */
     LLI_RX_AGAIN = 8,     /* packets arrive again that delivered messages before */
@@ -323,7 +323,7 @@ enum lli_rx_behind {
 /* Every message of the stream before this one was delivered or reported lost. */
 static inline uint64_t lli_rx_delivered(const struct lli_rx *rx)
 {
-    return rx->aside & LLI_RX_LATEST ? rx->first : rx->unpack.number - rx->unpack.assembling;
+    return rx->slow_path & LLI_RX_LATEST ? rx->first : rx->unpack.number - rx->unpack.assembling;
 }
 
 /* True if the session is in use: not ended, not refused, and confirmed by a heartbeat. */

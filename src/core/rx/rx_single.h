@@ -47,7 +47,7 @@ static inline bool lli_rx_single(struct lli_rx *rx, const uint8_t *packet, size_
     gap->end = gap->received = ++gap->next;
     rx->heard_at = now;
     rx->stamp_ns = stamp_ns;
-    rx->stirred |= lli_rx_owes_report(rx);
+    rx->service_due |= lli_rx_owes_report(rx);
     rx->counters->packets_received++;
     rx->counters->bytes_received += size;
     rx->counters->messages_delivered++;

@@ -54,7 +54,7 @@ void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now)
     rx->status_at = now;
     if (rx->query_at != LLI_NEVER)
         rx->query_at = now;
-    if (lli_rx_is_fetching(rx) || rx->aside & LLI_RX_LATEST)
+    if (lli_rx_is_fetching(rx) || rx->slow_path & LLI_RX_LATEST)
         rx->fetch_at = now;
 }
 

@@ -27,7 +27,7 @@ static bool trust_messages(const struct lli_rx *rx, const struct lli_wire_heartb
     const struct lli_gap *gap = &rx->gap;
     const lli_seq known = gap->next - lli_min(gap->next, rx->lost_run);
 
-    if (rx->aside & LLI_RX_LATEST || rx->passed || heartbeat->lead < gap->next)
+    if (rx->slow_path & LLI_RX_LATEST || rx->passed || heartbeat->lead < gap->next)
         return true;
     return heartbeat->messages <= rx->unpack.number + (heartbeat->lead - known) * LLI_UNPACK_PACKET_MESSAGES;
 }
@@ -138,7 +138,7 @@ void lli_rx_cover(struct lli_rx *rx, lli_ns now)
         trust_cut(rx, end);
     /* Later packets may have overtaken one heartbeat; hardly two. */
     rx->beyond = rx->gap.received > end ? rx->gap.received : 0;
-    if (rx->unpack.broken && !(rx->aside & LLI_RX_LATEST))
+    if (rx->unpack.broken && !(rx->slow_path & LLI_RX_LATEST))
         lli_unpack_allow(&rx->unpack, 0, lli_rx_number_max(rx));
 }
 
@@ -181,7 +181,7 @@ void lli_rx_recede(struct lli_rx *rx, lli_ns now)
     const uint64_t messages = latest ? rx->heartbeat.messages : rx->messages_before;
     const bool numbered = lead >= rx->gap.next; /* the packets exist; check the messages */
 
-    if (lli_rx_is_replaying(rx) || rx->aside & LLI_RX_LATEST || rx->end_reason != LLM_REASON_NONE ||
+    if (lli_rx_is_replaying(rx) || rx->slow_path & LLI_RX_LATEST || rx->end_reason != LLM_REASON_NONE ||
         (numbered && messages >= lli_rx_delivered(rx))) {
         rx->receded_at = LLI_NEVER;
     } else if (rx->receded_at == LLI_NEVER || (lead >= rx->receded_next && messages >= rx->receded_number)) {

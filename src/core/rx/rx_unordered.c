@@ -28,7 +28,7 @@ void lli_rx_unordered_reset(struct lli_rx *rx)
     memset(rx->unordered.marks, 0, rx->config->window_packets * sizeof *rx->unordered.marks);
     lli_unpack_reset(&rx->unordered.unpack, 0);
     rx->unordered.seq = rx->unordered.from = rx->unordered.end = rx->unordered.dropped = rx->unordered.lost = 0;
-    rx->aside &= (uint8_t)~LLI_RX_AGAIN;
+    rx->slow_path &= (uint8_t)~LLI_RX_AGAIN;
     rx->news &= (uint8_t)~LLI_RX_REST;
 }
 
@@ -206,7 +206,7 @@ void lli_rx_unordered_drop(struct lli_rx *rx, lli_seq seq)
         lli_unpack_reset(&rx->unordered.unpack, 0);
     if (mark->seq != seq || mark->end == mark->first)
         return;
-    rx->aside |= LLI_RX_AGAIN;
+    rx->slow_path |= LLI_RX_AGAIN;
     rx->unordered.dropped = lli_max(rx->unordered.dropped, seq + 1);
 }
 
@@ -214,7 +214,7 @@ bool lli_rx_unordered_split(struct lli_rx *rx, struct lli_unpacked *lost, enum l
 {
     const lli_seq end = lli_min(rx->gap.next, rx->unordered.lost + lli_gap_window(&rx->gap));
 
-    if (!(rx->aside & LLI_RX_AGAIN))
+    if (!(rx->slow_path & LLI_RX_AGAIN))
         return false;
     for (lli_seq seq = rx->unordered.lost; seq < end; seq++) {
         const struct lli_rx_mark *mark = unordered_mark(rx, seq);

@@ -14,7 +14,7 @@ void lli_slow_init(struct lli_slow *slow, const struct lli_slow_policy *policy, 
                                 .limit = members_max,
                                 .counted = start,
                                 .bucket_at = now + LLI_SLOW_PERIOD / LLI_SLOW_BUCKETS,
-                                .judged_at = now,
+                                .assessed_at = now,
                                 .quiet = true};
     slow->table = lli_arena_take(arena, members_max * sizeof *slow->table, 64);
     slow->returns = lli_arena_take(arena, LLI_SLOW_RETURNS * sizeof *slow->returns, 64);
@@ -267,7 +267,7 @@ static void slow_owes(const struct lli_slow *slow, struct lli_slow_record *recor
 {
     struct lli_slow_debt *debt = &record->debt;
 
-    if (now - slow->judged_at > slow->policy.status)
+    if (now - slow->assessed_at > slow->policy.status)
         *debt = (struct lli_slow_debt){.goal = 0};
     debt->owes = owes != 0;
     if (owes != 0 && owes < debt->goal) {
@@ -536,7 +536,7 @@ static void slow_weigh_slice(struct lli_slow *slow, struct lli_members *members,
 bool lli_slow_all(struct lli_slow *slow, struct lli_members *members, lli_seq sent, lli_ns now)
 {
     /* A transmitter that was not polled for long cannot tell which receivers were silent. */
-    const lli_ns away = now - slow->judged_at > slow->policy.status ? now - slow->judged_at : 0;
+    const lli_ns away = now - slow->assessed_at > slow->policy.status ? now - slow->assessed_at : 0;
     bool quiet = true, changed = slow->lifted, most_suffer;
 
     slow->lifted = false;
@@ -544,7 +544,7 @@ bool lli_slow_all(struct lli_slow *slow, struct lli_members *members, lli_seq se
     slow_go_on(slow, members, away > 0);
     slow->sent[slow->bucket] += (uint32_t)lli_min(sent - slow->counted, UINT32_MAX / 2);
     slow->counted = sent;
-    slow->judged_at = now;
+    slow->assessed_at = now;
     slow_weigh_slice(slow, members, away, now);
     most_suffer = slow_group(slow, now);
     for (uint32_t at = slow->slice.from; at < slow->slice.to; at++) {
@@ -578,7 +578,7 @@ bool lli_slow_notice(struct lli_slow *slow, const struct lli_members *members, s
     while (slow->unsent && slow->cursor < slow->slice.to) {
         const uint32_t place = slow_place(&slow->slice, slow->cursor++);
         struct lli_slow_record *record;
-        const lli_ns now = slow->judged_at;
+        const lli_ns now = slow->assessed_at;
         struct lli_slow_level level;
 
         if (place >= members->end || !slow->table[place].notify)
@@ -632,7 +632,7 @@ static void slow_event(struct lli_slow *slow, struct lli_slow_level level, struc
 
 bool lli_slow_event(struct lli_slow *slow, struct llm_event *event)
 {
-    const lli_ns now = slow->judged_at;
+    const lli_ns now = slow->assessed_at;
 
     if (slow->group_tell) {
         slow->group_tell = false;

@@ -124,7 +124,7 @@ struct lli_slow {
     uint64_t turns;           /* bucket turns so far */
     lli_ns bucket_at;         /* end of the current bucket */
     lli_seq counted;          /* packets before this one are counted in the buckets */
-    lli_ns judged_at;
+    lli_ns assessed_at;
     bool shedding;            /* the operator ordered that no NAK is answered */
     bool group;               /* group rule in force: most receivers suffer, or did until a moment ago */
     bool group_tell;
@@ -167,7 +167,7 @@ static inline lli_ns lli_slow_interval(const struct lli_slow *slow)
 /* Time of the next evaluation; LLI_NEVER while nothing can change. */
 static inline lli_ns lli_slow_at(const struct lli_slow *slow)
 {
-    return slow->quiet ? LLI_NEVER : slow->judged_at + lli_slow_interval(slow);
+    return slow->quiet ? LLI_NEVER : slow->assessed_at + lli_slow_interval(slow);
 }
 
 /*

@@ -13,16 +13,16 @@ static const struct lli_wire_connect asks = {
     .address = {.size = 1, .bytes = {9}}};
 
 static uint8_t buffer[LLI_WIRE_CONTROL_MAX];
-static struct lli_guest guests[2 * MAX];
+static struct lli_applicant applicants[2 * MAX];
 static uint64_t ids[2 * MAX];
-static struct lli_door door;
+static struct lli_acceptor acceptor;
 
-static int door_up(void **state)
+static int acceptor_up(void **state)
 {
     (void)state;
-    memset(guests, 0, sizeof guests);
+    memset(applicants, 0, sizeof applicants);
     memset(ids, 0, sizeof ids);
-    lli_door_init(&door, guests, ids, MAX, 100 * MS);
+    lli_acceptor_init(&acceptor, applicants, ids, MAX, 100 * MS);
     return 0;
 }
 
@@ -31,40 +31,40 @@ static int door_up(void **state)
 static void a_request_is_repeated_at_doubling_distances_then_given_up(void **state)
 {
     const lli_ns expected[] = {0, 10, 30, 70, 150, 310, 630, 1270, 2270};
-    struct lli_dial dial;
+    struct lli_connector connector;
 
     (void)state;
-    lli_dial_init(&dial, &asks, 3000 * MS, 5);
+    lli_connector_init(&connector, &asks, 3000 * MS, 5);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
-        assert_int_equal(lli_dial_deadline(&dial), 5 + expected[i] * MS);
-        assert_true(i == 0 || lli_dial_control(&dial, lli_dial_deadline(&dial) - 1, buffer) == 0);
-        assert_true(lli_dial_control(&dial, lli_dial_deadline(&dial), buffer) > 0);
+        assert_int_equal(lli_connector_deadline(&connector), 5 + expected[i] * MS);
+        assert_true(i == 0 || lli_connector_control(&connector, lli_connector_deadline(&connector) - 1, buffer) == 0);
+        assert_true(lli_connector_control(&connector, lli_connector_deadline(&connector), buffer) > 0);
     }
-    assert_int_equal(lli_dial_deadline(&dial), 5 + 3000 * MS);
-    assert_int_equal(lli_dial_control(&dial, 5 + 3000 * MS, buffer), 0);
-    assert_int_equal(dial.state, LLI_DIAL_UNANSWERED);
-    assert_int_equal(lli_dial_deadline(&dial), LLI_NEVER);
+    assert_int_equal(lli_connector_deadline(&connector), 5 + 3000 * MS);
+    assert_int_equal(lli_connector_control(&connector, 5 + 3000 * MS, buffer), 0);
+    assert_int_equal(connector.state, LLI_CONNECTOR_UNANSWERED);
+    assert_int_equal(lli_connector_deadline(&connector), LLI_NEVER);
 }
 
 static void the_first_answer_counts(void **state)
 {
     const struct lli_wire_accept first = {.id = 77, .session = 1}, second = {.id = 77, .session = 2};
     const struct lli_wire_refuse refuse = {.id = 77, .reason = LLI_WIRE_REFUSED, .code = 3};
-    struct lli_dial dial;
+    struct lli_connector connector;
 
     (void)state;
-    lli_dial_init(&dial, &asks, 1000 * MS, 0);
-    assert_true(lli_dial_input_accept(&dial, &first));
-    assert_false(lli_dial_input_accept(&dial, &second));
-    assert_true(lli_dial_input_accept(&dial, &first));
-    lli_dial_input_refuse(&dial, &refuse);
-    assert_int_equal(dial.state, LLI_DIAL_ACCEPTED);
-    assert_int_equal(lli_dial_control(&dial, 0, buffer), 0);
-    lli_dial_init(&dial, &asks, 1000 * MS, 0);
-    lli_dial_input_refuse(&dial, &refuse);
-    assert_false(lli_dial_input_accept(&dial, &first));
-    assert_int_equal(dial.state, LLI_DIAL_REFUSED);
-    assert_int_equal(dial.refuse.code, 3);
+    lli_connector_init(&connector, &asks, 1000 * MS, 0);
+    assert_true(lli_connector_input_accept(&connector, &first));
+    assert_false(lli_connector_input_accept(&connector, &second));
+    assert_true(lli_connector_input_accept(&connector, &first));
+    lli_connector_input_refuse(&connector, &refuse);
+    assert_int_equal(connector.state, LLI_CONNECTOR_ACCEPTED);
+    assert_int_equal(lli_connector_control(&connector, 0, buffer), 0);
+    lli_connector_init(&connector, &asks, 1000 * MS, 0);
+    lli_connector_input_refuse(&connector, &refuse);
+    assert_false(lli_connector_input_accept(&connector, &first));
+    assert_int_equal(connector.state, LLI_CONNECTOR_REFUSED);
+    assert_int_equal(connector.refuse.code, 3);
 }
 
 /* -------------------------------------------------------------------------------------------- listening */
@@ -81,32 +81,32 @@ static void comes(uint64_t id, lli_ns now)
 {
     const struct lli_wire_connect connect = connect_of(id);
 
-    lli_door_input(&door, &connect, now);
+    lli_acceptor_input(&acceptor, &connect, now);
 }
 
 /* The next one who asks is shown to the application, or NULL. */
-static struct lli_guest *shown(lli_ns now)
+static struct lli_applicant *shown(lli_ns now)
 {
     uint32_t place = 0;
-    struct lli_guest *guest = lli_door_next(&door, &place);
+    struct lli_applicant *applicant = lli_acceptor_next(&acceptor, &place);
 
-    if (guest != NULL)
-        lli_door_show(guest, now);
-    return guest;
+    if (applicant != NULL)
+        lli_acceptor_show(applicant, now);
+    return applicant;
 }
 
 /* The next answer's type, and whose it is; 0: there is none. */
 static uint8_t answer(uint64_t *id)
 {
     uint32_t place = 0;
-    const struct lli_wire_address *to = lli_door_owed(&door, &place);
+    const struct lli_wire_address *to = lli_acceptor_owed(&acceptor, &place);
 
     if (to == NULL)
         return 0;
     assert_int_equal(to->bytes[0], 9);
-    assert_true(lli_door_needs(&door, to));
-    assert_true(lli_door_answer(&door, place, buffer) > 0);
-    lli_door_answered(&door, place);
+    assert_true(lli_acceptor_needs(&acceptor, to));
+    assert_true(lli_acceptor_answer(&acceptor, place, buffer) > 0);
+    lli_acceptor_answered(&acceptor, place);
     memcpy(id, buffer + LLI_WIRE_HEADER, sizeof *id);
     return buffer[0] & 15;
 }
@@ -118,23 +118,23 @@ static uint32_t expired(lli_ns now, lli_ns *at)
     uint32_t count = 0;
 
     *at = LLI_NEVER;
-    for (uint32_t place = 0; lli_door_expire(&door, now, &place, &address, at); place++) {
+    for (uint32_t place = 0; lli_acceptor_expire(&acceptor, now, &place, &address, at); place++) {
         assert_int_equal(address.bytes[0], 9);
         count++;
     }
     return count;
 }
 
-static struct lli_guest *taken(uint64_t id, lli_ns now)
+static struct lli_applicant *taken(uint64_t id, lli_ns now)
 {
     const struct lli_wire_accept accept = {.session = id + 1000};
-    struct lli_guest *guest;
+    struct lli_applicant *applicant;
 
     comes(id, now);
-    guest = shown(now);
-    assert_non_null(guest);
-    lli_door_accept(&door, guest, &accept, now);
-    return guest;
+    applicant = shown(now);
+    assert_non_null(applicant);
+    lli_acceptor_accept(&acceptor, applicant, &accept, now);
+    return applicant;
 }
 
 static void a_repeated_request_is_answered_again_and_is_no_second_one(void **state)
@@ -151,26 +151,26 @@ static void a_repeated_request_is_answered_again_and_is_no_second_one(void **sta
     assert_null(shown(MS));
     assert_int_equal(answer(&id), LLI_WIRE_ACCEPT);
     assert_int_equal(answer(&id), 0);
-    assert_int_equal(door.counters.requests_repeated, 2);
-    assert_int_equal(door.count, 1);
+    assert_int_equal(acceptor.counters.requests_repeated, 2);
+    assert_int_equal(acceptor.count, 1);
 }
 
 static void one_that_waits_gets_no_answer_until_the_application_gives_one(void **state)
 {
-    struct lli_guest *guest;
+    struct lli_applicant *applicant;
     uint64_t id = 0;
 
     (void)state;
     comes(7, 0);
-    guest = shown(0);
+    applicant = shown(0);
     assert_null(shown(0));
     comes(7, MS);
     assert_int_equal(answer(&id), 0);
-    assert_ptr_equal(lli_door_find(&door, 7), guest);
-    lli_door_refuse(&door, guest, LLI_WIRE_REFUSED, 403, MS);
+    assert_ptr_equal(lli_acceptor_find(&acceptor, 7), applicant);
+    lli_acceptor_refuse(&acceptor, applicant, LLI_WIRE_REFUSED, 403, MS);
     assert_int_equal(answer(&id), LLI_WIRE_REFUSE);
     assert_int_equal(buffer[LLI_WIRE_HEADER + 8] | buffer[LLI_WIRE_HEADER + 9] << 8, 403);
-    assert_null(lli_door_find(&door, 7));
+    assert_null(lli_acceptor_find(&acceptor, 7));
     /* Its answer was lost. */
     comes(7, 2 * MS);
     assert_int_equal(answer(&id), LLI_WIRE_REFUSE);
@@ -186,19 +186,19 @@ static void who_comes_when_it_is_full_is_turned_away(void **state)
         (void)taken(i, 0);
     while (answer(&id) != 0)
         ;
-    for (uint64_t i = 0; i < LLI_DOOR_TURNED + 3; i++)
+    for (uint64_t i = 0; i < LLI_ACCEPTOR_TURNED_AWAY + 3; i++)
         comes(100 + i, 0);
-    assert_int_equal(door.counters.requests_full, LLI_DOOR_TURNED + 3);
-    assert_int_equal(door.counters.refusals_dropped, 3);
-    for (uint64_t i = 0; i < LLI_DOOR_TURNED; i++) {
+    assert_int_equal(acceptor.counters.requests_full, LLI_ACCEPTOR_TURNED_AWAY + 3);
+    assert_int_equal(acceptor.counters.refusals_dropped, 3);
+    for (uint64_t i = 0; i < LLI_ACCEPTOR_TURNED_AWAY; i++) {
         assert_int_equal(answer(&id), LLI_WIRE_REFUSE);
         assert_int_equal(id, 100 + i);
         assert_int_equal(buffer[LLI_WIRE_HEADER + 10], LLI_WIRE_FULL);
     }
     assert_int_equal(answer(&id), 0);
-    lli_door_leave(&door, 2, MS);
+    lli_acceptor_leave(&acceptor, 2, MS);
     (void)taken(200, MS);
-    assert_int_equal(door.count, MAX);
+    assert_int_equal(acceptor.count, MAX);
 }
 
 static void what_nobody_answers_is_forgotten_in_time_and_late_repetitions_ignored(void **state)
@@ -211,11 +211,11 @@ static void what_nobody_answers_is_forgotten_in_time_and_late_repetitions_ignore
     assert_non_null(shown(0));
     assert_int_equal(expired(99 * MS, &at), 0);
     assert_int_equal(at, 100 * MS);
-    assert_int_equal(door.count, 1);
+    assert_int_equal(acceptor.count, 1);
     assert_int_equal(expired(100 * MS, &at), 1);
     assert_int_equal(at, LLI_NEVER);
-    assert_int_equal(door.count, 0);
-    assert_int_equal(door.counters.requests_expired, 1);
+    assert_int_equal(acceptor.count, 0);
+    assert_int_equal(acceptor.counters.requests_expired, 1);
     comes(7, 101 * MS);
     assert_null(shown(101 * MS));
     assert_int_equal(answer(&id), 0);
@@ -227,7 +227,7 @@ static void a_late_repetition_does_not_bring_a_closed_connection_back(void **sta
 
     (void)state;
     (void)taken(7, 0);
-    lli_door_leave(&door, 7, MS);
+    lli_acceptor_leave(&acceptor, 7, MS);
     comes(7, 2 * MS);
     assert_null(shown(2 * MS));
     assert_int_equal(answer(&id), 0);
@@ -238,33 +238,33 @@ static void a_late_repetition_does_not_bring_a_closed_connection_back(void **sta
 /* Nothing is known of how long it takes: others who can be reached are not kept waiting. */
 static void who_cannot_be_reached_is_not_shown_and_given_up_in_time(void **state)
 {
-    struct lli_guest *guest;
+    struct lli_applicant *applicant;
     uint32_t place = 0;
     lli_ns at;
 
     (void)state;
     comes(7, 0);
     comes(8, MS);
-    assert_ptr_equal(lli_door_next(&door, &place), &guests[0]);
+    assert_ptr_equal(lli_acceptor_next(&acceptor, &place), &applicants[0]);
     place++;
-    guest = lli_door_next(&door, &place);
-    assert_ptr_equal(guest, &guests[1]);
-    lli_door_show(guest, 2 * MS);
+    applicant = lli_acceptor_next(&acceptor, &place);
+    assert_ptr_equal(applicant, &applicants[1]);
+    lli_acceptor_show(applicant, 2 * MS);
     place++;
-    assert_null(lli_door_next(&door, &place));
-    assert_null(lli_door_find(&door, 7));
-    assert_ptr_equal(lli_door_find(&door, 8), guest);
-    assert_true(lli_door_needs(&door, &asks.address));
+    assert_null(lli_acceptor_next(&acceptor, &place));
+    assert_null(lli_acceptor_find(&acceptor, 7));
+    assert_ptr_equal(lli_acceptor_find(&acceptor, 8), applicant);
+    assert_true(lli_acceptor_needs(&acceptor, &asks.address));
     assert_int_equal(expired(99 * MS, &at), 0);
     assert_int_equal(at, 100 * MS);
     assert_int_equal(expired(100 * MS, &at), 1);
     assert_int_equal(at, 102 * MS);
-    assert_int_equal(door.counters.requests_unreachable, 1);
-    assert_int_equal(door.counters.requests_expired, 0);
-    assert_int_equal(door.count, 1);
+    assert_int_equal(acceptor.counters.requests_unreachable, 1);
+    assert_int_equal(acceptor.counters.requests_expired, 0);
+    assert_int_equal(acceptor.count, 1);
     comes(7, 101 * MS);
     place = 0;
-    assert_null(lli_door_next(&door, &place));
+    assert_null(lli_acceptor_next(&acceptor, &place));
 }
 
 static void who_never_can_be_reached_is_dropped_at_once(void **state)
@@ -274,10 +274,10 @@ static void who_never_can_be_reached_is_dropped_at_once(void **state)
 
     (void)state;
     comes(7, 0);
-    lli_door_drop(&door, lli_door_next(&door, &place), 0);
-    assert_int_equal(door.counters.requests_unreachable, 1);
-    assert_int_equal(door.count, 0);
-    assert_false(lli_door_needs(&door, &asks.address));
+    lli_acceptor_drop(&acceptor, lli_acceptor_next(&acceptor, &place), 0);
+    assert_int_equal(acceptor.counters.requests_unreachable, 1);
+    assert_int_equal(acceptor.count, 0);
+    assert_false(lli_acceptor_needs(&acceptor, &asks.address));
     assert_int_equal(expired(MS, &at), 0);
     assert_int_equal(at, LLI_NEVER);
 }
@@ -291,19 +291,19 @@ static void an_answer_waits_until_it_can_be_sent_or_is_given_up(void **state)
 
     (void)state;
     comes(7, 0);
-    lli_door_refuse(&door, shown(0), LLI_WIRE_REFUSED, 1, 0);
+    lli_acceptor_refuse(&acceptor, shown(0), LLI_WIRE_REFUSED, 1, 0);
     (void)taken(8, 10 * MS);
-    assert_non_null(lli_door_owed(&door, &place));
+    assert_non_null(lli_acceptor_owed(&acceptor, &place));
     other = place + 1;
-    assert_non_null(lli_door_owed(&door, &other));
+    assert_non_null(lli_acceptor_owed(&acceptor, &other));
     assert_int_not_equal(place, other);
-    lli_door_answered(&door, other);
+    lli_acceptor_answered(&acceptor, other);
     assert_int_equal(expired(99 * MS, &at), 0);
     assert_int_equal(at, 100 * MS);
-    assert_true(lli_door_needs(&door, &asks.address));
+    assert_true(lli_acceptor_needs(&acceptor, &asks.address));
     assert_int_equal(expired(100 * MS, &at), 1);
-    assert_int_equal(door.counters.refusals_dropped, 1);
-    assert_false(lli_door_needs(&door, &asks.address));
+    assert_int_equal(acceptor.counters.refusals_dropped, 1);
+    assert_false(lli_acceptor_needs(&acceptor, &asks.address));
     assert_int_equal(answer(&id), 0);
     /* Asked once more it is due once more. */
     comes(7, 150 * MS);
@@ -323,19 +323,19 @@ static void who_is_turned_away_waits_for_the_answer_as_long(void **state)
         (void)taken(i, 0);
     while (answer(&id) != 0)
         ;
-    for (uint64_t i = 0; i < LLI_DOOR_TURNED; i++)
+    for (uint64_t i = 0; i < LLI_ACCEPTOR_TURNED_AWAY; i++)
         comes(100 + i, i * MS);
-    assert_true(lli_door_needs(&door, &asks.address));
+    assert_true(lli_acceptor_needs(&acceptor, &asks.address));
     assert_int_equal(expired(110 * MS, &at), 11);
     assert_int_equal(at, 111 * MS);
-    assert_int_equal(door.counters.refusals_dropped, 11);
+    assert_int_equal(acceptor.counters.refusals_dropped, 11);
     /* Their places are free again. */
     for (uint64_t i = 0; i < 11; i++)
         comes(200 + i, 110 * MS);
-    assert_int_equal(door.counters.refusals_dropped, 11);
-    assert_int_equal(expired(LLI_NEVER - 1, &at), LLI_DOOR_TURNED);
+    assert_int_equal(acceptor.counters.refusals_dropped, 11);
+    assert_int_equal(expired(LLI_NEVER - 1, &at), LLI_ACCEPTOR_TURNED_AWAY);
     assert_int_equal(answer(&id), 0);
-    assert_false(lli_door_needs(&door, &asks.address));
+    assert_false(lli_acceptor_needs(&acceptor, &asks.address));
 }
 
 /* They are owed an answer still, so there is no place for one more, who asks again. */
@@ -346,15 +346,15 @@ static void who_is_owed_an_answer_keeps_the_place(void **state)
     (void)state;
     for (uint64_t i = 1; i <= 2 * MAX; i++) {
         comes(i, 0);
-        lli_door_refuse(&door, shown(0), LLI_WIRE_REFUSED, 1, 0);
+        lli_acceptor_refuse(&acceptor, shown(0), LLI_WIRE_REFUSED, 1, 0);
     }
     comes(100, MS);
     assert_null(shown(MS));
-    assert_int_equal(door.count, 0);
+    assert_int_equal(acceptor.count, 0);
     assert_int_equal(answer(&id), LLI_WIRE_REFUSE);
     comes(100, 2 * MS);
     assert_non_null(shown(2 * MS));
-    assert_int_equal(door.count, 1);
+    assert_int_equal(acceptor.count, 1);
 }
 
 /* Whatever comes, the table stays within its bound and owes at most one answer to each. */
@@ -364,34 +364,34 @@ static void an_endless_stream_of_requests_stays_within_bounds(void **state)
     lli_ns at;
 
     (void)state;
-    door.timeout = 50;
+    acceptor.timeout = 50;
     for (lli_ns now = 0; now < 200000; now++) {
-        struct lli_guest *guest;
+        struct lli_applicant *applicant;
         uint32_t counted = 0, owed = 0;
 
         comes(1 + below(&random, 40), now);
-        guest = chance(&random, 60) ? shown(now) : NULL;
-        if (guest != NULL && chance(&random, 50))
-            lli_door_accept(&door, guest, &(struct lli_wire_accept){.session = now}, now);
-        else if (guest != NULL && chance(&random, 50))
-            lli_door_refuse(&door, guest, LLI_WIRE_REFUSED, 1, now);
+        applicant = chance(&random, 60) ? shown(now) : NULL;
+        if (applicant != NULL && chance(&random, 50))
+            lli_acceptor_accept(&acceptor, applicant, &(struct lli_wire_accept){.session = now}, now);
+        else if (applicant != NULL && chance(&random, 50))
+            lli_acceptor_refuse(&acceptor, applicant, LLI_WIRE_REFUSED, 1, now);
         if (chance(&random, 30))
-            lli_door_leave(&door, 1 + below(&random, 40), now);
+            lli_acceptor_leave(&acceptor, 1 + below(&random, 40), now);
         if (chance(&random, 50))
             (void)answer(&id);
         if (chance(&random, 2))
             (void)expired(now, &at);
         for (uint32_t i = 0; i < 2 * MAX; i++) {
-            counted += guests[i].state >= LLI_GUEST_ASKS && guests[i].state <= LLI_GUEST_IN;
-            owed += guests[i].owed;
+            counted += applicants[i].state >= LLI_APPLICANT_ASKS && applicants[i].state <= LLI_APPLICANT_IN;
+            owed += applicants[i].owed;
             for (uint32_t j = 0; j < i; j++)
                 assert_true(ids[i] == 0 || ids[i] != ids[j]);
         }
-        assert_int_equal(counted, door.count);
-        assert_int_equal(owed, door.owed);
-        assert_true(door.count <= MAX);
+        assert_int_equal(counted, acceptor.count);
+        assert_int_equal(owed, acceptor.owed);
+        assert_true(acceptor.count <= MAX);
     }
-    assert_true(door.counters.requests_accepted > 1000);
+    assert_true(acceptor.counters.requests_accepted > 1000);
 }
 
 int main(void)
@@ -399,17 +399,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_repeated_at_doubling_distances_then_given_up),
         cmocka_unit_test(the_first_answer_counts),
-        cmocka_unit_test_setup(a_repeated_request_is_answered_again_and_is_no_second_one, door_up),
-        cmocka_unit_test_setup(one_that_waits_gets_no_answer_until_the_application_gives_one, door_up),
-        cmocka_unit_test_setup(who_comes_when_it_is_full_is_turned_away, door_up),
-        cmocka_unit_test_setup(what_nobody_answers_is_forgotten_in_time_and_late_repetitions_ignored, door_up),
-        cmocka_unit_test_setup(a_late_repetition_does_not_bring_a_closed_connection_back, door_up),
-        cmocka_unit_test_setup(who_cannot_be_reached_is_not_shown_and_given_up_in_time, door_up),
-        cmocka_unit_test_setup(who_never_can_be_reached_is_dropped_at_once, door_up),
-        cmocka_unit_test_setup(an_answer_waits_until_it_can_be_sent_or_is_given_up, door_up),
-        cmocka_unit_test_setup(who_is_turned_away_waits_for_the_answer_as_long, door_up),
-        cmocka_unit_test_setup(who_is_owed_an_answer_keeps_the_place, door_up),
-        cmocka_unit_test_setup(an_endless_stream_of_requests_stays_within_bounds, door_up),
+        cmocka_unit_test_setup(a_repeated_request_is_answered_again_and_is_no_second_one, acceptor_up),
+        cmocka_unit_test_setup(one_that_waits_gets_no_answer_until_the_application_gives_one, acceptor_up),
+        cmocka_unit_test_setup(who_comes_when_it_is_full_is_turned_away, acceptor_up),
+        cmocka_unit_test_setup(what_nobody_answers_is_forgotten_in_time_and_late_repetitions_ignored, acceptor_up),
+        cmocka_unit_test_setup(a_late_repetition_does_not_bring_a_closed_connection_back, acceptor_up),
+        cmocka_unit_test_setup(who_cannot_be_reached_is_not_shown_and_given_up_in_time, acceptor_up),
+        cmocka_unit_test_setup(who_never_can_be_reached_is_dropped_at_once, acceptor_up),
+        cmocka_unit_test_setup(an_answer_waits_until_it_can_be_sent_or_is_given_up, acceptor_up),
+        cmocka_unit_test_setup(who_is_turned_away_waits_for_the_answer_as_long, acceptor_up),
+        cmocka_unit_test_setup(who_is_owed_an_answer_keeps_the_place, acceptor_up),
+        cmocka_unit_test_setup(an_endless_stream_of_requests_stays_within_bounds, acceptor_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

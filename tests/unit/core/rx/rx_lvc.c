@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joining with what topics keep, with packets carried by hand. */
-#include "kept_world.h"
+#include "lvc_world.h"
 
 static void the_last_message_of_each_topic_comes_then_what_is_live(void **state)
 {
@@ -156,7 +156,7 @@ static void whatever_is_lost_is_asked_for_again(void **state)
             got.expected++;
         if (got.lives != 1 || got.expected != tx->pack.number)
             fail_msg("seed %llu: %d news %d lives, %llu of %llu, aside %u", (unsigned long long)seed, got.news, got.lives, (unsigned long long)got.expected,
-                     (unsigned long long)tx->pack.number, rx->aside);
+                     (unsigned long long)tx->pack.number, rx->slow_path);
         expect_latest(join.value == 0 ? UINT64_MAX : join.value);
         assert_int_equal(r.counters.kept_lost, 0);
         dice = seed;

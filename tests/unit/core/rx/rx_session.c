@@ -749,7 +749,7 @@ static void messages_in_order_stir_nothing_but_a_report_that_is_owed(void **stat
 
     (void)state;
     heartbeat_due();
-    assert_true(rx->stirred);
+    assert_true(rx->service_due);
     heartbeat = heartbeat_now(tx->sent, 0);
     heartbeat.report_packets = 4;
     rx_take(buffer, lli_wire_put_heartbeat(buffer, &heartbeat));
@@ -757,12 +757,12 @@ static void messages_in_order_stir_nothing_but_a_report_that_is_owed(void **stat
     for (int i = 0; i < 4; i++) {
         send_many(1);
         carry(tx->sent - 1);
-        assert_true(rx->stirred == (i == 3));
+        assert_true(rx->service_due == (i == 3));
     }
     assert_int_equal(lli_rx_deadline(rx), 0);
     send_many(2);
     carry(tx->sent - 1);
-    assert_true(rx->stirred);
+    assert_true(rx->service_due);
     expect_messages(0, 3);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "judged.h"
+#include "slow_world.h"
 
 static void who_keeps_up_is_left_alone(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Thresholds beside those of every policy. */
-#include "judged.h"
+#include "slow_world.h"
 
 static void lag_in_bytes_has_a_threshold_of_its_own(void **state)
 {
