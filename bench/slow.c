@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a slow receiver costs the others: a transmitter at a steady rate, a receiver that keeps up, and one that bench/slow.sh
+ * What a slow receiver costs the others: a transmitter at a steady rate, a receiver that keeps up, and one that bench/run slow
  * makes slow for the middle third of the time. Each message has its time in it, so the ends need one clock, that of one machine.
  */
 #define _GNU_SOURCE

@@ -2,7 +2,7 @@
 /*
  * Whether a stopped receiver costs the others latency: short periods without it and with it take turns many times in one run,
  * so that what else changes on the machine meanwhile meets both alike. Without it, a mute stands in its place: a socket that joined
- * the group and is not read any more, for which the network, which is this machine's kernel, has the same work. bench/slow.sh starts, stops and ends it when the
+ * the group and is not read any more, for which the network, which is this machine's kernel, has the same work. bench/run slow starts, stops and ends it when the
  * transmitter says so. Each message has its time in it, so the ends need one clock, that of one machine.
  */
 #define _GNU_SOURCE

@@ -2,7 +2,7 @@
 /*
  * How soon the bottleneck watch names what limits a stream, and tells that it is over: a transmitter, a receiver that a bottleneck
  * is made for, and a healthy one. A run has three phases, before, during and after. What the processes do not make themselves
- * bench/watch.sh does when the transmitter says "during" and "after"; it answers when it has. All write down when they were told what.
+ * bench/run watch does when the transmitter says "during" and "after"; it answers when it has. All write down when they were told what.
  */
 #define _GNU_SOURCE
 #include <llm/llm.h>

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bench/run: finds the scenario of a command, and runs it."""
+import importlib
+import os
+import pathlib
+import sys
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+from runner.options import Parser, parse  # noqa: E402
+from runner.session import ROOT, Bench, clean  # noqa: E402
+
+COMMANDS = ("reflector", "throughput", "cost", "groups", "topics", "transports", "batching", "requests", "slow", "join", "kept", "assured",
+            "destinations", "rate", "watch", "filter", "overhead", "order", "peers")
+
+
+def help_text():
+    lines = ["usage: bench/run [reflector] [OPTION...]"]
+    for name in COMMANDS:
+        about = importlib.import_module(f"scenarios.{name}").__doc__.strip().split("\n")[0]
+        lines.append(f"       bench/run {name:<12} {about}")
+    lines.append("       bench/run doctor       Is this host fit for libllm? The same as tools/llm-doctor.")
+    lines.append("""
+Builds libllm, makes two hosts joined by a cable (network namespaces and veth), runs one end of the benchmark on each, one CPU core
+each, and prints what came out, beside bare UDP multicast in the same run. As root it installs what is missing; without root it
+uses unprivileged namespaces, else loopback, and says so. Each command has a --help of its own.
+""")
+    return "\n".join(lines)
+
+
+def main():
+    arguments = sys.argv[1:]
+    if arguments[:1] in (["--help"], ["-h"]):
+        print(help_text())
+        return 0
+    name = arguments.pop(0) if arguments and not arguments[0].startswith("-") else "reflector"
+    if name == "doctor":
+        os.execv(ROOT / "tools/llm-doctor", ["llm-doctor", *arguments])
+    if name not in COMMANDS:
+        Parser(prog="bench/run").error(f"{name}: no such benchmark; there are {', '.join(COMMANDS)} and doctor")
+    scenario = importlib.import_module(f"scenarios.{name}")
+    options = parse(name, scenario.__doc__, scenario.OPTIONS, arguments)
+    try:
+        return scenario.run(Bench(name, options))
+    finally:
+        clean()
+
+
+sys.exit(main())

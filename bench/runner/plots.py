@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plots, by gnuplot. Without it they are left out, and that is said."""
+import json
+import shutil
+import subprocess
+
+from runner.session import SCRATCH, say
+
+
+def draw(path, title, *lines):
+    """A file that ends in .svg or .png."""
+    if not shutil.which("gnuplot"):
+        say("no plot: someone with root has to run: apt-get install gnuplot-nox")
+        return
+    terminal = "pngcairo" if str(path).endswith(".png") else "svg"
+    script = [f"set terminal {terminal} size 1000,640 background rgb 'white'", f"set output '{path}'", f"set title '{title}'", "set grid",
+              *lines]
+    done = subprocess.run(["gnuplot"], input="\n".join(script) + "\n", capture_output=True, text=True, check=False)
+    say(f"{done.stderr}gnuplot could not write {path}" if done.returncode else f"plot: {path}")
+
+
+def curves(*parts):
+    return "plot " + ", \\\n".join(parts)
+
+
+def rows_of(path, *fields):
+    """A file for gnuplot: a line for each row of a benchmark's JSON with these fields of it; hop_us.median is a field of a field."""
+    lines = []
+    for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+        values = []
+        for field in fields:
+            value = row
+            for name in field.split("."):
+                value = value[name]
+            values.append("NaN" if value is None else str(value))
+        lines.append(" ".join(values))
+    data = SCRATCH / "plot.dat"
+    data.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return data
+
+
+def reflector(path, directory, o, bare):
+    """One curve a row, the bare one of the same colour and dashed. The percentiles stand at even distances of their odds."""
+    parts = []
+    for at, (size, rate) in enumerate((size, rate) for size in o.size for rate in o.rate):
+        for kind, dashes, title in (("", 1, ""), ("-raw", 2, f", {bare}")):
+            file = directory / f"{o.transport}-{size}B-{rate}{kind}.hgrm"
+            if file.exists():
+                parts.append(f"'{file}' using 4:1 with lines lc {at + 1} lw 2 dt {dashes} title '{size} B at {rate} msg/s{title}'")
+    draw(path, f"libllm over {o.transport}: latency of one hop, from the time due ({o.reflect} messages sent back)", "set logscale xy",
+         "set xlabel 'percentile'", "set ylabel 'microseconds'",
+         "set xtics ('0' 1, '50' 2, '90' 10, '99' 100, '99.9' 1000, '99.99' 10000, '99.999' 100000, '99.9999' 1000000)",
+         "set key left top", curves(*parts))
+
+
+def throughput(path, report, transport, bare):
+    """Rate against size, and the bare blasts. A bare datagram is a full packet; as many messages as its bytes would make, without a
+    header, are its messages."""
+    data = rows_of(report, "size_bytes", "msgs_per_s", "payload_gbit_per_s", "raw_gbit_per_s", "raw_segmented_gbit_per_s",
+                   "raw_kept_gbit_per_s")
+    axes = "set logscale x 2; set logscale y; set format x '%.0f'; set xlabel 'bytes of a message'; set key left"
+    blasts = ((4, f"{bare}, full packets (sendmmsg)"), (5, f"{bare}, full packets, segmented"),
+              (6, "the same, messages copied into a ring first"))
+    for name, where, label, own, scale in (("messages", "bottom", "messages a second", "2", " * 1e9 / 8 / $1"),
+                                           ("mbit", "top", "Mbit/s", "($3 * 1000)", " * 1000")):
+        about = "messages a second" if name == "messages" else "bytes of the application"
+        draw(path.with_name(f"{path.stem}-{name}{path.suffix}"), f"libllm over {transport}: {about} one way, lossless", f"{axes} {where}",
+             f"set ylabel '{label}'", curves(f"'{data}' using 1:{own} with linespoints lw 2 pt 7 title 'libllm'",
+                                            *(f"'{data}' using 1:(${column}{scale}) with lines dt {at} title '{title}'"
+                                              for at, (column, title) in enumerate(blasts, 2))))
+
+
+def batching(path, report, transport, size):
+    data = rows_of(report, "rate_reached_msgs_per_s", "hop_us.median", "hop_us.p99", "messages_per_packet")
+    draw(path, f"libllm over {transport}: latency of one hop, and messages that share a packet, of {size} B", "set logscale xyy2",
+         "set xlabel 'messages a second'", "set ylabel 'microseconds'", "set y2label 'messages a packet'", "set ytics nomirror",
+         "set y2tics", "set y2range [0.9:*]", "set key left top",
+         curves(f"'{data}' using 1:2 with linespoints lw 2 pt 7 title 'median'",
+                f"'{data}' using 1:3 with linespoints lw 1 pt 6 dt 2 title '99th percentile'",
+                f"'{data}' using 1:4 axes x1y2 with linespoints lw 2 pt 5 title 'messages a packet (right)'"))

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures, tables and JSON."""
+import json
+import math
+import statistics
+import sys
+
+
+def median(values):
+    """Of what was measured."""
+    values = [value for value in values if value is not None]
+    return statistics.median(values) if values else None
+
+
+def ratio(value, reference):
+    return None if value is None or not reference else value / reference
+
+
+def number(value, digits=0):
+    """- if it was not measured."""
+    return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+
+
+def counted(counters):
+    """Those that are not zero."""
+    return ", ".join(f"{name} {value}" for name, value in counters.items() if value) or "none"
+
+
+def sums(runs):
+    """Counters of several runs."""
+    return {name: sum(run["counters"][name] for run in runs) for name in runs[0]["counters"]}
+
+
+def faults_of(track):
+    """Of a stream as one receiver saw it: what was lost, silently left out, came twice, or was not what was sent."""
+    return track["lost"] + track["unsaid"] + track["duplicated"] + track["changed"]
+
+
+def machine_text(machine):
+    return f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_mib']} MiB, {machine['kernel']}"
+
+
+class Report:
+    """The table, which is printed and written to a file, and the JSON."""
+
+    def __init__(self, bench):
+        self.bench, self.lines, self.wrong = bench, [], []
+
+    def print(self, *lines):
+        self.lines += lines or [""]
+
+    def head(self, machine, *lines):
+        """What a table begins with: the machine, then what was measured."""
+        self.print(f"machine   {machine_text(machine)}")
+        self.print(*(f"{'measured' if at == 0 else '':<9} {line}" for at, line in enumerate(lines)), "")
+
+    def table(self, heads, rows):
+        """heads: lines of words above the columns; the first column is text, the others are numbers."""
+        lines = [*heads, *rows]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+        for line in lines:
+            cells = [line[0].ljust(widths[0])] + [word.rjust(width) for word, width in zip(line[1:], widths[1:])]
+            self.print("  ".join(cells).rstrip())
+
+    def fail(self, sentence):
+        """The command fails, and says why at the end of its table."""
+        self.wrong.append(f"FAILED: {sentence}")
+
+    def write_json(self, machine, rows, **more):
+        network = {"network": "veth between network namespaces, MTU 1500"}
+        report = {"benchmark": self.bench.name, "machine": {**machine, **network, "peer": machine_text(machine)}, "rows": rows}
+        self.write({**report, **more})
+
+    def write(self, report):
+        with open(self.bench.json, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=2)
+            file.write("\n")
+
+    def finish(self):
+        """Prints all of it. Returns the exit status."""
+        text = "\n".join(self.lines + self.wrong) + "\n"
+        print(text, end="", flush=True)
+        table = self.bench.results / f"{self.bench.name}.txt"
+        table.write_text(text, encoding="utf-8")
+        where = f", JSON: {self.bench.json}" if self.bench.json else ""
+        print(f"table: {table}{where}", file=sys.stderr)
+        return 1 if self.wrong else 0

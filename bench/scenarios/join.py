@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What receivers that join late cost one that is there, and how long they take.
+
+A transmitter keeps a rate; a live receiver on its host measures latency, from when a message was due to its delivery, and loss; on
+another host so many receivers join from the past, one after the other, each in a context of its own in one process. Each checks
+that it gets every message once, from where it began until it has been live for a while, and leaves. Prints the live receiver's
+latency and the transmitter's rate before, during and after; the time from when a joiner's context is opened until it is live, with
+--join live until its first message; and messages of the past a second, of all together from the first joiner to the last one that
+was live, and of each until it was live.
+
+Fails if the live receiver lost a message, or a joiner never became live, or got a message twice, or not and was not told so. Who
+begins with the oldest message may be overtaken by the end of the history, and is told what it lost: that is counted.
+
+The live receiver has a core of its own if there are three. With two it sleeps between messages, and the joiners, at the lowest
+priority (SCHED_IDLE), have the rest of its core, and poll all the time in all phases; so before and after tell what the same machine
+does without them. "p99 20ms" is the median of the 99th percentiles of times of 20 ms (from 5,000 messages a second on): what else
+runs on the machine meets few of them.
+"""
+import os
+
+from runner import options as opt
+from runner.session import say
+from runner.tables import Report, counted, faults_of, number, ratio
+
+PHASES = ("before", "during", "after")
+CPUS = opt.cpus("0,1,2" if os.cpu_count() > 2 else "0,1,1", 3, "the CPUs of the transmitter, the live receiver and the joiners")
+OPTIONS = (opt.number("joiners", 1000, 1, 100000, "receivers that join"),
+           opt.seconds("duration", 10, 100, 3600000, "in which they begin to, at equal distances"),
+           opt.seconds("calm", 3, 100, 3600000, "before and after that"),
+           opt.text_option("join", "where they begin: oldest, messages:N back, time:SECONDS back, latest, what topics keep, or live",
+                           r"oldest|latest|live|messages:\d{1,12}|time:\d{1,4}(\.\d{1,3})?",
+                           "must be oldest, messages:N, time:SECONDS, latest or live", "WHERE", "oldest"),
+           opt.number("history", 1024, 64, 16777216,
+                      "packets that the transmitter keeps, a power of two: at steady rates a packet has one message"),
+           opt.number("topics", None, 1, 16000, "that messages take turns on (1; with --join latest 1000, which keep their last message)"),
+           opt.number("stay", 100, 0, 1000000, "messages for which a joiner stays once it is live"),
+           opt.number("rate", 10000, 1, 1000000, "messages a second"), opt.size(), opt.OPTIONS, CPUS, *opt.OUTPUT)
+
+
+def past_of(o):
+    """Where joiners begin, as options of the channel, and how many messages of the past that is."""
+    where, _, much = o.join.partition(":")
+    if where == "messages":
+        return f"join=messages&join_messages={int(much)}", int(much)
+    if where == "time":
+        return f"join=time&join_ns={round(float(much) * 1e9)}", int(float(much) * o.rate)
+    return f"join={where}", o.history if where == "oldest" else 0
+
+
+def start(bench, name, shared, joiners):
+    """The three processes; transmitter and joiners tell each other how far they are. Also of bench/run kept."""
+    o, hosts = bench.o, bench.hosts
+    wait = "spin" if o.cpus[1] != o.cpus[2] else "block"
+    (phases, to_joiners), (done, to_transmitter) = os.pipe(), os.pipe()
+    bench.start(hosts.a, f"{name}live", "join", role="live", channel=bench.channel(hosts.a), cpu=o.cpus[1], wait=wait, **shared)
+    # Who shares a core with the live receiver takes what it leaves.
+    bench.start(hosts.b, f"{name}joiners", "join", role="joiners", idle=wait == "block", cpu=o.cpus[2], stdin=phases,
+                stdout=to_transmitter, **joiners, **shared)
+    bench.start(hosts.a, f"{name}transmitter", "join", role="transmitter", channel=bench.channel(hosts.a), cpu=o.cpus[0], stdin=done,
+                stdout=to_joiners, **shared)
+    return wait
+
+
+def faults(row):
+    live, joiners = row["live_receiver"], row["joiners"]
+    if row["lost"] or row["disturbed"]:
+        yield f"the live receiver lost {row['lost']} messages, and {row['disturbed']} came twice or were not announced as lost"
+    if joiners["live"] < joiners["asked_for"]:
+        yield f"{joiners['asked_for'] - joiners['live']} of {joiners['asked_for']} joiners were never live, {joiners['refused']} refused"
+    if joiners["stale"]:
+        yield f"joiners were live without the last message of {joiners['stale']} topics"
+    if joiners["unsaid"] + joiners["duplicated"] + joiners["changed"]:
+        yield f"joiners: {joiners['unsaid']} messages left out and not told, {joiners['duplicated']} twice, {joiners['changed']} changed"
+    if not live["before"]["latency_us"]["median"]:
+        yield "nothing was measured"
+
+
+def print_live(report, row):
+    live, ratios = row["live_receiver"], row["ratio_during"]
+    rows = []
+    for phase in PHASES:
+        latency = live[phase]["latency_us"]
+        rows.append((phase, number(latency["median"], 1), number(latency["p99"], 1), number(live[phase]["typical_p99"], 1),
+                     number(latency["max"], 0), number(row["msgs_per_s"][phase])))
+    rows.append(("ratio", *(number(ratios[what], 2) for what in ("median", "p99", "typical_p99")), "", ""))
+    report.table([("live receiver", "median us", "p99", "p99 20ms", "max", "sent/s")], rows)
+
+
+def print_joiners(report, joiners):
+    rows = [(what, *(number(joiners[name][at], digits) for at in ("median", "p99", "max")))
+            for what, name, digits in (("ms until live", "until_live_ms", 1), ("past, messages/s of each", "each_past_msgs_per_s", 0))]
+    report.table([("joiners", "median", "p99", "max")], rows)
+    report.print(f"joined {joiners['joiners']}, live {joiners['live']}, their streams whole {joiners['exact']}, told lost "
+                 f"{joiners['lost']}; at a time {joiners['open_max']} at most; past {joiners['past']} messages, "
+                 f"{joiners['past_msgs_per_s']} a second of all together")
+
+
+def run(bench):
+    o = bench.o
+    if o.history & (o.history - 1):
+        o.refuse(f"--history {o.history}: must be a power of two, such as 1024")
+    where, past = past_of(o)
+    o.topics = o.topics or (1000 if o.join == "latest" else 1)
+    bench.prepare()
+    say(f"measuring {o.joiners} receivers that join within {o.duration:g} s")
+    shared = {"rate": o.rate, "size": o.size, "duration": o.duration, "calm": o.calm, "joiners": o.joiners, "history": o.history,
+              "past": min(past, o.history), "topics": o.topics, "keep": int(o.join == "latest"), "stay": o.stay, "now": o.join == "live"}
+    wait = start(bench, "", shared, {"channel": bench.channel(bench.hosts.b, where)})
+    bench.processes.wait()
+    transmitter, live, joiners = (bench.load(name) for name in ("transmitter", "live", "joiners"))
+    before, during = live["before"], live["during"]
+    row = {"transport": "udp", "join": o.join, "size_bytes": o.size, "rate_msgs_per_s": o.rate, "duration_s": o.duration,
+           "calm_s": o.calm, "history_packets": o.history, "topics": o.topics, "stay_messages": o.stay, "live_receiver_waits": wait,
+           "received": live["received"], "lost": live["lost"], "disturbed": faults_of(live) - live["lost"],
+           "live_receiver": {phase: live[phase] for phase in PHASES},
+           "ratio_during": {**{name: ratio(during["latency_us"][name], before["latency_us"][name]) for name in ("median", "p99")},
+                            "typical_p99": ratio(during["typical_p99"], before["typical_p99"])},
+           "msgs_per_s": transmitter["msgs_per_s"], "joiners": joiners, "counters": transmitter["counters"]}
+    report = Report(bench)
+    report.write_json(transmitter["machine"], [row])
+    report.head(transmitter["machine"], f"{o.rate} msg/s of {o.size} B on {o.topics} topics, a history of {o.history} packets; "
+                f"{o.joiners} join within", f"{o.duration:g} s with join={o.join}; {o.calm:g} s before and after without; the live "
+                f"receiver {'polls' if wait == 'spin' else 'sleeps between messages'};",
+                "latency from when a message was due to its delivery")
+    print_live(report, row)
+    report.print(f"lost {row['lost']}; of the transmitter: {counted(row['counters'])}", "")
+    print_joiners(report, joiners)
+    for sentence in faults(row):
+        report.fail(sentence)
+    return report.finish()

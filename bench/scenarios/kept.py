@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What topics that keep their last messages cost and gain.
+
+For each number of topics, which messages take turns on:
+
+What the transmitter spends: two streams in one process, of topics that keep their last messages and of topics that do not, in turns,
+without a network: nanoseconds a message, instructions a message (if valgrind is installed), and the memory that what is kept takes.
+Medians of 31 turns.
+
+How long one that joins waits: from when its context is opened until it has the last message of each topic (join=latest), which is
+when it is told that it is live; beside as many that join from now (join=live), in turns with them, until their first message. These
+have the last message of each topic only when all were sent again, after a round. Each stays for 100 messages more, and then leaves.
+What it got is checked: the last message of each topic, none twice, and all of the stream.
+
+What a receiver that is there notices: its hop, from when a message was due to its delivery, before they join and meanwhile. It has
+a core of its own if there are three; with two it sleeps between messages, and who joins has the rest of its core at the lowest
+priority. "20ms" is the median of the 99th percentiles of times of 20 ms (from 5,000 messages a second on).
+
+Fails if one that joined lacks the last message of a topic, or has a message twice, or never was live, or if the receiver that was
+there lost one.
+"""
+import os
+import shutil
+import subprocess
+
+from runner import options as opt
+from runner.session import fail, say
+from runner.tables import Report, counted, faults_of, median, number, ratio, sums
+from scenarios import join
+
+COUNTED = 40000  # messages of either stream, in bench/kept.c
+HOPS = ("median", "p99", "typical_p99")
+KEEP_BYTES = 67108864  # of a transmitter, that its topics may take
+OPTIONS = (opt.numbers("topics", "10,1000,10000", 1, 16000, "numbers of topics"),
+           opt.number("keep", 1, 1, 1048576, "messages that each keeps"),
+           opt.number("joiners", 40, 2, 100000, "that join, every second one from now"),
+           opt.seconds("duration", 2, 100, 3600000, "in which they begin to, at equal distances"),
+           opt.seconds("calm", 1, 100, 3600000, "before and after that"), opt.number("rate", 10000, 1, 1000000, "messages a second"),
+           opt.size(), opt.seconds("send", 0.5, 10, 3600000, "for which the two streams send"),
+           opt.choice("count", None, ("yes", "no"), "whether instructions are counted (yes if valgrind is installed)"),
+           opt.number("runs", 3, 1, 100, "measure everything but instructions so often, in turns, and report medians"), opt.OPTIONS,
+           join.CPUS, *opt.OUTPUT)
+
+
+def measure(bench, name, topics):
+    """Both streams, then those that join. Nobody is overtaken by the end of a history that is so long."""
+    o = bench.o
+    bench.start(bench.hosts.a, f"{name}-sending", "kept", topics=topics, keep=o.keep, size=o.size, duration=o.send, cpu=o.cpus[0])
+    bench.processes.wait()
+    shared = {"rate": o.rate, "size": o.size, "duration": o.duration, "calm": o.calm, "joiners": o.joiners, "history": 65536,
+              "past": topics * o.keep, "topics": topics, "keep": o.keep}
+    b = bench.hosts.b
+    wait = join.start(bench, f"{name}-", shared, {"channel": bench.channel(b, "join=latest"), "other": bench.channel(b, "join=live")})
+    bench.processes.wait()
+    return wait
+
+
+def count(bench, topics):
+    """Callgrind writes a file for either stream. Returns instructions of a message that is not kept, and of one that is."""
+    o, out = bench.o, bench.work / f"{topics}-count"
+    done = subprocess.run(["valgrind", "--quiet", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=kept_count*",
+                           "--dump-before=kept_end*", f"--callgrind-out-file={out}", bench.programs / "kept", "--topics", str(topics),
+                           "--keep", str(o.keep), "--size", str(o.size), "--count"], env={**os.environ, "LD_BIND_NOW": "1"},
+                          capture_output=True, text=True, check=False)
+    if done.returncode:
+        fail(f"{done.stderr}\ncounting instructions failed")
+    totals = []
+    for path in sorted(bench.work.glob(f"{topics}-count.*"), key=lambda path: int(path.suffix[1:])):
+        totals += [int(line.split()[1]) / COUNTED for line in path.read_text().splitlines() if line.startswith("totals:")]
+    totals = [total for total in totals if total > 0]
+    return totals if len(totals) == 2 else (None, None)
+
+
+def hops_of(runs, phase):
+    """Of the receiver that was there."""
+    return {what: median(run[phase]["typical_p99"] if what == "typical_p99" else run[phase]["latency_us"][what] for run in runs)
+            for what in HOPS}
+
+
+def waits_of(runs, name):
+    """The worst of all runs, too."""
+    waits = [run[name] for run in runs]
+    return {"median": median(wait["median"] for wait in waits),
+            "max": max((wait["max"] for wait in waits if wait["max"] is not None), default=None)}
+
+
+def faults(topics, lives, joiners):
+    for live in lives:
+        if faults_of(live):
+            yield (f"{topics} topics: the receiver that was there lost {live['lost'] + live['unsaid']} messages, and had "
+                   f"{live['duplicated'] + live['changed']} twice or changed")
+    for run in joiners:
+        if run["live"] < run["asked_for"]:
+            yield f"{topics} topics: {run['asked_for'] - run['live']} of {run['asked_for']} that joined were never live"
+        if run["stale"]:
+            yield f"{topics} topics: {run['stale']} last messages of topics were missing when those who joined were live"
+        if faults_of(run):
+            yield (f"{topics} topics: those who joined lost {run['lost'] + run['unsaid']} messages, and had "
+                   f"{run['duplicated'] + run['changed']} twice or changed")
+
+
+def row_of(bench, topics, instructions):
+    o, (plain, kept) = bench.o, instructions
+    sending, transmitters, lives, joiners = ([bench.load(f"{run}-{topics}-{role}") for run in range(o.runs)]
+                                             for role in ("sending", "transmitter", "live", "joiners"))
+    hops = {phase: hops_of(lives, phase) for phase in ("before", "during")}
+    return {"transport": "udp", "topics": topics, "keep": o.keep, "size_bytes": o.size, "rate_msgs_per_s": o.rate,
+            "duration_s": o.duration, "calm_s": o.calm, "received": sum(live["received"] for live in lives),
+            "lost": sum(run["lost"] + run["unsaid"] for run in lives + joiners) + sum(run["stale"] for run in joiners),
+            "sending": {**{what: median(run[what] for run in sending) for what in ("not_kept_ns", "kept_ns", "more_ns", "memory_kib")},
+                        "not_kept_instructions": plain, "kept_instructions": kept,
+                        "more_instructions": None if kept is None else kept - plain},
+            "joined": sum(run["live"] for run in joiners), "kept_received": sum(run["past"] for run in joiners),
+            "until_last_ms": waits_of(joiners, "until_live_ms"), "until_first_ms": waits_of(joiners, "other_until_live_ms"),
+            "round_ms": topics * 1e3 / o.rate, "hop_us": hops,
+            "ratio_during": {what: ratio(hops["during"][what], hops["before"][what]) for what in HOPS},
+            "counters": sums(transmitters), "faults": list(faults(topics, lives, joiners)), "machine": transmitters[0]["machine"]}
+
+
+def print_sending(report, rows):
+    lines = []
+    for row in rows:
+        sending = row["sending"]
+        lines.append((str(row["topics"]), *(number(sending[what], 1) for what in ("not_kept_ns", "kept_ns", "more_ns")),
+                      *(number(sending[f"{what}_instructions"], 0) for what in ("not_kept", "kept", "more")),
+                      number(sending["memory_kib"], 0)))
+    report.table([("", "ns", "", "", "instructions", "", "", "memory"),
+                  ("topics", "not kept", "kept", "more", "not kept", "kept", "more", "KiB")], lines)
+
+
+def print_joining(report, rows):
+    lines = []
+    for row in rows:
+        lines.append((str(row["topics"]),
+                      *(number(row[name][what], 1) for name in ("until_last_ms", "until_first_ms") for what in ("median", "max")),
+                      number(row["round_ms"], 0), *(number(row["hop_us"][phase][what], 1) for what in HOPS for phase in ("before", "during")),
+                      str(row["lost"])))
+    report.table([("", "last ms", "", "from now", "", "a", "hop us", "", "p99", "", "20ms", "", ""),
+                  ("topics", "median", "max", "median", "max", "round", *("before", "during") * 3, "lost")], lines)
+
+
+def run(bench):
+    o = bench.o
+    topics = list(dict.fromkeys(o.topics))
+    if max(topics) * o.keep * (o.size + 28) > KEEP_BYTES:
+        o.refuse(f"--keep {o.keep}: messages of {o.size} bytes on {max(topics)} topics take more than {KEEP_BYTES >> 20} MiB; keep fewer")
+    if o.count == "yes" and not shutil.which("valgrind"):
+        o.refuse("--count yes: valgrind is not installed")
+    bench.prepare()
+    wait = "spin"
+    for at in range(o.runs):
+        for some in topics:
+            say(f"run {at + 1}, {some} topics: two streams for {o.send:g} s, then {o.joiners} that join within {o.duration:g} s")
+            wait = measure(bench, f"{at}-{some}", some)
+    counts = o.count != "no" and shutil.which("valgrind")
+    if counts:
+        say("counting instructions")
+    rows = [row_of(bench, some, count(bench, some) if counts else (None, None)) for some in topics]
+    machine = [row.pop("machine") for row in rows][0]
+    wrong = [sentence for row in rows for sentence in row.pop("faults")]
+    report = Report(bench)
+    report.write_json(machine, rows)
+    report.head(machine, f"{o.size} B, topics keep their last {o.keep}, runs: {o.runs}; options of the channels: {o.options or 'none'};",
+                "transmitter, a message of two streams without a network; instructions: with those of the program and of libc")
+    print_sending(report, rows)
+    report.print("", f"{o.rate} msg/s, joining within {o.duration:g} s; ms until there is the last message of each topic, and, of those",
+                 "who join from now, until their first; a round: until all topics were sent on again, ms; hop of a receiver that is",
+                 f"there, which {'polls' if wait == 'spin' else 'sleeps between messages'}", "")
+    print_joining(report, rows)
+    for row in rows:
+        report.print(f"{row['topics']} topics: joined {row['joined']}, kept messages that came {row['kept_received']}; "
+                     f"of the transmitter: {counted(row['counters'])}")
+    for sentence in wrong:
+        report.fail(sentence)
+    return report.finish()

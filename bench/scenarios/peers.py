@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hop and throughput of other libraries beside libllm.
+
+Measures other messaging libraries and libllm alike: the same work over each, between the same two hosts (network namespaces), one CPU
+core an end, in turns, beside bare UDP multicast; or between two processes of this host, over shared memory. Both works, unless one is
+named.
+
+  reflector     latency of one hop: half of the way there and back, from the time a message was due
+  throughput    highest lossless rate one way
+
+As root it installs what is missing; a peer that cannot be had or built is left out, and the reason printed.
+
+  raw, packed   bare UDP multicast, a message a datagram; messages packed and datagrams segmented by the kernel.
+                In memory: a bare ring, a message a slot; messages packed
+  libllm        at its defaults; throughput with flow=window, and in memory with history_bytes=6M
+  aeron         Aeron 1.54: driver and client from the crate libaeron_driver-sys, built by CMake 3.30 or newer; terms of 16 MiB,
+                in memory of 256 KiB, or of 4 MiB where throughput reads messages, which are the fastest there
+  cyclonedds    CycloneDDS, reliable multicast (packages cyclonedds-dev, cyclonedds-tools)
+  norm          NORM stream (package libnorm-dev)
+  zmq-tcp, zmq-epgm, zmq-norm
+                ZeroMQ over TCP, PGM in UDP, and NORM (package libzmq3-dev); zmq-norm only if named, as its congestion
+                control has no option there and lets 2,000 messages a second through
+  iceoryx2      iceoryx2 0.10 from its crate, in memory only, built by cargo with rustc 1.89 or newer (else that of the packages
+                cargo-web and rustc-web) and clang
+  zmq-ipc       ZeroMQ over a local socket, for the same measurement; it has nothing in memory between processes
+
+The ends of a library with threads of its own share one core with them, which is harder on it than on those without.
+"""
+import glob
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import tarfile
+import urllib.request
+
+from runner import options as opt
+from runner.session import BIND, PACKAGES, ROOT, SCRATCH, Hosts, allowed_cpus, build, fail, memory_directory, packages, request, say
+from runner.tables import Report
+
+KNOWN = {"udp": ("raw", "packed", "libllm", "aeron", "cyclonedds", "norm", "zmq-tcp", "zmq-epgm", "zmq-norm"),
+         "shm": ("raw", "packed", "libllm", "aeron", "iceoryx2", "zmq-ipc")}
+BASE = "libllm"
+ALONE = {"raw", "packed", "libllm", "aeron", "iceoryx2"}  # have one thread an end
+WAIT_SHARE = 0.2  # of the duration
+WORKS = {
+    "reflector": ("median_us", "a hop in µs, median / p99, or the rate reached* where that is not the one asked for;\n"
+                               "under it the ratio of the medians to libllm's: above 1 is slower"),
+    "throughput": ("msgs_per_s", "thousand messages a second (Gbit/s of the application);\n"
+                                 "under it the ratio to libllm's: below 1 is slower"),
+}
+OPTIONS = (opt.Word("work", tuple(WORKS), "only this one (both)"),
+           opt.choice("transport", "udp", KNOWN, "udp, all but the last two of these; shm, the first three rows and the last two"),
+           # What fits into one datagram: a message each is what the bare transport is.
+           opt.numbers("size", None, 8, 1400, "bytes of a message (reflector: 45,128,512; throughput: 45,100,1000)"),
+           opt.numbers("rate", "10000,100000,1000000", 0, 100000000,
+                       "messages a second, reflector only; 0: ping-pong, each when the one before is back"),
+           opt.seconds("duration", 2, 100, 999000, "of each measurement"),
+           opt.choice("read", "header", ("header", "all"),
+                      "what the receiving end reads of each message. In memory a line that nobody reads stays with who wrote it, and lends a "
+                      "rate to those who do not copy that no program which uses its messages has"),
+           opt.number("runs", 3, 1, 99, "rounds, in each of which every peer has its turn; medians are reported"),
+           opt.words("peers", None, {*KNOWN["udp"], *KNOWN["shm"]}, "only these of the above (all of the transport but zmq-norm)"),
+           *opt.OUTPUT, opt.cpus(None, 2, "the CPU of each end (the first and the last)"),
+           opt.choice("hosts", None, ("netns", "userns"), "the hosts (the first of these that works)"))
+
+BUILD = ROOT / "build/peers"
+AERON = BUILD / "aeron"
+AERON_CRATE = "libaeron_driver-sys-1.54.0"
+AERON_SUM = "b2719da7d2dc8c05cc8368d83b09a216872080c1d8bed252066fcb47f3f4f00f"
+ICEORYX2 = BUILD / "iceoryx2"
+ICEORYX2_RUST = "1.89"
+
+
+# ------------------------------------------------------------------------------------------------------- what can be had
+
+
+def version_of(program):
+    try:
+        found = re.search(r"\d+(\.\d+)+", subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout)
+    except OSError:
+        return (0,)
+    return tuple(map(int, found.group().split("."))) if found else (0,)
+
+
+def aeron_fetch():
+    """The C driver, with its client inside, from the crate's sources; the sum makes sure that they are those that were measured."""
+    name, version = AERON_CRATE.rsplit("-", 1)
+    with urllib.request.urlopen(f"https://static.crates.io/crates/{name}/{name}-{version}.crate") as answer:
+        data = answer.read()
+    if hashlib.sha256(data).hexdigest() != AERON_SUM:
+        raise OSError(f"{AERON_CRATE}: not the file that was measured")
+    file = AERON / "crate"
+    file.write_bytes(data)
+    with tarfile.open(file) as archive:
+        archive.extractall(AERON)
+    (AERON / AERON_CRATE / "aeron").rename(AERON / "src")
+    shutil.rmtree(AERON / AERON_CRATE)
+    file.unlink()
+
+
+def aeron_make(log):
+    """With a CMake that is new enough: the system's, else one from PyPI beside the build."""
+    cmake, environment = "cmake", dict(os.environ)
+    if not (AERON / "src").is_dir():
+        aeron_fetch()
+    if version_of("cmake") < (3, 30):
+        cmake = AERON / "cmake/bin/cmake"
+        environment["PYTHONPATH"] = str(AERON / "cmake")
+        if not cmake.exists():
+            subprocess.run(["python3", "-m", "pip", "install", "-q", "--target", AERON / "cmake", "cmake>=3.30,<4"], stdout=log, stderr=log,
+                           check=True)
+    off = ("BUILD_AERON_ARCHIVE_API", "AERON_TESTS", "AERON_BUILD_SAMPLES", "AERON_BUILD_DOCUMENTATION")
+    for words in (["-S", AERON / "src", "-B", AERON / "out", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_AERON_DRIVER=ON",
+                   *(f"-D{name}=OFF" for name in off)],
+                  ["--build", AERON / "out", "-j", str(os.cpu_count()), "--target", "aeron_driver_static"]):
+        subprocess.run([cmake, *words], stdout=log, stderr=log, env=environment, check=True)
+
+
+def iceoryx2_make(log):
+    """Beside the source cargo would leave a file."""
+    for file in (ROOT / "bench/peers/iceoryx2").iterdir():
+        shutil.copy2(file, ICEORYX2)
+    subprocess.run(["cargo", "build", "--release", "--manifest-path", ICEORYX2 / "Cargo.toml"], stdout=log, stderr=log,
+                   env={**os.environ, "CARGO_TARGET_DIR": str(ICEORYX2)}, check=True)
+
+
+class Peers:
+    """Those that are wanted, and can be had."""
+
+    def __init__(self, o):
+        self.names, self.bare = list(o.peers), "ring" if o.transport == "shm" else "raw"
+        self.libraries, self.skipped = [], []
+
+    def skip(self, names, why):
+        self.skipped.append(f"{names}: {why}")
+        say(f"without {names}: {why}")
+
+    def get(self, library, names, *needs):
+        """The library goes into the build if one of its peers is wanted and its packages can be had."""
+        if not set(names.split()) & set(self.names):
+            return False
+        status, why = request("packages", *needs)
+        if status:
+            self.skip(names, why)
+            return False
+        self.libraries.append(library)
+        return True
+
+    def make(self, library, directory, result, how, why):
+        """Fetches and builds a library that no package has."""
+        directory.mkdir(parents=True, exist_ok=True)
+        log = SCRATCH / "make.log"
+        if not result.exists():
+            say(f"fetching and building {library} in {directory}, which takes a minute or two")
+        try:
+            with open(log, "wb") as file:
+                how(file)
+        except (OSError, subprocess.CalledProcessError) as error:
+            say(*log.read_text(errors="replace").splitlines()[-20:], str(error))
+            self.libraries.remove(library)
+            self.skip(library, why)
+
+    def get_all(self):
+        self.get("zmq", "zmq-tcp zmq-epgm zmq-norm zmq-ipc", "libzmq3-dev")
+        self.get("norm", "norm", "libnorm-dev", "g++")
+        self.get("dds", "cyclonedds", "cyclonedds-dev", "cyclonedds-tools")
+        made = AERON / "out/lib/libaeron_driver_static.a"
+        needs = () if made.exists() else ("ca-certificates", "g++", "make", "uuid-dev", "libbsd-dev", "python3", "python3-pip")
+        if self.get("aeron", "aeron", *needs) and not made.exists():
+            self.make("aeron", AERON, made, aeron_make, "its driver could not be fetched or built; the reason is above")
+        new = version_of("rustc") >= tuple(map(int, ICEORYX2_RUST.split("."))) and shutil.which("cargo")
+        if self.get("iceoryx2", "iceoryx2", "clang", *(() if new else ("cargo-web", "rustc-web", "ca-certificates"))):
+            self.make("iceoryx2", ICEORYX2, ICEORYX2 / "release/libiceoryx2_ends.a", iceoryx2_make,
+                      f"it could not be fetched or built (rustc has to be {ICEORYX2_RUST} or newer); the reason is above")
+
+    def program(self, name):
+        library = {"raw": self.bare, "packed": self.bare, "libllm": "llm", "cyclonedds": "dds"}.get(name, name.split("-")[0])
+        return BUILD / f"bench/peers/peer_{library}" if library in ("raw", "ring", "llm", *self.libraries) else None
+
+    def build(self):
+        build(BUILD, "-Dtests=false", "-Dexamples=false", f"-Dpeers={','.join(self.libraries)}", f"-Daeron={AERON}",
+              f"-Diceoryx2={ICEORYX2}/release")
+        for library in (self.bare, "llm", *self.libraries):
+            program = f"bench/peers/peer_{library}"
+            done = subprocess.run([*BIND, "ninja", "-C", BUILD, program, "bench/peers/probe"], capture_output=True, text=True, check=False)
+            if done.returncode:
+                lines = done.stdout.splitlines()
+                say("\n".join([line for line in lines if re.search("error|undefined", line)][:5] or lines[-5:]))
+                self.skip(library, "it does not compile here; the reason is above")
+                (BUILD / program).unlink(missing_ok=True)
+        self.names = [name for name in self.names if self.program(name) and self.program(name).exists()]
+        if not self.names:
+            fail("none of the peers asked for could be built")
+
+
+# ------------------------------------------------------------------------------------------------------------------ runs
+
+
+class Rows:
+    """Measures. The peers take turns within each row, so that what the machine's mood does to one it does to all."""
+
+    def __init__(self, bench, peers):
+        self.bench, self.o, self.peers, self.lines = bench, bench.o, peers, []
+        # What files a library wants are in memory: a disk would be measured with it. Some of iceoryx2's lie beside the directory,
+        # with its path in their names.
+        self.directory = pathlib.Path(memory_directory("libllm-peers-"))
+        self.beside = "/dev/shm/" + str(self.directory)[1:].replace("/", "-")
+
+    def clear(self):
+        shutil.rmtree(self.directory, ignore_errors=True)
+        for file in glob.glob(f"{self.beside}*"):
+            shutil.rmtree(file, ignore_errors=True) if os.path.isdir(file) else os.unlink(file)
+
+    def place(self, host, other):
+        if self.o.transport == "shm":
+            return ["--common", self.directory / "common"]
+        return ["--interface", host.interface, "--address", host.address, "--peer-address", other.address]
+
+    def measure(self, work, peer, size, rate, cores):
+        """Returns what came out of one measurement, or that it failed."""
+        o, hosts = self.o, self.bench.hosts
+        self.clear()
+        (self.directory / "common").mkdir(parents=True)
+        # A search for the lossless rate takes ten tries at most.
+        common = ["timeout", "-k", "1", int(o.duration) * 12 + 60, self.peers.program(peer), "--work", work, "--variant", peer, "--size",
+                  size, "--duration", o.duration, "--read", o.read, *(("--rate", rate) if work == "reflector" else ())]
+        far, near = (subprocess.Popen(host.command(*BIND, *common, "--role", role, *self.place(host, other), "--cpu", cpu, "--directory",
+                                                   self.directory / role), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                     for host, other, role, cpu in ((hosts.b, hosts.a, "far", o.cpus[1]), (hosts.a, hosts.b, "near", o.cpus[0])))
+        said, wrong = near.communicate()
+        if near.returncode:
+            far.terminate()
+        wrong += far.communicate()[1]
+        result = {"cores_ns": cores, "peer": peer, "work": work, "size": size, "rate": rate}
+        if near.returncode:
+            say(f"  {peer} failed at {size} B{f', {rate} msg/s' if work == 'reflector' else ''}: {' '.join(wrong.splitlines()[:2])}")
+            return {**result, "failed": 1.0}
+        for field in said.split():
+            key, value = field.split("=", 1)
+            result[key] = value if key in ("peer", "work") else float(value)
+        return result
+
+    def probe(self):
+        done = subprocess.run([*BIND, BUILD / "bench/peers/probe", *map(str, self.o.cpus)], capture_output=True, text=True, check=False)
+        return float(done.stdout or 0)
+
+    def row(self, at, work, size, rate):
+        """Again if the cores are no more where they were: a hypervisor moves them, and a line then takes several times as long, or a
+        fraction."""
+        found = {}
+        for attempt in range(5):
+            cores, moved = self.probe(), False
+            say(f"round {at + 1} of {self.o.runs}, {work} at {size} B{f', {rate} msg/s' if work == 'reflector' else ''}; a cache line goes "
+                f"from core to core in {cores or '?'} ns")
+            found = {}
+            for peer in self.peers.names:
+                found[peer] = self.measure(work, peer, size, rate, cores)
+                now = self.probe()
+                if attempt < 4 and now and cores and not 1 / 1.5 <= now / cores <= 1.5:
+                    say(f"  the cores were moved: a line takes {now:g} ns now; the row is measured again")
+                    moved = True
+                    break
+            if not moved:
+                break
+        self.lines += [{"round": float(at + 1), **found[peer]} for peer in self.peers.names]
+
+    def all(self, works):
+        for at in range(self.o.runs):
+            for work in works:
+                for size in self.o.size or ([45, 128, 512] if work == "reflector" else [45, 100, 1000]):
+                    for rate in self.o.rate if work == "reflector" else [0]:
+                        self.row(at, work, size, rate)
+
+
+# ---------------------------------------------------------------------------------------------------------------- report
+
+
+def median(rounds, key):
+    values = [one[key] for one in rounds if key in one]
+    return statistics.median(values) if values else None
+
+
+def combine(rounds):
+    """One result of several rounds: medians, but the worst of what was lost or disturbed."""
+    good = [one for one in rounds if not one.get("failed")]
+    result = {key: median(good, key) for key in good[0] if isinstance(good[0][key], float)} if good else {}
+    for key in ("lost", "disordered", "waited_ms", "tries"):
+        if good and key in good[0]:
+            result[key] = max(one[key] for one in good)
+    for key in ("round", "size", "rate", "cores_ns"):
+        result.pop(key, None)
+    return {**result, "failed": len(rounds) - len(good)}
+
+
+def rows_of(lines):
+    """[(work, size, rate, cores_ns, {peer: result})] in the order measured."""
+    grouped = {}
+    for one in lines:
+        key = one["work"], int(one["size"]), int(one["rate"]) if one["work"] == "reflector" else 0
+        grouped.setdefault(key, {}).setdefault(one["peer"], []).append(one)
+    return [(*key, median([one for rounds in peers.values() for one in rounds], "cores_ns"),
+             {peer: combine(rounds) for peer, rounds in peers.items()}) for key, peers in grouped.items()]
+
+
+def unreached(result, rate):
+    """Whether the rate asked for was more than was taken; its latency then tells of queues only."""
+    return bool(rate) and result.get("reached", rate) < rate * 0.999
+
+
+def ratio(work, rate, result, base):
+    key = WORKS[work][0]
+    if not base or not base.get(key) or not result.get(key) or unreached(result, rate) or unreached(base, rate):
+        return None
+    return result[key] / base[key]
+
+
+def short(value):
+    """Three digits that count."""
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def figure(work, result, rate):
+    """! lost messages, ~ failed in some rounds."""
+    marks = ("!" if result.get("lost") or result.get("disordered") else "") + ("~" if result["failed"] else "")
+    if WORKS[work][0] not in result:
+        return "failed"
+    if work == "throughput":
+        return f"{short(result['msgs_per_s'] / 1000)} ({result['gbit_per_s']:.2f}){marks}"
+    if unreached(result, rate):
+        return f"{result['reached'] / 1000:,.0f} k/s*{marks}"
+    return f"{short(result['median_us'])}/{short(result['p99_us'])}{marks}"
+
+
+def print_table(report, work, table):
+    peers = list(dict.fromkeys(peer for row in table for peer in row[4]))
+    lines = [["size", "msg/s" if work == "reflector" else "", "cores ns"] + peers]
+    for _, size, rate, cores, results in table:
+        pace = "" if work != "reflector" else f"{rate:,}" if rate else "ping-pong"
+        lines.append([str(size), pace, short(cores) if cores else "?"] +
+                     [figure(work, results[peer], rate) if peer in results else "" for peer in peers])
+        ratios = [ratio(work, rate, results.get(peer, {}), results.get(BASE)) for peer in peers]
+        lines.append(["", "", ""] + [f"{value:.2f}" if value else "" for value in ratios])
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    report.print("", f"{work}: {WORKS[work][1]}", "")
+    for line in lines:
+        report.print("  ".join(text.rjust(width) for text, width in zip(line, widths)).rstrip())
+
+
+def print_notes(report, table, duration):
+    """What makes a figure worth less."""
+    for work, size, rate, _, results in table:
+        row = f"{work}, {size} B{f' at {rate:,} msg/s' if rate else ''}"
+        for peer, result in results.items():
+            if result.get("lost") or result.get("disordered"):
+                report.print(f"! {row}: {peer} lost {result['lost']:,.0f} messages in its worst round, {result['disordered']:,.0f} came "
+                             "out of order or twice")
+            if result.get("tries", 1) > 1:
+                report.print(f"  {row}: {peer} lost messages or stood still at full rate, and was slowed down; worst: step "
+                             f"{result['tries'] - 1:.0f}")
+            if result["failed"]:
+                report.print(f"~ {row}: {peer} failed in {result['failed']} rounds")
+        # Ends with one thread have nothing of their own to wait for.
+        waited = max((results[peer].get("waited_ms", 0) for peer in results if peer in ALONE), default=0)
+        if waited > WAIT_SHARE * duration * 1000:
+            report.print(f"  {row}: ends of one thread waited up to {waited:,.0f} ms for their cores; something else ran there")
+
+
+def machine_of():
+    found = re.search(r"^model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
+    system = os.uname()
+    return {"cpu": found.group(1) if found else "unknown CPU", "cores": os.cpu_count(),
+            "kernel": f"{system.sysname} {system.release} {system.machine}"}
+
+
+def run(bench):
+    o, shared = bench.o, bench.o.transport == "shm"
+    known = KNOWN[o.transport]
+    works = [o.work] if o.work else list(WORKS)
+    if o.hosts and shared:
+        o.refuse(f"--hosts {o.hosts}: with --transport shm there is one host")
+    if o.size and min(o.size) < 24 and works != ["throughput"]:
+        o.refuse(f"--size: {min(o.size)} is not between 24 and 1400")
+    if unknown := [name for name in o.peers or () if name not in known]:
+        o.refuse(f"--peers: over {o.transport} there is no {unknown[0]}; there are {', '.join(known)}")
+    o.peers = [name for name in known if name in (o.peers or set(known) - {"zmq-norm"})]
+    peers = Peers(o)
+    packages(*PACKAGES)
+    peers.get_all()
+    peers.build()
+    if shared and not o.json:
+        bench.json = bench.results / "peers-shm.json"
+    bench.hosts = Hosts("memory" if shared else o.hosts)
+    if bench.hosts.kind == "loopback":
+        fail("the peers are measured between namespaces only")
+    network = bench.hosts.network + ("; messages are read wholly" if o.read == "all" else "")
+    o.cpus = o.cpus or [allowed_cpus()[0], allowed_cpus()[-1]]
+    if o.cpus[0] == o.cpus[1]:
+        say(f"only CPU {o.cpus[0]} may be used: both ends share it, and the figures tell nothing")
+    say(f"CPUs: {o.cpus[0]} and {o.cpus[1]}; peers: {', '.join(peers.names)}")
+    rows = Rows(bench, peers)
+    rows.all(works)
+    rows.clear()
+    table, machine = rows_of(rows.lines), machine_of()
+    report = Report(bench)
+    report.print(f"machine   {machine['cpu']}, {machine['cores']} cores, {machine['kernel']}", f"network   {network}",
+                 f"measured  {o.duration:g} s each; medians of {o.runs} rounds, the worst of lost")
+    for work in works:
+        print_table(report, work, [row for row in table if row[0] == work])
+    report.print()
+    print_notes(report, table, o.duration)
+    for line in peers.skipped:
+        report.print(f"without {line}")
+    report.write({"benchmark": "peers", "machine": {**machine, "network": network}, "duration_s": o.duration, "skipped": peers.skipped,
+                  "rows": [{"work": work, "size_bytes": size, **({"rate": rate} if work == "reflector" else {}), "core_to_core_ns": cores,
+                            "peers": {peer: {**result, "ratio_to_libllm": ratio(work, rate, result, results.get(BASE))}
+                                      for peer, result in results.items()}}
+                           for work, size, rate, cores, results in table],
+                  "measurements": rows.lines})
+    return report.finish()

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a slow receiver costs the others.
+
+Three kinds of it: stopped (SIGSTOP), tenth (takes a tenth of the rate), lossy (nft drops 20 % of what it gets). A transmitter and a
+steady receiver on one host, the slow one on another; it is slow for the middle one of three phases. Prints the steady receiver's
+latency, from when a message was due to its delivery, and the transmitter's rate before, during and after, and when the slow one was
+suspended.
+
+Three phases of seconds tell whether the others stand still, not whether they lose a few percent: the machine changes more between
+two of them. So of the stopped one short periods take turns after that, in one run: without the other receiver, which is not there then
+at all, and with it, from the moment it is stopped. Between them it comes and goes, unmeasured. While it is away a socket that joined
+the group and is not read is in its place: what one host more costs this machine, which is the network too, is not the receiver's doing.
+Each period with it is compared with the mean of the two without it around it, and these with each other, which is what chance does; of
+both the median of the ratios is printed, and between which ratios it lies with 95 % confidence. "p99 20ms" is the median of the 99th
+percentiles of times of 20 ms (from 5,000 messages a second on): what else runs on the machine meets few of them, and decides the p99 of
+a period.
+"""
+import math
+import platform
+import signal
+import statistics
+import subprocess
+
+from runner import options as opt
+from runner.session import say
+from runner.tables import Report, counted
+
+PHASES = ("before", "during", "after")
+DROP = """table inet llm_slow {
+    chain input {
+        type filter hook input priority 0;
+        meta l4proto udp numgen random mod 100 < 20 drop
+    }
+}
+"""
+OPTIONS = (opt.words("kind", "stopped,tenth,lossy", ("stopped", "tenth", "lossy"), "which of these"),
+           opt.number("rate", 20000, 1, 9999999, "messages a second"), opt.size(100),
+           opt.seconds("duration", 4, 100, 999000, "of each phase"),
+           opt.number("pairs", 60, 0, 1000, "periods with the stopped receiver, and as many without; 0: none"),
+           opt.seconds("period", 0.25, 100, 99000, "of each of them, in which it is suspended: 180 ms after it was stopped"),
+           opt.seconds("settle", 0.2, 100, 99000, "for the other receiver to come, and to go"),
+           opt.Option("options", "", opt.read_channel_options, "options of the transmitter's channel, slow=... above all", "KEY=VALUE&.."),
+           opt.cpus("0,1", 2, "the CPUs of the transmitter and the steady receiver; the slow one runs where there is room"), *opt.OUTPUT)
+
+
+def drop(host, on):
+    if on:
+        host.run("nft", "-f", "-", input=DROP, text=True)
+    else:
+        host.run("nft", "delete", "table", "inet", "llm_slow")
+
+
+def make(bench, kind, slow, process):
+    """Makes the receiver slow, or no longer."""
+    if kind == "stopped":
+        process.send_signal(signal.SIGSTOP if slow else signal.SIGCONT)
+    elif kind == "tenth":
+        process.send_signal(signal.SIGUSR1)
+    else:
+        drop(bench.hosts.b, slow)
+
+
+def channels(bench):
+    """The transmitter's, of A without its options, of B."""
+    plain = [f"udp://239.192.1.1:5001?interface={host.interface}" for host in (bench.hosts.a, bench.hosts.b)]
+    return ("&".join(filter(None, [plain[0], bench.o.options])), *plain)
+
+
+def measure(bench, kind):
+    o, hosts = bench.o, bench.hosts
+    channel, near, far = channels(bench)
+    # A hundred messages come in 100 / rate seconds: nine times as long a rest leaves a tenth.
+    slow = bench.start(hosts.b, f"{kind}-slow", "slow", role="slow", channel=far, rest=max(900000000 // o.rate, 1))
+    steady = bench.start(hosts.a, f"{kind}-steady", "slow", role="steady", channel=near, cpu=o.cpus[1])
+    sender = bench.start(hosts.a, f"{kind}-transmitter", "slow", role="transmitter", channel=channel, cpu=o.cpus[0], rate=o.rate,
+                         size=o.size, duration=o.duration, stdout=subprocess.PIPE)
+    for line in sender.stdout:
+        if line.strip() in (b"during", b"after"):
+            make(bench, kind, line.strip() == b"during", slow)
+    bench.processes.wait(sender, steady)
+    # It may have much to catch up with, and is not what is measured.
+    bench.processes.end(slow)
+
+
+def take_turns(bench):
+    """The receiver that is to be stopped comes in the mute's place, is stopped, and leaves, as the transmitter says."""
+    o, hosts = bench.o, bench.hosts
+    channel, near, far = channels(bench)
+    shared = {"rate": o.rate, "pairs": o.pairs, "period": o.period}
+
+    def silence():
+        """A socket in the place of the receiver that is away. It says when a signal does not end it any more."""
+        process = bench.start(hosts.b, "mute", "slow_pairs", role="mute", channel=far, stdout=subprocess.PIPE)
+        process.stdout.readline()
+        return process
+
+    steady = bench.start(hosts.a, "pairs-steady", "slow_pairs", role="steady", channel=near, cpu=o.cpus[1], **shared)
+    mute, other = silence(), None
+    sender = bench.start(hosts.a, "pairs-transmitter", "slow_pairs", role="transmitter", channel=channel, cpu=o.cpus[0], size=o.size,
+                         settle=o.settle, stdout=subprocess.PIPE, **shared)
+    for line in sender.stdout:
+        phase = line.decode().strip()
+        if phase == "without":
+            mute.send_signal(signal.SIGUSR1)
+        elif phase == "coming":
+            bench.processes.leave(mute)
+            other = bench.start(hosts.b, "other", "slow_pairs", role="other", channel=far)
+        elif phase == "stopped":
+            other.send_signal(signal.SIGSTOP)
+        elif phase == "going":
+            if other:
+                # How it ends tells nothing: it may have been stopped before it was ready to be told.
+                other.send_signal(signal.SIGTERM)
+                bench.processes.leave(other, signal.SIGCONT)
+                other, mute = None, silence()
+    bench.processes.wait(sender, steady)
+    bench.processes.end(mute)
+
+
+def median_of(ratios):
+    """The median, and the order statistics between which it lies with 95 % confidence (a binomial of one half)."""
+    ratios = sorted(ratios)
+    outside, at = 0.0, 0
+    while at < len(ratios) // 2 and outside + math.comb(len(ratios), at) / 2 ** len(ratios) <= 0.025:
+        outside += math.comb(len(ratios), at) / 2 ** len(ratios)
+        at += 1
+    at = max(at - 1, 0)
+    return {"median": statistics.median(ratios), "from": ratios[at], "to": ratios[-1 - at]}
+
+
+def compare(steady, what):
+    """With the stopped receiver against without; without against without is what chance does."""
+    def of(pair, which):
+        return pair[f"{which}_{what}"] if what == "typical_p99" else pair[which][what]
+    without, stopped = ([of(pair, which) for pair in steady["pairs"]] for which in ("without", "stopped"))
+    if None in without + stopped:
+        return None
+    around = [math.sqrt(a * b) for a, b in zip(without, without[1:])]
+    return {"without_us": statistics.median(without), "stopped_us": statistics.median(stopped),
+            "ratio": median_of([b / a for a, b in zip(around, stopped)]),
+            "chance": median_of([without[i + 1] / math.sqrt(without[i] * without[i + 2]) for i in range(len(without) - 2)])}
+
+
+def paired_of(bench):
+    o = bench.o
+    if o.pairs < 3 or "stopped" not in o.kind:
+        return {}
+    steady = bench.load("pairs-steady")
+    return {"pairs": o.pairs, "period_s": o.period, "steady": {what: compare(steady, what) for what in ("median", "typical_p99", "p99")},
+            "lost": steady["lost"], "counters": bench.load("pairs-transmitter"), "of_each": steady["pairs"]}
+
+
+def row_of(bench, kind):
+    steady, sender = (bench.load(f"{kind}-{role}") for role in ("steady", "transmitter"))
+    p99 = {phase: steady[phase]["latency_us"]["p99"] for phase in PHASES}
+    return {"kind": kind, "steady": steady, "transmitter": sender, "p99_ratio_during": p99["during"] / p99["before"]}
+
+
+def cells(row):
+    steady, sender = row["steady"], row["transmitter"]
+    values = [f"{steady[phase]['latency_us'][what]:.1f}" for what in ("median", "p99") for phase in PHASES]
+    values += [f"{row['p99_ratio_during']:.2f}", *(f"{sender['msgs_per_s'][phase]:.0f}" for phase in PHASES)]
+    values += ["-" if sender[name] is None else f"{sender[name]:.0f}" for name in ("suspended_after_ms", "readmitted_after_ms")]
+    return (row["kind"], *values, f"{steady['lost']:.0f}")
+
+
+def print_paired(report, o, paired):
+    line = "{:<8} {:>8} {:>8}   {:<22} {:<22}"
+    report.print("", f"in turns  {o.pairs} periods of {o.period:g} s without the other receiver and {o.pairs} with it, stopped; 95 % "
+                 "confidence in brackets", "", line.format("steady", "without", "stopped", "ratio", "without to without"))
+    for what, found in paired["steady"].items():
+        if found is not None:
+            ratios = [f"{found[name]['median']:.3f} ({found[name]['from']:.3f} to {found[name]['to']:.3f})" for name in ("ratio", "chance")]
+            name = "p99 20ms" if what == "typical_p99" else what
+            report.print(line.format(name, f"{found['without_us']:.1f}", f"{found['stopped_us']:.1f}", *ratios))
+    report.print(f"in turns: lost {paired['lost']}; {counted(paired['counters'])}")
+
+
+def run(bench):
+    o = bench.o
+    bench.prepare()
+    for kind in o.kind:
+        say(f"== {kind}")
+        measure(bench, kind)
+    if "stopped" in o.kind and o.pairs:
+        say(f"== stopped, {o.pairs} times for {o.period:g} s")
+        take_turns(bench)
+    paired, rows = paired_of(bench), [row_of(bench, kind) for kind in o.kind]
+    report = Report(bench)
+    report.write({"benchmark": "slow", "rate_msgs_per_s": o.rate, "size_bytes": o.size, "duration_s": o.duration,
+                  "options": o.options, "kernel": platform.release(), "rows": rows, "pairs": paired})
+    report.print(f"measured  {o.rate} msg/s of {o.size} B for {o.duration:g} s each before, during and after; one steady receiver on the "
+                 "transmitter's", "          host, one slow receiver on another; latency from when a message was due to its delivery at the "
+                 "steady one", "")
+    report.table([("slow", "median", "us", "", "p99", "us", "", "p99", "msg/s", "", "", "suspended", "readmitted", ""),
+                  ("", *PHASES, *PHASES, "ratio", *PHASES, "after ms", "after ms", "lost")], [cells(row) for row in rows])
+    for row in rows:
+        report.print(f"{row['kind']}: {counted(row['transmitter']['counters'])}")
+    if paired:
+        print_paired(report, o, paired)
+    return report.finish()

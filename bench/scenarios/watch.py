@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How soon the bottleneck watch names what limits a stream, and tells that it is over.
+
+A transmitter and a healthy receiver on one host, another receiver on a second one, all of them with a watch. In turns, for the middle
+one of three phases:
+
+  none         nothing is made, for as long: what is named is a false alarm
+  application  the receiver's application takes twice the time that there is for each message (flow=window)
+  buffer       all messages of half an interval come at once, twice what the receiver's socket has room for
+  network      nft drops 5 % of what comes to the receiver's host
+  transport    a queue before the cable (tc, tbf) lets half of what is offered through
+  rate         the transmitter gets a rate limit, half of what is offered
+
+Prints how long it took from its beginning until it was named: by the receiver (its event), by the transmitter of that receiver (as it
+is reported), and of the transmitter itself; how long from its end until each told that it is over; how often anything else was named,
+before, beside it or after, the healthy receiver included (false alarms), and how often it was told as over too soon (lapses); and the
+healthy receiver's hop, from when a message was due: where the transmitter is held they wait for it. The middle and the last phase go on
+until all was told, --patience at most. Times count from when the bottleneck is asked for, so nft and tc have their part in them.
+
+Fails if a bottleneck is not named by each that can name it, or never told as over, or if the healthy receiver lost a message.
+"""
+import signal
+import subprocess
+
+from runner import options as opt
+from runner.session import say
+from runner.tables import Report, counted, faults_of, median, number, ratio
+
+KINDS = ("none", "application", "buffer", "network", "transport", "rate")
+PHASES = ("before", "during", "after")
+# Who names a bottleneck: the receiver that has it, the transmitter as it is told of that receiver, the transmitter of itself.
+SIDES = ("receiver", "reported", "transmitter")
+HEALTHY = ("healthy", "reported_healthy")
+PACKET = 1060  # bytes on the wire of a packet with one message of 1000 bytes
+DROP = """table inet llm_watch {
+    chain input {
+        type filter hook input priority 0;
+        meta l4proto udp numgen random mod 100 < 5 drop
+    }
+}
+"""
+OPTIONS = (opt.words("kind", ",".join(KINDS), KINDS, "which of these"),
+           opt.number("watch", 100, 20, 10000, "the interval of the watch in ms"),
+           opt.number("rate", 5000, 1000, 20000, "messages of 1000 bytes a second"), opt.seconds("duration", 0.6, 100, 60000, "of each phase"),
+           opt.seconds("patience", 10, 100, 60000, "beyond that, for what is not told yet"),
+           opt.number("runs", 3, 1, 100, "measure everything so often, in turns, and report medians and the worst"), opt.OPTIONS,
+           opt.cpus("0,1", 2, "the CPUs of the transmitter and the healthy receiver; the other one runs where there is room"), *opt.OUTPUT)
+
+
+# ------------------------------------------------------------------------------------------------------------ bottlenecks
+
+
+def queue(bench, verb, rate):
+    """All buckets of it may wait before the cable; the queue itself drops nothing. Returns what went wrong, or nothing."""
+    a = bench.hosts.a
+    done = a.run("tc", "qdisc", verb, "dev", a.interface, "root", "tbf", "rate", rate, "burst", "64kb", "limit", "100mb",
+                 stderr=subprocess.PIPE, text=True)
+    return done.stderr.strip() or "failed" if done.returncode else ""
+
+
+def unqueue(bench):
+    bench.hosts.a.run("tc", "qdisc", "del", "dev", bench.hosts.a.interface, "root")
+
+
+def make(bench, kind, phase, limited):
+    """What the processes do not make themselves."""
+    if kind == "application":
+        limited.send_signal(signal.SIGUSR1)
+    elif kind == "network" and phase == "during":
+        bench.hosts.b.run("nft", "-f", "-", input=DROP, text=True)
+    elif kind == "network":
+        bench.hosts.b.run("nft", "delete", "table", "inet", "llm_watch")
+    elif kind == "transport":
+        queue(bench, "change", f"{bench.o.rate * PACKET * 8 // 2}bit" if phase == "during" else "10gbit")
+
+
+def options_of(o, kind, role):
+    """What a kind needs of the channel of a role.
+
+    Flow control that lets nobody fall behind by more than 1/40 s; packets that come one by one, and a buffer with room for half of a
+    burst, in which each takes 2.3 KB, half of that as the option counts; and little room before the cable. Slow receivers are left to
+    the watch.
+    """
+    if (kind, role) == ("buffer", "limited"):
+        return [f"rcvbuf_bytes={min(o.rate * o.watch // 5, 200000)}"]
+    if role != "transmitter":
+        return []
+    return ["slow=off", *{"application": ["flow=window", f"flow_window_packets={max(o.rate // 40, 32)}", "flow_quorum_percent=100"],
+                          "buffer": ["gso_packets=1"], "transport": ["gso_packets=1", "sndbuf_bytes=65536"]}.get(kind, [])]
+
+
+def measure(bench, at, kind):
+    o, hosts = bench.o, bench.hosts
+
+    def start(role, host, **more):
+        return bench.start(host, f"{at}-{kind}-{role}", "watch", role=role, kind=kind,
+                           channel=bench.channel(host, *options_of(o, kind, role)), rate=o.rate, watch=o.watch / 1e3,
+                           duration=o.duration, patience=o.patience, **more)
+
+    if kind == "transport":
+        queue(bench, "add", "10gbit")
+    start("healthy", hosts.a, cpu=o.cpus[1])
+    # From run to run a bottleneck begins at another time of the watch's interval.
+    sender = start("transmitter", hosts.a, cpu=o.cpus[0], stagger=round(o.watch * at / o.runs) / 1e3, stdin=subprocess.PIPE,
+                   stdout=subprocess.PIPE)
+    limited = None
+    for line in sender.stdout:
+        phase = line.decode().strip()
+        if phase == "healthy":
+            limited = start("limited", hosts.b)
+        elif phase in PHASES[1:]:
+            make(bench, kind, phase, limited)
+            sender.stdin.write(b"made\n")
+            sender.stdin.flush()
+    bench.processes.wait()
+    if kind == "transport":
+        unqueue(bench)
+
+
+def possible(bench, kind):
+    if kind == "network" and bench.hosts.b.run("nft", "list", "tables", capture_output=True).returncode:
+        say("left out: network: there is no nft to drop packets with: apt-get install nftables, as root")
+        return False
+    if kind == "transport":
+        if wrong := queue(bench, "add", "10gbit"):
+            say(f"left out: transport: tc cannot make a slow cable (tbf): {wrong}")
+            return False
+        unqueue(bench)
+    return True
+
+
+# ----------------------------------------------------------------------------------------------------------------- told
+
+
+def limit_at(told, at):
+    """What held then."""
+    return next((event["limit"] for event in reversed(told) if event["at"] < at), "NONE")
+
+
+def ms_until(told, limit, begin, end):
+    return next(((event["at"] - begin) / 1e6 for event in told if begin <= event["at"] < end and event["limit"] == limit), None)
+
+
+class Run:
+    """One bottleneck, made once."""
+
+    def __init__(self, bench, at, kind):
+        self.number = at + 1
+        self.transmitter, self.limited, self.healthy = (bench.load(f"{at}-{kind}-{role}") for role in ("transmitter", "limited", "healthy"))
+        self.begun_at = self.transmitter["begun_at"]
+        self.told = {"receiver": self.limited["told"], "healthy": self.healthy["told"],
+                     **{side: self.transmitter[side] for side in ("reported", "transmitter", "reported_healthy")}}
+        receiver = self.transmitter["receiver_limit"]
+        self.right = {"receiver": receiver, "reported": receiver, "transmitter": self.transmitter["transmitter_limit"]}
+
+    def names(self):
+        return [side for side in SIDES if self.right[side] != "NONE"]
+
+    def named_ms(self, side):
+        """None, too, if it was named before, and still is: that was no answer to this."""
+        return ms_until(self.told[side], self.right[side], self.begun_at["during"], self.begun_at["after"])
+
+    def over_ms(self, side):
+        """0: it was told so as it ended, or before, which is a lapse."""
+        if limit_at(self.told[side], self.begun_at["after"]) == "NONE":
+            return 0.0
+        return ms_until(self.told[side], "NONE", self.begun_at["after"], float("inf"))
+
+    def held(self, side):
+        """Whether what is right was told at any time of the middle phase."""
+        return self.named_ms(side) is not None or limit_at(self.told[side], self.begun_at["during"]) == self.right[side]
+
+    def lapses(self):
+        """Times that it was told as over while it was not."""
+        count = 0
+        for side in self.names():
+            since = self.begun_at["during"] + (self.named_ms(side) or 0) * 1e6
+            count += sum(event["limit"] == "NONE" and since < event["at"] < self.begun_at["after"] for event in self.told[side])
+        return count
+
+    def wrong(self):
+        """What was named though it was not there, or not any more, as phase, side and limit."""
+        for side in (*SIDES, *HEALTHY):
+            for event in self.told[side]:
+                # What is told before the first phase belongs to it.
+                phase = next((phase for phase in reversed(PHASES) if event["at"] >= self.begun_at[phase]), PHASES[0])
+                if event["limit"] not in ("NONE", self.right.get(side) if phase == "during" else "NONE"):
+                    yield phase, side, event["limit"].lower()
+
+    def faults(self):
+        """What must not be, as sentences."""
+        for side in self.names():
+            limit = self.right[side].lower()
+            others = sorted({named for phase, by, named in self.wrong() if phase == "during" and by == side})
+            if not self.held(side):
+                yield f"{limit} was never named ({side})" + (f", but {', '.join(others)} was" if others else "")
+            elif self.over_ms(side) is None:
+                yield f"{limit} was never told as over ({side})"
+        if faults_of(self.healthy):
+            yield f"the healthy receiver lost {faults_of(self.healthy)} messages"
+
+
+# --------------------------------------------------------------------------------------------------------------- report
+
+
+def summary(values):
+    """Of what was measured."""
+    values = [value for value in values if value is not None]
+    return {"median": median(values), "worst": max(values, default=None)}
+
+
+def hop(runs, phase):
+    return {what: median(run.healthy["hop_us"].get(phase, {}).get(what) for run in runs) for what in ("median", "p99")}
+
+
+def row_of(kind, runs):
+    wrong = [(run.number, *found) for run in runs for found in run.wrong()]
+    names = runs[0].names()
+    hops = {phase: hop(runs, phase) for phase in PHASES}
+    counters = {}
+    for part in (part["counters"] for run in runs for part in (run.transmitter, run.limited)):
+        for name, value in part.items():
+            counters[name] = counters.get(name, 0) + value
+    return {"transport": "udp", "kind": kind, "runs": len(runs), "received": sum(run.healthy["received"] for run in runs),
+            "lost": sum(faults_of(run.healthy) for run in runs), "limited_lost": sum(faults_of(run.limited) for run in runs),
+            "watched_s": sum(run.begun_at["end"] - run.begun_at["before"] for run in runs) / 1e9,
+            "made_ms": {phase: summary([run.transmitter["made_ms"][phase] for run in runs]) for phase in PHASES[1:]},
+            "named": {side: runs[0].right[side].lower() for side in names},
+            "named_ms": {side: summary([run.named_ms(side) if side in names else None for run in runs]) for side in SIDES},
+            "over_ms": {side: summary([run.over_ms(side) if side in names else None for run in runs]) for side in SIDES},
+            "wrong": {phase: sum(at == phase for _, at, _, _ in wrong) for phase in PHASES},
+            "wrong_of": [{"run": run, "phase": phase, "by": by, "named": named} for run, phase, by, named in wrong],
+            "lapses": sum(run.lapses() for run in runs), "healthy_hop_us": hops,
+            # Where the transmitter is held, messages wait for it, the longer the phase.
+            "p99_ratio_during": None if "transmitter" in names else ratio(hops["during"]["p99"], hops["before"]["p99"]),
+            "counters": counters}
+
+
+def print_told(report, rows):
+    cells = []
+    for row in rows:
+        told = [number(row[what][side][which]) for what in ("named_ms", "over_ms") for side in SIDES for which in ("median", "worst")]
+        cells.append((row["kind"], *told, *(str(row["wrong"][phase]) for phase in PHASES), str(row["lapses"])))
+    report.table([("", "named", "after", "ms", "by", "", "", "over", "after", "ms", "by", "", "", "wrong", "", "", ""),
+                  ("bottleneck", *(word for side in ("receiver", "reported", "sender") * 2 for word in (side, "worst")), *PHASES, "lapses")],
+                 cells)
+    for row in rows:
+        for one in row["wrong_of"]:
+            report.print(f"{row['kind']}, run {one['run']}: {one['by'].replace('_', ' ')} named {one['named']} {one['phase']} it")
+
+
+def print_hops(report, rows):
+    cells = []
+    for row in rows:
+        cells.append((row["kind"], *(number(row["healthy_hop_us"][phase][what], 1) for what in ("median", "p99") for phase in PHASES),
+                      number(row["p99_ratio_during"], 2), number(row["made_ms"]["during"]["median"]), str(row["lost"])))
+    report.table([("healthy", "median", "us", "", "p99", "us", "", "p99", "made", ""),
+                  ("receiver", *PHASES, *PHASES, "ratio", "ms", "lost")], cells)
+    for row in rows:
+        report.print(f"{row['kind']}: {counted(row['counters'])}")
+
+
+def run(bench):
+    o = bench.o
+    if o.watch * o.rate < 200000:
+        o.refuse(f"--watch {o.watch}: at --rate {o.rate} an interval has {o.watch * o.rate // 1000} messages, no burst that overflows "
+                 f"anything; at least {200000 // o.rate}")
+    bench.prepare()
+    kinds = [kind for kind in o.kind if possible(bench, kind)]
+    if not kinds:
+        o.refuse(f"--kind {','.join(o.kind)}: none of these can be made here")
+    for at in range(o.runs):
+        for kind in kinds:
+            say(f"run {at + 1}: {kind}")
+            measure(bench, at, kind)
+    runs = {kind: [Run(bench, at, kind) for at in range(o.runs)] for kind in kinds}
+    rows = [{"rate_msgs_per_s": o.rate, "watch_ms": o.watch, "duration_s": o.duration, **row_of(kind, of)} for kind, of in runs.items()]
+    machine = runs[kinds[0]][0].transmitter["machine"]
+    report = Report(bench)
+    report.write_json(machine, rows)
+    report.head(machine, f"{o.rate} messages of 1000 B a second; a watch every {o.watch} ms; {o.duration:g} s each before, during and "
+                "after;", f"runs: {o.runs}, medians and the worst; reported: the transmitter is told of the receiver; sender: of itself")
+    print_told(report, rows)
+    report.print()
+    print_hops(report, rows)
+    for kind, of in runs.items():
+        for one in of:
+            for fault in one.faults():
+                report.fail(f"{kind}, run {one.number}: {fault}")
+    return report.finish()
