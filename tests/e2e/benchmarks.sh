@@ -6,7 +6,7 @@
 # shellcheck disable=SC2034
 benchmark_tests=(benchmark_reflector benchmark_throughput benchmark_sweep benchmark_groups benchmark_topics benchmark_batching
     benchmark_requests benchmark_slow benchmark_join benchmark_kept benchmark_assured benchmark_destinations benchmark_rate benchmark_watch benchmark_overhead benchmark_order
-    benchmark_peers_that_share_memory benchmark_transports)
+    benchmark_peers_that_share_memory benchmark_transports rate_limits_hold_on_the_wire bottlenecks_are_named_and_told_as_over)
 
 # The JSON has exactly the promised fields. Bare messages share datagrams at the higher rate, where there are trains.
 benchmark_reflector() {
@@ -113,4 +113,20 @@ benchmark_on() {
 benchmark_transports() {
     run_on "" bench "$SETUP_ROOT/bench/run" transports --transport shm --duration 0.2 --runs 1 --results "$work"
     ends "$last" && grep -q '^shm ' "$work/transports.txt" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
+}
+
+# exact KIND OPTION...: a benchmark whose figures the library promises.
+exact() {
+    benchmark_on "$@" || return
+    python3 "$here/exact.py" "$work/$1.json" 2>"$work/exact.err" || { why=$(cat "$work/exact.err") && return 1; }
+}
+
+rate_limits_hold_on_the_wire() {
+    need_namespaces || return
+    exact rate --row transmitter,small,topic,repairs --limit 4000000 --stream 1000 --duration 1.3
+}
+
+bottlenecks_are_named_and_told_as_over() {
+    need_namespaces || return
+    exact watch --watch 50 --duration 0.2 --patience 30 --runs 1
 }
