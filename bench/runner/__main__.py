@@ -10,7 +10,7 @@ from runner.options import Parser, parse  # noqa: E402
 from runner.session import ROOT, Bench, clean  # noqa: E402
 
 COMMANDS = ("reflector", "throughput", "cost", "groups", "topics", "transports", "batching", "requests", "slow", "join", "kept", "assured",
-            "destinations", "rate", "watch", "filter", "overhead", "order", "peers")
+            "destinations", "rate", "watch", "filter", "overhead", "order", "peers", "compare")
 
 
 def help_text():

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hop and throughput of this tree beside those of another commit.
+
+bench/run compare REF builds the tree as it is, and REF (in build/compare), and runs the benchmarks of either by turns: in each round
+one after the other for every row, in the other order in the next. Prints medians of the rounds, the ratio of these, and between which
+the ratios within a round lie. A transport that does not run here is left out.
+"""
+import shutil
+import subprocess
+
+from runner import options as opt
+from runner.session import ROOT, fail, say
+from runner.tables import Report, median, number
+from scenarios.transports import one
+
+# By command: its options, and what is compared of its rows: title, size, digits, and how a row's figure is found.
+WORKS = {"reflector": (("--size", "45", "--rate", "10000,100000"),
+                       lambda row: (f"hop us at {row['rate_msgs_per_s']:.0f}/s", row["hop_us"]["median"], 3)),
+         "throughput": (("--size", "45,1000"), lambda row: (f"msg/s of {row['size_bytes']:.0f} B", row["msgs_per_s"], 0))}
+OPTIONS = (opt.Word("ref", None, "the other commit, as git knows it"),
+           opt.words("transport", "udp,shm,xdp", ("udp", "shm", "xdp", "bypass"), "which of these"),
+           opt.words("work", "reflector,throughput", tuple(WORKS), "which of these"), opt.seconds("duration", 0.5, 100, 3600000, "of each row"),
+           opt.number("rounds", 5, 1, 100, "how often both have their turns"), *opt.OUTPUT,
+           opt.cpus(None, 2, "the CPU of each end"))
+
+
+def tree_of(ref):
+    """The files of a commit, in a directory of their own that is kept with its build."""
+    found = subprocess.run(["git", "-C", ROOT, "rev-parse", "--verify", "-q", f"{ref}^{{commit}}"], capture_output=True, text=True,
+                           check=False)
+    if found.returncode:
+        fail(f"bench/run compare: {ref}: no such commit", 2)
+    tree = ROOT / "build/compare" / found.stdout[:12]
+    if not (tree / "bench/run").exists():
+        tree.mkdir(parents=True, exist_ok=True)
+        with subprocess.Popen(["git", "-C", ROOT, "archive", found.stdout.strip()], stdout=subprocess.PIPE) as archive:
+            if subprocess.run(["tar", "-x", "-C", tree], stdin=archive.stdout, check=False).returncode:
+                shutil.rmtree(tree)
+                fail(f"bench/run compare: the files of {ref} cannot be had")
+    return tree
+
+
+def measure(o, trees, at, transport, found):
+    """One round over one transport; False if it does not run."""
+    for work in o.work:
+        words, figure = WORKS[work]
+        for name in list(trees) if at % 2 == 0 else reversed(trees):
+            say(f"round {at + 1} of {o.rounds}, {transport}: {work} of {name}")
+            report = one(trees[name] / "bench/run", work, [*words, "--transport", transport, "--duration", o.duration], o.cpus)
+            if report is None:
+                return False
+            found["machine"] = report["machine"]
+            for row in report["rows"]:
+                title, value, digits = figure(row)
+                found.setdefault((transport, title, digits), {}).setdefault(name, []).append(value)
+                found["lost"] = found.get("lost", 0) + row["lost"]
+    return True
+
+
+def run(bench):
+    o = bench.o
+    if not o.ref:
+        o.refuse("REF is missing: a commit, such as HEAD~1")
+    trees, found = {"this": ROOT, o.ref: tree_of(o.ref)}, {}
+    transports = list(o.transport)
+    for at in range(o.rounds):
+        transports = [transport for transport in transports if measure(o, trees, at, transport, found)]
+    if not transports:
+        fail("bench/run compare: none of the transports runs here")
+    machine, lost, rows = found.pop("machine"), found.pop("lost"), []
+    for (transport, title, digits), values in found.items():
+        if transport in transports:
+            here, there = values["this"], values[o.ref]
+            ratios = [a / b for a, b in zip(here, there)]
+            rows.append({"transport": transport, "figure": title, "this": median(here), "ref": median(there),
+                         "ratio": median(here) / median(there), "ratio_min": min(ratios), "ratio_max": max(ratios), "digits": digits})
+    report = Report(bench)
+    report.head(machine, f"this tree beside {o.ref}, by turns; {o.duration:g} s a row, medians of {o.rounds} rounds; lost: {lost:.0f}",
+                "ratio: this over the other; of a hop less is better, of msg/s more; in brackets those within a round")
+    report.table([("transport", "", "this", o.ref, "ratio", "", "")],
+                 [(row["transport"], row["figure"], number(row["this"], row["digits"]), number(row["ref"], row["digits"]),
+                   number(row["ratio"], 3), f"({row['ratio_min']:.3f}", f"to {row['ratio_max']:.3f})") for row in rows])
+    report.write({"benchmark": "compare", "ref": o.ref, "machine": machine, "rounds": o.rounds, "duration_s": o.duration, "lost": lost,
+                  "rows": rows})
+    return report.finish()
