@@ -7,7 +7,7 @@ import sys
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 from runner.options import Parser, parse  # noqa: E402
-from runner.session import ROOT, Bench, clean  # noqa: E402
+from runner.session import ROOT, Bench, Failed, clean, say  # noqa: E402
 
 COMMANDS = ("reflector", "throughput", "cost", "groups", "topics", "transports", "batching", "requests", "slow", "join", "kept", "assured",
             "destinations", "rate", "watch", "filter", "overhead", "order", "peers", "compare")
@@ -41,6 +41,9 @@ def main():
     options = parse(name, scenario.__doc__, scenario.OPTIONS, arguments)
     try:
         return scenario.run(Bench(name, options))
+    except Failed as failed:
+        say(f"the benchmark failed: {failed}")
+        return 1
     finally:
         clean()
 

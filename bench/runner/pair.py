@@ -2,13 +2,15 @@
 """The commands that measure beside what carries the packets bare: two ends, a near one and a far one, over any transport."""
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
 import time
 
 from runner import options as opt
-from runner.session import PACKAGES, RELEASE, Hosts, build, choose_cpus, fail, memory_directory, packages, request, say
+from runner.session import PACKAGES, RELEASE, Host, Hosts, build, choose_cpus, fail, memory_directory, packages, request, say
+from runner.tables import Report, machine_text, median
 
 BARE = {"roce": "bare verbs", "shm": "a bare ring", "xdp": "bare AF_XDP"}
 EMULATED = "soft-RoCE (rdma_rxe) in a guest that QEMU emulates: the figures say nothing about RDMA hardware, only ratios tell"
@@ -27,7 +29,22 @@ def options(transports=("udp", "bypass")):
             opt.number("runs", None, 1, 100, "measure everything so often and report medians (1)"), opt.OPTIONS,
             opt.cpus(None, 2, "the CPU of each end (the first two that are not the same core)"),
             opt.choice("hosts", None, ("netns", "userns", "loopback"), "the hosts (the first of these that works)"), *opt.OUTPUT,
+            opt.text_option("far", "on two machines: what runs a command on the other one, such as 'ssh b', where libllm is built in the "
+                            "same directory", metavar="COMMAND", default=None),
+            opt.flag("no-raw", "nothing is measured bare beside it; so it is on two machines over xdp, which has its interface for itself"),
+            opt.text_option("interfaces", "on two machines: that of this one, and of the other", r"[^/\s,]+,[^/\s,]+",
+                            "must be two names, such as eth0,eth1", "A,B", None),
             opt.text_option("in-guest", None, metavar="BUILD", default=None))
+
+
+class Machines:
+    """This one, and another that a command leads to."""
+
+    kind, network = "machines", "between two machines"
+
+    def __init__(self, far, near_interface, far_interface):
+        self.a, self.b = Host("", near_interface, ""), Host("", far_interface, "")
+        self.b.prefix = shlex.split(far)
 
 
 class Pair:
@@ -37,7 +54,6 @@ class Pair:
         self.bench, self.o, self.flow = bench, bench.o, flow
         self.bare = BARE.get(self.o.transport, "bare UDP")
         self.directory = ""
-        self.near_bare, self.far_bare = (), ()
         self.check()
 
     def check(self):
@@ -51,6 +67,9 @@ class Pair:
             o.refuse(f"--preload {o.preload}: there is no such library")
         if getattr(o, "plot", None) and not o.plot.endswith((".svg", ".png")):
             o.refuse(f"--plot {o.plot}: the name must end in .svg or .png")
+        if bool(o.far) != bool(o.interfaces) or o.far and o.transport == "shm":
+            o.refuse("--far: also needs --interfaces, and a transport between machines")
+        o.no_raw = o.no_raw or bool(o.far) and o.transport == "xdp"
         o.duration = o.duration or (2.0 if o.transport == "roce" else 5.0)
         o.runs = o.runs or 1
 
@@ -58,6 +77,9 @@ class Pair:
         """Whether it is measured here; else measures in a guest, whose files are then here."""
         o = self.o
         if o.in_guest:
+            return True
+        if o.far and o.transport == "roce":
+            build(RELEASE, "-Droce=enabled")
             return True
         packages(*PACKAGES, *(("libibverbs-dev", "librdmacm-dev") if o.transport == "roce" else ()))
         if not shutil.which("gnuplot") and os.getuid() == 0:
@@ -87,10 +109,13 @@ class Pair:
         if o.in_guest:
             self.devices = request("devices")[1].split()
             bench.programs = pathlib.Path(o.in_guest) / "bench"
-        bench.hosts = Hosts({"roce": "roce", "shm": "memory", "xdp": "netns"}.get(o.transport, o.hosts))
+        if o.far:
+            bench.hosts = Machines(o.far, *o.interfaces.split(","))
+        else:
+            bench.hosts = Hosts({"roce": "roce", "shm": "memory", "xdp": "netns"}.get(o.transport, o.hosts))
         if o.transport == "shm":
             self.directory = memory_directory()
-        if o.transport == "xdp":
+        if o.transport == "xdp" and not o.far:
             self.second_cable()
         o.cpus = o.cpus or choose_cpus()
         if o.transport == "bypass":
@@ -123,46 +148,78 @@ class Pair:
                  f"{scheme or self.o.transport}://239.192.1.{number}:500{number}?interface={interface or host.interface}")
         return "&".join([place, *([] if interface else [*flow, *filter(None, [self.o.options])])])
 
-    def run(self, program, near, far):
-        """Runs both ends. The far one ends by itself when the near one is done. Returns what they printed."""
-        bench, o = self.bench, self.o
-        preload = ["env", f"LD_PRELOAD={os.path.realpath(o.preload)}"] if o.preload else []
-        outputs = [bench.work / name for name in ("near.out", "far.out")]
-        for host, words, output in ((bench.hosts.b, far, outputs[1]), (bench.hosts.a, near, outputs[0])):
-            with open(output, "wb") as file:
-                bench.processes.start(host, *preload, bench.programs / program, *words, stdout=file)
-        bench.processes.wait()
-        text = "".join(output.read_text() for output in outputs)
-        print(text, end="", flush=True)
-        return text
+    def start(self, bare=None, raw=True, **words):
+        """Starts both ends. bare: the scheme of what stands beside it on a second cable; raw: hops are measured bare, too."""
+        a, b, o = self.bench.hosts.a, self.bench.hosts.b, self.o
+        self.raw = {(at, number): self.channel(host, number, bare, XDP_BARE[at] if bare else None)
+                    for at, host in enumerate((a, b)) for number in (1, 2)}
+        beside = [{"raw_send": self.raw[at, 1 + at], "raw_receive": self.raw[at, 2 - at]} if raw and not o.no_raw else {}
+                  for at in (0, 1)]
+        self.preload()
+        self.far = self.bench.start(b, "far", send=self.channel(b, 2), receive=self.channel(b, 1), cpu=o.cpus[1], **beside[1], **words)
+        self.near = self.bench.start(a, "near", send=self.channel(a, 1), receive=self.channel(a, 2), cpu=o.cpus[0],
+                                     peer_cpu=None if o.far else o.cpus[1], **beside[0], **words)
+        ready, self.peer = self.near.hear(), self.far.hear()["machine"]
+        self.machine, self.header_bytes = ready["machine"], ready["header_bytes"]
+        self.near.ask("greet")
 
-    def beside(self, name, measure):
-        """Has it measured; over AF_XDP twice, beside bare AF_XDP and beside the kernel's UDP. The second JSON is FILE-udp.json."""
+    def preload(self):
+        if self.o.preload:
+            self.bench.prefix = ["env", f"LD_PRELOAD={os.path.realpath(self.o.preload)}"]
+
+    def cores_ns(self):
+        return self.near.ask("probe")["ns"] or None
+
+    def stop(self):
+        """Ends both ends. Returns lines with their counters that are not zero."""
+        lines = []
+        for title, process in (("near", self.near), ("far", self.far)):
+            lines.append(f"{title}: counters that are not zero")
+            for name, counters in process.ask("counters").items():
+                lines += [f"  {name}", *(f"    {counter:<32} {value:20}" for counter, value in counters.items())]
+        self.bench.processes.finish(self.near, self.far)
+        return lines
+
+    def setting(self, cores):
+        """What the JSON says of the machine, beside itself."""
+        return {"peer": machine_text(self.peer), "network": self.network(), "emulated": EMULATED if self.o.in_guest else None,
+                "core_to_core_ns": median(cores)}
+
+    def head(self, report, cores, *measured, channels=None):
+        """What the table begins with."""
+        setting = self.setting(cores)
+        report.print(*([f"EMULATED  {EMULATED}"] if self.o.in_guest else []), f"machine   {machine_text(self.machine)}")
+        if machine_text(self.peer) != machine_text(self.machine):
+            report.print(f"peer      {setting['peer']}")
+        report.print(f"network   {setting['network']}")
+        if setting["core_to_core_ns"]:
+            report.print(f"cores     a cache line goes from one to the other in {setting['core_to_core_ns']:.0f} ns")
+        a = self.bench.hosts.a
+        there = f"channel   {channels[0]}" if channels else f"channels  there {self.channel(a, 1)}, back {self.channel(a, 2)}"
+        report.print(there, *measured, "")
+
+    def beside(self, measure):
+        """Has it measured and reported; over AF_XDP twice, beside bare AF_XDP and beside the kernel's UDP: FILE-udp.json. measure is
+        given a report, and the scheme of what stands beside it."""
         bench = self.bench
-        if self.o.transport != "xdp":
-            (bench.results / f"{name}.txt").write_text(measure(), encoding="utf-8")
-            return
-        text, json = "", bench.json
+        if self.o.transport != "xdp" or self.o.far:
+            return measure(Report(bench), None)
+        first, json, status = [], bench.json, 0
         for scheme, title in (("xdp", "bare AF_XDP"), ("udp", "the kernel's bare UDP")):
-            there, back = ([self.channel(None, number, scheme, interface) for interface in XDP_BARE] for number in (1, 2))
-            if name == "reflector":
-                self.near_bare = ("--raw-send", there[0], "--raw-receive", back[0])
-                self.far_bare = ("--raw-send", back[1], "--raw-receive", there[1])
-            else:
-                self.near_bare, self.far_bare = ("--raw-channel", there[0]), ("--raw-channel", there[1])
+            report = Report(bench, first)
+            report.print("", f"Beside {title}", "")
             if scheme == "udp":
                 bench.json = json.with_name(f"{json.stem}-udp.json")
-            print(f"\nBeside {title}\n", flush=True)
-            text += measure()
-        say(f"JSON beside UDP: {bench.json}")
+            status |= measure(report, scheme)
+            first = report.lines
         bench.json = json
-        (bench.results / f"{name}.txt").write_text(text, encoding="utf-8")
+        return status
 
     def reference(self, size):
         """In the guest: what perftest's ib_send_lat makes of the same devices, in one line. It prints bytes, iterations, least, most,
         typical, average, deviation, 99 %, 99.9 %; of half a round trip in us."""
         if not shutil.which("ib_send_lat"):
-            return "reference none: ib_send_lat is not installed (perftest)\n"
+            return "reference none: ib_send_lat is not installed (perftest)"
         near, far, address = self.devices
         words = ["ib_send_lat", "-c", "UD", "-n", "1000", "-s", str(size), "-F", "-d"]
         with subprocess.Popen([*words, far], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
@@ -174,7 +231,7 @@ class Pair:
             server.kill()
         found = [fields for fields in map(str.split, done.stdout.splitlines()) if fields[:1] == [str(size)] and len(fields) >= 8]
         figures = f"median {found[-1][4]} us, mean {found[-1][5]}, 99 % {found[-1][7]}" if found else "none, it failed"
-        return f"reference ib_send_lat -c UD, {size} B unicast, 1000 rounds, half a round trip: {figures}\n"
+        return f"reference ib_send_lat -c UD, {size} B unicast, 1000 rounds, half a round trip: {figures}"
 
 
 def without(arguments, *names):

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import select
 import shlex
 import shutil
 import signal
@@ -81,41 +82,125 @@ class Hosts:
         self.network = NETWORKS[self.kind]
 
 
+class Failed(Exception):
+    """A process ended that was not to, or with an error."""
+
+
+class Process:
+    """A program of the benchmarks: what it is told are lines `VERB KEY=VALUE...`, what it says are words, or answers in JSON."""
+
+    def __init__(self, all_of_them, name, popen):
+        self.all, self.name, self.popen = all_of_them, name, popen
+        self.buffer, self.said, self.ended = b"", [], False
+
+    def tell(self, verb, **words):
+        try:
+            self.popen.stdin.write(" ".join([verb, *assigned(words)]).encode() + b"\n")
+            self.popen.stdin.flush()
+        except BrokenPipeError:
+            pass  # that it has ended shows when it is heard
+
+    def ask(self, verb, **words):
+        self.tell(verb, **words)
+        return self.hear()
+
+    def hear(self):
+        """The next answer or word."""
+        while not self.said:
+            if self.ended:
+                self.all.fail(self)
+            self.all.step()
+        return self.said.pop(0)
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def take(self, data):
+        *lines, self.buffer = (self.buffer + data).split(b"\n")
+        self.said += [json.loads(line) if line.startswith(b"{") else line.decode() for line in lines]
+
+
+def assigned(words):
+    """As KEY=VALUE; what is None or empty is left out."""
+    for key, value in words.items():
+        if value is not None and value != "":
+            text = ",".join(map(str, value)) if isinstance(value, list) else str(int(value) if isinstance(value, bool) else value)
+            yield f"{key}={text}"
+
+
 class Processes:
-    """Processes of one measurement. Any that fails ends the runner, and the others with it."""
+    """Those of one measurement. Any that fails ends the runner, and the others with it."""
 
     def __init__(self):
-        self.running = {}
+        self.running = []
+        self.started = []  # and not yet served
 
-    def start(self, host, *words, **streams):
-        process = subprocess.Popen(host.command(*BIND, *words), **streams)
-        self.running[process.pid] = process
+    def start(self, host, name, command, role, stderr=None, **words):
+        popen = subprocess.Popen(host.command(*BIND, *command, role, *assigned(words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 stderr=stderr)
+        process = Process(self, name, popen)
+        self.running.append(process)
+        self.started.append(process)
         return process
 
-    def wait(self, *these):
-        """Waits for these, or for all."""
-        while any(process.returncode is None for process in these or self.running.values()):
-            pid, status = os.wait()
-            process = self.running.pop(pid, None)
-            if process is None:
-                continue
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode:
-                self.end()
-                fail("the benchmark failed", max(process.returncode, 1))
+    def step(self):
+        """Waits until one of them says something, or ends."""
+        ready = select.select([process.popen.stdout for process in self.running], [], [])[0]
+        for process in [process for process in self.running if process.popen.stdout in ready]:
+            data = os.read(process.popen.stdout.fileno(), 1 << 20)
+            process.take(data)
+            if not data:
+                self.running.remove(process)
+                process.ended = True
+                if process.popen.wait():
+                    self.fail(process)
+
+    def fail(self, process):
+        self.end()
+        raise Failed(process.name)
+
+    def serve(self, *these, word=None, end=None):
+        """Until these, or all, have ended; word and end are told of what one says, and that it ended. Returns the answers by name."""
+        found = {}
+        while True:
+            for process in list(these or self.started):
+                while process.said:
+                    said = process.said.pop(0)
+                    if isinstance(said, dict):
+                        found[process.name] = said
+                    elif word:
+                        word(process, said)
+                if process.ended and process in self.started:
+                    self.started.remove(process)
+                    if end:
+                        end(process)
+            if not set(these or self.started) & set(self.started):
+                return found
+            self.step()
+
+    def finish(self, *these):
+        """Has these, or all, end by themselves: there will be no more requests."""
+        for process in these or list(self.started):
+            process.popen.stdin.close()
+        return self.serve(*these)
 
     def end(self, *these):
         """Ends these, or all, however they take it."""
-        for process in these or list(self.running.values()):
-            self.running.pop(process.pid, None)
-            process.kill()
-            process.wait()
+        for process in these or list(self.running):
+            self.forget(process)
+            process.popen.kill()
+            process.popen.wait()
 
     def leave(self, process, number=signal.SIGTERM):
         """Asks one to end, and waits for it, whatever its status."""
-        self.running.pop(process.pid, None)
-        process.send_signal(number)
-        process.wait()
+        self.forget(process)
+        process.signal(number)
+        process.popen.wait()
+
+    def forget(self, process):
+        for some in (self.running, self.started):
+            if process in some:
+                some.remove(process)
 
 
 def allowed_cpus():
@@ -156,16 +241,15 @@ def clean():
 
 
 class Bench:
-    """One benchmark: its options, its hosts and processes, and the files that these write."""
+    """One benchmark: its options, its hosts and processes, and what these answer."""
 
     def __init__(self, name, options):
         self.name, self.o = name, options
         self.results = pathlib.Path(getattr(options, "results", None) or ROOT / "build/bench-results")
         self.json = pathlib.Path(options.json or self.results / f"{name}.json") if hasattr(options, "json") else None
         self.results.mkdir(parents=True, exist_ok=True)
-        self.work = SCRATCH / name
-        self.work.mkdir(exist_ok=True)
         self.processes = Processes()
+        self.found, self.prefix = {}, []
         self.programs = RELEASE / "bench"
         self.hosts = None
 
@@ -187,18 +271,14 @@ class Bench:
             if option.split("=")[0] + "=" not in self.o.options:
                 self.o.options = "&".join(filter(None, [option, self.o.options]))
 
-    def start(self, host, name, program, *words, stdin=None, stdout=None, **options):
-        """Starts a program that writes its figures to a file of this name. options become --OPTION VALUE; True: a flag."""
-        for option, value in options.items():
-            if value is not None and value is not False:
-                words += (f"--{option.replace('_', '-')}", *(() if value is True else (value,)))
-        process = self.processes.start(host, self.programs / program, *words, "--json", self.work / f"{name}.json",
-                                       stdin=stdin, stdout=stdout)
-        for stream in (stdin, stdout):
-            if isinstance(stream, int) and stream > 2:
-                os.close(stream)
-        return process
+    def start(self, host, role, name=None, program="llm-bench", **words):
+        """Starts a process of a role; what it answers goes by the name."""
+        return self.processes.start(host, name or role, [*self.prefix, self.programs / program], role, **words)
+
+    def keep(self, name, found):
+        """Keeps the answers of a run."""
+        for role, answer in found.items():
+            self.found[f"{name}-{role}" if name else role] = answer
 
     def load(self, name):
-        return json.loads((self.work / f"{name}.json").read_text(encoding="utf-8"))
-
+        return self.found[name]

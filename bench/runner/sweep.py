@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that measure hops against something, all in the same way."""
-from runner import pair
-from runner.session import say
+"""The table and the JSON of the commands that measure hops against something."""
+from runner import hops
+from runner.tables import Report
 
 
-def run(bench, what, words, flow=False):
-    """words: options of the near program. Returns the pair."""
-    o, ends = bench.o, pair.Pair(bench, flow)
-    ends.is_in_guest()
-    ends.open()
-    hosts = bench.hosts
-    say(f"measuring {what} for {o.duration:g} s each, and bare UDP for half as long, {o.runs} times")
-    ends.beside(bench.name, lambda: ends.run(
-        bench.name, ["--role", "source", "--send", ends.channel(hosts.a, 1), "--receive", ends.channel(hosts.a, 2), "--cpu", o.cpus[0],
-                     "--peer-cpu", o.cpus[1], "--size", o.size, "--duration", o.duration, "--runs", o.runs, *words,
-                     "--network", ends.network(), "--json", bench.json],
-        ["--role", "reflector", "--send", ends.channel(hosts.b, 2), "--receive", ends.channel(hosts.b, 1), "--cpu", o.cpus[1]]))
-    say(f"JSON: {bench.json}")
-    return 0
+def report(bench, ends, measured, heads, rows, own):
+    """rows: (fields of the row's own, cells of these, fields of the hop). own: how a row is called in notes. Returns the status."""
+    o, counters = bench.o, ends.stop()
+    cores = [hop["core_to_core_ns"] for _, _, hop in rows]
+    out = Report(bench)
+    ends.head(out, cores, f"measured  {measured}; one hop = half a round trip, in us, from the time due{hops.run_text(o)}")
+    out.table([(*words, *more) for words, more in zip(heads, hops.HEADS)], [(*cells, *hops.cells(hop)) for _, cells, hop in rows])
+    for at, (_, _, hop) in enumerate(rows):
+        hops.notes(out, hop, f"row {at + 1}{own}", o.duration)
+    out.print("", *counters)
+    out.setting = ends.setting(cores)
+    out.write_json(ends.machine, [{"transport": o.transport, "size_bytes": o.size, "duration_s": o.duration, **fields, **hop}
+                                  for fields, _, hop in rows])
+    return out.finish()

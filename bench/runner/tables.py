@@ -26,6 +26,11 @@ def counted(counters):
     return ", ".join(f"{name} {value}" for name, value in counters.items() if value) or "none"
 
 
+def worst(values):
+    """The greatest of what was measured."""
+    return max((value for value in values if value is not None), default=None)
+
+
 def sums(runs):
     """Counters of several runs."""
     return {name: sum(run["counters"][name] for run in runs) for name in runs[0]["counters"]}
@@ -40,11 +45,23 @@ def machine_text(machine):
     return f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_mib']} MiB, {machine['kernel']}"
 
 
+def rounded(value):
+    """Numbers with the digits that tell something."""
+    if isinstance(value, dict):
+        return {name: rounded(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [rounded(one) for one in value]
+    if isinstance(value, float):
+        return None if not math.isfinite(value) else int(value) if value == int(value) else round(value, 4)
+    return value
+
+
 class Report:
     """The table, which is printed and written to a file, and the JSON."""
 
-    def __init__(self, bench):
-        self.bench, self.lines, self.wrong = bench, [], []
+    def __init__(self, bench, before=()):
+        self.bench, self.lines, self.wrong, self.printed = bench, list(before), [], len(before)
+        self.setting = {"network": bench.hosts.network} if bench.hosts else {"network": "none"}
 
     def print(self, *lines):
         self.lines += lines or [""]
@@ -67,19 +84,18 @@ class Report:
         self.wrong.append(f"FAILED: {sentence}")
 
     def write_json(self, machine, rows, **more):
-        network = {"network": "veth between network namespaces, MTU 1500"}
-        report = {"benchmark": self.bench.name, "machine": {**machine, **network, "peer": machine_text(machine)}, "rows": rows}
-        self.write({**report, **more})
+        about = {**machine, "peer": machine_text(machine), "emulated": None, "core_to_core_ns": None, **self.setting}
+        self.write({"benchmark": self.bench.name, "machine": about, "rows": rows, **more})
 
     def write(self, report):
         with open(self.bench.json, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=2)
+            json.dump(rounded(report), file, indent=2)
             file.write("\n")
 
     def finish(self):
         """Prints all of it. Returns the exit status."""
         text = "\n".join(self.lines + self.wrong) + "\n"
-        print(text, end="", flush=True)
+        print("\n".join((self.lines + self.wrong)[self.printed:]), flush=True)
         table = self.bench.results / f"{self.bench.name}.txt"
         table.write_text(text, encoding="utf-8")
         where = f", JSON: {self.bench.json}" if self.bench.json else ""

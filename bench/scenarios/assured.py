@@ -9,6 +9,7 @@ many receivers in the same run. Receivers share a process, and a core, each in a
 Fails if a message was lost on a topic that is not unreliable, or never acknowledged.
 """
 from runner import options as opt
+from runner.histogram import summary_of
 from runner.session import say
 from runner.tables import Report, median, number, ratio
 
@@ -26,23 +27,22 @@ def measure(bench, name, count, level):
     by = 1 if level in ("unreliable", "reliable", "no_history", "acknowledged_by_one") else count
     applications = level == "by_applications"
     shared = {"level": level if level in ("unreliable", "reliable", "no_history") else "assured", "receivers": count, "by": by,
-              "rate": ",".join(map(str, o.rate)), "size": o.size, "duration": o.duration}
+              "rate": o.rate, "size": o.size, "duration": o.duration}
     channel = bench.channel(bench.hosts.b, *(["acknowledge=application"] if applications else []))
-    bench.start(bench.hosts.b, f"{name}-receivers", "assured", role="receivers", channel=channel, acknowledge=applications,
-                cpu=o.cpus[1], **shared)
-    bench.start(bench.hosts.a, f"{name}-transmitter", "assured", role="transmitter", channel=bench.channel(bench.hosts.a),
-                cpu=o.cpus[0], **shared)
-    bench.processes.wait()
+    bench.start(bench.hosts.b, "assured-receivers", "receivers", channel=channel, acknowledge=applications, cpu=o.cpus[1], **shared)
+    bench.start(bench.hosts.a, "assured-transmitter", "transmitter", channel=bench.channel(bench.hosts.a), cpu=o.cpus[0], **shared)
+    bench.keep(name, bench.processes.serve())
 
 
 def latency(runs, name):
     """Medians over the runs of what one rate has of a latency."""
-    return {what: median(run[name] and run[name][what] for run in runs) for what in ("median", "p99")}
+    found = [summary_of(run[name]) for run in runs]
+    return {what: median(run[what] for run in found) for what in ("median", "p99")}
 
 
 def rate_of(rate, transmitters, receivers):
     return {"rate_msgs_per_s": rate or None, "msgs_per_s": median(run["msgs_per_s"] for run in transmitters),
-            "hop_us": latency(receivers, "hop_us"), "acknowledged_us": latency(transmitters, "acknowledged_us"),
+            "hop_us": latency(receivers, "hop"), "acknowledged_us": latency(transmitters, "acknowledged"),
             "unacknowledged_max": max((run["unacknowledged_max"] or 0 for run in transmitters))}
 
 

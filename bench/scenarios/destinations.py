@@ -14,6 +14,7 @@ machines a switch's. So ratios of a real network are nearer to the number of rec
 Fails if a message was lost.
 """
 from runner import options as opt
+from runner.histogram import Histogram, summary_of
 from runner.session import say
 from runner.tables import Report, counted, median, number, ratio, sums
 
@@ -28,12 +29,22 @@ OPTIONS = (opt.numbers("receivers", "1,2,4,8,16", 1, 32, "numbers of receivers")
 
 def measure(bench, name, count, kind):
     o, hosts = bench.o, bench.hosts
-    where = {"address": "239.192.1.1", "port": 5001} if kind == "group" else {"address": hosts.b.address, "port": 5011, "apart": True}
-    shared = {**where, "receivers": count, "rate": o.rate, "size": o.size, "duration": o.duration}
-    for host, role, cpu in ((hosts.b, "receivers", o.cpus[1]), (hosts.a, "transmitter", o.cpus[0])):
-        bench.start(host, f"{name}-{role}", "destinations", role=role, options=f"interface={host.interface}&{o.options}", cpu=cpu,
-                    **shared)
-    bench.processes.wait()
+    address, port = ("239.192.1.1", 5001) if kind == "group" else (hosts.b.address, 5011)
+    places = [f"{address}:{port + (at if kind == 'list' else 0)}" for at in range(count)]
+    near, far = (f"interface={host.interface}&{o.options}" for host in (hosts.a, hosts.b))
+    others = f"&destinations={','.join(places[1:])}" if kind == "list" and count > 1 else ""
+    bench.start(hosts.b, "destinations-receivers", "receivers", channels=[f"udp://{place}?{far}" for place in places], cpu=o.cpus[1])
+    bench.start(hosts.a, "destinations-transmitter", "transmitter", channel=f"udp://{places[0]}?{near}{others}", receivers=count,
+                rate=o.rate, size=o.size, duration=o.duration, cpu=o.cpus[0])
+    bench.keep(name, bench.processes.serve())
+
+
+def hops_of(process):
+    """Of all receivers together, and the median of the one that has the greatest."""
+    each, together = [Histogram(found) for found in process["hops"]], Histogram()
+    for one in each:
+        together.merge(one)
+    return {**together.summary(), "last": max(one.percentile(0.5) for one in each) / 1e3}
 
 
 def row_of(bench, kind, count):
@@ -43,12 +54,14 @@ def row_of(bench, kind, count):
     tracks = [track for process in processes for track in process["receivers"]]
     sent, received = sum(run["sent"] for run in transmitters), sum(track["received"] for track in tracks)
     duplicated = sum(track["duplicated"] for track in tracks)
-    hops = {what: median(process["hop_us"][what] for process in processes) for what in ("median", "p99")}
+    hops = [hops_of(process) for process in processes]
     return {"transport": "udp", "to": kind, "receivers": count, "size_bytes": o.size, "rate_msgs_per_s": o.rate,
             "duration_s": o.duration, "sent": sent, "received": received,
             "lost": sent * count - (received - duplicated) + duplicated + sum(track["changed"] for track in tracks),
-            "hop_us": {**hops, "last": median(process["last_us"] for process in processes)},
-            **{field: median(run[field] for run in transmitters) for field in ("send_us", "packed_ns", "msgs_per_s")},
+            "hop_us": {what: median(hop[what] for hop in hops) for what in ("median", "p99", "last")},
+            "send_us": median(summary_of(run["lone"])["median"] for run in transmitters),
+            "packed_ns": median(Histogram(run["packed"]).percentile(0.5) / run["burst"] for run in transmitters),
+            "msgs_per_s": median(run["msgs_per_s"] for run in transmitters),
             "counters": sums(transmitters), "machine": transmitters[0]["machine"]}
 
 

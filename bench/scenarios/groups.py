@@ -3,15 +3,75 @@
 
 The others are loaded by another pair of processes.
 """
+import time
+
+from runner import hops
 from runner import options as opt
 from runner import pair, sweep
+from runner.session import say
+from runner.tables import median, number, ratio, worst
 
+SETTLE_S = 1.0  # the kernel reports what it joined a second time within this
+DRAIN_S = 0.05  # until the receiver of the load has what was sent
+LOAD = {"msgs_per_s": None, "lost": None, "transmitter_cpu_percent": None, "receiver_cpu_percent": None}
 OPTIONS = (opt.size(), opt.number("rate", 100000, 1, 100000000, "messages a second on the group that is measured"),
            opt.numbers("groups", "1,16,64,256,512,1000", 0, 4000, "other groups"),
            opt.number("load", 1000, 1, 100000, "messages a second on them, all together"), *pair.options())
 
 
+class Load:
+    """The other pair of processes: on the way there, on ports of the channel that is measured."""
+
+    def __init__(self, bench, ends):
+        a, b = bench.hosts.a, bench.hosts.b
+        self.rate = bench.o.load
+        self.transmitter = bench.start(a, "load", "load-transmitter", channel=ends.channel(a, 1), transmits=True, size=bench.o.size)
+        self.receiver = bench.start(b, "load", "load-receiver", channel=ends.channel(b, 1), size=bench.o.size)
+
+    def begin(self, groups):
+        """The receiver first: what it has not joined it cannot get."""
+        for process in (self.receiver, self.transmitter):
+            process.ask("load", groups=groups, rate=self.rate if process is self.transmitter else 0)
+        time.sleep(SETTLE_S)
+
+    def end(self):
+        """In the other order, so that nothing is missed. Returns what came of it."""
+        near = self.transmitter.ask("load", groups=0)
+        time.sleep(DRAIN_S)
+        far = self.receiver.ask("load", groups=0)
+        return {"msgs_per_s": near["messages"] * 1e9 / near["ns"], "lost": near["messages"] - far["messages"],
+                "transmitter_cpu_percent": 100 * near["cpu_ns"] / near["ns"], "receiver_cpu_percent": 100 * far["cpu_ns"] / far["ns"]}
+
+
+def measure(o, ends, load, groups):
+    say(f"{groups} groups")
+    if groups:
+        load.begin(groups)
+    hop = hops.Hop(ends, o.size, o.rate)
+    return hop, load.end() if groups else LOAD
+
+
 def run(bench):
-    o = bench.o
-    return sweep.run(bench, f"{len(o.groups)} numbers of groups",
-                     ["--rate", o.rate, "--groups", ",".join(map(str, o.groups)), "--load", o.load])
+    o, ends = bench.o, pair.Pair(bench)
+    ends.is_in_guest()
+    ends.open()
+    say(f"measuring {len(o.groups)} numbers of groups for {o.duration:g} s each, and bare UDP for half as long, {o.runs} times")
+    load = Load(bench, ends)
+    ends.start()
+    runs = [[] for _ in o.groups]
+    for at in range(o.runs):
+        # Every other run goes through the rows backwards: a steady drift of the machine would look like the groups' doing.
+        order = list(enumerate(o.groups))
+        for index, groups in order if at % 2 == 0 else reversed(order):
+            runs[index].append(measure(o, ends, load, groups))
+    bench.processes.finish(load.transmitter, load.receiver)
+    rows = []
+    for groups, of in zip(o.groups, runs):
+        loads = [one for _, one in of]
+        found = {name: (worst if name == "lost" else median)(one[name] for one in loads) for name in LOAD}
+        # Within a run: the machine's mood drifts from one to the next.
+        first = median(ratio(hop.rtt.summary(2)["median"], runs[0][at][0].rtt.summary(2)["median"]) for at, (hop, _) in enumerate(of))
+        cells = (str(groups), *(number(found[name], digits) for name, digits in zip(LOAD, (0, 0, 1, 1))), number(first, 3))
+        rows.append(({"groups": groups, "load": found, "ratio_to_first": first}, cells, hops.fields([hop for hop, _ in of])))
+    return sweep.report(bench, ends, f"{o.rate} msg/s of {o.size} B on one group, {o.load} msg/s on the others together",
+                        (("", "load", "load", "load A", "load B", "to"), ("groups", "msg/s", "lost", "CPU %", "CPU %", "first")), rows, "")

@@ -19,6 +19,7 @@ runs on the machine meets few of them.
 import os
 
 from runner import options as opt
+from runner.histogram import Histogram
 from runner.session import say
 from runner.tables import Report, counted, faults_of, number, ratio
 
@@ -47,18 +48,41 @@ def past_of(o):
     return f"join={where}", o.history if where == "oldest" else 0
 
 
-def start(bench, name, shared, joiners):
-    """The three processes; transmitter and joiners tell each other how far they are. Also of bench/run kept."""
+def measure(bench, name, shared, joiners):
+    """The three processes; transmitter and joiners are told how far the other is. Also of bench/run kept. Returns how the live one waits."""
     o, hosts = bench.o, bench.hosts
     wait = "spin" if o.cpus[1] != o.cpus[2] else "block"
-    (phases, to_joiners), (done, to_transmitter) = os.pipe(), os.pipe()
-    bench.start(hosts.a, f"{name}live", "join", role="live", channel=bench.channel(hosts.a), cpu=o.cpus[1], wait=wait, **shared)
+    bench.start(hosts.a, "join-live", "live", channel=bench.channel(hosts.a), cpu=o.cpus[1], wait=wait, **shared)
     # Who shares a core with the live receiver takes what it leaves.
-    bench.start(hosts.b, f"{name}joiners", "join", role="joiners", idle=wait == "block", cpu=o.cpus[2], stdin=phases,
-                stdout=to_transmitter, **joiners, **shared)
-    bench.start(hosts.a, f"{name}transmitter", "join", role="transmitter", channel=bench.channel(hosts.a), cpu=o.cpus[0], stdin=done,
-                stdout=to_joiners, **shared)
+    other = bench.start(hosts.b, "join-joiners", "joiners", idle=wait == "block", cpu=o.cpus[2], **joiners, **shared)
+    sender = bench.start(hosts.a, "join-transmitter", "transmitter", channel=bench.channel(hosts.a), cpu=o.cpus[0], **shared)
+
+    def end(process):
+        if process is sender:
+            other.popen.stdin.close()
+
+    found = bench.processes.serve(word=lambda process, word: (other if process is sender else sender).tell(word), end=end)
+    for phase in PHASES:
+        hops = Histogram(found["live"][phase])
+        found["live"][phase] = {"typical_p99": hops.typical(o.rate, 0.02, (0.99,))[0], "latency_us": hops.summary()}
+    sum_up(found["joiners"])
+    bench.keep(name, found)
     return wait
+
+
+def of_each(values):
+    """Of what each joiner had."""
+    values = sorted(values)
+    at = {"median": len(values) // 2, "p99": (len(values) - 1) * 99 // 100, "max": len(values) - 1}
+    return {name: values[index] if values else None for name, index in at.items()}
+
+
+def sum_up(joiners):
+    live, pasts, past_ns = joiners.pop("until_live_ns"), joiners.pop("pasts"), joiners.pop("past_ns")
+    joiners["past_msgs_per_s"] = round(joiners["past"] * 1e9 / past_ns) if past_ns > 0 else None
+    joiners["until_live_ms"] = of_each(ns / 1e6 for ns in live)
+    joiners["other_until_live_ms"] = of_each(ns / 1e6 for ns in joiners.pop("other_until_live_ns"))
+    joiners["each_past_msgs_per_s"] = of_each(past * 1e9 / ns for past, ns in zip(pasts, live))
 
 
 def faults(row):
@@ -105,8 +129,7 @@ def run(bench):
     say(f"measuring {o.joiners} receivers that join within {o.duration:g} s")
     shared = {"rate": o.rate, "size": o.size, "duration": o.duration, "calm": o.calm, "joiners": o.joiners, "history": o.history,
               "past": min(past, o.history), "topics": o.topics, "keep": int(o.join == "latest"), "stay": o.stay, "now": o.join == "live"}
-    wait = start(bench, "", shared, {"channel": bench.channel(bench.hosts.b, where)})
-    bench.processes.wait()
+    wait = measure(bench, "", shared, {"channel": bench.channel(bench.hosts.b, where)})
     transmitter, live, joiners = (bench.load(name) for name in ("transmitter", "live", "joiners"))
     before, during = live["before"], live["during"]
     row = {"transport": "udp", "join": o.join, "size_bytes": o.size, "rate_msgs_per_s": o.rate, "duration_s": o.duration,

@@ -24,11 +24,11 @@ import shutil
 import subprocess
 
 from runner import options as opt
-from runner.session import fail, say
+from runner.session import BIND, SCRATCH, fail, say
 from runner.tables import Report, counted, faults_of, median, number, ratio, sums
 from scenarios import join
 
-COUNTED = 40000  # messages of either stream, in bench/kept.c
+COUNTED = 40000  # messages of either stream, in engine/kept.c
 HOPS = ("median", "p99", "typical_p99")
 KEEP_BYTES = 67108864  # of a transmitter, that its topics may take
 OPTIONS = (opt.numbers("topics", "10,1000,10000", 1, 16000, "numbers of topics"),
@@ -45,30 +45,37 @@ OPTIONS = (opt.numbers("topics", "10,1000,10000", 1, 16000, "numbers of topics")
 def measure(bench, name, topics):
     """Both streams, then those that join. Nobody is overtaken by the end of a history that is so long."""
     o = bench.o
-    bench.start(bench.hosts.a, f"{name}-sending", "kept", topics=topics, keep=o.keep, size=o.size, duration=o.send, cpu=o.cpus[0])
-    bench.processes.wait()
+    bench.start(bench.hosts.a, "kept", "sending", topics=topics, keep=o.keep, size=o.size, duration=o.send, cpu=o.cpus[0])
+    bench.keep(name, bench.processes.serve())
     shared = {"rate": o.rate, "size": o.size, "duration": o.duration, "calm": o.calm, "joiners": o.joiners, "history": 65536,
               "past": topics * o.keep, "topics": topics, "keep": o.keep}
     b = bench.hosts.b
-    wait = join.start(bench, f"{name}-", shared, {"channel": bench.channel(b, "join=latest"), "other": bench.channel(b, "join=live")})
-    bench.processes.wait()
-    return wait
+    return join.measure(bench, name, shared, {"channel": bench.channel(b, "join=latest"), "other": bench.channel(b, "join=live")})
 
 
 def count(bench, topics):
     """Callgrind writes a file for either stream. Returns instructions of a message that is not kept, and of one that is."""
-    o, out = bench.o, bench.work / f"{topics}-count"
-    done = subprocess.run(["valgrind", "--quiet", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=kept_count*",
-                           "--dump-before=kept_end*", f"--callgrind-out-file={out}", bench.programs / "kept", "--topics", str(topics),
-                           "--keep", str(o.keep), "--size", str(o.size), "--count"], env={**os.environ, "LD_BIND_NOW": "1"},
+    o, out = bench.o, SCRATCH / f"{topics}-count"
+    done = subprocess.run([*BIND, "valgrind", "--quiet", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=kept_count*",
+                           "--dump-before=kept_end*", f"--callgrind-out-file={out}", bench.programs / "llm-bench", "kept",
+                           f"topics={topics}", f"keep={o.keep}", f"size={o.size}", "count=1"], env={**os.environ, "LD_BIND_NOW": "1"},
                           capture_output=True, text=True, check=False)
     if done.returncode:
         fail(f"{done.stderr}\ncounting instructions failed")
     totals = []
-    for path in sorted(bench.work.glob(f"{topics}-count.*"), key=lambda path: int(path.suffix[1:])):
+    for path in sorted(SCRATCH.glob(f"{topics}-count.*"), key=lambda path: int(path.suffix[1:])):
         totals += [int(line.split()[1]) / COUNTED for line in path.read_text().splitlines() if line.startswith("totals:")]
     totals = [total for total in totals if total > 0]
     return totals if len(totals) == 2 else (None, None)
+
+
+def sending_of(runs, plain, kept):
+    """What the transmitter spends, of the turns of all runs."""
+    turns = {name: [median(run[name]) for run in runs] for name in ("not_kept", "kept")}
+    more = [median(b - a for a, b in zip(run["not_kept"], run["kept"])) for run in runs]
+    return {"not_kept_ns": median(turns["not_kept"]), "kept_ns": median(turns["kept"]), "more_ns": median(more),
+            "memory_kib": median(run["memory_kib"] for run in runs), "not_kept_instructions": plain, "kept_instructions": kept,
+            "more_instructions": None if kept is None else kept - plain}
 
 
 def hops_of(runs, phase):
@@ -107,9 +114,7 @@ def row_of(bench, topics, instructions):
     return {"transport": "udp", "topics": topics, "keep": o.keep, "size_bytes": o.size, "rate_msgs_per_s": o.rate,
             "duration_s": o.duration, "calm_s": o.calm, "received": sum(live["received"] for live in lives),
             "lost": sum(run["lost"] + run["unsaid"] for run in lives + joiners) + sum(run["stale"] for run in joiners),
-            "sending": {**{what: median(run[what] for run in sending) for what in ("not_kept_ns", "kept_ns", "more_ns", "memory_kib")},
-                        "not_kept_instructions": plain, "kept_instructions": kept,
-                        "more_instructions": None if kept is None else kept - plain},
+            "sending": sending_of(sending, plain, kept),
             "joined": sum(run["live"] for run in joiners), "kept_received": sum(run["past"] for run in joiners),
             "until_last_ms": waits_of(joiners, "until_live_ms"), "until_first_ms": waits_of(joiners, "other_until_live_ms"),
             "round_ms": topics * 1e3 / o.rate, "hop_us": hops,

@@ -16,6 +16,7 @@ hundreds were to be, or with order=arrival no message came ahead of more than a 
 import re
 
 from runner import options as opt
+from runner.histogram import Histogram
 from runner.session import say
 from runner.tables import Report, median, number, ratio, sums
 
@@ -37,11 +38,14 @@ def measure(bench, name, percent, order, seed):
     shared = {"rate": o.rate, "size": o.size, "duration": o.duration}
     lossy = f"order={order}&impair_loss_ppm={round(float(percent) * 10000)}&impair_seed={seed}"
     late = f"impair_delay_ns={round(o.delay * 1e9)}" if o.delay else ""
-    bench.start(hosts.b, f"{name}-receiver", "order", role="receiver", channel="impair+" + bench.channel(hosts.b, lossy), cpu=o.cpus[1],
-                **shared)
-    bench.start(hosts.a, f"{name}-transmitter", "order", role="transmitter",
+    bench.start(hosts.b, "order-receiver", "receiver", channel="impair+" + bench.channel(hosts.b, lossy), cpu=o.cpus[1], **shared)
+    bench.start(hosts.a, "order-transmitter", "transmitter",
                 channel=("impair+" if late else "") + bench.channel(hosts.a, *filter(None, [late])), cpu=o.cpus[0], **shared)
-    bench.processes.wait()
+    found = bench.processes.serve()
+    hops = Histogram(found["receiver"].pop("hops"))
+    found["receiver"]["hop_us"] = hops.summary()
+    found["receiver"]["typical_us"] = dict(zip(PERCENTILES, hops.typical(o.rate, 0.05, (0.5, 0.99, 0.999))))
+    bench.keep(name, found)
 
 
 def medians(figures):

@@ -23,12 +23,18 @@ Fails if a message is lost, changed or comes twice, or a feature did not do its 
 does not have the messages, a watch without a report. What it takes is never a failure.
 """
 import re
-import subprocess
 
 from runner import options as opt
-from runner.session import BIND, allowed_cpus, memory_directory, say
+from runner.session import Host, allowed_cpus, memory_directory, say
+from runner.tables import Report, median
 
-FEATURES = ("none", "queues", "wire_transmitter", "wire_receiver", "wire", "stages", "file", "watch", "arrival", "all")
+# How a feature is called, and what it may cost a message, in ns.
+TEXTS = {"off": ("nothing on", None), "none": ("nothing, once more: chance", None), "queues": ("latency: queues", None),
+         "wire_transmitter": ("latency: wire, transmitter", None), "wire_receiver": ("latency: wire, receiver", None),
+         "wire": ("latency: wire", 10), "stages": ("latency: stages", None), "file": ("counters file, and its watch", None),
+         "watch": ("watch", None), "arrival": ("order=arrival", None), "all": ("all, with latency: stages", None)}
+PATTERNS = {"lone": "a lone message", "eight": "eight at a time", "stream": "a stream"}
+FEATURES = tuple(TEXTS)[1:]
 OPTIONS = (opt.words("transport", "loop,shm", ("loop", "shm", "udp"), "which of loop, shm, and udp by the loopback interface"),
            opt.words("pattern", "lone,eight,stream", ("lone", "eight", "stream"), "which of these"),
            opt.words("feature", ",".join(FEATURES), FEATURES, "which of these"),
@@ -37,6 +43,52 @@ OPTIONS = (opt.words("transport", "loop,shm", ("loop", "shm", "udp"), "which of 
            opt.number("runs", 5, 1, 100, "how often all pairs are opened"), opt.size(45, 1, 8192),
            opt.seconds("watch", 1, 1, 60000, "the interval of the watch"), opt.OPTIONS,
            opt.number("cpu", None, 0, 4095, "the CPU to run on (the one that it begins on)"), *opt.OUTPUT)
+
+
+class Result:
+    """Of one feature, pattern and transport: turns of all runs."""
+
+    def __init__(self):
+        self.ns, self.more, self.sent, self.received = [], [], 0, 0
+
+    def add(self, found, off):
+        self.ns += found["ns"]
+        self.more += [ns - beside for ns, beside in zip(found["ns"], off["ns"])]
+        self.sent += found["sent"]
+        self.received += found["received"]
+
+    def more_ns(self):
+        more = sorted(self.more)
+        return {"median": median(more), "low_quartile": more[len(more) // 4], "high_quartile": more[len(more) * 3 // 4]}
+
+
+def measure(bench, directory):
+    """Returns results by transport, pattern and feature, what writing files took by feature, and the machine."""
+    o, results, writing, machine = bench.o, {}, {}, None
+    # Figures of several CPUs do not compare: it stays where it is if nobody said where.
+    cpu = allowed_cpus()[-1] if o.cpu is None else o.cpu
+    for at in range(o.runs):
+        for transport in o.transport:
+            say(f"run {at + 1} of {o.runs}, {transport}")
+            bench.start(Host("", "", ""), "pairs", program="overhead", transport=transport, pattern=o.pattern, feature=o.feature,
+                        rounds=o.rounds, messages=o.messages, size=o.size, watch=o.watch, options=o.options, directory=directory, cpu=cpu)
+            found = bench.processes.serve()["pairs"]
+            machine = found.pop("machine")
+            for pattern, features in found.items():
+                for feature, figures in features.items():
+                    results.setdefault((transport, pattern, feature), Result()).add(figures, features["off"])
+            # Files are written of all patterns together.
+            for feature, figures in next(iter(found.values())).items():
+                before = writing.get(feature, (0, 0))
+                writing[feature] = (before[0] + figures["writes"], before[1] + figures["write_ns"])
+    return results, {feature: ns / writes / 1e3 if writes else None for feature, (writes, ns) in writing.items()}, machine
+
+
+def cell(feature, result):
+    if feature == "off":
+        return f"{median(result.ns):.1f}"
+    more = result.more_ns()
+    return f"{more['median']:+.1f} ({more['low_quartile']:+.1f} to {more['high_quartile']:+.1f})"
 
 
 def run(bench):
@@ -48,17 +100,26 @@ def run(bench):
     if o.cpu is not None and o.cpu not in allowed_cpus():
         o.refuse(f"--cpu {o.cpu}: nothing may run there; take one of {allowed_cpus()}")
     bench.prepare(namespaces=False)
-    words = ["--cpu", o.cpu] if o.cpu is not None else []
-    for name in ("transport", "pattern", "feature"):
-        words += [f"--{name}", ",".join(getattr(o, name))]
-    for name in ("rounds", "messages", "runs", "size", "watch", "options"):
-        words += [f"--{name}", getattr(o, name)]
     # Counters files belong to memory.
-    words += ["--directory", memory_directory(), "--json", bench.json]
-    done = subprocess.run([*BIND, bench.programs / "overhead", *map(str, words)], stdout=subprocess.PIPE, text=True, check=False)
-    table = bench.results / "overhead.txt"
-    table.write_text(done.stdout, encoding="utf-8")
-    print(done.stdout, end="")
-    if not done.returncode:
-        say(f"table: {table}, JSON: {bench.json}")
-    return done.returncode
+    results, writing, machine = measure(bench, memory_directory())
+    report, line = Report(bench), "{:<28}" + "  {:<26}" * len(o.pattern) + "  {}"
+    report.head(machine, f"ns of a message of {o.size} B, sent and received in one thread, and what a feature at both adds:",
+                f"the median, and in brackets the quartiles, of the differences of {o.rounds * o.runs} turns of {o.messages} messages",
+                *([f"options of the channels: {o.options}"] if o.options else []))
+    chosen = [feature for feature in TEXTS if feature == "off" or feature in o.feature]
+    patterns = [pattern for pattern in PATTERNS if pattern in o.pattern]
+    for transport in o.transport:
+        report.print(line.format(transport, *(PATTERNS[pattern] for pattern in patterns), "bound"))
+        for feature in chosen:
+            report.print(line.format(TEXTS[feature][0], *(cell(feature, results[transport, pattern, feature]) for pattern in patterns),
+                                     TEXTS[feature][1] or "-"))
+        report.print()
+    for feature in chosen:
+        if writing[feature]:
+            report.print(f"{TEXTS[feature][0]}: a counters file is written in {writing[feature]:.1f} us, ten times a second")
+    report.write_json(machine, [
+        {"transport": transport, "pattern": pattern, "feature": feature, "size_bytes": o.size, "runs": o.runs, "rounds": o.rounds,
+         "sent": result.sent, "received": result.received, "lost": result.sent - result.received, "ns_per_message": median(result.ns),
+         "more_ns": result.more_ns(), "bound_ns": TEXTS[feature][1], "file_write_us": writing[feature]}
+        for (transport, pattern, feature), result in results.items()])
+    return report.finish()

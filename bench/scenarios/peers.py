@@ -35,10 +35,14 @@ import shutil
 import statistics
 import subprocess
 import tarfile
+import tempfile
 import urllib.request
 
 from runner import options as opt
-from runner.session import BIND, PACKAGES, ROOT, SCRATCH, Hosts, allowed_cpus, build, fail, memory_directory, packages, request, say
+from runner.histogram import Histogram
+from runner.rates import STEP, TRIES
+from runner.session import (BIND, PACKAGES, ROOT, SCRATCH, Failed, Host, Hosts, Processes, allowed_cpus, build, fail, memory_directory,
+                            packages, request, say)
 from runner.tables import Report
 
 KNOWN = {"udp": ("raw", "packed", "libllm", "aeron", "cyclonedds", "norm", "zmq-tcp", "zmq-epgm", "zmq-norm"),
@@ -46,6 +50,7 @@ KNOWN = {"udp": ("raw", "packed", "libllm", "aeron", "cyclonedds", "norm", "zmq-
 BASE = "libllm"
 ALONE = {"raw", "packed", "libllm", "aeron", "iceoryx2"}  # have one thread an end
 WAIT_SHARE = 0.2  # of the duration
+WARMUP_S = 0.3
 WORKS = {
     "reflector": ("median_us", "a hop in µs, median / p99, or the rate reached* where that is not the one asked for;\n"
                                "under it the ratio of the medians to libllm's: above 1 is slower"),
@@ -122,7 +127,7 @@ def aeron_make(log):
 
 def iceoryx2_make(log):
     """Beside the source cargo would leave a file."""
-    for file in (ROOT / "bench/peers/iceoryx2").iterdir():
+    for file in (ROOT / "bench/adapters/iceoryx2").iterdir():
         shutil.copy2(file, ICEORYX2)
     subprocess.run(["cargo", "build", "--release", "--manifest-path", ICEORYX2 / "Cargo.toml"], stdout=log, stderr=log,
                    env={**os.environ, "CARGO_TARGET_DIR": str(ICEORYX2)}, check=True)
@@ -132,7 +137,9 @@ class Peers:
     """Those that are wanted, and can be had."""
 
     def __init__(self, o):
-        self.names, self.bare = list(o.peers), "ring" if o.transport == "shm" else "raw"
+        self.names = list(o.peers)
+        # In memory what is bare comes with libllm, in the same program.
+        self.bare = "llm" if o.transport == "shm" else "raw"
         self.libraries, self.skipped = [], []
 
     def skip(self, names, why):
@@ -179,14 +186,14 @@ class Peers:
 
     def program(self, name):
         library = {"raw": self.bare, "packed": self.bare, "libllm": "llm", "cyclonedds": "dds"}.get(name, name.split("-")[0])
-        return BUILD / f"bench/peers/peer_{library}" if library in ("raw", "ring", "llm", *self.libraries) else None
+        return BUILD / f"bench/peer_{library}" if library in ("raw", "llm", *self.libraries) else None
 
     def build(self):
         build(BUILD, "-Dtests=false", "-Dexamples=false", f"-Dpeers={','.join(self.libraries)}", f"-Daeron={AERON}",
               f"-Diceoryx2={ICEORYX2}/release")
-        for library in (self.bare, "llm", *self.libraries):
-            program = f"bench/peers/peer_{library}"
-            done = subprocess.run([*BIND, "ninja", "-C", BUILD, program, "bench/peers/probe"], capture_output=True, text=True, check=False)
+        for library in dict.fromkeys((self.bare, "llm", *self.libraries)):
+            program = f"bench/peer_{library}"
+            done = subprocess.run([*BIND, "ninja", "-C", BUILD, program], capture_output=True, text=True, check=False)
             if done.returncode:
                 lines = done.stdout.splitlines()
                 say("\n".join([line for line in lines if re.search("error|undefined", line)][:5] or lines[-5:]))
@@ -198,6 +205,38 @@ class Peers:
 
 
 # ------------------------------------------------------------------------------------------------------------------ runs
+
+
+def hop(near, far, duration, size, rate, packed):
+    far.ask("echo", size=size, packed=packed)
+    sent = near.ask("hop", size=size, rate=rate, duration=duration, warmup=WARMUP_S, packed=packed, mode="paced" if rate else "pingpong")
+    came = far.ask("end", sent=sent["sent"])
+    back = near.ask("returned", count=came["reflected"])
+    times = Histogram(back["rtt"]).summary(2)
+    return {**{f"{name}_us": times[name] or 0 for name in ("median", "mean", "p99", "p99_9", "max")}, "samples": len(Histogram(back["rtt"])),
+            "reached": rate if rate and sent["whole"] else sent["reached"], "sent": sent["sent"],
+            "lost": came["lost"] + max(came["reflected"] - back["returned"], 0), **ends_of(sent, came, back["mib"])}
+
+
+def ends_of(sent, came, mib):
+    return {"disordered": came["disordered"], "near_mib": mib, "far_mib": came["mib"],
+            "waited_ms": (sent["waited_ns"] + came["waited_ns"]) / 1e6}
+
+
+def find_rate(near, far, duration, size, _, packed):
+    """Flat out, and slower as long as something is lost."""
+    pace = rate = 0
+    for tries in range(1, TRIES + 1):
+        far.ask("sink", size=size, packed=packed)
+        sent = near.ask("pump", size=size, rate=pace or None, duration=duration, warmup=WARMUP_S, packed=packed)
+        came = far.ask("end", sent=sent["sent"], warmup=sent["warmup"])
+        # A library that stalled has delivered the little that it did in no time.
+        rate = came["measured"] * 1e9 / max(came["ns"], duration * 1e9)
+        if not came["lost"] + came["disordered"] or not rate:
+            break
+        pace = STEP * (pace if 0 < pace < rate else rate)
+    return {"msgs_per_s": rate, "gbit_per_s": rate * size * 8 / 1e9, "tries": tries, "sent": sent["sent"], "lost": came["lost"],
+            **ends_of(sent, came, sent["mib"])}
 
 
 class Rows:
@@ -215,38 +254,59 @@ class Rows:
         for file in glob.glob(f"{self.beside}*"):
             shutil.rmtree(file, ignore_errors=True) if os.path.isdir(file) else os.unlink(file)
 
-    def place(self, host, other):
-        if self.o.transport == "shm":
-            return ["--common", self.directory / "common"]
-        return ["--interface", host.interface, "--address", host.address, "--peer-address", other.address]
+    def place(self, work, peer, size, near):
+        """What an end is told of where it is."""
+        o, common = self.o, self.directory / "common"
+        host, other = (self.bench.hosts.a, self.bench.hosts.b)[::1 if near else -1]
+        flow = "&flow=window" if work == "throughput" else ""
+        if o.transport == "shm":
+            channels = [f"shm://{name}?shm_directory={common}" for name in ("there", "back")]
+            # In memory 24 MiB, the default, leave the third cache and have half of the rate at 1,000 B; a hop is the same over all.
+            more = f"{flow}&history_bytes=6M" if flow else ""
+            place = {"common": common}
+        else:
+            channels = [f"udp://239.192.7.{group}:{port}?interface={host.interface}" for group, port in ((1, 7101), (3, 7102))]
+            more, place = flow, {"interface": host.interface, "address": host.address, "peer_address": other.address}
+        send, receive = channels if near else channels[::-1]
+        if peer == BASE:
+            return {**place, "send": send + more, "receive": receive + more}
+        if o.transport == "shm" and peer in ("raw", "packed"):
+            slot = f"&mtu={9000 // size * size if peer == 'packed' else size}"
+            return {**place, "adapter": "raw", "raw_send": send + slot, "raw_receive": receive + slot}
+        return place
 
     def measure(self, work, peer, size, rate, cores):
         """Returns what came out of one measurement, or that it failed."""
-        o, hosts = self.o, self.bench.hosts
+        o, hosts, processes = self.o, self.bench.hosts, Processes()
         self.clear()
         (self.directory / "common").mkdir(parents=True)
         # A search for the lossless rate takes ten tries at most.
-        common = ["timeout", "-k", "1", int(o.duration) * 12 + 60, self.peers.program(peer), "--work", work, "--variant", peer, "--size",
-                  size, "--duration", o.duration, "--read", o.read, *(("--rate", rate) if work == "reflector" else ())]
-        far, near = (subprocess.Popen(host.command(*BIND, *common, "--role", role, *self.place(host, other), "--cpu", cpu, "--directory",
-                                                   self.directory / role), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                     for host, other, role, cpu in ((hosts.b, hosts.a, "far", o.cpus[1]), (hosts.a, hosts.b, "near", o.cpus[0])))
-        said, wrong = near.communicate()
-        if near.returncode:
-            far.terminate()
-        wrong += far.communicate()[1]
+        command = ["timeout", "-k", "1", int(o.duration) * 12 + 60, self.peers.program(peer)]
         result = {"cores_ns": cores, "peer": peer, "work": work, "size": size, "rate": rate}
-        if near.returncode:
-            say(f"  {peer} failed at {size} B{f', {rate} msg/s' if work == 'reflector' else ''}: {' '.join(wrong.splitlines()[:2])}")
-            return {**result, "failed": 1.0}
-        for field in said.split():
-            key, value = field.split("=", 1)
-            result[key] = value if key in ("peer", "work") else float(value)
-        return result
+        with tempfile.TemporaryFile("w+") as wrong:
+            far, near = (processes.start(host, role, command, role, stderr=wrong, work=work, variant=peer, size=size, rate=rate, read=o.read,
+                                         cpu=cpu, directory=self.directory / role, **self.place(work, peer, size, role == "near"))
+                         for host, role, cpu in ((hosts.b, "far", o.cpus[1]), (hosts.a, "near", o.cpus[0])))
+            try:
+                near.hear()
+                far.hear()
+                near.ask("greet", wait=15)
+                found = (hop if work == "reflector" else find_rate)(near, far, o.duration, size, rate, peer == "packed")
+                processes.finish(near)
+                processes.finish(far)
+                return {**result, **{key: float(value) for key, value in found.items()}}
+            except Failed:
+                wrong.seek(0)
+                why = " ".join(wrong.read().splitlines()[:2])
+                say(f"  {peer} failed at {size} B{f', {rate} msg/s' if work == 'reflector' else ''}: {why}")
+                return {**result, "failed": 1.0}
 
     def probe(self):
-        done = subprocess.run([*BIND, BUILD / "bench/peers/probe", *map(str, self.o.cpus)], capture_output=True, text=True, check=False)
-        return float(done.stdout or 0)
+        processes = Processes()
+        probe = processes.start(Host("", "", ""), "probe", [BUILD / "bench/peer_llm"], "probe", cpu=self.o.cpus[0], peer_cpu=self.o.cpus[1])
+        found = probe.hear()["ns"]
+        processes.serve()
+        return found
 
     def row(self, at, work, size, rate):
         """Again if the cores are no more where they were: a hypervisor moves them, and a line then takes several times as long, or a

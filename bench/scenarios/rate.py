@@ -16,9 +16,10 @@ lost.
 
 Fails if the steady receiver lost a message.
 """
-import os
+import signal
 
 from runner import options as opt
+from runner.histogram import summary_of
 from runner.session import say
 from runner.tables import Report, counted, faults_of, number, ratio
 
@@ -38,16 +39,14 @@ OPTIONS = (opt.words("row", ",".join([*LIMITS, *FLOWS]), (*LIMITS, *FLOWS), "whi
            *opt.OUTPUT)
 
 
-def start(bench, name, loss_ppm, option, said, **shared):
-    """A transmitter and a receiver of one row; the transmitter says its phases to where said leads."""
+def start(bench, loss_ppm, option, **shared):
+    """A transmitter and a receiver of one row. Returns both."""
     o, hosts = bench.o, bench.hosts
     lossy = [f"impair_loss_ppm={loss_ppm}", "impair_burst_packets=100"] if loss_ppm else []
     shared = {"stream": o.stream, "duration": o.duration, **shared}
     channel = bench.channel(hosts.b, "timestamps=1", *lossy, option)
-    bench.start(hosts.b, f"{name}-receiver", "rate", role="receiver", channel=("impair+" if lossy else "") + channel, cpu=o.cpus[1],
-                **shared)
-    bench.start(hosts.a, f"{name}-transmitter", "rate", role="transmitter", channel=bench.channel(hosts.a, option), cpu=o.cpus[0],
-                stdout=said, **shared)
+    receiver = bench.start(hosts.b, "rate-receiver", "receiver", channel=("impair+" if lossy else "") + channel, cpu=o.cpus[1], **shared)
+    return bench.start(hosts.a, "rate-transmitter", "transmitter", channel=bench.channel(hosts.a, option), cpu=o.cpus[0], **shared), receiver
 
 
 def limited(bench, name):
@@ -55,22 +54,21 @@ def limited(bench, name):
     special = {"transmitter": {"limit": limit}, "small": {"limit": limit, "bulk": 2 * limit // 45, "bulk_size": 45},
                "topic": {"topic_limit": limit}, "repairs": {"repair_limit": limit // 5}}
     say(f"limit: {name}")
-    witness = bench.start(bench.hosts.b, f"{name}-witness", "witness", interface=bench.hosts.b.interface)
-    start(bench, name, 50000 if name in ("losses", "repairs") else 0, "slow=off", os.open(os.devnull, os.O_WRONLY),
-          **{"bulk": 2 * limit // BULK, "bulk_size": BULK, **special.get(name, {})})
-    bench.processes.wait(*(process for process in bench.processes.running.values() if process is not witness))
-    witness.terminate()
-    bench.processes.wait()
+    witness = bench.start(bench.hosts.b, "witness", program="witness", interface=bench.hosts.b.interface)
+    both = start(bench, 50000 if name in ("losses", "repairs") else 0, "slow=off",
+                 **{"bulk": 2 * limit // BULK, "bulk_size": BULK, **special.get(name, {})})
+    bench.keep(name, bench.processes.serve(*both))
+    witness.signal(signal.SIGTERM)
+    bench.keep(name, bench.processes.serve())
 
 
 def found(bench, flow):
     shared = {"stream": bench.o.stream, "duration": bench.o.duration, "bulk": bench.o.rate, "bulk_size": 45, "phases": 3}
     say(f"flow: {flow}")
-    heard, said = os.pipe()
-    bench.start(bench.hosts.b, f"{flow}-half", "rate", role="half", channel=bench.channel(bench.hosts.b, f"flow={flow}"), stdin=heard,
-                **shared)
-    start(bench, flow, 0, f"flow={flow}&flow_quorum_percent=100", said, **shared)
-    bench.processes.wait()
+    half = bench.start(bench.hosts.b, "rate-half", "half", channel=bench.channel(bench.hosts.b, f"flow={flow}"), **shared)
+    sender, _ = start(bench, 0, f"flow={flow}&flow_quorum_percent=100", **shared)
+    bench.keep(flow, bench.processes.serve(word=lambda _, phase: half.tell(phase),
+                                           end=lambda process: process is sender and half.popen.stdin.close()))
 
 
 def packets(row):
@@ -87,7 +85,7 @@ def limit_row(bench, name):
     return {"transport": "udp", "row": name, "limit_bytes_per_s": asked, "offered_bytes_per_s": 2 * limit,
             "received": receiver["received"], "lost": faults_of(receiver), "seen": seen,
             "ratio_to_limit": {window: ratio(seen[field], asked) for window, field in {"mean": "bytes_per_s", **WINDOWS}.items()},
-            "stream_us": receiver["stream_us"].get("before", {"median": None, "p99": None}), "witness_missed": witness["missed"],
+            "stream_us": summary_of(receiver["stream"]["before"]), "witness_missed": witness["missed"],
             **{field: transmitter[field] for field in PACKETS}, "counters": transmitter["counters"], "machine": transmitter["machine"]}
 
 
@@ -133,13 +131,13 @@ def found_row(bench, flow):
             "lost": faults_of(receiver), "half_received": half["received"], "half_lost": faults_of(half), "msgs_per_s": rates,
             "down_after_ms": down,
             "back_after_ms": None if down is None else first(bins, went, went + length, lambda rate: rate > usual * 0.95),
-            "stream_us": receiver["stream_us"], **{field: transmitter[field] for field in PACKETS}, "counters": transmitter["counters"],
+            "stream_us": {phase: summary_of(receiver["stream"][phase]) for phase in PHASES}, **{field: transmitter[field] for field in PACKETS}, "counters": transmitter["counters"],
             "machine": transmitter["machine"]}
 
 
 def print_found(report, rows):
     cells = [(row["row"], *(number(row["msgs_per_s"][phase]) for phase in PHASES), number(row["down_after_ms"]),
-              number(row["back_after_ms"]), *(number(row["stream_us"].get(phase, {}).get("median"), 1) for phase in PHASES), *packets(row),
+              number(row["back_after_ms"]), *(number(row["stream_us"][phase]["median"], 1) for phase in PHASES), *packets(row),
               str(row["half_lost"]), str(row["lost"])) for row in rows]
     report.table([("", "msg/s", "", "", "down", "back", "stream us", "", "", "packets", "", "lost", ""),
                   ("flow", *PHASES, "ms", "ms", *PHASES, "a msg", "of least", "half", "steady")], cells)

@@ -5,11 +5,82 @@ Beside bare UDP there and back.
 """
 from runner import options as opt
 from runner import pair
+from runner.histogram import Histogram
+from runner.hops import WAIT_SHARE, run_text
 from runner.session import say
+from runner.tables import Report, median, number, ratio, worst
 
+BLOCK_S = 0.5  # of the library, then half as long bare, and again
+BARE_RATE_MAX = 20000  # a datagram there and one back each keep up so far
+OUTSTANDING = 256
+NAMES = ("median", "mean", "p99", "p99_9", "p99_99", "max", "std")
+ADDRESS = opt.text_option("address", "on two machines: the far one's, where it listens", metavar="IP", default=None)
 OPTIONS = (opt.numbers("size", "45", 16, 65000, "bytes of a request, and of the reply"),
            opt.numbers("rate", "1000,10000,50000,0", 0, 100000000, "requests a second, 0: as many as can be outstanding"),
-           *pair.options())
+           ADDRESS, *pair.options())
+
+
+class Asked:
+    """One row, once."""
+
+    def __init__(self, near, far, o, size, rate):
+        self.size, self.rate = size, rate
+        self.cores_ns = near.ask("probe")["ns"] or None
+        self.rtt, self.bare = Histogram(), Histogram()
+        self.sent = self.answered = self.lost = self.waited_ns = 0
+        reached, bare_reached = [], []
+        blocks = max(int(o.duration / BLOCK_S), 1)
+        for _ in range(blocks):
+            raw, _ = self.block(near, far, "bare", duration=o.duration / blocks / 2, rate=min(rate, BARE_RATE_MAX))
+            own, answered = self.block(near, far, "ask", duration=o.duration / blocks, rate=rate)
+            reached.append(own["reached"])
+            bare_reached.append(raw["reached"])
+            self.bare.add(raw["rtt"])
+            self.rtt.add(own["rtt"])
+            self.sent += own["sent"]
+            self.answered += own["answered"]
+            self.lost += own["unanswered"] + answered["refused"]
+            self.waited_ns += own["waited_ns"] + answered["waited_ns"]
+        # Of a rate the slowest block; flat out the mean.
+        self.reached, self.bare_reached = (min(some) if rate else sum(some) / blocks for some in (reached, bare_reached))
+
+    def block(self, near, far, verb, **words):
+        far.ask("bare" if verb == "bare" else "serve")
+        found = near.ask(verb, size=self.size, most=OUTSTANDING, **words)
+        return found, far.ask("end")
+
+
+def row_of(o, runs):
+    rtt, bare = [run.rtt.summary() for run in runs], [run.bare.summary() for run in runs]
+    rate = runs[0].rate
+    return {"transport": o.transport, "size_bytes": runs[0].size, "rate_requests_per_s": rate or None,
+            "outstanding_max": None if rate else OUTSTANDING, "duration_s": o.duration, "sent": median(run.sent for run in runs),
+            "received": median(run.answered for run in runs), "lost": worst(run.lost for run in runs),
+            "samples": median(len(run.rtt) for run in runs), "rtt_us": {name: median(run[name] for run in rtt) for name in NAMES},
+            "raw_rtt_us": {name: median(run[name] for run in bare) for name in ("median", "p99")},
+            "ratio_to_raw": median(ratio(a["median"], b["median"]) for a, b in zip(rtt, bare)),
+            "p99_ratio_to_raw": median(ratio(a["p99"], b["p99"]) for a, b in zip(rtt, bare)),
+            "requests_per_s": median(run.reached for run in runs), "raw_requests_per_s": median(run.bare_reached for run in runs),
+            "core_wait_ms": median(run.waited_ns / 1e6 for run in runs), "core_to_core_ns": median(run.cores_ns for run in runs)}
+
+
+def cells(row):
+    rate = row["rate_requests_per_s"]
+    yield f"{rate}{' ' if row['requests_per_s'] >= 0.99 * rate else '*'}" if rate else "flat out"
+    yield str(row["size_bytes"])
+    yield from (number(row["rtt_us"][name], 2) for name in NAMES)
+    yield number(row["lost"])
+    yield from (number(value, 2) for value in (*row["raw_rtt_us"].values(), row["ratio_to_raw"], row["p99_ratio_to_raw"]))
+    yield from (number(row["requests_per_s"]), number(row["raw_requests_per_s"]))
+
+
+def write_histograms(bench, runs):
+    for kind, which in (("", "rtt"), ("-raw", "bare")):
+        together = Histogram()
+        for one in runs:
+            together.merge(getattr(one, which))
+        if len(together):
+            together.write(bench.results / f"requests-{runs[0].size}B-{runs[0].rate}{kind}.hgrm", 1)
 
 
 def run(bench):
@@ -17,12 +88,36 @@ def run(bench):
     ends.is_in_guest()
     ends.open()
     say(f"measuring {len(o.rate)} rates for {o.duration:g} s each, and bare UDP for half as long, {o.runs} times")
-    near, far = (f"{o.transport}://{bench.hosts.b.address}:5041?interface={host.interface}" + (o.options and f"&{o.options}")
-                 for host in (bench.hosts.a, bench.hosts.b))
-    ends.beside("requests", lambda: ends.run(
-        "requests", ["--role", "asker", "--channel", near, "--cpu", o.cpus[0], "--peer-cpu", o.cpus[1],
-                     "--size", ",".join(map(str, o.size)), "--rate", ",".join(map(str, o.rate)), "--duration", o.duration,
-                     "--runs", o.runs, "--network", ends.network(), "--json", bench.json, "--hgrm", bench.results],
-        ["--role", "answerer", "--channel", far, "--cpu", o.cpus[1]]))
-    say(f"JSON: {bench.json}")
-    return 0
+    channels = [f"{o.transport}://{o.address or bench.hosts.b.address}:5041?interface={host.interface}" + (o.options and f"&{o.options}")
+                for host in (bench.hosts.a, bench.hosts.b)]
+    ends.preload()
+    far = bench.start(bench.hosts.b, "requests-answerer", channel=channels[1], cpu=o.cpus[1])
+    ends.peer = far.hear()["machine"]
+    near = bench.start(bench.hosts.a, "requests-asker", channel=channels[0], cpu=o.cpus[0], peer_cpu=None if o.far else o.cpus[1])
+    ends.machine = near.hear()["machine"]
+    runs = {(size, rate): [] for size in o.size for rate in o.rate}
+    for _ in range(o.runs):
+        for size, rate in runs:
+            say(f"{size} B at {rate} requests/s")
+            runs[size, rate].append(Asked(near, far, o, size, rate))
+    bench.processes.finish(near)
+    bench.processes.finish(far)
+    rows = [row_of(o, of) for of in runs.values()]
+    cores = [row["core_to_core_ns"] for row in rows]
+    report = Report(bench)
+    ends.head(report, cores, f"measured  from when a request was due to its reply, in us{run_text(o)}; flat out: {OUTSTANDING} wait;",
+              "          raw is bare UDP there and back, at most 20,000 a second where there is a rate", channels=channels[:1])
+    report.table([("", *[""] * 9, "raw", "raw", "ratio", "ratio", "requests", "raw"),
+                  ("rate", "size", "median", "mean", "p99", "p99.9", "p99.99", "max", "std", "lost", "median", "p99", "median", "p99", "/s",
+                   "/s")], [tuple(cells(row)) for row in rows])
+    for row in rows:
+        name, rate = f"{row['size_bytes']} B at {row['rate_requests_per_s'] or 0} requests/s", row["rate_requests_per_s"]
+        if rate and row["requests_per_s"] < 0.99 * rate:
+            report.print(f"* {name}: reached only {row['requests_per_s']:.0f}")
+        if row["core_wait_ms"] > WAIT_SHARE * o.duration * 1e3:
+            report.print(f"~ {name}: the ends waited {row['core_wait_ms']:.1f} ms for their cores; something else runs there")
+    for of in runs.values():
+        write_histograms(bench, of)
+    report.setting = ends.setting(cores)
+    report.write_json(ends.machine, rows)
+    return report.finish()

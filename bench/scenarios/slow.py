@@ -19,9 +19,9 @@ import math
 import platform
 import signal
 import statistics
-import subprocess
 
 from runner import options as opt
+from runner.histogram import Histogram, summary_of
 from runner.session import say
 from runner.tables import Report, counted
 
@@ -53,9 +53,9 @@ def drop(host, on):
 def make(bench, kind, slow, process):
     """Makes the receiver slow, or no longer."""
     if kind == "stopped":
-        process.send_signal(signal.SIGSTOP if slow else signal.SIGCONT)
+        process.signal(signal.SIGSTOP if slow else signal.SIGCONT)
     elif kind == "tenth":
-        process.send_signal(signal.SIGUSR1)
+        process.signal(signal.SIGUSR1)
     else:
         drop(bench.hosts.b, slow)
 
@@ -70,14 +70,12 @@ def measure(bench, kind):
     o, hosts = bench.o, bench.hosts
     channel, near, far = channels(bench)
     # A hundred messages come in 100 / rate seconds: nine times as long a rest leaves a tenth.
-    slow = bench.start(hosts.b, f"{kind}-slow", "slow", role="slow", channel=far, rest=max(900000000 // o.rate, 1))
-    steady = bench.start(hosts.a, f"{kind}-steady", "slow", role="steady", channel=near, cpu=o.cpus[1])
-    sender = bench.start(hosts.a, f"{kind}-transmitter", "slow", role="transmitter", channel=channel, cpu=o.cpus[0], rate=o.rate,
-                         size=o.size, duration=o.duration, stdout=subprocess.PIPE)
-    for line in sender.stdout:
-        if line.strip() in (b"during", b"after"):
-            make(bench, kind, line.strip() == b"during", slow)
-    bench.processes.wait(sender, steady)
+    slow = bench.start(hosts.b, "slow-slow", "slow", channel=far, rest=max(900000000 // o.rate, 1))
+    steady = bench.start(hosts.a, "slow-steady", "steady", channel=near, cpu=o.cpus[1])
+    sender = bench.start(hosts.a, "slow-transmitter", "transmitter", channel=channel, cpu=o.cpus[0], rate=o.rate, size=o.size,
+                         duration=o.duration)
+    bench.keep(kind, bench.processes.serve(
+        sender, steady, word=lambda _, phase: phase != "before" and make(bench, kind, phase == "during", slow)))
     # It may have much to catch up with, and is not what is measured.
     bench.processes.end(slow)
 
@@ -87,34 +85,32 @@ def take_turns(bench):
     o, hosts = bench.o, bench.hosts
     channel, near, far = channels(bench)
     shared = {"rate": o.rate, "pairs": o.pairs, "period": o.period}
+    there = {}
 
     def silence():
         """A socket in the place of the receiver that is away. It says when a signal does not end it any more."""
-        process = bench.start(hosts.b, "mute", "slow_pairs", role="mute", channel=far, stdout=subprocess.PIPE)
-        process.stdout.readline()
-        return process
+        there["mute"] = bench.start(hosts.b, "pairs-mute", "mute", channel=far)
+        there["mute"].hear()
 
-    steady = bench.start(hosts.a, "pairs-steady", "slow_pairs", role="steady", channel=near, cpu=o.cpus[1], **shared)
-    mute, other = silence(), None
-    sender = bench.start(hosts.a, "pairs-transmitter", "slow_pairs", role="transmitter", channel=channel, cpu=o.cpus[0], size=o.size,
-                         settle=o.settle, stdout=subprocess.PIPE, **shared)
-    for line in sender.stdout:
-        phase = line.decode().strip()
+    def turn(_, phase):
         if phase == "without":
-            mute.send_signal(signal.SIGUSR1)
+            there["mute"].signal(signal.SIGUSR1)
         elif phase == "coming":
-            bench.processes.leave(mute)
-            other = bench.start(hosts.b, "other", "slow_pairs", role="other", channel=far)
+            bench.processes.leave(there.pop("mute"))
+            there["other"] = bench.start(hosts.b, "pairs-other", "other", channel=far)
         elif phase == "stopped":
-            other.send_signal(signal.SIGSTOP)
-        elif phase == "going":
-            if other:
-                # How it ends tells nothing: it may have been stopped before it was ready to be told.
-                other.send_signal(signal.SIGTERM)
-                bench.processes.leave(other, signal.SIGCONT)
-                other, mute = None, silence()
-    bench.processes.wait(sender, steady)
-    bench.processes.end(mute)
+            there["other"].signal(signal.SIGSTOP)
+        elif "other" in there:
+            # How it ends tells nothing: it may have been stopped before it was ready to be told.
+            there["other"].signal(signal.SIGTERM)
+            bench.processes.leave(there.pop("other"), signal.SIGCONT)
+            silence()
+
+    steady = bench.start(hosts.a, "pairs-steady", "steady", channel=near, cpu=o.cpus[1], **shared)
+    silence()
+    sender = bench.start(hosts.a, "pairs-transmitter", "transmitter", channel=channel, cpu=o.cpus[0], size=o.size, settle=o.settle, **shared)
+    bench.keep("pairs", bench.processes.serve(sender, steady, word=turn))
+    bench.processes.end(there["mute"])
 
 
 def median_of(ratios):
@@ -146,12 +142,18 @@ def paired_of(bench):
     if o.pairs < 3 or "stopped" not in o.kind:
         return {}
     steady = bench.load("pairs-steady")
+    for pair in steady["pairs"]:
+        for which in ("without", "stopped"):
+            hops = Histogram(pair[which])
+            pair[which], pair[f"{which}_typical_p99"] = hops.summary(), hops.typical(o.rate, 0.02, (0.99,))[0]
     return {"pairs": o.pairs, "period_s": o.period, "steady": {what: compare(steady, what) for what in ("median", "typical_p99", "p99")},
-            "lost": steady["lost"], "counters": bench.load("pairs-transmitter"), "of_each": steady["pairs"]}
+            "lost": steady["lost"], "counters": bench.load("pairs-transmitter")["counters"], "of_each": steady["pairs"]}
 
 
 def row_of(bench, kind):
     steady, sender = (bench.load(f"{kind}-{role}") for role in ("steady", "transmitter"))
+    for phase in PHASES:
+        steady[phase]["latency_us"] = summary_of(steady[phase].pop("latency"))
     p99 = {phase: steady[phase]["latency_us"]["p99"] for phase in PHASES}
     return {"kind": kind, "steady": steady, "transmitter": sender, "p99_ratio_during": p99["during"] / p99["before"]}
 

@@ -23,6 +23,7 @@ import signal
 import subprocess
 
 from runner import options as opt
+from runner.histogram import summary_of
 from runner.session import say
 from runner.tables import Report, counted, faults_of, median, number, ratio
 
@@ -65,7 +66,7 @@ def unqueue(bench):
 def make(bench, kind, phase, limited):
     """What the processes do not make themselves."""
     if kind == "application":
-        limited.send_signal(signal.SIGUSR1)
+        limited.signal(signal.SIGUSR1)
     elif kind == "network" and phase == "during":
         bench.hosts.b.run("nft", "-f", "-", input=DROP, text=True)
     elif kind == "network":
@@ -93,26 +94,23 @@ def measure(bench, at, kind):
     o, hosts = bench.o, bench.hosts
 
     def start(role, host, **more):
-        return bench.start(host, f"{at}-{kind}-{role}", "watch", role=role, kind=kind,
-                           channel=bench.channel(host, *options_of(o, kind, role)), rate=o.rate, watch=o.watch / 1e3,
-                           duration=o.duration, patience=o.patience, **more)
+        return bench.start(host, f"watch-{role}", role, kind=kind, channel=bench.channel(host, *options_of(o, kind, role)), rate=o.rate,
+                           watch=o.watch / 1e3, duration=o.duration, patience=o.patience, **more)
 
+    def word(sender, phase):
+        if phase == "healthy":
+            limited.append(start("limited", hosts.b))
+        elif phase in PHASES[1:]:
+            make(bench, kind, phase, limited[0])
+            sender.tell("made")
+
+    limited = []
     if kind == "transport":
         queue(bench, "add", "10gbit")
     start("healthy", hosts.a, cpu=o.cpus[1])
     # From run to run a bottleneck begins at another time of the watch's interval.
-    sender = start("transmitter", hosts.a, cpu=o.cpus[0], stagger=round(o.watch * at / o.runs) / 1e3, stdin=subprocess.PIPE,
-                   stdout=subprocess.PIPE)
-    limited = None
-    for line in sender.stdout:
-        phase = line.decode().strip()
-        if phase == "healthy":
-            limited = start("limited", hosts.b)
-        elif phase in PHASES[1:]:
-            make(bench, kind, phase, limited)
-            sender.stdin.write(b"made\n")
-            sender.stdin.flush()
-    bench.processes.wait()
+    start("transmitter", hosts.a, cpu=o.cpus[0], stagger=round(o.watch * at / o.runs) / 1e3)
+    bench.keep(f"{at}-{kind}", bench.processes.serve(word=word))
     if kind == "transport":
         unqueue(bench)
 
@@ -210,7 +208,8 @@ def summary(values):
 
 
 def hop(runs, phase):
-    return {what: median(run.healthy["hop_us"].get(phase, {}).get(what) for run in runs) for what in ("median", "p99")}
+    found = [summary_of(run.healthy["hop"][phase]) for run in runs]
+    return {what: median(one[what] for one in found) for what in ("median", "p99")}
 
 
 def row_of(kind, runs):

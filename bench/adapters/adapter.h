@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is measured comes in as an adapter: libllm, what carries its packets bare, and other libraries. The pace, the stamps, the
+ * counts and the link to the runner are in engine/ends.c, the same for all.
+ */
+#ifndef BENCH_ADAPTER_H
+#define BENCH_ADAPTER_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What an end needs to know to open its two directions. Texts are "" if the runner did not say them. */
+struct adapter_link {
+    bool near;
+    bool throughput;           /* else reflector; of other libraries, whose ends do one work */
+    bool reads_all;            /* of each message that comes, not only what the measurement needs */
+    bool small;                /* the way back carries next to nothing */
+    uint64_t rate;             /* of the messages, reflector only */
+    size_t size;               /* of every message; 0: it changes */
+    const char *variant;       /* which of its transports the library uses */
+    const char *interface;     /* by name */
+    const char *address;       /* of this end, IPv4 */
+    const char *peer_address;  /* of the other */
+    const char *directory;     /* for files of the library; empty, this end's alone */
+    const char *common;        /* the same of both ends, which share memory then; "": there is a network between them */
+    const char *send_group;    /* multicast groups of the two directions, IPv4; in memory, names */
+    const char *receive_group;
+    unsigned send_port;
+    unsigned receive_port;
+    const char *send;          /* channels of libllm */
+    const char *receive;
+    const char *raw_send;      /* and those of what is measured bare */
+    const char *raw_receive;
+};
+
+/* What the program does when there is nothing to do. A library whose threads share the core with it wants the core for them. */
+enum adapter_idle {
+    ADAPTER_SPIN,  /* polls again */
+    ADAPTER_YIELD, /* lets other threads run first */
+    ADAPTER_SLEEP, /* sleeps in wait() */
+};
+
+struct adapter {
+    const char *name;
+    unsigned batch; /* messages between two polls at full rate, all but the last with more */
+    enum adapter_idle idle_reflector; /* as measured: the one with the best figures */
+    enum adapter_idle idle_throughput;
+
+    /* Opens both directions. 0, or -1 having said on stderr what is wrong. */
+    int (*open)(const struct adapter_link *link);
+
+    /* Takes a message and sends it at once unless more follows at once. 1, or 0 if it cannot be taken now. */
+    int (*send)(const void *data, size_t size, bool more);
+
+    /* Sends what is due and gives what has come to adapter_deliver(), then adapter_delivered(). How many messages came. */
+    int (*poll)(void);
+
+    /* Sleeps until something may have come, a message can be taken again, or the time has come; see adapter_sleep().
+     * NULL: the idle_ are ADAPTER_SPIN or ADAPTER_YIELD. */
+    void (*wait)(uint64_t until);
+
+    /* Accepts what open() left half open. */
+    void (*close)(void);
+
+    /* The rest may be NULL. A measurement of messages of so many bytes begins; packed: those that are due at once share datagrams. */
+    void (*begin)(size_t size, bool packed);
+
+    /* The number that the next message has, as adapter_deliver_numbered() tells it on the other side. */
+    uint64_t (*next)(void);
+
+    /* Has messages take turns on so many topics. */
+    void (*topics)(uint64_t count);
+
+    /* A counter of what sends, 0 if there is none of the name. */
+    uint64_t (*counter)(const char *name);
+
+    /* Writes an object of counters into the answer. */
+    void (*counters)(void);
+};
+
+/* For poll(), or a thread of the library (one only): a message has come; it may be sent back before this returns. */
+void adapter_deliver(const void *data, size_t size);
+
+/* Of libraries that number messages from one on, in the order sent: the engine writes no number into them then. */
+void adapter_deliver_numbered(const void *data, size_t size, uint64_t number);
+
+/* No more messages at this time: notes when the last ones came. */
+void adapter_delivered(void);
+
+/* Sleeps until a descriptor is ready or the time (of llm_clock()) has come. count may be 0. */
+void adapter_sleep(struct pollfd *fds, unsigned count, uint64_t until);
+
+/* Whether something was not taken by send() since it was last taken: wait() has to look for room too. */
+bool adapter_is_refused(void);
+
+/* For open(): another way to idle than the adapter's own. */
+void adapter_prefer_idle(enum adapter_idle idle);
+
+/* Says on stderr which adapter failed, in what, and why. Returns -1. */
+int adapter_fail(const char *what, const char *why);
+
+extern const struct adapter adapter_llm;
+extern const struct adapter adapter_bare;
+
+/* The program of one adapter. Returns the exit status. */
+int adapter_main(const struct adapter *adapter, int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What carries libllm's packets without it (raw/raw.h). Messages have a datagram each; packed, as many whole ones as fit share one. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../raw/raw.h"
+#include "adapter.h"
+
+enum { BARE_BURST = 64, BARE_PACKED_MAX = 65536 }; /* datagrams in memory taken in one poll; no call takes more bytes */
+
+static struct bare {
+    struct raw_end *send;
+    struct raw_end *receive;
+    size_t size; /* of a message */
+    size_t room; /* for messages that leave at once; 0: they are not packed */
+    size_t filled;
+    int burst;
+    char *packed;
+} bare;
+
+/* Whether nothing is left to send. */
+static bool bare_flush(void)
+{
+    if (bare.filled > 0 && raw_send_packed(bare.send, bare.packed, bare.filled, bare.size) != 1)
+        bare.filled = 0;
+    return bare.filled == 0;
+}
+
+static int bare_send(const void *data, size_t size, bool more)
+{
+    if (bare.room == 0)
+        return raw_send(bare.send, data, size) != 1;
+    if (bare.filled + size > bare.room && !bare_flush())
+        return 0;
+    memcpy(bare.packed + bare.filled, data, size);
+    bare.filled += size;
+    if (!more || bare.filled + size > bare.room)
+        (void)bare_flush();
+    return 1;
+}
+
+static int bare_poll(void)
+{
+    const char *data;
+    size_t bytes;
+    int count = 0;
+
+    (void)bare_flush();
+    for (int i = 0; i < bare.burst && (data = raw_receive(bare.receive, &bytes)) != NULL; i++)
+        for (; bare.size > 0 && bytes >= bare.size; bytes -= bare.size, data += bare.size, count++)
+            adapter_deliver(data, bare.size);
+    if (count > 0)
+        adapter_delivered();
+    return count;
+}
+
+/* What an earlier measurement left must not come into this one. */
+static void bare_begin(size_t size, bool packed)
+{
+    bare.size = size;
+    bare.room = packed ? raw_packed_bytes(bare.send, size) : 0;
+    bare.filled = 0;
+    (void)raw_blast_expect(bare.receive, packed);
+}
+
+static int bare_open(const struct adapter_link *link)
+{
+    bare.size = link->size;
+    bare.packed = calloc(1, BARE_PACKED_MAX);
+    bare.send = raw_open_channel(link->raw_send, true);
+    bare.receive = raw_open_channel(link->raw_receive, false);
+    if (bare.send == NULL || bare.receive == NULL || bare.packed == NULL)
+        return adapter_fail("the ends of the bare measurement", strerror(errno));
+    bare.burst = bare.receive->scheme->named ? BARE_BURST : 1;
+    if (strcmp(link->variant, "packed") == 0)
+        bare_begin(link->size, true);
+    return 0;
+}
+
+static void bare_close(void)
+{
+    raw_close(bare.send);
+    raw_close(bare.receive);
+    free(bare.packed);
+}
+
+const struct adapter adapter_bare = {
+    .name = "raw",
+    .batch = 256,
+    .idle_reflector = ADAPTER_SPIN,
+    .idle_throughput = ADAPTER_SPIN,
+    .open = bare_open,
+    .send = bare_send,
+    .poll = bare_poll,
+    .close = bare_close,
+    .begin = bare_begin,
+};

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The link to the runner (bench/runner/link.py): requests are lines of words on standard input, `VERB KEY=VALUE...`, answers are
+ * lines of JSON on standard output. The command line is a request too, whose verb is the role of the process. Words hold no blanks.
+ */
+#ifndef BENCH_CONTROL_H
+#define BENCH_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "histogram.h"
+
+enum { CONTROL_WORDS = 48, CONTROL_LINE = 8192 };
+
+/* A request. Its words are valid until the next one is taken. */
+struct control {
+    const char *verb;
+    size_t count;
+    const char *words[CONTROL_WORDS]; /* KEY=VALUE */
+};
+
+void control_of_arguments(struct control *control, int argc, char **argv);
+
+/* The value of a key, or the one given. */
+const char *control_text(const struct control *control, const char *key, const char *otherwise);
+uint64_t control_number(const struct control *control, const char *key, uint64_t otherwise);
+uint64_t control_ns(const struct control *control, const char *key, uint64_t otherwise); /* of seconds with decimals */
+bool control_flag(const struct control *control, const char *key);                       /* 1: it is set */
+/* Numbers with commas between. Returns how many there are. */
+int control_list(const struct control *control, const char *key, uint64_t *numbers, int most);
+
+/* Takes the next request, for which it sleeps so long at most: 1; 0: none came; -1: there will be none any more. */
+#define CONTROL_FOREVER UINT64_MAX
+int control_take(struct control *control, uint64_t wait_ns);
+
+/* Ends the process, having said on standard error what is wrong. */
+_Noreturn void control_fail(const char *what, const char *why);
+
+/* An answer: an object on a line of its own. Keys are NULL inside arrays; a number that is not finite is null. */
+void json_open(void);
+void json_close(void);
+void json_begin(const char *key, char bracket);
+void json_end(char bracket);
+void json_text(const char *key, const char *text);
+void json_number(const char *key, double number);
+void json_histogram(const char *key, const struct histogram *histogram);
+
+/* An answer without contents, or with one number. */
+void json_done(const char *key, double number);
+
+#endif

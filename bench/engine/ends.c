@@ -1,0 +1,784 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests to the near end:
+ *   greet wait=SECONDS              sends until something came back
+ *   hop bare=0|1 size= rate= duration= warmup= samples= topics= packed= mode=paced|flood|pingpong all= grace=SECONDS
+ *   returned count=N                waits for what was sent back; answers with the times of the hop before
+ *   pump size= rate= duration= messages= warmup= topics= batch=   rate 0: as fast as they are taken
+ *   blast channel= way= size= duration= look=0|1   bare datagrams as fast as they are taken; look: says only whether there is the way
+ * to the far end:
+ *   echo bare=0|1 size= packed= all=  sends back stamped messages, or all; answers at once
+ *   sink size= read=all|header      counts; answers at once
+ *   end sent=N warm=N settle=0|1    the measurement is over; answers with what came
+ *   blast channel= segmented=0|1    answers at once, and again when it is over
+ * to both: counters, probe.
+ *
+ * bare: 0, the first adapter, or 1, the second. Messages of adapters that do not number them begin with struct ends_head, all of hops
+ * with struct ends_stamped; of those that do, byte i of message n is n + i modulo 256 in a pump, so that nothing has to be written.
+ */
+#define _GNU_SOURCE
+#include "ends.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include <llm/llm.h>
+
+#include "../raw/raw.h"
+#include "machine.h"
+
+#define ENDS_LEAD_NS 100000ull       /* from a request to the first message */
+#define ENDS_GRACE_NS 50000000ull    /* a stream that is later than this has not reached its rate, and is ended */
+#define ENDS_SILENCE_NS 1000000000ull /* nothing has come for so long: what is missing is lost */
+#define ENDS_HELLO_NS 20000000ull    /* between two greetings */
+#define ENDS_REST_NS 100000ull       /* between two polls while nothing is measured: leaves the core to the probe */
+#define ENDS_LOOK_NS 5000000ull      /* the longest sleep of a measurement */
+#define ENDS_SAMPLE_NS 1000000ull    /* between two notes of how many came */
+
+enum {
+    ENDS_BURST = 256,       /* overdue messages sent between two polls */
+    ENDS_LOOK_POLLS = 1024, /* empty polls between two looks for a request */
+    ENDS_SAMPLES = 8192,    /* of the first seconds, in one of which warming up ends */
+    ENDS_PATTERN = 256,
+    ENDS_SIZE_MAX = 16777216,
+};
+
+enum ends_kind { ENDS_HELLO = 0x6f6c6c65, ENDS_WARMUP = 0x6d726177, ENDS_DATA = 0x61746164 };
+
+struct ends_head {
+    uint32_t sequence; /* from 0 in each measurement */
+    uint32_t kind;
+};
+
+struct ends_stamped {
+    struct ends_head head;
+    uint64_t due_at; /* 0: not stamped */
+    uint64_t submitted_at;
+};
+
+enum ends_state { ENDS_IDLE, ENDS_HOP, ENDS_ECHO, ENDS_SINK };
+
+/* A steady stream: message i is due at start + i * interval. */
+struct ends_schedule {
+    uint64_t start;
+    uint64_t end;
+    double interval_ns;
+    uint64_t total;
+    uint64_t warmup; /* the first so many of the total */
+    uint64_t stamp_every;
+};
+
+struct ends_sample {
+    uint64_t at;
+    uint64_t came;
+    uint64_t kernel_ns;
+};
+
+static struct ends {
+    struct adapter_link link;
+    const struct adapter *adapters[2];
+    const struct adapter *adapter; /* that is measured */
+    enum adapter_idle idle;
+    enum ends_state state;
+    size_t size; /* of a message */
+    bool all;    /* messages are sent back, not only those that are stamped */
+    bool refused;
+    uint64_t read; /* the sum of what was read */
+    uint8_t *message;
+    struct histogram rtt, submitted;
+    struct machine_probe probe;
+    uint64_t waited_ns; /* of this process when the measurement began */
+    /* Written by the one that delivers, which may be a thread of the library. */
+    _Atomic uint64_t hellos;
+    _Atomic uint64_t expected; /* number of the next message */
+    _Atomic uint64_t came;     /* whole, and in order */
+    _Atomic uint64_t lost;
+    _Atomic uint64_t disordered;
+    _Atomic uint64_t reflected;
+    _Atomic uint64_t unreflected; /* that the adapter did not take */
+    _Atomic uint64_t returned;
+    _Atomic uint64_t last_at;
+    uint64_t sample_at;
+    size_t sample_count;
+    struct ends_sample samples[ENDS_SAMPLES];
+} ends;
+
+int adapter_fail(const char *what, const char *why)
+{
+    (void)fprintf(stderr, "%s: %s: %s\n", ends.adapter->name, what, why);
+    return -1;
+}
+
+bool adapter_is_refused(void)
+{
+    return ends.refused;
+}
+
+void adapter_prefer_idle(enum adapter_idle idle)
+{
+    ends.idle = idle;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- idle */
+
+void adapter_sleep(struct pollfd *fds, unsigned count, uint64_t until)
+{
+    const uint64_t now = llm_clock(), left = until > now ? until - now : 0;
+    const struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+
+    (void)ppoll(fds, count, &timeout, NULL);
+}
+
+static void ends_idle(uint64_t until)
+{
+    if (ends.idle == ADAPTER_YIELD)
+        (void)sched_yield();
+    else if (ends.idle == ADAPTER_SLEEP && ends.adapter->wait != NULL)
+        ends.adapter->wait(until);
+    else if (ends.idle == ADAPTER_SLEEP)
+        adapter_sleep(NULL, 0, until);
+}
+
+/* Polls, and leaves the core to others for a while if nothing came. */
+static void ends_rest(void)
+{
+    if (ends.adapter->poll() == 0)
+        adapter_sleep(NULL, 0, llm_clock() + ENDS_REST_NS);
+}
+
+static bool ends_send(const void *data, size_t size, bool more)
+{
+    ends.refused = ends.adapter->send(data, size, more) == 0;
+    return !ends.refused;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ delivery */
+
+static uint64_t ends_get(_Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void ends_add(_Atomic uint64_t *counter, uint64_t value)
+{
+    atomic_store_explicit(counter, ends_get(counter) + value, memory_order_relaxed);
+}
+
+/* By its number. What is missing of numbers that count from 0 is lost; of others that shows in the end. */
+static void ends_count(uint64_t number, bool intact, bool from_zero)
+{
+    const uint64_t expected = ends_get(&ends.expected);
+
+    if (number < expected) {
+        ends_add(&ends.disordered, 1);
+        return;
+    }
+    if (from_zero)
+        ends_add(&ends.lost, number - expected);
+    atomic_store_explicit(&ends.expected, number + 1, memory_order_relaxed);
+    ends_add(&ends.came, intact);
+}
+
+static void ends_reflect(const void *data, size_t size, uint64_t due_at)
+{
+    if (due_at == 0 && !ends.all)
+        return;
+    if (ends.adapter->send(data, size, false) != 0)
+        ends_add(&ends.reflected, 1);
+    else
+        ends_add(&ends.unreflected, 1);
+}
+
+static void ends_take_return(const struct ends_stamped *stamped)
+{
+    uint64_t now;
+
+    ends_add(&ends.returned, 1);
+    if (stamped->due_at == 0 || stamped->head.kind != ENDS_DATA)
+        return;
+    now = llm_clock();
+    histogram_add(&ends.rtt, now - stamped->due_at);
+    histogram_add(&ends.submitted, now - stamped->submitted_at);
+}
+
+/* As a program would that has a use for its messages: in shared memory a line that nobody reads does not cross from core to core. */
+static void ends_read_all(const uint8_t *data, size_t size)
+{
+    uint64_t sum = 0, word;
+
+    for (; size >= sizeof word; data += sizeof word, size -= sizeof word) {
+        memcpy(&word, data, sizeof word);
+        sum += word;
+    }
+    while (size-- > 0)
+        sum += *data++;
+    ends.read += sum;
+}
+
+static bool ends_is_intact(const uint8_t *data, size_t size, uint64_t number)
+{
+    return size == ends.size && data[0] == (uint8_t)number && data[size - 1] == (uint8_t)(number + size - 1);
+}
+
+static void ends_take(const void *data, size_t size, const uint64_t *number)
+{
+    struct ends_stamped stamped = {.head = {.kind = 0}};
+
+    memcpy(&stamped, data, size < sizeof stamped ? size : sizeof stamped);
+    if (stamped.head.kind == ENDS_HELLO) {
+        ends_add(&ends.hellos, 1);
+        return;
+    }
+    if (ends.link.reads_all)
+        ends_read_all(data, size);
+    if (ends.state == ENDS_HOP && size == ends.size) {
+        ends_take_return(&stamped);
+    } else if (ends.state == ENDS_ECHO && size == ends.size) {
+        ends_reflect(data, size, stamped.due_at);
+        ends_count(stamped.head.sequence, stamped.head.kind == ENDS_DATA, true);
+    } else if (ends.state == ENDS_SINK && number != NULL) {
+        ends_count(*number, ends_is_intact(data, size, *number), false);
+    } else if (ends.state == ENDS_SINK && size == ends.size) {
+        ends_count(stamped.head.sequence, true, true);
+    }
+}
+
+void adapter_deliver(const void *data, size_t size)
+{
+    ends_take(data, size, NULL);
+}
+
+void adapter_deliver_numbered(const void *data, size_t size, uint64_t number)
+{
+    ends_take(data, size, &number);
+}
+
+void adapter_delivered(void)
+{
+    uint64_t now;
+
+    if (ends.state != ENDS_SINK)
+        return;
+    now = llm_clock();
+    atomic_store_explicit(&ends.last_at, now, memory_order_relaxed);
+    if (now < ends.sample_at || ends.sample_count == ENDS_SAMPLES)
+        return;
+    ends.sample_at = now + ENDS_SAMPLE_NS;
+    ends.samples[ends.sample_count++] = (struct ends_sample){now, ends_get(&ends.came), machine_kernel_ns()};
+}
+
+/* A measurement begins. */
+static void ends_begin(const struct control *control, enum ends_state state)
+{
+    ends.adapter = ends.adapters[control_flag(control, "bare")];
+    ends.size = (size_t)control_number(control, "size", 45);
+    if (ends.size > ENDS_SIZE_MAX || (state != ENDS_SINK && ends.size < sizeof(struct ends_stamped)))
+        control_fail("size", "is out of bounds");
+    ends.all = control_flag(control, "all");
+    ends.expected = ends.came = ends.lost = ends.disordered = ends.reflected = ends.unreflected = ends.returned = 0;
+    ends.last_at = ends.sample_at = ends.sample_count = 0;
+    ends.waited_ns = machine_waited_ns();
+    if (ends.adapter->begin != NULL)
+        ends.adapter->begin(ends.size, control_flag(control, "packed"));
+    if (ends.adapter->topics != NULL)
+        ends.adapter->topics(control_number(control, "topics", 1));
+    ends.state = state;
+}
+
+/* ----------------------------------------------------------------------------------------------------------------- hop */
+
+static uint64_t ends_due(const struct ends_schedule *schedule, uint64_t i)
+{
+    return schedule->start + (uint64_t)((double)i * schedule->interval_ns);
+}
+
+static struct ends_schedule ends_plan(const struct control *control)
+{
+    const double rate = (double)control_number(control, "rate", 0);
+    const double warmup = (double)control_ns(control, "warmup", 50000000) / 1e9, duration = (double)control_ns(control, "duration", 1) / 1e9;
+    const double samples = (double)control_number(control, "samples", 1000);
+    struct ends_schedule schedule = {.start = llm_clock() + ENDS_LEAD_NS, .interval_ns = rate > 0 ? 1e9 / rate : 0,
+                                     .stamp_every = rate > samples ? (uint64_t)(rate / samples) : 1};
+
+    schedule.warmup = (uint64_t)(rate * warmup) + 1;
+    schedule.total = schedule.warmup + (uint64_t)(rate * duration + 0.5);
+    schedule.end = schedule.start + (uint64_t)((warmup + duration) * 1e9);
+    return schedule;
+}
+
+static bool ends_send_stamped(struct ends_stamped stamped, bool more)
+{
+    memcpy(ends.message, &stamped, sizeof stamped);
+    return ends_send(ends.message, ends.size, more);
+}
+
+/*
+ * Sends what is due, polls, and so on. When several are due, all but the last are only packed, so that a backlog leaves at
+ * once. Returns how many were sent: all, unless the rate is more than can be reached.
+ */
+static uint64_t ends_pace(const struct ends_schedule *schedule)
+{
+    const uint64_t give_up_at = ends_due(schedule, schedule->total) + ENDS_GRACE_NS;
+    uint64_t due_at = ends_due(schedule, 0), to_stamp = 0, i = 0;
+
+    while (i < schedule->total) {
+        const uint64_t now = llm_clock();
+
+        for (int burst = 1; due_at <= now && i < schedule->total && burst <= ENDS_BURST; burst++) {
+            const uint64_t next_due_at = ends_due(schedule, i + 1);
+            const bool more = next_due_at <= now && i + 1 < schedule->total && burst < ENDS_BURST;
+            const struct ends_stamped stamped = {.head = {(uint32_t)i, i < schedule->warmup ? ENDS_WARMUP : ENDS_DATA},
+                                                 .due_at = to_stamp == 0 ? due_at : 0, .submitted_at = now};
+
+            if (!ends_send_stamped(stamped, more))
+                break;
+            to_stamp = to_stamp == 0 ? schedule->stamp_every - 1 : to_stamp - 1;
+            due_at = next_due_at;
+            i++;
+        }
+        if (ends.adapter->poll() == 0)
+            ends_idle(due_at);
+        if (now > give_up_at)
+            break;
+    }
+    return i;
+}
+
+/* Sends as fast as messages are taken. One is due when it is sent: there is no pace that it could fall behind. */
+static uint64_t ends_flood(struct ends_schedule *schedule, uint64_t warmup_ns, uint64_t samples)
+{
+    const uint64_t measured_at = schedule->start + warmup_ns;
+    uint64_t stamp_at = 0, sent = 0, now;
+
+    while ((now = llm_clock()) < schedule->end) {
+        struct ends_stamped stamped = {.head = {.kind = now < measured_at ? ENDS_WARMUP : ENDS_DATA}};
+
+        if (now >= stamp_at) {
+            stamped.due_at = stamped.submitted_at = now;
+            stamp_at = now + 1000000000 / samples;
+        }
+        for (int burst = 0; burst < ENDS_BURST; burst++, sent++) {
+            stamped.head.sequence = (uint32_t)sent;
+            if (!ends_send_stamped(stamped, true))
+                break;
+            stamped.due_at = 0;
+        }
+        (void)ends.adapter->poll();
+        if (now < measured_at)
+            schedule->warmup = sent;
+    }
+    return sent;
+}
+
+/* Each when the one before has come back. */
+static uint64_t ends_ping_pong(struct ends_schedule *schedule, uint64_t warmup_ns)
+{
+    uint64_t sent = 0, now;
+
+    while ((now = llm_clock()) < schedule->end) {
+        if (ends_get(&ends.returned) == sent) {
+            const bool warms = now < schedule->start + warmup_ns;
+            const struct ends_stamped stamped = {.head = {(uint32_t)sent, warms ? ENDS_WARMUP : ENDS_DATA}, now, now};
+
+            schedule->warmup = warms ? sent + 1 : schedule->warmup;
+            sent += ends_send_stamped(stamped, false);
+        }
+        if (ends.adapter->poll() == 0)
+            ends_idle(schedule->end);
+    }
+    return sent;
+}
+
+static uint64_t ends_counter(const char *name)
+{
+    return ends.adapter->counter != NULL ? ends.adapter->counter(name) : 0;
+}
+
+static void ends_hop(const struct control *control)
+{
+    const char *mode = control_text(control, "mode", "paced");
+    const uint64_t warmup_ns = control_ns(control, "warmup", 50000000), grace_ns = control_ns(control, "grace", 0);
+    struct ends_schedule schedule;
+    uint64_t sent, messages, packets, ended_at;
+
+    ends_begin(control, ENDS_HOP);
+    histogram_reset(&ends.rtt);
+    histogram_reset(&ends.submitted);
+    memset(ends.message, 'x', ends.size);
+    messages = ends_counter("messages_sent");
+    packets = ends_counter("packets_data");
+    schedule = ends_plan(control);
+    sent = *mode == 'f' ? ends_flood(&schedule, warmup_ns, control_number(control, "samples", 1000))
+           : *mode == 'p' && mode[1] == 'i' ? ends_ping_pong(&schedule, warmup_ns) : ends_pace(&schedule);
+    ended_at = llm_clock();
+    while (llm_clock() < ended_at + grace_ns)
+        (void)ends.adapter->poll();
+    json_open();
+    json_number("sent", (double)sent);
+    json_number("warmup", (double)schedule.warmup);
+    json_number("whole", sent == schedule.total);
+    json_number("reached", (double)sent * 1e9 / (double)(ended_at - schedule.start));
+    json_number("messages", (double)(ends_counter("messages_sent") - messages));
+    json_number("packets", (double)(ends_counter("packets_data") - packets));
+    json_number("waited_ns", (double)(machine_waited_ns() - ends.waited_ns));
+    json_close();
+}
+
+static void ends_returned(const struct control *control)
+{
+    const uint64_t count = control_number(control, "count", 0), give_up_at = llm_clock() + ENDS_SILENCE_NS;
+
+    while (ends.returned < count && llm_clock() < give_up_at)
+        ends_rest();
+    ends.state = ENDS_IDLE;
+    json_open();
+    json_number("returned", (double)ends.returned);
+    json_histogram("rtt", &ends.rtt);
+    json_histogram("submitted", &ends.submitted);
+    json_number("mib", machine_resident_mib());
+    json_close();
+}
+
+/* Sends greetings until one comes back: both directions work then, whatever the library does to make them. */
+static void ends_greet(const struct control *control)
+{
+    const struct ends_stamped hello = {.head = {.kind = ENDS_HELLO}};
+    const uint64_t give_up_at = llm_clock() + control_ns(control, "wait", 30000000000);
+    const size_t size = ends.link.size > 0 ? ends.link.size : sizeof hello;
+
+    while (ends.hellos == 0) {
+        const uint64_t until = llm_clock() + ENDS_HELLO_NS;
+
+        if (until > give_up_at)
+            control_fail("no message came there and back", "the two directions do not both work");
+        memcpy(ends.message, &hello, size < sizeof hello ? size : sizeof hello);
+        (void)ends_send(ends.message, size, false);
+        while (ends.hellos == 0 && llm_clock() < until)
+            ends_rest();
+    }
+    json_done(NULL, 0);
+}
+
+/* Sends a greeting back for each that came, as the first may come before the way back works. */
+static void ends_greet_back(void)
+{
+    static uint64_t answered;
+    const struct ends_stamped hello = {.head = {.kind = ENDS_HELLO}};
+    const size_t size = ends.link.size > 0 ? ends.link.size : sizeof hello;
+
+    if (ends.hellos == answered || ends.link.near)
+        return;
+    answered = ends.hellos;
+    memcpy(ends.message, &hello, size < sizeof hello ? size : sizeof hello);
+    (void)ends_send(ends.message, size, false);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- pump */
+
+/* Returns how many of the count were taken; all but the last go with others. */
+static uint64_t ends_batch(uint64_t sent, uint64_t count)
+{
+    struct ends_head head = {.sequence = (uint32_t)sent, .kind = ENDS_DATA};
+    const bool numbered = ends.adapter->next != NULL;
+    const uint64_t number = numbered ? ends.adapter->next() : 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        const uint8_t *message = numbered ? ends.message + (number + i) % ENDS_PATTERN : ends.message;
+
+        if (!numbered)
+            memcpy(ends.message, &head, sizeof head);
+        if (!ends_send(message, ends.size, i + 1 < count))
+            return i;
+        head.sequence++;
+    }
+    return count;
+}
+
+/* What was sent when warming up ended. */
+struct ends_mark {
+    uint64_t sent;
+    uint64_t at;
+    uint64_t kernel_ns;
+    uint64_t packets;
+    uint64_t bytes;
+    uint64_t repaired;
+};
+
+static struct ends_mark ends_marked(uint64_t sent)
+{
+    return (struct ends_mark){sent, llm_clock(), machine_kernel_ns(), ends_counter("packets_sent"), ends_counter("bytes_sent"),
+                              ends_counter("packets_repaired")};
+}
+
+static uint64_t ends_stream(const struct control *control, struct ends_mark *mark)
+{
+    const uint64_t batch = control_number(control, "batch", ends.adapter->batch), messages = control_number(control, "messages", 0);
+    const uint64_t warmup_ns = control_ns(control, "warmup", 200000000), duration_ns = control_ns(control, "duration", 1000000000);
+    const double rate = strtod(control_text(control, "rate", "0"), NULL);
+    const uint64_t start = llm_clock();
+    uint64_t sent = 0, now;
+
+    while (now = llm_clock(), mark->at == 0 || (messages > 0 ? sent - mark->sent < messages : now - mark->at < duration_ns)) {
+        const double due = rate > 0 ? rate * (double)(now - start) / 1e9 - (double)sent : (double)batch;
+        uint64_t count = due >= (double)batch ? batch : due > 0 ? (uint64_t)due : 0;
+
+        if (mark->at != 0 && messages > 0 && mark->sent + messages - sent < count)
+            count = mark->sent + messages - sent;
+        sent += ends_batch(sent, count);
+        if (ends.adapter->poll() == 0 && (ends.refused || count == 0))
+            ends_idle(now + (count == 0 ? (uint64_t)(1e9 / rate) : ENDS_REST_NS * 10));
+        if (mark->at == 0 && now - start >= warmup_ns)
+            *mark = ends_marked(sent);
+    }
+    return sent;
+}
+
+static void ends_pump(const struct control *control)
+{
+    struct ends_mark mark = {.at = 0}, after;
+    uint64_t sent;
+
+    ends_begin(control, ENDS_SINK); /* nothing comes back */
+    for (size_t i = 0; i < ends.size + ENDS_PATTERN; i++)
+        ends.message[i] = (uint8_t)i;
+    sent = ends_stream(control, &mark);
+    after = ends_marked(sent);
+    ends.state = ENDS_IDLE;
+    json_open();
+    json_number("sent", (double)sent);
+    json_number("warmup", (double)mark.sent);
+    json_number("packets", (double)(after.packets - mark.packets));
+    json_number("bytes", (double)(after.bytes - mark.bytes));
+    json_number("repaired", (double)(after.repaired - mark.repaired));
+    json_number("mib", machine_resident_mib());
+    json_number("kernel_share", (double)(after.kernel_ns - mark.kernel_ns) / (double)(after.at - mark.at));
+    json_number("waited_ns", (double)(machine_waited_ns() - ends.waited_ns));
+    json_close();
+}
+
+/* ----------------------------------------------------------------------------------------------------------------- far */
+
+/* Polls without rest until there is a request. */
+static int ends_measure(struct control *request)
+{
+    unsigned empty = 0;
+
+    for (;;) {
+        int came;
+
+        if (ends.adapter->poll() > 0)
+            continue;
+        if (ends.idle != ADAPTER_SPIN)
+            ends_idle(llm_clock() + ENDS_LOOK_NS);
+        else if (++empty % ENDS_LOOK_POLLS != 0)
+            continue;
+        came = control_take(request, 0);
+        if (came != 0)
+            return came;
+    }
+}
+
+/* What was sent may still be on its way, or have to be repaired. */
+static void ends_settle(uint64_t sent)
+{
+    const bool sinks = ends.state == ENDS_SINK && ends.adapter->next != NULL;
+    uint64_t heard_at = llm_clock(), before = 0;
+
+    for (;;) {
+        const uint64_t came = sinks ? ends_get(&ends.came) + ends_get(&ends.disordered) : ends_get(&ends.expected);
+
+        if (came >= sent || llm_clock() - heard_at > ENDS_SILENCE_NS)
+            break;
+        heard_at = came != before ? llm_clock() : heard_at;
+        before = came;
+        ends_rest();
+    }
+    if (sinks)
+        ends.lost = sent > ends.came ? sent - ends.came : 0;
+    else if (ends.expected < sent)
+        ends_add(&ends.lost, sent - ends.expected);
+}
+
+/* Where warming up ended, as the first sample after it tells. */
+static struct ends_sample ends_warm(uint64_t warm)
+{
+    size_t i = 0;
+
+    while (i + 1 < ends.sample_count && ends.samples[i].came < warm)
+        i++;
+    return ends.samples[i];
+}
+
+static void ends_end(const struct control *control)
+{
+    const uint64_t waited_ns = machine_waited_ns() - ends.waited_ns;
+    struct ends_sample warm;
+
+    if (control_number(control, "settle", 1) != 0)
+        ends_settle(control_number(control, "sent", 0));
+    warm = ends_warm(control_number(control, "warmup", 0));
+    json_open();
+    json_number("came", (double)ends.came);
+    json_number("lost", (double)ends.lost);
+    json_number("disordered", (double)ends.disordered);
+    json_number("reflected", (double)ends.reflected);
+    json_number("unreflected", (double)ends.unreflected);
+    json_number("measured", (double)(ends.came - warm.came));
+    json_number("ns", (double)(ends.last_at > warm.at ? ends.last_at - warm.at : 0));
+    json_number("kernel_ns", (double)(machine_kernel_ns() - warm.kernel_ns));
+    json_number("mib", machine_resident_mib());
+    json_number("waited_ns", (double)waited_ns);
+    json_close();
+    ends.state = ENDS_IDLE;
+}
+
+static int ends_far(const struct control *control, enum ends_state state, struct control *next)
+{
+    ends_begin(control, state);
+    json_done(NULL, 0);
+    return ends_measure(next);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ requests */
+
+static void ends_describe(void)
+{
+    json_open();
+    machine_json("machine");
+    json_number("header_bytes", (double)raw_header_bytes(ends.link.send));
+    json_close();
+}
+
+static void ends_counters(void)
+{
+    json_open();
+    if (ends.adapters[0]->counters != NULL)
+        ends.adapters[0]->counters();
+    json_close();
+}
+
+static void ends_serve_one(const struct control *control)
+{
+    if (strcmp(control->verb, "greet") == 0)
+        ends_greet(control);
+    else if (strcmp(control->verb, "hop") == 0)
+        ends_hop(control);
+    else if (strcmp(control->verb, "returned") == 0)
+        ends_returned(control);
+    else if (strcmp(control->verb, "pump") == 0)
+        ends_pump(control);
+    else if (strcmp(control->verb, "end") == 0)
+        ends_end(control);
+    else if (strcmp(control->verb, "blast") == 0)
+        raw_serve_blast(control, ends.link.near);
+    else if (strcmp(control->verb, "counters") == 0)
+        ends_counters();
+    else if (strcmp(control->verb, "probe") == 0)
+        json_done("ns", machine_probe_run(&ends.probe));
+    else
+        control_fail(control->verb, "no such request");
+}
+
+static void ends_serve(void)
+{
+    struct control control;
+    int came = control_take(&control, ENDS_REST_NS);
+
+    while (came >= 0) {
+        if (came == 0) {
+            /* The other adapter has nothing that could not wait. */
+            ends.adapter = ends.adapters[0];
+            (void)ends.adapter->poll();
+            ends_greet_back();
+        } else if (strcmp(control.verb, "echo") == 0 || strcmp(control.verb, "sink") == 0) {
+            came = ends_far(&control, *control.verb == 'e' ? ENDS_ECHO : ENDS_SINK, &control);
+            continue;
+        } else {
+            ends_serve_one(&control);
+        }
+        came = control_take(&control, ENDS_REST_NS);
+    }
+}
+
+static void ends_set_link(const struct control *control)
+{
+    static const char *const multicast[] = {"239.192.7.1", "239.192.7.3"}; /* Aeron wants odd ones and takes the even ones too */
+    static const char *const names[] = {"there", "back"};
+    const char *common = control_text(control, "common", "");
+    const char *const *groups = *common != '\0' ? names : multicast;
+    const bool near = strcmp(control->verb, "near") == 0;
+
+    ends.link = (struct adapter_link){
+        .near = near,
+        .throughput = strcmp(control_text(control, "work", ""), "throughput") == 0,
+        .reads_all = strcmp(control_text(control, "read", ""), "all") == 0,
+        .small = control_flag(control, "small"),
+        .rate = control_number(control, "rate", 0),
+        .size = (size_t)control_number(control, "size", 0),
+        .variant = control_text(control, "variant", ""),
+        .interface = control_text(control, "interface", ""),
+        .address = control_text(control, "address", ""),
+        .peer_address = control_text(control, "peer_address", ""),
+        .directory = control_text(control, "directory", ""),
+        .common = common,
+        .send_group = groups[!near],
+        .receive_group = groups[near],
+        .send_port = near ? 7101 : 7102,
+        .receive_port = near ? 7102 : 7101,
+        .send = control_text(control, "send", ""),
+        .receive = control_text(control, "receive", ""),
+        .raw_send = control_text(control, "raw_send", ""),
+        .raw_receive = control_text(control, "raw_receive", ""),
+    };
+}
+
+int ends_run(const struct control *control, const struct adapter *first, const struct adapter *second)
+{
+    int failed = 0;
+
+    ends_set_link(control);
+    ends.adapters[0] = first;
+    ends.adapters[1] = second;
+    ends.idle = ends.link.throughput ? first->idle_throughput : first->idle_reflector;
+    (void)prctl(PR_SET_TIMERSLACK, 1ul); /* sleeps end when they should; threads inherit it */
+    machine_start(control, &ends.probe);
+    ends.message = malloc(ENDS_SIZE_MAX + ENDS_PATTERN);
+    if (ends.message == NULL)
+        control_fail("message", "no memory");
+    histogram_init(&ends.rtt, 0);
+    histogram_init(&ends.submitted, 0);
+    for (int i = 0; i < 2 && failed == 0; i++) {
+        ends.adapter = ends.adapters[i];
+        failed = ends.adapter != NULL ? ends.adapter->open(&ends.link) : 0;
+    }
+    if (failed == 0) {
+        ends.adapter = first;
+        (void)mlockall(MCL_CURRENT | MCL_ONFAULT); /* a page that is not there would be measured with a message; not everybody may */
+        ends_describe();
+        ends_serve();
+    }
+    for (int i = 0; i < 2; i++) {
+        ends.adapter = ends.adapters[i];
+        if (ends.adapter != NULL)
+            ends.adapter->close();
+    }
+    machine_probe_close(&ends.probe);
+    free(ends.message);
+    return failed != 0;
+}
+
+int adapter_main(const struct adapter *adapter, int argc, char **argv)
+{
+    struct control control;
+
+    control_of_arguments(&control, argc, argv);
+    return ends_run(&control, adapter, NULL);
+}

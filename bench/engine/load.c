@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Load on other groups while something is measured: a process that sends to them, or receives from them, and sleeps whenever
+ * it has nothing to do. On the transmitting side all groups together get a steady rate, in turns. Requests:
+ *   load groups=N rate=N   ends the load before, loads so many groups, the first ones, and answers with what came of the load before
+ *                          when they are joined; messages a second in all, of a transmitter
+ */
+#define _GNU_SOURCE
+#include "roles.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <llm/llm.h>
+
+#include "control.h"
+#include "steady.h"
+
+#define LOAD_GROUPS_MAX 4000
+#define LOAD_NET "239.193"
+#define LOAD_SUBNET 250          /* groups 239.193.0.1 to 239.193.0.250, then 239.193.1.1 and so on */
+#define LOAD_CONTEXT_GROUPS 250  /* a context of the udp transport has room for 256 */
+#define LOAD_CONTEXTS_MAX (LOAD_GROUPS_MAX / LOAD_CONTEXT_GROUPS)
+#define LOAD_DESCRIPTORS 64      /* beside one for each group */
+#define LOAD_TICK_NS 10000000ull /* what is due in this time is sent at once: to wake more often would cost the cores more */
+#define LOAD_QUIET_NS 10000000000ull
+
+/* The process that loads. */
+struct load_end {
+    const char *channel; /* whose scheme, port and options the groups have */
+    bool transmits;
+    uint64_t size; /* of a message */
+    struct llm_context *contexts[LOAD_CONTEXTS_MAX];
+    int context_count;
+    struct llm_topic *topics[LOAD_GROUPS_MAX]; /* of the transmitters */
+    uint64_t groups;
+    uint64_t rate;
+    uint64_t messages;
+    uint64_t start;
+    uint64_t cpu_start_ns;
+    char *message;
+};
+
+/* ------------------------------------------------------------------------------------------------------------ channels */
+
+/* The channel with another group. */
+static void load_channel(const char *channel, uint64_t i, char *text, size_t size)
+{
+    const char *port = memrchr(channel, ':', strcspn(channel, "?"));
+
+    snprintf(text, size, "%.*s://" LOAD_NET ".%llu.%llu%s", (int)strcspn(channel, ":"), channel,
+             (unsigned long long)(i / LOAD_SUBNET), (unsigned long long)(i % LOAD_SUBNET + 1), port ? port : "");
+}
+
+/*
+ * Sessions without heartbeats and reports for as long as a row takes: with the usual ones a thousand groups would carry tens
+ * of thousands of packets a second, whatever the load is to be. Little memory, as there are so many.
+ */
+static void load_make_quiet(struct llm_options *options)
+{
+    llm_options_init(options);
+    options->heartbeat_ns_min = LOAD_QUIET_NS;
+    options->heartbeat_ns_busy = LOAD_QUIET_NS;
+    options->heartbeat_ns_max = LOAD_QUIET_NS;
+    options->silence_ns = 6 * LOAD_QUIET_NS;
+    options->session_timeout_ns = 6 * LOAD_QUIET_NS;
+    options->status_ns = 6 * LOAD_QUIET_NS;
+    options->linger_ns = 0;
+    options->history_bytes = 163840; /* 16 packets of the greatest size */
+    options->history_packets = 64;
+    options->window_packets = 64;
+    options->reorder_bytes = 65536;
+    options->topics_max = 16;
+    options->receivers_max = 16;
+    options->sessions_max = 16;
+    options->message_bytes_max = 4096;
+    options->rcvbuf_bytes = 1048576;
+    options->sndbuf_bytes = 1048576;
+}
+
+/* ------------------------------------------------------------------------------------------------------- open and close */
+
+static void load_message(void *arg, const struct llm_message *message)
+{
+    struct load_end *end = arg;
+
+    (void)message;
+    end->messages++;
+}
+
+/* Without a handler gaps would be logged; the counts of the two sides tell of them. */
+static void load_event(void *arg, const struct llm_event *event)
+{
+    (void)arg;
+    (void)event;
+}
+
+/* A group takes a descriptor, and the usual limit is 1024. */
+static void load_allow_descriptors(uint64_t groups)
+{
+    const rlim_t wanted = groups + LOAD_DESCRIPTORS;
+    struct rlimit limit;
+    char text[160];
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    (void)snprintf(text, sizeof text, "%llu groups need %llu open files, and %llu are allowed; raise that with ulimit -Hn",
+                   (unsigned long long)groups, (unsigned long long)wanted, (unsigned long long)limit.rlim_max);
+    if (limit.rlim_max < wanted)
+        control_fail("load", text);
+    limit.rlim_cur = wanted;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int load_open_context(struct load_end *end)
+{
+    struct llm_context_options options;
+    int error;
+
+    llm_context_options_init(&options);
+    options.wait = LLM_WAIT_BLOCK;
+    options.huge_pages = false;
+    error = llm_context_open(&options, &end->contexts[end->context_count]);
+    end->context_count += error == 0;
+    return error;
+}
+
+static int load_open_group(struct load_end *end, uint64_t i, const struct llm_options *quiet)
+{
+    struct llm_context *context = end->contexts[end->context_count - 1];
+    struct llm_transmitter *transmitter;
+    struct llm_receiver *receiver;
+    struct llm_handlers handlers;
+    char channel[512];
+    int error;
+
+    load_channel(end->channel, i, channel, sizeof channel);
+    if (end->transmits) {
+        error = llm_transmitter_open(context, channel, quiet, &transmitter);
+        return error == 0 ? llm_topic_open(transmitter, "load", 0, &end->topics[i]) : error;
+    }
+    llm_handlers_init(&handlers);
+    handlers.arg = end;
+    handlers.message = load_message;
+    handlers.event = load_event;
+    return llm_receiver_open(context, channel, quiet, &handlers, &receiver);
+}
+
+static void load_end_all(struct load_end *end)
+{
+    for (int i = 0; i < end->context_count; i++)
+        llm_context_close(&end->contexts[i]);
+    end->context_count = 0;
+    end->groups = 0;
+}
+
+static void load_begin(struct load_end *end, uint64_t groups)
+{
+    struct llm_options quiet;
+
+    if (groups > LOAD_GROUPS_MAX)
+        steady_ok(LLM_ELIMIT, "load");
+    load_allow_descriptors(groups);
+    load_make_quiet(&quiet);
+    for (uint64_t i = 0; i < groups; i++) {
+        if (i % LOAD_CONTEXT_GROUPS == 0)
+            steady_ok(load_open_context(end), "load: a context");
+        steady_ok(load_open_group(end, i, &quiet), "load: a group");
+    }
+    end->groups = groups;
+}
+
+/* --------------------------------------------------------------------------------------------------------- the process */
+
+static uint64_t load_cpu_ns(void)
+{
+    struct rusage usage;
+
+    (void)getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
+           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+}
+
+/* A packet for each message: to pack those of one group would make few groups another load than many. */
+static void load_transmit(struct load_end *end, uint64_t now)
+{
+    uint64_t due = (uint64_t)((double)(now - end->start) * (double)end->rate / 1e9);
+
+    for (; end->groups > 0 && end->messages < due; end->messages++) {
+        struct llm_topic *topic = end->topics[end->messages % end->groups];
+
+        if (llm_send(topic, end->message, end->size, LLM_SEND_NOW) != 0)
+            return;
+    }
+}
+
+/* Arms and polls every context, as llm_fd() asks for. Returns how much was delivered. */
+static int load_poll(struct load_end *end, struct pollfd *fds)
+{
+    int delivered = 0;
+
+    for (int i = 0; i < end->context_count; i++) {
+        fds[i] = (struct pollfd){.fd = llm_fd(end->contexts[i]), .events = POLLIN};
+        delivered += llm_poll(end->contexts[i]);
+    }
+    return delivered;
+}
+
+static struct timespec load_sleep_time(const struct load_end *end, uint64_t now)
+{
+    uint64_t until = end->rate > 0 && end->groups > 0 ? now + LOAD_TICK_NS : now + LOAD_QUIET_NS;
+
+    for (int i = 0; i < end->context_count; i++) {
+        uint64_t at = llm_deadline(end->contexts[i]);
+
+        if (at < until)
+            until = at > now ? at : now;
+    }
+    return (struct timespec){.tv_sec = (time_t)((until - now) / 1000000000), .tv_nsec = (long)((until - now) % 1000000000)};
+}
+
+static void load_take(struct load_end *end, const struct control *control)
+{
+    struct pollfd fds[LOAD_CONTEXTS_MAX];
+
+    while (load_poll(end, fds) > 0)
+        ;
+    json_open();
+    json_number("messages", (double)end->messages);
+    json_number("ns", (double)(llm_clock() - end->start));
+    json_number("cpu_ns", (double)(load_cpu_ns() - end->cpu_start_ns));
+    load_end_all(end);
+    load_begin(end, control_number(control, "groups", 0));
+    end->rate = control_number(control, "rate", 0);
+    end->messages = 0;
+    end->start = llm_clock();
+    end->cpu_start_ns = load_cpu_ns();
+    json_close();
+}
+
+int load_run(const struct control *control)
+{
+    struct load_end *end = steady_memory(1, sizeof *end);
+    struct pollfd fds[LOAD_CONTEXTS_MAX + 1];
+    struct control request;
+    int came;
+
+    end->transmits = control_flag(control, "transmits");
+    end->size = control_number(control, "size", 45);
+    end->channel = control_text(control, "channel", "");
+    end->message = steady_memory(1, end->size);
+    end->start = llm_clock();
+    while ((came = control_take(&request, 0)) >= 0) {
+        struct timespec time;
+        uint64_t now;
+
+        if (came > 0)
+            load_take(end, &request);
+        now = llm_clock();
+        load_transmit(end, now);
+        if (load_poll(end, fds) > 0)
+            continue;
+        fds[end->context_count] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
+        time = load_sleep_time(end, now);
+        (void)ppoll(fds, (nfds_t)end->context_count + 1, &time, NULL);
+    }
+    load_end_all(end);
+    free(end->message);
+    free(end);
+    return 0;
+}

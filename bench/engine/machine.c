@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "machine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <llm/llm.h>
+
+#define PROBE_GROUPS 64
+#define PROBE_ROUNDS 32 /* in a group: one is too short for the clock */
+#define PROBE_PATIENCE_NS 10000000000ull
+
+/* One line each way, each on a pair of cache lines of its own: the prefetcher fetches pairs. */
+struct machine_line {
+    alignas(128) _Atomic uint32_t turn;
+};
+
+/* Copies what follows the colon of the first line of a /proc file that starts with the key. */
+static int machine_read(const char *path, const char *key, char *value, size_t size)
+{
+    char line[256];
+    FILE *file = fopen(path, "r");
+    int found = -1;
+
+    while (file && found != 0 && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+
+        if (strncmp(line, key, strlen(key)) != 0 || !colon)
+            continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        colon[strcspn(colon, "\n")] = '\0';
+        snprintf(value, size, "%s", colon);
+        found = 0;
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+void machine_json(const char *key)
+{
+    char cpu[96] = "unknown CPU", memory[64] = "0", kernel[96];
+    struct utsname names = {0};
+
+    (void)machine_read("/proc/cpuinfo", "model name", cpu, sizeof cpu);
+    (void)machine_read("/proc/meminfo", "MemTotal", memory, sizeof memory);
+    (void)uname(&names);
+    (void)snprintf(kernel, sizeof kernel, "%.20s %.50s %.20s", names.sysname, names.release, names.machine);
+    json_begin(key, '{');
+    json_text("cpu", cpu);
+    json_number("cores", (double)sysconf(_SC_NPROCESSORS_ONLN));
+    json_number("memory_mib", (double)(strtoull(memory, NULL, 10) / 1024));
+    json_text("kernel", kernel);
+    json_end('}');
+}
+
+static int machine_pin(unsigned cpu)
+{
+    cpu_set_t set;
+
+    if (cpu >= CPU_SETSIZE) {
+        errno = EINVAL;
+        return -1;
+    }
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    return sched_setaffinity(0, sizeof set, &set);
+}
+
+double machine_resident_mib(void)
+{
+    char resident[64] = "0";
+    char huge[64] = "0";
+
+    machine_read("/proc/self/status", "VmRSS", resident, sizeof resident);
+    machine_read("/proc/self/status", "HugetlbPages", huge, sizeof huge);
+    return (strtod(resident, NULL) + strtod(huge, NULL)) / 1024;
+}
+
+uint64_t machine_waited_ns(void)
+{
+    unsigned long long waited = 0;
+    FILE *file = fopen("/proc/self/schedstat", "r");
+
+    if (!file || fscanf(file, "%*u %llu", &waited) != 1)
+        waited = 0;
+    if (file)
+        fclose(file);
+    return waited;
+}
+
+uint64_t machine_kernel_ns(void)
+{
+    struct rusage usage;
+
+    if (getrusage(RUSAGE_SELF, &usage) != 0)
+        return 0;
+    return (uint64_t)usage.ru_stime.tv_sec * 1000000000u + (uint64_t)usage.ru_stime.tv_usec * 1000u;
+}
+
+static uint32_t machine_wait_turn(struct machine_line *line, uint32_t turn)
+{
+    uint64_t spins = 0;
+    uint64_t start = 0;
+
+    while (atomic_load_explicit(&line->turn, memory_order_acquire) != turn) {
+        /* A peer that has gone must not hang the other; the clock is read too seldom to be seen in the figure. */
+        if (++spins % 65536 != 0)
+            continue;
+        if (start == 0)
+            start = llm_clock();
+        else if (llm_clock() - start > PROBE_PATIENCE_NS)
+            return 0;
+    }
+    return 1;
+}
+
+static void machine_probe_serve(struct machine_line *lines)
+{
+    for (uint32_t turn = 1; turn <= PROBE_GROUPS * PROBE_ROUNDS; turn++) {
+        if (!machine_wait_turn(&lines[0], turn))
+            return;
+        atomic_store_explicit(&lines[1].turn, turn, memory_order_release);
+    }
+}
+
+static _Noreturn void machine_probe_child(struct machine_line *lines, int wake_fd, unsigned cpu)
+{
+    char byte;
+
+    /* The child is of no use to anybody but its parent, however that ends. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (machine_pin(cpu) != 0)
+        _exit(1);
+    while (read(wake_fd, &byte, 1) == 1)
+        machine_probe_serve(lines);
+    _exit(0);
+}
+
+static int machine_probe_open(struct machine_probe *probe, unsigned peer_cpu)
+{
+    int ends[2];
+    void *memory = mmap(NULL, 2 * sizeof(struct machine_line), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+    *probe = (struct machine_probe){0};
+    if (memory == MAP_FAILED || pipe2(ends, O_CLOEXEC) != 0)
+        return -1;
+    probe->lines = memory;
+    probe->wake_fd = ends[1];
+    probe->pid = fork();
+    if (probe->pid == 0) {
+        close(ends[1]);
+        machine_probe_child(probe->lines, ends[0], peer_cpu);
+    }
+    close(ends[0]);
+    return probe->pid < 0 ? -1 : 0;
+}
+
+void machine_start(const struct control *control, struct machine_probe *probe)
+{
+    const char *cpu = control_text(control, "cpu", NULL), *peer_cpu = control_text(control, "peer_cpu", NULL);
+
+    if (probe != NULL && peer_cpu != NULL && machine_probe_open(probe, (unsigned)strtoul(peer_cpu, NULL, 10)) != 0)
+        (void)fprintf(stderr, "how near the cores are cannot be measured: %s\n", strerror(errno));
+    if (cpu != NULL && machine_pin((unsigned)strtoul(cpu, NULL, 10)) != 0)
+        control_fail("cannot run on the CPU asked for", strerror(errno));
+}
+
+static int machine_compare(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double machine_probe_run(struct machine_probe *probe)
+{
+    double groups[PROBE_GROUPS];
+    uint32_t turn = 0;
+
+    if (probe->pid <= 0)
+        return 0;
+    atomic_store(&probe->lines[0].turn, 0);
+    atomic_store(&probe->lines[1].turn, 0);
+    if (write(probe->wake_fd, "", 1) != 1)
+        return 0;
+    for (int group = 0; group < PROBE_GROUPS; group++) {
+        uint64_t start = llm_clock();
+
+        for (int round = 0; round < PROBE_ROUNDS; round++) {
+            atomic_store_explicit(&probe->lines[0].turn, ++turn, memory_order_release);
+            if (!machine_wait_turn(&probe->lines[1], turn))
+                return 0;
+        }
+        groups[group] = (double)(llm_clock() - start) / (2.0 * PROBE_ROUNDS);
+    }
+    qsort(groups, PROBE_GROUPS, sizeof groups[0], machine_compare);
+    return groups[PROBE_GROUPS / 2];
+}
+
+void machine_probe_close(struct machine_probe *probe)
+{
+    if (probe->pid > 0) {
+        close(probe->wake_fd);
+        waitpid(probe->pid, NULL, 0);
+    }
+    if (probe->lines)
+        munmap(probe->lines, 2 * sizeof(struct machine_line));
+    *probe = (struct machine_probe){0};
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program of the benchmarks: llm-bench ROLE KEY=VALUE... bench/run starts it, and tells it what to do on its standard input. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ends.h"
+#include "machine.h"
+#include "roles.h"
+
+/* An end that measures libllm, and what carries it bare if there are channels for that; adapter=raw: the latter alone. */
+static int ends_role(const struct control *control)
+{
+    const bool beside = *control_text(control, "raw_receive", "") != '\0';
+
+    if (strcmp(control_text(control, "adapter", ""), "raw") == 0)
+        return ends_run(control, &adapter_bare, NULL);
+    return ends_run(control, &adapter_llm, beside ? &adapter_bare : NULL);
+}
+
+/* How near the cores cpu= and peer_cpu= are to each other. */
+static int probe_role(const struct control *control)
+{
+    struct machine_probe probe = {0};
+
+    machine_start(control, &probe);
+    json_done("ns", machine_probe_run(&probe));
+    machine_probe_close(&probe);
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    role_run *run;
+} roles[] = {
+    {"near", ends_role},
+    {"far", ends_role},
+    {"probe", probe_role},
+    {"load", load_run},
+    {"requests-asker", requests_ask},
+    {"requests-answerer", requests_answer},
+    {"assured-transmitter", assured_transmit},
+    {"assured-receivers", assured_receive},
+    {"destinations-transmitter", destinations_transmit},
+    {"destinations-receivers", destinations_receive},
+    {"join-transmitter", join_transmit},
+    {"join-live", join_live},
+    {"join-joiners", join_all},
+    {"kept", kept_run},
+    {"order-transmitter", order_transmit},
+    {"order-receiver", order_receive},
+    {"rate-transmitter", rate_transmit},
+    {"rate-receiver", rate_receive},
+    {"rate-half", rate_half},
+    {"slow-transmitter", slow_transmit},
+    {"slow-steady", slow_receive},
+    {"slow-slow", slow_receive},
+    {"pairs-transmitter", pairs_transmit},
+    {"pairs-steady", pairs_receive},
+    {"pairs-other", pairs_receive},
+    {"pairs-mute", pairs_mute},
+    {"watch-transmitter", watch_transmit},
+    {"watch-limited", watch_receive},
+    {"watch-healthy", watch_receive},
+};
+
+int main(int argc, char **argv)
+{
+    struct control control;
+
+    control_of_arguments(&control, argc, argv);
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
+        if (strcmp(control.verb, roles[i].name) == 0)
+            return roles[i].run(&control);
+    (void)fprintf(stderr, "usage: llm-bench ROLE KEY=VALUE...; bench/run starts it. Roles:");
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
+        (void)fprintf(stderr, " %s", roles[i].name);
+    (void)fprintf(stderr, "\n");
+    return 2;
+}

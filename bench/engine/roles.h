@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a process of llm-bench can be: engine/main.c names them. Each serves until its work is done, and returns the exit status. */
+#ifndef BENCH_ROLES_H
+#define BENCH_ROLES_H
+
+#include "control.h"
+
+typedef int role_run(const struct control *control);
+
+role_run assured_transmit, assured_receive, destinations_transmit, destinations_receive, join_transmit, join_live, join_all, kept_run,
+    load_run, order_transmit, order_receive, rate_transmit, rate_receive, rate_half, requests_ask, requests_answer, slow_transmit,
+    slow_receive, pairs_transmit, pairs_receive, pairs_mute, watch_transmit, watch_receive;
+
+#endif

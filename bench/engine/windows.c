@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "windows.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "steady.h"
+
+static const struct {
+    const char *name;
+    uint64_t ns;
+} windows_all[] = {{"bytes_per_s_1ms_max", 1000000}, {"bytes_per_s_10ms_max", 10000000}, {"bytes_per_s_1s_max", 1000000000}};
+
+void windows_init(struct windows *windows, size_t capacity)
+{
+    *windows = (struct windows){.entries = steady_memory(capacity, sizeof *windows->entries), .capacity = capacity};
+}
+
+void windows_fini(struct windows *windows)
+{
+    free(windows->entries);
+    *windows = (struct windows){.entries = NULL};
+}
+
+static int windows_compare(const void *a, const void *b)
+{
+    const struct windows_entry *x = a, *y = b;
+
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* The most bytes in any window that ends with an entry, which is no less than in any other. */
+static uint64_t windows_most(const struct windows *windows, uint64_t ns)
+{
+    uint64_t bytes = 0, most = 0;
+    size_t first = 0;
+
+    for (size_t i = 0; i < windows->count; i++) {
+        bytes += windows->entries[i].bytes;
+        while (windows->entries[i].at - windows->entries[first].at >= ns)
+            bytes -= windows->entries[first++].bytes;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+void windows_json(const char *key, struct windows *windows)
+{
+    uint64_t bytes = 0, ns = 0;
+
+    qsort(windows->entries, windows->count, sizeof *windows->entries, windows_compare);
+    for (size_t i = 0; i < windows->count; i++)
+        bytes += windows->entries[i].bytes;
+    if (windows->count > 1)
+        ns = windows->entries[windows->count - 1].at - windows->entries[0].at;
+    json_begin(key, '{');
+    json_number("bytes", (double)bytes);
+    json_number("bytes_per_s", ns > 0 ? (double)bytes * 1e9 / (double)ns : (double)NAN);
+    for (size_t i = 0; i < sizeof windows_all / sizeof windows_all[0]; i++)
+        json_number(windows_all[i].name,
+                           ns >= windows_all[i].ns ? (double)windows_most(windows, windows_all[i].ns) * 1e9 / (double)windows_all[i].ns
+                                                   : (double)NAN);
+    json_end('}');
+}

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Latencies as the engine counts them (engine/histogram.h): merged, summed up, and written in HdrHistogram's text form."""
+import math
+import statistics
+
+
+class Histogram:
+    """Nanoseconds, by the highest value that is counted alike."""
+
+    def __init__(self, found=None):
+        self.counts, self.max, self.trace = {}, 0, []
+        if found:
+            self.add(found)
+
+    def add(self, found):
+        """What an answer has."""
+        pairs = found["counts"]
+        for value, count in zip(pairs[::2], pairs[1::2]):
+            self.counts[value] = self.counts.get(value, 0) + count
+        self.max = max(self.max, found["max"])
+        self.trace += found["trace"]
+
+    def merge(self, other):
+        for value, count in other.counts.items():
+            self.counts[value] = self.counts.get(value, 0) + count
+        self.max = max(self.max, other.max)
+
+    def __len__(self):
+        return sum(self.counts.values())
+
+    def sorted(self):
+        """(value, how many are no greater), ascending."""
+        before = 0
+        for value in sorted(self.counts):
+            before += self.counts[value]
+            yield min(value, self.max), before
+
+    def percentile(self, share):
+        """The smallest value that at least this share of all does not exceed; 0 if there are none."""
+        rank = max(math.ceil(share * len(self)), 1)
+        return next((value for value, before in self.sorted() if before >= rank), 0)
+
+    def mean(self):
+        return sum(min(value, self.max) * count for value, count in self.counts.items()) / len(self)
+
+    def deviation(self):
+        mean = self.mean()
+        return math.sqrt(sum((min(value, self.max) - mean) ** 2 * count for value, count in self.counts.items()) / len(self))
+
+    def summary(self, divisor=1):
+        """In microseconds, each divided: 2 makes hops of round trips. None of everything without samples."""
+        names = {"median": 0.5, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999, "max": 1}
+        if not self.counts:
+            return dict.fromkeys(("median", "mean", "p99", "p99_9", "p99_99", "max", "std"))
+        us = 1e3 * divisor
+        found = {name: self.percentile(share) / us for name, share in names.items()}
+        return {"median": found.pop("median"), "mean": self.mean() / us, **found, "std": self.deviation() / us}
+
+    def typical(self, rate, window_s, shares):
+        """Of windows of so long the percentiles, and of these the medians, in us: what else runs on the machine meets few of them. None
+        if a window has too few samples."""
+        size = int(rate * window_s)
+        windows = [sorted(self.trace[at:at + size]) for at in range(0, len(self.trace) - size + 1, size)] if size >= 100 else []
+        return [statistics.median(window[min(math.ceil(share * size), size) - 1] for window in windows) / 1e3 if windows else None
+                for share in shares]
+
+    def write(self, path, divisor):
+        """The percentile distribution as HdrHistogram's outputPercentileDistribution() has it, five steps each time the distance to
+        100 % halves; its plotters read it. Microseconds."""
+        us, total, places = 1e3 * divisor, len(self), list(self.sorted())
+        lines = [f"{'Value':>12} {'Percentile':>14} {'TotalCount':>10} {'1/(1-Percentile)':>14}", ""]
+        share = 0.0
+        while places:
+            rank = max(math.ceil(share * total), 1)
+            value, before = next(place for place in places if place[1] >= rank)
+            if before == total:
+                lines.append(f"{value / us:12.3f} {1.0:2.12f} {total:10}")
+                break
+            lines.append(f"{value / us:12.3f} {share:2.12f} {before:10} {1 / (1 - share):14.2f}")
+            share += 1 / (5 * 2 ** (math.floor(math.log2(1 / (1 - share))) + 1))
+        summary = self.summary(divisor)
+        lines.append(f"#[Mean    = {summary['mean']:12.3f}, StdDeviation   = {summary['std']:12.3f}]")
+        lines.append(f"#[Max     = {summary['max']:12.3f}, Total count    = {total:12}]")
+        lines.append(f"#[Buckets = {27:12}, SubBuckets     = {2048:12}]")
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def summary_of(found, divisor=1):
+    return Histogram(found).summary(divisor)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Latency of hops over a pair, libllm's and bare ones by turns, and what a row of them has."""
+from runner.histogram import Histogram
+from runner.tables import median, number, ratio, worst
+
+BLOCK_S = 0.5  # of libllm, then as long as a half of it bare, and again
+BLOCK_MESSAGES = 4  # or as long as so many take, if that is longer
+BARE_RATE_MAX = 100000  # a datagram each keeps up so far, with room to catch up; beyond it they are packed, where there are trains
+BARE_RATE_MAX_ALL = 20000  # when every one is sent back
+BARE_RATE_MIN = 10
+PACKED_SIZE_MAX = 1400
+WAIT_SHARE = 0.005  # of the duration: beyond it the row tells of something else too
+
+
+class Hop:
+    """One row, once."""
+
+    def __init__(self, pair, size, rate, reflect_all=False, topics=1):
+        self.pair, self.size, self.rate, self.all, self.topics = pair, size, rate, reflect_all, topics
+        self.rtt, self.submitted, self.bare = Histogram(), Histogram(), Histogram()
+        self.packed = rate > BARE_RATE_MAX and not reflect_all and pair.o.transport == "udp" and size <= PACKED_SIZE_MAX
+        self.sent = self.received = self.lost = self.disordered = self.refused = self.messages = self.packets = self.waited_ns = 0
+        self.reached = None
+        self.cores_ns = pair.cores_ns()
+        wanted = max(BLOCK_S, BLOCK_MESSAGES / rate if rate else 0)
+        blocks = max(int(pair.o.duration / wanted + 0.5), 1)
+        for _ in range(blocks):
+            if not pair.o.no_raw:
+                self.bare_block(pair.o.duration / blocks / 2)
+            self.block(pair.o.duration / blocks)
+
+    def ends(self, bare, duration, **words):
+        """Has both ends do it. Returns what near sent, what came, and what came back."""
+        near, far = self.pair.near, self.pair.far
+        shared = {"bare": bare, "size": self.size, "all": self.all}
+        far.ask("echo", **shared, packed=self.packed and bare)
+        sent = near.ask("hop", **shared, duration=duration, **words)
+        came = far.ask("end", sent=sent["sent"], settle=not bare)
+        return sent, came, near.ask("returned", count=0 if bare else came["reflected"])
+
+    def block(self, duration):
+        sent, came, back = self.ends(False, duration, rate=self.rate, topics=self.topics, mode="paced" if self.rate else "flood")
+        self.sent += max(sent["sent"] - sent["warmup"], 0)
+        self.received += came["came"]
+        self.lost += came["lost"] + max(came["reflected"] - back["returned"], 0)
+        self.disordered += came["disordered"]
+        self.refused += came["unreflected"]
+        self.messages += sent["messages"]
+        self.packets += sent["packets"]
+        self.waited_ns += sent["waited_ns"] + came["waited_ns"]
+        self.rtt.add(back["rtt"])
+        self.submitted.add(back["submitted"])
+        # A block that sent everything kept its rate; its clock would only tell how its last message fell.
+        reached = self.rate if self.rate and sent["whole"] else sent["reached"]
+        self.reached = min(reached, self.reached or reached)
+
+    def bare_block(self, duration):
+        """At the same pace, or the nearest: caches and branch predictors forget the kernel's path between datagrams that are a
+        millisecond apart."""
+        most = BARE_RATE_MAX_ALL if self.all else BARE_RATE_MAX
+        pace = self.rate if self.packed else max(min(self.rate or most, most), BARE_RATE_MIN)
+        _, _, back = self.ends(True, duration, rate=pace, packed=self.packed, grace=0.005)
+        self.bare.add(back["rtt"])
+
+
+def ratio_of(run, what):
+    bare = run.bare.summary(2)[what]
+    return ratio(run.rtt.summary(2)[what], bare)
+
+
+def fields(runs):
+    """Medians over the runs. A loss in any run is a loss, though: of those the worst is reported."""
+    hops, bare = [run.rtt.summary(2) for run in runs], [run.bare.summary(2) for run in runs]
+    return {"rate_msgs_per_s": runs[0].rate or None, "rate_reached_msgs_per_s": median(run.reached for run in runs),
+            **{name: median(getattr(run, name) for run in runs) for name in ("sent", "received")},
+            "lost": worst(run.lost for run in runs), "disordered": worst(run.disordered for run in runs),
+            "refused": worst(run.refused for run in runs), "samples": median(len(run.rtt) for run in runs),
+            "hop_us": {what: median(hop[what] for hop in hops) for what in ("median", "p99")},
+            "raw_hop_us": {what: median(hop[what] for hop in bare) for what in ("median", "p99")},
+            "ratio_to_raw": median(ratio_of(run, "median") for run in runs),
+            "p99_ratio_to_raw": median(ratio_of(run, "p99") for run in runs),
+            "messages_per_packet": median(ratio(run.messages, run.packets) for run in runs),
+            "core_wait_ms": median(run.waited_ns / 1e6 for run in runs), "core_to_core_ns": median(run.cores_ns for run in runs)}
+
+
+# Columns of a hop: two lines of head, and cells.
+HEADS = (("", "", "", "raw", "raw", "ratio", "ratio", "msgs a", "cores"),
+         ("lost", "median", "p99", "median", "p99", "median", "p99", "packet", "ns"))
+
+
+def cells(row):
+    yield number(row["lost"])
+    yield from (number(row[name][what], 2) for name in ("hop_us", "raw_hop_us") for what in ("median", "p99"))
+    yield from (number(row[name], 2) for name in ("ratio_to_raw", "p99_ratio_to_raw"))
+    yield number(row["messages_per_packet"], 1)
+    yield number(row["core_to_core_ns"])
+
+
+def notes(report, row, name, duration):
+    """What makes a row worth less."""
+    rate, reached = row["rate_msgs_per_s"], row["rate_reached_msgs_per_s"]
+    if rate and reached < 0.99 * rate:
+        report.print(f"* {name}: reached only {reached:.0f} msg/s")
+    if row["disordered"]:
+        report.print(f"! {name}: {row['disordered']:.0f} messages came out of order or twice")
+    if row["refused"]:
+        report.print(f"! {name}: {row['refused']:.0f} messages could not be sent back")
+    if row["core_wait_ms"] > WAIT_SHARE * duration * 1e3:
+        report.print(f"~ {name}: the ends waited {row['core_wait_ms']:.1f} ms for their cores; something else runs there")
+
+
+def run_text(o):
+    return f"; {o.duration:g} s a row" + (f"; medians of {o.runs} runs, the worst of lost" if o.runs > 1 else "")

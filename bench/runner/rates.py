@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The highest lossless rate over a pair, between blasts of what carries it bare."""
+from runner.session import say
+from runner.tables import median, ratio, worst
+
+TRIES = 10
+STEP = 0.9  # of the rate reached, after a loss
+BLAST_SHARE = 12  # of the duration, for each of six blasts
+BLAST_S_MIN = 0.1
+ETHERNET_BYTES = 38  # header, check sequence, preamble and gap
+WAYS = ("raw", "raw_segmented", "raw_kept")  # as enum raw_way has them
+
+
+def blast(pair, way, size):
+    """Gbit/s of datagrams received; None if there is no such way."""
+    near, far = {"channel": pair.raw[0, 1], "way": way, "size": size}, {"channel": pair.raw[1, 1], "segmented": way != 0}
+    if pair.o.no_raw or not pair.near.ask("blast", look=True, **near)["possible"]:
+        return None
+    pair.far.ask("blast", **far)
+    pair.near.ask("blast", duration=max(pair.o.duration / BLAST_SHARE, BLAST_S_MIN), **near)
+    came = pair.far.hear()
+    return came["bytes"] * 8 / came["ns"] if came["ns"] else None
+
+
+def one_try(pair, size, rate, messages, topics, batch):
+    pair.far.ask("sink", size=size)
+    sent = pair.near.ask("pump", size=size, rate=rate or None, duration=pair.o.duration, messages=messages, topics=topics, batch=batch)
+    came = pair.far.ask("end", sent=sent["sent"], warmup=sent["warmup"])
+    return sent, came, came["measured"] * 1e9 / came["ns"] if came["ns"] else 0
+
+
+def find(pair, size, messages, topics, batch):
+    """Flat out, and slower as long as something is lost."""
+    rate = 0
+    for tries in range(1, TRIES + 1):
+        sent, came, reached = one_try(pair, size, rate, messages, topics, batch)
+        if not came["lost"] + came["disordered"]:
+            break
+        rate = STEP * (rate if 0 < rate < reached else reached)
+        say(f"  {came['lost']} messages lost; again at {rate:.0f} msg/s")
+    return tries, sent, came, reached
+
+
+def measure(pair, size, messages=None, topics=1, batch=None):
+    """One row, once. The blasts stand on both sides of libllm's turn, as the machine's mood drifts."""
+    cores_ns = pair.cores_ns()
+    before = [blast(pair, way, size) for way in range(len(WAYS))]
+    tries, sent, came, reached = find(pair, size, messages, topics, batch)
+    after = [blast(pair, way, size) for way in range(len(WAYS))]
+    bare = {name: None if None in both else sum(both) / 2 for name, both in zip(WAYS, zip(before, after))}
+    gbit = reached * size * 8 / 1e9
+    count = sent["sent"] - sent["warmup"]
+    wire = sent["bytes"] + sent["packets"] * (ETHERNET_BYTES + pair.header_bytes)
+    return {"sent": count, "received": count - came["lost"], "lost": came["lost"], "disordered": came["disordered"],
+            "repaired_packets": sent["repaired"], "tries": tries, "msgs_per_s": reached, "payload_gbit_per_s": gbit,
+            "wire_share": ratio(count * size, wire), "packet_bytes_mean": ratio(sent["bytes"], sent["packets"]),
+            **{f"{name}_gbit_per_s": bare[name] for name in WAYS},
+            **{f"ratio_to_{name}": ratio(gbit, bare[name]) for name in WAYS},
+            "transmitter_mib": sent["mib"], "receiver_mib": came["mib"], "transmitter_kernel": sent["kernel_share"],
+            "receiver_kernel": ratio(came["kernel_ns"], came["ns"]),
+            "core_wait_ms": (sent["waited_ns"] + came["waited_ns"]) / 1e6, "core_to_core_ns": cores_ns}
+
+
+def fields(runs, average=median):
+    """Over the runs; of what was lost, and of tries, the worst."""
+    return {name: (worst if name in ("lost", "disordered", "tries") else average)([run[name] for run in runs]) for name in runs[0]}
