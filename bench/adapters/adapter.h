@@ -107,6 +107,8 @@ int adapter_fail(const char *what, const char *why);
 
 extern const struct adapter adapter_llm;
 extern const struct adapter adapter_bare;
+extern const struct adapter adapter_requests; /* over a connection of libllm, */
+extern const struct adapter adapter_unicast;  /* and bare, between two hosts */
 
 /* The program of one adapter. Returns the exit status. */
 int adapter_main(const struct adapter *adapter, int argc, char **argv);

@@ -48,6 +48,7 @@ enum {
     ENDS_LOOK_POLLS = 1024, /* empty polls between two looks for a request */
     ENDS_SAMPLES = 8192,    /* of the first seconds, in one of which warming up ends */
     ENDS_PATTERN = 256,
+    ENDS_STAMPED_MIN = 16, /* of a message that has its time; submitted_at is left out of shorter ones than the whole */
     ENDS_SIZE_MAX = 16777216,
 };
 
@@ -206,7 +207,8 @@ static void ends_take_return(const struct ends_stamped *stamped)
         return;
     now = llm_clock();
     histogram_add(&ends.rtt, now - stamped->due_at);
-    histogram_add(&ends.submitted, now - stamped->submitted_at);
+    if (stamped->submitted_at != 0)
+        histogram_add(&ends.submitted, now - stamped->submitted_at);
 }
 
 /* As a program would that has a use for its messages: in shared memory a line that nobody reads does not cross from core to core. */
@@ -280,7 +282,7 @@ static void ends_begin(const struct control *control, enum ends_state state)
 {
     ends.adapter = ends.adapters[control_flag(control, "bare")];
     ends.size = (size_t)control_number(control, "size", 45);
-    if (ends.size > ENDS_SIZE_MAX || (state != ENDS_SINK && ends.size < sizeof(struct ends_stamped)))
+    if (ends.size > ENDS_SIZE_MAX || (state != ENDS_SINK && ends.size < ENDS_STAMPED_MIN))
         control_fail("size", "is out of bounds");
     ends.all = control_flag(control, "all");
     ends.expected = ends.came = ends.lost = ends.disordered = ends.reflected = ends.unreflected = ends.returned = 0;
@@ -304,7 +306,7 @@ static struct ends_schedule ends_plan(const struct control *control)
 {
     const double rate = (double)control_number(control, "rate", 0);
     const double warmup = (double)control_ns(control, "warmup", 50000000) / 1e9, duration = (double)control_ns(control, "duration", 1) / 1e9;
-    const double samples = (double)control_number(control, "samples", 1000);
+    const double wanted = (double)control_number(control, "samples", 1000), samples = wanted > 0 ? wanted : 1e9;
     struct ends_schedule schedule = {.start = llm_clock() + ENDS_LEAD_NS, .interval_ns = rate > 0 ? 1e9 / rate : 0,
                                      .stamp_every = rate > samples ? (uint64_t)(rate / samples) : 1};
 
@@ -316,7 +318,7 @@ static struct ends_schedule ends_plan(const struct control *control)
 
 static bool ends_send_stamped(struct ends_stamped stamped, bool more)
 {
-    memcpy(ends.message, &stamped, sizeof stamped);
+    memcpy(ends.message, &stamped, ends.size < sizeof stamped ? ends.size : sizeof stamped);
     return ends_send(ends.message, ends.size, more);
 }
 
@@ -352,7 +354,8 @@ static uint64_t ends_pace(const struct ends_schedule *schedule)
     return i;
 }
 
-/* Sends as fast as messages are taken. One is due when it is sent: there is no pace that it could fall behind. */
+/* Sends as fast as messages are taken. One is due when it is sent: there is no pace that it could fall behind. samples 0: each has
+ * its time. */
 static uint64_t ends_flood(struct ends_schedule *schedule, uint64_t warmup_ns, uint64_t samples)
 {
     const uint64_t measured_at = schedule->start + warmup_ns;
@@ -361,16 +364,15 @@ static uint64_t ends_flood(struct ends_schedule *schedule, uint64_t warmup_ns, u
     while ((now = llm_clock()) < schedule->end) {
         struct ends_stamped stamped = {.head = {.kind = now < measured_at ? ENDS_WARMUP : ENDS_DATA}};
 
-        if (now >= stamp_at) {
-            stamped.due_at = stamped.submitted_at = now;
-            stamp_at = now + 1000000000 / samples;
-        }
         for (int burst = 0; burst < ENDS_BURST; burst++, sent++) {
+            stamped.due_at = samples == 0 ? llm_clock() : burst == 0 && now >= stamp_at ? now : 0;
+            stamped.submitted_at = stamped.due_at;
             stamped.head.sequence = (uint32_t)sent;
             if (!ends_send_stamped(stamped, true))
                 break;
-            stamped.due_at = 0;
         }
+        if (samples > 0 && now >= stamp_at)
+            stamp_at = now + 1000000000 / samples;
         (void)ends.adapter->poll();
         if (now < measured_at)
             schedule->warmup = sent;

@@ -12,6 +12,8 @@ static int ends_role(const struct control *control)
 {
     const bool beside = *control_text(control, "raw_receive", "") != '\0';
 
+    if (strcmp(control_text(control, "adapter", ""), "requests") == 0)
+        return ends_run(control, &adapter_requests, beside ? &adapter_unicast : NULL);
     if (strcmp(control_text(control, "adapter", ""), "raw") == 0)
         return ends_run(control, &adapter_bare, NULL);
     return ends_run(control, &adapter_llm, beside ? &adapter_bare : NULL);
@@ -36,8 +38,6 @@ static const struct {
     {"far", ends_role},
     {"probe", probe_role},
     {"load", load_run},
-    {"requests-asker", requests_ask},
-    {"requests-answerer", requests_answer},
     {"assured-transmitter", assured_transmit},
     {"assured-receivers", assured_receive},
     {"destinations-transmitter", destinations_transmit},

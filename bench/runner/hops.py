@@ -13,14 +13,14 @@ WAIT_SHARE = 0.005  # of the duration: beyond it the row tells of something else
 
 
 class Hop:
-    """One row, once."""
+    """One row, once. samples: a second, a thousand without; 0: all, and flat out so it is bare."""
 
-    def __init__(self, pair, size, rate, reflect_all=False, topics=1):
-        self.pair, self.size, self.rate, self.all, self.topics = pair, size, rate, reflect_all, topics
+    def __init__(self, pair, size, rate, reflect_all=False, topics=1, samples=None):
+        self.pair, self.size, self.rate, self.all, self.topics, self.samples = pair, size, rate, reflect_all, topics, samples
         self.rtt, self.submitted, self.bare = Histogram(), Histogram(), Histogram()
         self.packed = rate > BARE_RATE_MAX and not reflect_all and pair.o.transport == "udp" and size <= PACKED_SIZE_MAX
         self.sent = self.received = self.lost = self.disordered = self.refused = self.messages = self.packets = self.waited_ns = 0
-        self.reached = None
+        self.rates, self.bare_rates = [], []
         self.cores_ns = pair.cores_ns()
         wanted = max(BLOCK_S, BLOCK_MESSAGES / rate if rate else 0)
         blocks = max(int(pair.o.duration / wanted + 0.5), 1)
@@ -28,6 +28,7 @@ class Hop:
             if not pair.o.no_raw:
                 self.bare_block(pair.o.duration / blocks / 2)
             self.block(pair.o.duration / blocks)
+        self.reached = min(self.rates)
 
     def ends(self, bare, duration, **words):
         """Has both ends do it. Returns what near sent, what came, and what came back."""
@@ -39,7 +40,8 @@ class Hop:
         return sent, came, near.ask("returned", count=0 if bare else came["reflected"])
 
     def block(self, duration):
-        sent, came, back = self.ends(False, duration, rate=self.rate, topics=self.topics, mode="paced" if self.rate else "flood")
+        sent, came, back = self.ends(False, duration, rate=self.rate, topics=self.topics, samples=self.samples,
+                                     mode="paced" if self.rate else "flood")
         self.sent += max(sent["sent"] - sent["warmup"], 0)
         self.received += came["came"]
         self.lost += came["lost"] + max(came["reflected"] - back["returned"], 0)
@@ -51,16 +53,18 @@ class Hop:
         self.rtt.add(back["rtt"])
         self.submitted.add(back["submitted"])
         # A block that sent everything kept its rate; its clock would only tell how its last message fell.
-        reached = self.rate if self.rate and sent["whole"] else sent["reached"]
-        self.reached = min(reached, self.reached or reached)
+        self.rates.append(self.rate if self.rate and sent["whole"] else sent["reached"])
 
     def bare_block(self, duration):
         """At the same pace, or the nearest: caches and branch predictors forget the kernel's path between datagrams that are a
         millisecond apart."""
         most = BARE_RATE_MAX_ALL if self.all else BARE_RATE_MAX
         pace = self.rate if self.packed else max(min(self.rate or most, most), BARE_RATE_MIN)
-        _, _, back = self.ends(True, duration, rate=pace, packed=self.packed, grace=0.005)
+        flood = self.samples is not None and not self.rate
+        sent, _, back = self.ends(True, duration, rate=0 if flood else pace, mode="flood" if flood else "paced", packed=self.packed,
+                                  samples=self.samples, grace=0.005)
         self.bare.add(back["rtt"])
+        self.bare_rates.append(sent["reached"] if flood else pace)
 
 
 def ratio_of(run, what):

@@ -148,24 +148,24 @@ class Pair:
                  f"{scheme or self.o.transport}://239.192.1.{number}:500{number}?interface={interface or host.interface}")
         return "&".join([place, *([] if interface else [*flow, *filter(None, [self.o.options])])])
 
-    def start(self, bare=None, raw=True, **words):
-        """Starts both ends. bare: the scheme of what stands beside it on a second cable; raw: hops are measured bare, too."""
+    def start(self, bare=None, raw=True, channels=None, **words):
+        """Starts both ends. bare: the scheme of what stands beside it on a second cable; raw: hops are measured bare, too; channels: of
+        both ends, if there is one alone."""
         a, b, o = self.bench.hosts.a, self.bench.hosts.b, self.o
         self.raw = {(at, number): self.channel(host, number, bare, XDP_BARE[at] if bare else None)
                     for at, host in enumerate((a, b)) for number in (1, 2)}
         beside = [{"raw_send": self.raw[at, 1 + at], "raw_receive": self.raw[at, 2 - at]} if raw and not o.no_raw else {}
                   for at in (0, 1)]
-        self.preload()
-        self.far = self.bench.start(b, "far", send=self.channel(b, 2), receive=self.channel(b, 1), cpu=o.cpus[1], **beside[1], **words)
-        self.near = self.bench.start(a, "near", send=self.channel(a, 1), receive=self.channel(a, 2), cpu=o.cpus[0],
-                                     peer_cpu=None if o.far else o.cpus[1], **beside[0], **words)
+        ways = [{"send": self.channel(host, 1 + at), "receive": self.channel(host, 2 - at)} for at, host in enumerate((a, b))]
+        if channels:
+            ways, beside = [{"send": channel} for channel in channels], [{"raw_receive": channel} for channel in channels]
+        if o.preload:
+            self.bench.prefix = ["env", f"LD_PRELOAD={os.path.realpath(o.preload)}"]
+        self.far = self.bench.start(b, "far", **ways[1], cpu=o.cpus[1], **beside[1], **words)
+        self.near = self.bench.start(a, "near", **ways[0], cpu=o.cpus[0], peer_cpu=None if o.far else o.cpus[1], **beside[0], **words)
         ready, self.peer = self.near.hear(), self.far.hear()["machine"]
         self.machine, self.header_bytes = ready["machine"], ready["header_bytes"]
         self.near.ask("greet")
-
-    def preload(self):
-        if self.o.preload:
-            self.bench.prefix = ["env", f"LD_PRELOAD={os.path.realpath(self.o.preload)}"]
 
     def cores_ns(self):
         return self.near.ask("probe")["ns"] or None

@@ -3,6 +3,9 @@
 
 Beside bare UDP there and back.
 """
+import statistics
+
+from runner import hops
 from runner import options as opt
 from runner import pair
 from runner.histogram import Histogram
@@ -10,9 +13,7 @@ from runner.hops import WAIT_SHARE, run_text
 from runner.session import say
 from runner.tables import Report, median, number, ratio, worst
 
-BLOCK_S = 0.5  # of the library, then half as long bare, and again
-BARE_RATE_MAX = 20000  # a datagram there and one back each keep up so far
-OUTSTANDING = 256
+OUTSTANDING = 256  # in adapters/requests.c
 NAMES = ("median", "mean", "p99", "p99_9", "p99_99", "max", "std")
 ADDRESS = opt.text_option("address", "on two machines: the far one's, where it listens", metavar="IP", default=None)
 OPTIONS = (opt.numbers("size", "45", 16, 65000, "bytes of a request, and of the reply"),
@@ -20,47 +21,19 @@ OPTIONS = (opt.numbers("size", "45", 16, 65000, "bytes of a request, and of the 
            ADDRESS, *pair.options())
 
 
-class Asked:
-    """One row, once."""
-
-    def __init__(self, near, far, o, size, rate):
-        self.size, self.rate = size, rate
-        self.cores_ns = near.ask("probe")["ns"] or None
-        self.rtt, self.bare = Histogram(), Histogram()
-        self.sent = self.answered = self.lost = self.waited_ns = 0
-        reached, bare_reached = [], []
-        blocks = max(int(o.duration / BLOCK_S), 1)
-        for _ in range(blocks):
-            raw, _ = self.block(near, far, "bare", duration=o.duration / blocks / 2, rate=min(rate, BARE_RATE_MAX))
-            own, answered = self.block(near, far, "ask", duration=o.duration / blocks, rate=rate)
-            reached.append(own["reached"])
-            bare_reached.append(raw["reached"])
-            self.bare.add(raw["rtt"])
-            self.rtt.add(own["rtt"])
-            self.sent += own["sent"]
-            self.answered += own["answered"]
-            self.lost += own["unanswered"] + answered["refused"]
-            self.waited_ns += own["waited_ns"] + answered["waited_ns"]
-        # Of a rate the slowest block; flat out the mean.
-        self.reached, self.bare_reached = (min(some) if rate else sum(some) / blocks for some in (reached, bare_reached))
-
-    def block(self, near, far, verb, **words):
-        far.ask("bare" if verb == "bare" else "serve")
-        found = near.ask(verb, size=self.size, most=OUTSTANDING, **words)
-        return found, far.ask("end")
-
-
 def row_of(o, runs):
     rtt, bare = [run.rtt.summary() for run in runs], [run.bare.summary() for run in runs]
     rate = runs[0].rate
     return {"transport": o.transport, "size_bytes": runs[0].size, "rate_requests_per_s": rate or None,
             "outstanding_max": None if rate else OUTSTANDING, "duration_s": o.duration, "sent": median(run.sent for run in runs),
-            "received": median(run.answered for run in runs), "lost": worst(run.lost for run in runs),
+            "received": median(run.received for run in runs), "lost": worst(run.lost + run.refused for run in runs),
             "samples": median(len(run.rtt) for run in runs), "rtt_us": {name: median(run[name] for run in rtt) for name in NAMES},
             "raw_rtt_us": {name: median(run[name] for run in bare) for name in ("median", "p99")},
             "ratio_to_raw": median(ratio(a["median"], b["median"]) for a, b in zip(rtt, bare)),
             "p99_ratio_to_raw": median(ratio(a["p99"], b["p99"]) for a, b in zip(rtt, bare)),
-            "requests_per_s": median(run.reached for run in runs), "raw_requests_per_s": median(run.bare_reached for run in runs),
+            # Of a rate the slowest block; flat out the mean.
+            **{name: median((min if rate else statistics.mean)(getattr(run, rates)) if getattr(run, rates) else None for run in runs)
+               for name, rates in (("requests_per_s", "rates"), ("raw_requests_per_s", "bare_rates"))},
             "core_wait_ms": median(run.waited_ns / 1e6 for run in runs), "core_to_core_ns": median(run.cores_ns for run in runs)}
 
 
@@ -90,18 +63,14 @@ def run(bench):
     say(f"measuring {len(o.rate)} rates for {o.duration:g} s each, and bare UDP for half as long, {o.runs} times")
     channels = [f"{o.transport}://{o.address or bench.hosts.b.address}:5041?interface={host.interface}" + (o.options and f"&{o.options}")
                 for host in (bench.hosts.a, bench.hosts.b)]
-    ends.preload()
-    far = bench.start(bench.hosts.b, "requests-answerer", channel=channels[1], cpu=o.cpus[1])
-    ends.peer = far.hear()["machine"]
-    near = bench.start(bench.hosts.a, "requests-asker", channel=channels[0], cpu=o.cpus[0], peer_cpu=None if o.far else o.cpus[1])
-    ends.machine = near.hear()["machine"]
+    ends.start(channels=channels, adapter="requests")
     runs = {(size, rate): [] for size in o.size for rate in o.rate}
     for _ in range(o.runs):
         for size, rate in runs:
             say(f"{size} B at {rate} requests/s")
-            runs[size, rate].append(Asked(near, far, o, size, rate))
-    bench.processes.finish(near)
-    bench.processes.finish(far)
+            runs[size, rate].append(hops.Hop(ends, size, rate, reflect_all=True, samples=0))
+    bench.processes.finish(ends.near)
+    bench.processes.finish(ends.far)
     rows = [row_of(o, of) for of in runs.values()]
     cores = [row["core_to_core_ns"] for row in rows]
     report = Report(bench)
