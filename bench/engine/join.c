@@ -1,195 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What receivers that join late cost one that is there, and how long each takes: a transmitter at a steady rate, a live receiver,
- * and a process in which one receiver after the other joins from the past, each in a context of its own, checks that its stream is
- * whole, and leaves. The joiners hear which phase the transmitter is in; it hears when they are done. Of all: channel= rate= size=
- * duration= calm= joiners= history= past= topics= keep= stay=; of the live receiver wait=spin|block; of joiners other=CHANNEL, of
- * every second one, now=1, they begin with what is sent now, idle=1, they have the time that nobody else wants.
+ * Receivers that join late: one after the other joins from the past, each in a context of its own, checks that its stream is
+ * whole, and leaves. They hear when they may begin to, "during", and say when they are done. channel= size= duration=, in which they
+ * begin to, joiners= topics= keep= stay=, messages for which one stays once it is live; other=CHANNEL, of every second one, now=1, they
+ * begin with what is sent now, idle=1, they have the time that nobody else wants.
  */
 #define _GNU_SOURCE
-#include <math.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <llm/llm.h>
 
-#include "machine.h"
 #include "roles.h"
 #include "steady.h"
 
-enum { JOINERS_MAX = 100000 };
-
-/* The past is made in the first; the fourth lasts until the last joiner has left. */
-enum join_phase { JOIN_FILL, JOIN_BEFORE, JOIN_DURING, JOIN_SETTLE, JOIN_AFTER, JOIN_PHASES };
-
-static const char *const join_phases[JOIN_PHASES] = {"fill", "before", "during", "settle", "after"};
-
-/* A session that is younger than a second is followed from its start, whatever was asked for. */
-#define JOIN_FILL_NS 1200000000ull
-#define JOIN_SETTLE_NS 30000000000ull /* for the last ones, at most, in steps of */
-#define JOIN_STEP_NS 20000000ull
-
 static const char *join_channel, *join_other;
-static uint64_t join_rate, join_size, join_duration, join_calm, join_joiners, join_past, join_topics, join_keep, join_stay;
+static uint64_t join_size, join_duration, join_joiners, join_topics, join_keep, join_stay;
 static bool join_now;
 
 static void join_options(const struct control *control)
 {
     join_channel = control_text(control, "channel", "");
     join_other = control_text(control, "other", "");
-    join_rate = control_number(control, "rate", 10000);
     join_size = control_number(control, "size", 45);
     join_duration = control_ns(control, "duration", 10000000000);
-    join_calm = control_ns(control, "calm", 3000000000);
     join_joiners = control_number(control, "joiners", 1000);
-    join_past = control_number(control, "past", 1024);
     join_topics = control_number(control, "topics", 1);
     join_keep = control_number(control, "keep", 0);
     join_stay = control_number(control, "stay", 100);
     join_now = control_flag(control, "now");
-}
-
-/* ------------------------------------------------------------------------------------------------ transmitter */
-
-static uint64_t join_phase_ns(enum join_phase phase)
-{
-    const uint64_t fill = (join_past > join_topics ? join_past : join_topics) * 1000000000 / join_rate;
-
-    switch (phase) {
-    case JOIN_FILL:
-        return fill > JOIN_FILL_NS ? fill : JOIN_FILL_NS;
-    case JOIN_DURING:
-        return join_duration;
-    case JOIN_SETTLE:
-        return JOIN_STEP_NS;
-    case JOIN_BEFORE:
-    case JOIN_AFTER:
-    case JOIN_PHASES:
-        break;
-    }
-    return join_calm;
-}
-
-/* Whether the joiners are, or have ended. */
-static bool join_done(void)
-{
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-
-    return poll(&input, 1, 0) > 0;
-}
-
-static double join_send(struct steady_sender *sender, enum join_phase phase)
-{
-    const uint64_t begun_at = llm_clock();
-    double rate;
-
-    steady_say(join_phases[phase]);
-    do
-        rate = steady_send(sender, join_phase_ns(phase), 0, (uint32_t)phase);
-    while (phase == JOIN_SETTLE && !join_done() && llm_clock() < begun_at + JOIN_SETTLE_NS);
-    return rate;
-}
-
-static void join_open_topics(struct llm_transmitter *transmitter, struct llm_topic **topics)
-{
-    struct llm_keep keep;
-    char name[32];
-
-    llm_keep_init(&keep);
-    keep.messages = join_keep;
-    keep.bytes_max = join_size;
-    for (uint64_t i = 0; i < join_topics; i++) {
-        (void)snprintf(name, sizeof name, "join.%u", (unsigned)i);
-        steady_ok(llm_topic_open(transmitter, name, 0, &topics[i]), "llm_topic_open");
-        if (join_keep > 0)
-            steady_ok(llm_topic_keep(topics[i], &keep), "llm_topic_keep");
-    }
-}
-
-int join_transmit(const struct control *control)
-{
-    static const char *const counters[] = {"joins_received", "joins_granted", "joins_refused", "joins_dropped", "packets_replayed",
-                                           "naks_received", "packets_repaired", "receivers_suspended"};
-    struct llm_context *context = steady_context(control, LLM_WAIT_SPIN);
-    struct steady_sender sender = {.context = context};
-    struct llm_transmitter *transmitter;
-    struct llm_options options;
-    double rates[JOIN_PHASES];
-
-    join_options(control);
-    sender.topics = steady_memory(join_topics, sizeof(struct llm_topic *));
-    sender.topic_count = join_topics;
-    sender.size = join_size;
-    sender.rate = join_rate;
-    llm_options_init(&options);
-    options.history_packets = (uint32_t)control_number(control, "history", 1024);
-    options.receivers_max = JOINERS_MAX;
-    steady_ok(llm_transmitter_open(context, join_channel, &options, &transmitter), join_channel);
-    join_open_topics(transmitter, sender.topics);
-    steady_await(context, transmitter, 1);
-    for (int phase = 0; phase < JOIN_PHASES; phase++)
-        rates[phase] = join_send(&sender, (enum join_phase)phase);
-    json_open();
-    machine_json("machine");
-    json_begin("msgs_per_s", '{');
-    for (int i = 0; i < JOIN_PHASES; i++)
-        json_number(join_phases[i], rates[i]);
-    json_end('}');
-    steady_json_stats(context, counters, sizeof counters / sizeof counters[0]);
-    json_close();
-    steady_close(&sender, transmitter);
-    free(sender.topics);
-    return 0;
-}
-
-/* ---------------------------------------------------------------------------------------------- live receiver */
-
-static bool join_is_measured(uint64_t phase)
-{
-    return phase == JOIN_BEFORE || phase == JOIN_DURING || phase == JOIN_AFTER;
-}
-
-struct live {
-    struct steady_track track;
-    struct histogram latency[JOIN_PHASES];
-};
-
-static void on_live_message(void *arg, const struct llm_message *message)
-{
-    struct live *live = arg;
-    const struct steady_stamp stamp = steady_track_message(&live->track, message);
-
-    if (join_is_measured(stamp.phase))
-        histogram_add(&live->latency[stamp.phase], llm_clock() - stamp.due_at);
-}
-
-int join_live(const struct control *control)
-{
-    const bool blocks = strcmp(control_text(control, "wait", "spin"), "block") == 0;
-    struct llm_context *context = steady_context(control, blocks ? LLM_WAIT_BLOCK : LLM_WAIT_SPIN);
-    static struct live live;
-
-    join_options(control);
-    for (int i = 0; i < JOIN_PHASES; i++)
-        if (join_is_measured((uint64_t)i))
-            histogram_init(&live.latency[i], join_rate * join_phase_ns((enum join_phase)i) / 1000000000 + 1);
-    (void)steady_receiver(context, join_channel, NULL, on_live_message, steady_place_event, &live);
-    while (!live.track.ended)
-        steady_ok(llm_wait(context, 10000000), "llm_wait");
-    json_open();
-    for (int i = 0; i < JOIN_PHASES; i++)
-        if (join_is_measured((uint64_t)i)) {
-            json_histogram(join_phases[i], &live.latency[i]);
-            histogram_fini(&live.latency[i]);
-        }
-    steady_json_track(&live.track);
-    json_close();
-    return steady_ok(llm_context_close(&context), "llm_context_close");
 }
 
 /* ------------------------------------------------------------------------------------------------------- joiners */
@@ -308,14 +150,14 @@ struct joiners {
     uint64_t begun_at;   /* 0: they may not come yet */
     uint64_t last_at;    /* when the last one was live */
     bool done;           /* which the transmitter knows */
-    bool over;           /* the transmitter has ended */
+    bool over;           /* no more is to come */
 };
 
 static void join_hear(struct joiners *joiners)
 {
     const char *phase = steady_hear(&joiners->over);
 
-    if (phase != NULL && strcmp(phase, join_phases[JOIN_DURING]) == 0)
+    if (phase != NULL && strcmp(phase, "during") == 0)
         joiners->begun_at = llm_clock();
 }
 

@@ -7,8 +7,7 @@
 
 typedef int role_run(const struct control *control);
 
-role_run assured_transmit, assured_receive, destinations_transmit, destinations_receive, join_transmit, join_live, join_all, kept_run,
-    load_run, order_transmit, order_receive, rate_transmit, rate_receive, rate_half, slow_transmit, slow_receive, pairs_transmit,
-    pairs_receive, pairs_mute, watch_transmit, watch_receive;
+role_run assured_transmit, assured_receive, destinations_transmit, destinations_receive, join_all, kept_run, load_run, rate_transmit,
+    rate_receive, rate_half, stream_transmit, stream_receive, stream_mute, watch_transmit, watch_receive;
 
 #endif

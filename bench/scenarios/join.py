@@ -23,7 +23,11 @@ from runner.histogram import Histogram
 from runner.session import say
 from runner.tables import Report, counted, faults_of, number, ratio
 
-PHASES = ("before", "during", "after")
+PHASES, MEASURED = ("before", "during", "after"), [1, 2, 4]
+FILL_S = 1.2  # a session that is younger than a second is followed from its start, whatever was asked for
+SETTLE_S, STEP_S = 30, 0.02  # for the last ones, at most, in steps of
+COUNTERS = ["joins_received", "joins_granted", "joins_refused", "joins_dropped", "packets_replayed", "naks_received", "packets_repaired",
+            "receivers_suspended"]
 CPUS = opt.cpus("0,1,2" if os.cpu_count() > 2 else "0,1,1", 3, "the CPUs of the transmitter, the live receiver and the joiners")
 OPTIONS = (opt.number("joiners", 1000, 1, 100000, "receivers that join"),
            opt.seconds("duration", 10, 100, 3600000, "in which they begin to, at equal distances"),
@@ -48,23 +52,39 @@ def past_of(o):
     return f"join={where}", o.history if where == "oldest" else 0
 
 
-def measure(bench, name, shared, joiners):
-    """The three processes; transmitter and joiners are told how far the other is. Also of bench/run kept. Returns how the live one waits."""
+def send_all(bench, sender, joiners, shared):
+    """The transmitter's phases: the past is made in the first; the fourth lasts until the last joiner has left. Returns its rates."""
+    fill = max(FILL_S, max(shared["past"], shared["topics"]) / shared["rate"])
+    steps = {"fill": fill, "before": shared["calm"], "during": shared["duration"], "settle": STEP_S, "after": shared["calm"]}
+    rates = {}
+    for phase, (name, duration) in enumerate(steps.items()):
+        joiners.tell(name)
+        for _ in range(int(SETTLE_S / STEP_S) if name == "settle" else 1):
+            rates[name] = sender.ask("send", rate=shared["rate"], duration=duration, phase=phase)["msgs_per_s"]
+            if name == "settle" and (joiners.said or joiners.ended):
+                break
+    return rates
+
+
+def measure(bench, name, shared, others):
+    """The three processes. Also of bench/run kept. Returns how the live receiver waits."""
     o, hosts = bench.o, bench.hosts
     wait = "spin" if o.cpus[1] != o.cpus[2] else "block"
-    bench.start(hosts.a, "join-live", "live", channel=bench.channel(hosts.a), cpu=o.cpus[1], wait=wait, **shared)
+    samples = int(shared["rate"] * max(shared["duration"], shared["calm"])) + 1
+    bench.start(hosts.a, "stream-receiver", "live", channel=bench.channel(hosts.a), cpu=o.cpus[1], wait=wait, measured=MEASURED,
+                trace=samples)
     # Who shares a core with the live receiver takes what it leaves.
-    other = bench.start(hosts.b, "join-joiners", "joiners", idle=wait == "block", cpu=o.cpus[2], **joiners, **shared)
-    sender = bench.start(hosts.a, "join-transmitter", "transmitter", channel=bench.channel(hosts.a), cpu=o.cpus[0], **shared)
-
-    def end(process):
-        if process is sender:
-            other.popen.stdin.close()
-
-    found = bench.processes.serve(word=lambda process, word: (other if process is sender else sender).tell(word), end=end)
-    for phase in PHASES:
-        hops = Histogram(found["live"][phase])
-        found["live"][phase] = {"typical_p99": hops.typical(o.rate, 0.02, (0.99,))[0], "latency_us": hops.summary()}
+    joiners = bench.start(hosts.b, "joiners", idle=wait == "block", cpu=o.cpus[2], **others, **shared)
+    sender = bench.start(hosts.a, "stream-transmitter", "transmitter", channel=bench.channel(hosts.a), cpu=o.cpus[0],
+                         **{key: shared[key] for key in ("size", "topics", "keep", "history")})
+    rates = send_all(bench, sender, joiners, shared)
+    found = {"transmitter": {**sender.ask("stats", counters=COUNTERS), "msgs_per_s": rates}}
+    bench.processes.finish(sender)
+    joiners.popen.stdin.close()
+    found.update(bench.processes.serve())
+    for phase, at in zip(PHASES, MEASURED):
+        hops = Histogram(found["live"]["rounds"][0][str(at)])
+        found["live"][phase] = {"typical_p99": hops.typical(shared["rate"], 0.02, (0.99,))[0], "latency_us": hops.summary()}
     sum_up(found["joiners"])
     bench.keep(name, found)
     return wait

@@ -23,6 +23,8 @@ from runner.tables import Report, median, number, ratio, sums
 ORDERS = ("sequence", "arrival")
 PERCENTILES = {"median": "median", "p99": "p99", "p99_9": "p99.9"}
 CERTAIN = 100  # losses, of which it is no chance that there was none, or that nothing came behind one
+WARM_S = 0.05
+COUNTERS = ["messages_ahead", "packets_missed", "packets_recovered", "packets_lost", "naks_sent", "impaired_lost"]
 PACKED = 32  # messages that share a packet at most, where the transmitter is late
 OPTIONS = (opt.text_option("loss", "percents of packets, with at most four decimals",
                            r"\d{1,2}(\.\d{1,4})?(,\d{1,2}(\.\d{1,4})?)*", "must be percents below 100 with commas between", "PERCENT,...",
@@ -35,14 +37,19 @@ OPTIONS = (opt.text_option("loss", "percents of packets, with at most four decim
 
 def measure(bench, name, percent, order, seed):
     o, hosts = bench.o, bench.hosts
-    shared = {"rate": o.rate, "size": o.size, "duration": o.duration}
     lossy = f"order={order}&impair_loss_ppm={round(float(percent) * 10000)}&impair_seed={seed}"
     late = f"impair_delay_ns={round(o.delay * 1e9)}" if o.delay else ""
-    bench.start(hosts.b, "order-receiver", "receiver", channel="impair+" + bench.channel(hosts.b, lossy), cpu=o.cpus[1], **shared)
-    bench.start(hosts.a, "order-transmitter", "transmitter",
-                channel=("impair+" if late else "") + bench.channel(hosts.a, *filter(None, [late])), cpu=o.cpus[0], **shared)
-    found = bench.processes.serve()
-    hops = Histogram(found["receiver"].pop("hops"))
+    most = int(o.rate * (o.duration + WARM_S)) + 1
+    bench.start(hosts.b, "stream-receiver", "receiver", channel="impair+" + bench.channel(hosts.b, lossy), cpu=o.cpus[1], size=o.size,
+                rounds=2, measured=[0], trace=most, any=True, most=most, counters=COUNTERS)
+    sender = bench.start(hosts.a, "stream-transmitter", "transmitter", cpu=o.cpus[0], size=o.size,
+                         channel=("impair+" if late else "") + bench.channel(hosts.a, *filter(None, [late])))
+    for at, duration in enumerate((WARM_S, o.duration)):
+        sender.ask("send", rate=o.rate, duration=duration, round=at)
+    found = {"transmitter": sender.ask("stats", counters="naks_received")}
+    bench.processes.finish(sender)
+    found.update(bench.processes.serve())
+    hops = Histogram(found["receiver"].pop("rounds")[1]["0"])
     found["receiver"]["hop_us"] = hops.summary()
     found["receiver"]["typical_us"] = dict(zip(PERCENTILES, hops.typical(o.rate, 0.05, (0.5, 0.99, 0.999))))
     bench.keep(name, found)

@@ -21,11 +21,13 @@ import signal
 import statistics
 
 from runner import options as opt
-from runner.histogram import Histogram, summary_of
+from runner.histogram import Histogram
 from runner.session import say
 from runner.tables import Report, counted
 
 PHASES = ("before", "during", "after")
+COUNTERS = ["naks_received", "naks_shed", "packets_repaired", "notices_sent", "receivers_suspended", "receivers_lost"]
+PAIRS_COUNTERS = ["receivers_suspended", "receivers_lost", "packets_repaired", "notices_sent"]
 DROP = """table inet llm_slow {
     chain input {
         type filter hook input priority 0;
@@ -70,47 +72,77 @@ def measure(bench, kind):
     o, hosts = bench.o, bench.hosts
     channel, near, far = channels(bench)
     # A hundred messages come in 100 / rate seconds: nine times as long a rest leaves a tenth.
-    slow = bench.start(hosts.b, "slow-slow", "slow", channel=far, rest=max(900000000 // o.rate, 1))
-    steady = bench.start(hosts.a, "slow-steady", "steady", channel=near, cpu=o.cpus[1])
-    sender = bench.start(hosts.a, "slow-transmitter", "transmitter", channel=channel, cpu=o.cpus[0], rate=o.rate, size=o.size,
-                         duration=o.duration)
-    bench.keep(kind, bench.processes.serve(
-        sender, steady, word=lambda _, phase: phase != "before" and make(bench, kind, phase == "during", slow)))
+    slow = bench.start(hosts.b, "stream-receiver", "slow", channel=far, wait="block", rest=max(900000000 // o.rate, 1))
+    steady = bench.start(hosts.a, "stream-receiver", "steady", channel=near, cpu=o.cpus[1], measured=[0, 1, 2])
+    sender = bench.start(hosts.a, "stream-transmitter", "transmitter", channel=channel, cpu=o.cpus[0], size=o.size, receivers=2)
+    sent = []
+    for at, phase in enumerate(PHASES):
+        if at:
+            make(bench, kind, phase == "during", slow)
+        sent.append(sender.ask("send", rate=o.rate, duration=o.duration, phase=at))
+    found = {"transmitter": judged(sender.ask("stats", counters=COUNTERS), sent)}
+    bench.processes.finish(sender)
+    found.update(bench.processes.serve(steady))
+    steady = found["steady"]
+    for at, phase in enumerate(PHASES):
+        hops = Histogram(steady["rounds"][0][str(at)])
+        steady[phase] = {"received": len(hops), "latency_us": hops.summary()}
+    bench.keep(kind, found)
     # It may have much to catch up with, and is not what is measured.
     bench.processes.end(slow)
 
 
+def judged(sender, sent):
+    """What the transmitter was told, and when, in ms of the phase: suspended in the middle one, readmitted in the last."""
+    after = {"suspended_after_ms": None, "readmitted_after_ms": None}
+    for told in sender.pop("told"):
+        at = max((at for at, phase in enumerate(sent) if phase["begun_at"] <= told["at"]), default=0)
+        ms = (told["at"] - sent[at]["begun_at"]) / 1e6
+        say(f"{PHASES[at]}: {told['event']}: {told['value']} {told['threshold']} after {ms:.0f} ms")
+        if told["suspended"] and at == 1 and after["suspended_after_ms"] is None:
+            after["suspended_after_ms"] = ms
+        if not told["suspended"] and told["known"] and at == 2:
+            after["readmitted_after_ms"] = ms
+    return {"msgs_per_s": {phase: one["msgs_per_s"] for phase, one in zip(PHASES, sent)}, **after, "counters": sender["counters"]}
+
+
 def take_turns(bench):
-    """The receiver that is to be stopped comes in the mute's place, is stopped, and leaves, as the transmitter says."""
+    """The receiver that is to be stopped comes in the mute's place, is stopped, and leaves."""
     o, hosts = bench.o, bench.hosts
     channel, near, far = channels(bench)
-    shared = {"rate": o.rate, "pairs": o.pairs, "period": o.period}
-    there = {}
 
     def silence():
         """A socket in the place of the receiver that is away. It says when a signal does not end it any more."""
-        there["mute"] = bench.start(hosts.b, "pairs-mute", "mute", channel=far)
-        there["mute"].hear()
+        process = bench.start(hosts.b, "stream-mute", "mute", channel=far)
+        process.hear()
+        return process
 
-    def turn(_, phase):
-        if phase == "without":
-            there["mute"].signal(signal.SIGUSR1)
-        elif phase == "coming":
-            bench.processes.leave(there.pop("mute"))
-            there["other"] = bench.start(hosts.b, "pairs-other", "other", channel=far)
-        elif phase == "stopped":
-            there["other"].signal(signal.SIGSTOP)
-        elif "other" in there:
-            # How it ends tells nothing: it may have been stopped before it was ready to be told.
-            there["other"].signal(signal.SIGTERM)
-            bench.processes.leave(there.pop("other"), signal.SIGCONT)
-            silence()
+    def send(at, phase, duration):
+        sender.ask("send", rate=o.rate, duration=duration, round=at, phase=phase)
 
-    steady = bench.start(hosts.a, "pairs-steady", "steady", channel=near, cpu=o.cpus[1], **shared)
-    silence()
-    sender = bench.start(hosts.a, "pairs-transmitter", "transmitter", channel=channel, cpu=o.cpus[0], size=o.size, settle=o.settle, **shared)
-    bench.keep("pairs", bench.processes.serve(sender, steady, word=turn))
-    bench.processes.end(there["mute"])
+    steady = bench.start(hosts.a, "stream-receiver", "steady", channel=near, cpu=o.cpus[1], rounds=o.pairs, measured=[0, 1],
+                         trace=int(o.rate * o.period) + 1)
+    mute = silence()
+    sender = bench.start(hosts.a, "stream-transmitter", "transmitter", channel=channel, cpu=o.cpus[0], size=o.size)
+    send(0, 2, o.settle)  # something to warm up with
+    for at in range(o.pairs):
+        mute.signal(signal.SIGUSR1)
+        send(at, 0, o.period)
+        bench.processes.leave(mute)
+        other = bench.start(hosts.b, "stream-receiver", "other", channel=far, wait="block")
+        send(at, 2, o.settle)
+        other.signal(signal.SIGSTOP)
+        send(at, 1, o.period)
+        # How it ends tells nothing: it may have been stopped before it was ready to be told.
+        other.signal(signal.SIGTERM)
+        bench.processes.leave(other, signal.SIGCONT)
+        mute = silence()
+        send(at, 2, o.settle)
+    found = {"transmitter": sender.ask("stats", counters=PAIRS_COUNTERS)}
+    bench.processes.finish(sender)
+    found.update(bench.processes.serve(steady))
+    bench.keep("pairs", found)
+    bench.processes.end(mute)
 
 
 def median_of(ratios):
@@ -142,18 +174,20 @@ def paired_of(bench):
     if o.pairs < 3 or "stopped" not in o.kind:
         return {}
     steady = bench.load("pairs-steady")
-    for pair in steady["pairs"]:
-        for which in ("without", "stopped"):
-            hops = Histogram(pair[which])
+    steady["pairs"] = []
+    for found in steady["rounds"]:
+        pair = {}
+        for at, which in enumerate(("without", "stopped")):
+            hops = Histogram(found[str(at)])
             pair[which], pair[f"{which}_typical_p99"] = hops.summary(), hops.typical(o.rate, 0.02, (0.99,))[0]
+        steady["pairs"].append(pair)
     return {"pairs": o.pairs, "period_s": o.period, "steady": {what: compare(steady, what) for what in ("median", "typical_p99", "p99")},
             "lost": steady["lost"], "counters": bench.load("pairs-transmitter")["counters"], "of_each": steady["pairs"]}
 
 
 def row_of(bench, kind):
     steady, sender = (bench.load(f"{kind}-{role}") for role in ("steady", "transmitter"))
-    for phase in PHASES:
-        steady[phase]["latency_us"] = summary_of(steady[phase].pop("latency"))
+    steady = {name: steady[name] for name in (*PHASES, "lost")}
     p99 = {phase: steady[phase]["latency_us"]["p99"] for phase in PHASES}
     return {"kind": kind, "steady": steady, "transmitter": sender, "p99_ratio_during": p99["during"] / p99["before"]}
 
