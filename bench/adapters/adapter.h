@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is measured comes in as an adapter: libllm, what carries its packets bare, and other libraries. The pace, the stamps, the
+ * Adapters are what is measured: libllm, the transports that carry its packets bare, and other libraries. The pace, the stamps, the
  * counts and the link to the runner are in engine/ends.c, the same for all.
  */
 #ifndef BENCH_ADAPTER_H
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* What an end needs to know to open its two directions. Texts are "" if the runner did not say them. */
+/* Places of the two directions of an end. Texts are "" if the runner did not say them. */
 struct adapter_link {
     bool near;
     bool throughput;           /* else reflector; of other libraries, whose ends do one work */
@@ -39,7 +39,7 @@ struct adapter_link {
     const char *raw_receive;
 };
 
-/* What the program does when there is nothing to do. A library whose threads share the core with it wants the core for them. */
+/* Behaviour while there is nothing to do. A library whose threads share the core with it wants the core for them. */
 enum adapter_idle {
     ADAPTER_SPIN,  /* polls again */
     ADAPTER_YIELD, /* lets other threads run first */
@@ -71,8 +71,9 @@ struct adapter {
     /* The rest may be NULL. A measurement of messages of so many bytes begins; packed: those that are due at once share datagrams. */
     void (*begin)(size_t size, bool packed);
 
-    /* The number that the next message has, as adapter_deliver_numbered() tells it on the other side. */
-    uint64_t (*next)(void);
+    /* Sends so many messages with others: message number n begins at pattern + n modulo 256. Returns how many were taken. The other side
+     * is told the numbers by adapter_deliver_numbered(), and the engine writes none. */
+    uint64_t (*pump)(const uint8_t *pattern, size_t size, uint64_t count);
 
     /* Has messages take turns on so many topics. */
     void (*topics)(uint64_t count);
@@ -87,7 +88,7 @@ struct adapter {
 /* For poll(), or a thread of the library (one only): a message has come; it may be sent back before this returns. */
 void adapter_deliver(const void *data, size_t size);
 
-/* Of libraries that number messages from one on, in the order sent: the engine writes no number into them then. */
+/* Of libraries that number messages in the order sent. */
 void adapter_deliver_numbered(const void *data, size_t size, uint64_t number);
 
 /* No more messages at this time: notes when the last ones came. */
@@ -96,7 +97,7 @@ void adapter_delivered(void);
 /* Sleeps until a descriptor is ready or the time (of llm_clock()) has come. count may be 0. */
 void adapter_sleep(struct pollfd *fds, unsigned count, uint64_t until);
 
-/* Whether something was not taken by send() since it was last taken: wait() has to look for room too. */
+/* True if send() refused the last message: wait() has to look for room too. */
 bool adapter_is_refused(void);
 
 /* For open(): another way to idle than the adapter's own. */

@@ -169,7 +169,7 @@ static int media_open(const struct adapter_link *link)
     return aeron_fragment_assembler_create(&media.assembler, media_message, NULL) < 0 ? media_fail("no assembler") : 0;
 }
 
-/* What is offered leaves when the driver works. */
+/* Offered messages leave when the driver works. */
 static int media_send(const void *data, size_t size, bool more)
 {
     int64_t position = aeron_exclusive_publication_offer(media.publication, data, size, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What carries libllm's packets without it (raw/raw.h). Messages have a datagram each; packed, as many whole ones as fit share one. */
+/* Bare transports, without libllm (raw/raw.h). Messages have a datagram each, in a throughput many in a call; packed, as many
+ * whole ones as fit share one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "../raw/raw.h"
 #include "adapter.h"
 
-enum { BARE_BURST = 64, BARE_PACKED_MAX = 65536 }; /* datagrams in memory taken in one poll; no call takes more bytes */
+enum { BARE_BURST = 64, BARE_EACH = 32, BARE_PACKED_MAX = 65536 }; /* datagrams in memory taken in one poll; no call takes more bytes */
 
 static struct bare {
     struct raw_end *send;
@@ -16,13 +17,17 @@ static struct bare {
     size_t room; /* for messages that leave at once; 0: they are not packed */
     size_t filled;
     int burst;
+    bool throughput;
+    bool each; /* what waits has a datagram for each message */
     char *packed;
 } bare;
 
-/* Whether nothing is left to send. */
+/* Sends what waits. True if nothing is left. */
 static bool bare_flush(void)
 {
-    if (bare.filled > 0 && raw_send_packed(bare.send, bare.packed, bare.filled, bare.size) != 1)
+    if (bare.filled > 0 && bare.each)
+        (void)bare.send->scheme->send_each(bare.send, bare.packed, bare.filled, bare.size);
+    if (bare.filled > 0 && (bare.each || raw_send_packed(bare.send, bare.packed, bare.filled, bare.size) != 1))
         bare.filled = 0;
     return bare.filled == 0;
 }
@@ -55,12 +60,15 @@ static int bare_poll(void)
     return count;
 }
 
-/* What an earlier measurement left must not come into this one. */
+/* Leftovers of an earlier measurement must not come into this one. */
 static void bare_begin(size_t size, bool packed)
 {
     bare.size = size;
-    bare.room = packed ? raw_packed_bytes(bare.send, size) : 0;
+    bare.each = bare.throughput && !packed && bare.send->scheme->send_each != NULL;
+    bare.room = packed ? raw_packed_bytes(bare.send, size) : bare.each ? BARE_EACH * size : 0;
     bare.filled = 0;
+    if (bare.throughput && bare.receive->scheme->receive_many != NULL)
+        bare.receive->scheme->receive_many(bare.receive);
     (void)raw_blast_expect(bare.receive, packed);
 }
 
@@ -72,9 +80,8 @@ static int bare_open(const struct adapter_link *link)
     bare.receive = raw_open_channel(link->raw_receive, false);
     if (bare.send == NULL || bare.receive == NULL || bare.packed == NULL)
         return adapter_fail("the ends of the bare measurement", strerror(errno));
-    bare.burst = bare.receive->scheme->named ? BARE_BURST : 1;
-    if (strcmp(link->variant, "packed") == 0)
-        bare_begin(link->size, true);
+    bare.throughput = link->throughput;
+    bare.burst = bare.throughput || bare.receive->scheme->named ? BARE_BURST : 1;
     return 0;
 }
 

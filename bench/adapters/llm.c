@@ -127,9 +127,21 @@ static void own_close(void)
     free(own.topics);
 }
 
-static uint64_t own_next(void)
+static uint64_t own_pump(const uint8_t *pattern, size_t size, uint64_t count)
 {
-    return llm_transmitter_next(own.transmitter);
+    const uint64_t first = llm_transmitter_next(own.transmitter);
+    uint64_t number = first;
+    int error = LLM_OK;
+
+    for (; number < first + count; number++) {
+        error = llm_send(own.topics[own.turn], pattern + number % 256, size, LLM_SEND_MORE);
+        if (error != LLM_OK)
+            break;
+        own.turn = own.turn + 1 < own.used ? own.turn + 1 : 0;
+    }
+    if (error != LLM_OK && error != LLM_EAGAIN)
+        control_fail("a message is refused", llm_error_text(error));
+    return number - first;
 }
 
 static uint64_t own_counter(const char *name)
@@ -175,7 +187,7 @@ const struct adapter adapter_llm = {
     .send = own_send,
     .poll = own_poll,
     .close = own_close,
-    .next = own_next,
+    .pump = own_pump,
     .topics = own_topics,
     .counter = own_counter,
     .counters = own_counters,

@@ -237,7 +237,7 @@ static int unicast_poll(void)
     return 1;
 }
 
-/* What an earlier measurement left must not come into this one. */
+/* Leftovers of an earlier measurement must not come into this one. */
 static void unicast_begin(size_t size, bool packed)
 {
     uint8_t data[64];

@@ -258,9 +258,14 @@ void adapter_deliver(const void *data, size_t size)
     ends_take(data, size, NULL);
 }
 
+/* The fast path is a message of a pump that is as it should be: no greeting is. */
 void adapter_deliver_numbered(const void *data, size_t size, uint64_t number)
 {
-    ends_take(data, size, &number);
+    if (ends.state != ENDS_SINK || ends.link.reads_all || !ends_is_intact(data, size, number)) {
+        ends_take(data, size, &number);
+        return;
+    }
+    ends_count(number, true, false);
 }
 
 void adapter_delivered(void)
@@ -489,22 +494,22 @@ static void ends_greet_back(void)
 static uint64_t ends_batch(uint64_t sent, uint64_t count)
 {
     struct ends_head head = {.sequence = (uint32_t)sent, .kind = ENDS_DATA};
-    const bool numbered = ends.adapter->next != NULL;
-    const uint64_t number = numbered ? ends.adapter->next() : 0;
 
-    for (uint64_t i = 0; i < count; i++) {
-        const uint8_t *message = numbered ? ends.message + (number + i) % ENDS_PATTERN : ends.message;
+    if (ends.adapter->pump != NULL) {
+        const uint64_t taken = ends.adapter->pump(ends.message, ends.size, count);
 
-        if (!numbered)
-            memcpy(ends.message, &head, sizeof head);
-        if (!ends_send(message, ends.size, i + 1 < count))
+        ends.refused = taken < count;
+        return taken;
+    }
+    for (uint64_t i = 0; i < count; i++, head.sequence++) {
+        memcpy(ends.message, &head, sizeof head);
+        if (!ends_send(ends.message, ends.size, i + 1 < count))
             return i;
-        head.sequence++;
     }
     return count;
 }
 
-/* What was sent when warming up ended. */
+/* Counts of the transmitter when warming up ended. */
 struct ends_mark {
     uint64_t sent;
     uint64_t at;
@@ -588,10 +593,10 @@ static int ends_measure(struct control *request)
     }
 }
 
-/* What was sent may still be on its way, or have to be repaired. */
+/* Waits for messages that are still on their way, or have to be repaired. */
 static void ends_settle(uint64_t sent)
 {
-    const bool sinks = ends.state == ENDS_SINK && ends.adapter->next != NULL;
+    const bool sinks = ends.state == ENDS_SINK && ends.adapter->pump != NULL;
     uint64_t heard_at = llm_clock(), before = 0;
 
     for (;;) {

@@ -44,7 +44,7 @@ static const struct raw_scheme *const raw_schemes[] = {
 
 /* ------------------------------------------------------------------------------------------------------------- groups */
 
-/* What carries a channel's packets bare, and where its group begins; NULL: nothing that is known here. */
+/* The bare form of a channel's transport, and where its group begins; NULL: none is known here. */
 static const struct raw_scheme *raw_find_scheme(const char *channel, const char **where)
 {
     for (size_t i = 0; i < RAW_SCHEMES; i++) {

@@ -29,7 +29,7 @@ struct raw_group {
  */
 int raw_group_of_channel(const char *channel, uint16_t offset, struct raw_group *group, const char **reason);
 
-/* What is before the payload in each packet of a channel, from the IP header on. */
+/* Bytes before the payload in each packet of a channel, from the IP header on. */
 size_t raw_header_bytes(const char *channel);
 
 /* -------------------------------------------------------------------------------------------------- datagrams */
@@ -74,6 +74,10 @@ struct raw_scheme {
     /* Sends a train, split into datagrams of so many bytes, as raw_send() sends one. NULL: there are no trains. */
     int (*send_train)(struct raw_end *end, const void *data, size_t size, size_t datagram_bytes);
     size_t (*train_bytes)(size_t datagram_bytes); /* the longest one */
+    /* Sends messages of so many bytes as a datagram each, in one call. Has receive() take as many datagrams in a call as it can, from now
+     * on. NULL: there are no such calls. */
+    int (*send_each)(struct raw_end *end, const void *data, size_t size, size_t message_bytes);
+    void (*receive_many)(struct raw_end *end);
     /* A blast: what it needs, the next batch of it, and what can be given back after it. 0, or -1 with errno set. NULL, but not
      * of the next batch: nothing is to be done. */
     int (*blast_begin)(struct raw_end *end, const struct raw_load *load);
@@ -115,7 +119,7 @@ static inline const void *raw_receive(struct raw_end *end, size_t *size)
     return end->scheme->receive(end, size);
 }
 
-/* Whether raw_receive() has something to give. */
+/* True if raw_receive() has something to give. */
 static inline bool raw_is_readable(struct raw_end *end)
 {
     return end->scheme->is_readable(end);

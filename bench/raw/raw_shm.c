@@ -93,7 +93,7 @@ static struct raw_end *raw_shm_open(const struct raw_group *group, bool to_send)
     shm->bytes = sizeof(struct raw_ring) + RAW_SHM_SLOTS * shm->stride;
     shm->batch = calloc(1, group->mtu);
     snprintf(shm->path, sizeof shm->path, "%s/llm-raw-%s", group->directory, group->name);
-    /* Whoever comes first makes it. */
+    /* The first end makes it. */
     fd = raw_shm_file(shm->path);
     if (fd < 0)
         shm->path[0] = '\0';
@@ -143,7 +143,7 @@ static bool raw_shm_is_readable(struct raw_end *end)
     return atomic_load_explicit(&raw_shm_slot(shm)->number, memory_order_acquire) == shm->next + 1;
 }
 
-/* What was given before can be written anew from now on. */
+/* The datagram given before can be overwritten from now on. */
 static const void *raw_shm_receive(struct raw_end *end, size_t *size)
 {
     struct raw_shm_end *shm = raw_shm_of(end);

@@ -28,6 +28,7 @@
 #define RAW_TRAIN_SEGMENTS 64 /* more are refused by older kernels */
 #define RAW_SLOT 67008        /* a shorter one would cut a train; a power of two would put all into the same cache sets */
 #define RAW_UDP_HEADER 8
+#define RAW_CONTROL_BYTES CMSG_SPACE(sizeof(uint16_t))
 
 /* ------------------------------------------------------------------------------------------------------------ sockets */
 
@@ -69,7 +70,7 @@ static int raw_never_fragment(int fd, const struct raw_group *group)
     return raw_set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
 }
 
-int raw_udp_open_send(const struct raw_group *group)
+static int raw_udp_open_send(const struct raw_group *group)
 {
     int fd = socket(group->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
@@ -112,7 +113,9 @@ size_t raw_udp_datagram_bytes(const struct raw_group *group)
     return group->mtu - (group->address.ss_family == AF_INET6 ? 40 : 20) - RAW_UDP_HEADER;
 }
 
-void raw_udp_segment(struct msghdr *message, void *control, size_t datagram_bytes)
+/* Has the kernel split a message into datagrams of so many bytes (UDP_SEGMENT). control: memory of RAW_CONTROL_BYTES, aligned for a
+ * struct cmsghdr, which the message refers to from then on. */
+static void raw_udp_segment(struct msghdr *message, void *control, size_t datagram_bytes)
 {
     struct cmsghdr *header = control;
     uint16_t segment = (uint16_t)datagram_bytes;
@@ -126,16 +129,12 @@ void raw_udp_segment(struct msghdr *message, void *control, size_t datagram_byte
     message->msg_controllen = RAW_CONTROL_BYTES;
 }
 
-size_t raw_udp_train_bytes(size_t datagram_bytes)
+/* The longest train of such datagrams that the kernel takes in one message. */
+static size_t raw_udp_train_bytes(size_t datagram_bytes)
 {
     size_t segments = RAW_TRAIN_BYTES / datagram_bytes;
 
     return datagram_bytes * (segments > RAW_TRAIN_SEGMENTS ? RAW_TRAIN_SEGMENTS : segments);
-}
-
-int raw_udp_merge(int fd, bool on)
-{
-    return raw_set(fd, IPPROTO_UDP, UDP_GRO, on);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- ends */
@@ -160,6 +159,8 @@ struct raw_udp_end {
     struct raw_end end;
     int fd;
     struct raw_blast *blast; /* NULL before the first */
+    bool many;               /* datagrams are taken in one call, ... */
+    int ready, next;         /* ... of which these are given next */
     char datagram[RAW_DATAGRAM_MAX];
 };
 
@@ -219,10 +220,46 @@ static int raw_udp_send_train(struct raw_end *end, const void *data, size_t size
     return raw_udp_is_full() ? 1 : -1;
 }
 
+/* In one call, from one buffer. */
+static int raw_udp_send_each(struct raw_end *end, const void *data, size_t size, size_t message_bytes)
+{
+    struct mmsghdr messages[RAW_BATCH] = {{.msg_len = 0}};
+    struct iovec pieces[RAW_BATCH];
+    unsigned count = 0;
+
+    for (size_t at = 0; at < size && count < RAW_BATCH; at += message_bytes, count++) {
+        pieces[count] = (struct iovec){.iov_base = (char *)data + at, .iov_len = message_bytes};
+        messages[count].msg_hdr.msg_iov = &pieces[count];
+        messages[count].msg_hdr.msg_iovlen = 1;
+    }
+    return sendmmsg(raw_udp_of(end)->fd, messages, count, 0) >= 0 || raw_udp_is_full() ? 0 : -1;
+}
+
+static void raw_udp_receive_many(struct raw_end *end)
+{
+    raw_udp_of(end)->many = true;
+}
+
+static const void *raw_udp_receive_next(struct raw_udp_end *udp, size_t *size)
+{
+    if (udp->next >= udp->ready) {
+        udp->next = 0;
+        udp->ready = recvmmsg(udp->fd, udp->blast->messages, RAW_BATCH, MSG_DONTWAIT, NULL);
+    }
+    if (udp->next >= udp->ready)
+        return NULL;
+    *size = udp->blast->messages[udp->next].msg_len;
+    return udp->blast->pieces[udp->next++].iov_base;
+}
+
 static const void *raw_udp_receive(struct raw_end *end, size_t *size)
 {
     struct raw_udp_end *udp = raw_udp_of(end);
-    ssize_t received = recv(udp->fd, udp->datagram, sizeof udp->datagram, MSG_DONTWAIT);
+    ssize_t received;
+
+    if (udp->many && udp->blast)
+        return raw_udp_receive_next(udp, size);
+    received = recv(udp->fd, udp->datagram, sizeof udp->datagram, MSG_DONTWAIT);
 
     if (received < 0)
         return NULL;
@@ -334,8 +371,9 @@ static int raw_udp_blast_expect(struct raw_end *end, bool segmented)
 
     if (!raw_blast_of(udp))
         return -1;
-    raw_udp_merge(udp->fd, segmented);
+    (void)raw_set(udp->fd, IPPROTO_UDP, UDP_GRO, segmented);
     raw_blast_prepare(udp->blast, RAW_SLOT);
+    udp->ready = udp->next = 0;
     return 0;
 }
 
@@ -355,7 +393,8 @@ static int raw_udp_blast_take(struct raw_end *end, struct raw_blast_result *resu
 
 #define RAW_UDP_CALLS                                                                                                       \
     .header_bytes = RAW_UDP_HEADER, .open = raw_udp_open, .close = raw_udp_close, .send = raw_udp_send,                     \
-    .receive = raw_udp_receive, .is_readable = raw_udp_is_readable, .blast_begin = raw_udp_blast_begin,                     \
+    .receive = raw_udp_receive, .is_readable = raw_udp_is_readable, .send_each = raw_udp_send_each,                         \
+    .receive_many = raw_udp_receive_many, .blast_begin = raw_udp_blast_begin,                                               \
     .blast_next = raw_udp_blast_next, .blast_end = raw_udp_blast_end, .blast_expect = raw_udp_blast_expect,                 \
     .blast_take = raw_udp_blast_take
 

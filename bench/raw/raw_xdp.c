@@ -33,7 +33,7 @@ struct raw_ring {
     uint32_t put; /* or taken */
 };
 
-/* What the ends of the process share. */
+/* Shared by the ends of the process. */
 static struct raw_xsk {
     int users;
     int fd;
@@ -100,7 +100,7 @@ static int raw_xdp_load(int map, uint16_t port)
     return raw_bpf(BPF_PROG_LOAD, &attribute);
 }
 
-/* Whether it is one end of a veth pair, where generic mode is the faster one. */
+/* True for one end of a veth pair, where generic mode is the faster one. */
 static bool raw_xdp_is_veth(unsigned interface)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -59,7 +59,7 @@ WORKS = {
 }
 OPTIONS = (opt.Word("work", tuple(WORKS), "only this one (both)"),
            opt.choice("transport", "udp", KNOWN, "udp, all but the last two of these; shm, the first three rows and the last two"),
-           # What fits into one datagram: a message each is what the bare transport is.
+           # One datagram at most: a message each is what the bare transport is.
            opt.numbers("size", None, 8, 1400, "bytes of a message (reflector: 45,128,512; throughput: 45,100,1000)"),
            opt.numbers("rate", "10000,100000,1000000", 0, 100000000,
                        "messages a second, reflector only; 0: ping-pong, each when the one before is back"),
@@ -138,8 +138,6 @@ class Peers:
 
     def __init__(self, o):
         self.names = list(o.peers)
-        # In memory what is bare comes with libllm, in the same program.
-        self.bare = "llm" if o.transport == "shm" else "raw"
         self.libraries, self.skipped = [], []
 
     def skip(self, names, why):
@@ -185,13 +183,13 @@ class Peers:
                       f"it could not be fetched or built (rustc has to be {ICEORYX2_RUST} or newer); the reason is above")
 
     def program(self, name):
-        library = {"raw": self.bare, "packed": self.bare, "libllm": "llm", "cyclonedds": "dds"}.get(name, name.split("-")[0])
-        return BUILD / f"bench/peer_{library}" if library in ("raw", "llm", *self.libraries) else None
+        library = {"raw": "llm", "packed": "llm", "libllm": "llm", "cyclonedds": "dds"}.get(name, name.split("-")[0])
+        return BUILD / f"bench/peer_{library}" if library in ("llm", *self.libraries) else None
 
     def build(self):
         build(BUILD, "-Dtests=false", "-Dexamples=false", f"-Dpeers={','.join(self.libraries)}", f"-Daeron={AERON}",
               f"-Diceoryx2={ICEORYX2}/release")
-        for library in dict.fromkeys((self.bare, "llm", *self.libraries)):
+        for library in ("llm", *self.libraries):
             program = f"bench/peer_{library}"
             done = subprocess.run([*BIND, "ninja", "-C", BUILD, program], capture_output=True, text=True, check=False)
             if done.returncode:
@@ -244,7 +242,7 @@ class Rows:
 
     def __init__(self, bench, peers):
         self.bench, self.o, self.peers, self.lines = bench, bench.o, peers, []
-        # What files a library wants are in memory: a disk would be measured with it. Some of iceoryx2's lie beside the directory,
+        # Files that a library wants are in memory: a disk would be measured with it. Some of iceoryx2's lie beside the directory,
         # with its path in their names.
         self.directory = pathlib.Path(memory_directory("libllm-peers-"))
         self.beside = "/dev/shm/" + str(self.directory)[1:].replace("/", "-")
@@ -255,7 +253,7 @@ class Rows:
             shutil.rmtree(file, ignore_errors=True) if os.path.isdir(file) else os.unlink(file)
 
     def place(self, work, peer, size, near):
-        """What an end is told of where it is."""
+        """Words of an end's command line about its place."""
         o, common = self.o, self.directory / "common"
         host, other = (self.bench.hosts.a, self.bench.hosts.b)[::1 if near else -1]
         flow = "&flow=window" if work == "throughput" else ""
@@ -270,8 +268,8 @@ class Rows:
         send, receive = channels if near else channels[::-1]
         if peer == BASE:
             return {**place, "send": send + more, "receive": receive + more}
-        if o.transport == "shm" and peer in ("raw", "packed"):
-            slot = f"&mtu={9000 // size * size if peer == 'packed' else size}"
+        if peer in ("raw", "packed"):
+            slot = "" if o.transport == "udp" else f"&mtu={9000 // size * size if peer == 'packed' else size}"
             return {**place, "adapter": "raw", "raw_send": send + slot, "raw_receive": receive + slot}
         return place
 
@@ -367,7 +365,7 @@ def rows_of(lines):
 
 
 def unreached(result, rate):
-    """Whether the rate asked for was more than was taken; its latency then tells of queues only."""
+    """True if the rate asked for was more than was taken; its latency then tells of queues only."""
     return bool(rate) and result.get("reached", rate) < rate * 0.999
 
 
@@ -411,7 +409,7 @@ def print_table(report, work, table):
 
 
 def print_notes(report, table, duration):
-    """What makes a figure worth less."""
+    """Reasons to trust a figure less."""
     for work, size, rate, _, results in table:
         row = f"{work}, {size} B{f' at {rate:,} msg/s' if rate else ''}"
         for peer, result in results.items():
