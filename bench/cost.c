@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a message costs in instructions: sends and receives streams of messages for callgrind to count. cost.py runs it, tells
+ * Instructions of a message: sends and receives streams of messages for callgrind to count. cost.py runs it, tells
  * whose instructions they are, and prints the table.
  *
  * Instructions repeat exactly only if nothing depends on when or where it runs: the clock and the entropy that the library

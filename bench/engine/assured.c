@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What it costs to know that messages arrived: a transmitter that sends on a topic of one level of assurance, at steady rates and
+ * Cost of knowing that messages arrived: a transmitter that sends on a topic of one level of assurance, at steady rates and
  * flat out, and receivers in one process, each in a context of its own. Measured is the hop, and at the transmitter the time from when a
  * message was due until it was told that it is acknowledged. Of both: channel= level=unreliable|reliable|no_history|assured receivers=
  * by= rate=N,... size= duration=; of receivers acknowledge=1, with acknowledge=application.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What it costs to send one stream to a list of hosts instead of to a group: a transmitter, and receivers in one process, each
+ * Cost of one stream to a list of hosts instead of to a group: a transmitter, and receivers in one process, each
  * in a context of its own and, for a list, at a port of its own. Measured are the hop, what the transmitter spends on a message
  * by itself and on one of many, and the rate that flow control finds. Of the transmitter: channel= receivers= rate= size= duration=; of
  * the receivers: channels=CHANNEL,...

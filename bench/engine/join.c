@@ -51,13 +51,13 @@ struct joiner {
     uint64_t *next;      /* by topic, the least number that may come: behind the latest; 0: none came */
 };
 
-/* What it gets of the past is what topics keep. */
+/* True if all that it gets of the past is what topics keep. */
 static bool join_is_kept(const struct joiner *joiner)
 {
     return join_keep > 0 && !joiner->other;
 }
 
-/* What one topic keeps comes in order, before the stream, whose numbers are greater. */
+/* Messages that one topic keeps come in order, before the stream, whose numbers are greater. */
 static void join_take_kept(struct joiner *joiner, const struct llm_message *message)
 {
     struct steady_stamp stamp;
@@ -91,7 +91,7 @@ static void on_joiner_message(void *arg, const struct llm_message *message)
     else
         (void)steady_track_message(&joiner->track, message);
     joiner->next[message->topic_id] = message->number + 1;
-    /* Who begins with what is sent now is told nothing when it is live. */
+    /* A joiner that begins with the next message is told nothing when it is live. */
     if ((joiner->other || join_now) && joiner->live_at == 0) {
         joiner->live_at = llm_clock();
         joiner->leave_at = message->number + join_stay;
@@ -195,7 +195,7 @@ static void join_open_due(struct joiners *joiners)
     }
 }
 
-/* What the joiners of either channel had; times of each are the runner's to sum up. */
+/* Times of the joiners of either channel; times of each are the runner's to sum up. */
 static void join_report_each(const struct joiners *joiners, bool other, const char *key)
 {
     json_begin(key, '[');

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What it costs a transmitter that its topics keep their last messages: two streams of messages that take turns on as many
+ * Cost for a transmitter whose topics keep their last messages: two streams of messages that take turns on as many
  * topics, which keep them in the one and do not in the other, in turns in one process. Without a network and without receivers,
  * so that nothing else is measured. bench/run kept has callgrind count the instructions
  * of the same, with count=1. Others: topics= keep= size= duration=

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What features cost a message that has no use for them: the latency monitor at each of its levels, the counters file, the
+ * Cost of features for a message that has no use for them: the latency monitor at each of its levels, the counters file, the
  * watch, and delivery as messages arrive where nothing is lost. Pairs of ends, each with other features on, take turns in one
  * thread, many times; what counts is the difference of each turn to that of the pair with nothing on in the same round, as only
  * figures of one moment compare. overhead pairs transport=loop|shm|udp pattern=NAME,... feature=NAME,... rounds= messages= size= watch=
@@ -170,7 +170,7 @@ static void overhead_close(struct overhead_pair *pair)
 
 /* ---------------------------------------------------------------------------------------------------------- patterns */
 
-/* What is lost on the way comes only if the transmitter is polled. */
+/* A lost packet comes again only if the transmitter is polled. */
 static __attribute__((noinline)) void overhead_impatient(struct overhead_pair *pair, uint64_t polls)
 {
     steady_ok(llm_poll(pair->near), "llm_poll");
@@ -248,7 +248,7 @@ static void overhead_stream(struct overhead_pair *pair, uint64_t count)
 
 /* ------------------------------------------------------------------------------------------------------------- turns */
 
-/* What time has made due meanwhile, a table of counters or a report, is no message's. */
+/* Work that time has made due meanwhile, a table of counters or a report, is no message's. */
 static double overhead_take_turn(struct overhead_pair *pair, const struct overhead_pattern *pattern)
 {
     const uint64_t count = overhead_messages * pattern->times;
@@ -361,7 +361,7 @@ static void overhead_report(void)
     json_close();
 }
 
-/* Whether a word is in a list with commas between. */
+/* True if a word is in a list with commas between. */
 static bool overhead_is_in(const char *list, const char *word)
 {
     const size_t length = strlen(word);

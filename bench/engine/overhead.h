@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What bench/engine/overhead.c measures: pairs of ends with different features on; and whether these did their work. */
+/* Measured by bench/engine/overhead.c: pairs of ends with different features on; and checks that these did their work. */
 #ifndef BENCH_OVERHEAD_H
 #define BENCH_OVERHEAD_H
 
@@ -8,7 +8,7 @@
 
 #include <llm/llm.h>
 
-/* What is on. */
+/* Features that are on. */
 struct overhead_feature {
     const char *name;
     enum llm_latency_level near; /* at the transmitter's end */
@@ -36,20 +36,20 @@ struct overhead_pair {
     uint64_t far_tables;
 };
 
-/* What writing counters files took. */
+/* Time spent on writing counters files. */
 struct overhead_writing {
     uint64_t writes;
     uint64_t ns;
 };
 
 /*
- * Whether what takes its time is done: the watch made its report, and since the first call of this, which is behind the last
+ * True once all that takes its time is done: the watch made its report, and since the first call of this, which is behind the last
  * message, the counters files were written. Both ends are to be polled until then.
  */
 bool overhead_done(struct overhead_pair *pair);
 
 /*
- * Whether every message came once, what is on did its work, and nothing else is on; says on stderr what is wrong. Adds what the
+ * True if every message came once, each feature that is on did its work, and nothing else is on; says on stderr what is wrong. Adds what the
  * files took to *writing.
  */
 bool overhead_check(const struct overhead_pair *pair, struct overhead_writing *writing);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the features that were measured did their work. Histograms are public in the counters file only, which is a feature
+ * Checks that the features that were measured did their work. Histograms are public in the counters file only, which is a feature
  * of its own: of ends that have none they are looked up where the library has them.
  */
 #define _GNU_SOURCE

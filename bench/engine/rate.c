@@ -172,7 +172,7 @@ int rate_transmit(const struct control *control)
     rate_options(control);
     rate.context = context;
     llm_options_init(&options);
-    /* What waits for repairs that are limited stays in the history. */
+    /* Packets that wait for limited repairs stay in the history. */
     options.history_bytes = 268435456;
     options.history_packets = 262144;
     options.linger_ns = 20000000000;

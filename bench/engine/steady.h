@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What those benchmarks share in which a transmitter keeps a rate and each message has in it when it was due, so that receivers in
+ * Shared by the benchmarks in which a transmitter keeps a rate and each message has in it when it was due, so that receivers in
  * other processes of one machine know its latency. Whatever fails ends the program, with the reason on stderr.
  */
 #ifndef BENCH_STEADY_H
@@ -74,7 +74,7 @@ double steady_send(struct steady_sender *sender, uint64_t duration_ns, uint32_t 
 
 /* ----------------------------------------------------------------------------------------------------------- receiving */
 
-/* What a receiver's stream was like, by its numbers. */
+/* A receiver's stream, by its numbers. */
 struct steady_track {
     uint64_t first;      /* number of the first message */
     uint64_t next;       /* that should come next */
@@ -91,7 +91,7 @@ struct steady_track {
 struct steady_stamp steady_track_message(struct steady_track *track, const struct llm_message *message);
 void steady_track_event(struct steady_track *track, const struct llm_event *event);
 
-/* Whether it began, and had every message once, as it was sent. */
+/* True if it began, and had every message once, as it was sent. */
 bool steady_track_exact(const struct steady_track *track);
 
 /* A receiver in a context of its own that has its place among others. */

@@ -29,7 +29,7 @@ enum { WATCH_NOTES = 32768, WATCH_POLL = 16, WATCH_BURST_POLL = 64, WATCH_RECEIV
 
 #define WATCH_HEAR_NS 1000000ull
 #define WATCH_COME_NS 10000000000ull
-/* Who did not run for so long was stopped. */
+/* A process that did not run for so long was stopped. */
 #define WATCH_STOPPED_NS 1000000000ull
 
 enum { WATCH_SIZE = 1000 };
@@ -47,7 +47,7 @@ static void watch_options(const struct control *control)
     watch_stagger = control_ns(control, "stagger", 0);
 }
 
-/* What is to be named, by the limited receiver and of the transmitter. */
+/* Limits to be named, by the limited receiver and of the transmitter. */
 static const struct cause {
     const char *name;
     enum llm_limit receiver;
@@ -63,7 +63,7 @@ static const struct cause {
 
 /* ------------------------------------------------------------------------------------------------------ notes */
 
-/* What one was told, in order; latest is what holds. */
+/* Limits that one was told, in order; latest is the one that holds. */
 struct notes {
     struct {
         uint64_t at;
@@ -177,7 +177,7 @@ static void sender_hear(struct sender *sender, uint64_t now, int phase)
         sender->made_at[phase] = now;
 }
 
-/* Whether all that can be told in a phase was, as far as the transmitter knows. */
+/* True once all that can be told in a phase was, as far as the transmitter knows. */
 static bool sender_is_told(const struct sender *sender, int phase)
 {
     const struct cause *cause = sender->cause;
@@ -193,7 +193,7 @@ static bool sender_is_told(const struct sender *sender, int phase)
            sender->reported_healthy.latest == LLM_LIMIT_NONE;
 }
 
-/* What the transmitter itself makes of a bottleneck. A packet has some headers beside the message. */
+/* The transmitter's own part of a bottleneck. A packet has some headers beside the message. */
 static void sender_make(struct sender *sender, int phase)
 {
     struct llm_rate limit;

@@ -21,7 +21,7 @@ struct windows {
 void windows_init(struct windows *windows, size_t capacity);
 void windows_fini(struct windows *windows);
 
-/* What is beyond the capacity is dropped. */
+/* Entries beyond the capacity are dropped. */
 static inline void windows_add(struct windows *windows, uint64_t at, uint64_t bytes)
 {
     if (windows->count < windows->capacity)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a transmitter sends, as it arrives at an interface, whatever the library makes of it: bytes of new data and of repairs in windows
+ * Packets of a transmitter as they arrive at an interface, whatever the library makes of them: bytes of new data and of repairs in windows
  * of time, by the kernel's time stamps. It reads seldom, as it shares the machine with who is measured. New data is what
  * goes to a group and is further than all before. Ends with SIGTERM. witness role interface=NAME
  */
@@ -74,7 +74,7 @@ static void witness_take(struct witness *witness, const struct lli_wire_header *
     witness->begun |= fresh;
 }
 
-/* What one send had in several packets may come as one. */
+/* Packets of one send may come as one. */
 static void witness_look(struct witness *witness, const uint8_t *bytes, size_t size, uint64_t at)
 {
     const size_t begin = size >= 20 ? (size_t)(bytes[0] & 15) * 4 + 8 : size;

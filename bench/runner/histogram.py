@@ -13,7 +13,7 @@ class Histogram:
             self.add(found)
 
     def add(self, found):
-        """What an answer has."""
+        """Adds the histogram of an answer."""
         pairs = found["counts"]
         for value, count in zip(pairs[::2], pairs[1::2]):
             self.counts[value] = self.counts.get(value, 0) + count

@@ -101,7 +101,7 @@ def cells(row):
 
 
 def notes(report, row, name, duration):
-    """What makes a row worth less."""
+    """Reasons to trust a row less."""
     rate, reached = row["rate_msgs_per_s"], row["rate_reached_msgs_per_s"]
     if rate and reached < 0.99 * rate:
         report.print(f"* {name}: reached only {reached:.0f} msg/s")

@@ -127,7 +127,7 @@ def read_channel_options(value):
     return wrong(f"{value}: must be KEY=VALUE with & between, without ? and spaces") if re.search(r"[\s?]", value) else value
 
 
-# What several commands have.
+# Options of several commands.
 RUNS = number("runs", 3, 1, 100, "measure everything so often, in turns, and report medians")
 OPTIONS = Option("options", "", read_channel_options, "options of all channels, as llm.h lists them", "KEY=VALUE&..")
 CPUS = cpus("0,1", 2, "the CPU of each end")

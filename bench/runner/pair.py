@@ -21,7 +21,7 @@ PLOT = opt.Option("plot", None, opt.read_file, "where the plot goes, .svg or .pn
 
 
 def options(transports=("udp", "bypass")):
-    """What all of these commands have."""
+    """Options of all of these commands."""
     return (opt.choice("transport", "udp", transports, "what carries the packets"),
             opt.text_option("preload", "a library to preload into both ends; bare UDP runs over it too (none; of bypass a stand-in that "
                             "does nothing)", metavar="FILE", default=None),
@@ -74,7 +74,7 @@ class Pair:
         o.runs = o.runs or 1
 
     def is_in_guest(self):
-        """Whether it is measured here; else measures in a guest, whose files are then here."""
+        """Builds. False if it has to be measured in a guest."""
         o = self.o
         if o.in_guest:
             return True
@@ -181,12 +181,12 @@ class Pair:
         return lines
 
     def setting(self, cores):
-        """What the JSON says of the machine, beside itself."""
+        """Fields of the JSON about the machine, beside itself."""
         return {"peer": machine_text(self.peer), "network": self.network(), "emulated": EMULATED if self.o.in_guest else None,
                 "core_to_core_ns": median(cores)}
 
     def head(self, report, cores, *measured, channels=None):
-        """What the table begins with."""
+        """Writes the lines above the table."""
         setting = self.setting(cores)
         report.print(*([f"EMULATED  {EMULATED}"] if self.o.in_guest else []), f"machine   {machine_text(self.machine)}")
         if machine_text(self.peer) != machine_text(self.machine):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a benchmark runs on: packages, builds and hosts, which bench/run makes with tests/setup.sh, and processes on the hosts."""
+"""Surroundings of a benchmark: packages, builds and hosts, which bench/run makes with tests/setup.sh, and processes on the hosts."""
 import json
 import os
 import pathlib

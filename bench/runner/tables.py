@@ -67,7 +67,7 @@ class Report:
         self.lines += lines or [""]
 
     def head(self, machine, *lines):
-        """What a table begins with: the machine, then what was measured."""
+        """The lines above a table: the machine, then what was measured."""
         self.print(f"machine   {machine_text(machine)}")
         self.print(*(f"{'measured' if at == 0 else '':<9} {line}" for at, line in enumerate(lines)), "")
 

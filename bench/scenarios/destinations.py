@@ -19,7 +19,7 @@ from runner.session import say
 from runner.tables import Report, counted, median, number, ratio, sums
 
 NAMES = {"group": "a group", "list": "a list"}
-# What stands in the table with a ratio: field, column, decimals.
+# Columns with a ratio: field, column, decimals.
 COMPARED = (("hop_us", "hop us", 1), ("send_us", "send us", 2), ("packed_ns", "packed ns", 1), ("msgs_per_s", "msg/s", 0))
 OPTIONS = (opt.numbers("receivers", "1,2,4,8,16", 1, 32, "numbers of receivers"), opt.words("to", "group,list", NAMES, "which of these"),
            opt.number("rate", 10000, 1, 1000000, "messages a second where the hop is measured"),

@@ -73,7 +73,7 @@ def measure(bench, name, shared, others):
     samples = int(shared["rate"] * max(shared["duration"], shared["calm"])) + 1
     bench.start(hosts.a, "stream-receiver", "live", channel=bench.channel(hosts.a), cpu=o.cpus[1], wait=wait, measured=MEASURED,
                 trace=samples)
-    # Who shares a core with the live receiver takes what it leaves.
+    # Joiners that share a core with the live receiver take what it leaves.
     joiners = bench.start(hosts.b, "joiners", idle=wait == "block", cpu=o.cpus[2], **others, **shared)
     sender = bench.start(hosts.a, "stream-transmitter", "transmitter", channel=bench.channel(hosts.a), cpu=o.cpus[0],
                          **{key: shared[key] for key in ("size", "topics", "keep", "history")})

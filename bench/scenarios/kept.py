@@ -70,7 +70,7 @@ def count(bench, topics):
 
 
 def sending_of(runs, plain, kept):
-    """What the transmitter spends, of the turns of all runs."""
+    """Cost for the transmitter, of the turns of all runs."""
     turns = {name: [median(run[name]) for run in runs] for name in ("not_kept", "kept")}
     more = [median(b - a for a, b in zip(run["not_kept"], run["kept"])) for run in runs]
     return {"not_kept_ns": median(turns["not_kept"]), "kept_ns": median(turns["kept"]), "more_ns": median(more),

@@ -77,7 +77,7 @@ def packets(row):
 
 
 def limit_row(bench, name):
-    """What one limit came to. Of the topic its messages are seen, of all others packets."""
+    """Figures of one limit. Of the topic its messages are seen, of all others packets."""
     transmitter, receiver, witness = (bench.load(f"{name}-{role}") for role in ("transmitter", "receiver", "witness"))
     limit = bench.o.limit
     seen = receiver["bulk"] if name == "topic" else witness["repairs" if name in ("losses", "repairs") else "fresh"]
@@ -147,7 +147,7 @@ def print_found(report, rows):
 
 def run(bench):
     o = bench.o
-    # What is lost on the way, and the stream too, has to fit in.
+    # Lost packets, and the stream too, have to fit in.
     if o.stream * 100 > o.limit:
         o.refuse(f"--stream {o.stream}: takes most of --limit {o.limit}; at most {o.limit // 100}")
     bench.prepare()

@@ -49,7 +49,7 @@ def row_of(o, runs):
     rtt = [run.rtt.summary() for run in runs]
     rtt = {name: median(run[name] for run in rtt) for name in NAMES}
     submitted = [run.submitted.summary(2) for run in runs]
-    # What a hop of this table has not, or once more.
+    # Fields that this table has otherwise, or not.
     for name in ("disordered", "refused", "messages_per_packet", "hop_us"):
         found[f"_{name}"] = found.pop(name)
     return {"transport": o.transport, "size_bytes": size, "reflect": o.reflect, "duration_s": o.duration, **found,

@@ -93,7 +93,7 @@ def measure(bench, kind):
 
 
 def judged(sender, sent):
-    """What the transmitter was told, and when, in ms of the phase: suspended in the middle one, readmitted in the last."""
+    """Verdicts that the transmitter was told, and when, in ms of the phase: suspended in the middle one, readmitted in the last."""
     after = {"suspended_after_ms": None, "readmitted_after_ms": None}
     for told in sender.pop("told"):
         at = max((at for at, phase in enumerate(sent) if phase["begun_at"] <= told["at"]), default=0)

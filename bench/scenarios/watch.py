@@ -29,7 +29,7 @@ from runner.tables import Report, counted, faults_of, median, number, ratio
 
 KINDS = ("none", "application", "buffer", "network", "transport", "rate")
 PHASES = ("before", "during", "after")
-# Who names a bottleneck: the receiver that has it, the transmitter as it is told of that receiver, the transmitter of itself.
+# Those that name a bottleneck: the receiver that has it, the transmitter as it is told of that receiver, the transmitter of itself.
 SIDES = ("receiver", "reported", "transmitter")
 HEALTHY = ("healthy", "reported_healthy")
 PACKET = 1060  # bytes on the wire of a packet with one message of 1000 bytes
@@ -64,7 +64,7 @@ def unqueue(bench):
 
 
 def make(bench, kind, phase, limited):
-    """What the processes do not make themselves."""
+    """Makes, or ends, a bottleneck that the processes do not make themselves."""
     if kind == "application":
         limited.signal(signal.SIGUSR1)
     elif kind == "network" and phase == "during":
@@ -76,7 +76,7 @@ def make(bench, kind, phase, limited):
 
 
 def options_of(o, kind, role):
-    """What a kind needs of the channel of a role.
+    """Options of a role's channel for a kind.
 
     Flow control that lets nobody fall behind by more than 1/40 s; packets that come one by one, and a buffer with room for half of a
     burst, in which each takes 2.3 KB, half of that as the option counts; and little room before the cable. Slow receivers are left to
@@ -131,7 +131,7 @@ def possible(bench, kind):
 
 
 def limit_at(told, at):
-    """What held then."""
+    """The limit that held then."""
     return next((event["limit"] for event in reversed(told) if event["at"] < at), "NONE")
 
 
@@ -165,7 +165,7 @@ class Run:
         return ms_until(self.told[side], "NONE", self.begun_at["after"], float("inf"))
 
     def held(self, side):
-        """Whether what is right was told at any time of the middle phase."""
+        """True if the right limit was told at any time of the middle phase."""
         return self.named_ms(side) is not None or limit_at(self.told[side], self.begun_at["during"]) == self.right[side]
 
     def lapses(self):
@@ -177,16 +177,16 @@ class Run:
         return count
 
     def wrong(self):
-        """What was named though it was not there, or not any more, as phase, side and limit."""
+        """False alarms, as phase, side and limit."""
         for side in (*SIDES, *HEALTHY):
             for event in self.told[side]:
-                # What is told before the first phase belongs to it.
+                # Events before the first phase belong to it.
                 phase = next((phase for phase in reversed(PHASES) if event["at"] >= self.begun_at[phase]), PHASES[0])
                 if event["limit"] not in ("NONE", self.right.get(side) if phase == "during" else "NONE"):
                     yield phase, side, event["limit"].lower()
 
     def faults(self):
-        """What must not be, as sentences."""
+        """Faults, as sentences."""
         for side in self.names():
             limit = self.right[side].lower()
             others = sorted({named for phase, by, named in self.wrong() if phase == "during" and by == side})
