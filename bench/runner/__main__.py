@@ -7,7 +7,7 @@ import sys
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 from runner.options import Parser, parse  # noqa: E402
-from runner.session import ROOT, Bench, Failed, clean, say  # noqa: E402
+from runner.session import ROOT, Bench, Failed, say  # noqa: E402
 
 COMMANDS = ("reflector", "throughput", "cost", "groups", "topics", "transports", "batching", "requests", "slow", "join", "kept", "assured",
             "destinations", "rate", "watch", "filter", "overhead", "order", "peers", "compare")
@@ -44,8 +44,8 @@ def main():
     except Failed as failed:
         say(f"the benchmark failed: {failed}")
         return 1
-    finally:
-        clean()
+    except KeyboardInterrupt:
+        return 130
 
 
 sys.exit(main())

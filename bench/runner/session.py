@@ -5,11 +5,9 @@ import os
 import pathlib
 import select
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRATCH = pathlib.Path(os.environ["BENCH_SCRATCH"])
@@ -225,19 +223,8 @@ def choose_cpus():
 
 
 def memory_directory(prefix="llm-"):
-    """A directory in memory, gone when the runner ends by itself. Paths as messages have them are short."""
-    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else SCRATCH
-    directory = tempfile.mkdtemp(prefix=prefix, dir=base)
-    AT_EXIT.append(directory)
-    return directory
-
-
-AT_EXIT = []
-
-
-def clean():
-    for directory in AT_EXIT:
-        shutil.rmtree(directory, ignore_errors=True)
+    """A directory in memory, gone when bench/run ends."""
+    return request("memory", prefix)[1]
 
 
 class Bench:
