@@ -13,8 +13,8 @@ use std::ffi::CString;
 const BURST: c_int = 256; // messages taken in one poll
 
 extern "C" {
-    fn harness_deliver(data: *const c_void, size: usize);
-    fn harness_fail(what: *const c_char, why: *const c_char) -> c_int;
+    fn adapter_deliver(data: *const c_void, size: usize);
+    fn adapter_fail(what: *const c_char, why: *const c_char) -> c_int;
 }
 
 pub struct Ends {
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn iceoryx2_open(place: *const Place) -> *mut Ends {
         Ok(ends) => Box::into_raw(Box::new(ends)),
         Err(error) => {
             let why = CString::new(format!("{error:?}")).unwrap_or_default();
-            harness_fail(c"cannot open a service".as_ptr(), why.as_ptr());
+            adapter_fail(c"cannot open a service".as_ptr(), why.as_ptr());
             core::ptr::null_mut()
         }
     }
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn iceoryx2_poll(ends: *mut Ends) -> c_int {
             break;
         };
         let payload = sample.payload();
-        harness_deliver(payload.as_ptr().cast(), payload.len());
+        adapter_deliver(payload.as_ptr().cast(), payload.len());
         count += 1;
     }
     count
