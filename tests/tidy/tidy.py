@@ -390,6 +390,41 @@ def check_statistics(tree):
         problem("docs/statistics.md", rows[name], f"there is no counter {name}", "remove the row")
 
 
+def check_adr(tree):
+    """docs/adr/README.md lists every record by number and title; no number, name or title is missing or used twice."""
+    index = tree.source / "docs" / "adr" / "README.md"
+    rows, numbers, seen = {}, [], {}
+    for number, line in enumerate(tree.lines(index), 1):
+        match = re.match(r"\| (\d+) \| \[(.+)\]\((\S+)\) \| .+ \|$", line)
+        if match:
+            rows[match.group(3)] = (number, int(match.group(1)), match.group(2))
+            numbers.append(int(match.group(1)))
+    if numbers != sorted(set(numbers)):
+        problem(tree.name(index), 1, "the numbers do not increase from row to row", "give each record one row, in order")
+    unused = re.search(r"^Numbers never used: ([\d, ]+)\.$", index.read_text(encoding="utf-8"), re.M)
+    unused = {int(number) for number in unused.group(1).split(", ")} if unused else set()
+    for number in sorted(set(range(1, max(numbers, default=0) + 1)) ^ set(numbers) ^ unused):
+        problem(tree.name(index), 1, f"number {number} is neither a record nor named as never used, or both",
+                "correct the row or the line `Numbers never used`")
+    for path in sorted(index.parent.glob("*.md")):
+        if path == index:
+            continue
+        heading = re.match(r"# (\d+)\. (.+)$", tree.lines(path)[0])
+        name = re.match(r"(\d{4})-([a-z0-9-]+)\.md$", path.name)
+        if not heading or not name or int(heading.group(1)) != int(name.group(1)):
+            problem(tree.name(path), 1, "the file is not NNNN-title.md with the heading `# N. Title`", "rename it, or correct the heading")
+            continue
+        for what in (f"number {int(name.group(1))}", f"name {name.group(2)}", f"title {heading.group(2)}"):
+            if what in seen:
+                problem(tree.name(path), 1, f"has the {what} of {seen[what]}", "choose another")
+            seen.setdefault(what, tree.name(path))
+        if rows.pop(path.name, (0, 0, ""))[1:] != (int(heading.group(1)), heading.group(2)):
+            problem(tree.name(index), 1, f"does not list {path.name} with its number and title",
+                    f"add the row | {int(heading.group(1))} | [{heading.group(2)}]({path.name}) | what it decides |")
+    for name, (number, _, _) in rows.items():
+        problem(tree.name(index), number, f"lists {name}, which does not exist", "remove the row")
+
+
 def check_links(tree):
     """Relative links lead somewhere."""
     for path in tree.files("*.md", under=("docs",)) + [tree.source / "README.md", tree.source / "CHANGELOG.md"]:
