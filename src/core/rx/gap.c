@@ -115,7 +115,7 @@ void lli_gap_advance(struct lli_gap *gap)
     *word &= ~bit;
     gap->next++;
     gap->received = lli_max(gap->received, gap->next);
-    /* Packets beyond lli_gap_retry.most may have to be asked for now. */
+    /* Packets beyond lli_gap_retry.most may be due as well. */
     if (gap->held_back && gap->missing > 0)
         gap->due_at = 0;
 }
