@@ -55,6 +55,7 @@ void option_set(char *argument)
         hosts_mtu = (int)strtol(value, NULL, 10);
 #define OPTION_SET_u32(name) common.name = (uint32_t)strtoul(value, NULL, 10)
 #define OPTION_SET_u64(name) common.name = strtoull(value, NULL, 10)
+#define OPTION_SET_word(name) assert_int_equal(lli_options_set(&common, #name, value, NULL), LLM_OK)
 #define OPTION_SET_str(name) snprintf(common.name, sizeof common.name, "%s", value)
 #define OPTION_SET(type, scope, name, initial, min, max, text) \
     if (strcmp(argument, #name) == 0) \

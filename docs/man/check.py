@@ -97,7 +97,9 @@ def header_options(header):
     options = {}
     for kind, key, default, least, most, _ in table(
             header, "LLM_OPTIONS", r'X\((\w+), \w+, (\w+), ([^,]+), ([^,]+), ([^,]+), "([^"]*)"\)'):
-        if kind == "str":
+        if kind == "word":
+            options[key] = (default.split("_")[-1].lower(), least)
+        elif kind == "str":
             options[key] = ("empty" if default == '""' else default.strip('"'), str(int(most) - 1))
         else:
             options[key] = (default, least, str(2**64 - 1) if most == "UINT64_MAX" else most)
@@ -110,8 +112,9 @@ def page_options(page):
     for key, line in re.findall(r"^\.It Cm (\w+)\n(.*)$", plain(page), re.M):
         integer = re.match(rf"Default {number}; {number} to {number}[ .]", line)
         text = re.match(r"Default (\S+); at most (\d+) bytes of text\.", line)
-        if integer or text:
-            options[key] = (integer or text).groups()
+        word = re.match(r"Default (\S+); a word, of enum (\w+) in the structure\.", line)
+        if integer or text or word:
+            options[key] = (integer or text or word).groups()
         else:
             problem(f'llm_options.7: {key}: "{line}" has no default and range')
     return options

@@ -166,6 +166,31 @@ LLM_API int llm_context_close(struct llm_context **context);
 
 /* ------------------------------------------------------------------------------------------ channel options */
 
+/* Closed choices of options. In a channel, each is the last word of its enumerator in lower case: flow=window. */
+enum llm_flow { LLM_FLOW_OPEN = 0, LLM_FLOW_PACED = 1, LLM_FLOW_WINDOW = 2 };
+enum llm_join_else { LLM_JOIN_ELSE_OLDEST = 0, LLM_JOIN_ELSE_LIVE = 1, LLM_JOIN_ELSE_REFUSE = 2 };
+enum llm_order { LLM_ORDER_SEQUENCE = 0, LLM_ORDER_ARRIVAL = 1 };
+enum llm_slow {
+    LLM_SLOW_OFF = 0,
+    LLM_SLOW_REPORT = 1,
+    LLM_SLOW_WARN = 2,
+    LLM_SLOW_UNICAST = 3,
+    LLM_SLOW_SUSPEND = 4,
+    LLM_SLOW_EXPEL = 5,
+};
+enum llm_acknowledger { LLM_ACKNOWLEDGE_LIBRARY = 0, LLM_ACKNOWLEDGE_APPLICATION = 1 };
+
+/* Where a receiver begins in a session. */
+enum llm_join_mode {
+    LLM_JOIN_LIVE = 0,     /* with messages sent from now on */
+    LLM_JOIN_OLDEST = 1,   /* with the oldest message in the history; a little later if some of it is being overwritten */
+    LLM_JOIN_MESSAGES = 2, /* value messages back; with the first if fewer were sent */
+    LLM_JOIN_TIME = 3,     /* value nanoseconds back, or a little earlier; with the first if the session is younger */
+    LLM_JOIN_NUMBER = 4,   /* with message number value, for example the next one of an earlier run */
+    LLM_JOIN_LATEST = 5,   /* with the last value messages in the last value cache of each topic (llm_topic_keep()), 0: all; then with
+                              messages sent from now on */
+};
+
 /*
  * A channel names a transport, a group and a port: "udp://239.192.1.1:5001?interface=eth0&ttl=2", or
  * "udp://[ff15::1]:5001". The scheme is the transport: udp; bypass, the same sockets over a stack that was
@@ -185,8 +210,8 @@ LLM_API int llm_context_close(struct llm_context **context);
  * impair+. Channels of a context that agree in scheme, address family and the options of scope INSTANCE share
  * one instance of the transport.
  *
- * X(type, scope, name, default, min, max, text): type is u32, u64 or str (max is the array's size, with the
- * terminating zero). scope is the object that reads the option: INSTANCE (of the transport), SESSION
+ * X(type, scope, name, default, min, max, text): type is u32, u64, str (max is the array's size, with the
+ * terminating zero) or word (min is the enum, max its last enumerator). scope is the object that reads the option: INSTANCE (of the transport), SESSION
  * (transmitters and receivers), TRANSMITTER, RECEIVER or CONNECTION (connections and listeners).
  */
 #define LLM_OPTIONS(X)                                                                                                     \
@@ -231,12 +256,12 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u64, RECEIVER, nak_retry_ns_min, 50000, 1000, 10000000000, "least distance of NAKs for the same packet")                       \
     X(u64, RECEIVER, nak_retry_ns_max, 10000000, 1000, 10000000000, "greatest distance of NAKs for the same packet")                 \
     X(u64, RECEIVER, nak_giveup_ns, 10000000000, 1000000, 3600000000000, "a packet not repaired in this time is reported lost")      \
-    X(str, TRANSMITTER, flow, "open", 0, 8, "open, paced (a rate that receivers keep up with) or window (none falls behind further)")   \
-    X(str, RECEIVER, join, "live", 0, 10, "where sessions begin: live, oldest, messages, time (join_messages, join_ns back), latest")  \
+    X(word, TRANSMITTER, flow, LLM_FLOW_OPEN, llm_flow, LLM_FLOW_WINDOW, "open, paced (a rate that receivers keep up with) or window (none falls behind further)")   \
+    X(word, RECEIVER, join, LLM_JOIN_LIVE, llm_join_mode, LLM_JOIN_LATEST, "where sessions begin: live, oldest, messages, time (join_messages, join_ns back), latest")  \
     X(u64, RECEIVER, join_messages, 0, 0, UINT64_MAX, "join=messages: so many back; latest: of each topic, 0: all that it keeps")      \
     X(u64, RECEIVER, join_ns, 0, 0, UINT64_MAX, "join=time: so long back")                                                            \
-    X(str, RECEIVER, join_else, "oldest", 0, 8, "if that is no longer kept: oldest, live, or refuse, and the session is not followed") \
-    X(str, RECEIVER, order, "sequence", 0, 10, "messages come in the sequence they were sent in, or each as it arrives (arrival)")   \
+    X(word, RECEIVER, join_else, LLM_JOIN_ELSE_OLDEST, llm_join_else, LLM_JOIN_ELSE_REFUSE, "if that is no longer kept: oldest, live, or refuse, and the session is not followed") \
+    X(word, RECEIVER, order, LLM_ORDER_SEQUENCE, llm_order, LLM_ORDER_ARRIVAL, "messages come in the sequence they were sent in, or each as it arrives (arrival)")   \
     X(u32, TRANSMITTER, flow_window_packets, 4096, 16, 1048576, "paced, window: packets that receivers may be behind")                  \
     X(u32, TRANSMITTER, flow_quorum_percent, 50, 1, 100, "paced, window: share of the receivers that have to keep up")                  \
     X(u64, TRANSMITTER, flow_bytes_per_s_max, 0, 0, 68719476736, "paced: rate that is never exceeded; 0: none")                         \
@@ -248,7 +273,7 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u64, TRANSMITTER, replay_bytes_per_s, 33554432, 65536, 68719476736, "bytes a second for receivers that join late, all together")  \
     X(u64, TRANSMITTER, keep_bytes, 67108864, 0, 68719476736, "memory of messages that topics keep for those who join late, together")  \
     X(u64, TRANSMITTER, history_ns, 0, 0, 86400000000000, "older packets count as gone; 0: kept as long as there is room")              \
-    X(str, TRANSMITTER, slow, "suspend", 0, 8, "how far slow receivers are dealt with: off, report, warn, unicast, suspend or expel")     \
+    X(word, TRANSMITTER, slow, LLM_SLOW_SUSPEND, llm_slow, LLM_SLOW_EXPEL, "how far slow receivers are dealt with: off, report, warn, unicast, suspend or expel")     \
     X(u32, TRANSMITTER, slow_naks_per_s, 10000, 1, 1000000000, "a receiver is suspended that sends so many NAKs a second")              \
     X(u32, TRANSMITTER, slow_asked_ppm, 150000, 1, 1000000000, "... that asks for this share of the packets again")                     \
     X(u64, TRANSMITTER, slow_lag_packets, 0, 0, 16777216, "... that is so many packets behind; 0: three quarters of the history")       \
@@ -263,7 +288,7 @@ LLM_API int llm_context_close(struct llm_context **context);
     X(u64, TRANSMITTER, slow_expel_ns, 30000000000, 0, 3600000000000, "a receiver is expelled that was suspended for so long")          \
     X(u64, TRANSMITTER, slow_rejoin_ns, 10000000000, 0, 3600000000000, "an expelled receiver may come back after this; 0: never")       \
     X(str, RECEIVER, receiver_name, "", 0, 32, "name of a receiver, by which transmitters wait for it to acknowledge; empty: none")    \
-    X(str, RECEIVER, acknowledge, "library", 0, 16, "who acknowledges messages: library (when delivered) or application (llm_acknowledge)") \
+    X(word, RECEIVER, acknowledge, LLM_ACKNOWLEDGE_LIBRARY, llm_acknowledger, LLM_ACKNOWLEDGE_APPLICATION, "who acknowledges messages: library (when delivered) or application (llm_acknowledge)") \
     X(u32, CONNECTION, connections_max, 64, 1, 4096, "connections of a listener at a time, with those that wait to be accepted")        \
     X(u64, CONNECTION, connect_timeout_ns, 5000000000, 1000000, 3600000000000, "a connection not there after this is given up")        \
     X(u64, TRANSMITTER, linger_ns, 1000000000, 0, 3600000000000, "llm_transmitter_close waits this long for receivers to get all")      \
@@ -282,15 +307,17 @@ LLM_API int llm_context_close(struct llm_context **context);
 
 struct llm_options {
     size_t size; /* sizeof(struct llm_options), set by llm_options_init() */
-#define LLM_OPTION_FIELD_u32(name, max) uint32_t name;
-#define LLM_OPTION_FIELD_u64(name, max) uint64_t name;
-#define LLM_OPTION_FIELD_str(name, max) char name[max];
-#define LLM_OPTION_FIELD(type, scope, name, def, min, max, text) LLM_OPTION_FIELD_##type(name, max)
+#define LLM_OPTION_FIELD_u32(name, min, max) uint32_t name;
+#define LLM_OPTION_FIELD_u64(name, min, max) uint64_t name;
+#define LLM_OPTION_FIELD_str(name, min, max) char name[max];
+#define LLM_OPTION_FIELD_word(name, tag, max) enum tag name;
+#define LLM_OPTION_FIELD(type, scope, name, def, min, max, text) LLM_OPTION_FIELD_##type(name, min, max)
     LLM_OPTIONS(LLM_OPTION_FIELD)
 #undef LLM_OPTION_FIELD
 #undef LLM_OPTION_FIELD_u32
 #undef LLM_OPTION_FIELD_u64
 #undef LLM_OPTION_FIELD_str
+#undef LLM_OPTION_FIELD_word
 };
 
 /* Fills *options with the defaults. */
@@ -591,16 +618,6 @@ struct llm_source {
 };
 
 /* Position at which a receiver begins with a session. */
-enum llm_join_mode {
-    LLM_JOIN_LIVE = 0,     /* with messages sent from now on */
-    LLM_JOIN_OLDEST = 1,   /* with the oldest message in the history; a little later if some of it is being overwritten */
-    LLM_JOIN_MESSAGES = 2, /* value messages back; with the first if fewer were sent */
-    LLM_JOIN_TIME = 3,     /* value nanoseconds back, or a little earlier; with the first if the session is younger */
-    LLM_JOIN_NUMBER = 4,   /* with message number value, for example the next one of an earlier run */
-    LLM_JOIN_LATEST = 5,   /* with the last value messages in the last value cache of each topic (llm_topic_keep()), 0: all; then with
-                              messages sent from now on */
-};
-
 struct llm_join {
     enum llm_join_mode mode;
     uint64_t value;

@@ -42,7 +42,7 @@ static void receiver_configure(struct llm_receiver *receiver, const struct llm_o
         .timeout = options->session_timeout_ns,
         .limits = receiver->context->watch.interval == 0 ? NULL : &receiver->watch.latest,
         .limits_ever = &receiver->watch.ever,
-        .application_acknowledges = strcmp(options->acknowledge, "application") == 0,
+        .application_acknowledges = options->acknowledge == LLM_ACKNOWLEDGE_APPLICATION,
         .name_size = (uint8_t)strlen(options->receiver_name),
         .address = receiver->endpoint->address,
         .confirms = true,

@@ -2,12 +2,13 @@
 #include "config/options.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/types.h"
 
-enum option_type { OPTION_u32, OPTION_u64, OPTION_str };
+enum option_type { OPTION_u32, OPTION_u64, OPTION_str, OPTION_word };
 
 enum option_scope { OPTION_INSTANCE, OPTION_SESSION, OPTION_TRANSMITTER, OPTION_RECEIVER, OPTION_CONNECTION };
 
@@ -25,10 +26,15 @@ struct option {
 #define DEFAULT_u32(value) value, ""
 #define DEFAULT_u64(value) value, ""
 #define DEFAULT_str(value) 0, value
+#define DEFAULT_word(value) value, ""
+#define MIN_u32(min) min
+#define MIN_u64(min) min
+#define MIN_str(min) min
+#define MIN_word(tag) 0
 
 static const struct option option_table[] = {
 #define OPTION_ROW(type, scope, name, value, min, max, text) \
-    {#name, OPTION_##scope, OPTION_##type, offsetof(struct llm_options, name), min, max, DEFAULT_##type(value)},
+    {#name, OPTION_##scope, OPTION_##type, offsetof(struct llm_options, name), MIN_##type(min), max, DEFAULT_##type(value)},
     LLM_OPTIONS(OPTION_ROW)
 };
 
@@ -40,7 +46,7 @@ static uint64_t option_get(const struct llm_options *options, const struct optio
     uint32_t narrow;
     uint64_t wide;
 
-    if (option->type == OPTION_u32) {
+    if (option->type == OPTION_u32 || option->type == OPTION_word) {
         memcpy(&narrow, at, sizeof narrow);
         return narrow;
     }
@@ -53,7 +59,7 @@ static void option_put(struct llm_options *options, const struct option *option,
     uint8_t *at = (uint8_t *)options + option->offset;
     uint32_t narrow = (uint32_t)value;
 
-    if (option->type == OPTION_u32)
+    if (option->type == OPTION_u32 || option->type == OPTION_word)
         memcpy(at, &narrow, sizeof narrow);
     else
         memcpy(at, &value, sizeof value);
@@ -136,6 +142,66 @@ static bool option_parse(const char *text, uint64_t *value)
     return true;
 }
 
+/* Words of an option, indexed by its enumerators; NULL: an enumerator that is no choice here, and behind the last one. */
+static const struct {
+    const char *option;
+    const char *words[7];
+} option_words[] = {
+    {"flow", {"open", "paced", "window"}},
+    /* LLM_JOIN_NUMBER is missing: numbers belong to one session, so only a handler can give one. */
+    {"join", {"live", "oldest", "messages", "time", NULL, "latest"}},
+    {"join_else", {"oldest", "live", "refuse"}},
+    {"order", {"sequence", "arrival"}},
+    {"slow", {"off", "report", "warn", "unicast", "suspend", "expel"}},
+    {"acknowledge", {"library", "application"}},
+};
+
+static const char *const *option_words_of(const struct option *option)
+{
+    size_t i = 0;
+
+    while (strcmp(option_words[i].option, option->name) != 0)
+        i++;
+    return option_words[i].words;
+}
+
+/* Writes the words of an option: "open, paced or window". */
+static const char *option_choice(const struct option *option, char *text, size_t size)
+{
+    const char *const *words = option_words_of(option);
+    size_t used = 0;
+
+    for (uint64_t i = 0; i <= option->max; i++)
+        if (words[i] != NULL)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : i == option->max ? " or " : ", ", words[i]);
+    return text;
+}
+
+static int option_set_word(struct llm_options *options, const struct option *option, const char *value, const struct lli_log *log)
+{
+    const char *const *words = option_words_of(option);
+    char choice[80];
+
+    for (uint64_t i = 0; i <= option->max; i++) {
+        if (words[i] == NULL || strcmp(words[i], value) != 0)
+            continue;
+        option_put(options, option, i);
+        return LLM_OK;
+    }
+    return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" must be %s", option->name, value, option_choice(option, choice, sizeof choice));
+}
+
+static int option_check_word(const struct llm_options *options, const struct option *option, const struct lli_log *log)
+{
+    const uint64_t value = option_get(options, option);
+    char choice[80];
+
+    if (value <= option->max && option_words_of(option)[value] != NULL)
+        return LLM_OK;
+    return lli_fail(log, LLM_EOPTION, "option %s: %llu must be the enumerator of %s", option->name, (unsigned long long)value,
+                    option_choice(option, choice, sizeof choice));
+}
+
 static int option_check(const struct llm_options *options, const struct option *option, const struct lli_log *log)
 {
     const char *text = (const char *)options + option->offset;
@@ -145,6 +211,8 @@ static int option_check(const struct llm_options *options, const struct option *
             return lli_fail(log, LLM_EOPTION, "option %s: longer than %d characters", option->name, (int)option->max - 1);
         return LLM_OK;
     }
+    if (option->type == OPTION_word)
+        return option_check_word(options, option, log);
     if (option_get(options, option) < option->min || option_get(options, option) > option->max)
         return lli_fail(log, LLM_EOPTION, "option %s: %llu is not between %llu and %llu", option->name,
                         (unsigned long long)option_get(options, option), (unsigned long long)option->min,
@@ -167,6 +235,8 @@ int lli_options_set(struct llm_options *options, const char *key, const char *va
             memcpy((char *)options + option->offset, value, strlen(value) + 1);
             return LLM_OK;
         }
+        if (option->type == OPTION_word)
+            return option_set_word(options, option, value, log);
         if (!option_parse(value, &number) || number < option->min || number > option->max)
             return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" is not a number between %llu and %llu", key, value,
                             (unsigned long long)option->min, (unsigned long long)option->max);
@@ -191,42 +261,18 @@ static int option_power(const char *name, uint64_t value, const struct lli_log *
     return lli_fail(log, LLM_EOPTION, "option %s: %llu is not a power of two", name, (unsigned long long)value);
 }
 
-/* Indexed by enum lli_flow_mode. */
-static const char *const option_flows[] = {"open", "paced", "window"};
-
 enum { OPTION_RATE_MIN = 65536 };
-
-enum { OPTION_FLOWS = sizeof option_flows / sizeof option_flows[0] };
-
-/* Join modes of options. LLM_JOIN_NUMBER is missing: numbers belong to one session, so only a handler can give one. */
-static const char *const option_joins[] = {"live", "oldest", "messages", "time", "latest"};
-
-enum { OPTION_JOINS = sizeof option_joins / sizeof option_joins[0] };
-
-/* Indexed by enum lli_rx_otherwise. */
-static const char *const option_elses[] = {"oldest", "live", "refuse"};
-
-enum { OPTION_ELSES = sizeof option_elses / sizeof option_elses[0] };
-
-/* Returns the index of a text in count words; count if it is none of them. */
-static unsigned option_word(const char *text, const char *const *words, unsigned count)
-{
-    unsigned word = 0;
-
-    while (word < count && strcmp(text, words[word]) != 0)
-        word++;
-    return word;
-}
 
 enum lli_flow_mode lli_options_flow(const struct llm_options *options)
 {
-    return (enum lli_flow_mode)option_word(options->flow, option_flows, OPTION_FLOWS);
+    static const enum lli_flow_mode modes[] = {LLI_FLOW_OPEN, LLI_FLOW_PACED, LLI_FLOW_WINDOW};
+
+    return modes[options->flow];
 }
 
 struct llm_join lli_options_join(const struct llm_options *options)
 {
-    static const enum llm_join_mode modes[] = {LLM_JOIN_LIVE, LLM_JOIN_OLDEST, LLM_JOIN_MESSAGES, LLM_JOIN_TIME, LLM_JOIN_LATEST};
-    struct llm_join join = {.mode = modes[option_word(options->join, option_joins, OPTION_JOINS)]};
+    struct llm_join join = {.mode = options->join};
 
     if (join.mode == LLM_JOIN_MESSAGES || join.mode == LLM_JOIN_LATEST)
         join.value = options->join_messages;
@@ -237,44 +283,26 @@ struct llm_join lli_options_join(const struct llm_options *options)
 
 enum lli_rx_otherwise lli_options_join_else(const struct llm_options *options)
 {
-    return (enum lli_rx_otherwise)option_word(options->join_else, option_elses, OPTION_ELSES);
+    static const enum lli_rx_otherwise elses[] = {LLI_RX_ELSE_OLDEST, LLI_RX_ELSE_LIVE, LLI_RX_ELSE_REFUSE};
+
+    return elses[options->join_else];
 }
-
-static const char *const option_orders[] = {"sequence", "arrival"};
-
-enum { OPTION_ORDERS = sizeof option_orders / sizeof option_orders[0] };
 
 bool lli_options_as_it_arrives(const struct llm_options *options)
 {
-    return option_word(options->order, option_orders, OPTION_ORDERS) == 1;
+    return options->order == LLM_ORDER_ARRIVAL;
 }
 
 static int option_check_order(const struct llm_options *o, const struct lli_log *log)
 {
-    if (option_word(o->order, option_orders, OPTION_ORDERS) == OPTION_ORDERS)
-        return lli_fail(log, LLM_EOPTION, "option order: \"%s\" must be sequence or arrival", o->order);
     /*
      * An acknowledgement covers all messages up to a number; only with delivery in order does the application
      * know which.
      */
-    if (lli_options_as_it_arrives(o) && strcmp(o->acknowledge, "application") == 0)
+    if (lli_options_as_it_arrives(o) && o->acknowledge == LLM_ACKNOWLEDGE_APPLICATION)
         return lli_fail(log, LLM_EOPTION, "option order: arrival does not go with acknowledge=application, by which "
                         "messages are acknowledged in sequence: leave one out");
     return LLM_OK;
-}
-
-/* Indexed by enum lli_standing from warn on, after off; report is last. */
-static const char *const option_slows[] = {"off", "warn", "unicast", "suspend", "expel", "report"};
-
-enum { OPTION_SLOWS = sizeof option_slows / sizeof option_slows[0], OPTION_SLOW_REPORT = OPTION_SLOWS - 1 };
-
-static unsigned option_slow(const char *text)
-{
-    unsigned most = 0;
-
-    while (most < OPTION_SLOWS && strcmp(text, option_slows[most]) != 0)
-        most++;
-    return most;
 }
 
 /* Returns true if all receivers have to keep up: then flow control waits for the slowest, however long it takes. */
@@ -285,14 +313,15 @@ static bool option_slow_waits(const struct llm_options *o)
 
 struct lli_slow_policy lli_options_slow(const struct llm_options *o, uint64_t history_packets)
 {
-    const unsigned most = option_slow(o->slow);
+    static const enum lli_standing most[] = {LLI_STANDING_FINE, LLI_STANDING_EXPELLED, LLI_STANDING_WARNED, LLI_STANDING_UNICAST,
+                                             LLI_STANDING_SUSPENDED, LLI_STANDING_EXPELLED};
     const bool held = lli_options_flow(o) != LLI_FLOW_OPEN;
     /* Flow control lets receivers lag by up to two windows. */
     const uint64_t lag_packets = lli_max(history_packets * 3 / 4, held ? 2 * (uint64_t)o->flow_window_packets + 1 : 1);
 
     return (struct lli_slow_policy){
-        .most = most == OPTION_SLOW_REPORT ? LLI_STANDING_EXPELLED : (enum lli_standing)most,
-        .dry = most == OPTION_SLOW_REPORT,
+        .most = most[o->slow],
+        .dry = o->slow == LLM_SLOW_REPORT,
         .limits = {
             [LLM_THRESHOLD_NAKS] = o->slow_naks_per_s,
             [LLM_THRESHOLD_ASKED] = o->slow_asked_ppm,
@@ -315,11 +344,7 @@ struct lli_slow_policy lli_options_slow(const struct llm_options *o, uint64_t hi
 /* Checks the order of thresholds, and refuses those that others make pointless; 0 is the default that fits the others. */
 static int option_check_slow(const struct llm_options *o, const struct lli_log *log)
 {
-    int error = LLM_OK;
-
-    if (option_slow(o->slow) == OPTION_SLOWS)
-        return lli_fail(log, LLM_EOPTION, "option slow: \"%s\" must be off, report, warn, unicast, suspend or expel", o->slow);
-    error = option_order("slow_warn_percent", o->slow_warn_percent, "slow_unicast_percent", o->slow_unicast_percent, log);
+    int error = option_order("slow_warn_percent", o->slow_warn_percent, "slow_unicast_percent", o->slow_unicast_percent, log);
     if (error == LLM_OK)
         error = option_order("slow_recover_ns", o->slow_recover_ns, "slow_expel_ns", o->slow_expel_ns, log);
     if (error == LLM_OK)
@@ -361,19 +386,22 @@ static bool option_is_threshold(const char *name)
     static const char *const names[] = {"slow_naks_per_s", "slow_asked_ppm", "slow_lag_packets", "slow_lag_bytes", "slow_lag_ns",
                                         "slow_ack_ns", "slow_silence_ns"};
 
-    return option_word(name, names, sizeof names / sizeof names[0]) < sizeof names / sizeof names[0];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
 }
 
 void lli_options_tell_vain(const struct llm_options *o, const char *object, const struct lli_log *log)
 {
-    for (int i = 0; i < OPTION_COUNT && strcmp(o->slow, "off") == 0; i++)
+    for (int i = 0; i < OPTION_COUNT && o->slow == LLM_SLOW_OFF; i++)
         if (option_is_threshold(option_table[i].name) && option_get(o, &option_table[i]) != option_table[i].value)
             lli_log(log, LLM_LEVEL_WARNING, "%s: option %s: %llu has no effect with slow=off: leave one out", object, option_table[i].name,
                     (unsigned long long)option_get(o, &option_table[i]));
-    if (o->slow_lag_ns != 0 && option_slow_waits(o) && strcmp(o->slow, "off") != 0)
+    if (o->slow_lag_ns != 0 && option_slow_waits(o) && o->slow != LLM_SLOW_OFF)
         lli_log(log, LLM_LEVEL_WARNING, "%s: option slow_lag_ns: %llu has no effect with flow=%s and flow_quorum_percent=100, with which the "
                 "slowest is waited for, however long it takes: leave it out, or lower flow_quorum_percent", object,
-                (unsigned long long)o->slow_lag_ns, o->flow);
+                (unsigned long long)o->slow_lag_ns, o->flow == LLM_FLOW_PACED ? "paced" : "window");
 }
 
 /* Checks that a rate limit is one that can be enforced, or 0 for none. */
@@ -398,8 +426,6 @@ static int option_check_rates(const struct llm_options *o, const struct lli_log 
 
 static int option_check_acknowledge(const struct llm_options *o, const struct lli_log *log)
 {
-    if (strcmp(o->acknowledge, "library") != 0 && strcmp(o->acknowledge, "application") != 0)
-        return lli_fail(log, LLM_EOPTION, "option acknowledge: \"%s\" must be library or application", o->acknowledge);
     if (strchr(o->receiver_name, ',') != NULL)
         return lli_fail(log, LLM_EOPTION, "option receiver_name: \"%s\" has a comma, which separates names", o->receiver_name);
     return LLM_OK;
@@ -411,12 +437,6 @@ int lli_options_check(const struct llm_options *o, const struct lli_log *log)
 
     for (int i = 0; i < OPTION_COUNT && error == LLM_OK; i++)
         error = option_check(o, &option_table[i], log);
-    if (error == LLM_OK && option_word(o->flow, option_flows, OPTION_FLOWS) == OPTION_FLOWS)
-        error = lli_fail(log, LLM_EOPTION, "option flow: \"%s\" must be open, paced or window", o->flow);
-    if (error == LLM_OK && option_word(o->join, option_joins, OPTION_JOINS) == OPTION_JOINS)
-        error = lli_fail(log, LLM_EOPTION, "option join: \"%s\" must be live, oldest, messages, time or latest", o->join);
-    if (error == LLM_OK && option_word(o->join_else, option_elses, OPTION_ELSES) == OPTION_ELSES)
-        error = lli_fail(log, LLM_EOPTION, "option join_else: \"%s\" must be oldest, live or refuse", o->join_else);
     if (error == LLM_OK)
         error = option_power("history_packets", o->history_packets, log);
     if (error == LLM_OK)

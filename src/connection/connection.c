@@ -30,7 +30,7 @@ void llm_connection_options_init(struct llm_options *options)
     if (options == NULL)
         return;
     llm_options_init(options);
-    strcpy(options->flow, "window");
+    options->flow = LLM_FLOW_WINDOW;
     options->flow_quorum_percent = 100;
     options->flow_window_packets = CONNECTION_FLOW_WINDOW_PACKETS;
     options->history_bytes = CONNECTION_HISTORY_BYTES;
@@ -65,11 +65,11 @@ int lli_connection_channel(struct llm_context *context, const char *text, const 
     /* The transport needs room for as many addresses, and for those answered meanwhile. */
     channel->options.receivers_max = channel->options.connections_max + CONNECTION_ADDRESSES;
     /* Delivery begins with the first packet; the other side is waited for as long as it is heard. */
-    strcpy(channel->options.join, "live");
-    strcpy(channel->options.slow, "off");
-    if (strcmp(channel->options.flow, "open") == 0)
-        strcpy(channel->options.flow, "window");
-    strcpy(channel->options.acknowledge, "library");
+    channel->options.join = LLM_JOIN_LIVE;
+    channel->options.slow = LLM_SLOW_OFF;
+    if (channel->options.flow == LLM_FLOW_OPEN)
+        channel->options.flow = LLM_FLOW_WINDOW;
+    channel->options.acknowledge = LLM_ACKNOWLEDGE_LIBRARY;
     return lli_connections_begin(context);
 }
 

@@ -201,7 +201,7 @@ static int receive_all(const char *channel)
     handlers.message = on_message;
     handlers.event = on_event;
     llm_options_init(&options);
-    (void)snprintf(options.join, sizeof options.join, "latest");
+    options.join = LLM_JOIN_LATEST;
     flood_ok(llm_context_open(&waiting, &context), "llm_context_open");
     place.opened_at = llm_clock();
     flood_ok(llm_receiver_open(context, channel, &options, &handlers, &receiver), channel);

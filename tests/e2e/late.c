@@ -179,7 +179,7 @@ static void join(struct place *place, const char *channel)
     options.reorder_bytes = 262144;
     options.topics_max = 16;
     options.message_bytes_max = FLOOD_SIZE_MAX;
-    (void)snprintf(options.join_else, sizeof options.join_else, "refuse");
+    options.join_else = LLM_JOIN_ELSE_REFUSE;
     place->asked = sent;
     flood_ok(llm_context_open(NULL, &place->context), "llm_context_open");
     flood_ok(llm_receiver_open(place->context, channel, &options, &handlers, &place->receiver), channel);

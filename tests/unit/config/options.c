@@ -17,6 +17,7 @@ static void the_defaults_are_those_of_the_table_and_valid(void **state)
     assert_int_equal(options.size, sizeof options);
 #define EXPECT_u32(name, def) assert_int_equal(options.name, def);
 #define EXPECT_u64(name, def) assert_int_equal(options.name, def);
+#define EXPECT_word(name, def) assert_int_equal(options.name, def);
 #define EXPECT_str(name, def) assert_string_equal(options.name, def);
 #define EXPECT(type, scope, name, def, min, max, text) EXPECT_##type(name, def)
     LLM_OPTIONS(EXPECT)
@@ -44,6 +45,7 @@ static void numbers_are_taken_up_to_their_bounds_and_no_further(void **state)
 {
     (void)state;
 #define BOUNDS_str(name, min, max)
+#define BOUNDS_word(name, min, max)
 #define BOUNDS_u32(name, min, max)                   \
     expect_bound(#name, min, true);                  \
     expect_bound(#name, max, true);                  \
@@ -70,6 +72,7 @@ static void instances_are_shared_by_those_who_agree_in_their_options(void **stat
     llm_options_init(&a);
 #define CHANGE_u32(name) b.name++
 #define CHANGE_u64(name) b.name++
+#define CHANGE_word(name) b.name = 1 - b.name
 #define CHANGE_str(name) b.name[0]++
 #define IS_SHARED(type, scope, name, def, min, max, text)                                        \
     b = a;                                                                                       \
@@ -176,15 +179,37 @@ static void expect_both(const char *key, const char *value, const char *other, c
         fail_msg("%s=%s and %s=%s: %s", key, value, other, other_value, logged);
 }
 
+static void expect_no_word(const char *key, const char *value, const char *named)
+{
+    struct llm_options options;
+
+    llm_options_init(&options);
+    assert_int_equal(lli_options_set(&options, key, value, &keeper), LLM_EOPTION);
+    expect_logged(value);
+    expect_logged(named);
+}
+
+static void words_that_are_no_choice_are_refused(void **state)
+{
+    struct llm_options options;
+
+    (void)state;
+    expect_no_word("slow", "harsh", "off, report, warn, unicast, suspend or expel");
+    expect_no_word("acknowledge", "nobody", "library or application");
+    expect_no_word("order", "random", "sequence or arrival");
+    expect_no_word("join", "number", "live, oldest, messages, time or latest");
+    llm_options_init(&options);
+    options.join = LLM_JOIN_NUMBER;
+    assert_int_equal(lli_options_check(&options, &keeper), LLM_EOPTION);
+    expect_logged("option join: 4");
+}
+
 static void contradictory_policies_on_slow_receivers_are_refused(void **state)
 {
     struct llm_options options;
 
     (void)state;
-    expect_refused("slow", "harsh", "harsh");
-    expect_refused("acknowledge", "nobody", "library or application");
     expect_refused("receiver_name", "a,b", "comma");
-    expect_refused("order", "random", "sequence or arrival");
     expect_both("order", "arrival", "acknowledge", "application");
     expect_both("slow_warn_percent", "80", "slow_unicast_percent", "60");
     expect_both("slow_recover_ns", "5000", "slow_expel_ns", "4000");
@@ -193,7 +218,7 @@ static void contradictory_policies_on_slow_receivers_are_refused(void **state)
     llm_options_init(&options);
     options.slow_lag_packets = 4000;
     assert_int_equal(lli_options_check(&options, &keeper), LLM_OK);
-    memcpy(options.flow, "window", sizeof "window");
+    options.flow = LLM_FLOW_WINDOW;
     assert_int_equal(lli_options_check(&options, &keeper), LLM_EOPTION);
     assert_non_null(strstr(logged, "4096"));
     options.slow_lag_packets = 65537;
@@ -218,7 +243,7 @@ static void the_policy_on_slow_receivers_is_what_the_options_say(void **state)
     assert_false(policy.dry);
     assert_int_equal(policy.limits[LLM_THRESHOLD_LAG_PACKETS], 12000);
     assert_int_equal(policy.limits[LLM_THRESHOLD_SILENCE], 180000000);
-    memcpy(options.slow, "report", sizeof "report");
+    options.slow = LLM_SLOW_REPORT;
     options.slow_silence_ns = 150000000;
     options.slow_lag_packets = 5;
     policy = lli_options_slow(&options, 16000);
@@ -226,13 +251,13 @@ static void the_policy_on_slow_receivers_is_what_the_options_say(void **state)
     assert_true(policy.dry);
     assert_int_equal(policy.limits[LLM_THRESHOLD_LAG_PACKETS], 5);
     assert_int_equal(policy.limits[LLM_THRESHOLD_SILENCE], 150000000);
-    memcpy(options.slow, "off", sizeof "off");
+    options.slow = LLM_SLOW_OFF;
     assert_int_equal(lli_options_slow(&options, 16000).most, LLI_STANDING_FINE);
     /* Where the slowest decides it may take its time. */
     assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_TIME], 0);
     options.slow_lag_ns = 1000000000;
     assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_TIME], 1000000000);
-    memcpy(options.flow, "window", sizeof "window");
+    options.flow = LLM_FLOW_WINDOW;
     options.flow_quorum_percent = 100;
     options.slow_lag_packets = 0;
     assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_TIME], 0);
@@ -260,11 +285,11 @@ static void policies_that_have_no_effect_are_warned_of(void **state)
     options.slow_lag_ns = 1000000000;
     options.flow_quorum_percent = 100;
     expect_vain(&options, NULL, NULL);
-    memcpy(options.flow, "paced", sizeof "paced");
+    options.flow = LLM_FLOW_PACED;
     expect_vain(&options, "slow_lag_ns: 1000000000", "flow=paced and flow_quorum_percent=100");
     options.flow_quorum_percent = 99;
     expect_vain(&options, NULL, NULL);
-    memcpy(options.slow, "off", sizeof "off");
+    options.slow = LLM_SLOW_OFF;
     expect_vain(&options, "slow_lag_ns: 1000000000", "slow=off");
     options.slow_lag_ns = 0;
     expect_vain(&options, NULL, NULL);
@@ -288,7 +313,7 @@ static void a_window_of_flow_control_is_no_lag(void **state)
     options.slow_lag_bytes = 1000000;
     assert_int_equal(lli_options_slow(&options, 16000).limits[LLM_THRESHOLD_LAG_BYTES], 1000000);
     assert_int_equal(lli_options_check_window(&options, 1000, 1001, &keeper), LLM_OK);
-    memcpy(options.flow, "window", sizeof "window");
+    options.flow = LLM_FLOW_WINDOW;
     assert_int_equal(lli_options_check_window(&options, 1000, 1000, &keeper), LLM_OK);
     assert_int_equal(lli_options_check_window(&options, 1000, 1001, &keeper), LLM_EOPTION);
     assert_non_null(strstr(logged, "slow_lag_bytes: 1000000"));
@@ -373,6 +398,7 @@ int main(void)
         cmocka_unit_test(an_unknown_option_is_named),
         cmocka_unit_test(strings_fit_or_are_refused),
         cmocka_unit_test(options_that_contradict_each_other_are_refused),
+        cmocka_unit_test(words_that_are_no_choice_are_refused),
         cmocka_unit_test(contradictory_policies_on_slow_receivers_are_refused),
         cmocka_unit_test(the_policy_on_slow_receivers_is_what_the_options_say),
         cmocka_unit_test(policies_that_have_no_effect_are_warned_of),
