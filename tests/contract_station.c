@@ -12,6 +12,7 @@
 #include "system/clock.h"
 #include "hosts.h"
 #include "network.h"
+#include "config/options.h"
 #include "config/registry.h"
 
 /* From the command line. */
@@ -51,16 +52,12 @@ void option_set(char *argument)
     *value++ = '\0';
     if (strcmp(argument, "only") == 0)
         only_faults = strcmp(value, "faults") == 0;
-    if (strcmp(argument, "hosts") == 0)
+    else if (strcmp(argument, "hosts") == 0)
         hosts_mtu = (int)strtol(value, NULL, 10);
-#define OPTION_SET_u32(name) common.name = (uint32_t)strtoul(value, NULL, 10)
-#define OPTION_SET_u64(name) common.name = strtoull(value, NULL, 10)
-#define OPTION_SET_word(name) assert_int_equal(lli_options_set(&common, #name, value, NULL), LLM_OK)
-#define OPTION_SET_str(name) snprintf(common.name, sizeof common.name, "%s", value)
-#define OPTION_SET(type, scope, name, initial, min, max, text) \
-    if (strcmp(argument, #name) == 0) \
-        OPTION_SET_##type(name);
-    LLM_OPTIONS(OPTION_SET)
+    else if (lli_options_set(&common, argument, value, &keeper) != LLM_OK) {
+        fputs(log_text, stderr);
+        exit(2);
+    }
 }
 
 void shared_memory_own(void)
