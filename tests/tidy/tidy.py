@@ -350,6 +350,22 @@ def check_readme_commands(tree):
                     "show a subcommand that there is, and let each know --help")
 
 
+def check_readme_code(tree):
+    """The programs in README.md compile."""
+    readme = tree.source / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    compiler = next((name for name in ("gcc", "clang", "clang-14") if shutil.which(name)), None)
+    with tempfile.TemporaryDirectory() as directory:
+        unit = pathlib.Path(directory) / "example.c"
+        for match in re.finditer(r"^```c\n(.*?)^```$", text, re.M | re.S):
+            unit.write_text(match.group(1))
+            status, output = run(compiler, "-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-pedantic", "-Werror",
+                                 f"-I{tree.source / 'include'}", str(unit)) if compiler else (0, "")
+            if status != 0:
+                first = next((line for line in output.splitlines() if "error" in line), output.strip())
+                problem("README.md", text.count("\n", 0, match.start()) + 1, first, "correct the program: people copy it")
+
+
 def counters(tree):
     """(file, line, name) of every counter."""
     for path in tree.files("*.h", under=("src", "transports")):
@@ -423,20 +439,6 @@ def check_adr(tree):
                     f"add the row | {int(heading.group(1))} | [{heading.group(2)}]({path.name}) | what it decides |")
     for name, (number, _, _) in rows.items():
         problem(tree.name(index), number, f"lists {name}, which does not exist", "remove the row")
-
-
-def check_links(tree):
-    """Relative links lead somewhere."""
-    for path in tree.files("*.md", under=("docs",)) + [tree.source / "README.md", tree.source / "CHANGELOG.md"]:
-        if not path.exists():
-            continue
-        for number, line in enumerate(tree.lines(path), 1):
-            for target in re.findall(r"\]\(([^)\s]+)\)", line):
-                file = target.split("#")[0]
-                if re.match(r"[a-z]+:", target) or not file:
-                    continue
-                if not (path.parent / file).exists():
-                    problem(tree.name(path), number, f"the link to {target} leads nowhere", "correct it")
 
 
 def check_manual(tree):
