@@ -99,7 +99,7 @@ static void assured_measure(struct assured *assured, int rate, uint64_t *due_at,
 
 int assured_transmit(const struct control *control)
 {
-    static const char *const counters[] = {"send_held", "naks_received", "packets_repaired", "status_received"};
+    static const char *const counters[] = {"send_blocked_flow", "naks_received", "packets_repaired", "status_received"};
     static struct assured assured;
     const char *channel = control_text(control, "channel", "");
     struct llm_transmitter_handlers handlers;
@@ -111,11 +111,10 @@ int assured_transmit(const struct control *control)
     assured.count = control_list(control, "rate", assured.due_rates, ASSURED_RATES);
     assured.sender = (struct steady_sender){.context = steady_context(control, LLM_WAIT_SPIN), .topics = &topic, .topic_count = 1,
                                             .size = control_number(control, "size", 45), .due_count = ASSURED_RING};
-    steady_ok(llm_transmitter_open(assured.sender.context, channel, NULL, &transmitter), channel);
     llm_transmitter_handlers_init(&handlers);
     handlers.arg = &assured;
     handlers.event = on_transmitter_event;
-    steady_ok(llm_transmitter_handle(transmitter, &handlers), "llm_transmitter_handle");
+    steady_ok(llm_transmitter_open(assured.sender.context, channel, NULL, &handlers, &transmitter), channel);
     assured_open_topic(&assured, transmitter, control_number(control, "by", 1), &topic);
     steady_await(assured.sender.context, transmitter, control_number(control, "receivers", 1));
     for (int i = 0; i < assured.count; i++) {
@@ -155,7 +154,7 @@ static void on_message(void *arg, const struct llm_message *message)
     if (stamp.due_at != 0 && stamp.round == ASSURED_MEASURED && stamp.phase < ASSURED_RATES)
         histogram_add(&assured_hops[stamp.phase], llm_clock() - stamp.due_at);
     if (assured_acknowledges)
-        steady_ok(llm_acknowledge(place->receiver, message->session, message->number), "llm_acknowledge");
+        steady_ok(llm_receiver_acknowledge(place->receiver, message->session, message->number), "llm_receiver_acknowledge");
 }
 
 int assured_receive(const struct control *control)

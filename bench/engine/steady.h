@@ -61,7 +61,7 @@ struct steady_sender {
 
 /* Opens a transmitter with the sender's topics, all but the first of which have numbered names, and waits for so many receivers. */
 struct llm_transmitter *steady_transmitter(struct steady_sender *sender, const char *channel, const struct llm_options *options,
-                                           uint64_t receivers);
+                                           const struct llm_transmitter_handlers *handlers, uint64_t receivers);
 
 /* Waits for them. */
 void steady_await(struct llm_context *context, const struct llm_transmitter *transmitter, uint64_t receivers);

@@ -116,13 +116,13 @@ static void stream_serve(struct steady_sender *sender, const struct control *req
 
 static void stream_keep(const struct steady_sender *sender, uint64_t messages)
 {
-    struct llm_keep keep;
+    struct llm_cache keep;
 
-    llm_keep_init(&keep);
+    llm_cache_init(&keep);
     keep.messages = messages;
     keep.bytes_max = sender->size;
     for (size_t i = 0; messages > 0 && i < sender->topic_count; i++)
-        steady_ok(llm_topic_keep(sender->topics[i], &keep), "llm_topic_keep");
+        steady_ok(llm_topic_cache(sender->topics[i], &keep), "llm_topic_cache");
 }
 
 int stream_transmit(const struct control *control)
@@ -139,10 +139,9 @@ int stream_transmit(const struct control *control)
     options.history_packets = (uint32_t)control_number(control, "history", options.history_packets);
     options.receivers_max = STREAM_RECEIVERS_MAX;
     sender.topics = steady_memory(sender.topic_count, sizeof(struct llm_topic *));
-    transmitter = steady_transmitter(&sender, control_text(control, "channel", ""), &options, 0);
     llm_transmitter_handlers_init(&handlers);
     handlers.event = on_told;
-    steady_ok(llm_transmitter_handle(transmitter, &handlers), "llm_transmitter_handle");
+    transmitter = steady_transmitter(&sender, control_text(control, "channel", ""), &options, &handlers, 0);
     stream_keep(&sender, control_number(control, "keep", 0));
     steady_await(sender.context, transmitter, control_number(control, "receivers", 1));
     for (; came >= 0; came = control_take(&request, 0)) {

@@ -15,7 +15,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE.parent.parent / "include" / "llm"
-PUBLIC = ("api.h", "event.h", "llm.h", "connection.h")  # stats.h has no functions
+PUBLIC = ("api.h", "error.h", "context.h", "options.h", "event.h", "transmitter.h", "receiver.h", "filter.h", "connection.h")  # stats.h has no functions
 
 problems = []
 
@@ -102,7 +102,7 @@ def header_options(header):
         elif kind == "str":
             options[key] = ("empty" if default == '""' else default.strip('"'), str(int(most) - 1))
         else:
-            options[key] = (default, least, str(2**64 - 1) if most == "UINT64_MAX" else most)
+            options[key] = tuple(str(2**64 - 1) if value == "UINT64_MAX" else value for value in (default, least, most))
     return options
 
 

@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 #define LLM_VERSION_MAJOR 0
-#define LLM_VERSION_MINOR 1
+#define LLM_VERSION_MINOR 2
 #define LLM_VERSION_PATCH 0
 
 /* Returns the version of the linked library, "major.minor.patch". The string is static. */

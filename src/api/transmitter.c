@@ -112,7 +112,7 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
     if (error != LLM_OK)
         return error;
     transmitter->message_bytes_max = lli_min(options->message_bytes_max, lli_tx_message_max(&transmitter->tx));
-    transmitter->keep_bytes = options->keep_bytes;
+    transmitter->cache_bytes = options->cache_bytes;
     if (transport->region != NULL)
         return transport->region(endpoint->instance, transmitter->memory.base, transmitter->memory.size);
     return LLM_OK;
@@ -183,7 +183,7 @@ static void transmitter_leave(struct llm_transmitter *transmitter)
 }
 
 static int transmitter_open(struct llm_context *context, const char *text, const struct llm_options *options,
-                            struct llm_transmitter **result)
+                            const struct llm_transmitter_handlers *handlers, struct llm_transmitter **result)
 {
     struct lli_channel channel;
     struct lli_group group;
@@ -200,6 +200,11 @@ static int transmitter_open(struct llm_context *context, const char *text, const
     transmitter->posted_max = LLI_ENDPOINT_POST;
     transmitter->counts_topics = channel.options.topic_counters != 0;
     llm_transmitter_handlers_init(&transmitter->handlers);
+    if (handlers != NULL)
+        error = lli_options_import(&transmitter->handlers, sizeof transmitter->handlers, handlers,
+                                   "struct llm_transmitter_handlers", &context->log);
+    if (error != LLM_OK)
+        goto free_transmitter;
     (void)snprintf(transmitter->object, sizeof transmitter->object, "transmitter %.230s", text);
     error = lli_endpoint_open(context, &channel, &transmitter->endpoint);
     if (error != LLM_OK)
@@ -234,7 +239,7 @@ free_transmitter:
 }
 
 int llm_transmitter_open(struct llm_context *context, const char *channel, const struct llm_options *options,
-                         struct llm_transmitter **transmitter)
+                         const struct llm_transmitter_handlers *handlers, struct llm_transmitter **transmitter)
 {
     int error;
 
@@ -248,7 +253,7 @@ int llm_transmitter_open(struct llm_context *context, const char *channel, const
     if (context->in_handler) {
         error = LLI_REFUSE_IN_HANDLER(context, "llm_transmitter_open");
     } else {
-        error = transmitter_open(context, channel, options, transmitter);
+        error = transmitter_open(context, channel, options, handlers, transmitter);
         /* Announces the session at once to waiting receivers. */
         if (error == LLM_OK)
             (void)lli_context_poll(context);
@@ -383,7 +388,7 @@ uint32_t llm_transmitter_receivers(const struct llm_transmitter *transmitter)
     return count;
 }
 
-size_t llm_claim_max(const struct llm_transmitter *transmitter)
+size_t llm_transmitter_claim_max(const struct llm_transmitter *transmitter)
 {
     if (transmitter == NULL)
         return 0;

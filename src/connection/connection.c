@@ -149,6 +149,16 @@ static void connection_message(void *arg, const struct llm_message *message)
 
 /* ------------------------------------------------------------------------------------------------ make */
 
+/* Passes on an event of the connection's transmitter; an address is reported by the receiver's session, if it has one. */
+static void connection_transmitter_event(void *arg, const struct llm_event *event)
+{
+    struct llm_connection *connection = arg;
+    const bool twice = event->kind == LLM_EVENT_UNREACHABLE && lli_rx_is_followed(&connection->receiver->sessions[0]);
+
+    if (connection->state == LLI_CONNECTION_OPEN && !twice)
+        connection_tell(connection, event);
+}
+
 static int connection_transmitter(struct llm_connection *connection, const struct llm_options *options, const char *text)
 {
     struct llm_transmitter *transmitter = calloc(1, sizeof *transmitter);
@@ -161,6 +171,9 @@ static int connection_transmitter(struct llm_connection *connection, const struc
     transmitter->posted_max = LLI_ENDPOINT_POST;
     transmitter->group = LLI_GROUP_NONE;
     llm_transmitter_handlers_init(&transmitter->handlers);
+    transmitter->handlers.arg = connection;
+    if (connection->handlers.event != NULL)
+        transmitter->handlers.event = connection_transmitter_event;
     (void)snprintf(transmitter->object, sizeof transmitter->object, "transmitter %.230s", text);
     connection->transmitter = transmitter;
     return lli_transmitter_place(transmitter, options);
@@ -176,7 +189,7 @@ static int connection_receiver(struct llm_connection *connection, const struct l
     receiver->context = connection->context;
     receiver->endpoint = connection->endpoint;
     receiver->group = LLI_GROUP_NONE;
-    llm_handlers_init(&receiver->handlers);
+    llm_receiver_handlers_init(&receiver->handlers);
     receiver->handlers.arg = connection;
     receiver->handlers.message = connection_message;
     receiver->handlers.event = connection_event;
@@ -413,25 +426,26 @@ static int connection_connect(struct llm_context *context, const char *text, con
     return LLM_OK;
 }
 
-int llm_connect(struct llm_context *context, const char *channel, const struct llm_options *options,
-                const struct iovec *payload, const struct llm_connection_handlers *handlers, struct llm_connection **connection)
+int llm_connection_open(struct llm_context *context, const char *channel, const struct llm_options *options,
+                        const struct llm_connection_handlers *handlers, const struct iovec *payload,
+                        struct llm_connection **connection)
 {
     int error;
 
     if (context == NULL)
         return LLM_EINVAL;
     if (channel == NULL || handlers == NULL || connection == NULL)
-        return lli_refuse(context, LLM_EINVAL, "llm_connect: %s is NULL: it has to be given",
+        return lli_refuse(context, LLM_EINVAL, "llm_connection_open: %s is NULL: it has to be given",
                           channel == NULL ? "channel" : handlers == NULL ? "handlers" : "connection");
     if (payload != NULL && payload->iov_base == NULL && payload->iov_len > 0)
-        return lli_refuse(context, LLM_EINVAL, "llm_connect: the payload has %zu bytes at NULL: give its bytes, or NULL for payload",
+        return lli_refuse(context, LLM_EINVAL, "llm_connection_open: the payload has %zu bytes at NULL: give its bytes, or NULL for payload",
                           payload->iov_len);
     if (!lli_context_enter(context))
         return LLM_ESTATE;
     if (!context->in_handler)
         error = connection_connect(context, channel, options, payload, handlers, connection);
     else
-        error = LLI_REFUSE_IN_HANDLER(context, "llm_connect");
+        error = LLI_REFUSE_IN_HANDLER(context, "llm_connection_open");
     /* Sends the request now. */
     if (error == LLM_OK)
         (void)lli_context_poll(context);

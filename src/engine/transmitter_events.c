@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of a transmitter about its receivers, and llm_transmitter_shed(). */
+/* Events of a transmitter about its receivers, and receivers suspended by hand. */
 #include "engine/objects.h"
 #include "config/options.h"
 
@@ -10,27 +10,7 @@ void llm_transmitter_handlers_init(struct llm_transmitter_handlers *handlers)
     *handlers = (struct llm_transmitter_handlers){.size = sizeof *handlers};
 }
 
-int llm_transmitter_handle(struct llm_transmitter *transmitter, const struct llm_transmitter_handlers *handlers)
-{
-    struct llm_transmitter_handlers copy;
-    int error;
-
-    if (transmitter == NULL)
-        return LLM_EINVAL;
-    if (handlers == NULL)
-        return lli_refuse(transmitter->context, LLM_EINVAL, "llm_transmitter_handle: handlers is NULL: "
-                          "llm_transmitter_handlers_init() makes empty ones");
-    llm_transmitter_handlers_init(&copy);
-    if (!lli_context_enter(transmitter->context))
-        return LLM_ESTATE;
-    error = lli_options_import(&copy, sizeof copy, handlers, "struct llm_transmitter_handlers", &transmitter->context->log);
-    if (error == LLM_OK)
-        transmitter->handlers = copy;
-    lli_context_leave(transmitter->context);
-    return error;
-}
-
-int llm_transmitter_shed(struct llm_transmitter *transmitter, uint64_t receiver, bool on)
+static int transmitter_order(struct llm_transmitter *transmitter, const char *call, uint64_t receiver, bool suspend)
 {
     int error = LLM_OK;
 
@@ -38,12 +18,44 @@ int llm_transmitter_shed(struct llm_transmitter *transmitter, uint64_t receiver,
         return LLM_EINVAL;
     if (!lli_context_enter(transmitter->context))
         return LLM_ESTATE;
-    if (!lli_tx_shed(&transmitter->tx, receiver, on, lli_clock_ns()))
-        error = lli_refuse(transmitter->context, LLM_ENOTFOUND, "llm_transmitter_shed: %s: receiver %016llx is not known: "
-                           "llm_transmitter_congestion() lists those that are", transmitter->object, (unsigned long long)receiver);
+    if (!lli_tx_suspend(&transmitter->tx, receiver, suspend, lli_clock_ns()))
+        error = lli_refuse(transmitter->context, LLM_ENOTFOUND, "%s: %s: receiver %016llx is not known: "
+                           "llm_transmitter_congestion() lists those that are", call, transmitter->object, (unsigned long long)receiver);
     lli_endpoint_due(transmitter->endpoint, 0);
     lli_context_leave(transmitter->context);
     return error;
+}
+
+int llm_transmitter_suspend(struct llm_transmitter *transmitter, uint64_t receiver)
+{
+    return transmitter_order(transmitter, "llm_transmitter_suspend", receiver, true);
+}
+
+int llm_transmitter_resume(struct llm_transmitter *transmitter, uint64_t receiver)
+{
+    return transmitter_order(transmitter, "llm_transmitter_resume", receiver, false);
+}
+
+static int transmitter_order_all(struct llm_transmitter *transmitter, bool suspend)
+{
+    if (transmitter == NULL)
+        return LLM_EINVAL;
+    if (!lli_context_enter(transmitter->context))
+        return LLM_ESTATE;
+    lli_tx_suspend_all(&transmitter->tx, suspend, lli_clock_ns());
+    lli_endpoint_due(transmitter->endpoint, 0);
+    lli_context_leave(transmitter->context);
+    return LLM_OK;
+}
+
+int llm_transmitter_suspend_all(struct llm_transmitter *transmitter)
+{
+    return transmitter_order_all(transmitter, true);
+}
+
+int llm_transmitter_resume_all(struct llm_transmitter *transmitter)
+{
+    return transmitter_order_all(transmitter, false);
 }
 
 static void transmitter_log_verdict(const struct llm_transmitter *transmitter, const struct llm_event *event)
@@ -56,7 +68,7 @@ static void transmitter_log_verdict(const struct llm_transmitter *transmitter, c
             "%llu ms behind, acknowledgements owed for %llu ms, not heard for %llu ms; %u of %u receivers suffer)", transmitter->object, (unsigned long long)v->receiver,
             llm_event_name(event->kind), v->dry_run ? " (report only)" : "", (unsigned long long)v->value,
             llm_threshold_name(v->threshold), (unsigned long long)v->limit, (unsigned long long)v->naks_per_s,
-            (unsigned long long)v->asked_ppm, (unsigned long long)v->lag_packets, (unsigned long long)v->lag_bytes,
+            (unsigned long long)v->nak_ppm, (unsigned long long)v->lag_packets, (unsigned long long)v->lag_bytes,
             (unsigned long long)v->lag_ns / 1000000, (unsigned long long)v->ack_ns / 1000000, (unsigned long long)v->silent_ns / 1000000, v->suffering, v->receivers);
 }
 

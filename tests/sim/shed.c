@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operator's switch (llm_transmitter_shed()), thrown for one receiver or for all while packets are lost. While it is on,
+ * The operator's switch (llm_transmitter_suspend() and _suspend_all()), thrown for one receiver or for all while packets are lost. While it is on,
  * nothing is repaired but what a receiver lost that is still served; those get everything, as soon as ever. The one that is
  * not is told what it does not get, once and in order, and gets all that is sent when the switch is off again.
  */
@@ -158,18 +158,21 @@ static void shed_switch(bool on)
     cable_as(0);
     shed.on = on;
     shed.was_on |= on;
-    cable_must(llm_transmitter_shed(shed.transmitter, shed.shed == shed.count ? 0 : shed.ears[shed.shed].id, on), "the switch");
+    if (shed.shed == shed.count)
+        cable_must((on ? llm_transmitter_suspend_all : llm_transmitter_resume_all)(shed.transmitter), "the switch for all");
+    else
+        cable_must((on ? llm_transmitter_suspend : llm_transmitter_resume)(shed.transmitter, shed.ears[shed.shed].id), "the switch");
     cable.nodes[0].turn_at = cable.now;
 }
 
 static void shed_open(void)
 {
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     llm_context_options_init(&options);
     shed.context = cable_context(cable_node_add(), &options);
-    cable_must(llm_transmitter_open(shed.context, SHED_CHANNEL, NULL, &shed.transmitter), "a transmitter");
+    cable_must(llm_transmitter_open(shed.context, SHED_CHANNEL, NULL, NULL, &shed.transmitter), "a transmitter");
     cable_must(llm_topic_open(shed.transmitter, "t", 0, &shed.topic), "a topic");
     for (uint32_t i = 0; i < shed.count; i++) {
         struct ear *ear = &shed.ears[i];
@@ -177,7 +180,7 @@ static void shed_open(void)
         llm_context_options_init(&options);
         ear->context = cable_context(cable_node_add(), &options);
         ear->loss = cable_chance(30) ? 0 : (uint32_t)cable_below(60000);
-        llm_handlers_init(&handlers);
+        llm_receiver_handlers_init(&handlers);
         handlers.arg = ear;
         handlers.message = on_message;
         handlers.event = on_event;

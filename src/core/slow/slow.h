@@ -125,7 +125,7 @@ struct lli_slow {
     lli_ns bucket_at;         /* end of the current bucket */
     lli_seq counted;          /* packets before this one are counted in the buckets */
     lli_ns assessed_at;
-    bool shedding;            /* the operator ordered that no NAK is answered */
+    bool suspends_all;        /* the operator ordered that no NAK is answered */
     bool group;               /* group rule in force: most receivers suffer, or did until a moment ago */
     bool group_tell;
     lli_ns group_at;          /* when they last did */
@@ -187,9 +187,10 @@ bool lli_slow_notice(struct lli_slow *slow, const struct lli_members *members, s
 bool lli_slow_event(struct lli_slow *slow, struct llm_event *event);
 
 /*
- * Operator's order: stops answering NAKs of a receiver, or (0) of all, or answers them again. False: receiver
- * not known.
+ * Operator's order: stops answering NAKs of a receiver, or answers them again. False: receiver not known. The
+ * order for all receivers leaves those for single ones in force.
  */
-bool lli_slow_shed(struct lli_slow *slow, struct lli_members *members, uint64_t receiver, bool on, lli_ns now);
+bool lli_slow_suspend(struct lli_slow *slow, struct lli_members *members, uint64_t receiver, bool suspend, lli_ns now);
+void lli_slow_suspend_all(struct lli_slow *slow, bool suspend);
 
 #endif

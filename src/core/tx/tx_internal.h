@@ -117,7 +117,7 @@ void lli_tx_expire(struct lli_tx *tx, lli_ns now);
 void lli_tx_input_join(struct lli_tx *tx, struct lli_wire_join *join, lli_ns now);
 
 /* Drops the waiting requests of receivers that are not served any more. */
-void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now);
+void lli_tx_drop_joins(struct lli_tx *tx, lli_ns now);
 
 /* Schedules replay work at this time; includes the time of pending LVC work. */
 void lli_tx_replay_due(struct lli_tx *tx, lli_ns at);

@@ -98,10 +98,10 @@ static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range, 
  * Counts the packets that a NAK asks for. True: no answer but a notice, which is sent later so that such NAKs
  * cost little.
  */
-static bool tx_is_shed(struct lli_tx *tx, const struct lli_wire_nak *nak, uint32_t member, lli_ns now)
+static bool tx_ignores(struct lli_tx *tx, const struct lli_wire_nak *nak, uint32_t member, lli_ns now)
 {
     uint64_t packets = 0, unreliable = 0;
-    bool shed;
+    bool ignored;
 
     for (uint16_t i = 0; i < nak->count; i++) {
         packets += nak->ranges[i].count;
@@ -110,12 +110,12 @@ static bool tx_is_shed(struct lli_tx *tx, const struct lli_wire_nak *nak, uint32
     tx->counters.nak_packets += packets;
     tx->counters.nak_packets_unreliable += unreliable;
     if (member == LLI_MEMBER_NONE)
-        return tx->slow.shedding;
+        return tx->slow.suspends_all;
     /* Asking for unreliable packets makes no receiver slow: it cannot know before it asks. */
-    shed = unreliable > 0 && unreliable == packets ? lli_slow_heard(&tx->slow, &tx->members, member, now)
+    ignored = unreliable > 0 && unreliable == packets ? lli_slow_heard(&tx->slow, &tx->members, member, now)
                                                    : lli_slow_nak(&tx->slow, &tx->members, member, packets - unreliable, now);
     lli_tx_look_soon(tx);
-    return shed;
+    return ignored;
 }
 
 /*
@@ -137,8 +137,8 @@ void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now)
 
     tx->counters.naks_received++;
     tx_bound_nak(tx, nak, asker);
-    if (tx_is_shed(tx, nak, asker.member, now)) {
-        tx->counters.naks_shed++;
+    if (tx_ignores(tx, nak, asker.member, now)) {
+        tx->counters.naks_ignored++;
         return;
     }
     lli_pacer_fill(&tx->unconfirmed, now);

@@ -337,7 +337,7 @@ static bool tx_is_served(const struct lli_tx *tx, uint32_t to)
 {
     const struct lli_member *members = tx->members.table;
 
-    return !tx->slow.shedding &&
+    return !tx->slow.suspends_all &&
            (to == LLI_REPAIR_TO_GROUP || (members[to].id != 0 && members[to].standing < LLI_STANDING_SUSPENDED));
 }
 
@@ -348,7 +348,7 @@ static bool tx_repair_next(struct lli_tx *tx, lli_seq *seq)
         if (tx_is_served(tx, lli_history_slot(&tx->history, *seq)->repair_to))
             return true;
         lli_repair_skip(&tx->repair);
-        tx->counters.repairs_shed++;
+        tx->counters.repairs_dropped++;
     }
     return false;
 }
@@ -361,7 +361,7 @@ static bool tx_repair_is_limited(struct lli_tx *tx, lli_ns now)
     lli_pacer_fill(&tx->repair_limit, now);
     if (tx->repair_limit.tokens > 0)
         return false;
-    tx->counters.repairs_held += !tx->repair_waits;
+    tx->counters.repairs_delayed += !tx->repair_waits;
     tx->repair_waits = true;
     return true;
 }
@@ -518,7 +518,7 @@ static void tx_judge(struct lli_tx *tx, lli_ns now)
 
     if (lli_slow_all(&tx->slow, &tx->members, tx->sent, now)) {
         lli_flow_reported(&tx->flow, &tx->members);
-        lli_tx_shed_joins(tx, now);
+        lli_tx_drop_joins(tx, now);
     }
     tx->counters.receivers_warned = decided[LLI_STANDING_WARNED];
     tx->counters.receivers_unicast = decided[LLI_STANDING_UNICAST];
@@ -566,14 +566,25 @@ bool lli_tx_event(struct lli_tx *tx, struct llm_event *event)
     return true;
 }
 
-bool lli_tx_shed(struct lli_tx *tx, uint64_t receiver, bool on, lli_ns now)
+static void tx_suspended(struct lli_tx *tx, lli_ns now)
 {
-    const bool known = lli_slow_shed(&tx->slow, &tx->members, receiver, on, now);
-
     lli_flow_reported(&tx->flow, &tx->members);
-    lli_tx_shed_joins(tx, now);
+    lli_tx_drop_joins(tx, now);
     lli_tx_look_soon(tx);
+}
+
+bool lli_tx_suspend(struct lli_tx *tx, uint64_t receiver, bool suspend, lli_ns now)
+{
+    const bool known = lli_slow_suspend(&tx->slow, &tx->members, receiver, suspend, now);
+
+    tx_suspended(tx, now);
     return known;
+}
+
+void lli_tx_suspend_all(struct lli_tx *tx, bool suspend, lli_ns now)
+{
+    lli_slow_suspend_all(&tx->slow, suspend);
+    tx_suspended(tx, now);
 }
 
 /* ---------------------------------------------------------------------------------------------- control */

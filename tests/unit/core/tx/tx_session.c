@@ -510,7 +510,7 @@ static void who_left_is_sent_no_repair_that_waited(void **state)
     nak(2, (uint32_t)START + 3, 1, 12 * MS);
     status(1, START, 0, 0, LLI_WIRE_STATUS_LEAVING, 12 * MS);
     assert_int_equal(repairs(12 * MS, false), 1);
-    assert_int_equal(tx->counters.repairs_shed, 2);
+    assert_int_equal(tx->counters.repairs_dropped, 2);
 }
 
 static void naks_that_the_operator_sheds_get_a_notice_and_no_repair(void **state)
@@ -525,13 +525,13 @@ static void naks_that_the_operator_sheds_get_a_notice_and_no_repair(void **state
     status(2, START, 0, 0, 0, 11 * MS);
     nak(1, (uint32_t)START, 2, 12 * MS);
     /* What waits for it goes no more. */
-    assert_true(lli_tx_shed(tx, 1, true, 12 * MS));
+    assert_true(lli_tx_suspend(tx, 1, true, 12 * MS));
     assert_int_equal(repairs(12 * MS, false), 0);
-    assert_int_equal(tx->counters.repairs_shed, 2);
+    assert_int_equal(tx->counters.repairs_dropped, 2);
     nak(1, (uint32_t)START, 2, 12 * MS);
     nak(2, (uint32_t)START + 3, 1, 12 * MS);
     assert_int_equal(repairs(12 * MS, false), 1);
-    assert_int_equal(tx->counters.naks_shed, 1);
+    assert_int_equal(tx->counters.naks_ignored, 1);
     assert_true(lli_tx_event(tx, &event));
     assert_int_equal(event.kind, LLM_EVENT_SUSPENDED);
     assert_int_equal(event.session, SESSION);
@@ -545,17 +545,17 @@ static void naks_that_the_operator_sheds_get_a_notice_and_no_repair(void **state
     assert_int_equal(notice.lead, START + 5);
     assert_int_equal(tx->counters.notices_sent, 1);
     assert_int_equal(tx->counters.receivers_suspended, 1);
-    assert_true(lli_tx_shed(tx, 1, false, 22 * MS));
+    assert_true(lli_tx_suspend(tx, 1, false, 22 * MS));
     (void)notices(40 * MS, &notice);
     nak(1, (uint32_t)START, 2, 41 * MS);
     assert_int_equal(repairs(41 * MS, false), 2);
     /* All, those that are not known too. */
     nak(1, (uint32_t)START + 1, 1, 42 * MS);
-    assert_true(lli_tx_shed(tx, 0, true, 42 * MS));
+    lli_tx_suspend_all(tx, true, 42 * MS);
     nak(0, (uint32_t)START + 2, 1, 42 * MS);
     nak(2, (uint32_t)START + 2, 1, 42 * MS);
     assert_int_equal(repairs(42 * MS, false), 0);
-    assert_false(lli_tx_shed(tx, 77, true, 42 * MS));
+    assert_false(lli_tx_suspend(tx, 77, true, 42 * MS));
 }
 
 /* Heartbeats up to some time; the clock of the latest. */

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Channels and their options. Included by <llm/llm.h>, which states the conventions. */
+#ifndef LLM_OPTIONS_H
+#define LLM_OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <llm/api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Closed choices of options. In a channel, each is the last word of its enumerator in lower case: flow=window. */
+enum llm_flow { LLM_FLOW_OPEN = 0, LLM_FLOW_PACED = 1, LLM_FLOW_WINDOW = 2 };
+enum llm_join_else { LLM_JOIN_ELSE_OLDEST = 0, LLM_JOIN_ELSE_LIVE = 1, LLM_JOIN_ELSE_REFUSE = 2 };
+enum llm_order { LLM_ORDER_SEQUENCE = 0, LLM_ORDER_ARRIVAL = 1 };
+enum llm_slow {
+    LLM_SLOW_OFF = 0,
+    LLM_SLOW_REPORT = 1,
+    LLM_SLOW_WARN = 2,
+    LLM_SLOW_UNICAST = 3,
+    LLM_SLOW_SUSPEND = 4,
+    LLM_SLOW_EXPEL = 5,
+};
+/* Where a receiver begins in a session. */
+enum llm_join_mode {
+    LLM_JOIN_LIVE = 0,     /* with messages sent from now on */
+    LLM_JOIN_OLDEST = 1,   /* with the oldest message in the history; a little later if some of it is being overwritten */
+    LLM_JOIN_MESSAGES = 2, /* value messages back; with the first if fewer were sent */
+    LLM_JOIN_TIME = 3,     /* value nanoseconds back, or a little earlier; with the first if the session is younger */
+    LLM_JOIN_NUMBER = 4,   /* with message number value, for example the next one of an earlier run */
+    LLM_JOIN_LATEST = 5,   /* with the last value messages, or LLM_JOIN_ALL, in the last value cache of each topic (llm_topic_cache());
+                              then with messages sent from now on */
+};
+
+/* With LLM_JOIN_MESSAGES and LLM_JOIN_LATEST: as many messages as there are. */
+#define LLM_JOIN_ALL UINT64_MAX
+
+
+enum llm_acknowledger { LLM_ACKNOWLEDGE_LIBRARY = 0, LLM_ACKNOWLEDGE_APPLICATION = 1 };
+
+/*
+ * A channel names a transport, a group and a port: "udp://239.192.1.1:5001?interface=eth0&ttl=2", or
+ * "udp://[ff15::1]:5001". The scheme is the transport: udp; bypass, the same sockets over a stack that was
+ * loaded before the program; roce, where the library was built with it; loop. A prefix "impair+" puts a seeded
+ * fault injector in front of it. Options follow the port.
+ *
+ * Over udp, bypass and xdp the group may be one host, "udp://10.0.0.2:5001": a receiver has to be at that
+ * address, and a transmitter sends to it. With further hosts in the option destinations the same stream goes to
+ * a list of hosts, each packet to each of them, where the network has no multicast.
+ *
+ * Every option of struct llm_options can be given as key=value with the name of its field; the channel's value
+ * overrides the structure's. Integers are decimal, with an optional suffix K, M or G (powers of 1024, of
+ * nanoseconds too). One set of options serves both sides: a transmitter ignores the options of receivers, and
+ * the reverse. Beyond the bounds below, heartbeat_ns_min <= heartbeat_ns_max <= silence_ns <=
+ * session_timeout_ns, nak_retry_ns_min <= nak_retry_ns_max, slow_warn_percent <= slow_unicast_percent, and more
+ * rules for slow_... in llm_options(7); history_bytes is at least 16 packets, and impair_* need the scheme
+ * impair+. Channels of a context that agree in scheme, address family and the options of scope INSTANCE share
+ * one instance of the transport.
+ *
+ * X(type, scope, name, default, min, max, text): type is u32, u64, str (max is the array's size, with the
+ * terminating zero) or word (min is the enum, max its last enumerator). scope is the object that reads the option: INSTANCE (of the transport), SESSION
+ * (transmitters and receivers), TRANSMITTER, RECEIVER or CONNECTION (connections and listeners).
+ */
+#define LLM_OPTIONS(X)                                                                                                     \
+    X(str, INSTANCE, interface, "", 0, 64, "interface by name or address; empty: that of the route to the group, else the first fit")  \
+    X(str, RECEIVER, source, "", 0, 64, "receive only what this source address sends (source-specific join); empty: any")            \
+    X(u32, TRANSMITTER, ttl, 1, 0, 255, "hops that multicast packets may take")                                                         \
+    X(str, TRANSMITTER, destinations, "", 0, 768, "a transmitter sends to these groups or hosts, host:port with commas between, as well") \
+    X(u32, TRANSMITTER, loop, 1, 0, 1, "deliver multicast packets to receivers on this host too")                                       \
+    X(u32, INSTANCE, mtu, 0, 0, 65535, "largest IP packet to send, in bytes; 0: the interface's, at most 9000")                      \
+    X(u32, INSTANCE, rcvbuf_bytes, 16777216, 4096, 1073741824, "socket receive buffer to ask for; roce: of the receive queue")        \
+    X(u32, INSTANCE, sndbuf_bytes, 4194304, 4096, 1073741824, "socket send buffer to ask for")                                       \
+    X(u32, INSTANCE, gso_packets, 0, 0, 128, "packets sent as one (UDP_SEGMENT); 1: none; 0: 16, or as many as fit if no switch follows") \
+    X(u32, INSTANCE, gro, 1, 0, 1, "receive packets that came as one as one (UDP_GRO)")                                              \
+    X(u32, INSTANCE, busy_poll_us, 0, 0, 1000000, "microseconds that the kernel polls the device before it sleeps (SO_BUSY_POLL)")   \
+    X(u32, INSTANCE, timestamps, 0, 0, 1, "have the kernel stamp received packets (struct llm_message, received_at)")                \
+    X(u32, INSTANCE, bypass_required, 1, 0, 1, "bypass: refuse a socket that no stack accelerates; 0: the kernel may have it")        \
+    X(u32, INSTANCE, zero_copy, 1, 0, 1, "bypass: lend received packets from the stack's own memory")                                \
+    X(u64, INSTANCE, warm_ns, 0, 0, 10000000000, "bypass: a warm send after so long without a packet, where there are; 0: never") \
+    X(str, INSTANCE, stack_name, "", 0, 17, "bypass: the Onload stack to be in; empty: as the environment says")                     \
+    X(u32, INSTANCE, stack_spin, 2, 0, 2, "bypass: Onload spins in blocking calls of the polling thread; 2: as the environment says") \
+    X(str, INSTANCE, xdp_mode, "auto", 0, 8, "xdp: native (in the driver), generic (for every driver), or auto, native if it can")   \
+    X(str, INSTANCE, xdp_zero_copy, "auto", 0, 8, "xdp: off, on (only with it), or auto, where the driver has it")                   \
+    X(str, INSTANCE, xdp_queue, "all", 0, 16, "xdp: queues of the interface that frames are taken from: all, or the number of one")  \
+    X(u64, TRANSMITTER, history_bytes, 25165824, 65536, 68719476736, "memory of packets kept for repair, headers included")             \
+    X(u32, TRANSMITTER, history_packets, 65536, 64, 16777216, "packets kept for repair; a power of two")                                \
+    X(u32, SESSION, message_bytes_max, 16777216, 1, 16777216, "longest message sent or received")                                   \
+    X(u32, SESSION, topics_max, 16384, 1, 1048576, "topics in a session, sent or received")                                         \
+    X(u32, SESSION, topic_counters, 0, 0, 1, "count messages and bytes of each topic, for the counters file")                       \
+    X(u32, TRANSMITTER, receivers_max, 1024, 1, 1048576, "receivers that a transmitter knows by their status")                          \
+    X(u32, RECEIVER, sessions_max, 16, 1, 4096, "sessions that a receiver follows at a time")                                        \
+    X(u32, RECEIVER, window_packets, 16384, 64, 1048576, "packets ahead of a gap that a receiver can hold; a power of two")          \
+    X(u64, RECEIVER, reorder_bytes, 12582912, 65536, 68719476736, "memory of packets held behind gaps, all sessions together")       \
+    X(u64, TRANSMITTER, heartbeat_ns_min, 30000, 1000, 10000000000, "the first heartbeat follows the last packet after this, at least") \
+    X(u64, TRANSMITTER, heartbeat_ns_max, 100000000, 1000, 10000000000, "idle heartbeats double their distance up to this")             \
+    X(u64, TRANSMITTER, heartbeat_ns_busy, 10000000, 1000, 10000000000, "distance of heartbeats while messages flow")                   \
+    X(u64, SESSION, status_ns, 100000000, 1000000, 60000000000, "distance of a receiver's status reports, times receivers / 10")    \
+    X(u64, RECEIVER, silence_ns, 500000000, 1000000, 3600000000000, "a session silent for this is reported")                         \
+    X(u64, RECEIVER, session_timeout_ns, 10000000000, 1000000, 3600000000000, "a session silent for this is ended")                  \
+    X(u64, RECEIVER, nak_delay_ns, 0, 0, 10000000000, "wait before the first NAK of a gap, for networks that reorder")               \
+    X(u32, RECEIVER, nak_receivers_immediate, 8, 0, 1048576, "up to this many receivers nobody backs off before the first NAK")      \
+    X(u64, RECEIVER, nak_backoff_ns_min, 50000, 0, 10000000000, "least range of the random back-off with more receivers")            \
+    X(u64, RECEIVER, nak_retry_ns_min, 50000, 1000, 10000000000, "least distance of NAKs for the same packet")                       \
+    X(u64, RECEIVER, nak_retry_ns_max, 10000000, 1000, 10000000000, "greatest distance of NAKs for the same packet")                 \
+    X(u64, RECEIVER, nak_giveup_ns, 10000000000, 1000000, 3600000000000, "a packet not repaired in this time is reported lost")      \
+    X(word, TRANSMITTER, flow, LLM_FLOW_OPEN, llm_flow, LLM_FLOW_WINDOW, "open, paced (a rate that receivers keep up with) or window (none falls behind further)")   \
+    X(word, RECEIVER, join, LLM_JOIN_LIVE, llm_join_mode, LLM_JOIN_LATEST, "where sessions begin: live, oldest, messages, time (join_messages, join_ns back), latest")  \
+    X(u64, RECEIVER, join_messages, UINT64_MAX, 1, UINT64_MAX, "join=messages: number of messages back; latest: cached messages of each topic; default, LLM_JOIN_ALL: all") \
+    X(u64, RECEIVER, join_ns, 0, 0, UINT64_MAX, "join=time: so long back")                                                            \
+    X(word, RECEIVER, join_else, LLM_JOIN_ELSE_OLDEST, llm_join_else, LLM_JOIN_ELSE_REFUSE, "if that is no longer kept: oldest, live, or refuse, and the session is not followed") \
+    X(word, RECEIVER, order, LLM_ORDER_SEQUENCE, llm_order, LLM_ORDER_ARRIVAL, "messages come in the sequence they were sent in, or each as it arrives (arrival)")   \
+    X(u32, TRANSMITTER, flow_window_packets, 4096, 16, 1048576, "paced, window: packets that receivers may be behind")                  \
+    X(u32, TRANSMITTER, flow_quorum_percent, 50, 1, 100, "paced, window: share of the receivers that have to keep up")                  \
+    X(u64, TRANSMITTER, flow_bytes_per_s_max, 0, 0, 68719476736, "paced: rate that is never exceeded; 0: none")                         \
+    X(u64, TRANSMITTER, rate_bytes_per_s, 0, 0, 68719476736, "new data is never sent faster, whatever flow says; 0: no limit")          \
+    X(u64, TRANSMITTER, repair_rate_bytes_per_s, 0, 0, 68719476736, "repairs are never sent faster, whatever the next two say; 0: no limit") \
+    X(u32, TRANSMITTER, repair_percent, 50, 1, 1000, "repairs may take this share of the bytes of new data")                            \
+    X(u64, TRANSMITTER, repair_bytes_per_s, 33554432, 65536, 68719476736, "repairs may always take this many bytes a second")           \
+    X(u64, TRANSMITTER, repair_linger_ns, 20000, 0, 10000000000, "a packet just repaired is not repaired again for this, or one rtt")   \
+    X(u64, TRANSMITTER, replay_bytes_per_s, 33554432, 65536, 68719476736, "bytes a second for receivers that join late, all together")  \
+    X(u64, TRANSMITTER, cache_bytes, 67108864, 0, 68719476736, "memory of the last value caches of all topics of a transmitter, together")  \
+    X(u64, TRANSMITTER, history_ns, 0, 0, 86400000000000, "older packets count as gone; 0: kept as long as there is room")              \
+    X(word, TRANSMITTER, slow, LLM_SLOW_SUSPEND, llm_slow, LLM_SLOW_EXPEL, "how far slow receivers are dealt with: off, report, warn, unicast, suspend or expel")     \
+    X(u32, TRANSMITTER, slow_naks_per_s, 10000, 1, 1000000000, "a receiver is suspended that sends so many NAKs a second")              \
+    X(u32, TRANSMITTER, slow_nak_ppm, 150000, 1, 1000000000, "... that asks for this share of the packets again")                     \
+    X(u64, TRANSMITTER, slow_lag_packets, 0, 0, 16777216, "... that is so many packets behind; 0: three quarters of the history")       \
+    X(u64, TRANSMITTER, slow_lag_bytes, 0, 0, 68719476736, "... that is behind by so many bytes of the history; 0: nobody is for bytes")   \
+    X(u64, TRANSMITTER, slow_lag_ns, 0, 0, 3600000000000, "... that is behind by this; 0: nobody is for any time")                      \
+    X(u64, TRANSMITTER, slow_ack_ns, 0, 0, 3600000000000, "... that owes an acknowledgement of an assured topic for this; 0: nobody does")   \
+    X(u64, TRANSMITTER, slow_silence_ns, 0, 0, 3600000000000, "... not heard for this, times receivers / 10; 0: 9/5 of status_ns")      \
+    X(u32, TRANSMITTER, slow_warn_percent, 50, 1, 100, "of these thresholds: a receiver that is over it is warned")                     \
+    X(u32, TRANSMITTER, slow_unicast_percent, 75, 1, 100, "of these thresholds: its repairs no longer go to the group")                 \
+    X(u64, TRANSMITTER, slow_patience_ns, 2000000000, 0, 3600000000000, "NAKs are too many for so long before they suspend")            \
+    X(u64, TRANSMITTER, slow_recover_ns, 1000000000, 0, 3600000000000, "a receiver is readmitted that was well for so long")            \
+    X(u64, TRANSMITTER, slow_expel_ns, 30000000000, 0, 3600000000000, "a receiver is expelled that was suspended for so long")          \
+    X(u64, TRANSMITTER, slow_rejoin_ns, 10000000000, 0, 3600000000000, "an expelled receiver may come back after this; 0: never")       \
+    X(str, RECEIVER, receiver_name, "", 0, 32, "name of a receiver, by which transmitters wait for it to acknowledge; empty: none")    \
+    X(word, RECEIVER, acknowledge, LLM_ACKNOWLEDGE_LIBRARY, llm_acknowledger, LLM_ACKNOWLEDGE_APPLICATION, "who acknowledges messages: library (when delivered) or application (llm_receiver_acknowledge)") \
+    X(u32, CONNECTION, connections_max, 64, 1, 4096, "connections of a listener at a time, with those that wait to be accepted")        \
+    X(u64, CONNECTION, connect_timeout_ns, 5000000000, 1000000, 3600000000000, "a connection not there after this is given up")        \
+    X(u64, TRANSMITTER, linger_ns, 1000000000, 0, 3600000000000, "llm_transmitter_close waits this long for receivers to get all")      \
+    X(str, INSTANCE, shm_directory, "/dev/shm", 0, 64, "shm: directory, of a file system in memory, under which channels have theirs")        \
+    X(str, INSTANCE, shm_mode, "0600", 0, 8, "shm: who may read a channel and answer on it, as a file's mode, in octal")             \
+    X(u32, TRANSMITTER, shm_exclusive, 1, 0, 1, "shm: a second transmitter on the same name is refused")                                \
+    X(u64, INSTANCE, impair_seed, 1, 0, UINT64_MAX, "impair+: seed of every decision")                                               \
+    X(u32, INSTANCE, impair_loss_ppm, 0, 0, 1000000, "impair+: packets lost, in parts per million")                                  \
+    X(u32, INSTANCE, impair_burst_packets, 1, 1, 1000000, "impair+: mean length of a run of losses")                                 \
+    X(u32, INSTANCE, impair_duplicate_ppm, 0, 0, 1000000, "impair+: packets sent twice")                                             \
+    X(u32, INSTANCE, impair_reorder_ppm, 0, 0, 1000000, "impair+: packets held back behind later ones")                              \
+    X(u32, INSTANCE, impair_corrupt_ppm, 0, 0, 1000000, "impair+: packets with flipped bits or cut short")                           \
+    X(u64, INSTANCE, impair_delay_ns, 0, 0, 10000000000, "impair+: every received packet is late by a random time up to this")       \
+    X(u32, INSTANCE, check_source, 1, 0, 1, "refuse a packet that announces an address of another host than it came from")
+
+
+struct llm_options {
+    size_t size; /* sizeof(struct llm_options), set by llm_options_init() */
+#define LLM_OPTION_FIELD_u32(name, min, max) uint32_t name;
+#define LLM_OPTION_FIELD_u64(name, min, max) uint64_t name;
+#define LLM_OPTION_FIELD_str(name, min, max) char name[max];
+#define LLM_OPTION_FIELD_word(name, tag, max) enum tag name;
+#define LLM_OPTION_FIELD(type, scope, name, def, min, max, text) LLM_OPTION_FIELD_##type(name, min, max)
+    LLM_OPTIONS(LLM_OPTION_FIELD)
+#undef LLM_OPTION_FIELD
+#undef LLM_OPTION_FIELD_u32
+#undef LLM_OPTION_FIELD_u64
+#undef LLM_OPTION_FIELD_str
+#undef LLM_OPTION_FIELD_word
+};
+
+/* Fills *options with the defaults. */
+LLM_API void llm_options_init(struct llm_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
