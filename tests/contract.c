@@ -617,7 +617,7 @@ static void with_everything_lent_receive_waits_for_a_release(void **state)
     station_open(&b);
     do {
         station_send(&a, a.send, "lent", 4);
-        count = station_await(&b, &packets[lent], 1, QUIET_NS);
+        count = station_await(&b, &packets[lent], 1, lent < BURST ? ARRIVAL_NS : QUIET_NS);
         lent += count;
     } while (count == 1 && lent < PACKETS_MAX);
     assert_true(lent >= BURST && lent < PACKETS_MAX);
