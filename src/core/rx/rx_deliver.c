@@ -2,71 +2,13 @@
 /* Delivery of a followed session: messages and events, in order. */
 #include "core/rx/rx_internal.h"
 
-static bool rx_event(const struct lli_rx *rx, enum llm_event_kind kind, struct lli_item *item)
-{
-    item->kind = LLI_ITEM_EVENT;
-    item->event = (struct llm_event){.kind = kind, .session = rx->session};
-    return true;
-}
-
-bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item)
-{
-    (void)rx_event(rx, LLM_EVENT_TOPIC_NEW, item);
-    item->kind = LLI_ITEM_TOPIC;
-    item->event.topic_id = topic;
-    item->event.topic = lli_topics_name(&rx->topics, topic);
-    return true;
-}
-
-/* Returns the next topic item to deliver again; UINT32_MAX: no more. */
-static uint32_t rx_resolve_next(struct lli_rx *rx)
-{
-    while (rx->topics_resolved < rx->topics.limit) {
-        const uint32_t topic = rx->topics_resolved++;
-
-        if (rx->topics.flags[topic] & (LLI_TOPICS_ASKED | LLI_TOPICS_UNSUBSCRIBED))
-            return topic;
-    }
-    rx->news &= (uint8_t)~LLI_RX_RESOLVING;
-    return UINT32_MAX;
-}
-
-/* Event for a change of this receiver's standing at the transmitter. */
-static bool rx_standing_item(struct lli_rx *rx, struct lli_item *item)
-{
-    static const enum llm_event_kind kinds[] = {LLM_EVENT_READMITTED, LLM_EVENT_WARNED, LLM_EVENT_UNICAST_ONLY,
-                                                LLM_EVENT_SUSPENDED, LLM_EVENT_EXPELLED};
-    const struct lli_wire_notice *notice = &rx->notice;
-
-    rx->news &= (uint8_t)~LLI_RX_STANDING;
-    (void)rx_event(rx, kinds[notice->standing], item);
-    rx->verdict = (struct llm_verdict){
-        .receiver = notice->receiver,
-        .threshold = (enum llm_threshold)notice->threshold,
-        .value = notice->value,
-        .limit = notice->limit,
-        .naks_per_s = notice->naks_per_s,
-        .asked_ppm = notice->asked_ppm,
-        .lag_packets = notice->lag_packets,
-        .lag_bytes = notice->threshold == LLM_THRESHOLD_LAG_BYTES ? notice->value : 0,
-        .ack_ns = notice->threshold == LLM_THRESHOLD_ACK_TIME ? notice->value : 0,
-        .lag_ns = notice->lag_ns,
-        .silent_ns = notice->silent_ns,
-        .rejoin_ns = notice->standing == LLI_STANDING_EXPELLED ? (uint64_t)notice->rejoin_ms * 1000000 : 0,
-        .receivers = notice->receivers,
-        .suffering = notice->suffering,
-    };
-    item->event.verdict = &rx->verdict;
-    return true;
-}
-
 static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum llm_reason reason, struct lli_item *item)
 {
     struct lli_unpacked shown = *lost;
 
     if (lli_rx_as_it_arrives(rx) && reason != LLM_REASON_TOO_LONG && lli_rx_unordered_split(rx, &shown, reason))
         lost = &shown;
-    (void)rx_event(rx, LLM_EVENT_GAP, item);
+    (void)lli_rx_event(rx, LLM_EVENT_GAP, item);
     item->event.reason = reason;
     item->event.first = lost->number;
     item->event.last = lost->last;
@@ -93,7 +35,7 @@ static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
 {
     if (rx->news & LLI_RX_NEW) {
         rx->news &= (uint8_t)~LLI_RX_NEW;
-        (void)rx_event(rx, LLM_EVENT_SESSION_NEW, item);
+        (void)lli_rx_event(rx, LLM_EVENT_SESSION_NEW, item);
         item->event.first = rx->first;
         return true;
     }
@@ -105,49 +47,15 @@ static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
     }
     if (rx->news & LLI_RX_SILENT) {
         rx->news &= (uint8_t)~LLI_RX_SILENT;
-        return rx_event(rx, LLM_EVENT_HEARTBEAT_LOST, item);
+        return lli_rx_event(rx, LLM_EVENT_HEARTBEAT_LOST, item);
     }
     if (rx->news & LLI_RX_RESUMED) {
         rx->news &= (uint8_t)~LLI_RX_RESUMED;
-        return rx_event(rx, LLM_EVENT_RESUMED, item);
+        return lli_rx_event(rx, LLM_EVENT_RESUMED, item);
     }
     if (rx->news & LLI_RX_STANDING)
-        return rx_standing_item(rx, item);
-    if (rx->news & LLI_RX_RESOLVING) {
-        const uint32_t topic = rx_resolve_next(rx);
-
-        if (topic != UINT32_MAX)
-            return lli_rx_topic_item(rx, topic, item);
-    }
-    /* Topics learnt from a query; those announced in the stream were delivered there. */
-    while (rx->topics_told < rx->topics.known) {
-        uint32_t topic = rx->topics_told++;
-
-        if (!(rx->topics.flags[topic] & LLI_TOPICS_TOLD))
-            return lli_rx_topic_item(rx, topic, item);
-    }
-    return false;
-}
-
-__attribute__((noinline)) int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count)
-{
-    struct llm_message *messages = item->messages + item->count;
-    int stale = 0;
-
-    if (lli_topics_is_refused(&rx->topics, topic)) {
-        rx->counters->messages_refused += (uint64_t)count;
-        return 0;
-    }
-    while (stale < count && lli_rx_is_stale(rx, topic, messages[stale].number))
-        stale++;
-    count -= stale;
-    if (stale > 0)
-        memmove(messages, messages + stale, (size_t)count * sizeof *messages);
-    if (rx->config->counts_topics)
-        rx->topic_counts[topic].messages += (uint64_t)count;
-    for (int i = 0; i < count && rx->config->counts_topics; i++)
-        rx->topic_counts[topic].bytes += messages[i].size;
-    return count;
+        return lli_rx_standing_item(rx, item);
+    return lli_rx_next_topic(rx, item);
 }
 
 /* Returns the next messages, without those of refused topics. */
@@ -196,10 +104,8 @@ static inline __attribute__((always_inline)) bool rx_next_unpacked_by(struct lli
         case LLI_UNPACK_NONE:
             return false;
         case LLI_UNPACK_ANNOUNCE:
-            if (lli_topics_add(&rx->topics, unpacked.topic, unpacked.data, unpacked.size)) {
-                rx->topics.flags[unpacked.topic] |= LLI_TOPICS_TOLD;
-                return lli_rx_topic_item(rx, unpacked.topic, item);
-            }
+            if (lli_rx_announced(rx, &unpacked, item))
+                return true;
             break;
         case LLI_UNPACK_LOST:
             if (rx->lost_run == 0 && (rx->passed || unpacked.last + 1 == unpacked.number)) {
@@ -368,7 +274,7 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
         if (lost.last + 1 > lost.number)
             return rx_gap_item(rx, &lost, rx->end_reason != LLM_REASON_NONE ? rx->end_reason : LLM_REASON_MALFORMED, item);
     }
-    (void)rx_event(rx, LLM_EVENT_SESSION_END, item);
+    (void)lli_rx_event(rx, LLM_EVENT_SESSION_END, item);
     item->event.reason = rx->end_reason != LLM_REASON_NONE ? rx->end_reason : LLM_REASON_CLOSED;
     item->event.first = rx->unpack.number;
     rx->counters->sessions_ended++;
@@ -411,7 +317,7 @@ static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
         return false;
     rx->behind &= (uint8_t)~LLI_RX_REPLAYING;
     lli_rx_status_soon(rx, now);
-    (void)rx_event(rx, LLM_EVENT_LIVE, item);
+    (void)lli_rx_event(rx, LLM_EVENT_LIVE, item);
     item->event.first = rx->unpack.number - rx->unpack.assembling;
     /* Limits a number that a forged answer may have supplied. */
     rx->live = lli_min(rx->live, rx->unpack.number);
@@ -424,7 +330,7 @@ static bool rx_next_young(struct lli_rx *rx, struct lli_item *item)
     if (rx->gap.next < rx->replay_end || rx->lost_run > 0)
         return false;
     rx->behind &= (uint8_t)~LLI_RX_YOUNG;
-    (void)rx_event(rx, LLM_EVENT_LIVE, item);
+    (void)lli_rx_event(rx, LLM_EVENT_LIVE, item);
     item->event.first = rx->unpack.number - rx->unpack.assembling;
     return true;
 }

@@ -40,20 +40,112 @@ void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reaso
 /* Frees every buffered packet. */
 void lli_rx_drop_packets(struct lli_rx *rx);
 
+/* Addresses the packet in buffer to the transmitter. */
+bool lli_rx_packet(const struct lli_rx *rx, const uint8_t *buffer, size_t size, struct lli_packet *packet);
+
+/* Makes the item an event of the session. */
+static inline bool lli_rx_event(const struct lli_rx *rx, enum llm_event_kind kind, struct lli_item *item)
+{
+    item->kind = LLI_ITEM_EVENT;
+    item->event = (struct llm_event){.kind = kind, .session = rx->session};
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------- rx_heartbeat.c */
+
+/* Handles a heartbeat. */
+void lli_rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now);
+
+/* A session is silent only after it missed this many promised heartbeats. */
+enum { RX_HEARTBEATS_MISSED = 5 };
+
+/* Time without packets after which a session is silent. */
+static inline lli_ns lli_rx_patience(const struct lli_rx *rx)
+{
+    lli_ns promised = (lli_ns)rx->heartbeat.interval_us * 1000 * RX_HEARTBEATS_MISSED;
+
+    return lli_max(rx->config->silence, promised);
+}
+
+/* Time at which the session is silent, unless it is heard before. */
+static inline lli_ns lli_rx_silent_at(const struct lli_rx *rx)
+{
+    return lli_max(rx->heard_at, rx->away_at) + lli_rx_patience(rx);
+}
+
+/* Notes that a packet of the session arrived. */
+static inline void lli_rx_heard(struct lli_rx *rx, lli_ns now)
+{
+    rx->heard_at = now;
+    if (rx->silent) {
+        rx->silent = false;
+        rx->news |= LLI_RX_RESUMED;
+        rx->service_due = true;
+    }
+}
+
+/* Declares the session silent, or ended, if it was not heard for that long. */
+void lli_rx_check_silence(struct lli_rx *rx, lli_ns now);
+
+/* ------------------------------------------------------------------------------------------- rx_nak.c */
+
+void lli_rx_nak_start(struct lli_rx *rx);
+
 /* Notes that packets before end exist: those not received are missing from now on. */
 void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now);
 
 /* Best known round trip. */
 lli_ns lli_rx_rtt(const struct lli_rx *rx);
 
-/* Addresses the packet in buffer to the transmitter. */
-bool lli_rx_packet(const struct lli_rx *rx, const uint8_t *buffer, size_t size, struct lli_packet *packet);
+/* Notes the arrival of a missing packet and, if it was asked for, the time that took. */
+void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now);
+
+/* lli_rx_ask_less(): a packet was dropped for lack of memory. lli_rx_ask_more(): a missing one arrived in order. */
+void lli_rx_ask_less(struct lli_rx *rx);
+void lli_rx_ask_more(struct lli_rx *rx);
+
+/* Builds the NAK that is due. */
+bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+/* Handles a REJECT. */
+void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject, lli_ns now);
+
+/* ---------------------------------------------------------------------------------------- rx_topics.c */
 
 /* Starts asking for names of topics announced so far. hold: deliver nothing until they are known. */
 void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold);
 
-/* Time without packets after which a session is silent. */
-lli_ns lli_rx_patience(const struct lli_rx *rx);
+/* Builds the query that is due; false: the names are known, or no answer came. */
+bool lli_rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+/* Handles the answer to a query. */
+void lli_rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *topics, struct lli_reader names, lli_ns now);
+
+/* Takes an announcement in the stream. True: the topic is new, and the item announces it. */
+bool lli_rx_announced(struct lli_rx *rx, const struct lli_unpacked *unpacked, struct lli_item *item);
+
+/* Returns the next topic that is to be announced outside the stream; false: none. */
+bool lli_rx_next_topic(struct lli_rx *rx, struct lli_item *item);
+
+/* Returns the item that announces a topic. */
+bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item);
+
+/*
+ * Accounts for `count` messages, stored after those of the item, of a topic that is refused, counted or
+ * without history. Returns how many of them, from the first on, are delivered all the same.
+ */
+int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count);
+
+/* ---------------------------------------------------------------------------------------- rx_notice.c */
+
+/* Handles a notice of how this receiver is served. */
+void lli_rx_input_notice(struct lli_rx *rx, const struct lli_wire_notice *notice, lli_ns now);
+
+/* Returns the event for a change of this receiver's standing at the transmitter. */
+bool lli_rx_standing_item(struct lli_rx *rx, struct lli_item *item);
+
+/* Takes the reason for reduced service in an answer of kind TOKEN, if it has one. */
+void lli_rx_input_crowded(struct lli_rx *rx, const struct lli_wire_join *join);
 
 /* ---------------------------------------------------------------------------------------- rx_trust.c */
 
@@ -217,12 +309,6 @@ void lli_rx_filter_unordered(struct lli_rx *rx, const uint8_t *body);
  */
 bool lli_rx_filtered_unordered(struct lli_rx *rx, struct lli_item *item);
 
-/*
- * Accounts for `count` messages, stored after those of the item, of a topic that is refused, counted or
- * without history. Returns how many of them, from the first on, are delivered all the same.
- */
-int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count);
-
 /* True if a message of a topic without history was sent before this receiver joined: it is skipped and counted. */
 static inline bool lli_rx_is_stale(struct lli_rx *rx, uint32_t topic, uint64_t number)
 {
@@ -231,9 +317,6 @@ static inline bool lli_rx_is_stale(struct lli_rx *rx, uint32_t topic, uint64_t n
     rx->counters->messages_stale += stale;
     return stale;
 }
-
-/* Returns the item that announces a topic. */
-bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item);
 
 /* ---------------------------------------------------------------------------------------- rx_token.c */
 

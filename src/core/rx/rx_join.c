@@ -311,11 +311,8 @@ void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_
         return;
     if (join->kind == LLI_WIRE_JOIN_GRANT || join->kind == LLI_WIRE_JOIN_REFUSE || join->kind == LLI_WIRE_JOIN_TOKEN)
         lli_rx_take_token(rx, join->token, now);
-    if (join->kind == LLI_WIRE_JOIN_TOKEN && (join->reason == LLI_WIRE_JOIN_FULL || join->reason == LLI_WIRE_JOIN_BUSY)) {
-        rx->crowded |= (uint8_t)(1u << join->reason);
-        rx->crowd = join->value;
-        rx->counters->crowded++;
-    }
+    if (join->kind == LLI_WIRE_JOIN_TOKEN)
+        lli_rx_input_crowded(rx, join);
     /* The answer is to an earlier request, or to one already answered. */
     if (rx->state != LLI_RX_ASKING || !rx->chosen ||
         rx->refused != LLM_REASON_NONE || join->from != rx->join.mode || join->value != rx->join.value)

@@ -57,14 +57,3 @@ void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now)
     if (lli_rx_is_fetching(rx) || rx->slow_path & LLI_RX_LATEST)
         rx->fetch_at = now;
 }
-
-/* ----------------------------------------------------------------------------------------- connections */
-
-void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const struct lli_wire_address *address, lli_ns now)
-{
-    assert(rx->state == LLI_RX_JOINING);
-    rx->expected_at = rx->heard_at = rx->heartbeat_at = lli_max(now, 1);
-    rx->heartbeat = (struct lli_wire_heartbeat){
-        .session = session, .start = start, .trail = start, .lead = start, .flags = LLI_WIRE_HEARTBEAT_YOUNG, .address = *address};
-    lli_rx_found(rx, now);
-}

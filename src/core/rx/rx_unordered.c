@@ -165,10 +165,8 @@ static bool unordered_item(struct lli_rx *rx, struct lli_item *item)
         lli_unpack_next(unpack, &unpacked);
         if (unpacked.kind != LLI_UNPACK_ANNOUNCE)
             return false;
-        if (lli_topics_add(&rx->topics, unpacked.topic, unpacked.data, unpacked.size)) {
-            rx->topics.flags[unpacked.topic] |= LLI_TOPICS_TOLD;
-            return lli_rx_topic_item(rx, unpacked.topic, item);
-        }
+        if (lli_rx_announced(rx, &unpacked, item))
+            return true;
     }
 }
 

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Service that the transmitter gives this receiver: notices of its standing (docs/protocol.md section 7.2), and
+ * reasons for reduced service.
+ */
+#include "core/rx/rx_internal.h"
+
+/*
+ * Maximum time by which a notice is overtaken by a newer one. It also limits how long a forged one suppresses
+ * others.
+ */
+#define RX_OVERTAKEN ((lli_ns)1000000000)
+
+/*
+ * A suspension gives up packets already asked for, so a forged one costs no more than a REJECT; later losses
+ * need another notice.
+ */
+static void rx_suspended(struct lli_rx *rx, lli_ns now)
+{
+    const struct lli_gap *gap = &rx->gap;
+    const lli_seq lead = lli_min(rx->notice.lead, lli_rx_known(rx));
+    const bool asked = lli_rx_is_fetching(rx) || rx->slow_path & LLI_RX_LATEST ? rx->tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
+
+    /* Silence: the notice went to a receiver that was not heard, and which is served again when it is. */
+    if (rx->notice.threshold == LLM_THRESHOLD_SILENCE)
+        return;
+    rx->naks_held_until = now + rx->config->nak_retry_max;
+    if (rx->slow_path & LLI_RX_LATEST && asked)
+        rx->lvc.lost = LLM_REASON_SUSPENDED;
+    if (gap->missing == 0 || lead <= rx->gone_below || !asked)
+        return;
+    rx->gone_below = lead;
+    rx->gone_reason = LLM_REASON_SUSPENDED;
+}
+
+void lli_rx_input_notice(struct lli_rx *rx, const struct lli_wire_notice *notice, lli_ns now)
+{
+    /* A forger has to know this receiver's identity as well, which is in no packet to the group. */
+    if (notice->receiver != rx->config->receiver) {
+        rx->counters->control_foreign++;
+        return;
+    }
+    rx->counters->notices_received++;
+    /* A notice may be a probe, so a report answers it. */
+    rx->status_at = now;
+    if (notice->decided_at < rx->notice.decided_at && rx->notice.decided_at - notice->decided_at < RX_OVERTAKEN)
+        return;
+    if (notice->standing != rx->notice.standing || notice->threshold != rx->notice.threshold)
+        rx->news |= LLI_RX_STANDING;
+    rx->notice = *notice;
+    if (notice->standing == LLI_STANDING_SUSPENDED)
+        rx_suspended(rx, now);
+    if (notice->standing != LLI_STANDING_EXPELLED)
+        return;
+    rx->end_reason = LLM_REASON_EXPELLED;
+    rx->rejoin_at = notice->rejoin_ms == 0 ? LLI_NEVER : now + (lli_ns)notice->rejoin_ms * 1000000;
+}
+
+/* Event for a change of this receiver's standing at the transmitter. */
+bool lli_rx_standing_item(struct lli_rx *rx, struct lli_item *item)
+{
+    static const enum llm_event_kind kinds[] = {LLM_EVENT_READMITTED, LLM_EVENT_WARNED, LLM_EVENT_UNICAST_ONLY,
+                                                LLM_EVENT_SUSPENDED, LLM_EVENT_EXPELLED};
+    const struct lli_wire_notice *notice = &rx->notice;
+
+    rx->news &= (uint8_t)~LLI_RX_STANDING;
+    (void)lli_rx_event(rx, kinds[notice->standing], item);
+    rx->verdict = (struct llm_verdict){
+        .receiver = notice->receiver,
+        .threshold = (enum llm_threshold)notice->threshold,
+        .value = notice->value,
+        .limit = notice->limit,
+        .naks_per_s = notice->naks_per_s,
+        .asked_ppm = notice->asked_ppm,
+        .lag_packets = notice->lag_packets,
+        .lag_bytes = notice->threshold == LLM_THRESHOLD_LAG_BYTES ? notice->value : 0,
+        .ack_ns = notice->threshold == LLM_THRESHOLD_ACK_TIME ? notice->value : 0,
+        .lag_ns = notice->lag_ns,
+        .silent_ns = notice->silent_ns,
+        .rejoin_ns = notice->standing == LLI_STANDING_EXPELLED ? (uint64_t)notice->rejoin_ms * 1000000 : 0,
+        .receivers = notice->receivers,
+        .suffering = notice->suffering,
+    };
+    item->event.verdict = &rx->verdict;
+    return true;
+}
+
+void lli_rx_input_crowded(struct lli_rx *rx, const struct lli_wire_join *join)
+{
+    if (join->reason != LLI_WIRE_JOIN_FULL && join->reason != LLI_WIRE_JOIN_BUSY)
+        return;
+    rx->crowded |= (uint8_t)(1u << join->reason);
+    rx->crowd = join->value;
+    rx->counters->crowded++;
+}
