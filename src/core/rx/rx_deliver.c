@@ -12,19 +12,19 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
     item->event.reason = reason;
     item->event.first = lost->number;
     item->event.last = lost->last;
-    item->event.packets = rx->lost_run;
-    rx->lost_run = 0;
-    rx->broken_reason = LLM_REASON_MALFORMED;
-    rx->passed = false;
+    item->event.packets = rx->loss.run;
+    rx->loss.run = 0;
+    rx->loss.broken_reason = LLM_REASON_MALFORMED;
+    rx->loss.passed = false;
     /*
      * The acknowledged run restarts after the loss: earlier messages were acknowledged or never will be.
      * Unreliable messages are not acknowledged and leave the run intact.
      */
     if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
-        rx->held_from = lli_max(rx->held_from, lost->last + 1);
-    if (rx->told_first == rx->told_end || rx->told_end != lost->number)
-        rx->told_first = lost->number;
-    rx->told_end = lost->last + 1;
+        rx->report.held_from = lli_max(rx->report.held_from, lost->last + 1);
+    if (rx->loss.told_first == rx->loss.told_end || rx->loss.told_end != lost->number)
+        rx->loss.told_first = lost->number;
+    rx->loss.told_end = lost->last + 1;
     rx->counters->gaps++;
     rx->counters->messages_lost += lost->last + 1 - lost->number;
     return true;
@@ -33,27 +33,27 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
 /* Events outside the stream. */
 static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
 {
-    if (rx->news & LLI_RX_NEW) {
-        rx->news &= (uint8_t)~LLI_RX_NEW;
+    if (rx->pending.news & LLI_RX_NEW) {
+        rx->pending.news &= (uint8_t)~LLI_RX_NEW;
         (void)lli_rx_event(rx, LLM_EVENT_SESSION_NEW, item);
-        item->event.first = rx->first;
+        item->event.first = rx->join.first;
         return true;
     }
-    if (rx->news & LLI_RX_REST) {
+    if (rx->pending.news & LLI_RX_REST) {
         const struct lli_unpacked rest = rx->unordered.rest;
 
-        rx->news &= (uint8_t)~LLI_RX_REST;
+        rx->pending.news &= (uint8_t)~LLI_RX_REST;
         return rx_gap_item(rx, &rest, rx->unordered.rest_reason, item);
     }
-    if (rx->news & LLI_RX_SILENT) {
-        rx->news &= (uint8_t)~LLI_RX_SILENT;
+    if (rx->pending.news & LLI_RX_SILENT) {
+        rx->pending.news &= (uint8_t)~LLI_RX_SILENT;
         return lli_rx_event(rx, LLM_EVENT_HEARTBEAT_LOST, item);
     }
-    if (rx->news & LLI_RX_RESUMED) {
-        rx->news &= (uint8_t)~LLI_RX_RESUMED;
+    if (rx->pending.news & LLI_RX_RESUMED) {
+        rx->pending.news &= (uint8_t)~LLI_RX_RESUMED;
         return lli_rx_event(rx, LLM_EVENT_RESUMED, item);
     }
-    if (rx->news & LLI_RX_STANDING)
+    if (rx->pending.news & LLI_RX_STANDING)
         return lli_rx_standing_item(rx, item);
     return lli_rx_next_topic(rx, item);
 }
@@ -108,12 +108,12 @@ static inline __attribute__((always_inline)) bool rx_next_unpacked_by(struct lli
                 return true;
             break;
         case LLI_UNPACK_LOST:
-            if (rx->lost_run == 0 && (rx->passed || unpacked.last + 1 == unpacked.number)) {
-                rx->passed = false;
-                rx->broken_reason = LLM_REASON_MALFORMED;
+            if (rx->loss.run == 0 && (rx->loss.passed || unpacked.last + 1 == unpacked.number)) {
+                rx->loss.passed = false;
+                rx->loss.broken_reason = LLM_REASON_MALFORMED;
                 break;
             }
-            return rx_gap_item(rx, &unpacked, rx->lost_run > 0 ? rx->lost_reason : rx->broken_reason, item);
+            return rx_gap_item(rx, &unpacked, rx->loss.run > 0 ? rx->loss.run_reason : rx->loss.broken_reason, item);
         case LLI_UNPACK_TOO_LONG:
             if (lli_rx_is_stale(rx, unpacked.topic, unpacked.number))
                 break;
@@ -130,17 +130,17 @@ static bool rx_next_unpacked(struct lli_rx *rx, struct lli_item *item)
 /* Likewise with a filter: leaves nothing of the packet to the caller. */
 static __attribute__((noinline)) bool rx_next_filtered(struct lli_rx *rx, struct lli_item *item)
 {
-    return rx->news & LLI_RX_FILTERED && rx_next_unpacked_by(rx, item, lli_rx_filtered_messages);
+    return rx->pending.news & LLI_RX_FILTERED && rx_next_unpacked_by(rx, item, lli_rx_filtered_messages);
 }
 
 /* Likewise for a packet with messages delivered ahead of order. */
 static __attribute__((noinline)) bool rx_next_of_turn(struct lli_rx *rx, struct lli_item *item)
 {
-    if (!(rx->news & LLI_RX_TURN))
+    if (!(rx->pending.news & LLI_RX_TURN))
         return false;
     if (rx_next_unpacked_by(rx, item, lli_rx_turn_messages))
         return true;
-    rx->news &= (uint8_t)~LLI_RX_TURN;
+    rx->pending.news &= (uint8_t)~LLI_RX_TURN;
     return false;
 }
 
@@ -148,12 +148,12 @@ static __attribute__((noinline)) bool rx_next_of_turn(struct lli_rx *rx, struct 
 static void rx_lose(struct lli_rx *rx, uint64_t packets, enum llm_reason reason)
 {
     /* One gap event covers them all, so LLM_REASON_UNRELIABLE has to hold for each of them. */
-    if (rx->lost_run == 0 || reason != LLM_REASON_UNRELIABLE)
-        rx->lost_reason = reason;
-    if (rx->lost_run == 0)
-        rx->unordered.lost = rx->gap.next;
-    rx->lost_run += packets;
-    rx->lost += (uint32_t)packets;
+    if (rx->loss.run == 0 || reason != LLM_REASON_UNRELIABLE)
+        rx->loss.run_reason = reason;
+    if (rx->loss.run == 0)
+        rx->loss.run_first = rx->gap.next;
+    rx->loss.run += packets;
+    rx->loss.packets += (uint32_t)packets;
     rx->counters->packets_lost += packets;
     rx->counters->packets_unreliable += reason == LLM_REASON_UNRELIABLE ? packets : 0;
 }
@@ -165,9 +165,9 @@ static void rx_lose(struct lli_rx *rx, uint64_t packets, enum llm_reason reason)
 static void rx_pass_by(struct lli_rx *rx)
 {
     rx->counters->packets_passed++;
-    if (rx->lost_run > 0)
+    if (rx->loss.run > 0)
         return;
-    rx->passed = true;
+    rx->loss.passed = true;
     if (!rx->unpack.broken)
         lli_unpack_break(&rx->unpack);
 }
@@ -178,10 +178,10 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
     const struct lli_gap *gap = &rx->gap;
     const struct lli_gap_slot *slot = &gap->slots[gap->next & gap->mask];
 
-    if (gap->next < rx->gone_below)
-        return rx->gone_reason;
-    if (rx->end_reason != LLM_REASON_NONE)
-        return rx->end_reason;
+    if (gap->next < rx->loss.gone_below)
+        return rx->loss.gone_reason;
+    if (rx->loss.end_reason != LLM_REASON_NONE)
+        return rx->loss.end_reason;
     if (slot->unrepaired && (slot->passed || (now >= slot->since + rx->config->nak_delay && lli_rx_is_confirmed(rx))))
         return LLM_REASON_UNRELIABLE;
     /* A packet known only from heartbeats, or only from data, is not given up by time: section 4.3. */
@@ -203,7 +203,7 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         size_t body_size;
         uint32_t size;
 
-        packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, gap->next), LLI_REORDER_TURN, &size);
+        packet = lli_reorder_get(rx->hold.reorder, *lli_rx_cell(rx, gap->next), LLI_REORDER_TURN, &size);
         lli_rx_give_back(rx, *lli_rx_cell(rx, gap->next));
         /* It was parsed on arrival, so parsing cannot fail now. */
         (void)lli_wire_get_header(packet, size, &header, &body, &body_size);
@@ -220,19 +220,19 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
             rx_lose(rx, 1, reason);
         lli_gap_advance(gap);
     }
-    if (gap->next == gap->end && gap->next < rx->gone_below) {
-        rx_lose(rx, rx->gone_below - gap->next, rx->gone_reason);
-        lli_gap_reset(gap, rx->gone_below);
+    if (gap->next == gap->end && gap->next < rx->loss.gone_below) {
+        rx_lose(rx, rx->loss.gone_below - gap->next, rx->loss.gone_reason);
+        lli_gap_reset(gap, rx->loss.gone_below);
     }
-    if (gap->next == gap->end && gap->next < lli_rx_known(rx) && rx->end_reason != LLM_REASON_NONE) {
-        rx_lose(rx, lli_rx_known(rx) - gap->next, rx->end_reason);
+    if (gap->next == gap->end && gap->next < lli_rx_known(rx) && rx->loss.end_reason != LLM_REASON_NONE) {
+        rx_lose(rx, lli_rx_known(rx) - gap->next, rx->loss.end_reason);
         lli_gap_reset(gap, lli_rx_known(rx));
     }
-    if (rx->lost_run > 0 && (!rx->unpack.broken || rx->passed)) {
-        rx->passed = false;
+    if (rx->loss.run > 0 && (!rx->unpack.broken || rx->loss.passed)) {
+        rx->loss.passed = false;
         lli_unpack_break(&rx->unpack);
         /* Announcements may have been lost, except with unreliable packets. */
-        if (rx->lost_reason != LLM_REASON_UNRELIABLE)
+        if (rx->loss.run_reason != LLM_REASON_UNRELIABLE)
             lli_rx_learn(rx, now, true);
     }
     if (gap->next > first)
@@ -240,50 +240,50 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
     if (gap->next < gap->end && lli_gap_is_present(gap, gap->next))
         return true;
     /* The past may end with the packets that were lost or skipped. */
-    if (lli_rx_is_replaying(rx) && gap->next > first && gap->next >= rx->replay_end)
+    if (lli_rx_is_replaying(rx) && gap->next > first && gap->next >= rx->replay.end)
         return true;
     /* The window has moved past the loss and has room for more packets known from heartbeats. */
-    return (gap->next > first || (gap->next == gap->end && rx->end_reason == LLM_REASON_NONE)) && gap->end < rx->heartbeat.lead;
+    return (gap->next > first || (gap->next == gap->end && rx->loss.end_reason == LLM_REASON_NONE)) && gap->end < rx->heartbeat.lead;
 }
 
 /* After everything before the end was delivered: reports a loss at the very end, then the end itself. */
 static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     struct lli_unpacked lost;
-    const bool breaks = rx->end_reason != LLM_REASON_NONE, ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
+    const bool breaks = rx->loss.end_reason != LLM_REASON_NONE, ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
     const lli_seq end = breaks ? lli_rx_known(rx) : rx->heartbeat.lead;
 
     if (rx->gap.next < end || rx->gap.next < rx->gap.end)
         return false;
-    if (rx->lost_run > 0) {
+    if (rx->loss.run > 0) {
         /* The heartbeats' message numbers belong to their leads; losses after them show with the next heartbeat. */
         if (rx->gap.next > lli_rx_known(rx) && !breaks)
             return false;
         if (lli_unpack_lost_before(&rx->unpack, lli_max(lli_rx_known_messages(rx), rx->unpack.number), &lost)) {
             /* The next packet may begin with the rest of a lost message. */
             lli_unpack_break(&rx->unpack);
-            return rx_gap_item(rx, &lost, rx->lost_reason, item);
+            return rx_gap_item(rx, &lost, rx->loss.run_reason, item);
         }
     }
-    if (rx->end_reason == LLM_REASON_NONE && !ended)
+    if (rx->loss.end_reason == LLM_REASON_NONE && !ended)
         return false;
     /* A message was never completed though no packet is missing: the packets contradicted each other. */
     if (rx->unpack.assembling || (ended && rx->unpack.number < rx->heartbeat.messages)) {
         lli_unpack_break(&rx->unpack);
         (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->heartbeat.messages, rx->unpack.number), &lost);
         if (lost.last + 1 > lost.number)
-            return rx_gap_item(rx, &lost, rx->end_reason != LLM_REASON_NONE ? rx->end_reason : LLM_REASON_MALFORMED, item);
+            return rx_gap_item(rx, &lost, rx->loss.end_reason != LLM_REASON_NONE ? rx->loss.end_reason : LLM_REASON_MALFORMED, item);
     }
     (void)lli_rx_event(rx, LLM_EVENT_SESSION_END, item);
-    item->event.reason = rx->end_reason != LLM_REASON_NONE ? rx->end_reason : LLM_REASON_CLOSED;
+    item->event.reason = rx->loss.end_reason != LLM_REASON_NONE ? rx->loss.end_reason : LLM_REASON_CLOSED;
     item->event.first = rx->unpack.number;
     rx->counters->sessions_ended++;
     lli_rx_drop_packets(rx);
     rx->state = LLI_RX_ENDED;
-    if (rx->end_reason == LLM_REASON_NONE || rx->end_reason == LLM_REASON_TIMEOUT)
+    if (rx->loss.end_reason == LLM_REASON_NONE || rx->loss.end_reason == LLM_REASON_TIMEOUT)
         lli_rx_note(rx, rx->unpack.number, item->event.reason);
     /* Nothing is asked for any more, but an expelled receiver may return: lli_rx_may_return(). */
-    rx->query_at = rx->rejoin_at;
+    rx->names.query_at = rx->standing.rejoin_at;
     if (ended)
         lli_rx_status_soon(rx, now);
     return true;
@@ -294,19 +294,19 @@ static void rx_pass_up(struct lli_rx *rx)
 {
     struct lli_unpacked passed;
 
-    (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->live, rx->unpack.number), &passed);
+    (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->join.live, rx->unpack.number), &passed);
     /* The next packet may begin with the rest of a skipped message. */
     lli_unpack_break(&rx->unpack);
-    rx->passed = false;
+    rx->loss.passed = false;
 }
 
 /* Reports the end of the past: later messages are live. */
 static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     /* Losses in the past are reported first. */
-    if (rx->gap.next < rx->replay_end || rx->lost_run > 0)
+    if (rx->gap.next < rx->replay.end || rx->loss.run > 0)
         return false;
-    if (rx->passed)
+    if (rx->loss.passed)
         rx_pass_up(rx);
     /*
      * Waits until the stream has delivered the messages that displaced LVC messages during the fetch, as far
@@ -315,21 +315,21 @@ static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     if (rx->unpack.number - rx->unpack.assembling < rx->lvc.live &&
         (rx->gap.next < rx->heartbeat.lead || rx->heartbeat.messages < rx->lvc.live))
         return false;
-    rx->behind &= (uint8_t)~LLI_RX_REPLAYING;
+    rx->pending.behind &= (uint8_t)~LLI_RX_REPLAYING;
     lli_rx_status_soon(rx, now);
     (void)lli_rx_event(rx, LLM_EVENT_LIVE, item);
     item->event.first = rx->unpack.number - rx->unpack.assembling;
     /* Limits a number that a forged answer may have supplied. */
-    rx->live = lli_min(rx->live, rx->unpack.number);
+    rx->join.live = lli_min(rx->join.live, rx->unpack.number);
     return true;
 }
 
 /* Likewise for a young session, whose past arrived in the stream. */
 static bool rx_next_young(struct lli_rx *rx, struct lli_item *item)
 {
-    if (rx->gap.next < rx->replay_end || rx->lost_run > 0)
+    if (rx->gap.next < rx->replay.end || rx->loss.run > 0)
         return false;
-    rx->behind &= (uint8_t)~LLI_RX_YOUNG;
+    rx->pending.behind &= (uint8_t)~LLI_RX_YOUNG;
     (void)lli_rx_event(rx, LLM_EVENT_LIVE, item);
     item->event.first = rx->unpack.number - rx->unpack.assembling;
     return true;
@@ -337,19 +337,19 @@ static bool rx_next_young(struct lli_rx *rx, struct lli_item *item)
 
 static void rx_go_on(struct lli_rx *rx, lli_ns now)
 {
-    if (rx->heartbeat.lead > rx->gap.end && rx->end_reason == LLM_REASON_NONE)
+    if (rx->heartbeat.lead > rx->gap.end && rx->loss.end_reason == LLM_REASON_NONE)
         lli_rx_extend(rx, rx->heartbeat.lead, now);
-    if (lli_rx_is_replaying(rx) && rx->end_reason == LLM_REASON_NONE)
-        lli_rx_extend(rx, rx->replay_end, now);
-    if (rx->behind & LLI_RX_CHASED && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
-        rx->behind &= (uint8_t)~LLI_RX_CHASED;
-    if (rx->slow_path & LLI_RX_LEARNING && (rx->topics.known >= rx->topics_wanted || rx->end_reason != LLM_REASON_NONE))
-        rx->slow_path &= (uint8_t)~LLI_RX_LEARNING;
+    if (lli_rx_is_replaying(rx) && rx->loss.end_reason == LLM_REASON_NONE)
+        lli_rx_extend(rx, rx->replay.end, now);
+    if (rx->pending.behind & LLI_RX_CHASED && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
+        rx->pending.behind &= (uint8_t)~LLI_RX_CHASED;
+    if (rx->pending.slow_path & LLI_RX_LEARNING && (rx->topics.known >= rx->names.wanted || rx->loss.end_reason != LLM_REASON_NONE))
+        rx->pending.slow_path &= (uint8_t)~LLI_RX_LEARNING;
 }
 
 static bool rx_has_news(const struct lli_rx *rx)
 {
-    return rx->news != 0 || rx->topics_told < rx->topics.known;
+    return rx->pending.news != 0 || rx->names.told < rx->topics.known;
 }
 
 /*
@@ -361,30 +361,30 @@ static inline __attribute__((always_inline)) bool rx_is_idle(const struct lli_rx
     const struct lli_gap *gap = &rx->gap;
 
     return lli_unpack_is_done(&rx->unpack) && gap->next == gap->end && gap->next >= rx->heartbeat.lead &&
-           gap->next >= rx->gone_below && rx->behind == 0 &&
-           !(rx->slow_path & LLI_RX_LEARNING) && rx->end_reason == LLM_REASON_NONE &&
+           gap->next >= rx->loss.gone_below && rx->pending.behind == 0 &&
+           !(rx->pending.slow_path & LLI_RX_LEARNING) && rx->loss.end_reason == LLM_REASON_NONE &&
            !(rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END);
 }
 
 bool lli_rx_is_idle(const struct lli_rx *rx)
 {
-    return rx_is_idle(rx) && (rx->news & ~LLI_RX_FILTERED) == 0 && rx->topics_told >= rx->topics.known;
+    return rx_is_idle(rx) && (rx->pending.news & ~LLI_RX_FILTERED) == 0 && rx->names.told >= rx->topics.known;
 }
 
 /* Out of line: keeps registers free in lli_rx_next() for the common path. */
 static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
-    rx->service_due = true;
-    rx->plain = false;
+    rx->pending.service_due = true;
+    rx->pending.plain = false;
     for (;;) {
         if (rx_has_news(rx) && (rx_next_news(rx, item) || rx_next_filtered(rx, item) || rx_next_of_turn(rx, item)))
             return true;
         if (rx_next_unpacked(rx, item))
             return true;
         rx_go_on(rx, now);
-        if (rx->slow_path & LLI_RX_LEARNING)
+        if (rx->pending.slow_path & LLI_RX_LEARNING)
             return false;
-        if (rx->slow_path & LLI_RX_LATEST) {
+        if (rx->pending.slow_path & LLI_RX_LATEST) {
             if (lli_rx_lost_lvc(rx, now, item))
                 return true;
             if (lli_rx_next_lvc(rx, now))
@@ -393,7 +393,7 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
         }
         if (lli_rx_is_replaying(rx) && rx_next_live(rx, now, item))
             return true;
-        if (rx->behind & LLI_RX_YOUNG && rx_next_young(rx, item))
+        if (rx->pending.behind & LLI_RX_YOUNG && rx_next_young(rx, item))
             return true;
         if (!rx_next_packet(rx, now))
             return rx_next_end(rx, now, item) || (lli_rx_as_it_arrives(rx) && lli_rx_next_unordered(rx, item));
@@ -409,13 +409,13 @@ static __attribute__((noinline)) bool rx_next_in_order(struct lli_rx *rx, lli_ns
 /* Fast path allowed: no gap, event or filter is pending. */
 static bool rx_is_plain(const struct lli_rx *rx)
 {
-    return rx->state == LLI_RX_LIVE && !rx_has_news(rx) && rx->slow_path == 0 && !rx->silent && !rx->unpack.broken &&
+    return rx->state == LLI_RX_LIVE && !rx_has_news(rx) && rx->pending.slow_path == 0 && !rx->heard.silent && !rx->unpack.broken &&
            !rx->unpack.assembling && rx_is_idle(rx);
 }
 
 void lli_rx_settle(struct lli_rx *rx)
 {
-    rx->plain = rx_is_plain(rx);
+    rx->pending.plain = rx_is_plain(rx);
 }
 
 bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item)

@@ -21,7 +21,7 @@ static bool rx_is_of_ended(const struct lli_rx *rx, const struct lli_wire_heartb
 {
     const bool more = heartbeat->lead > lli_max(rx->gap.next, rx->heartbeat.lead);
 
-    return rx->end_reason != LLM_REASON_NONE || (heartbeat->flags & LLI_WIRE_HEARTBEAT_END ? !more : more);
+    return rx->loss.end_reason != LLM_REASON_NONE || (heartbeat->flags & LLI_WIRE_HEARTBEAT_END ? !more : more);
 }
 
 /* More packets exist than the END announced: the END was forged. */
@@ -30,7 +30,7 @@ static void rx_contradict_end(struct lli_rx *rx, lli_ns now)
     const struct lli_wire_heartbeat heartbeat = rx->heartbeat;
     const struct lli_former_session *session;
 
-    if (rx->end_reason != LLM_REASON_NONE || heartbeat.flags & LLI_WIRE_HEARTBEAT_END || rx->config->former == NULL)
+    if (rx->loss.end_reason != LLM_REASON_NONE || heartbeat.flags & LLI_WIRE_HEARTBEAT_END || rx->config->former == NULL)
         return;
     session = lli_former_find(rx->config->former, rx->session);
     if (session != NULL && rx->config->resumes) {
@@ -41,16 +41,16 @@ static void rx_contradict_end(struct lli_rx *rx, lli_ns now)
     lli_rx_stop(rx);
     lli_rx_start(rx, rx->tag, now);
     rx->heartbeat = heartbeat;
-    rx->heartbeat_at = now;
-    rx->lead_before = heartbeat.lead;
-    rx->messages_before = heartbeat.messages;
+    rx->heard.heartbeat_at = now;
+    rx->heard.lead_before = heartbeat.lead;
+    rx->heard.messages_before = heartbeat.messages;
     lli_rx_found(rx, now);
 }
 
 void lli_rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now)
 {
     const struct lli_wire_heartbeat before = rx->heartbeat;
-    const bool first = rx->heartbeat_at == 0;
+    const bool first = rx->heard.heartbeat_at == 0;
     bool replan;
 
     rx->counters->heartbeats_received++;
@@ -62,7 +62,7 @@ void lli_rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbeat *
      * A heartbeat slightly older than the latest one was overtaken and adds nothing; a much older one shows
      * that the latest was forged.
      */
-    if (rx->heartbeat_at != 0 && heartbeat->sent_at < rx->heartbeat.sent_at &&
+    if (rx->heard.heartbeat_at != 0 && heartbeat->sent_at < rx->heartbeat.sent_at &&
         rx->heartbeat.sent_at - heartbeat->sent_at < RX_HEARTBEAT_OVERTAKEN)
         return;
     if (!lli_rx_believes(rx, heartbeat, now))
@@ -70,14 +70,14 @@ void lli_rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbeat *
     lli_rx_heard(rx, now);
     if (rx->state == LLI_RX_ENDED && !rx_is_of_ended(rx, heartbeat))
         return;
-    rx->lead_before = first ? heartbeat->lead : rx->heartbeat.lead;
-    rx->messages_before = first ? heartbeat->messages : rx->heartbeat.messages;
+    rx->heard.lead_before = first ? heartbeat->lead : rx->heartbeat.lead;
+    rx->heard.messages_before = first ? heartbeat->messages : rx->heartbeat.messages;
     rx->heartbeat = *heartbeat;
     lli_rx_clamp(&rx->heartbeat);
     replan = before.report_packets != rx->heartbeat.report_packets || before.receivers != rx->heartbeat.receivers ||
              lli_rx_share(&before) != lli_rx_share(&rx->heartbeat);
-    rx->heartbeat_at = now;
-    lli_delay_heard(&rx->delay, heartbeat->sent_at, now);
+    rx->heard.heartbeat_at = now;
+    lli_delay_heard(&rx->heard.delay, heartbeat->sent_at, now);
     lli_rx_addressed(rx);
     if (replan)
         lli_rx_plan_report(rx);
@@ -110,7 +110,7 @@ void lli_rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbeat *
 void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const struct lli_wire_address *address, lli_ns now)
 {
     assert(rx->state == LLI_RX_JOINING);
-    rx->expected_at = rx->heard_at = rx->heartbeat_at = lli_max(now, 1);
+    rx->heard.expected_at = rx->heard.at = rx->heard.heartbeat_at = lli_max(now, 1);
     rx->heartbeat = (struct lli_wire_heartbeat){
         .session = session, .start = start, .trail = start, .lead = start, .flags = LLI_WIRE_HEARTBEAT_YOUNG, .address = *address};
     lli_rx_found(rx, now);
@@ -121,25 +121,25 @@ void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const str
 void lli_rx_away(struct lli_rx *rx, lli_ns now)
 {
     /* Once for each silence: a receiver that polls rarely must detect the end of a session, too. */
-    if (rx->away_at <= rx->heard_at)
-        rx->away_at = now;
+    if (rx->heard.away_at <= rx->heard.at)
+        rx->heard.away_at = now;
 }
 
 bool lli_rx_is_quiet(const struct lli_rx *rx, lli_ns now)
 {
     /* Not forever: under load some packet is always waiting. */
-    return rx->state != LLI_RX_FREE && rx->away_at > rx->heard_at && now < rx->away_at + rx->config->timeout &&
-           now >= (rx->silent ? rx->heard_at + rx->config->timeout : lli_rx_silent_at(rx));
+    return rx->state != LLI_RX_FREE && rx->heard.away_at > rx->heard.at && now < rx->heard.away_at + rx->config->timeout &&
+           now >= (rx->heard.silent ? rx->heard.at + rx->config->timeout : lli_rx_silent_at(rx));
 }
 
 void lli_rx_check_silence(struct lli_rx *rx, lli_ns now)
 {
     if (rx->config->unread)
         return;
-    if (!rx->silent && now >= lli_rx_silent_at(rx)) {
-        rx->silent = true;
-        rx->news |= LLI_RX_SILENT;
+    if (!rx->heard.silent && now >= lli_rx_silent_at(rx)) {
+        rx->heard.silent = true;
+        rx->pending.news |= LLI_RX_SILENT;
     }
-    if (rx->silent && now >= rx->heard_at + rx->config->timeout)
-        rx->end_reason = LLM_REASON_TIMEOUT;
+    if (rx->heard.silent && now >= rx->heard.at + rx->config->timeout)
+        rx->loss.end_reason = LLM_REASON_TIMEOUT;
 }

@@ -8,7 +8,7 @@
 
 static inline uint32_t *lli_rx_cell(const struct lli_rx *rx, lli_seq seq)
 {
-    return &rx->cells[seq & rx->gap.mask];
+    return &rx->hold.cells[seq & rx->gap.mask];
 }
 
 /*
@@ -17,15 +17,15 @@ static inline uint32_t *lli_rx_cell(const struct lli_rx *rx, lli_seq seq)
  */
 static inline uint32_t lli_rx_put(struct lli_rx *rx, const uint8_t *data, uint32_t size)
 {
-    const uint32_t cell = lli_reorder_put(rx->reorder, data, size);
+    const uint32_t cell = lli_reorder_put(rx->hold.reorder, data, size);
 
-    rx->chunks += cell == LLI_REORDER_NONE ? 0 : lli_reorder_chunks(size);
+    rx->hold.chunks += cell == LLI_REORDER_NONE ? 0 : lli_reorder_chunks(size);
     return cell;
 }
 
 static inline void lli_rx_give_back(struct lli_rx *rx, uint32_t cell)
 {
-    rx->chunks -= lli_reorder_free(rx->reorder, cell);
+    rx->hold.chunks -= lli_reorder_free(rx->hold.reorder, cell);
 }
 
 /* Buffers a packet until it is next in order, after lli_gap_extend() covered it. False if there is no memory for it. */
@@ -70,17 +70,17 @@ static inline lli_ns lli_rx_patience(const struct lli_rx *rx)
 /* Time at which the session is silent, unless it is heard before. */
 static inline lli_ns lli_rx_silent_at(const struct lli_rx *rx)
 {
-    return lli_max(rx->heard_at, rx->away_at) + lli_rx_patience(rx);
+    return lli_max(rx->heard.at, rx->heard.away_at) + lli_rx_patience(rx);
 }
 
 /* Notes that a packet of the session arrived. */
 static inline void lli_rx_heard(struct lli_rx *rx, lli_ns now)
 {
-    rx->heard_at = now;
-    if (rx->silent) {
-        rx->silent = false;
-        rx->news |= LLI_RX_RESUMED;
-        rx->service_due = true;
+    rx->heard.at = now;
+    if (rx->heard.silent) {
+        rx->heard.silent = false;
+        rx->pending.news |= LLI_RX_RESUMED;
+        rx->pending.service_due = true;
     }
 }
 
@@ -164,19 +164,19 @@ void lli_rx_replan(struct lli_rx *rx, const struct lli_wire_heartbeat *before, l
 /* Packets before this one exist, as two heartbeats say: only these may be given up. */
 static inline lli_seq lli_rx_known(const struct lli_rx *rx)
 {
-    return lli_min(rx->heartbeat.lead, rx->lead_before);
+    return lli_min(rx->heartbeat.lead, rx->heard.lead_before);
 }
 
 /* Packets before this one exist, as two heartbeats say, or one heartbeat and received data. */
 static inline lli_seq lli_rx_known_by_data(const struct lli_rx *rx)
 {
-    return lli_min(rx->heartbeat.lead, lli_max(rx->lead_before, rx->gap.received));
+    return lli_min(rx->heartbeat.lead, lli_max(rx->heard.lead_before, rx->gap.received));
 }
 
 /* Messages that start before lli_rx_known(). */
 static inline uint64_t lli_rx_known_messages(const struct lli_rx *rx)
 {
-    return lli_min(rx->heartbeat.messages, rx->messages_before);
+    return lli_min(rx->heartbeat.messages, rx->heard.messages_before);
 }
 
 /* Upper bound, from heartbeats, of the number of the first message in the packet next in order. */
@@ -259,7 +259,7 @@ bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
 #define LLI_RX_JOIN_RETRY_MAX ((lli_ns)100000000)
 
 /*
- * lli_rx_retry_after(): interval to the next repetition of a request, after rx->tries of them.
+ * lli_rx_retry_after(): interval to the next repetition of a request, after rx->replay.tries of them.
  * lli_rx_request_time(): time that an answer takes.
  */
 lli_ns lli_rx_retry_after(const struct lli_rx *rx, lli_ns least);
@@ -272,13 +272,13 @@ void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now);
 
 static inline bool lli_rx_is_replaying(const struct lli_rx *rx)
 {
-    return rx->behind & LLI_RX_REPLAYING;
+    return rx->pending.behind & LLI_RX_REPLAYING;
 }
 
 /* True if the next packet in order is to be fetched. */
 static inline bool lli_rx_is_fetching(const struct lli_rx *rx)
 {
-    return lli_rx_is_replaying(rx) && rx->gap.next < rx->replay_end;
+    return lli_rx_is_replaying(rx) && rx->gap.next < rx->replay.end;
 }
 
 /*
@@ -291,7 +291,7 @@ void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now
 static inline void lli_rx_dropped(struct lli_rx *rx, lli_seq seq)
 {
     if (lli_rx_is_replaying(rx))
-        rx->replay_end = lli_max(rx->replay_end, seq + 1);
+        rx->replay.end = lli_max(rx->replay.end, seq + 1);
 }
 
 /* Like lli_unpack_begin() while LLI_RX_FILTERING is set; skips unwanted messages up to the first wanted one. */
@@ -312,7 +312,7 @@ bool lli_rx_filtered_unordered(struct lli_rx *rx, struct lli_item *item);
 /* True if a message of a topic without history was sent before this receiver joined: it is skipped and counted. */
 static inline bool lli_rx_is_stale(struct lli_rx *rx, uint32_t topic, uint64_t number)
 {
-    const bool stale = number < rx->live && lli_topics_is_transient(&rx->topics, topic);
+    const bool stale = number < rx->join.live && lli_topics_is_transient(&rx->topics, topic);
 
     rx->counters->messages_stale += stale;
     return stale;
@@ -323,13 +323,13 @@ static inline bool lli_rx_is_stale(struct lli_rx *rx, uint32_t topic, uint64_t n
 /* True if the transmitter has answered from the address that it announces. */
 static inline bool lli_rx_is_answered(const struct lli_rx *rx)
 {
-    return rx->token != 0 && lli_wire_is_address(&rx->token_from, &rx->heartbeat.address);
+    return rx->token.value != 0 && lli_wire_is_address(&rx->token.from, &rx->heartbeat.address);
 }
 
 /* Token for packets to the transmitter; 0, to request one, if it has not answered. */
 static inline uint64_t lli_rx_token(const struct lli_rx *rx)
 {
-    return lli_rx_is_answered(rx) ? rx->token : 0;
+    return lli_rx_is_answered(rx) ? rx->token.value : 0;
 }
 
 /* Maximum of ranges in a NAK: packets to an unconfirmed address are short. */
@@ -416,13 +416,13 @@ bool lli_rx_turn_messages(struct lli_rx *rx, struct lli_item *item);
 static inline void lli_rx_unpack(struct lli_rx *rx, lli_seq seq, const struct lli_wire_header *header, const uint8_t *body,
                                  size_t size)
 {
-    if (rx->enters && seq == rx->begin && header->number != (uint32_t)rx->first)
-        (void)lli_unpack_enter(&rx->unpack, header, body, size, rx->first);
-    else if (rx->slow_path & LLI_RX_FILTERING)
+    if (rx->join.enters && seq == rx->join.begin && header->number != (uint32_t)rx->join.first)
+        (void)lli_unpack_enter(&rx->unpack, header, body, size, rx->join.first);
+    else if (rx->pending.slow_path & LLI_RX_FILTERING)
         lli_rx_filter_begin(rx, header, body, size);
     else
         lli_unpack_begin(&rx->unpack, header, body, size);
-    rx->enters = false;
+    rx->join.enters = false;
 }
 
 #endif

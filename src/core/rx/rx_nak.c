@@ -20,10 +20,10 @@ enum { RX_RTT_TIMES = 8 };
 
 void lli_rx_nak_start(struct lli_rx *rx)
 {
-    rx->repair_rtt = 0;
-    rx->ask_ahead = RX_ASK_AHEAD_MAX;
-    rx->naks = 0;
-    rx->naks_held_until = 0;
+    rx->nak.rtt = 0;
+    rx->nak.ahead = RX_ASK_AHEAD_MAX;
+    rx->nak.sent = 0;
+    rx->nak.held_until = 0;
 }
 
 /* -------------------------------------------------------------------------------------------------- times */
@@ -31,14 +31,14 @@ void lli_rx_nak_start(struct lli_rx *rx)
 /* Round trip of the group, limited to a multiple of that of this receiver's own repairs (section 5.1). */
 static lli_ns rx_group_rtt(const struct lli_rx *rx)
 {
-    const lli_ns most = rx->repair_rtt == 0 ? LLI_NEVER : rx->config->nak_retry_max + RX_RTT_TIMES * rx->repair_rtt;
+    const lli_ns most = rx->nak.rtt == 0 ? LLI_NEVER : rx->config->nak_retry_max + RX_RTT_TIMES * rx->nak.rtt;
 
     return lli_min(rx->heartbeat.rtt_ns, most);
 }
 
 lli_ns lli_rx_rtt(const struct lli_rx *rx)
 {
-    return lli_max(rx_group_rtt(rx), rx->repair_rtt);
+    return lli_max(rx_group_rtt(rx), rx->nak.rtt);
 }
 
 /*
@@ -68,10 +68,10 @@ void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now)
         return;
     if (lli_rx_is_replaying(rx)) {
         /* The past is not missing: it has yet to be fetched. */
-        lli_gap_extend(&rx->gap, lli_min(end, rx->replay_end), now, LLI_NEVER);
+        lli_gap_extend(&rx->gap, lli_min(end, rx->replay.end), now, LLI_NEVER);
         missing = rx->gap.missing;
     }
-    lli_gap_extend(&rx->gap, end, now, lli_max(now + rx_nak_delay(rx), rx->naks_held_until));
+    lli_gap_extend(&rx->gap, end, now, lli_max(now + rx_nak_delay(rx), rx->nak.held_until));
     rx->counters->packets_missed += rx->gap.missing - missing;
 }
 
@@ -81,7 +81,7 @@ void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
     const struct lli_gap_slot *slot = &rx->gap.slots[seq & rx->gap.mask];
     lli_ns elapsed = now - slot->since;
 
-    if (lli_rx_is_replaying(rx) && seq < rx->replay_end) {
+    if (lli_rx_is_replaying(rx) && seq < rx->replay.end) {
         lli_rx_replayed(rx, seq, now);
         return;
     }
@@ -92,19 +92,19 @@ void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
     elapsed = lli_min(elapsed, rx->config->nak_retry_max);
     /* Only a packet asked for once tells which NAK it answers (Karn's rule). */
     if (slot->tries == 1)
-        rx->repair_rtt = rx->repair_rtt == 0 ? elapsed : (rx->repair_rtt * 7 + elapsed) / 8;
+        rx->nak.rtt = rx->nak.rtt == 0 ? elapsed : (rx->nak.rtt * 7 + elapsed) / 8;
 }
 
 /* ------------------------------------------------------------------------------------------------ requests */
 
 void lli_rx_ask_less(struct lli_rx *rx)
 {
-    rx->ask_ahead = (uint32_t)lli_max(rx->ask_ahead / 2, 1);
+    rx->nak.ahead = (uint32_t)lli_max(rx->nak.ahead / 2, 1);
 }
 
 void lli_rx_ask_more(struct lli_rx *rx)
 {
-    rx->ask_ahead = (uint32_t)lli_min(rx->ask_ahead + 1, RX_ASK_AHEAD_MAX);
+    rx->nak.ahead = (uint32_t)lli_min(rx->nak.ahead + 1, RX_ASK_AHEAD_MAX);
 }
 
 bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
@@ -113,8 +113,8 @@ bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
         .rtt = lli_rx_rtt(rx),
         .retry_min = rx->config->nak_retry_min,
         .retry_max = rx->config->nak_retry_max,
-        .most = lli_rx_room(rx) + rx->ask_ahead,
-        .from = lli_rx_is_replaying(rx) ? rx->replay_end : 0,
+        .most = lli_rx_room(rx) + rx->nak.ahead,
+        .from = lli_rx_is_replaying(rx) ? rx->replay.end : 0,
     };
     struct lli_wire_nak nak = {
         .session = rx->session,
@@ -130,7 +130,7 @@ bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
     for (int i = 0; i < count; i++)
         rx->counters->nak_packets += nak.ranges[i].count;
     rx->counters->naks_sent++;
-    rx->naks++;
+    rx->nak.sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_nak(buffer, &nak), packet);
 }
 
@@ -143,7 +143,7 @@ static void rx_rejected(struct lli_rx *rx, const struct lli_wire_range *range, l
     const lli_seq first = lli_seq_extend(gap->next, range->first), end = lli_min(first + range->count, gap->end);
 
     for (lli_seq seq = lli_max(first, gap->next); seq < end; seq++)
-        if (gap->slots[seq & gap->mask].tries > 0 || (lli_rx_is_replaying(rx) && seq < rx->fetched))
+        if (gap->slots[seq & gap->mask].tries > 0 || (lli_rx_is_replaying(rx) && seq < rx->replay.fetched))
             lli_rx_unrepaired(rx, seq, seq + 1, now);
 }
 
@@ -155,7 +155,7 @@ static void rx_passed(struct lli_rx *rx, const struct lli_wire_range *range, lli
 {
     const struct lli_gap *gap = &rx->gap;
     const lli_seq first = lli_seq_extend(gap->next, range->first), end = lli_min(first + range->count, gap->end);
-    const lli_seq past = lli_rx_is_replaying(rx) ? lli_min(rx->fetched, rx->live_seq) : 0;
+    const lli_seq past = lli_rx_is_replaying(rx) ? lli_min(rx->replay.fetched, rx->join.live_seq) : 0;
 
     for (lli_seq seq = lli_max(first, gap->next); seq < lli_min(end, past); seq++) {
         struct lli_gap_slot *slot = &gap->slots[seq & gap->mask];
@@ -187,12 +187,12 @@ void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject
         return;
     }
     /* GONE counts only for packets that were asked for, and up to those known to exist. */
-    if (reject->reason != LLI_WIRE_GONE || gap->missing == 0 || trail <= rx->gone_below ||
+    if (reject->reason != LLI_WIRE_GONE || gap->missing == 0 || trail <= rx->loss.gone_below ||
         reject->trail > lli_max(rx->heartbeat.lead, gap->end) ||
-        (gap->slots[gap->next & gap->mask].tries == 0 && !(lli_rx_is_replaying(rx) && gap->next < rx->fetched)))
+        (gap->slots[gap->next & gap->mask].tries == 0 && !(lli_rx_is_replaying(rx) && gap->next < rx->replay.fetched)))
         return;
-    rx->gone_below = trail;
-    rx->gone_reason = LLM_REASON_GONE;
+    rx->loss.gone_below = trail;
+    rx->loss.gone_reason = LLM_REASON_GONE;
     if (rx->heartbeat.lead <= gap->next + lli_gap_window(gap))
         return;
     /*
@@ -200,9 +200,9 @@ void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject
      * has. If those are gone as well before this receiver has caught up, chasing is hopeless: continue with
      * live data.
      */
-    if (rx->behind & LLI_RX_CHASED) {
-        rx->gone_below = lli_rx_known(rx);
-        rx->gone_reason = LLM_REASON_OVERRUN;
+    if (rx->pending.behind & LLI_RX_CHASED) {
+        rx->loss.gone_below = lli_rx_known(rx);
+        rx->loss.gone_reason = LLM_REASON_OVERRUN;
     }
-    rx->behind |= LLI_RX_CHASED;
+    rx->pending.behind |= LLI_RX_CHASED;
 }

@@ -18,19 +18,19 @@
 static void rx_suspended(struct lli_rx *rx, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
-    const lli_seq lead = lli_min(rx->notice.lead, lli_rx_known(rx));
-    const bool asked = lli_rx_is_fetching(rx) || rx->slow_path & LLI_RX_LATEST ? rx->tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
+    const lli_seq lead = lli_min(rx->standing.notice.lead, lli_rx_known(rx));
+    const bool asked = lli_rx_is_fetching(rx) || rx->pending.slow_path & LLI_RX_LATEST ? rx->replay.tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
 
     /* Silence: the notice went to a receiver that was not heard, and which is served again when it is. */
-    if (rx->notice.threshold == LLM_THRESHOLD_SILENCE)
+    if (rx->standing.notice.threshold == LLM_THRESHOLD_SILENCE)
         return;
-    rx->naks_held_until = now + rx->config->nak_retry_max;
-    if (rx->slow_path & LLI_RX_LATEST && asked)
+    rx->nak.held_until = now + rx->config->nak_retry_max;
+    if (rx->pending.slow_path & LLI_RX_LATEST && asked)
         rx->lvc.lost = LLM_REASON_SUSPENDED;
-    if (gap->missing == 0 || lead <= rx->gone_below || !asked)
+    if (gap->missing == 0 || lead <= rx->loss.gone_below || !asked)
         return;
-    rx->gone_below = lead;
-    rx->gone_reason = LLM_REASON_SUSPENDED;
+    rx->loss.gone_below = lead;
+    rx->loss.gone_reason = LLM_REASON_SUSPENDED;
 }
 
 void lli_rx_input_notice(struct lli_rx *rx, const struct lli_wire_notice *notice, lli_ns now)
@@ -42,18 +42,18 @@ void lli_rx_input_notice(struct lli_rx *rx, const struct lli_wire_notice *notice
     }
     rx->counters->notices_received++;
     /* A notice may be a probe, so a report answers it. */
-    rx->status_at = now;
-    if (notice->decided_at < rx->notice.decided_at && rx->notice.decided_at - notice->decided_at < RX_OVERTAKEN)
+    rx->report.at = now;
+    if (notice->decided_at < rx->standing.notice.decided_at && rx->standing.notice.decided_at - notice->decided_at < RX_OVERTAKEN)
         return;
-    if (notice->standing != rx->notice.standing || notice->threshold != rx->notice.threshold)
-        rx->news |= LLI_RX_STANDING;
-    rx->notice = *notice;
+    if (notice->standing != rx->standing.notice.standing || notice->threshold != rx->standing.notice.threshold)
+        rx->pending.news |= LLI_RX_STANDING;
+    rx->standing.notice = *notice;
     if (notice->standing == LLI_STANDING_SUSPENDED)
         rx_suspended(rx, now);
     if (notice->standing != LLI_STANDING_EXPELLED)
         return;
-    rx->end_reason = LLM_REASON_EXPELLED;
-    rx->rejoin_at = notice->rejoin_ms == 0 ? LLI_NEVER : now + (lli_ns)notice->rejoin_ms * 1000000;
+    rx->loss.end_reason = LLM_REASON_EXPELLED;
+    rx->standing.rejoin_at = notice->rejoin_ms == 0 ? LLI_NEVER : now + (lli_ns)notice->rejoin_ms * 1000000;
 }
 
 /* Event for a change of this receiver's standing at the transmitter. */
@@ -61,11 +61,11 @@ bool lli_rx_standing_item(struct lli_rx *rx, struct lli_item *item)
 {
     static const enum llm_event_kind kinds[] = {LLM_EVENT_READMITTED, LLM_EVENT_WARNED, LLM_EVENT_UNICAST_ONLY,
                                                 LLM_EVENT_SUSPENDED, LLM_EVENT_EXPELLED};
-    const struct lli_wire_notice *notice = &rx->notice;
+    const struct lli_wire_notice *notice = &rx->standing.notice;
 
-    rx->news &= (uint8_t)~LLI_RX_STANDING;
+    rx->pending.news &= (uint8_t)~LLI_RX_STANDING;
     (void)lli_rx_event(rx, kinds[notice->standing], item);
-    rx->verdict = (struct llm_verdict){
+    rx->standing.verdict = (struct llm_verdict){
         .receiver = notice->receiver,
         .threshold = (enum llm_threshold)notice->threshold,
         .value = notice->value,
@@ -81,7 +81,7 @@ bool lli_rx_standing_item(struct lli_rx *rx, struct lli_item *item)
         .receivers = notice->receivers,
         .suffering = notice->suffering,
     };
-    item->event.verdict = &rx->verdict;
+    item->event.verdict = &rx->standing.verdict;
     return true;
 }
 
@@ -89,7 +89,7 @@ void lli_rx_input_crowded(struct lli_rx *rx, const struct lli_wire_join *join)
 {
     if (join->reason != LLI_WIRE_JOIN_FULL && join->reason != LLI_WIRE_JOIN_BUSY)
         return;
-    rx->crowded |= (uint8_t)(1u << join->reason);
-    rx->crowd = join->value;
+    rx->standing.crowded |= (uint8_t)(1u << join->reason);
+    rx->standing.crowd = join->value;
     rx->counters->crowded++;
 }

@@ -4,16 +4,16 @@
 void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct lli_reorder *reorder,
                  struct lli_rx_counters *counters, uint64_t *random, struct lli_arena *arena, struct lli_arena *rare)
 {
-    *rx = (struct lli_rx){.config = config, .reorder = reorder, .counters = counters, .random = random};
+    *rx = (struct lli_rx){.config = config, .hold.reorder = reorder, .counters = counters, .random = random};
     lli_gap_init(&rx->gap, config->window_packets, arena);
-    rx->cells = lli_arena_take(arena, config->window_packets * sizeof *rx->cells, 64);
+    rx->hold.cells = lli_arena_take(arena, config->window_packets * sizeof *rx->hold.cells, 64);
     lli_topics_init(&rx->topics, config->topics_max, rare);
     if (config->counts_topics)
-        rx->topic_counts = lli_arena_take(rare, config->topics_max * sizeof *rx->topic_counts, 64);
+        rx->names.counts = lli_arena_take(rare, config->topics_max * sizeof *rx->names.counts, 64);
     lli_unpack_init(&rx->unpack, lli_arena_take(rare, config->message_bytes_max, 4096), config->message_bytes_max);
     lli_rx_unordered_init(rx, rare);
     lli_rx_lvc_init(rx, rare);
-    rx->sharing = reorder->sessions;
+    rx->hold.next = reorder->sessions;
     reorder->sessions = rx;
 }
 
@@ -24,42 +24,42 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->tag = tag;
     rx->session = 0;
     rx->heartbeat = (struct lli_wire_heartbeat){.session = 0};
-    rx->heartbeat_at = 0;
-    rx->delay = (struct lli_delay){.at = 0};
-    rx->doubted_at = LLI_NEVER;
-    rx->lead_before = rx->messages_before = 0;
-    rx->receded_at = LLI_NEVER;
-    rx->told_first = rx->told_end = 0;
-    rx->beyond = rx->jumped = 0;
-    rx->gone_below = 0;
-    rx->gone_reason = LLM_REASON_NONE;
-    rx->notice = (struct lli_wire_notice){.session = 0};
-    rx->rejoin_at = LLI_NEVER;
-    rx->behind = 0;
-    rx->silent = rx->unheld = false;
-    rx->slow_path = 0;
-    rx->heard_at = now;
-    rx->away_at = 0;
+    rx->heard.heartbeat_at = 0;
+    rx->heard.delay = (struct lli_delay){.at = 0};
+    rx->trust.doubted_at = LLI_NEVER;
+    rx->heard.lead_before = rx->heard.messages_before = 0;
+    rx->trust.receded_at = LLI_NEVER;
+    rx->loss.told_first = rx->loss.told_end = 0;
+    rx->trust.beyond = rx->trust.jumped = 0;
+    rx->loss.gone_below = 0;
+    rx->loss.gone_reason = LLM_REASON_NONE;
+    rx->standing.notice = (struct lli_wire_notice){.session = 0};
+    rx->standing.rejoin_at = LLI_NEVER;
+    rx->pending.behind = 0;
+    rx->heard.silent = rx->report.unheld = false;
+    rx->pending.slow_path = 0;
+    rx->heard.at = now;
+    rx->heard.away_at = 0;
     lli_rx_nak_start(rx);
-    rx->status_at = rx->query_at = LLI_NEVER;
-    rx->query_tries = 0;
-    rx->topics_wanted = rx->topics_granted = rx->topics_told = 0;
-    rx->lost_run = 0;
-    rx->lost = 0;
-    rx->token = rx->speak_at = rx->expected_at = rx->unanswered = 0;
-    rx->crowded = rx->crowded_told = 0;
-    rx->news = 0;
-    rx->service_due = true;
-    rx->given_count = rx->assembled.size = 0;
+    rx->report.at = rx->names.query_at = LLI_NEVER;
+    rx->names.tries = 0;
+    rx->names.wanted = rx->names.granted = rx->names.told = 0;
+    rx->loss.run = 0;
+    rx->loss.packets = 0;
+    rx->token.value = rx->token.speak_at = rx->heard.expected_at = rx->token.unanswered = 0;
+    rx->standing.crowded = rx->standing.crowded_told = 0;
+    rx->pending.news = 0;
+    rx->pending.service_due = true;
+    rx->filter.given_count = rx->filter.assembled.size = 0;
     lli_rx_filter(rx);
-    rx->end_reason = rx->refused = LLM_REASON_NONE;
-    rx->broken_reason = LLM_REASON_MALFORMED;
-    rx->chosen = rx->enters = rx->passed = false;
-    rx->live = rx->live_seq = 0;
+    rx->loss.end_reason = rx->join.refused = LLM_REASON_NONE;
+    rx->loss.broken_reason = LLM_REASON_MALFORMED;
+    rx->join.chosen = rx->join.enters = rx->loss.passed = false;
+    rx->join.live = rx->join.live_seq = 0;
     lli_topics_reset(&rx->topics);
     if (rx->config->counts_topics) {
         memset(rx->topics.flags, LLI_TOPICS_COUNTED, rx->topics.limit);
-        memset(rx->topic_counts, 0, rx->topics.limit * sizeof *rx->topic_counts);
+        memset(rx->names.counts, 0, rx->topics.limit * sizeof *rx->names.counts);
     }
     lli_unpack_reset(&rx->unpack, 0);
     lli_gap_reset(&rx->gap, 0);
@@ -72,7 +72,7 @@ void lli_rx_drop_packets(struct lli_rx *rx)
     for (lli_seq seq = rx->gap.next; seq < rx->gap.end; seq++)
         if (lli_gap_is_present(&rx->gap, seq))
             lli_rx_give_back(rx, *lli_rx_cell(rx, seq));
-    assert(rx->chunks == 0);
+    assert(rx->hold.chunks == 0);
     lli_gap_reset(&rx->gap, rx->gap.next);
     lli_unpack_reset(&rx->unpack, rx->unpack.number);
 }
@@ -83,13 +83,13 @@ void lli_rx_stop(struct lli_rx *rx)
         return;
     lli_rx_drop_packets(rx);
     rx->state = LLI_RX_FREE;
-    rx->plain = false;
+    rx->pending.plain = false;
 }
 
 void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reason)
 {
     const struct lli_former_session session = {.session = rx->session, .next = rx->gap.next, .number = number, .reason = reason,
-                                               .held_from = rx->held_from, .acknowledged = rx->acknowledged, .idle = number == rx->first};
+                                               .held_from = rx->report.held_from, .acknowledged = rx->report.acknowledged, .idle = number == rx->join.first};
 
     if (rx->config->former != NULL)
         lli_former_note(rx->config->former, &session);
@@ -98,14 +98,14 @@ void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reaso
 void lli_rx_replace(struct lli_rx *rx)
 {
     /* Messages delivered ahead of order would be delivered again. */
-    if (rx->state == LLI_RX_LIVE && !(rx->slow_path & LLI_RX_LATEST) && !lli_rx_as_it_arrives(rx))
+    if (rx->state == LLI_RX_LIVE && !(rx->pending.slow_path & LLI_RX_LATEST) && !lli_rx_as_it_arrives(rx))
         lli_rx_note(rx, lli_rx_delivered(rx), LLM_REASON_REPLACED);
     lli_rx_stop(rx);
 }
 
 void lli_rx_refuse(struct lli_rx *rx)
 {
-    rx->plain = false;
+    rx->pending.plain = false;
     lli_rx_drop_packets(rx);
     rx->state = LLI_RX_REFUSED;
     rx->counters->sessions_refused++;
@@ -155,7 +155,7 @@ static void rx_input_joining(struct lli_rx *rx, const struct lli_rx_packet *pack
 static bool rx_input_duplicate(struct lli_rx *rx)
 {
     rx->counters->packets_duplicate++;
-    return (rx->news & LLI_RX_RESUMED) != 0;
+    return (rx->pending.news & LLI_RX_RESUMED) != 0;
 }
 
 /* Out of line: keeps registers free for packets in order. */
@@ -164,8 +164,8 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
 {
     struct lli_gap *gap = &rx->gap;
 
-    rx->service_due = true;
-    if (rx->slow_path == LLI_RX_FILTERING && seq == gap->next && lli_gap_in_order(gap, seq)) {
+    rx->pending.service_due = true;
+    if (rx->pending.slow_path == LLI_RX_FILTERING && seq == gap->next && lli_gap_in_order(gap, seq)) {
         lli_rx_filter_begin(rx, &packet->header, packet->body, packet->body_size);
         return !lli_rx_is_idle(rx);
     }
@@ -185,7 +185,7 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
     lli_rx_extend(rx, seq, now);
     lli_gap_extend(gap, seq + 1, now, now + rx->config->nak_retry_min);
     rx_input_unrepaired(rx, packet, seq, now);
-    if (seq != gap->next || rx->slow_path & (LLI_RX_LEARNING | LLI_RX_LATEST)) {
+    if (seq != gap->next || rx->pending.slow_path & (LLI_RX_LEARNING | LLI_RX_LATEST)) {
         if (lli_rx_hold(rx, seq, packet, now)) {
             lli_rx_note_repair(rx, seq, now);
             if (lli_rx_as_it_arrives(rx))
@@ -201,7 +201,7 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
     lli_rx_ask_more(rx);
     (void)lli_gap_receive(gap, seq);
     lli_gap_advance(gap);
-    if (rx->slow_path & LLI_RX_AGAIN)
+    if (rx->pending.slow_path & LLI_RX_AGAIN)
         lli_rx_unordered_turn(rx, seq);
     lli_rx_unpack(rx, seq, &packet->header, packet->body, packet->body_size);
     return true;
@@ -211,10 +211,10 @@ static bool rx_input_data(struct lli_rx *rx, const struct lli_rx_packet *packet,
 {
     lli_seq seq = lli_seq_extend(rx->gap.next, packet->header.seq);
 
-    if (seq != rx->gap.next || rx->slow_path != 0 || !lli_gap_in_order(&rx->gap, seq))
+    if (seq != rx->gap.next || rx->pending.slow_path != 0 || !lli_gap_in_order(&rx->gap, seq))
         return rx_input_other(rx, packet, seq, now);
     if (lli_rx_owes_report(rx))
-        rx->service_due = true;
+        rx->pending.service_due = true;
     lli_unpack_begin(&rx->unpack, &packet->header, packet->body, packet->body_size);
     return true;
 }
@@ -282,9 +282,9 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
 
 bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now)
 {
-    rx->plain = false;
+    rx->pending.plain = false;
     if (packet->header.type != LLI_WIRE_DATA) {
-        rx->service_due = true;
+        rx->pending.service_due = true;
         if (packet->header.type == LLI_WIRE_LVC)
             rx->stamp_ns = packet->stamp_ns;
         rx_input_control(rx, &packet->header, packet->body, packet->body_size, now);
@@ -297,9 +297,9 @@ bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns 
         lli_rx_heard(rx, now);
         return rx_input_data(rx, packet, now);
     }
-    rx->service_due = true;
+    rx->pending.service_due = true;
     if (rx->state == LLI_RX_JOINING || rx->state == LLI_RX_ASKING) {
-        rx->heard_at = now;
+        rx->heard.at = now;
         rx_input_joining(rx, packet, now);
     } else {
         rx->counters->packets_stale++;
@@ -319,29 +319,29 @@ static bool rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct ll
 {
     if (rx->state == LLI_RX_ASKING)
         return lli_rx_control_join(rx, now, buffer, packet);
-    if (now >= rx->query_at && lli_rx_control_query(rx, now, buffer, packet))
+    if (now >= rx->names.query_at && lli_rx_control_query(rx, now, buffer, packet))
         return true;
     if (rx->state == LLI_RX_LIVE && now >= rx->gap.due_at && lli_rx_control_nak(rx, now, buffer, packet))
         return true;
-    if (rx->slow_path & LLI_RX_LATEST && rx->state == LLI_RX_LIVE) {
+    if (rx->pending.slow_path & LLI_RX_LATEST && rx->state == LLI_RX_LIVE) {
         if (lli_rx_control_lvc(rx, now, buffer, packet))
             return true;
     } else if (rx->state == LLI_RX_LIVE && lli_rx_is_fetching(rx) && lli_rx_control_fetch(rx, now, buffer, packet)) {
         return true;
     }
-    return (now >= rx->status_at || (rx->state == LLI_RX_LIVE && lli_rx_owes_report(rx))) &&
+    return (now >= rx->report.at || (rx->state == LLI_RX_LIVE && lli_rx_owes_report(rx))) &&
            lli_rx_control_status(rx, now, buffer, packet);
 }
 
 bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
-    rx->plain = false;
+    rx->pending.plain = false;
     if (!lli_rx_is_followed(rx) && rx->state != LLI_RX_ENDED)
         return false;
     if (rx->state == LLI_RX_LIVE)
         lli_rx_check_silence(rx, now);
     /* An unanswered join request is reported in time, too. */
-    if ((now < rx->speak_at && !(rx->state == LLI_RX_ASKING && now >= rx->ask_until)) || !rx_control(rx, now, buffer, packet))
+    if ((now < rx->token.speak_at && !(rx->state == LLI_RX_ASKING && now >= rx->join.ask_until)) || !rx_control(rx, now, buffer, packet))
         return false;
     lli_rx_spoke(rx, now);
     return true;
@@ -353,30 +353,30 @@ static lli_ns rx_missing_deadline(const struct lli_rx *rx)
     const struct lli_gap *gap = &rx->gap;
     const struct lli_gap_slot *slot = &gap->slots[gap->next & gap->mask];
 
-    if (!(rx->slow_path & LLI_RX_LEARNING) && slot->unrepaired && gap->next < gap->end && (slot->passed || lli_rx_is_confirmed(rx)))
+    if (!(rx->pending.slow_path & LLI_RX_LEARNING) && slot->unrepaired && gap->next < gap->end && (slot->passed || lli_rx_is_confirmed(rx)))
         return slot->since + rx->config->nak_delay;
     if (lli_rx_is_fetching(rx))
-        return rx->fetch_at;
-    if (rx->slow_path & LLI_RX_LEARNING || gap->next >= lli_min(gap->received, lli_rx_known(rx)) || slot->tries == 0)
+        return rx->replay.fetch_at;
+    if (rx->pending.slow_path & LLI_RX_LEARNING || gap->next >= lli_min(gap->received, lli_rx_known(rx)) || slot->tries == 0)
         return LLI_NEVER;
     return slot->since + rx->config->nak_giveup;
 }
 
 lli_ns lli_rx_deadline(const struct lli_rx *rx)
 {
-    lli_ns at = lli_min(rx->status_at, rx->query_at);
+    lli_ns at = lli_min(rx->report.at, rx->names.query_at);
     const struct lli_gap *gap = &rx->gap;
 
     if (rx->state == LLI_RX_ENDED)
-        return lli_max(at, rx->speak_at);
+        return lli_max(at, rx->token.speak_at);
     if (rx->state != LLI_RX_LIVE)
-        return rx->state == LLI_RX_ASKING ? lli_min(lli_max(rx->ask_at, rx->speak_at), rx->ask_until) : LLI_NEVER;
-    if (rx->news & LLI_RX_RESOLVING)
+        return rx->state == LLI_RX_ASKING ? lli_min(lli_max(rx->join.ask_at, rx->token.speak_at), rx->join.ask_until) : LLI_NEVER;
+    if (rx->pending.news & LLI_RX_RESOLVING)
         return 0;
     at = lli_rx_owes_report(rx) ? 0 : lli_min(at, gap->due_at);
-    if (rx->slow_path & LLI_RX_LATEST)
-        at = lli_min(at, rx->slow_path & LLI_RX_LEARNING ? LLI_NEVER : rx->fetch_at);
+    if (rx->pending.slow_path & LLI_RX_LATEST)
+        at = lli_min(at, rx->pending.slow_path & LLI_RX_LEARNING ? LLI_NEVER : rx->replay.fetch_at);
     else if (gap->missing > 0)
         at = lli_min(at, rx_missing_deadline(rx));
-    return lli_min(lli_max(at, rx->speak_at), rx->silent ? rx->heard_at + rx->config->timeout : lli_rx_silent_at(rx));
+    return lli_min(lli_max(at, rx->token.speak_at), rx->heard.silent ? rx->heard.at + rx->config->timeout : lli_rx_silent_at(rx));
 }

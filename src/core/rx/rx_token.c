@@ -18,42 +18,42 @@ static lli_ns rx_unanswered_distance(uint32_t count)
 
 lli_ns lli_rx_token_retry(const struct lli_rx *rx)
 {
-    return lli_rx_is_unheard(rx) || (rx->config->confirms && !lli_rx_is_answered(rx)) ? rx_unanswered_distance(rx->unanswered) : LLI_NEVER;
+    return lli_rx_is_unheard(rx) || (rx->config->confirms && !lli_rx_is_answered(rx)) ? rx_unanswered_distance(rx->token.unanswered) : LLI_NEVER;
 }
 
 void lli_rx_spoke(struct lli_rx *rx, lli_ns now)
 {
     if (lli_rx_is_unheard(rx)) {
-        rx->unanswered++;
+        rx->token.unanswered++;
         return;
     }
-    if (!rx->config->confirms || lli_rx_is_answered(rx) || ++rx->unanswered < RX_UNANSWERED)
+    if (!rx->config->confirms || lli_rx_is_answered(rx) || ++rx->token.unanswered < RX_UNANSWERED)
         return;
-    rx->speak_at = now + rx_unanswered_distance(rx->unanswered - RX_UNANSWERED);
+    rx->token.speak_at = now + rx_unanswered_distance(rx->token.unanswered - RX_UNANSWERED);
 }
 
 void lli_rx_addressed(struct lli_rx *rx)
 {
-    if (rx->speak_at != 0 && lli_rx_is_answered(rx))
-        rx->speak_at = 0;
+    if (rx->token.speak_at != 0 && lli_rx_is_answered(rx))
+        rx->token.speak_at = 0;
 }
 
 void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now)
 {
-    const bool known = token == rx->token && lli_rx_is_answered(rx);
+    const bool known = token == rx->token.value && lli_rx_is_answered(rx);
 
     if (token == 0 || known)
         return;
-    rx->token = token;
-    rx->token_from = rx->heartbeat.address;
-    rx->unanswered = 0;
-    rx->speak_at = 0;
+    rx->token.value = token;
+    rx->token.from = rx->heartbeat.address;
+    rx->token.unanswered = 0;
+    rx->token.speak_at = 0;
     if (rx->state == LLI_RX_ASKING)
         return;
     /* Packets sent without the token had no effect. */
-    rx->status_at = now;
-    if (rx->query_at != LLI_NEVER)
-        rx->query_at = now;
-    if (lli_rx_is_fetching(rx) || rx->slow_path & LLI_RX_LATEST)
-        rx->fetch_at = now;
+    rx->report.at = now;
+    if (rx->names.query_at != LLI_NEVER)
+        rx->names.query_at = now;
+    if (lli_rx_is_fetching(rx) || rx->pending.slow_path & LLI_RX_LATEST)
+        rx->replay.fetch_at = now;
 }

@@ -30,21 +30,21 @@ void lli_rx_resolve(struct lli_rx *rx)
 {
     if (rx->state != LLI_RX_LIVE)
         return;
-    rx->plain = false;
-    rx->news |= LLI_RX_RESOLVING;
-    rx->topics_resolved = 0;
+    rx->pending.plain = false;
+    rx->pending.news |= LLI_RX_RESOLVING;
+    rx->names.resolved = 0;
 }
 
 /* ----------------------------------------------------------------------------------------------------- names */
 
 void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold)
 {
-    if (rx->topics.known >= rx->heartbeat.topics || rx->topics_wanted == rx->heartbeat.topics)
+    if (rx->topics.known >= rx->heartbeat.topics || rx->names.wanted == rx->heartbeat.topics)
         return;
-    rx->topics_wanted = rx->heartbeat.topics;
-    rx->slow_path |= hold ? LLI_RX_LEARNING : 0;
-    rx->query_tries = 0;
-    rx->query_at = now;
+    rx->names.wanted = rx->heartbeat.topics;
+    rx->pending.slow_path |= hold ? LLI_RX_LEARNING : 0;
+    rx->names.tries = 0;
+    rx->names.query_at = now;
 }
 
 bool lli_rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
@@ -58,13 +58,13 @@ bool lli_rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
     };
     lli_ns base = lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx));
 
-    if (rx->topics.known >= rx->topics_wanted || rx->query_tries == RX_QUERIES) {
-        rx->slow_path &= (uint8_t)~LLI_RX_LEARNING;
-        rx->query_at = LLI_NEVER;
+    if (rx->topics.known >= rx->names.wanted || rx->names.tries == RX_QUERIES) {
+        rx->pending.slow_path &= (uint8_t)~LLI_RX_LEARNING;
+        rx->names.query_at = LLI_NEVER;
         return false;
     }
-    rx->query_at = now + lli_min(base << rx->query_tries, lli_max(rx->config->nak_retry_max, RX_QUERY_DISTANCE));
-    rx->query_tries++;
+    rx->names.query_at = now + lli_min(base << rx->names.tries, lli_max(rx->config->nak_retry_max, RX_QUERY_DISTANCE));
+    rx->names.tries++;
     rx->counters->queries_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_query(buffer, &query), packet);
 }
@@ -86,9 +86,9 @@ void lli_rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *topics
     /* If an answer added no name, because there is no room for more, another one would not either. */
     if (rx->topics.known == known)
         return;
-    rx->query_tries = 0;
-    if (rx->topics.known < rx->topics_wanted && rx->query_at != LLI_NEVER)
-        rx->query_at = now;
+    rx->names.tries = 0;
+    if (rx->topics.known < rx->names.wanted && rx->names.query_at != LLI_NEVER)
+        rx->names.query_at = now;
 }
 
 /* ----------------------------------------------------------------------------------------------------- items */
@@ -113,27 +113,27 @@ bool lli_rx_announced(struct lli_rx *rx, const struct lli_unpacked *unpacked, st
 /* Returns the next topic item to deliver again; UINT32_MAX: no more. */
 static uint32_t rx_resolve_next(struct lli_rx *rx)
 {
-    while (rx->topics_resolved < rx->topics.limit) {
-        const uint32_t topic = rx->topics_resolved++;
+    while (rx->names.resolved < rx->topics.limit) {
+        const uint32_t topic = rx->names.resolved++;
 
         if (rx->topics.flags[topic] & (LLI_TOPICS_ASKED | LLI_TOPICS_UNSUBSCRIBED))
             return topic;
     }
-    rx->news &= (uint8_t)~LLI_RX_RESOLVING;
+    rx->pending.news &= (uint8_t)~LLI_RX_RESOLVING;
     return UINT32_MAX;
 }
 
 bool lli_rx_next_topic(struct lli_rx *rx, struct lli_item *item)
 {
-    if (rx->news & LLI_RX_RESOLVING) {
+    if (rx->pending.news & LLI_RX_RESOLVING) {
         const uint32_t topic = rx_resolve_next(rx);
 
         if (topic != UINT32_MAX)
             return lli_rx_topic_item(rx, topic, item);
     }
     /* Topics learnt from a query; those announced in the stream were delivered there. */
-    while (rx->topics_told < rx->topics.known) {
-        uint32_t topic = rx->topics_told++;
+    while (rx->names.told < rx->topics.known) {
+        uint32_t topic = rx->names.told++;
 
         if (!(rx->topics.flags[topic] & LLI_TOPICS_TOLD))
             return lli_rx_topic_item(rx, topic, item);
@@ -158,8 +158,8 @@ __attribute__((noinline)) int lli_rx_account(struct lli_rx *rx, uint32_t topic, 
     if (stale > 0)
         memmove(messages, messages + stale, (size_t)count * sizeof *messages);
     if (rx->config->counts_topics)
-        rx->topic_counts[topic].messages += (uint64_t)count;
+        rx->names.counts[topic].messages += (uint64_t)count;
     for (int i = 0; i < count && rx->config->counts_topics; i++)
-        rx->topic_counts[topic].bytes += messages[i].size;
+        rx->names.counts[topic].bytes += messages[i].size;
     return count;
 }

@@ -137,7 +137,7 @@ static uint8_t reported_flags(lli_ns now)
     const uint8_t *body;
     size_t size;
 
-    rx->status_at = now;
+    rx->report.at = now;
     while (lli_rx_control(rx, now, buffer, &packet)) {
         assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
         if (header.type == LLI_WIRE_STATUS)
@@ -165,9 +165,9 @@ static void the_groups_round_trip_counts_in_proportion_to_ones_own(void **state)
     heartbeat(100 * MS, 700000000, 1, 200 * MS);
     /* As long as nothing else is known. */
     assert_int_equal(lli_rx_rtt(rx), 700 * MS);
-    rx->repair_rtt = 100 * US;
+    rx->nak.rtt = 100 * US;
     assert_int_equal(lli_rx_rtt(rx), 10 * MS + 800 * US);
-    rx->repair_rtt = 10 * MS;
+    rx->nak.rtt = 10 * MS;
     assert_int_equal(lli_rx_rtt(rx), 90 * MS);
     heartbeat(110 * MS, 5000000, 1, 210 * MS);
     assert_int_equal(lli_rx_rtt(rx), 10 * MS);
@@ -179,7 +179,7 @@ static void a_first_request_is_not_put_off_by_a_round_trip_out_of_proportion(voi
 
     (void)state;
     heartbeat(100 * MS, 700000000, 100, 200 * MS);
-    rx->repair_rtt = 100 * US;
+    rx->nak.rtt = 100 * US;
     for (lli_seq seq = START; seq < START + 60; seq++) {
         lli_rx_extend(rx, seq + 1, 200 * MS);
         latest = lli_max(latest, rx->gap.slots[seq & rx->gap.mask].nak_at);

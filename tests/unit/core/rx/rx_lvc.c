@@ -156,7 +156,7 @@ static void whatever_is_lost_is_asked_for_again(void **state)
             got.expected++;
         if (got.lives != 1 || got.expected != tx->pack.number)
             fail_msg("seed %llu: %d news %d lives, %llu of %llu, aside %u", (unsigned long long)seed, got.news, got.lives, (unsigned long long)got.expected,
-                     (unsigned long long)tx->pack.number, rx->slow_path);
+                     (unsigned long long)tx->pack.number, rx->pending.slow_path);
         expect_latest(join.value == 0 ? UINT64_MAX : join.value);
         assert_int_equal(r.counters.kept_lost, 0);
         dice = seed;
@@ -284,7 +284,7 @@ static void messages_longer_than_the_receiver_takes_are_told(void **state)
     assert_int_equal(got.gap.first, 1);
     assert_int_equal(got.before, 1);
     assert_int_equal(got.lives, 1);
-    assert_int_equal(rx->held_from, 2);
+    assert_int_equal(rx->report.held_from, 2);
 }
 
 /* The stream goes on with what is not acknowledged: of what is kept, only messages before that come beside it. */

@@ -455,7 +455,7 @@ static void what_had_no_effect_is_sent_again_with_the_token(void **state)
     for (lli_ns now = 0; now < 100 * MS; now += MS)
         while (lli_rx_control(&r.rx, now, buffer, &packet))
             continue;
-    assert_true(r.rx.speak_at > 0);
+    assert_true(r.rx.token.speak_at > 0);
     rx_take(buffer, lli_wire_put_join(buffer, &token), 100 * MS);
     while (lli_rx_control(&r.rx, 100 * MS, buffer, &packet)) {
         assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
@@ -480,13 +480,13 @@ static void a_receiver_notes_once_that_it_is_served_less(void **state)
     hear(&invented, 0);
     for (int i = 0; i < 3; i++)
         rx_take(buffer, lli_wire_put_join(buffer, &token), 0);
-    assert_int_equal(r.rx.crowded, 1u << LLI_WIRE_JOIN_FULL);
-    assert_int_equal(r.rx.crowd, 1024);
+    assert_int_equal(r.rx.standing.crowded, 1u << LLI_WIRE_JOIN_FULL);
+    assert_int_equal(r.rx.standing.crowd, 1024);
     assert_int_equal(r.counters.crowded, 3);
     token.receiver++;
     token.reason = LLI_WIRE_JOIN_BUSY;
     rx_take(buffer, lli_wire_put_join(buffer, &token), 0);
-    assert_int_equal(r.rx.crowded, 1u << LLI_WIRE_JOIN_FULL);
+    assert_int_equal(r.rx.standing.crowded, 1u << LLI_WIRE_JOIN_FULL);
 }
 
 static void the_token_does_not_go_to_another_address(void **state)

@@ -115,7 +115,7 @@ static void take_event(const struct llm_event *event)
     if (event->kind == LLM_EVENT_SESSION_NEW) {
         got.news++;
         got.first = got.expected = event->first;
-        got.live = rx->live;
+        got.live = rx->join.live;
     } else if (event->kind == LLM_EVENT_GAP) {
         got.gaps++;
         got.reason = event->reason;
