@@ -228,16 +228,14 @@ static struct lli_rx *sessions_new(struct llm_receiver *receiver, const struct l
 /* Makes the endpoint due if a packet changed the session's deadlines. Most packets have messages in order and do not. */
 static inline void sessions_service_due(const struct llm_receiver *receiver, struct lli_rx *rx)
 {
-    if (!rx->pending.service_due)
-        return;
-    rx->pending.service_due = false;
-    lli_endpoint_due(receiver->endpoint, 0);
+    if (lli_rx_take_service(rx))
+        lli_endpoint_due(receiver->endpoint, 0);
 }
 
 /* Logs, once for each session, why the transmitter gives this receiver less service than others. */
 static void sessions_log_crowd(const struct llm_receiver *receiver, struct lli_rx *rx)
 {
-    const unsigned news = rx->standing.crowded & ~(unsigned)rx->standing.crowded_told;
+    const unsigned news = lli_rx_take_crowded(rx);
 
     if (news & 1u << LLI_WIRE_JOIN_FULL)
         lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: session %016llx: its transmitter knows %llu receivers and no more: it "
@@ -247,7 +245,6 @@ static void sessions_log_crowd(const struct llm_receiver *receiver, struct lli_r
         lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: session %016llx: %llu receivers are being sent the past, which takes "
                 "long; raise replay_bytes_per_s at the transmitter, or join at another time", receiver->object,
                 (unsigned long long)rx->session, (unsigned long long)rx->standing.crowd);
-    rx->standing.crowded_told = rx->standing.crowded;
 }
 
 bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet, lli_ns now)

@@ -2,6 +2,22 @@
 /* Delivery of a followed session: messages and events, in order. */
 #include "core/rx/rx_internal.h"
 
+void lli_rx_deliver_start(struct lli_rx *rx)
+{
+    rx->pending = (struct lli_rx_pending){.service_due = true};
+    rx->loss = (struct lli_rx_loss){.broken_reason = LLM_REASON_MALFORMED};
+}
+
+void lli_rx_forget_losses(struct lli_rx *rx)
+{
+    rx->loss.told_first = rx->loss.told_end = 0;
+    rx->loss.run = rx->loss.run_first = 0;
+    rx->loss.broken_reason = LLM_REASON_MALFORMED;
+    rx->loss.passed = false;
+    rx->loss.gone_below = 0;
+    rx->pending.behind &= (uint8_t)~LLI_RX_CHASED;
+}
+
 static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum llm_reason reason, struct lli_item *item)
 {
     struct lli_unpacked shown = *lost;
@@ -21,7 +37,7 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
      * Unreliable messages are not acknowledged and leave the run intact.
      */
     if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
-        rx->report.held_from = lli_max(rx->report.held_from, lost->last + 1);
+        lli_rx_held_from(rx, lli_max(rx->report.held_from, lost->last + 1));
     if (rx->loss.told_first == rx->loss.told_end || rx->loss.told_end != lost->number)
         rx->loss.told_first = lost->number;
     rx->loss.told_end = lost->last + 1;
@@ -283,7 +299,7 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     if (rx->loss.end_reason == LLM_REASON_NONE || rx->loss.end_reason == LLM_REASON_TIMEOUT)
         lli_rx_note(rx, rx->unpack.number, item->event.reason);
     /* Nothing is asked for any more, but an expelled receiver may return: lli_rx_may_return(). */
-    rx->names.query_at = rx->standing.rejoin_at;
+    lli_rx_query_at(rx, rx->standing.rejoin_at);
     if (ended)
         lli_rx_status_soon(rx, now);
     return true;
@@ -319,8 +335,7 @@ static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     lli_rx_status_soon(rx, now);
     (void)lli_rx_event(rx, LLM_EVENT_LIVE, item);
     item->event.first = rx->unpack.number - rx->unpack.assembling;
-    /* Limits a number that a forged answer may have supplied. */
-    rx->join.live = lli_min(rx->join.live, rx->unpack.number);
+    lli_rx_joined(rx);
     return true;
 }
 

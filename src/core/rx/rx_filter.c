@@ -13,15 +13,22 @@ struct rx_wanted {
     uint32_t size;
 };
 
+void lli_rx_filter_start(struct lli_rx *rx)
+{
+    rx->filter.given_count = rx->filter.assembled.size = 0;
+    lli_rx_filter(rx);
+}
+
 void lli_rx_filter(struct lli_rx *rx)
 {
     if (rx->config->filter == NULL)
         return; /* A message being skipped still is: rx_filter_end(). */
-    rx->pending.plain = false;
-    rx->pending.news |= LLI_RX_FILTERED;
-    rx->pending.slow_path |= LLI_RX_FILTERING;
+    lli_rx_unsettle(rx);
+    lli_rx_set_news(rx, LLI_RX_FILTERED);
+    lli_rx_set_slow_path(rx, LLI_RX_FILTERING);
     /* Dropped messages are not acknowledged, nor are those that might have been dropped. */
-    rx->report.unheld |= !rx->config->filter->all;
+    if (!rx->config->filter->all)
+        lli_rx_unhold(rx);
 }
 
 bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *message, struct lli_rx_frame *frame)
@@ -37,8 +44,8 @@ bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *messag
 /* The filter was removed, and no message is being skipped: the session returns to the fast path. */
 static void rx_filter_end(struct lli_rx *rx)
 {
-    rx->pending.news &= (uint8_t)~LLI_RX_FILTERED;
-    rx->pending.slow_path &= (uint8_t)~LLI_RX_FILTERING;
+    lli_rx_clear_news(rx, LLI_RX_FILTERED);
+    lli_rx_clear_slow_path(rx, LLI_RX_FILTERING);
     rx->filter.given_count = rx->filter.assembled.size = 0;
 }
 
@@ -285,23 +292,11 @@ static bool rx_refuse_wanted(struct lli_rx *rx, struct lli_unpack *unpack, const
     return true;
 }
 
-static void rx_count_wanted(struct lli_rx *rx, const struct lli_item *item)
-{
-    for (int i = 0; i < item->count; i++) {
-        const struct llm_message *message = &item->messages[i];
-
-        if (message->topic_id < rx->topics.limit) {
-            rx->names.counts[message->topic_id].messages++;
-            rx->names.counts[message->topic_id].bytes += message->size;
-        }
-    }
-}
-
 /* Records the messages being delivered; their attributes stay available. */
 static bool rx_give(struct lli_rx *rx, const struct lli_item *item)
 {
     if (rx->config->counts_topics)
-        rx_count_wanted(rx, item);
+        lli_rx_count_topics(rx, item);
     /* With no messages, the previous record stays. */
     if (item->count > 0)
         rx->filter.given = item->messages;

@@ -11,7 +11,24 @@
  */
 #define RX_HEARTBEAT_OVERTAKEN ((lli_ns)10000000)
 
+void lli_rx_heard_start(struct lli_rx *rx, lli_ns now)
+{
+    rx->heartbeat = (struct lli_wire_heartbeat){.session = 0};
+    rx->heard = (struct lli_rx_heard){.at = now};
+}
+
 /* ------------------------------------------------------------------------------------------- heartbeats */
+
+void lli_rx_heartbeat_agreed(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
+{
+    rx->heartbeat.lead = heartbeat->lead;
+    rx->heartbeat.messages = heartbeat->messages;
+}
+
+void lli_rx_heartbeat_topics(struct lli_rx *rx, uint32_t topics)
+{
+    rx->heartbeat.topics = (uint32_t)lli_max(rx->heartbeat.topics, topics);
+}
 
 /*
  * True if a heartbeat of an ended session agrees with the end, or announces more than the heartbeat that
@@ -118,6 +135,11 @@ void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const str
 
 /* ---------------------------------------------------------------------------------------------- silence */
 
+void lli_rx_refresh(struct lli_rx *rx, lli_ns now)
+{
+    rx->heard.at = now;
+}
+
 void lli_rx_away(struct lli_rx *rx, lli_ns now)
 {
     /* Once for each silence: a receiver that polls rarely must detect the end of a session, too. */
@@ -138,8 +160,8 @@ void lli_rx_check_silence(struct lli_rx *rx, lli_ns now)
         return;
     if (!rx->heard.silent && now >= lli_rx_silent_at(rx)) {
         rx->heard.silent = true;
-        rx->pending.news |= LLI_RX_SILENT;
+        lli_rx_set_news(rx, LLI_RX_SILENT);
     }
     if (rx->heard.silent && now >= rx->heard.at + rx->config->timeout)
-        rx->loss.end_reason = LLM_REASON_TIMEOUT;
+        lli_rx_end(rx, LLM_REASON_TIMEOUT);
 }

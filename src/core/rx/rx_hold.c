@@ -6,6 +6,14 @@
  */
 #include "core/rx/rx_internal.h"
 
+void lli_rx_hold_init(struct lli_rx *rx, struct lli_reorder *reorder, struct lli_arena *arena)
+{
+    rx->hold.reorder = reorder;
+    rx->hold.cells = lli_arena_take(arena, rx->config->window_packets * sizeof *rx->hold.cells, 64);
+    rx->hold.next = reorder->sessions;
+    reorder->sessions = rx;
+}
+
 /* Messages delivered ahead of order must not be reported lost, so their packets stay until they are next in order. */
 static bool hold_may_drop(const struct lli_rx *rx)
 {

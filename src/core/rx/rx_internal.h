@@ -6,6 +6,74 @@
 #include "core/rx/former.h"
 #include "core/rx/rx_session.h"
 
+/* --------------------------------------------------------------------------------------- rx_deliver.c */
+
+void lli_rx_deliver_start(struct lli_rx *rx);
+
+/* Rules the fast path out until lli_rx_settle() allows it again. */
+static inline void lli_rx_unsettle(struct lli_rx *rx)
+{
+    rx->pending.plain = false;
+}
+
+/* Notes that lli_rx_deadline() may be earlier now. */
+static inline void lli_rx_need_service(struct lli_rx *rx)
+{
+    rx->pending.service_due = true;
+}
+
+static inline void lli_rx_set_news(struct lli_rx *rx, enum lli_rx_news news)
+{
+    rx->pending.news |= (uint8_t)news;
+}
+
+static inline void lli_rx_clear_news(struct lli_rx *rx, enum lli_rx_news news)
+{
+    rx->pending.news &= (uint8_t)~(unsigned)news;
+}
+
+static inline void lli_rx_set_slow_path(struct lli_rx *rx, enum lli_rx_slow_path reason)
+{
+    rx->pending.slow_path |= (uint8_t)reason;
+}
+
+static inline void lli_rx_clear_slow_path(struct lli_rx *rx, enum lli_rx_slow_path reason)
+{
+    rx->pending.slow_path &= (uint8_t)~(unsigned)reason;
+}
+
+/* behind: of enum lli_rx_behind. */
+static inline void lli_rx_set_behind(struct lli_rx *rx, int behind)
+{
+    rx->pending.behind = (uint8_t)behind;
+}
+
+/* Gives up the packets before this one. */
+static inline void lli_rx_give_up(struct lli_rx *rx, lli_seq below, enum llm_reason reason)
+{
+    rx->loss.gone_below = below;
+    rx->loss.gone_reason = reason;
+}
+
+/* Ends the session for this receiver, after everything before the end is reported. */
+static inline void lli_rx_end(struct lli_rx *rx, enum llm_reason reason)
+{
+    rx->loss.end_reason = reason;
+}
+
+/* Sets the reason for a loss without lost packets. */
+static inline void lli_rx_broken(struct lli_rx *rx, enum llm_reason reason)
+{
+    rx->loss.broken_reason = reason;
+}
+
+/* Forgets losses: the stream continues at an earlier position. */
+void lli_rx_forget_losses(struct lli_rx *rx);
+
+/* ------------------------------------------------------------------------------------------ rx_hold.c */
+
+void lli_rx_hold_init(struct lli_rx *rx, struct lli_reorder *reorder, struct lli_arena *arena);
+
 static inline uint32_t *lli_rx_cell(const struct lli_rx *rx, lli_seq seq)
 {
     return &rx->hold.cells[seq & rx->gap.mask];
@@ -53,6 +121,14 @@ static inline bool lli_rx_event(const struct lli_rx *rx, enum llm_event_kind kin
 
 /* ------------------------------------------------------------------------------------- rx_heartbeat.c */
 
+void lli_rx_heard_start(struct lli_rx *rx, lli_ns now);
+
+/* Takes figures of a heartbeat with which those before it agree, though they were doubted. */
+void lli_rx_heartbeat_agreed(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat);
+
+/* Notes that as many topics exist, from another packet. */
+void lli_rx_heartbeat_topics(struct lli_rx *rx, uint32_t topics);
+
 /* Handles a heartbeat. */
 void lli_rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now);
 
@@ -79,8 +155,8 @@ static inline void lli_rx_heard(struct lli_rx *rx, lli_ns now)
     rx->heard.at = now;
     if (rx->heard.silent) {
         rx->heard.silent = false;
-        rx->pending.news |= LLI_RX_RESUMED;
-        rx->pending.service_due = true;
+        lli_rx_set_news(rx, LLI_RX_RESUMED);
+        lli_rx_need_service(rx);
     }
 }
 
@@ -100,6 +176,9 @@ lli_ns lli_rx_rtt(const struct lli_rx *rx);
 /* Notes the arrival of a missing packet and, if it was asked for, the time that took. */
 void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now);
 
+/* Sends no NAK until then. */
+void lli_rx_hold_naks(struct lli_rx *rx, lli_ns until);
+
 /* lli_rx_ask_less(): a packet was dropped for lack of memory. lli_rx_ask_more(): a missing one arrived in order. */
 void lli_rx_ask_less(struct lli_rx *rx);
 void lli_rx_ask_more(struct lli_rx *rx);
@@ -111,6 +190,21 @@ bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
 void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject, lli_ns now);
 
 /* ---------------------------------------------------------------------------------------- rx_topics.c */
+
+void lli_rx_topics_init(struct lli_rx *rx, struct lli_arena *arena);
+void lli_rx_topics_start(struct lli_rx *rx);
+
+/* Notes how many topics a GRANT announced. */
+void lli_rx_topics_granted(struct lli_rx *rx, uint32_t topics);
+
+/* Asks for no more names than the latest heartbeat, or a GRANT, announced. */
+void lli_rx_learn_less(struct lli_rx *rx);
+
+/* Sets the time of the next query. */
+void lli_rx_query_at(struct lli_rx *rx, lli_ns at);
+
+/* Counts the messages of an item by topic. */
+void lli_rx_count_topics(struct lli_rx *rx, const struct lli_item *item);
 
 /* Starts asking for names of topics announced so far. hold: deliver nothing until they are known. */
 void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold);
@@ -138,6 +232,8 @@ int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int
 
 /* ---------------------------------------------------------------------------------------- rx_notice.c */
 
+void lli_rx_standing_start(struct lli_rx *rx);
+
 /* Handles a notice of how this receiver is served. */
 void lli_rx_input_notice(struct lli_rx *rx, const struct lli_wire_notice *notice, lli_ns now);
 
@@ -148,6 +244,8 @@ bool lli_rx_standing_item(struct lli_rx *rx, struct lli_item *item);
 void lli_rx_input_crowded(struct lli_rx *rx, const struct lli_wire_join *join);
 
 /* ---------------------------------------------------------------------------------------- rx_trust.c */
+
+void lli_rx_trust_start(struct lli_rx *rx);
 
 /*
  * True if a heartbeat is to be followed: it is consistent with what was received, or only inconsistent ones
@@ -223,6 +321,23 @@ static inline bool lli_rx_is_in_share(const struct lli_rx *rx)
     return lli_wire_is_in_share(rx->session, rx->config->receiver, lli_rx_share(&rx->heartbeat));
 }
 
+void lli_rx_report_start(struct lli_rx *rx);
+
+/* Counts packets until the next report from this one on. */
+void lli_rx_report_from(struct lli_rx *rx, lli_seq next);
+
+/* Sets the time of the next report. */
+void lli_rx_report_at(struct lli_rx *rx, lli_ns at);
+
+/* Starts the run of messages without a loss, and those that the application acknowledged. */
+void lli_rx_acknowledge_from(struct lli_rx *rx, uint64_t held_from, uint64_t acknowledged);
+
+/* Restarts the run at this message. */
+void lli_rx_held_from(struct lli_rx *rx, uint64_t number);
+
+/* Notes that a filter drops messages: none is acknowledged from now on. */
+void lli_rx_unhold(struct lli_rx *rx);
+
 /* Schedules a status report: now, or spread over an interval if many other receivers report as well. */
 void lli_rx_status_soon(struct lli_rx *rx, lli_ns now);
 
@@ -233,6 +348,8 @@ void lli_rx_plan_report(struct lli_rx *rx);
 bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
 /* ----------------------------------------------------------------------------------------- rx_join.c */
+
+void lli_rx_join_start(struct lli_rx *rx);
 
 /* Handles the first heartbeat, which confirms the session (section 4.2). */
 void lli_rx_found(struct lli_rx *rx, lli_ns now);
@@ -267,6 +384,22 @@ lli_ns lli_rx_request_time(const struct lli_rx *rx);
 
 enum { LLI_RX_RANGES_UNANSWERED = 8 };
 
+/*
+ * Requests for the past or for LVC messages: lli_rx_request_start() begins with a request at once,
+ * lli_rx_request_answered() notes the arrival of a packet, lli_rx_request_sent() a request,
+ * lli_rx_request_at() the time of the next one.
+ */
+void lli_rx_request_start(struct lli_rx *rx, lli_ns now);
+void lli_rx_request_answered(struct lli_rx *rx, lli_ns now);
+void lli_rx_request_sent(struct lli_rx *rx);
+void lli_rx_request_at(struct lli_rx *rx, lli_ns at);
+
+/* Ends the past at `lead`, but not before the position granted. */
+void lli_rx_replay_limit(struct lli_rx *rx, lli_seq lead);
+
+/* Notes that the past was delivered. */
+void lli_rx_joined(struct lli_rx *rx);
+
 /* Notes the arrival of a replay packet. */
 void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now);
 
@@ -294,6 +427,8 @@ static inline void lli_rx_dropped(struct lli_rx *rx, lli_seq seq)
         rx->replay.end = lli_max(rx->replay.end, seq + 1);
 }
 
+void lli_rx_filter_start(struct lli_rx *rx);
+
 /* Like lli_unpack_begin() while LLI_RX_FILTERING is set; skips unwanted messages up to the first wanted one. */
 void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *body, size_t size);
 
@@ -319,6 +454,8 @@ static inline bool lli_rx_is_stale(struct lli_rx *rx, uint32_t topic, uint64_t n
 }
 
 /* ---------------------------------------------------------------------------------------- rx_token.c */
+
+void lli_rx_token_start(struct lli_rx *rx);
 
 /* True if the transmitter has answered from the address that it announces. */
 static inline bool lli_rx_is_answered(const struct lli_rx *rx)
@@ -358,10 +495,13 @@ void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now);
 void lli_rx_lvc_init(struct lli_rx *rx, struct lli_arena *arena);
 
 /*
- * Starts fetching LVC messages that precede the granted start of the stream; they come first, while
- * LLI_RX_LATEST is set.
+ * Starts fetching LVC messages, if they were asked for, that precede the granted start of the stream; they come
+ * first, while LLI_RX_LATEST is set.
  */
-void lli_rx_lvc_begin(struct lli_rx *rx, const struct lli_wire_join *granted);
+void lli_rx_lvc_granted(struct lli_rx *rx, const struct lli_wire_join *granted);
+
+/* Gives up the LVC messages that are missing. */
+void lli_rx_lvc_lose(struct lli_rx *rx, enum llm_reason reason);
 
 /* Frees buffered LVC packets. */
 void lli_rx_lvc_drop(struct lli_rx *rx);

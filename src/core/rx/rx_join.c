@@ -10,6 +10,13 @@
 /* A replay packet that is late by this many mean intervals is asked for again. */
 enum { JOIN_PATIENCE = 4 };
 
+void lli_rx_join_start(struct lli_rx *rx)
+{
+    rx->join.refused = LLM_REASON_NONE;
+    rx->join.chosen = rx->join.enters = false;
+    rx->join.live = rx->join.live_seq = 0;
+}
+
 /* ------------------------------------------------------------------------------------------ live join */
 
 /*
@@ -49,10 +56,11 @@ static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
     /* Packets missing before the session was confirmed could not be asked for. */
     lli_gap_ask(&rx->gap, now);
     rx->state = LLI_RX_LIVE;
-    rx->report.next = rx->join.began = rx->gap.next;
-    lli_rx_plan_report(rx);
-    rx->pending.news |= LLI_RX_NEW;
-    rx->join.first = rx->report.held_from = rx->report.acknowledged = number;
+    rx->join.began = rx->gap.next;
+    lli_rx_report_from(rx, rx->gap.next);
+    lli_rx_set_news(rx, LLI_RX_NEW);
+    rx->join.first = number;
+    lli_rx_acknowledge_from(rx, number, number);
     rx->counters->sessions_new++;
     lli_unpack_reset(&rx->unpack, number);
     if (lli_rx_as_it_arrives(rx))
@@ -148,7 +156,7 @@ static void rx_ask(struct lli_rx *rx, enum llm_join_mode mode, uint64_t value, l
 static void rx_join_young(struct lli_rx *rx, lli_ns now)
 {
     rx_join_live(rx, now);
-    rx->pending.behind = LLI_RX_YOUNG;
+    lli_rx_set_behind(rx, LLI_RX_YOUNG);
     rx->replay.end = rx->heartbeat.lead;
 }
 
@@ -241,6 +249,12 @@ bool lli_rx_next_join(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     return true;
 }
 
+void lli_rx_joined(struct lli_rx *rx)
+{
+    /* Limits a number that a forged answer may have supplied. */
+    rx->join.live = lli_min(rx->join.live, rx->unpack.number);
+}
+
 /* ------------------------------------------------------------------------------------------- answer */
 
 /* Moves the window to the packet to begin with; buffered packets that fit into it stay. */
@@ -263,14 +277,13 @@ void lli_rx_resume(struct lli_rx *rx, const struct lli_former_session *former, l
 {
     rx_place(rx, former->next, now);
     rx->join.live = 0;
-    rx->pending.behind = 0;
-    rx->loss.broken_reason = former->reason == LLM_REASON_REPLACED ? LLM_REASON_REPLACED : LLM_REASON_TIMEOUT;
+    lli_rx_set_behind(rx, 0);
+    lli_rx_broken(rx, former->reason == LLM_REASON_REPLACED ? LLM_REASON_REPLACED : LLM_REASON_TIMEOUT);
     rx_follow(rx, former->number, now);
     /* A session forgotten in favour of another may have had losses that were not reported. */
     lli_unpack_allow(&rx->unpack, UINT32_MAX, UINT64_MAX);
     /* Messages acknowledged before the interruption still are. */
-    rx->report.held_from = former->held_from;
-    rx->report.acknowledged = former->acknowledged;
+    lli_rx_acknowledge_from(rx, former->held_from, former->acknowledged);
     lli_rx_extend(rx, rx->heartbeat.lead, now);
 }
 
@@ -279,22 +292,18 @@ static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_
     rx_place(rx, join->packet, now);
     rx->counters->joins_granted++;
     /* Topics may have been announced in skipped packets, or before. */
-    rx->heartbeat.topics = (uint32_t)lli_max(rx->heartbeat.topics, join->topics);
-    rx->names.granted = join->topics;
+    lli_rx_heartbeat_topics(rx, join->topics);
+    lli_rx_topics_granted(rx, join->topics);
     rx->join.begin = rx->replay.fetched = join->packet;
     rx->join.enters = join->from == LLM_JOIN_MESSAGES || join->from == LLM_JOIN_NUMBER;
     rx->replay.end = rx->join.live_seq = join->lead;
     rx->join.live = join->wanted;
-    rx->pending.behind = LLI_RX_REPLAYING;
-    rx->replay.tries = 0;
+    lli_rx_set_behind(rx, LLI_RX_REPLAYING);
     rx->replay.fetching = 0;
-    rx->replay.fetch_at = rx->replay.at = now;
-    rx->replay.distance = 0;
+    lli_rx_request_start(rx, now);
     rx_follow(rx, join->number, now);
     lli_rx_extend(rx, lli_max(rx->heartbeat.lead, join->lead), now);
-    rx->lvc.live = 0;
-    if (join->from == LLM_JOIN_LATEST)
-        lli_rx_lvc_begin(rx, join);
+    lli_rx_lvc_granted(rx, join);
 }
 
 static enum llm_reason rx_refusal(uint8_t reason)
@@ -325,14 +334,41 @@ void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_
 
 /* ------------------------------------------------------------------------------------------- replay */
 
-void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now)
+void lli_rx_request_start(struct lli_rx *rx, lli_ns now)
+{
+    rx->replay.tries = 0;
+    rx->replay.distance = 0;
+    rx->replay.at = rx->replay.fetch_at = now;
+}
+
+void lli_rx_request_answered(struct lli_rx *rx, lli_ns now)
 {
     const lli_ns distance = lli_min(now - rx->replay.at, LLI_RX_JOIN_RETRY_MAX);
 
-    rx->counters->packets_replayed++;
     rx->replay.distance = rx->replay.distance == 0 ? distance : (rx->replay.distance * 7 + distance) / 8;
     rx->replay.at = now;
     rx->replay.tries = 0;
+}
+
+void lli_rx_request_at(struct lli_rx *rx, lli_ns at)
+{
+    rx->replay.fetch_at = at;
+}
+
+void lli_rx_request_sent(struct lli_rx *rx)
+{
+    rx->replay.tries++;
+}
+
+void lli_rx_replay_limit(struct lli_rx *rx, lli_seq lead)
+{
+    rx->replay.end = lli_max(rx->join.live_seq, lli_min(rx->replay.end, lead));
+}
+
+void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now)
+{
+    rx->counters->packets_replayed++;
+    lli_rx_request_answered(rx, now);
     if (seq >= rx->replay.fetched)
         return;
     if (rx->replay.fetching > 0 && --rx->replay.fetching == 0)
@@ -378,8 +414,7 @@ bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
         return false;
     if (now >= rx->replay.at + rx->config->nak_giveup) {
         /* Nothing arrived for this long: gives up the rest of the past. */
-        rx->loss.gone_below = lli_max(rx->loss.gone_below, rx->replay.end);
-        rx->loss.gone_reason = LLM_REASON_TIMEOUT;
+        lli_rx_give_up(rx, lli_max(rx->loss.gone_below, rx->replay.end), LLM_REASON_TIMEOUT);
     }
     rx->replay.fetch_at = now + rx->config->nak_retry_min;
     join.count = (uint16_t)lli_gap_list(&rx->gap, rx->replay.end, most, join.ranges, LLI_WIRE_FETCH_MAX, &rx->replay.fetched);

@@ -28,8 +28,12 @@ void lli_rx_lvc_init(struct lli_rx *rx, struct lli_arena *arena)
     rx->lvc.held = lli_arena_take(arena, KEPT_HELD * sizeof *rx->lvc.held, 64);
 }
 
-void lli_rx_lvc_begin(struct lli_rx *rx, const struct lli_wire_join *granted)
+void lli_rx_lvc_granted(struct lli_rx *rx, const struct lli_wire_join *granted)
 {
+    if (granted->from != LLM_JOIN_LATEST) {
+        rx->lvc.live = 0;
+        return;
+    }
     rx->lvc = (struct lli_rx_lvc){
         .held = rx->lvc.held,
         .number = granted->number,
@@ -37,7 +41,7 @@ void lli_rx_lvc_begin(struct lli_rx *rx, const struct lli_wire_join *granted)
         .most = granted->value,
         .topics = granted->topics,
     };
-    rx->pending.slow_path |= LLI_RX_LATEST;
+    lli_rx_set_slow_path(rx, LLI_RX_LATEST);
 }
 
 /* ------------------------------------------------------------------------------------ buffered packets */
@@ -58,7 +62,7 @@ void lli_rx_lvc_drop(struct lli_rx *rx)
     for (uint32_t i = 0; i < rx->lvc.held_count; i++)
         lli_rx_give_back(rx, rx->lvc.held[i].cell);
     rx->lvc.held_count = 0;
-    rx->pending.slow_path &= (uint8_t)~LLI_RX_LATEST;
+    lli_rx_clear_slow_path(rx, LLI_RX_LATEST);
 }
 
 /* Buffers a packet ahead of order, unless another one covers its span. */
@@ -111,14 +115,10 @@ static bool kept_take(struct lli_rx *rx)
 /* Sets the time of the next request after a packet arrived. left: further packets that may follow. */
 static void kept_came(struct lli_rx *rx, uint16_t left, lli_ns now)
 {
-    const lli_ns distance = lli_min(now - rx->replay.at, LLI_RX_JOIN_RETRY_MAX);
-
-    rx->replay.distance = rx->replay.distance == 0 ? distance : (rx->replay.distance * 7 + distance) / 8;
-    rx->replay.at = now;
-    rx->replay.tries = 0;
+    lli_rx_request_answered(rx, now);
     /* The last packet may just have overtaken missing ones. */
-    rx->replay.fetch_at = now + (left > 0 ? lli_rx_request_time(rx) + KEPT_PATIENCE * rx->replay.distance
-                          : rx->lvc.held_count > 0 ? rx->config->nak_retry_min : 0);
+    lli_rx_request_at(rx, now + (left > 0 ? lli_rx_request_time(rx) + KEPT_PATIENCE * rx->replay.distance
+                                 : rx->lvc.held_count > 0 ? rx->config->nak_retry_min : 0));
 }
 
 void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, const struct lli_reader *records, lli_ns now)
@@ -239,9 +239,12 @@ static void kept_end(struct lli_rx *rx, lli_ns now)
     lli_unpack_reset(&rx->unpack, rx->join.first);
     if (rx->gap.next != rx->heartbeat.start)
         lli_unpack_break(&rx->unpack);
-    rx->replay.tries = 0;
-    rx->replay.distance = 0;
-    rx->replay.at = rx->replay.fetch_at = now;
+    lli_rx_request_start(rx, now);
+}
+
+void lli_rx_lvc_lose(struct lli_rx *rx, enum llm_reason reason)
+{
+    rx->lvc.lost = reason;
 }
 
 bool lli_rx_next_lvc(struct lli_rx *rx, lli_ns now)
@@ -345,10 +348,10 @@ bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
         return false;
     }
     kept_missing(rx, &join);
-    rx->replay.fetch_at = now + lli_rx_retry_after(rx, lli_rx_request_time(rx) + KEPT_PATIENCE * rx->replay.distance);
+    lli_rx_request_at(rx, now + lli_rx_retry_after(rx, lli_rx_request_time(rx) + KEPT_PATIENCE * rx->replay.distance));
     if (join.count == 0)
         return false;
-    rx->replay.tries++;
+    lli_rx_request_sent(rx);
     rx->counters->kept_fetches_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_join(buffer, &join), packet);
 }

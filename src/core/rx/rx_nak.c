@@ -20,10 +20,7 @@ enum { RX_RTT_TIMES = 8 };
 
 void lli_rx_nak_start(struct lli_rx *rx)
 {
-    rx->nak.rtt = 0;
-    rx->nak.ahead = RX_ASK_AHEAD_MAX;
-    rx->nak.sent = 0;
-    rx->nak.held_until = 0;
+    rx->nak = (struct lli_rx_nak){.ahead = RX_ASK_AHEAD_MAX};
 }
 
 /* -------------------------------------------------------------------------------------------------- times */
@@ -96,6 +93,11 @@ void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
 }
 
 /* ------------------------------------------------------------------------------------------------ requests */
+
+void lli_rx_hold_naks(struct lli_rx *rx, lli_ns until)
+{
+    rx->nak.held_until = until;
+}
 
 void lli_rx_ask_less(struct lli_rx *rx)
 {
@@ -191,8 +193,7 @@ void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject
         reject->trail > lli_max(rx->heartbeat.lead, gap->end) ||
         (gap->slots[gap->next & gap->mask].tries == 0 && !(lli_rx_is_replaying(rx) && gap->next < rx->replay.fetched)))
         return;
-    rx->loss.gone_below = trail;
-    rx->loss.gone_reason = LLM_REASON_GONE;
+    lli_rx_give_up(rx, trail, LLM_REASON_GONE);
     if (rx->heartbeat.lead <= gap->next + lli_gap_window(gap))
         return;
     /*
@@ -200,9 +201,7 @@ void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject
      * has. If those are gone as well before this receiver has caught up, chasing is hopeless: continue with
      * live data.
      */
-    if (rx->pending.behind & LLI_RX_CHASED) {
-        rx->loss.gone_below = lli_rx_known(rx);
-        rx->loss.gone_reason = LLM_REASON_OVERRUN;
-    }
-    rx->pending.behind |= LLI_RX_CHASED;
+    if (rx->pending.behind & LLI_RX_CHASED)
+        lli_rx_give_up(rx, lli_rx_known(rx), LLM_REASON_OVERRUN);
+    lli_rx_set_behind(rx, rx->pending.behind | LLI_RX_CHASED);
 }

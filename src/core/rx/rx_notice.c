@@ -11,6 +11,11 @@
  */
 #define RX_OVERTAKEN ((lli_ns)1000000000)
 
+void lli_rx_standing_start(struct lli_rx *rx)
+{
+    rx->standing = (struct lli_rx_standing){.rejoin_at = LLI_NEVER};
+}
+
 /*
  * A suspension gives up packets already asked for, so a forged one costs no more than a REJECT; later losses
  * need another notice.
@@ -24,13 +29,12 @@ static void rx_suspended(struct lli_rx *rx, lli_ns now)
     /* Silence: the notice went to a receiver that was not heard, and which is served again when it is. */
     if (rx->standing.notice.threshold == LLM_THRESHOLD_SILENCE)
         return;
-    rx->nak.held_until = now + rx->config->nak_retry_max;
+    lli_rx_hold_naks(rx, now + rx->config->nak_retry_max);
     if (rx->pending.slow_path & LLI_RX_LATEST && asked)
-        rx->lvc.lost = LLM_REASON_SUSPENDED;
+        lli_rx_lvc_lose(rx, LLM_REASON_SUSPENDED);
     if (gap->missing == 0 || lead <= rx->loss.gone_below || !asked)
         return;
-    rx->loss.gone_below = lead;
-    rx->loss.gone_reason = LLM_REASON_SUSPENDED;
+    lli_rx_give_up(rx, lead, LLM_REASON_SUSPENDED);
 }
 
 void lli_rx_input_notice(struct lli_rx *rx, const struct lli_wire_notice *notice, lli_ns now)
@@ -42,17 +46,17 @@ void lli_rx_input_notice(struct lli_rx *rx, const struct lli_wire_notice *notice
     }
     rx->counters->notices_received++;
     /* A notice may be a probe, so a report answers it. */
-    rx->report.at = now;
+    lli_rx_report_at(rx, now);
     if (notice->decided_at < rx->standing.notice.decided_at && rx->standing.notice.decided_at - notice->decided_at < RX_OVERTAKEN)
         return;
     if (notice->standing != rx->standing.notice.standing || notice->threshold != rx->standing.notice.threshold)
-        rx->pending.news |= LLI_RX_STANDING;
+        lli_rx_set_news(rx, LLI_RX_STANDING);
     rx->standing.notice = *notice;
     if (notice->standing == LLI_STANDING_SUSPENDED)
         rx_suspended(rx, now);
     if (notice->standing != LLI_STANDING_EXPELLED)
         return;
-    rx->loss.end_reason = LLM_REASON_EXPELLED;
+    lli_rx_end(rx, LLM_REASON_EXPELLED);
     rx->standing.rejoin_at = notice->rejoin_ms == 0 ? LLI_NEVER : now + (lli_ns)notice->rejoin_ms * 1000000;
 }
 
@@ -63,7 +67,7 @@ bool lli_rx_standing_item(struct lli_rx *rx, struct lli_item *item)
                                                 LLM_EVENT_SUSPENDED, LLM_EVENT_EXPELLED};
     const struct lli_wire_notice *notice = &rx->standing.notice;
 
-    rx->pending.news &= (uint8_t)~LLI_RX_STANDING;
+    lli_rx_clear_news(rx, LLI_RX_STANDING);
     (void)lli_rx_event(rx, kinds[notice->standing], item);
     rx->standing.verdict = (struct llm_verdict){
         .receiver = notice->receiver,
@@ -92,4 +96,12 @@ void lli_rx_input_crowded(struct lli_rx *rx, const struct lli_wire_join *join)
     rx->standing.crowded |= (uint8_t)(1u << join->reason);
     rx->standing.crowd = join->value;
     rx->counters->crowded++;
+}
+
+unsigned lli_rx_take_crowded(struct lli_rx *rx)
+{
+    const unsigned news = rx->standing.crowded & ~(unsigned)rx->standing.crowded_told;
+
+    rx->standing.crowded_told = rx->standing.crowded;
+    return news;
 }

@@ -55,6 +55,22 @@ void lli_rx_plan_report(struct lli_rx *rx)
     rx->report.due_seq = packets == 0 ? UINT64_MAX : rx->report.next + packets - early;
 }
 
+void lli_rx_report_start(struct lli_rx *rx)
+{
+    rx->report = (struct lli_rx_report){.at = LLI_NEVER};
+}
+
+void lli_rx_report_from(struct lli_rx *rx, lli_seq next)
+{
+    rx->report.next = next;
+    lli_rx_plan_report(rx);
+}
+
+void lli_rx_report_at(struct lli_rx *rx, lli_ns at)
+{
+    rx->report.at = at;
+}
+
 void lli_rx_status_soon(struct lli_rx *rx, lli_ns now)
 {
     /* Named receivers are few, and a topic waits for them. */
@@ -67,6 +83,22 @@ void lli_rx_status_soon(struct lli_rx *rx, lli_ns now)
 }
 
 /* ---------------------------------------------------------------------------------------------- contents */
+
+void lli_rx_acknowledge_from(struct lli_rx *rx, uint64_t held_from, uint64_t acknowledged)
+{
+    rx->report.held_from = held_from;
+    rx->report.acknowledged = acknowledged;
+}
+
+void lli_rx_held_from(struct lli_rx *rx, uint64_t number)
+{
+    rx->report.held_from = number;
+}
+
+void lli_rx_unhold(struct lli_rx *rx)
+{
+    rx->report.unheld = true;
+}
 
 bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
 {
@@ -135,8 +167,7 @@ bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
      * trigger a report.
      */
     rx->report.at = rx->state == LLI_RX_LIVE ? now + interval - lli_random_below(rx->random, interval / 10) : LLI_NEVER;
-    rx->report.next = rx->gap.next;
-    lli_rx_plan_report(rx);
+    lli_rx_report_from(rx, rx->gap.next);
     rx->counters->status_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
 }

@@ -4,17 +4,13 @@
 void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct lli_reorder *reorder,
                  struct lli_rx_counters *counters, uint64_t *random, struct lli_arena *arena, struct lli_arena *rare)
 {
-    *rx = (struct lli_rx){.config = config, .hold.reorder = reorder, .counters = counters, .random = random};
+    *rx = (struct lli_rx){.config = config, .counters = counters, .random = random};
     lli_gap_init(&rx->gap, config->window_packets, arena);
-    rx->hold.cells = lli_arena_take(arena, config->window_packets * sizeof *rx->hold.cells, 64);
-    lli_topics_init(&rx->topics, config->topics_max, rare);
-    if (config->counts_topics)
-        rx->names.counts = lli_arena_take(rare, config->topics_max * sizeof *rx->names.counts, 64);
+    lli_rx_hold_init(rx, reorder, arena);
+    lli_rx_topics_init(rx, rare);
     lli_unpack_init(&rx->unpack, lli_arena_take(rare, config->message_bytes_max, 4096), config->message_bytes_max);
     lli_rx_unordered_init(rx, rare);
     lli_rx_lvc_init(rx, rare);
-    rx->hold.next = reorder->sessions;
-    reorder->sessions = rx;
 }
 
 void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
@@ -23,44 +19,16 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     rx->state = LLI_RX_JOINING;
     rx->tag = tag;
     rx->session = 0;
-    rx->heartbeat = (struct lli_wire_heartbeat){.session = 0};
-    rx->heard.heartbeat_at = 0;
-    rx->heard.delay = (struct lli_delay){.at = 0};
-    rx->trust.doubted_at = LLI_NEVER;
-    rx->heard.lead_before = rx->heard.messages_before = 0;
-    rx->trust.receded_at = LLI_NEVER;
-    rx->loss.told_first = rx->loss.told_end = 0;
-    rx->trust.beyond = rx->trust.jumped = 0;
-    rx->loss.gone_below = 0;
-    rx->loss.gone_reason = LLM_REASON_NONE;
-    rx->standing.notice = (struct lli_wire_notice){.session = 0};
-    rx->standing.rejoin_at = LLI_NEVER;
-    rx->pending.behind = 0;
-    rx->heard.silent = rx->report.unheld = false;
-    rx->pending.slow_path = 0;
-    rx->heard.at = now;
-    rx->heard.away_at = 0;
+    lli_rx_deliver_start(rx);
+    lli_rx_heard_start(rx, now);
+    lli_rx_report_start(rx);
+    lli_rx_trust_start(rx);
     lli_rx_nak_start(rx);
-    rx->report.at = rx->names.query_at = LLI_NEVER;
-    rx->names.tries = 0;
-    rx->names.wanted = rx->names.granted = rx->names.told = 0;
-    rx->loss.run = 0;
-    rx->loss.packets = 0;
-    rx->token.value = rx->token.speak_at = rx->heard.expected_at = rx->token.unanswered = 0;
-    rx->standing.crowded = rx->standing.crowded_told = 0;
-    rx->pending.news = 0;
-    rx->pending.service_due = true;
-    rx->filter.given_count = rx->filter.assembled.size = 0;
-    lli_rx_filter(rx);
-    rx->loss.end_reason = rx->join.refused = LLM_REASON_NONE;
-    rx->loss.broken_reason = LLM_REASON_MALFORMED;
-    rx->join.chosen = rx->join.enters = rx->loss.passed = false;
-    rx->join.live = rx->join.live_seq = 0;
-    lli_topics_reset(&rx->topics);
-    if (rx->config->counts_topics) {
-        memset(rx->topics.flags, LLI_TOPICS_COUNTED, rx->topics.limit);
-        memset(rx->names.counts, 0, rx->topics.limit * sizeof *rx->names.counts);
-    }
+    lli_rx_topics_start(rx);
+    lli_rx_standing_start(rx);
+    lli_rx_token_start(rx);
+    lli_rx_join_start(rx);
+    lli_rx_filter_start(rx);
     lli_unpack_reset(&rx->unpack, 0);
     lli_gap_reset(&rx->gap, 0);
     lli_rx_unordered_reset(rx);
@@ -83,7 +51,7 @@ void lli_rx_stop(struct lli_rx *rx)
         return;
     lli_rx_drop_packets(rx);
     rx->state = LLI_RX_FREE;
-    rx->pending.plain = false;
+    lli_rx_unsettle(rx);
 }
 
 void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reason)
@@ -105,7 +73,7 @@ void lli_rx_replace(struct lli_rx *rx)
 
 void lli_rx_refuse(struct lli_rx *rx)
 {
-    rx->pending.plain = false;
+    lli_rx_unsettle(rx);
     lli_rx_drop_packets(rx);
     rx->state = LLI_RX_REFUSED;
     rx->counters->sessions_refused++;
@@ -164,7 +132,7 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
 {
     struct lli_gap *gap = &rx->gap;
 
-    rx->pending.service_due = true;
+    lli_rx_need_service(rx);
     if (rx->pending.slow_path == LLI_RX_FILTERING && seq == gap->next && lli_gap_in_order(gap, seq)) {
         lli_rx_filter_begin(rx, &packet->header, packet->body, packet->body_size);
         return !lli_rx_is_idle(rx);
@@ -214,7 +182,7 @@ static bool rx_input_data(struct lli_rx *rx, const struct lli_rx_packet *packet,
     if (seq != rx->gap.next || rx->pending.slow_path != 0 || !lli_gap_in_order(&rx->gap, seq))
         return rx_input_other(rx, packet, seq, now);
     if (lli_rx_owes_report(rx))
-        rx->pending.service_due = true;
+        lli_rx_need_service(rx);
     lli_unpack_begin(&rx->unpack, &packet->header, packet->body, packet->body_size);
     return true;
 }
@@ -282,9 +250,9 @@ static void rx_input_control(struct lli_rx *rx, const struct lli_wire_header *he
 
 bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns now)
 {
-    rx->pending.plain = false;
+    lli_rx_unsettle(rx);
     if (packet->header.type != LLI_WIRE_DATA) {
-        rx->pending.service_due = true;
+        lli_rx_need_service(rx);
         if (packet->header.type == LLI_WIRE_LVC)
             rx->stamp_ns = packet->stamp_ns;
         rx_input_control(rx, &packet->header, packet->body, packet->body_size, now);
@@ -297,9 +265,9 @@ bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns 
         lli_rx_heard(rx, now);
         return rx_input_data(rx, packet, now);
     }
-    rx->pending.service_due = true;
+    lli_rx_need_service(rx);
     if (rx->state == LLI_RX_JOINING || rx->state == LLI_RX_ASKING) {
-        rx->heard.at = now;
+        lli_rx_refresh(rx, now);
         rx_input_joining(rx, packet, now);
     } else {
         rx->counters->packets_stale++;
@@ -335,7 +303,7 @@ static bool rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct ll
 
 bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
-    rx->pending.plain = false;
+    lli_rx_unsettle(rx);
     if (!lli_rx_is_followed(rx) && rx->state != LLI_RX_ENDED)
         return false;
     if (rx->state == LLI_RX_LIVE)

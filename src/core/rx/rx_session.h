@@ -424,6 +424,9 @@ static inline bool lli_rx_is_unheard(const struct lli_rx *rx)
     return rx->heard.expected_at != 0 && rx->heard.at == rx->heard.expected_at;
 }
 
+/* Counts the session as heard now: silence counts from here. */
+void lli_rx_refresh(struct lli_rx *rx, lli_ns now);
+
 /* Notes that the receiver did not poll for long: packets sent meanwhile may be lost, so silence counts from now on. */
 void lli_rx_away(struct lli_rx *rx, lli_ns now);
 
@@ -477,6 +480,19 @@ static inline bool lli_rx_owes_report(const struct lli_rx *rx)
 
 /* Checks if lli_rx_single() may take the next packet. That function does so itself, but later than possible. */
 void lli_rx_settle(struct lli_rx *rx);
+
+/* True if the session's deadlines may have changed since the previous call: mostly not, after messages in order. */
+static inline bool lli_rx_take_service(struct lli_rx *rx)
+{
+    const bool due = rx->pending.service_due;
+
+    if (due)
+        rx->pending.service_due = false;
+    return due;
+}
+
+/* Returns reasons for reduced service, a bit each of enum lli_wire_join_reason, that are new since the previous call. */
+unsigned lli_rx_take_crowded(struct lli_rx *rx);
 
 /* True if everything received was delivered, nothing is missing and no end is pending. */
 bool lli_rx_is_idle(const struct lli_rx *rx);

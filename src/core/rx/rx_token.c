@@ -16,6 +16,13 @@ static lli_ns rx_unanswered_distance(uint32_t count)
     return lli_min(RX_UNANSWERED_DISTANCE << lli_min(count, 16), RX_UNANSWERED_DISTANCE_MAX);
 }
 
+void lli_rx_token_start(struct lli_rx *rx)
+{
+    rx->token.value = 0;
+    rx->token.unanswered = 0;
+    rx->token.speak_at = 0;
+}
+
 lli_ns lli_rx_token_retry(const struct lli_rx *rx)
 {
     return lli_rx_is_unheard(rx) || (rx->config->confirms && !lli_rx_is_answered(rx)) ? rx_unanswered_distance(rx->token.unanswered) : LLI_NEVER;
@@ -51,9 +58,9 @@ void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now)
     if (rx->state == LLI_RX_ASKING)
         return;
     /* Packets sent without the token had no effect. */
-    rx->report.at = now;
+    lli_rx_report_at(rx, now);
     if (rx->names.query_at != LLI_NEVER)
-        rx->names.query_at = now;
+        lli_rx_query_at(rx, now);
     if (lli_rx_is_fetching(rx) || rx->pending.slow_path & LLI_RX_LATEST)
-        rx->replay.fetch_at = now;
+        lli_rx_request_at(rx, now);
 }

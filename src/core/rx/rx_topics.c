@@ -13,6 +13,23 @@
 enum { RX_QUERIES = 16 };
 #define RX_QUERY_DISTANCE ((lli_ns)100000000)
 
+void lli_rx_topics_init(struct lli_rx *rx, struct lli_arena *arena)
+{
+    lli_topics_init(&rx->topics, rx->config->topics_max, arena);
+    if (rx->config->counts_topics)
+        rx->names.counts = lli_arena_take(arena, rx->config->topics_max * sizeof *rx->names.counts, 64);
+}
+
+void lli_rx_topics_start(struct lli_rx *rx)
+{
+    rx->names = (struct lli_rx_names){.query_at = LLI_NEVER, .counts = rx->names.counts};
+    lli_topics_reset(&rx->topics);
+    if (rx->config->counts_topics) {
+        memset(rx->topics.flags, LLI_TOPICS_COUNTED, rx->topics.limit);
+        memset(rx->names.counts, 0, rx->topics.limit * sizeof *rx->names.counts);
+    }
+}
+
 /* --------------------------------------------------------------------------------------------- subscriptions */
 
 void lli_rx_topic_refuse(struct lli_rx *rx, uint32_t topic)
@@ -30,8 +47,8 @@ void lli_rx_resolve(struct lli_rx *rx)
 {
     if (rx->state != LLI_RX_LIVE)
         return;
-    rx->pending.plain = false;
-    rx->pending.news |= LLI_RX_RESOLVING;
+    lli_rx_unsettle(rx);
+    lli_rx_set_news(rx, LLI_RX_RESOLVING);
     rx->names.resolved = 0;
 }
 
@@ -42,9 +59,25 @@ void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold)
     if (rx->topics.known >= rx->heartbeat.topics || rx->names.wanted == rx->heartbeat.topics)
         return;
     rx->names.wanted = rx->heartbeat.topics;
-    rx->pending.slow_path |= hold ? LLI_RX_LEARNING : 0;
+    if (hold)
+        lli_rx_set_slow_path(rx, LLI_RX_LEARNING);
     rx->names.tries = 0;
     rx->names.query_at = now;
+}
+
+void lli_rx_topics_granted(struct lli_rx *rx, uint32_t topics)
+{
+    rx->names.granted = topics;
+}
+
+void lli_rx_learn_less(struct lli_rx *rx)
+{
+    rx->names.wanted = (uint32_t)lli_min(rx->names.wanted, lli_max(rx->heartbeat.topics, rx->names.granted));
+}
+
+void lli_rx_query_at(struct lli_rx *rx, lli_ns at)
+{
+    rx->names.query_at = at;
 }
 
 bool lli_rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
@@ -59,7 +92,7 @@ bool lli_rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
     lli_ns base = lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx));
 
     if (rx->topics.known >= rx->names.wanted || rx->names.tries == RX_QUERIES) {
-        rx->pending.slow_path &= (uint8_t)~LLI_RX_LEARNING;
+        lli_rx_clear_slow_path(rx, LLI_RX_LEARNING);
         rx->names.query_at = LLI_NEVER;
         return false;
     }
@@ -119,7 +152,7 @@ static uint32_t rx_resolve_next(struct lli_rx *rx)
         if (rx->topics.flags[topic] & (LLI_TOPICS_ASKED | LLI_TOPICS_UNSUBSCRIBED))
             return topic;
     }
-    rx->pending.news &= (uint8_t)~LLI_RX_RESOLVING;
+    lli_rx_clear_news(rx, LLI_RX_RESOLVING);
     return UINT32_MAX;
 }
 
@@ -162,4 +195,16 @@ __attribute__((noinline)) int lli_rx_account(struct lli_rx *rx, uint32_t topic, 
     for (int i = 0; i < count && rx->config->counts_topics; i++)
         rx->names.counts[topic].bytes += messages[i].size;
     return count;
+}
+
+void lli_rx_count_topics(struct lli_rx *rx, const struct lli_item *item)
+{
+    for (int i = 0; i < item->count; i++) {
+        const struct llm_message *message = &item->messages[i];
+
+        if (message->topic_id < rx->topics.limit) {
+            rx->names.counts[message->topic_id].messages++;
+            rx->names.counts[message->topic_id].bytes += message->size;
+        }
+    }
 }

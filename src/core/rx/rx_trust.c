@@ -19,6 +19,11 @@ enum { TRUST_RECEIVERS_MAX = 1 << 20, TRUST_INTERVAL_US_MAX = 10000000, TRUST_RT
  */
 enum { TRUST_JUMP = 128, TRUST_JUMP_WINDOW = 16 };
 
+void lli_rx_trust_start(struct lli_rx *rx)
+{
+    rx->trust = (struct lli_rx_trust){.receded_at = LLI_NEVER, .doubted_at = LLI_NEVER};
+}
+
 /* ------------------------------------------------------------------------------------------ heartbeats */
 
 /* True if the messages announced by a heartbeat could be in the packets that it announces, as far as is known now. */
@@ -58,12 +63,9 @@ bool lli_rx_believes(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbe
         return false;
     rx->trust.doubted_at = LLI_NEVER;
     /* The heartbeats doubted before agree with it. */
-    rx->heartbeat.lead = heartbeat->lead;
-    rx->heartbeat.messages = heartbeat->messages;
-    if (heartbeat->lead > rx->gap.next && heartbeat->lead - rx->gap.next > TRUST_REACH) {
-        rx->loss.gone_below = heartbeat->lead;
-        rx->loss.gone_reason = LLM_REASON_OVERRUN;
-    }
+    lli_rx_heartbeat_agreed(rx, heartbeat);
+    if (heartbeat->lead > rx->gap.next && heartbeat->lead - rx->gap.next > TRUST_REACH)
+        lli_rx_give_up(rx, heartbeat->lead, LLM_REASON_OVERRUN);
     return true;
 }
 
@@ -101,9 +103,9 @@ void lli_rx_replan(struct lli_rx *rx, const struct lli_wire_heartbeat *before, l
     const lli_seq from = lli_rx_is_replaying(rx) ? rx->replay.end : rx->gap.next;
     lli_ns wait;
 
-    rx->names.wanted = (uint32_t)lli_min(rx->names.wanted, lli_max(heartbeat->topics, rx->names.granted));
+    lli_rx_learn_less(rx);
     if (heartbeat->receivers < before->receivers && rx->state == LLI_RX_LIVE)
-        rx->report.at = lli_min(rx->report.at, now + config->status * lli_max(1, heartbeat->receivers / 10));
+        lli_rx_report_at(rx, lli_min(rx->report.at, now + config->status * lli_max(1, heartbeat->receivers / 10)));
     if (rx->gap.missing == 0 || (heartbeat->receivers >= before->receivers && heartbeat->rtt_ns >= before->rtt_ns))
         return;
     wait = config->nak_delay + lli_max(lli_max(config->nak_backoff_min, config->nak_retry_max), 4 * lli_rx_rtt(rx));
@@ -129,7 +131,7 @@ void lli_rx_cover(struct lli_rx *rx, lli_ns now)
 
     /* Packets dropped because they arrived too early may not exist. Those that do are asked for like live packets. */
     if (lli_rx_is_replaying(rx))
-        rx->replay.end = lli_max(rx->join.live_seq, lli_min(rx->replay.end, lead));
+        lli_rx_replay_limit(rx, lead);
     if (rx->replay.end < replay_end)
         lli_gap_hasten(&rx->gap, rx->replay.end, lli_max(now + rx->config->nak_retry_max, rx->nak.held_until));
     end = lli_max(lli_rx_is_replaying(rx) ? lli_max(lead, rx->replay.end) : lead, rx->gap.next);
@@ -161,16 +163,10 @@ static void trust_go_back(struct lli_rx *rx, lli_seq next, uint64_t number, lli_
     lli_unpack_reset(&rx->unpack, lli_min(rx->unpack.number, number));
     lli_unpack_break(&rx->unpack);
     lli_unpack_allow(&rx->unpack, UINT32_MAX, number);
-    rx->report.held_from = lli_min(rx->report.held_from, number);
-    rx->loss.told_first = rx->loss.told_end = 0;
-    rx->loss.run = 0;
-    rx->loss.broken_reason = LLM_REASON_MALFORMED;
-    rx->loss.passed = false;
-    rx->loss.gone_below = 0;
+    lli_rx_held_from(rx, lli_min(rx->report.held_from, number));
+    lli_rx_forget_losses(rx);
     rx->trust.beyond = rx->trust.jumped = 0;
-    rx->pending.behind &= (uint8_t)~LLI_RX_CHASED;
-    rx->report.next = next;
-    lli_rx_plan_report(rx);
+    lli_rx_report_from(rx, next);
     lli_rx_status_soon(rx, now);
 }
 

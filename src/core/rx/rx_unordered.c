@@ -27,9 +27,9 @@ void lli_rx_unordered_reset(struct lli_rx *rx)
         return;
     memset(rx->unordered.marks, 0, rx->config->window_packets * sizeof *rx->unordered.marks);
     lli_unpack_reset(&rx->unordered.unpack, 0);
-    rx->unordered.seq = rx->unordered.from = rx->unordered.end = rx->unordered.dropped = rx->loss.run_first = 0;
-    rx->pending.slow_path &= (uint8_t)~LLI_RX_AGAIN;
-    rx->pending.news &= (uint8_t)~LLI_RX_REST;
+    rx->unordered.seq = rx->unordered.from = rx->unordered.end = rx->unordered.dropped = 0;
+    lli_rx_clear_slow_path(rx, LLI_RX_AGAIN);
+    lli_rx_clear_news(rx, LLI_RX_REST);
 }
 
 void lli_rx_unordered_look(struct lli_rx *rx, lli_seq first, lli_seq end)
@@ -192,7 +192,7 @@ void lli_rx_unordered_turn(struct lli_rx *rx, lli_seq seq)
     if (mark->seq != seq || mark->end == mark->first)
         return;
     rx->unordered.turn = *mark;
-    rx->pending.news |= LLI_RX_TURN;
+    lli_rx_set_news(rx, LLI_RX_TURN);
 }
 
 void lli_rx_unordered_drop(struct lli_rx *rx, lli_seq seq)
@@ -204,7 +204,7 @@ void lli_rx_unordered_drop(struct lli_rx *rx, lli_seq seq)
         lli_unpack_reset(&rx->unordered.unpack, 0);
     if (mark->seq != seq || mark->end == mark->first)
         return;
-    rx->pending.slow_path |= LLI_RX_AGAIN;
+    lli_rx_set_slow_path(rx, LLI_RX_AGAIN);
     rx->unordered.dropped = lli_max(rx->unordered.dropped, seq + 1);
 }
 
@@ -224,7 +224,7 @@ bool lli_rx_unordered_split(struct lli_rx *rx, struct lli_unpacked *lost, enum l
         rx->unordered.rest_reason = reason;
         lost->last = lli_max(mark->first, lost->number) - 1;
         if (rx->unordered.rest.number < rx->unordered.rest.last + 1)
-            rx->pending.news |= LLI_RX_REST;
+            lli_rx_set_news(rx, LLI_RX_REST);
         return true;
     }
     return false;
