@@ -238,6 +238,7 @@ COVERED_BY = {
     "core/rx/rx_heartbeat": "core/rx/rx_trust", "core/rx/rx_nak": "core/rx/rx_session", "core/rx/rx_notice": "core/slow/slow",
     "core/rx/rx_report": "core/rx/rx_session", "core/rx/rx_token": "core/tx/token", "core/rx/rx_topics": "core/rx/rx_session",
     "core/select/selector_run": "core/select/selector", "core/tx/tx_hold": "core/tx/tx_session", "core/tx/tx_join": "core/rx/rx_join",
+    "core/tx/tx_answer": "core/tx/forged", "core/tx/tx_heartbeat": "core/tx/tx_session",
     "core/tx/tx_lvc": "core/rx/rx_lvc", "core/tx/tx_members": "core/tx/tx_session", "core/tx/tx_nak": "core/tx/forged",
     "core/tx/tx_token": "core/tx/forged", "core/tx/tx_topics": "core/tx/tx_session", "core/wire/wire_address": "core/wire/wire",
     "engine/destinations": "api/api", "engine/lock": "api/loop", "engine/refuse": "api/refusals",

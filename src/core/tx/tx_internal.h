@@ -56,6 +56,23 @@ bool lli_tx_control_token(struct lli_tx *tx, uint8_t *buffer, struct lli_packet 
 /* Answers a NAK: queues repairs, rejects and confirmations. */
 void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now);
 
+void lli_tx_repair_init(struct lli_tx *tx, lli_ns now);
+
+/* Sets the rate limit of repairs; 0: no limit. */
+void lli_tx_repair_rate(struct lli_tx *tx, uint64_t bytes_per_s, lli_ns now);
+
+/* Builds the heartbeat that is due. */
+bool lli_tx_control_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+/* Announces the end as often as at first. */
+void lli_tx_end_again(struct lli_tx *tx);
+
+/* Queues the answer to a query. */
+void lli_tx_input_query(struct lli_tx *tx, const struct lli_wire_query *query);
+
+/* Builds the next reject or answer that is queued; false: none. */
+bool lli_tx_control_answer(struct lli_tx *tx, uint8_t *buffer, size_t size, struct lli_packet *packet);
+
 /* True if many receivers hear of a loss at the same time. */
 static inline bool lli_tx_is_crowded(const struct lli_tx *tx)
 {
@@ -74,9 +91,6 @@ size_t lli_tx_build_topics(const struct lli_tx *tx, uint32_t first, uint8_t *buf
 /* Queues a REJECT of packets, unless too many answers are waiting. to NULL: to the group. */
 void lli_tx_reject(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
                    const struct lli_wire_range *ranges, uint16_t count);
-
-/* Number of packets in a range that belong to unreliable topics, as far as they are still in the history. */
-uint32_t lli_tx_unreliable(const struct lli_tx *tx, const struct lli_wire_range *range);
 
 /* Packets asked for that are not sent again. A receiver asks again for those that do not fit. */
 struct lli_tx_unrepaired {

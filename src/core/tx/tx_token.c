@@ -93,7 +93,7 @@ bool lli_tx_control_token(struct lli_tx *tx, uint8_t *buffer, struct lli_packet 
     *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = &token->to};
     /* A receiver that just joined should become known before the session ends. */
     if (token->reason == LLI_WIRE_JOIN_NO_REASON)
-        tx->ends_sent = 0;
+        lli_tx_end_again(tx);
     tx->counters.tokens_sent++;
     lli_tx_count(tx, used);
     return true;
