@@ -152,10 +152,10 @@ static void stats_transmitter(const struct lli_stats_visitor *to, const struct l
     lli_stats_put(to, LLM_STATS_COUNTER, "messages_sent", tx->pack.number);
     lli_stats_put(to, LLM_STATS_GAUGE, "messages_unacknowledged", tx->ack.waiting);
     lli_stats_put(to, LLM_STATS_GAUGE, "receivers", tx->members.count);
-    lli_stats_put(to, LLM_STATS_GAUGE, "rtt_ns", tx->rtt);
+    lli_stats_put(to, LLM_STATS_GAUGE, "rtt_ns", tx->group.rtt);
     lli_stats_put(to, LLM_STATS_GAUGE, "history_packets", tx->history.next - tx->history.trail);
     lli_stats_put(to, LLM_STATS_GAUGE, "unsent_packets", tx->history.next - tx->sent);
-    lli_stats_put(to, LLM_STATS_GAUGE, "topics", tx->topics_count);
+    lli_stats_put(to, LLM_STATS_GAUGE, "topics", tx->topics.count);
     stats_watched_transmitter(to, transmitter);
     if (to->histogram != NULL)
         lli_latency_visit_tx(transmitter->latency, to->histogram, to->arg);

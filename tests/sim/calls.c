@@ -329,7 +329,7 @@ static void side_stop(struct side *side, int to, enum lli_wire_closing word)
     if (side->dismissed)
         return;
     side->word = word;
-    lli_close_retry_begin(&side->close_retry, &close, &address, side->tx.rtt, world.now + LINGER, world.now);
+    lli_close_retry_begin(&side->close_retry, &close, &address, side->tx.group.rtt, world.now + LINGER, world.now);
     side_say(side, to);
 }
 

@@ -10,11 +10,11 @@ static struct lli_tx_answer *tx_answer(struct lli_tx *tx, const struct lli_wire_
 {
     struct lli_tx_answer *answer;
 
-    if (tx->answers_tail - tx->answers_head == LLI_TX_ANSWERS) {
+    if (tx->answers.tail - tx->answers.head == LLI_TX_ANSWERS) {
         tx->counters.answers_dropped++;
         return NULL;
     }
-    answer = &tx->answers[tx->answers_tail++ % LLI_TX_ANSWERS];
+    answer = &tx->answers.queue[tx->answers.tail++ % LLI_TX_ANSWERS];
     answer->is_topics = false;
     answer->to_group = to == NULL;
     if (to != NULL)
@@ -72,9 +72,9 @@ bool lli_tx_control_answer(struct lli_tx *tx, uint8_t *buffer, size_t size, stru
     const struct lli_tx_answer *answer;
     size_t used;
 
-    if (tx->answers_head == tx->answers_tail)
+    if (tx->answers.head == tx->answers.tail)
         return false;
-    answer = &tx->answers[tx->answers_head++ % LLI_TX_ANSWERS];
+    answer = &tx->answers.queue[tx->answers.head++ % LLI_TX_ANSWERS];
     if (answer->is_topics) {
         used = lli_tx_build_topics(tx, answer->topics_first, buffer, size);
         tx->counters.topics_sent++;

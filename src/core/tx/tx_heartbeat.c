@@ -43,7 +43,7 @@ static lli_ns tx_heartbeat_distance(const struct lli_tx *tx)
     /* On a connection whose other side never reported, and may be a third party, heartbeats become far rarer. */
     const lli_ns most = tx->config.heartbeat_max * (tx->config.flow.awaits && tx->members.count == 0 ? TX_HEARTBEATS_UNHEARD : 1);
 
-    return tx->flowing ? tx->heartbeat_interval : lli_min(tx->heartbeat_interval * 2, most);
+    return tx->heartbeat.flowing ? tx->heartbeat.interval : lli_min(tx->heartbeat.interval * 2, most);
 }
 
 /* A heartbeat announces only packets that the transport took: later ones are not lost. */
@@ -58,9 +58,9 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
         .messages = lli_tx_lead_number(tx),
         .sent_at = now,
         .interval_us = (uint32_t)(lli_max(tx_heartbeat_distance(tx), tx->config.heartbeat_busy) / 1000 + 1),
-        .rtt_ns = (uint32_t)lli_min(tx->rtt, UINT32_MAX),
+        .rtt_ns = (uint32_t)lli_min(tx->group.rtt, UINT32_MAX),
         .receivers = tx->members.count,
-        .topics = tx->topics_count,
+        .topics = tx->topics.count,
         .report_packets = lli_flow_report_packets(&tx->flow),
         .address = tx->config.address,
     };
@@ -73,9 +73,9 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
         tx_heartbeat_assured(tx, &heartbeat);
     if (now < tx->opened_at + LLI_TX_YOUNG && heartbeat.trail == heartbeat.start)
         heartbeat.flags |= LLI_WIRE_HEARTBEAT_YOUNG;
-    if (tx->ended && whole) {
+    if (tx->heartbeat.ended && whole) {
         heartbeat.flags |= LLI_WIRE_HEARTBEAT_END;
-        tx->ends_sent++;
+        tx->heartbeat.ends_sent++;
     }
     return lli_wire_put_heartbeat(buffer, &heartbeat);
 }
@@ -84,14 +84,14 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
 
 static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
 {
-    tx->heartbeat_interval = tx_heartbeat_distance(tx);
+    tx->heartbeat.interval = tx_heartbeat_distance(tx);
     /* While data flows, the members are evaluated. */
-    tx->slow.quiet &= !tx->flowing;
+    tx->slow.quiet &= !tx->heartbeat.flowing;
     lli_tx_look_soon(tx);
-    tx->followed = tx->flowing;
-    tx->flowing = false;
-    tx->heartbeat_last = now;
-    tx->heartbeat_at = now + tx->heartbeat_interval;
+    tx->heartbeat.followed = tx->heartbeat.flowing;
+    tx->heartbeat.flowing = false;
+    tx->heartbeat.last = now;
+    tx->heartbeat.at = now + tx->heartbeat.interval;
     lli_time_index_add(&tx->time_index, tx->sent, tx->history.trail, now);
     if (tx->config.history_ns != 0 && now > tx->config.history_ns)
         lli_history_forget_before(&tx->history, lli_time_index_find(&tx->time_index, now - tx->config.history_ns), lli_tx_busy(tx));
@@ -105,15 +105,15 @@ void lli_tx_heartbeat_took(struct lli_tx *tx, lli_ns took)
 {
     const lli_ns share = lli_min(took, tx->config.heartbeat_max) * TX_HEARTBEAT_SHARE;
 
-    if (tx->followed)
-        tx->heartbeat_first = lli_max(tx->config.heartbeat_min, lli_min(lli_min(share, tx->config.heartbeat_max), 2 * tx->heartbeat_first));
+    if (tx->heartbeat.followed)
+        tx->heartbeat.first = lli_max(tx->config.heartbeat_min, lli_min(lli_min(share, tx->config.heartbeat_max), 2 * tx->heartbeat.first));
 }
 
 bool lli_tx_control_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
     size_t used;
 
-    if (now < tx->heartbeat_at)
+    if (now < tx->heartbeat.at)
         return false;
     used = tx_build_heartbeat(tx, now, buffer);
     tx_heartbeat_next(tx, now);
@@ -130,18 +130,17 @@ void lli_tx_end(struct lli_tx *tx, lli_ns now)
     if (tx->pack.claim != NULL)
         lli_pack_abort(&tx->pack);
     lli_pack_flush(&tx->pack);
-    tx->ended = true;
-    tx->flowing = true;
-    tx->heartbeat_interval = tx->heartbeat_first;
-    tx->heartbeat_at = now;
+    tx->heartbeat.ended = true;
+    lli_tx_flows(tx);
+    tx->heartbeat.at = now;
 }
 
 bool lli_tx_drained(const struct lli_tx *tx)
 {
-    return tx->ended && tx->ends_sent >= TX_ENDS && lli_members_waiting(&tx->members) == 0;
+    return tx->heartbeat.ended && tx->heartbeat.ends_sent >= TX_ENDS && lli_members_waiting(&tx->members) == 0;
 }
 
 void lli_tx_end_again(struct lli_tx *tx)
 {
-    tx->ends_sent = 0;
+    tx->heartbeat.ends_sent = 0;
 }

@@ -13,7 +13,7 @@ static lli_ns tx_distance(const struct lli_tx *tx, uint32_t member)
 {
     const lli_ns own = member == LLI_MEMBER_NONE ? 0 : tx->members.table[member].rtt;
 
-    return own == 0 ? tx->rtt : lli_min(lli_max(tx->rtt, own), 2 * own);
+    return own == 0 ? tx->group.rtt : lli_min(lli_max(tx->group.rtt, own), 2 * own);
 }
 
 /* Packets that an unconfirmed receiver may ask for at a time. */
@@ -38,7 +38,7 @@ static uint32_t tx_unreliable(const struct lli_tx *tx, const struct lli_wire_ran
 /* Charges this packet to the budget for unconfirmed receivers; true if the budget is exhausted. */
 static bool tx_is_used_up(struct lli_tx *tx, lli_seq seq)
 {
-    if (lli_pacer_take(&tx->unconfirmed, lli_history_slot(&tx->history, seq)->size))
+    if (lli_pacer_take(&tx->repair.unconfirmed, lli_history_slot(&tx->history, seq)->size))
         return false;
     tx->counters.nak_packets_unconfirmed++;
     return true;
@@ -50,7 +50,7 @@ static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, struct l
 {
     const uint32_t member = asker.member;
     const lli_ns linger = lli_max(tx->config.repair_linger, tx_distance(tx, member));
-    const lli_ns shared = 4 * lli_max(tx->config.repair_linger, tx->rtt);
+    const lli_ns shared = 4 * lli_max(tx->config.repair_linger, tx->group.rtt);
     uint32_t to = member == LLI_MEMBER_NONE ? LLI_REPAIR_TO_GROUP : member;
     bool alone = member != LLI_MEMBER_NONE && tx->members.table[member].standing == LLI_STANDING_UNICAST;
 
@@ -61,7 +61,7 @@ static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, struct l
         }
         if (!asker.confirmed && tx_is_used_up(tx, seq))
             continue;
-        switch (lli_repair_request(&tx->repair, seq, to, now, linger, alone ? 0 : shared)) {
+        switch (lli_repair_request(&tx->repair.queue, seq, to, now, linger, alone ? 0 : shared)) {
         case LLI_REPAIR_QUEUED:
             result->queued++;
             break;
@@ -152,7 +152,7 @@ void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now)
         tx->counters.naks_shed++;
         return;
     }
-    lli_pacer_fill(&tx->unconfirmed, now);
+    lli_pacer_fill(&tx->repair.unconfirmed, now);
     for (uint16_t i = 0; i < nak->count; i++)
         tx_nak_range(tx, &nak->ranges[i], asker, now, &result);
     /* An unconfirmed receiver gets repairs through the group only, and REJECT when it asks again with the token. */
@@ -162,7 +162,7 @@ void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now)
         lli_tx_reject(tx, &nak->address, LLI_WIRE_GONE, result.gone, result.gone_count);
     lli_tx_unrepaired_tell(tx, &nak->address, LLI_WIRE_UNREPAIRED, &result.unrepaired);
     /* Confirms repairs that are delayed to the group, so that other receivers suppress their NAKs (section 5.3). */
-    if (result.queued > 0 && lli_tx_is_crowded(tx) && tx->repair_pacer.tokens == 0)
+    if (result.queued > 0 && lli_tx_is_crowded(tx) && tx->repair.pacer.tokens == 0)
         lli_tx_reject(tx, NULL, LLI_WIRE_PENDING, nak->ranges, nak->count);
 }
 
@@ -170,8 +170,8 @@ void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now)
 
 void lli_tx_repair_init(struct lli_tx *tx, lli_ns now)
 {
-    lli_pacer_init(&tx->repair_pacer, tx->config.repair_bytes_per_s, TX_REPAIR_BURST, now);
-    lli_pacer_init(&tx->unconfirmed, LLI_TX_UNCONFIRMED_BYTES_PER_S, LLI_TX_UNCONFIRMED_BURST, now);
+    lli_pacer_init(&tx->repair.pacer, tx->config.repair_bytes_per_s, TX_REPAIR_BURST, now);
+    lli_pacer_init(&tx->repair.unconfirmed, LLI_TX_UNCONFIRMED_BYTES_PER_S, LLI_TX_UNCONFIRMED_BURST, now);
     lli_tx_repair_rate(tx, tx->config.repair_rate, now);
 }
 
@@ -179,7 +179,7 @@ void lli_tx_repair_rate(struct lli_tx *tx, uint64_t bytes_per_s, lli_ns now)
 {
     tx->config.repair_rate = bytes_per_s;
     if (bytes_per_s != 0)
-        lli_pacer_init(&tx->repair_limit, bytes_per_s, lli_flow_burst(bytes_per_s), now);
+        lli_pacer_init(&tx->repair.limit, bytes_per_s, lli_flow_burst(bytes_per_s), now);
 }
 
 static bool tx_is_served(const struct lli_tx *tx, uint32_t to)
@@ -193,10 +193,10 @@ static bool tx_is_served(const struct lli_tx *tx, uint32_t to)
 /* Drops repairs at the head whose receiver has left or is not served. False if none is left. */
 static bool tx_repair_next(struct lli_tx *tx, lli_seq *seq)
 {
-    while (lli_repair_peek(&tx->repair, seq)) {
+    while (lli_repair_peek(&tx->repair.queue, seq)) {
         if (tx_is_served(tx, lli_history_slot(&tx->history, *seq)->repair_to))
             return true;
-        lli_repair_skip(&tx->repair);
+        lli_repair_skip(&tx->repair.queue);
         tx->counters.repairs_shed++;
     }
     return false;
@@ -207,11 +207,11 @@ static bool tx_repair_is_limited(struct lli_tx *tx, lli_ns now)
 {
     if (tx->config.repair_rate == 0)
         return false;
-    lli_pacer_fill(&tx->repair_limit, now);
-    if (tx->repair_limit.tokens > 0)
+    lli_pacer_fill(&tx->repair.limit, now);
+    if (tx->repair.limit.tokens > 0)
         return false;
-    tx->counters.repairs_held += !tx->repair_waits;
-    tx->repair_waits = true;
+    tx->counters.repairs_held += !tx->repair.waits;
+    tx->repair.waits = true;
     return true;
 }
 
@@ -222,9 +222,9 @@ bool lli_tx_repair(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
 
     if (!tx_repair_next(tx, &seq))
         return false;
-    lli_pacer_fill(&tx->repair_pacer, now);
+    lli_pacer_fill(&tx->repair.pacer, now);
     slot = lli_history_slot(&tx->history, seq);
-    if (tx->repair_pacer.tokens == 0 || tx_repair_is_limited(tx, now))
+    if (tx->repair.pacer.tokens == 0 || tx_repair_is_limited(tx, now))
         return false;
     packet->data = lli_history_packet(&tx->history, seq);
     packet->size = slot->size;
@@ -236,16 +236,16 @@ bool lli_tx_repair(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
 void lli_tx_repaired(struct lli_tx *tx, lli_ns now)
 {
     lli_seq seq = 0;
-    bool queued = lli_repair_peek(&tx->repair, &seq);
+    bool queued = lli_repair_peek(&tx->repair.queue, &seq);
     uint32_t size = lli_history_slot(&tx->history, seq)->size;
 
     (void)queued;
     assert(queued);
-    (void)lli_pacer_take(&tx->repair_pacer, size);
+    (void)lli_pacer_take(&tx->repair.pacer, size);
     if (tx->config.repair_rate != 0)
-        (void)lli_pacer_take(&tx->repair_limit, size);
-    tx->repair_waits = false;
-    tx->counters.repairs_multicast += lli_repair_pop(&tx->repair, now) == LLI_REPAIR_TO_GROUP;
+        (void)lli_pacer_take(&tx->repair.limit, size);
+    tx->repair.waits = false;
+    tx->counters.repairs_multicast += lli_repair_pop(&tx->repair.queue, now) == LLI_REPAIR_TO_GROUP;
     tx->counters.packets_repaired++;
     lli_tx_inflight(tx, seq);
     lli_tx_count(tx, size);
@@ -253,7 +253,7 @@ void lli_tx_repaired(struct lli_tx *tx, lli_ns now)
 
 lli_ns lli_tx_repair_ready_at(const struct lli_tx *tx)
 {
-    const lli_ns ready_at = lli_pacer_ready_at(&tx->repair_pacer);
+    const lli_ns ready_at = lli_pacer_ready_at(&tx->repair.pacer);
 
-    return tx->config.repair_rate == 0 ? ready_at : lli_max(ready_at, lli_pacer_ready_at(&tx->repair_limit));
+    return tx->config.repair_rate == 0 ? ready_at : lli_max(ready_at, lli_pacer_ready_at(&tx->repair.limit));
 }

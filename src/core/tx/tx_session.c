@@ -24,9 +24,9 @@ void lli_tx_wake_at(struct lli_tx *tx, lli_ns at, lli_ns now)
      * An earlier wake-up that is due by now is replaced: a caller whose send is refused again waits for a
      * later time.
      */
-    tx->wake_at = tx->wake_at <= now ? at : lli_min(tx->wake_at, at);
-    tx->look_at = lli_min(tx->look_at, at);
-    tx->slow_at = lli_min(tx->look_at, tx->replay_at);
+    tx->due.wake_at = tx->due.wake_at <= now ? at : lli_min(tx->due.wake_at, at);
+    tx->due.look_at = lli_min(tx->due.look_at, at);
+    lli_tx_plan_slow(tx);
 }
 
 void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct lli_arena *arena, lli_ns now)
@@ -34,25 +34,24 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
     *tx = (struct lli_tx){
         .config = *config,
         .sent = config->history.start,
-        .repair_share = (uint32_t)(((uint64_t)config->repair_percent << 16) / 100),
-        .inflight = {UINT64_MAX, UINT64_MAX},
-        .idle = {UINT64_MAX, UINT64_MAX},
+        .repair.share = (uint32_t)(((uint64_t)config->repair_percent << 16) / 100),
+        .inflight = {UINT64_MAX, UINT64_MAX, UINT64_MAX},
         .opened_at = now,
-        .rtt = LLI_TX_RTT_UNKNOWN,
-        .heartbeat_at = now,
-        .heartbeat_last = now,
-        .heartbeat_first = config->heartbeat_min,
-        .heartbeat_interval = config->heartbeat_min,
-        .expire_at = now + config->status,
-        .look_at = now + config->status,
-        .replay_at = LLI_NEVER,
-        .kept_at = LLI_NEVER,
-        .slow_at = now + config->status,
-        .wake_at = LLI_NEVER,
+        .group.rtt = LLI_TX_RTT_UNKNOWN,
+        .heartbeat.at = now,
+        .heartbeat.last = now,
+        .heartbeat.first = config->heartbeat_min,
+        .heartbeat.interval = config->heartbeat_min,
+        .group.expire_at = now + config->status,
+        .due.look_at = now + config->status,
+        .join.at = LLI_NEVER,
+        .join.lvc_at = LLI_NEVER,
+        .due.slow_at = now + config->status,
+        .due.wake_at = LLI_NEVER,
     };
     tx->held_max = lli_min(LLI_TX_HELD, lli_max(LLI_TX_HELD_BYTES / config->history.packet_max, LLI_TX_HELD_LEAST));
     lli_history_init(&tx->history, &config->history, arena);
-    lli_repair_init(&tx->repair, &tx->history, config->history.packets, config->receivers_max, arena);
+    lli_repair_init(&tx->repair.queue, &tx->history, config->history.packets, config->receivers_max, arena);
     lli_replay_init(&tx->replay, config->replay_bytes_per_s, arena, now);
     lli_time_index_init(&tx->time_index, config->history.start, arena, now);
     lli_members_init(&tx->members, config->receivers_max, arena);
@@ -62,10 +61,10 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
     tx->config.slow.status = config->status;
     lli_slow_init(&tx->slow, &tx->config.slow, config->receivers_max, arena, config->history.start, now);
     lli_ack_init(&tx->ack, config->receivers_max, arena);
-    tx->topics = lli_arena_take(arena, config->topics_max * sizeof *tx->topics, 64);
-    tx->topic_flags = lli_arena_take(arena, config->topics_max, 64);
-    tx->answers = lli_arena_take(arena, LLI_TX_ANSWERS * sizeof *tx->answers, 64);
-    tx->tokens = lli_arena_take(arena, LLI_TX_TOKENS * sizeof *tx->tokens, 64);
+    tx->topics.names = lli_arena_take(arena, config->topics_max * sizeof *tx->topics.names, 64);
+    tx->topics.flags = lli_arena_take(arena, config->topics_max, 64);
+    tx->answers.queue = lli_arena_take(arena, LLI_TX_ANSWERS * sizeof *tx->answers.queue, 64);
+    tx->tokens.queue = lli_arena_take(arena, LLI_TX_TOKENS * sizeof *tx->tokens.queue, 64);
     lli_pack_init(&tx->pack, &tx->history, (uint32_t)config->session);
     lli_tx_repair_init(tx, now);
 }
@@ -88,7 +87,7 @@ uint64_t lli_tx_message_max(const struct lli_tx *tx)
 static void tx_keep(struct lli_tx *tx)
 {
     lli_tx_inflight(tx, tx->ack.kept);
-    tx->idle = (struct lli_tx_inflight){tx->ack.kept, tx->ack.kept};
+    tx->inflight.first_idle = tx->ack.kept;
 }
 
 bool lli_tx_assure(struct lli_tx *tx, struct lli_ack_topic *topic, const struct lli_ack_rule *rule, struct lli_ack_message *ring,
@@ -253,13 +252,12 @@ void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
     tx->counters.packets_sent += (uint64_t)count;
     tx->counters.packets_data += (uint64_t)count;
     tx->counters.bytes_sent += bytes;
-    lli_pacer_give(&tx->repair_pacer, bytes * tx->repair_share >> 16);
+    lli_tx_repair_earn(tx, bytes);
     if (lli_flow_is_metered(&tx->flow)) {
         lli_flow_sent(&tx->flow, bytes);
-        lli_flow_assess(&tx->flow, &tx->members, tx->sent, tx->rtt, now);
+        lli_flow_assess(&tx->flow, &tx->members, tx->sent, tx->group.rtt, now);
     }
-    tx->flowing = true;
-    tx->heartbeat_interval = tx->heartbeat_first;
+    lli_tx_flows(tx);
     if (now != LLI_NEVER)
         lli_tx_sent_at(tx, now);
 }
@@ -283,15 +281,15 @@ static void tx_judge(struct lli_tx *tx, lli_ns now)
 
 static void tx_look(struct lli_tx *tx, lli_ns now)
 {
-    if (now >= tx->expire_at)
+    if (now >= tx->group.expire_at)
         lli_tx_expire(tx, now);
     if (now >= lli_slow_at(&tx->slow))
         tx_judge(tx, now);
     lli_ack_look(&tx->ack, &tx->members, now);
-    if (now >= tx->wake_at)
-        tx->wake_at = LLI_NEVER;
-    tx->look_at = lli_min(lli_min(tx->expire_at, lli_slow_at(&tx->slow)), tx->wake_at);
-    tx->slow_at = lli_min(tx->look_at, tx->replay_at);
+    if (now >= tx->due.wake_at)
+        tx->due.wake_at = LLI_NEVER;
+    tx->due.look_at = lli_min(lli_min(tx->group.expire_at, lli_slow_at(&tx->slow)), tx->due.wake_at);
+    lli_tx_plan_slow(tx);
 }
 
 static bool tx_control_notice(struct lli_tx *tx, uint8_t *buffer, struct lli_packet *packet)
@@ -314,7 +312,7 @@ static bool tx_control_notice(struct lli_tx *tx, uint8_t *buffer, struct lli_pac
 bool lli_tx_event(struct lli_tx *tx, struct llm_event *event)
 {
     if (!(tx->slow.untold && lli_slow_event(&tx->slow, event)) && !(tx->ack.untold && lli_ack_event(&tx->ack, event)) &&
-        !(tx->limits_untold && lli_congestion_event(tx, event)))
+        !(tx->limits.untold && lli_congestion_event(tx, event)))
         return false;
     event->session = tx->config.session;
     return true;
@@ -338,7 +336,7 @@ bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
     if (lli_tx_control_answer(tx, buffer, size, packet) || lli_tx_control_join(tx, now, buffer, packet) ||
         lli_tx_control_token(tx, buffer, packet))
         return true;
-    if (now >= tx->look_at)
+    if (now >= tx->due.look_at)
         tx_look(tx, now);
     if (tx->slow.unsent && tx_control_notice(tx, buffer, packet))
         return true;
@@ -347,13 +345,13 @@ bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
 
 lli_ns lli_tx_deadline_waiting(const struct lli_tx *tx)
 {
-    lli_ns at = lli_min(tx->heartbeat_at, tx->slow_at);
+    lli_ns at = lli_min(tx->heartbeat.at, tx->due.slow_at);
 
     if (lli_tx_is_waiting(tx))
         at = lli_min(at, lli_flow_ready_at(&tx->flow, tx->sent));
-    if (tx->answers_head != tx->answers_tail)
+    if (tx->answers.head != tx->answers.tail)
         return 0;
-    if (lli_repair_queued(&tx->repair) > 0)
+    if (lli_repair_queued(&tx->repair.queue) > 0)
         at = lli_min(at, lli_tx_repair_ready_at(tx));
     return at;
 }

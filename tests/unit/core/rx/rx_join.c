@@ -420,7 +420,7 @@ static void the_past_waits_for_repairs_and_holds_nobody_up(void **state)
     while (got.news == 0)
         talk(now + 20 * US);
     assert_true(rx->pending.behind & LLI_RX_REPLAYING);
-    lli_pacer_init(&tx->repair_pacer, 1 << 20, 1 << 20, now);
+    lli_pacer_init(&tx->repair.pacer, 1 << 20, 1 << 20, now);
     nak.ranges[0] = (struct lli_wire_range){(uint32_t)START, 1};
     tx_take(tx, buffer, lli_wire_put_nak(buffer, &nak), now);
     assert_false(lli_tx_replay(tx, now, &packet));

@@ -423,7 +423,7 @@ static void it_waits_for_repairs_and_shares_the_budget_of_the_past(void **state)
     while (tx->lvc.waiting == 0)
         talk(now + 20 * US);
     now += 10 * MS;
-    lli_pacer_init(&tx->repair_pacer, 1 << 20, 1 << 20, now);
+    lli_pacer_init(&tx->repair.pacer, 1 << 20, 1 << 20, now);
     tx_take(tx, buffer, lli_wire_put_nak(buffer, &nak), now);
     assert_true(tx->lvc.waiting > 0);
     assert_false(lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet));
@@ -432,7 +432,7 @@ static void it_waits_for_repairs_and_shares_the_budget_of_the_past(void **state)
     assert_true(lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet));
     assert_false(lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet));
     assert_int_equal(tx->replay.pacer.tokens, 0);
-    assert_true(tx->replay_at > now && tx->replay_at != LLI_NEVER);
+    assert_true(tx->join.at > now && tx->join.at != LLI_NEVER);
 }
 
 static void packets_of_somebody_else_or_another_grant_are_not_taken(void **state)

@@ -318,7 +318,7 @@ static void a_loss_with_reliable_packets_in_it_has_their_reason(void **state)
     send(&reliable, false);
     now += 5 * MS;
     for (int i = 0; i < 2; i++) {
-        tx->heartbeat_at = now;
+        tx->heartbeat.at = now;
         while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
             rx_take(packet.data, packet.size);
     }
@@ -356,7 +356,7 @@ static void who_joins_late_gets_the_reliable_part_of_the_past(void **state)
         send(i % 10 == 5 ? &reliable : &unreliable, true);
     }
     now += 2 * LLI_TX_YOUNG;
-    tx->heartbeat_at = now;
+    tx->heartbeat.at = now;
     r.config.chooses = true;
     join = (struct llm_join){LLM_JOIN_OLDEST, 0};
     receiver_make(&r, 200, now);
