@@ -272,7 +272,7 @@ int lli_connection_run(struct llm_connection *connection, const struct lli_wire_
     connection->session = other->session;
     transmitter->message_bytes_max = lli_min(transmitter->message_bytes_max, other->message_bytes_max);
     lli_rx_start(rx, (uint32_t)other->session, now);
-    rx->session = other->session;
+    lli_rx_identify(rx, other->session);
     connection->receiver->sessions_used = 1;
     connection->running = true;
     connection->state = LLI_CONNECTION_OPENING;

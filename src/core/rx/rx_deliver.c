@@ -201,7 +201,8 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
     if (slot->unrepaired && (slot->passed || (now >= slot->since + rx->config->nak_delay && lli_rx_is_confirmed(rx))))
         return LLM_REASON_UNRELIABLE;
     /* A packet known only from heartbeats, or only from data, is not given up by time: section 4.3. */
-    if (!lli_rx_is_fetching(rx) && gap->next < lli_min(gap->received, lli_rx_known(rx)) && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
+    if (!lli_rx_is_fetching(rx) && gap->next < lli_min(gap->received, lli_rx_known(rx)) && slot->tries > 0 &&
+        now >= slot->since + rx->config->nak_giveup)
         return LLM_REASON_TIMEOUT;
     return LLM_REASON_NONE;
 }

@@ -87,7 +87,9 @@ static void rx_join_live(struct lli_rx *rx, lli_ns now)
     const uint64_t missed = rx->counters->packets_missed;
     uint64_t number = young ? 0 : assured ? heartbeat->kept_messages : heartbeat->messages;
 
-    rx->join.live = young ? 0 : held && rx->gap.next <= heartbeat->lead ? rx_held_number(rx, heartbeat->messages) : heartbeat->messages;
+    rx->join.live = young ? 0 : heartbeat->messages;
+    if (held && !young && rx->gap.next <= heartbeat->lead)
+        rx->join.live = rx_held_number(rx, heartbeat->messages);
     if (held && !young && rx->gap.next <= latest) {
         number = rx->join.live;
     } else if (!held || !lli_gap_rewind(&rx->gap, latest, now, now)) {
@@ -207,7 +209,8 @@ bool lli_rx_control_join(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct 
         .token = lli_rx_token(rx),
     };
 
-    if (now >= rx->join.ask_until || (rx->join.ask_until != LLI_NEVER && !rx->config->unread && now >= rx->heard.at + rx->config->timeout)) {
+    if (now >= rx->join.ask_until ||
+        (rx->join.ask_until != LLI_NEVER && !rx->config->unread && now >= rx->heard.at + rx->config->timeout)) {
         rx_refused(rx, LLM_REASON_UNANSWERED, rx->join.position.mode == LLM_JOIN_NUMBER ? rx->join.position.value : 0, 0);
         return false;
     }
@@ -400,7 +403,8 @@ bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
      * Asks for the next piece when this one is complete. Packets after a loss have to be buffered, and other
      * sessions need room, too.
      */
-    const uint64_t most = lli_min(LLI_WIRE_FETCH_PACKETS, lli_reorder_packets(rx->hold.reorder, rx->hold.reorder->count / 2) + rx->nak.ahead);
+    const struct lli_reorder *reorder = rx->hold.reorder;
+    const uint64_t most = lli_min(LLI_WIRE_FETCH_PACKETS, lli_reorder_packets(reorder, reorder->count / 2) + rx->nak.ahead);
     struct lli_wire_join join = {
         .session = rx->session,
         .receiver = rx->config->receiver,

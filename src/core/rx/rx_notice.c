@@ -24,7 +24,8 @@ static void rx_suspended(struct lli_rx *rx, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
     const lli_seq lead = lli_min(rx->standing.notice.lead, lli_rx_known(rx));
-    const bool asked = lli_rx_is_fetching(rx) || rx->pending.slow_path & LLI_RX_LATEST ? rx->replay.tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
+    const bool requests = lli_rx_is_fetching(rx) || rx->pending.slow_path & LLI_RX_LATEST;
+    const bool asked = requests ? rx->replay.tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
 
     /* Silence: the notice went to a receiver that was not heard, and which is served again when it is. */
     if (rx->standing.notice.threshold == LLM_THRESHOLD_SILENCE)

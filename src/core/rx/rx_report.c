@@ -114,7 +114,8 @@ bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
 static void rx_status_held(const struct lli_rx *rx, struct lli_wire_status *status)
 {
     const struct lli_rx_config *config = rx->config;
-    const uint64_t next = config->application_acknowledges ? lli_min(lli_rx_delivered(rx), rx->report.acknowledged) : lli_rx_delivered(rx);
+    const uint64_t delivered = lli_rx_delivered(rx);
+    const uint64_t next = config->application_acknowledges ? lli_min(delivered, rx->report.acknowledged) : delivered;
 
     status->flags |= LLI_WIRE_STATUS_ACKNOWLEDGES;
     status->held_from = rx->report.held_from;

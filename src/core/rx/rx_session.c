@@ -34,6 +34,11 @@ void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now)
     lli_rx_unordered_reset(rx);
 }
 
+void lli_rx_identify(struct lli_rx *rx, uint64_t session)
+{
+    rx->session = session;
+}
+
 void lli_rx_drop_packets(struct lli_rx *rx)
 {
     lli_rx_lvc_drop(rx);
@@ -56,8 +61,15 @@ void lli_rx_stop(struct lli_rx *rx)
 
 void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reason)
 {
-    const struct lli_former_session session = {.session = rx->session, .next = rx->gap.next, .number = number, .reason = reason,
-                                               .held_from = rx->report.held_from, .acknowledged = rx->report.acknowledged, .idle = number == rx->join.first};
+    const struct lli_former_session session = {
+        .session = rx->session,
+        .next = rx->gap.next,
+        .number = number,
+        .reason = reason,
+        .held_from = rx->report.held_from,
+        .acknowledged = rx->report.acknowledged,
+        .idle = number == rx->join.first,
+    };
 
     if (rx->config->former != NULL)
         lli_former_note(rx->config->former, &session);
@@ -309,7 +321,8 @@ bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_p
     if (rx->state == LLI_RX_LIVE)
         lli_rx_check_silence(rx, now);
     /* An unanswered join request is reported in time, too. */
-    if ((now < rx->token.speak_at && !(rx->state == LLI_RX_ASKING && now >= rx->join.ask_until)) || !rx_control(rx, now, buffer, packet))
+    if ((now < rx->token.speak_at && !(rx->state == LLI_RX_ASKING && now >= rx->join.ask_until)) ||
+        !rx_control(rx, now, buffer, packet))
         return false;
     lli_rx_spoke(rx, now);
     return true;
@@ -321,7 +334,8 @@ static lli_ns rx_missing_deadline(const struct lli_rx *rx)
     const struct lli_gap *gap = &rx->gap;
     const struct lli_gap_slot *slot = &gap->slots[gap->next & gap->mask];
 
-    if (!(rx->pending.slow_path & LLI_RX_LEARNING) && slot->unrepaired && gap->next < gap->end && (slot->passed || lli_rx_is_confirmed(rx)))
+    if (!(rx->pending.slow_path & LLI_RX_LEARNING) && slot->unrepaired && gap->next < gap->end &&
+        (slot->passed || lli_rx_is_confirmed(rx)))
         return slot->since + rx->config->nak_delay;
     if (lli_rx_is_fetching(rx))
         return rx->replay.fetch_at;

@@ -356,7 +356,7 @@ struct lli_rx {
     struct lli_rx_counters *counters;
     uint64_t *random;
 
-    /* The fast path uses the following members as far as the topics: rx_single.h. */
+    /* The members from here to the topics are those of the fast path: rx_single.h. */
     enum lli_rx_state state;
     uint32_t tag;
     uint64_t session;      /* 0 while JOINING */
@@ -410,6 +410,9 @@ void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct l
 
 /* Starts following a session by its tag. */
 void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now);
+
+/* Sets the identity of a session that no heartbeat has confirmed yet. Call after lli_rx_start(). */
+void lli_rx_identify(struct lli_rx *rx, uint64_t session);
 
 /*
  * Follows a session before any packet of it arrived, from its first packet: the other side of a connection

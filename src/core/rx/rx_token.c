@@ -25,7 +25,9 @@ void lli_rx_token_start(struct lli_rx *rx)
 
 lli_ns lli_rx_token_retry(const struct lli_rx *rx)
 {
-    return lli_rx_is_unheard(rx) || (rx->config->confirms && !lli_rx_is_answered(rx)) ? rx_unanswered_distance(rx->token.unanswered) : LLI_NEVER;
+    if (lli_rx_is_unheard(rx) || (rx->config->confirms && !lli_rx_is_answered(rx)))
+        return rx_unanswered_distance(rx->token.unanswered);
+    return LLI_NEVER;
 }
 
 void lli_rx_spoke(struct lli_rx *rx, lli_ns now)

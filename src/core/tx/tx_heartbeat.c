@@ -103,10 +103,10 @@ static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
  */
 void lli_tx_heartbeat_took(struct lli_tx *tx, lli_ns took)
 {
-    const lli_ns share = lli_min(took, tx->config.heartbeat_max) * TX_HEARTBEAT_SHARE;
+    const lli_ns most = tx->config.heartbeat_max, share = lli_min(took, most) * TX_HEARTBEAT_SHARE;
 
     if (tx->heartbeat.followed)
-        tx->heartbeat.first = lli_max(tx->config.heartbeat_min, lli_min(lli_min(share, tx->config.heartbeat_max), 2 * tx->heartbeat.first));
+        tx->heartbeat.first = lli_max(tx->config.heartbeat_min, lli_min(lli_min(share, most), 2 * tx->heartbeat.first));
 }
 
 bool lli_tx_control_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
