@@ -99,7 +99,7 @@ static void assured_measure(struct assured *assured, int rate, uint64_t *due_at,
 
 int assured_transmit(const struct control *control)
 {
-    static const char *const counters[] = {"send_held", "naks_received", "packets_repaired", "status_received"};
+    static const char *const counters[] = {"send_blocked_flow", "naks_received", "packets_repaired", "status_received"};
     static struct assured assured;
     const char *channel = control_text(control, "channel", "");
     struct llm_transmitter_handlers handlers;
@@ -111,7 +111,7 @@ int assured_transmit(const struct control *control)
     assured.count = control_list(control, "rate", assured.due_rates, ASSURED_RATES);
     assured.sender = (struct steady_sender){.context = steady_context(control, LLM_WAIT_SPIN), .topics = &topic, .topic_count = 1,
                                             .size = control_number(control, "size", 45), .due_count = ASSURED_RING};
-    steady_ok(llm_transmitter_open(assured.sender.context, channel, NULL, &transmitter), channel);
+    steady_ok(llm_transmitter_open(assured.sender.context, channel, NULL, NULL, &transmitter), channel);
     llm_transmitter_handlers_init(&handlers);
     handlers.arg = &assured;
     handlers.event = on_transmitter_event;
@@ -155,7 +155,7 @@ static void on_message(void *arg, const struct llm_message *message)
     if (stamp.due_at != 0 && stamp.round == ASSURED_MEASURED && stamp.phase < ASSURED_RATES)
         histogram_add(&assured_hops[stamp.phase], llm_clock() - stamp.due_at);
     if (assured_acknowledges)
-        steady_ok(llm_acknowledge(place->receiver, message->session, message->number), "llm_acknowledge");
+        steady_ok(llm_receiver_acknowledge(place->receiver, message->session, message->number), "llm_receiver_acknowledge");
 }
 
 int assured_receive(const struct control *control)

@@ -73,14 +73,14 @@ static void destinations_send_bursts(struct steady_sender *sender, struct llm_tr
         sent_at = llm_clock();
         for (int i = 0; i < DESTINATIONS_BURST; i++)
             destinations_send_one(sender, 0, DESTINATIONS_MEASURED, LLM_SEND_MORE);
-        if (llm_flush(transmitter) != LLM_EAGAIN)
+        if (llm_transmitter_flush(transmitter) != LLM_EAGAIN)
             histogram_add(spent, llm_clock() - sent_at);
     }
 }
 
 int destinations_transmit(const struct control *control)
 {
-    static const char *const counters[] = {"packets_sent", "send_held", "naks_received", "packets_repaired", "status_received",
+    static const char *const counters[] = {"packets_sent", "send_blocked_flow", "naks_received", "packets_repaired", "status_received",
                                            "udp_send_waits"};
     const uint64_t duration_ns = control_ns(control, "duration", 500000000);
     struct llm_topic *topic;

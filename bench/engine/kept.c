@@ -43,7 +43,7 @@ static void kept_open(const struct control *control, struct stream *stream, enum
     stream->data = steady_memory(1, kept_size);
     /* Packets as long as an Ethernet's. */
     (void)snprintf(text, sizeof text, "loop://kept:%d?mtu=1472&linger_ns=0", kind + 1);
-    steady_ok(llm_transmitter_open(stream->context, text, NULL, &stream->transmitter), text);
+    steady_ok(llm_transmitter_open(stream->context, text, NULL, NULL, &stream->transmitter), text);
     for (uint64_t i = 0; i < kept_topics; i++) {
         (void)snprintf(text, sizeof text, "kept.%u", (unsigned)i);
         steady_ok(llm_topic_open(stream->transmitter, text, 0, &stream->topics[i]), text);
@@ -77,13 +77,13 @@ static void kept_send(struct stream *stream, uint64_t count)
 static double kept_keep(struct stream *stream)
 {
     const double before = machine_resident_mib();
-    struct llm_keep keep;
+    struct llm_cache keep;
 
-    llm_keep_init(&keep);
+    llm_cache_init(&keep);
     keep.messages = kept_messages;
     keep.bytes_max = kept_size;
     for (uint64_t i = 0; i < kept_topics; i++)
-        steady_ok(llm_topic_keep(stream->topics[i], &keep), "llm_topic_keep (more memory for it: keep_bytes)");
+        steady_ok(llm_topic_cache(stream->topics[i], &keep), "llm_topic_cache (more memory for it: cache_bytes)");
     kept_send(stream, kept_topics * kept_messages);
     return (machine_resident_mib() - before) * 1024;
 }
@@ -106,7 +106,7 @@ static void kept_report(const struct stream *streams, double memory_kib)
 
     json_open();
     json_number("sent", (double)streams[KEPT_KEPT].sent);
-    json_number("messages_kept", (double)steady_stat(streams[KEPT_KEPT].context, "messages_kept"));
+    json_number("messages_cached", (double)steady_stat(streams[KEPT_KEPT].context, "messages_cached"));
     json_number("memory_kib", memory_kib);
     for (int kind = 0; kind < KEPT_KINDS; kind++) {
         json_begin(names[kind], '[');
@@ -133,7 +133,7 @@ static void kept_measure(struct stream *streams)
 static __attribute__((noinline)) void kept_count(struct stream *stream)
 {
     kept_send(stream, KEPT_COUNTED);
-    steady_ok(llm_flush(stream->transmitter), "llm_flush");
+    steady_ok(llm_transmitter_flush(stream->transmitter), "llm_transmitter_flush");
 }
 
 static __attribute__((noinline)) void kept_begin(void)

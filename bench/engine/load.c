@@ -134,16 +134,16 @@ static int load_open_group(struct load_end *end, uint64_t i, const struct llm_op
     struct llm_context *context = end->contexts[end->context_count - 1];
     struct llm_transmitter *transmitter;
     struct llm_receiver *receiver;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     char channel[512];
     int error;
 
     load_channel(end->channel, i, channel, sizeof channel);
     if (end->transmits) {
-        error = llm_transmitter_open(context, channel, quiet, &transmitter);
+        error = llm_transmitter_open(context, channel, quiet, NULL, &transmitter);
         return error == 0 ? llm_topic_open(transmitter, "load", 0, &end->topics[i]) : error;
     }
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = end;
     handlers.message = load_message;
     handlers.event = load_event;
@@ -198,13 +198,13 @@ static void load_transmit(struct load_end *end, uint64_t now)
     }
 }
 
-/* Arms and polls every context, as llm_fd() asks for. Returns how much was delivered. */
+/* Arms and polls every context, as llm_context_fd() asks for. Returns how much was delivered. */
 static int load_poll(struct load_end *end, struct pollfd *fds)
 {
     int delivered = 0;
 
     for (int i = 0; i < end->context_count; i++) {
-        fds[i] = (struct pollfd){.fd = llm_fd(end->contexts[i]), .events = POLLIN};
+        fds[i] = (struct pollfd){.fd = llm_context_fd(end->contexts[i]), .events = POLLIN};
         delivered += llm_poll(end->contexts[i]);
     }
     return delivered;
@@ -215,7 +215,7 @@ static struct timespec load_sleep_time(const struct load_end *end, uint64_t now)
     uint64_t until = end->rate > 0 && end->groups > 0 ? now + LOAD_TICK_NS : now + LOAD_QUIET_NS;
 
     for (int i = 0; i < end->context_count; i++) {
-        uint64_t at = llm_deadline(end->contexts[i]);
+        uint64_t at = llm_context_deadline(end->contexts[i]);
 
         if (at < until)
             until = at > now ? at : now;

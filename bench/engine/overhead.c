@@ -140,19 +140,19 @@ static void overhead_channel(int at, bool arrival, char *channel, size_t size)
 
 static void overhead_open(struct overhead_pair *pair, int at)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     char channel[1024];
 
     *pair = (struct overhead_pair){.feature = &overhead_features[at]};
     overhead_channel(at, pair->feature->arrival, channel, sizeof channel);
     overhead_context(pair->feature, pair->feature->near, &pair->near);
     overhead_context(pair->feature, pair->feature->far, &pair->far);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = pair;
     handlers.message = on_message;
     handlers.event = on_event;
     steady_ok(llm_receiver_open(pair->far, channel, NULL, &handlers, &pair->receiver), channel);
-    steady_ok(llm_transmitter_open(pair->near, channel, NULL, &pair->transmitter), channel);
+    steady_ok(llm_transmitter_open(pair->near, channel, NULL, NULL, &pair->transmitter), channel);
     steady_ok(llm_topic_open(pair->transmitter, "overhead", 0, &pair->topic), "llm_topic_open");
     for (int i = 0; llm_transmitter_receivers(pair->transmitter) != 1; i++) {
         if (i == OVERHEAD_POLLS_MAX)
@@ -216,7 +216,7 @@ static void overhead_eight(struct overhead_pair *pair, uint64_t count)
         overhead_send(pair, LLM_SEND_MORE);
         if (i % OVERHEAD_EIGHT != 0)
             continue;
-        steady_ok(llm_flush(pair->transmitter), "llm_flush");
+        steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
         overhead_await(pair);
         if (i % OVERHEAD_NEAR_POLLS == 0)
             steady_ok(llm_poll(pair->near), "llm_poll");
@@ -226,7 +226,7 @@ static void overhead_eight(struct overhead_pair *pair, uint64_t count)
 /* All of a burst that could not leave at once leaves with the polls. */
 static void overhead_drain(struct overhead_pair *pair)
 {
-    steady_ok(llm_flush(pair->transmitter), "llm_flush");
+    steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
     for (uint64_t polls = 1; pair->received + pair->lost < pair->sent; polls++) {
         overhead_poll(pair);
         if (polls % OVERHEAD_IMPATIENT == 0)

@@ -52,7 +52,7 @@ static bool check_latency(const struct overhead_pair *pair)
     if (feature->near >= LLM_LATENCY_QUEUES)
         counted &= tx->flush_packets.count > 0 && tx->queue_packets.count > 0;
     if (feature->far >= LLM_LATENCY_QUEUES)
-        counted &= pair->receiver->endpoint->latency->burst_packets.count > 0 && rx->held_packets.count > 0;
+        counted &= pair->receiver->endpoint->latency->burst_packets.count > 0 && rx->buffered_packets.count > 0;
     if (feature->near >= LLM_LATENCY_WIRE)
         counted &= tx->submit_wire_ns.count > 0;
     if (feature->far >= LLM_LATENCY_WIRE)

@@ -126,10 +126,10 @@ static void rate_open_topics(const struct control *control, struct rate *rate)
     llm_rate_init(&limit);
     limit.bytes_per_s = control_number(control, "limit", 0);
     limit.repair_bytes_per_s = control_number(control, "repair_limit", 0);
-    steady_ok(llm_transmitter_rate(rate->transmitter, &limit), "llm_transmitter_rate");
+    steady_ok(llm_transmitter_limit_rate(rate->transmitter, &limit), "llm_transmitter_limit_rate");
     llm_rate_init(&limit);
     limit.bytes_per_s = control_number(control, "topic_limit", 0);
-    steady_ok(llm_topic_rate(rate->offers[RATE_BULK].topic, &limit), "llm_topic_rate");
+    steady_ok(llm_topic_limit_rate(rate->offers[RATE_BULK].topic, &limit), "llm_topic_limit_rate");
 }
 
 /* Packets of new data for each message, with those that are held back, and over the least number: of packets that are full of messages. */
@@ -142,12 +142,12 @@ static void rate_report_packets(const struct rate *rate)
     for (int i = 0; i < RATE_TOPICS; i++)
         bytes += rate->offers[i].sent * rate->offers[i].size;
     json_number("packets_per_message", (double)packets / (double)messages);
-    json_number("packets_ratio_to_least", (double)(packets * llm_claim_max(rate->transmitter)) / (double)bytes);
+    json_number("packets_ratio_to_least", (double)(packets * llm_transmitter_claim_max(rate->transmitter)) / (double)bytes);
 }
 
 static void rate_report(const struct rate *rate)
 {
-    static const char *const counters[] = {"send_rated", "send_held", "naks_received", "packets_repaired", "repairs_held",
+    static const char *const counters[] = {"send_blocked_rate", "send_blocked_flow", "naks_received", "packets_repaired", "repairs_delayed",
                                            "receivers_suspended", "receivers_lost"};
 
     json_open();
@@ -176,7 +176,7 @@ int rate_transmit(const struct control *control)
     options.history_bytes = 268435456;
     options.history_packets = 262144;
     options.linger_ns = 20000000000;
-    steady_ok(llm_transmitter_open(context, rate_channel, &options, &rate.transmitter), rate_channel);
+    steady_ok(llm_transmitter_open(context, rate_channel, &options, NULL, &rate.transmitter), rate_channel);
     rate_open_topics(control, &rate);
     steady_await(context, rate.transmitter, control_number(control, "receivers", 1));
     for (uint64_t phase = 0; phase <= rate_measured; phase++)

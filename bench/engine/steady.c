@@ -45,7 +45,7 @@ uint64_t steady_stat(const struct llm_context *context, const char *name)
 {
     uint64_t value = 0;
 
-    (void)llm_stat(context, name, &value);
+    (void)llm_context_counter(context, name, &value);
     return value;
 }
 
@@ -91,7 +91,7 @@ struct llm_transmitter *steady_transmitter(struct steady_sender *sender, const c
     struct llm_transmitter *transmitter;
     char name[32] = "bench";
 
-    steady_ok(llm_transmitter_open(sender->context, channel, options, &transmitter), channel);
+    steady_ok(llm_transmitter_open(sender->context, channel, options, NULL, &transmitter), channel);
     for (size_t i = 0; i < sender->topic_count; i++) {
         steady_ok(llm_topic_open(transmitter, name, 0, &sender->topics[i]), "llm_topic_open");
         (void)snprintf(name, sizeof name, "bench.%zu", i + 1);
@@ -185,10 +185,10 @@ struct llm_receiver *steady_receiver(struct llm_context *context, const char *ch
                                      void (*message)(void *arg, const struct llm_message *message),
                                      void (*event)(void *arg, const struct llm_event *event), void *arg)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct llm_receiver *receiver;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = arg;
     handlers.message = message;
     handlers.event = event;

@@ -116,13 +116,13 @@ static void stream_serve(struct steady_sender *sender, const struct control *req
 
 static void stream_keep(const struct steady_sender *sender, uint64_t messages)
 {
-    struct llm_keep keep;
+    struct llm_cache keep;
 
-    llm_keep_init(&keep);
+    llm_cache_init(&keep);
     keep.messages = messages;
     keep.bytes_max = sender->size;
     for (size_t i = 0; messages > 0 && i < sender->topic_count; i++)
-        steady_ok(llm_topic_keep(sender->topics[i], &keep), "llm_topic_keep");
+        steady_ok(llm_topic_cache(sender->topics[i], &keep), "llm_topic_cache");
 }
 
 int stream_transmit(const struct control *control)

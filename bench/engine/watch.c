@@ -202,7 +202,7 @@ static void sender_make(struct sender *sender, int phase)
     if (phase == WATCH_BEFORE || sender->cause->transmitter != LLM_LIMIT_RATE)
         return;
     limit.bytes_per_s = phase == WATCH_DURING ? watch_rate * WATCH_SIZE / 2 : 0;
-    steady_ok(llm_transmitter_rate(sender->transmitter, &limit), "llm_transmitter_rate");
+    steady_ok(llm_transmitter_limit_rate(sender->transmitter, &limit), "llm_transmitter_limit_rate");
 }
 
 /* A machine that was stopped with all that runs on it takes nothing of a phase, and leaves nothing to make up for. */
@@ -269,7 +269,7 @@ static void sender_json_ms(const char *key, uint64_t from, uint64_t to)
 
 static void sender_report(const struct sender *sender)
 {
-    static const char *const counters[] = {"send_held", "send_rated", "send_blocked", "naks_received", "packets_repaired"};
+    static const char *const counters[] = {"send_blocked_flow", "send_blocked_rate", "send_blocked_transport", "naks_received", "packets_repaired"};
 
     json_open();
     machine_json("machine");
@@ -310,7 +310,7 @@ int watch_transmit(const struct control *control)
     sender.context = steady_context(control, LLM_WAIT_SPIN);
     sender.cause = watch_cause(control_text(control, "kind", "none"));
     sender.data = steady_memory(1, WATCH_SIZE);
-    steady_ok(llm_transmitter_open(sender.context, watch_channel, NULL, &sender.transmitter), watch_channel);
+    steady_ok(llm_transmitter_open(sender.context, watch_channel, NULL, NULL, &sender.transmitter), watch_channel);
     llm_transmitter_handlers_init(&handlers);
     handlers.arg = &sender;
     handlers.event = on_limited;

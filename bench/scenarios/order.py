@@ -24,7 +24,7 @@ ORDERS = ("sequence", "arrival")
 PERCENTILES = {"median": "median", "p99": "p99", "p99_9": "p99.9"}
 CERTAIN = 100  # losses, of which it is no chance that there was none, or that nothing came behind one
 WARM_S = 0.05
-COUNTERS = ["messages_ahead", "packets_missed", "packets_recovered", "packets_lost", "naks_sent", "impaired_lost"]
+COUNTERS = ["messages_unordered", "packets_missed", "packets_recovered", "packets_lost", "naks_sent", "impaired_lost"]
 PACKED = 32  # messages that share a packet at most, where the transmitter is late
 OPTIONS = (opt.text_option("loss", "percents of packets, with at most four decimals",
                            r"\d{1,2}(\.\d{1,4})?(,\d{1,2}(\.\d{1,4})?)*", "must be percents below 100 with commas between", "PERCENT,...",
@@ -81,11 +81,11 @@ def faults(row):
         yield f"{row['lost']} messages lost, or twice"
     if row["changed"]:
         yield f"{row['changed']} messages changed"
-    if row["order"] == "sequence" and row["disordered"] + counters["messages_ahead"]:
+    if row["order"] == "sequence" and row["disordered"] + counters["messages_unordered"]:
         yield f"{row['disordered']} messages out of sequence"
     if row["loss_percent"] / 100 * row["sent"] / PACKED > CERTAIN and not counters["impaired_lost"]:
         yield "no packet was lost"
-    if counters["packets_missed"] > CERTAIN and row["order"] == "arrival" and not counters["messages_ahead"]:
+    if counters["packets_missed"] > CERTAIN and row["order"] == "arrival" and not counters["messages_unordered"]:
         yield "no message came ahead of those that were lost"
 
 
@@ -94,7 +94,7 @@ def cells(row):
     yield from (number(row["typical_us"][what], 1) for what in PERCENTILES)
     yield from (number(row["ratio_to_sequence"][what], 2) for what in PERCENTILES)
     yield from (number(row["hop_us"][what], 1) for what in PERCENTILES)
-    yield from (str(row["counters"][name]) for name in ("packets_missed", "messages_ahead"))
+    yield from (str(row["counters"][name]) for name in ("packets_missed", "messages_unordered"))
     yield str(row["lost"])
 
 

@@ -180,7 +180,7 @@ static void rx_lose(struct lli_rx *rx, uint64_t packets, enum llm_reason reason)
  */
 static void rx_pass_by(struct lli_rx *rx)
 {
-    rx->counters->packets_passed++;
+    rx->counters->packets_without_history++;
     if (rx->loss.run > 0)
         return;
     rx->loss.passed = true;

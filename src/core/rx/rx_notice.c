@@ -76,7 +76,7 @@ bool lli_rx_standing_item(struct lli_rx *rx, struct lli_item *item)
         .value = notice->value,
         .limit = notice->limit,
         .naks_per_s = notice->naks_per_s,
-        .asked_ppm = notice->asked_ppm,
+        .nak_ppm = notice->nak_ppm,
         .lag_packets = notice->lag_packets,
         .lag_bytes = notice->threshold == LLM_THRESHOLD_LAG_BYTES ? notice->value : 0,
         .ack_ns = notice->threshold == LLM_THRESHOLD_ACK_TIME ? notice->value : 0,

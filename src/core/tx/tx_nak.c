@@ -149,7 +149,7 @@ void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now)
     tx->counters.naks_received++;
     tx_bound_nak(tx, nak, asker);
     if (tx_is_shed(tx, nak, asker.member, now)) {
-        tx->counters.naks_shed++;
+        tx->counters.naks_ignored++;
         return;
     }
     lli_pacer_fill(&tx->repair.unconfirmed, now);
@@ -197,7 +197,7 @@ static bool tx_repair_next(struct lli_tx *tx, lli_seq *seq)
         if (tx_is_served(tx, lli_history_slot(&tx->history, *seq)->repair_to))
             return true;
         lli_repair_skip(&tx->repair.queue);
-        tx->counters.repairs_shed++;
+        tx->counters.repairs_dropped++;
     }
     return false;
 }
@@ -210,7 +210,7 @@ static bool tx_repair_is_limited(struct lli_tx *tx, lli_ns now)
     lli_pacer_fill(&tx->repair.limit, now);
     if (tx->repair.limit.tokens > 0)
         return false;
-    tx->counters.repairs_held += !tx->repair.waits;
+    tx->counters.repairs_delayed += !tx->repair.waits;
     tx->repair.waits = true;
     return true;
 }
