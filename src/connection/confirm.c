@@ -25,7 +25,7 @@ static void confirm_heard(struct llm_connection *connection, lli_ns now)
 {
     connection->unheard = false;
     connection->endpoint->unheard--;
-    connection->receiver->sessions[0].heard_at = now;
+    lli_rx_refresh(&connection->receiver->sessions[0], now);
     lli_connection_link(connection);
     /* A heartbeat of the other side may have arrived before the confirmation. */
     if (connection->receiver->counters.sessions_new == 0)

@@ -285,7 +285,7 @@ int lli_connection_run(struct llm_connection *connection, const struct lli_wire_
     connection->session = other->session;
     transmitter->message_bytes_max = lli_min(transmitter->message_bytes_max, other->message_bytes_max);
     lli_rx_start(rx, (uint32_t)other->session, now);
-    rx->session = other->session;
+    lli_rx_identify(rx, other->session);
     connection->receiver->sessions_used = 1;
     connection->running = true;
     connection->state = LLI_CONNECTION_OPENING;
@@ -616,7 +616,7 @@ static bool connection_is_taken(const struct llm_connection *connection, lli_ns 
     const struct llm_receiver *receiver = connection->receiver;
 
     return !connection->dismissed && (connection->transmitter->tx.members.count > 0 ||
-                                      now < receiver->sessions[0].heard_at + receiver->config.timeout);
+                                      now < receiver->sessions[0].heard.at + receiver->config.timeout);
 }
 
 /* Serves a connection that is over, before and after the event. */

@@ -89,7 +89,7 @@ void lli_conn_leave(const struct llm_connection *connection, const struct lli_wi
         endpoint->counters.closes_unanswered++;
         return;
     }
-    lli_close_retry_begin(close_retry, close, &connection->peer, transmitter->tx.rtt, until, now);
+    lli_close_retry_begin(close_retry, close, &connection->peer, transmitter->tx.group.rtt, until, now);
     conn_keep(endpoint, close_retry);
 }
 

@@ -429,7 +429,7 @@ static uint32_t endpoint_service_transmitter(struct lli_endpoint *endpoint, stru
         lli_endpoint_post_control(endpoint, &packet, transmitter->group);
     }
     endpoint_post_replays(endpoint, transmitter, now);
-    if (transmitter->tx.crowded != transmitter->tx.crowded_told)
+    if (transmitter->tx.tokens.crowded != transmitter->tx.tokens.crowded_told)
         lli_transmitter_log_crowd(transmitter);
     if (lli_tx_has_events(&transmitter->tx)) {
         /* Acknowledged packets need not stay: ask the transport again which ones it still reads. */

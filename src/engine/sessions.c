@@ -46,7 +46,7 @@ static bool sessions_accepts(const struct llm_receiver *receiver, uint64_t sessi
 static bool sessions_event(struct llm_receiver *receiver, struct lli_rx *rx, const struct llm_event *event)
 {
     /* A session with a join handler was accepted before. */
-    if (event->kind == LLM_EVENT_SESSION_NEW && !rx->chosen && !sessions_accepts(receiver, event->session, NULL)) {
+    if (event->kind == LLM_EVENT_SESSION_NEW && !rx->join.chosen && !sessions_accepts(receiver, event->session, NULL)) {
         lli_rx_refuse(rx);
         return false;
     }
@@ -151,7 +151,7 @@ static bool sessions_is_staler(const struct lli_rx *a, const struct lli_rx *b)
 
     if (over_a != over_b)
         return over_a;
-    return a->heard_at < b->heard_at;
+    return a->heard.at < b->heard.at;
 }
 
 static void sessions_replace(struct llm_receiver *receiver, struct lli_rx *rx)
@@ -183,7 +183,7 @@ static struct lli_rx *sessions_idlest(struct llm_receiver *receiver)
     struct lli_rx *idlest = NULL;
 
     for (uint32_t i = 0; i < receiver->sessions_used; i++)
-        if (!lli_rx_has_data(&receiver->sessions[i]) && (idlest == NULL || receiver->sessions[i].heard_at < idlest->heard_at))
+        if (!lli_rx_has_data(&receiver->sessions[i]) && (idlest == NULL || receiver->sessions[i].heard.at < idlest->heard.at))
             idlest = &receiver->sessions[i];
     return idlest;
 }
@@ -199,14 +199,14 @@ static struct lli_rx *sessions_place(struct llm_receiver *receiver, bool data, l
         if (rx->state == LLI_RX_FREE)
             return rx;
         /* A session that sends data will be confirmed by its heartbeat soon. */
-        if (!data && rx->state == LLI_RX_JOINING && now < rx->heard_at + receiver->config.silence)
+        if (!data && rx->state == LLI_RX_JOINING && now < rx->heard.at + receiver->config.silence)
             continue;
         if (stalest == NULL || sessions_is_staler(rx, stalest))
             stalest = rx;
     }
     if (receiver->sessions_used < receiver->sessions_max)
         return &receiver->sessions[receiver->sessions_used++];
-    if (stalest != NULL && lli_rx_is_followed(stalest) && !stalest->silent)
+    if (stalest != NULL && lli_rx_is_followed(stalest) && !stalest->heard.silent)
         stalest = data ? sessions_idlest(receiver) : NULL;
     if (stalest == NULL)
         return NULL;
@@ -233,26 +233,23 @@ static struct lli_rx *sessions_new(struct llm_receiver *receiver, const struct l
 /* Makes the endpoint due if a packet changed the session's deadlines. Most packets have messages in order and do not. */
 static inline void sessions_service_due(const struct llm_receiver *receiver, struct lli_rx *rx)
 {
-    if (!rx->service_due)
-        return;
-    rx->service_due = false;
-    lli_endpoint_due(receiver->endpoint, 0);
+    if (lli_rx_take_service(rx))
+        lli_endpoint_due(receiver->endpoint, 0);
 }
 
 /* Logs, once for each session, why the transmitter gives this receiver less service than others. */
 static void sessions_log_crowd(const struct llm_receiver *receiver, struct lli_rx *rx)
 {
-    const unsigned news = rx->crowded & ~(unsigned)rx->crowded_told;
+    const unsigned news = lli_rx_take_crowded(rx);
 
     if (news & 1u << LLI_WIRE_JOIN_FULL)
         lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: session %016llx: its transmitter knows %llu receivers and no more: it "
                 "does not wait for this one, nor count its acknowledgements; raise receivers_max there", receiver->object,
-                (unsigned long long)rx->session, (unsigned long long)rx->crowd);
+                (unsigned long long)rx->session, (unsigned long long)rx->standing.crowd);
     if (news & 1u << LLI_WIRE_JOIN_BUSY)
         lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: session %016llx: %llu receivers are being sent the past, which takes "
                 "long; raise replay_bytes_per_s at the transmitter, or join at another time", receiver->object,
-                (unsigned long long)rx->session, (unsigned long long)rx->crowd);
-    rx->crowded_told = rx->crowded;
+                (unsigned long long)rx->session, (unsigned long long)rx->standing.crowd);
 }
 
 bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct lli_rx_packet *packet, lli_ns now)
@@ -272,7 +269,7 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
         sessions_deliver(receiver, rx, now);
     if (header->type != LLI_WIRE_DATA) {
         lli_rx_settle(rx);
-        if (rx->crowded != rx->crowded_told)
+        if (rx->standing.crowded != rx->standing.crowded_told)
             sessions_log_crowd(receiver, rx);
     }
     sessions_service_due(receiver, rx);
@@ -292,7 +289,7 @@ bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in,
     context->in_handler = context->in_single = true;
     sessions_messages(receiver, &message, 1);
     context->in_handler = context->in_single = false;
-    if (!rx->plain && !lli_rx_is_idle(rx))
+    if (!rx->pending.plain && !lli_rx_is_idle(rx))
         sessions_deliver(receiver, rx, now);
     sessions_service_due(receiver, rx);
     return true;
@@ -322,7 +319,7 @@ static lli_ns sessions_service(struct llm_receiver *receiver, struct lli_rx *rx,
 /* Returns true if a session can be freed: no heartbeat confirmed it, or its identity need not be remembered any more. */
 static bool sessions_is_over(const struct llm_receiver *receiver, const struct lli_rx *rx, lli_ns now)
 {
-    return (rx->state == LLI_RX_JOINING && now >= lli_max(rx->heard_at, rx->away_at) + receiver->config.timeout) ||
+    return (rx->state == LLI_RX_JOINING && now >= lli_max(rx->heard.at, rx->heard.away_at) + receiver->config.timeout) ||
            lli_rx_may_return(rx, now);
 }
 

@@ -91,7 +91,7 @@ static void transmitter_log_event(const struct llm_transmitter *transmitter, con
 void lli_transmitter_log_crowd(struct llm_transmitter *transmitter)
 {
     struct lli_tx *tx = &transmitter->tx;
-    const unsigned news = tx->crowded & ~(unsigned)tx->crowded_told;
+    const unsigned news = lli_tx_take_crowded(tx);
 
     if (news & 1u << LLI_WIRE_JOIN_FULL)
         lli_log(&transmitter->context->log, LLM_LEVEL_WARNING, "%s: there are more than receivers_max=%u receivers: nobody waits for the "
@@ -100,7 +100,6 @@ void lli_transmitter_log_crowd(struct llm_transmitter *transmitter)
         lli_log(&transmitter->context->log, LLM_LEVEL_WARNING, "%s: %u receivers join late at a time, and wait for the past longer than a "
                 "second for every %u packets; raise replay_bytes_per_s, or let them join one after the other", transmitter->object,
                 tx->replay.count, (unsigned)LLI_WIRE_FETCH_PACKETS);
-    tx->crowded_told = tx->crowded;
 }
 
 void lli_transmitter_tell(const struct llm_transmitter *transmitter, const struct llm_event *event)

@@ -99,7 +99,7 @@ static void stats_topics_delivered(const struct lli_stats_visitor *to, const str
 {
     for (uint32_t id = 0; id < STATS_TOPICS && id < rx->topics.known; id++)
         if (!lli_topics_is_refused(&rx->topics, id))
-            stats_topic(to, id, lli_topics_name(&rx->topics, id), &rx->topic_counts[id]);
+            stats_topic(to, id, lli_topics_name(&rx->topics, id), &rx->names.counts[id]);
 }
 
 static void stats_member(const struct lli_stats_visitor *to, const struct lli_member *member)
@@ -152,10 +152,10 @@ static void stats_transmitter(const struct lli_stats_visitor *to, const struct l
     lli_stats_put(to, LLM_STATS_COUNTER, "messages_sent", tx->pack.number);
     lli_stats_put(to, LLM_STATS_GAUGE, "messages_unacknowledged", tx->ack.waiting);
     lli_stats_put(to, LLM_STATS_GAUGE, "receivers", tx->members.count);
-    lli_stats_put(to, LLM_STATS_GAUGE, "rtt_ns", tx->rtt);
+    lli_stats_put(to, LLM_STATS_GAUGE, "rtt_ns", tx->group.rtt);
     lli_stats_put(to, LLM_STATS_GAUGE, "history_packets", tx->history.next - tx->history.trail);
     lli_stats_put(to, LLM_STATS_GAUGE, "unsent_packets", tx->history.next - tx->sent);
-    lli_stats_put(to, LLM_STATS_GAUGE, "topics", tx->topics_count);
+    lli_stats_put(to, LLM_STATS_GAUGE, "topics", tx->topics.count);
     stats_watched_transmitter(to, transmitter);
     if (to->histogram != NULL)
         lli_latency_visit_tx(transmitter->latency, to->histogram, to->arg);
@@ -173,18 +173,18 @@ static void stats_transmitter(const struct lli_stats_visitor *to, const struct l
 
 static void stats_session(const struct lli_stats_visitor *to, const struct lli_rx *rx)
 {
-    const lli_seq known = lli_max(rx->gap.end, rx->heartbeat_at == 0 ? 0 : rx->heartbeat.lead);
+    const lli_seq known = lli_max(rx->gap.end, rx->heard.heartbeat_at == 0 ? 0 : rx->heartbeat.lead);
 
     to->object(to->arg, LLM_STATS_SESSION, rx->session, "");
     lli_stats_put(to, LLM_STATS_GAUGE, "lag_packets", known - rx->gap.next);
     lli_stats_put(to, LLM_STATS_GAUGE, "packets_missing", rx->gap.missing);
-    lli_stats_put(to, LLM_STATS_GAUGE, "session_repair_rtt_ns", rx->repair_rtt);
-    lli_stats_put(to, LLM_STATS_GAUGE, "session_silent", rx->silent);
-    lli_stats_put(to, LLM_STATS_GAUGE, "session_heard_at", rx->heard_at);
+    lli_stats_put(to, LLM_STATS_GAUGE, "session_repair_rtt_ns", rx->nak.rtt);
+    lli_stats_put(to, LLM_STATS_GAUGE, "session_silent", rx->heard.silent);
+    lli_stats_put(to, LLM_STATS_GAUGE, "session_heard_at", rx->heard.at);
     lli_stats_put(to, LLM_STATS_GAUGE, "topics", rx->topics.known);
-    lli_stats_put(to, LLM_STATS_COUNTER, "session_messages", lli_rx_delivered(rx) - rx->first);
-    lli_stats_put(to, LLM_STATS_COUNTER, "session_naks", rx->naks);
-    lli_stats_put(to, LLM_STATS_COUNTER, "session_packets_lost", rx->lost);
+    lli_stats_put(to, LLM_STATS_COUNTER, "session_messages", lli_rx_delivered(rx) - rx->join.first);
+    lli_stats_put(to, LLM_STATS_COUNTER, "session_naks", rx->nak.sent);
+    lli_stats_put(to, LLM_STATS_COUNTER, "session_packets_lost", rx->loss.packets);
     if (rx->config->counts_topics)
         stats_topics_delivered(to, rx);
 }

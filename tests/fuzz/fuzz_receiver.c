@@ -101,7 +101,7 @@ static void take_event(struct world *world, const struct llm_event *event)
         world->kept_topic = world->kept_number = 0;
         break;
     case LLM_EVENT_GAP:
-        if (event->reason == LLM_REASON_TOO_LONG && event->first < world->expected && world->rx.slow_path & LLI_RX_LATEST)
+        if (event->reason == LLM_REASON_TOO_LONG && event->first < world->expected && world->rx.pending.slow_path & LLI_RX_LATEST)
             break;
         FUZZ_CHECK(event->reason != LLM_REASON_NONE);
         FUZZ_CHECK(event->packets > 0 || event->last + 1 > event->first);
@@ -165,7 +165,7 @@ static void take_message(struct world *world, const struct llm_message *message)
     FUZZ_CHECK(world->filtering || !lli_rx_attributes(&world->rx, message, &frame));
     if (lli_rx_attributes(&world->rx, message, &frame))
         fuzz_touch(frame.bytes, frame.size);
-    if (world->rx.slow_path & LLI_RX_LATEST)
+    if (world->rx.pending.slow_path & LLI_RX_LATEST)
         take_kept(world, message);
     else if (world->counters.messages_unordered == world->ahead)
         expect(world, message->number, message->number + 1);
@@ -205,7 +205,7 @@ static void check_memory(const struct world *world)
     for (lli_seq seq = gap->next; seq < gap->end; seq++)
         present += lli_gap_is_present(gap, seq);
     FUZZ_CHECK(gap->missing == gap->end - gap->next - present);
-    if (world->rx.slow_path & LLI_RX_LATEST)
+    if (world->rx.pending.slow_path & LLI_RX_LATEST)
         present += world->rx.lvc.held_count;
     FUZZ_CHECK(world->reorder.used == present);
 }
@@ -249,9 +249,9 @@ static void input(struct world *world, const uint8_t *packet, size_t size)
     struct lli_rx_packet in = {.bytes = packet, .size = size};
     struct llm_message message;
 
-    if (world->rx.plain) {
+    if (world->rx.pending.plain) {
         lli_rx_settle(&world->rx);
-        FUZZ_CHECK(world->rx.plain);
+        FUZZ_CHECK(world->rx.pending.plain);
     }
     /* Some as packets that came alone: before anything else looks at them. */
     if (size & 1 && size <= PACKET_MAX && world->rx.state != LLI_RX_FREE &&
@@ -461,7 +461,7 @@ static void step_application(struct world *world, struct fuzz_input *in)
         lli_rx_filter(&world->rx);
     }
     if (what == 255) {
-        if (world->rx.state == LLI_RX_LIVE && !(world->rx.news & LLI_RX_NEW))
+        if (world->rx.state == LLI_RX_LIVE && !(world->rx.pending.news & LLI_RX_NEW))
             FUZZ_CHECK(lli_rx_leave(&world->rx, world->now, buffer, &packet));
         lli_rx_stop(&world->rx);
         world->known = world->refusing = false;

@@ -76,7 +76,7 @@ static void world_init(struct world *world)
     memset(arena_memory, 0, arena_size);
     arena = (struct lli_arena){.memory = arena_memory};
     lli_tx_init(&world->tx, &config, &arena, world->now);
-    lli_pacer_init(&world->tx.repair_pacer, REPAIR_BYTES_PER_S, REPAIR_BURST, world->now);
+    lli_pacer_init(&world->tx.repair.pacer, REPAIR_BYTES_PER_S, REPAIR_BURST, world->now);
     lli_pacer_init(&world->tx.replay.pacer, REPLAY_BYTES_PER_S, REPAIR_BURST, world->now);
     lli_unpack_init(&world->unpack, assembled, sizeof assembled);
     lli_unpack_reset(&world->unpack, 0);
@@ -261,7 +261,7 @@ static void step_send(struct world *world, struct fuzz_input *in)
     uint32_t size = fuzz_u16(in) % MESSAGE_MAX;
     const struct iovec piece = {.iov_base = data, .iov_len = size};
 
-    if (world->claimed > 0 || world->tx.ended)
+    if (world->claimed > 0 || world->tx.heartbeat.ended)
         return;
     memset(data, (int)(world->tx.pack.number & 255), size);
     if (lli_pack_message(&world->tx.pack, &topic, &piece, size, lli_tx_busy(&world->tx)) && id < TOPICS &&
@@ -275,7 +275,7 @@ static void step_claim(struct world *world, struct fuzz_input *in)
     const struct lli_pack_topic topic = topic_of(world, id, false, id & 1);
     uint32_t size = fuzz_u8(in) % lli_pack_whole_max(&world->tx.pack) + 1;
 
-    if (world->tx.ended)
+    if (world->tx.heartbeat.ended)
         return;
     if (world->claimed > 0) {
         if (size & 1)
@@ -299,7 +299,7 @@ static void step_topic(struct world *world, struct fuzz_input *in)
     const uint8_t what = fuzz_u8(in);
     uint32_t id;
 
-    if (world->claimed > 0 || world->tx.ended ||
+    if (world->claimed > 0 || world->tx.heartbeat.ended ||
         (what & 4 ? lli_tx_topic_add_transient : lli_tx_topic_add)(&world->tx, names[what % 4], &id) != LLM_OK)
         return;
     /* A topic is one or the other for its life, and the first one for that of the session. */
@@ -443,7 +443,7 @@ static void step_time(struct world *world, struct fuzz_input *in)
 
 static void step_end(struct world *world, struct fuzz_input *in)
 {
-    if (fuzz_u8(in) == 255 && !world->tx.ended) {
+    if (fuzz_u8(in) == 255 && !world->tx.heartbeat.ended) {
         lli_tx_end(&world->tx, world->now);
         world->claimed = 0;
     }

@@ -212,7 +212,7 @@ static void side_heard(struct side *side)
     if (!side->unheard || side->tx.members.count == 0)
         return;
     side->unheard = false;
-    side->rx.heard_at = world.now;
+    side->rx.heard.at = world.now;
     if (side->counters.sessions_new > 0)
         side_open(side);
 }
@@ -329,7 +329,7 @@ static void side_stop(struct side *side, int to, enum lli_wire_closing word)
     if (side->dismissed)
         return;
     side->word = word;
-    lli_close_retry_begin(&side->close_retry, &close, &address, side->tx.rtt, world.now + LINGER, world.now);
+    lli_close_retry_begin(&side->close_retry, &close, &address, side->tx.group.rtt, world.now + LINGER, world.now);
     side_say(side, to);
 }
 

@@ -172,7 +172,7 @@ static bool follower_is_staler(const struct lli_rx *a, const struct lli_rx *b)
 {
     bool over_a = !lli_rx_is_followed(a), over_b = !lli_rx_is_followed(b);
 
-    return over_a != over_b ? over_a : a->heard_at < b->heard_at;
+    return over_a != over_b ? over_a : a->heard.at < b->heard.at;
 }
 
 /* A place for a new session, or NULL: all are in use by sessions that are heard. */
@@ -191,7 +191,7 @@ static struct lli_rx *follower_place(struct sim_world *world, struct sim_node *n
     }
     if (follower->used < follower->max)
         return &follower->sessions[follower->used++];
-    if (lli_rx_is_followed(stalest) && !stalest->silent)
+    if (lli_rx_is_followed(stalest) && !stalest->heard.silent)
         return NULL;
     sim_check_replaced(world, node, stalest);
     lli_rx_replace(stalest);
@@ -240,10 +240,10 @@ static void follower_deliver(struct sim_world *world, struct sim_node *node, str
 static bool follower_handle_lone(struct sim_world *world, struct sim_node *node, struct lli_rx *rx, const struct sim_event *event)
 {
     struct lli_item item = {.kind = LLI_ITEM_MESSAGES, .count = 1};
-    const bool plain = rx->plain;
+    const bool plain = rx->pending.plain;
 
     lli_rx_settle(rx);
-    if (plain && !rx->plain)
+    if (plain && !rx->pending.plain)
         sim_fail(world, "node %u: something is to think of in a session that still takes lone packets the short way", node->index);
     if (!event->group || !((rx->tag ^ node->index) & 1) ||
         !lli_rx_single(rx, event->packet->bytes, event->size, 0, sim_node_now(world, node), &item.messages[0]))
@@ -273,11 +273,11 @@ static void follower_handle(struct sim_world *world, struct sim_node *node, cons
         lli_rx_start(rx, header->tag, sim_node_now(world, node));
     }
     due_at = lli_rx_deadline(rx);
-    rx->service_due = false;
+    rx->pending.service_due = false;
     if (!follower_handle_lone(world, node, rx, event) && lli_rx_input(rx, &packet, sim_node_now(world, node)))
         follower_deliver(world, node, rx);
     /* An endpoint looks for what is due only where a session says that there may be something. */
-    if (!rx->service_due && lli_rx_deadline(rx) < due_at)
+    if (!rx->pending.service_due && lli_rx_deadline(rx) < due_at)
         sim_fail(world, "node %u: a packet of type %u made something due, and the session does not say so", node->index,
                  header->type);
 }
@@ -304,9 +304,9 @@ void sim_follower_input(struct sim_world *world, struct sim_node *node, const st
      * what is plain.
      */
     if (rx != NULL) {
-        before.given = rx->given;
-        before.service_due = rx->service_due;
-        before.plain = rx->plain;
+        before.filter.given = rx->filter.given;
+        before.pending.service_due = rx->pending.service_due;
+        before.pending.plain = rx->pending.plain;
     }
     if (rx != NULL && memcmp(&before, rx, sizeof before) != 0)
         sim_fail(world, "node %u: a forged packet of type %u changed the receiver", node->index,
@@ -326,7 +326,7 @@ void sim_follower_service(struct sim_world *world, struct sim_node *node)
     for (uint32_t i = 0; i < follower->used; i++) {
         struct lli_rx *rx = &follower->sessions[i];
 
-        if ((rx->state == LLI_RX_JOINING && now >= rx->heard_at + follower->config.timeout) || lli_rx_may_return(rx, now))
+        if ((rx->state == LLI_RX_JOINING && now >= rx->heard.at + follower->config.timeout) || lli_rx_may_return(rx, now))
             lli_rx_stop(rx);
         if (follower->config.application_acknowledges && lli_random_below(&follower->random, 4) == 0)
             follower_acknowledge(world, node, rx);

@@ -162,7 +162,7 @@ void sim_rates_repairs_held(struct sim_world *world, struct sim_node *node)
     struct sim_limit *limit = &node->sender->repair_limit;
     lli_seq seq;
 
-    if (tx->repair_pacer.tokens > 0 && limit_allows(limit, sim_node_now(world, node)) && lli_repair_peek(&tx->repair, &seq))
+    if (tx->repair.pacer.tokens > 0 && limit_allows(limit, sim_node_now(world, node)) && lli_repair_peek(&tx->repair.queue, &seq))
         sim_fail(world, "node %u: the repair of packet %llu is held, though %.0f bytes may go at %llu bytes/s", node->index,
                  (unsigned long long)seq, limit->least, (unsigned long long)limit->bytes_per_s);
 }

@@ -225,7 +225,7 @@ static void sender_kept(struct sim_sender *sender, uint32_t topic, uint32_t labe
 /* Opens the topics one by one, as an application would; the first at once. */
 static bool sender_topic(struct sim_world *world, struct sim_sender *sender)
 {
-    uint32_t count = sender->tx.topics_count, id;
+    uint32_t count = sender->tx.topics.count, id;
     bool transient;
 
     if (count == sender->session->topics || (count > 0 && lli_random_below(&world->random, 4) != 0))
@@ -306,7 +306,7 @@ static bool sender_pack(struct lli_pack *pack, const struct lli_pack_topic *topi
 static bool sender_message(struct sim_world *world, struct sim_sender *sender)
 {
     struct lli_tx *tx = &sender->tx;
-    const struct lli_pack_topic *topic = &sender->topics[lli_random_below(&world->random, tx->topics_count)];
+    const struct lli_pack_topic *topic = &sender->topics[lli_random_below(&world->random, tx->topics.count)];
     uint32_t size = sender_size(world, tx), cut = (uint32_t)lli_random_below(&world->random, (uint64_t)size + 1);
     const struct iovec pieces[] = {{world->scratch, cut}, {world->scratch + cut, size - cut}};
     const uint32_t label = sender_label(world, tx, size);

@@ -178,7 +178,7 @@ static void transmit(void)
         post(&packet);
     transmit_events();
     if (world.now > BEGINS + QUIET + SETTLES && world.now < BEGINS + QUIET + SENDS_FOR)
-        world.rtt_max = lli_max(world.rtt_max, tx->rtt);
+        world.rtt_max = lli_max(world.rtt_max, tx->group.rtt);
 }
 
 /* ---------------------------------------------------------------------------------------------- receivers */

@@ -168,7 +168,7 @@ static inline void heartbeat_due(void)
 {
     struct lli_packet packet;
 
-    tx->heartbeat_at = now;
+    tx->heartbeat.at = now;
     while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
         rx_take(packet.data, packet.size);
     pull();

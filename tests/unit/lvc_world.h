@@ -109,8 +109,8 @@ static uint32_t open_topic(void)
 {
     uint32_t id;
 
-    (void)snprintf(names[tx->topics_count], sizeof names[0], "t%u", tx->topics_count);
-    assert_int_equal(lli_tx_topic_add(tx, names[tx->topics_count], &id), LLM_OK);
+    (void)snprintf(names[tx->topics.count], sizeof names[0], "t%u", tx->topics.count);
+    assert_int_equal(lli_tx_topic_add(tx, names[tx->topics.count], &id), LLM_OK);
     return id;
 }
 
@@ -312,7 +312,7 @@ static void expect_latest(uint64_t most)
     assert_int_equal(got.news, 1);
     assert_int_equal(got.lives, 1);
     assert_int_equal(got.expected, tx->pack.number);
-    for (uint32_t topic = 0; topic < tx->topics_count && topic < refused_from; topic++)
+    for (uint32_t topic = 0; topic < tx->topics.count && topic < refused_from; topic++)
         expect_topic(topic, kept[topic] == NULL ? 0 : lli_min(kept[topic]->messages, most));
     assert_int_equal(r.counters.data_malformed, 0);
     assert_int_equal(r.counters.control_malformed, 0);

@@ -144,11 +144,11 @@ static inline void receiver_take(struct receiver *receiver, const uint8_t *packe
     const lli_ns due_at = lli_rx_deadline(rx);
 
     assert_int_equal(lli_wire_get_header(copy, size, &in.header, &in.body, &in.body_size), LLI_WIRE_OK);
-    rx->service_due = false;
+    rx->pending.service_due = false;
     if (lli_rx_input(rx, &in, now))
         pull();
     /* Who polls looks for what is due only if it is said that there is something. */
-    assert_true(rx->service_due || lli_rx_deadline(rx) >= due_at);
+    assert_true(rx->pending.service_due || lli_rx_deadline(rx) >= due_at);
     free(copy);
 }
 

@@ -66,8 +66,8 @@ bool lli_close_retries_heard(struct lli_close_retries *close_retries, uint64_t i
 bool lli_close_retry_is_delivered(const struct lli_tx *tx, bool left)
 {
     if (tx->members.count > 0 && !left)
-        return tx->ended && lli_members_waiting(&tx->members) == 0;
-    return tx->taken == tx->history.next && !lli_pack_pending(&tx->pack);
+        return tx->heartbeat.ended && lli_members_waiting(&tx->members) == 0;
+    return tx->group.taken == tx->history.next && !lli_pack_pending(&tx->pack);
 }
 
 void lli_close_retry_left(struct lli_tx *tx, lli_seq next)

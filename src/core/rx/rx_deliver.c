@@ -2,62 +2,20 @@
 /* Delivery of a followed session: messages and events, in order. */
 #include "core/rx/rx_internal.h"
 
-static bool rx_event(const struct lli_rx *rx, enum llm_event_kind kind, struct lli_item *item)
+void lli_rx_deliver_start(struct lli_rx *rx)
 {
-    item->kind = LLI_ITEM_EVENT;
-    item->event = (struct llm_event){.kind = kind, .session = rx->session};
-    return true;
+    rx->pending = (struct lli_rx_pending){.service_due = true};
+    rx->loss = (struct lli_rx_loss){.broken_reason = LLM_REASON_MALFORMED};
 }
 
-bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item)
+void lli_rx_forget_losses(struct lli_rx *rx)
 {
-    (void)rx_event(rx, LLM_EVENT_TOPIC_NEW, item);
-    item->kind = LLI_ITEM_TOPIC;
-    item->event.topic_id = topic;
-    item->event.topic = lli_topics_name(&rx->topics, topic);
-    return true;
-}
-
-/* Returns the next topic item to deliver again; UINT32_MAX: no more. */
-static uint32_t rx_resolve_next(struct lli_rx *rx)
-{
-    while (rx->topics_resolved < rx->topics.limit) {
-        const uint32_t topic = rx->topics_resolved++;
-
-        if (rx->topics.flags[topic] & (LLI_TOPICS_ASKED | LLI_TOPICS_UNSUBSCRIBED))
-            return topic;
-    }
-    rx->news &= (uint8_t)~LLI_RX_RESOLVING;
-    return UINT32_MAX;
-}
-
-/* Event for a change of this receiver's standing at the transmitter. */
-static bool rx_standing_item(struct lli_rx *rx, struct lli_item *item)
-{
-    static const enum llm_event_kind kinds[] = {LLM_EVENT_READMITTED, LLM_EVENT_WARNED, LLM_EVENT_UNICAST_ONLY,
-                                                LLM_EVENT_SUSPENDED, LLM_EVENT_EXPELLED};
-    const struct lli_wire_notice *notice = &rx->notice;
-
-    rx->news &= (uint8_t)~LLI_RX_STANDING;
-    (void)rx_event(rx, kinds[notice->standing], item);
-    rx->verdict = (struct llm_verdict){
-        .receiver = notice->receiver,
-        .threshold = (enum llm_threshold)notice->threshold,
-        .value = notice->value,
-        .limit = notice->limit,
-        .naks_per_s = notice->naks_per_s,
-        .nak_ppm = notice->nak_ppm,
-        .lag_packets = notice->lag_packets,
-        .lag_bytes = notice->threshold == LLM_THRESHOLD_LAG_BYTES ? notice->value : 0,
-        .ack_ns = notice->threshold == LLM_THRESHOLD_ACK_TIME ? notice->value : 0,
-        .lag_ns = notice->lag_ns,
-        .silent_ns = notice->silent_ns,
-        .rejoin_ns = notice->standing == LLI_STANDING_EXPELLED ? (uint64_t)notice->rejoin_ms * 1000000 : 0,
-        .receivers = notice->receivers,
-        .suffering = notice->suffering,
-    };
-    item->event.verdict = &rx->verdict;
-    return true;
+    rx->loss.told_first = rx->loss.told_end = 0;
+    rx->loss.run = rx->loss.run_first = 0;
+    rx->loss.broken_reason = LLM_REASON_MALFORMED;
+    rx->loss.passed = false;
+    rx->loss.gone_below = 0;
+    rx->pending.behind &= (uint8_t)~LLI_RX_CHASED;
 }
 
 static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum llm_reason reason, struct lli_item *item)
@@ -66,23 +24,23 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
 
     if (lli_rx_as_it_arrives(rx) && reason != LLM_REASON_TOO_LONG && lli_rx_unordered_split(rx, &shown, reason))
         lost = &shown;
-    (void)rx_event(rx, LLM_EVENT_GAP, item);
+    (void)lli_rx_event(rx, LLM_EVENT_GAP, item);
     item->event.reason = reason;
     item->event.first = lost->number;
     item->event.last = lost->last;
-    item->event.packets = rx->lost_run;
-    rx->lost_run = 0;
-    rx->broken_reason = LLM_REASON_MALFORMED;
-    rx->passed = false;
+    item->event.packets = rx->loss.run;
+    rx->loss.run = 0;
+    rx->loss.broken_reason = LLM_REASON_MALFORMED;
+    rx->loss.passed = false;
     /*
      * The acknowledged run restarts after the loss: earlier messages were acknowledged or never will be.
      * Unreliable messages are not acknowledged and leave the run intact.
      */
     if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
-        rx->held_from = lli_max(rx->held_from, lost->last + 1);
-    if (rx->told_first == rx->told_end || rx->told_end != lost->number)
-        rx->told_first = lost->number;
-    rx->told_end = lost->last + 1;
+        lli_rx_held_from(rx, lli_max(rx->report.held_from, lost->last + 1));
+    if (rx->loss.told_first == rx->loss.told_end || rx->loss.told_end != lost->number)
+        rx->loss.told_first = lost->number;
+    rx->loss.told_end = lost->last + 1;
     rx->counters->gaps++;
     rx->counters->messages_lost += lost->last + 1 - lost->number;
     return true;
@@ -91,63 +49,29 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
 /* Events outside the stream. */
 static bool rx_next_news(struct lli_rx *rx, struct lli_item *item)
 {
-    if (rx->news & LLI_RX_NEW) {
-        rx->news &= (uint8_t)~LLI_RX_NEW;
-        (void)rx_event(rx, LLM_EVENT_SESSION_NEW, item);
-        item->event.first = rx->first;
+    if (rx->pending.news & LLI_RX_NEW) {
+        rx->pending.news &= (uint8_t)~LLI_RX_NEW;
+        (void)lli_rx_event(rx, LLM_EVENT_SESSION_NEW, item);
+        item->event.first = rx->join.first;
         return true;
     }
-    if (rx->news & LLI_RX_REST) {
+    if (rx->pending.news & LLI_RX_REST) {
         const struct lli_unpacked rest = rx->unordered.rest;
 
-        rx->news &= (uint8_t)~LLI_RX_REST;
+        rx->pending.news &= (uint8_t)~LLI_RX_REST;
         return rx_gap_item(rx, &rest, rx->unordered.rest_reason, item);
     }
-    if (rx->news & LLI_RX_SILENT) {
-        rx->news &= (uint8_t)~LLI_RX_SILENT;
-        return rx_event(rx, LLM_EVENT_HEARTBEAT_LOST, item);
+    if (rx->pending.news & LLI_RX_SILENT) {
+        rx->pending.news &= (uint8_t)~LLI_RX_SILENT;
+        return lli_rx_event(rx, LLM_EVENT_HEARTBEAT_LOST, item);
     }
-    if (rx->news & LLI_RX_RESUMED) {
-        rx->news &= (uint8_t)~LLI_RX_RESUMED;
-        return rx_event(rx, LLM_EVENT_RESUMED, item);
+    if (rx->pending.news & LLI_RX_RESUMED) {
+        rx->pending.news &= (uint8_t)~LLI_RX_RESUMED;
+        return lli_rx_event(rx, LLM_EVENT_RESUMED, item);
     }
-    if (rx->news & LLI_RX_STANDING)
-        return rx_standing_item(rx, item);
-    if (rx->news & LLI_RX_RESOLVING) {
-        const uint32_t topic = rx_resolve_next(rx);
-
-        if (topic != UINT32_MAX)
-            return lli_rx_topic_item(rx, topic, item);
-    }
-    /* Topics learnt from a query; those announced in the stream were delivered there. */
-    while (rx->topics_told < rx->topics.known) {
-        uint32_t topic = rx->topics_told++;
-
-        if (!(rx->topics.flags[topic] & LLI_TOPICS_TOLD))
-            return lli_rx_topic_item(rx, topic, item);
-    }
-    return false;
-}
-
-__attribute__((noinline)) int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count)
-{
-    struct llm_message *messages = item->messages + item->count;
-    int stale = 0;
-
-    if (lli_topics_is_refused(&rx->topics, topic)) {
-        rx->counters->messages_refused += (uint64_t)count;
-        return 0;
-    }
-    while (stale < count && lli_rx_is_stale(rx, topic, messages[stale].number))
-        stale++;
-    count -= stale;
-    if (stale > 0)
-        memmove(messages, messages + stale, (size_t)count * sizeof *messages);
-    if (rx->config->counts_topics)
-        rx->topic_counts[topic].messages += (uint64_t)count;
-    for (int i = 0; i < count && rx->config->counts_topics; i++)
-        rx->topic_counts[topic].bytes += messages[i].size;
-    return count;
+    if (rx->pending.news & LLI_RX_STANDING)
+        return lli_rx_standing_item(rx, item);
+    return lli_rx_next_topic(rx, item);
 }
 
 /* Returns the next messages, without those of refused topics. */
@@ -196,18 +120,16 @@ static inline __attribute__((always_inline)) bool rx_next_unpacked_by(struct lli
         case LLI_UNPACK_NONE:
             return false;
         case LLI_UNPACK_ANNOUNCE:
-            if (lli_topics_add(&rx->topics, unpacked.topic, unpacked.data, unpacked.size)) {
-                rx->topics.flags[unpacked.topic] |= LLI_TOPICS_TOLD;
-                return lli_rx_topic_item(rx, unpacked.topic, item);
-            }
+            if (lli_rx_announced(rx, &unpacked, item))
+                return true;
             break;
         case LLI_UNPACK_LOST:
-            if (rx->lost_run == 0 && (rx->passed || unpacked.last + 1 == unpacked.number)) {
-                rx->passed = false;
-                rx->broken_reason = LLM_REASON_MALFORMED;
+            if (rx->loss.run == 0 && (rx->loss.passed || unpacked.last + 1 == unpacked.number)) {
+                rx->loss.passed = false;
+                rx->loss.broken_reason = LLM_REASON_MALFORMED;
                 break;
             }
-            return rx_gap_item(rx, &unpacked, rx->lost_run > 0 ? rx->lost_reason : rx->broken_reason, item);
+            return rx_gap_item(rx, &unpacked, rx->loss.run > 0 ? rx->loss.run_reason : rx->loss.broken_reason, item);
         case LLI_UNPACK_TOO_LONG:
             if (lli_rx_is_stale(rx, unpacked.topic, unpacked.number))
                 break;
@@ -224,17 +146,17 @@ static bool rx_next_unpacked(struct lli_rx *rx, struct lli_item *item)
 /* Likewise with a filter: leaves nothing of the packet to the caller. */
 static __attribute__((noinline)) bool rx_next_filtered(struct lli_rx *rx, struct lli_item *item)
 {
-    return rx->news & LLI_RX_FILTERED && rx_next_unpacked_by(rx, item, lli_rx_filtered_messages);
+    return rx->pending.news & LLI_RX_FILTERED && rx_next_unpacked_by(rx, item, lli_rx_filtered_messages);
 }
 
 /* Likewise for a packet with messages delivered ahead of order. */
 static __attribute__((noinline)) bool rx_next_of_turn(struct lli_rx *rx, struct lli_item *item)
 {
-    if (!(rx->news & LLI_RX_TURN))
+    if (!(rx->pending.news & LLI_RX_TURN))
         return false;
     if (rx_next_unpacked_by(rx, item, lli_rx_turn_messages))
         return true;
-    rx->news &= (uint8_t)~LLI_RX_TURN;
+    rx->pending.news &= (uint8_t)~LLI_RX_TURN;
     return false;
 }
 
@@ -242,12 +164,12 @@ static __attribute__((noinline)) bool rx_next_of_turn(struct lli_rx *rx, struct 
 static void rx_lose(struct lli_rx *rx, uint64_t packets, enum llm_reason reason)
 {
     /* One gap event covers them all, so LLM_REASON_UNRELIABLE has to hold for each of them. */
-    if (rx->lost_run == 0 || reason != LLM_REASON_UNRELIABLE)
-        rx->lost_reason = reason;
-    if (rx->lost_run == 0)
-        rx->unordered.lost = rx->gap.next;
-    rx->lost_run += packets;
-    rx->lost += (uint32_t)packets;
+    if (rx->loss.run == 0 || reason != LLM_REASON_UNRELIABLE)
+        rx->loss.run_reason = reason;
+    if (rx->loss.run == 0)
+        rx->loss.run_first = rx->gap.next;
+    rx->loss.run += packets;
+    rx->loss.packets += (uint32_t)packets;
     rx->counters->packets_lost += packets;
     rx->counters->packets_unreliable += reason == LLM_REASON_UNRELIABLE ? packets : 0;
 }
@@ -259,9 +181,9 @@ static void rx_lose(struct lli_rx *rx, uint64_t packets, enum llm_reason reason)
 static void rx_pass_by(struct lli_rx *rx)
 {
     rx->counters->packets_without_history++;
-    if (rx->lost_run > 0)
+    if (rx->loss.run > 0)
         return;
-    rx->passed = true;
+    rx->loss.passed = true;
     if (!rx->unpack.broken)
         lli_unpack_break(&rx->unpack);
 }
@@ -272,14 +194,15 @@ static enum llm_reason rx_is_lost(const struct lli_rx *rx, lli_ns now)
     const struct lli_gap *gap = &rx->gap;
     const struct lli_gap_slot *slot = &gap->slots[gap->next & gap->mask];
 
-    if (gap->next < rx->gone_below)
-        return rx->gone_reason;
-    if (rx->end_reason != LLM_REASON_NONE)
-        return rx->end_reason;
+    if (gap->next < rx->loss.gone_below)
+        return rx->loss.gone_reason;
+    if (rx->loss.end_reason != LLM_REASON_NONE)
+        return rx->loss.end_reason;
     if (slot->unrepaired && (slot->passed || (now >= slot->since + rx->config->nak_delay && lli_rx_is_confirmed(rx))))
         return LLM_REASON_UNRELIABLE;
     /* A packet known only from heartbeats, or only from data, is not given up by time: section 4.3. */
-    if (!lli_rx_is_fetching(rx) && gap->next < lli_min(gap->received, lli_rx_known(rx)) && slot->tries > 0 && now >= slot->since + rx->config->nak_giveup)
+    if (!lli_rx_is_fetching(rx) && gap->next < lli_min(gap->received, lli_rx_known(rx)) && slot->tries > 0 &&
+        now >= slot->since + rx->config->nak_giveup)
         return LLM_REASON_TIMEOUT;
     return LLM_REASON_NONE;
 }
@@ -297,7 +220,7 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         size_t body_size;
         uint32_t size;
 
-        packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, gap->next), LLI_REORDER_TURN, &size);
+        packet = lli_reorder_get(rx->hold.reorder, *lli_rx_cell(rx, gap->next), LLI_REORDER_TURN, &size);
         lli_rx_give_back(rx, *lli_rx_cell(rx, gap->next));
         /* It was parsed on arrival, so parsing cannot fail now. */
         (void)lli_wire_get_header(packet, size, &header, &body, &body_size);
@@ -314,19 +237,19 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
             rx_lose(rx, 1, reason);
         lli_gap_advance(gap);
     }
-    if (gap->next == gap->end && gap->next < rx->gone_below) {
-        rx_lose(rx, rx->gone_below - gap->next, rx->gone_reason);
-        lli_gap_reset(gap, rx->gone_below);
+    if (gap->next == gap->end && gap->next < rx->loss.gone_below) {
+        rx_lose(rx, rx->loss.gone_below - gap->next, rx->loss.gone_reason);
+        lli_gap_reset(gap, rx->loss.gone_below);
     }
-    if (gap->next == gap->end && gap->next < lli_rx_known(rx) && rx->end_reason != LLM_REASON_NONE) {
-        rx_lose(rx, lli_rx_known(rx) - gap->next, rx->end_reason);
+    if (gap->next == gap->end && gap->next < lli_rx_known(rx) && rx->loss.end_reason != LLM_REASON_NONE) {
+        rx_lose(rx, lli_rx_known(rx) - gap->next, rx->loss.end_reason);
         lli_gap_reset(gap, lli_rx_known(rx));
     }
-    if (rx->lost_run > 0 && (!rx->unpack.broken || rx->passed)) {
-        rx->passed = false;
+    if (rx->loss.run > 0 && (!rx->unpack.broken || rx->loss.passed)) {
+        rx->loss.passed = false;
         lli_unpack_break(&rx->unpack);
         /* Announcements may have been lost, except with unreliable packets. */
-        if (rx->lost_reason != LLM_REASON_UNRELIABLE)
+        if (rx->loss.run_reason != LLM_REASON_UNRELIABLE)
             lli_rx_learn(rx, now, true);
     }
     if (gap->next > first)
@@ -334,50 +257,50 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
     if (gap->next < gap->end && lli_gap_is_present(gap, gap->next))
         return true;
     /* The past may end with the packets that were lost or skipped. */
-    if (lli_rx_is_replaying(rx) && gap->next > first && gap->next >= rx->replay_end)
+    if (lli_rx_is_replaying(rx) && gap->next > first && gap->next >= rx->replay.end)
         return true;
     /* The window has moved past the loss and has room for more packets known from heartbeats. */
-    return (gap->next > first || (gap->next == gap->end && rx->end_reason == LLM_REASON_NONE)) && gap->end < rx->heartbeat.lead;
+    return (gap->next > first || (gap->next == gap->end && rx->loss.end_reason == LLM_REASON_NONE)) && gap->end < rx->heartbeat.lead;
 }
 
 /* After everything before the end was delivered: reports a loss at the very end, then the end itself. */
 static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     struct lli_unpacked lost;
-    const bool breaks = rx->end_reason != LLM_REASON_NONE, ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
+    const bool breaks = rx->loss.end_reason != LLM_REASON_NONE, ended = rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END;
     const lli_seq end = breaks ? lli_rx_known(rx) : rx->heartbeat.lead;
 
     if (rx->gap.next < end || rx->gap.next < rx->gap.end)
         return false;
-    if (rx->lost_run > 0) {
+    if (rx->loss.run > 0) {
         /* The heartbeats' message numbers belong to their leads; losses after them show with the next heartbeat. */
         if (rx->gap.next > lli_rx_known(rx) && !breaks)
             return false;
         if (lli_unpack_lost_before(&rx->unpack, lli_max(lli_rx_known_messages(rx), rx->unpack.number), &lost)) {
             /* The next packet may begin with the rest of a lost message. */
             lli_unpack_break(&rx->unpack);
-            return rx_gap_item(rx, &lost, rx->lost_reason, item);
+            return rx_gap_item(rx, &lost, rx->loss.run_reason, item);
         }
     }
-    if (rx->end_reason == LLM_REASON_NONE && !ended)
+    if (rx->loss.end_reason == LLM_REASON_NONE && !ended)
         return false;
     /* A message was never completed though no packet is missing: the packets contradicted each other. */
     if (rx->unpack.assembling || (ended && rx->unpack.number < rx->heartbeat.messages)) {
         lli_unpack_break(&rx->unpack);
         (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->heartbeat.messages, rx->unpack.number), &lost);
         if (lost.last + 1 > lost.number)
-            return rx_gap_item(rx, &lost, rx->end_reason != LLM_REASON_NONE ? rx->end_reason : LLM_REASON_MALFORMED, item);
+            return rx_gap_item(rx, &lost, rx->loss.end_reason != LLM_REASON_NONE ? rx->loss.end_reason : LLM_REASON_MALFORMED, item);
     }
-    (void)rx_event(rx, LLM_EVENT_SESSION_END, item);
-    item->event.reason = rx->end_reason != LLM_REASON_NONE ? rx->end_reason : LLM_REASON_CLOSED;
+    (void)lli_rx_event(rx, LLM_EVENT_SESSION_END, item);
+    item->event.reason = rx->loss.end_reason != LLM_REASON_NONE ? rx->loss.end_reason : LLM_REASON_CLOSED;
     item->event.first = rx->unpack.number;
     rx->counters->sessions_ended++;
     lli_rx_drop_packets(rx);
     rx->state = LLI_RX_ENDED;
-    if (rx->end_reason == LLM_REASON_NONE || rx->end_reason == LLM_REASON_TIMEOUT)
+    if (rx->loss.end_reason == LLM_REASON_NONE || rx->loss.end_reason == LLM_REASON_TIMEOUT)
         lli_rx_note(rx, rx->unpack.number, item->event.reason);
     /* Nothing is asked for any more, but an expelled receiver may return: lli_rx_may_return(). */
-    rx->query_at = rx->rejoin_at;
+    lli_rx_query_at(rx, rx->standing.rejoin_at);
     if (ended)
         lli_rx_status_soon(rx, now);
     return true;
@@ -388,19 +311,19 @@ static void rx_pass_up(struct lli_rx *rx)
 {
     struct lli_unpacked passed;
 
-    (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->live, rx->unpack.number), &passed);
+    (void)lli_unpack_lost_before(&rx->unpack, lli_max(rx->join.live, rx->unpack.number), &passed);
     /* The next packet may begin with the rest of a skipped message. */
     lli_unpack_break(&rx->unpack);
-    rx->passed = false;
+    rx->loss.passed = false;
 }
 
 /* Reports the end of the past: later messages are live. */
 static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     /* Losses in the past are reported first. */
-    if (rx->gap.next < rx->replay_end || rx->lost_run > 0)
+    if (rx->gap.next < rx->replay.end || rx->loss.run > 0)
         return false;
-    if (rx->passed)
+    if (rx->loss.passed)
         rx_pass_up(rx);
     /*
      * Waits until the stream has delivered the messages that displaced LVC messages during the fetch, as far
@@ -409,41 +332,40 @@ static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     if (rx->unpack.number - rx->unpack.assembling < rx->lvc.live &&
         (rx->gap.next < rx->heartbeat.lead || rx->heartbeat.messages < rx->lvc.live))
         return false;
-    rx->behind &= (uint8_t)~LLI_RX_REPLAYING;
+    rx->pending.behind &= (uint8_t)~LLI_RX_REPLAYING;
     lli_rx_status_soon(rx, now);
-    (void)rx_event(rx, LLM_EVENT_LIVE, item);
+    (void)lli_rx_event(rx, LLM_EVENT_LIVE, item);
     item->event.first = rx->unpack.number - rx->unpack.assembling;
-    /* Limits a number that a forged answer may have supplied. */
-    rx->live = lli_min(rx->live, rx->unpack.number);
+    lli_rx_joined(rx);
     return true;
 }
 
 /* Likewise for a young session, whose past arrived in the stream. */
 static bool rx_next_young(struct lli_rx *rx, struct lli_item *item)
 {
-    if (rx->gap.next < rx->replay_end || rx->lost_run > 0)
+    if (rx->gap.next < rx->replay.end || rx->loss.run > 0)
         return false;
-    rx->behind &= (uint8_t)~LLI_RX_YOUNG;
-    (void)rx_event(rx, LLM_EVENT_LIVE, item);
+    rx->pending.behind &= (uint8_t)~LLI_RX_YOUNG;
+    (void)lli_rx_event(rx, LLM_EVENT_LIVE, item);
     item->event.first = rx->unpack.number - rx->unpack.assembling;
     return true;
 }
 
 static void rx_go_on(struct lli_rx *rx, lli_ns now)
 {
-    if (rx->heartbeat.lead > rx->gap.end && rx->end_reason == LLM_REASON_NONE)
+    if (rx->heartbeat.lead > rx->gap.end && rx->loss.end_reason == LLM_REASON_NONE)
         lli_rx_extend(rx, rx->heartbeat.lead, now);
-    if (lli_rx_is_replaying(rx) && rx->end_reason == LLM_REASON_NONE)
-        lli_rx_extend(rx, rx->replay_end, now);
-    if (rx->behind & LLI_RX_CHASED && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
-        rx->behind &= (uint8_t)~LLI_RX_CHASED;
-    if (rx->slow_path & LLI_RX_LEARNING && (rx->topics.known >= rx->topics_wanted || rx->end_reason != LLM_REASON_NONE))
-        rx->slow_path &= (uint8_t)~LLI_RX_LEARNING;
+    if (lli_rx_is_replaying(rx) && rx->loss.end_reason == LLM_REASON_NONE)
+        lli_rx_extend(rx, rx->replay.end, now);
+    if (rx->pending.behind & LLI_RX_CHASED && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
+        rx->pending.behind &= (uint8_t)~LLI_RX_CHASED;
+    if (rx->pending.slow_path & LLI_RX_LEARNING && (rx->topics.known >= rx->names.wanted || rx->loss.end_reason != LLM_REASON_NONE))
+        rx->pending.slow_path &= (uint8_t)~LLI_RX_LEARNING;
 }
 
 static bool rx_has_news(const struct lli_rx *rx)
 {
-    return rx->news != 0 || rx->topics_told < rx->topics.known;
+    return rx->pending.news != 0 || rx->names.told < rx->topics.known;
 }
 
 /*
@@ -455,30 +377,30 @@ static inline __attribute__((always_inline)) bool rx_is_idle(const struct lli_rx
     const struct lli_gap *gap = &rx->gap;
 
     return lli_unpack_is_done(&rx->unpack) && gap->next == gap->end && gap->next >= rx->heartbeat.lead &&
-           gap->next >= rx->gone_below && rx->behind == 0 &&
-           !(rx->slow_path & LLI_RX_LEARNING) && rx->end_reason == LLM_REASON_NONE &&
+           gap->next >= rx->loss.gone_below && rx->pending.behind == 0 &&
+           !(rx->pending.slow_path & LLI_RX_LEARNING) && rx->loss.end_reason == LLM_REASON_NONE &&
            !(rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END);
 }
 
 bool lli_rx_is_idle(const struct lli_rx *rx)
 {
-    return rx_is_idle(rx) && (rx->news & ~LLI_RX_FILTERED) == 0 && rx->topics_told >= rx->topics.known;
+    return rx_is_idle(rx) && (rx->pending.news & ~LLI_RX_FILTERED) == 0 && rx->names.told >= rx->topics.known;
 }
 
 /* Out of line: keeps registers free in lli_rx_next() for the common path. */
 static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
-    rx->service_due = true;
-    rx->plain = false;
+    rx->pending.service_due = true;
+    rx->pending.plain = false;
     for (;;) {
         if (rx_has_news(rx) && (rx_next_news(rx, item) || rx_next_filtered(rx, item) || rx_next_of_turn(rx, item)))
             return true;
         if (rx_next_unpacked(rx, item))
             return true;
         rx_go_on(rx, now);
-        if (rx->slow_path & LLI_RX_LEARNING)
+        if (rx->pending.slow_path & LLI_RX_LEARNING)
             return false;
-        if (rx->slow_path & LLI_RX_LATEST) {
+        if (rx->pending.slow_path & LLI_RX_LATEST) {
             if (lli_rx_lost_lvc(rx, now, item))
                 return true;
             if (lli_rx_next_lvc(rx, now))
@@ -487,7 +409,7 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
         }
         if (lli_rx_is_replaying(rx) && rx_next_live(rx, now, item))
             return true;
-        if (rx->behind & LLI_RX_YOUNG && rx_next_young(rx, item))
+        if (rx->pending.behind & LLI_RX_YOUNG && rx_next_young(rx, item))
             return true;
         if (!rx_next_packet(rx, now))
             return rx_next_end(rx, now, item) || (lli_rx_as_it_arrives(rx) && lli_rx_next_unordered(rx, item));
@@ -503,13 +425,13 @@ static __attribute__((noinline)) bool rx_next_in_order(struct lli_rx *rx, lli_ns
 /* Fast path allowed: no gap, event or filter is pending. */
 static bool rx_is_plain(const struct lli_rx *rx)
 {
-    return rx->state == LLI_RX_LIVE && !rx_has_news(rx) && rx->slow_path == 0 && !rx->silent && !rx->unpack.broken &&
+    return rx->state == LLI_RX_LIVE && !rx_has_news(rx) && rx->pending.slow_path == 0 && !rx->heard.silent && !rx->unpack.broken &&
            !rx->unpack.assembling && rx_is_idle(rx);
 }
 
 void lli_rx_settle(struct lli_rx *rx)
 {
-    rx->plain = rx_is_plain(rx);
+    rx->pending.plain = rx_is_plain(rx);
 }
 
 bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item)

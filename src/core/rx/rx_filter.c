@@ -13,22 +13,29 @@ struct rx_wanted {
     uint32_t size;
 };
 
+void lli_rx_filter_start(struct lli_rx *rx)
+{
+    rx->filter.given_count = rx->filter.assembled.size = 0;
+    lli_rx_filter(rx);
+}
+
 void lli_rx_filter(struct lli_rx *rx)
 {
     if (rx->config->filter == NULL)
         return; /* A message being skipped still is: rx_filter_end(). */
-    rx->plain = false;
-    rx->news |= LLI_RX_FILTERED;
-    rx->slow_path |= LLI_RX_FILTERING;
+    lli_rx_unsettle(rx);
+    lli_rx_set_news(rx, LLI_RX_FILTERED);
+    lli_rx_set_slow_path(rx, LLI_RX_FILTERING);
     /* Dropped messages are not acknowledged, nor are those that might have been dropped. */
-    rx->unheld |= !rx->config->filter->all;
+    if (!rx->config->filter->all)
+        lli_rx_unhold(rx);
 }
 
 bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *message, struct lli_rx_frame *frame)
 {
-    for (uint32_t i = 0; i < rx->given_count; i++)
-        if (message == rx->given + i) {
-            *frame = rx->frames[i];
+    for (uint32_t i = 0; i < rx->filter.given_count; i++)
+        if (message == rx->filter.given + i) {
+            *frame = rx->filter.frames[i];
             return true;
         }
     return false;
@@ -37,9 +44,9 @@ bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *messag
 /* The filter was removed, and no message is being skipped: the session returns to the fast path. */
 static void rx_filter_end(struct lli_rx *rx)
 {
-    rx->news &= (uint8_t)~LLI_RX_FILTERED;
-    rx->slow_path &= (uint8_t)~LLI_RX_FILTERING;
-    rx->given_count = rx->assembled.size = 0;
+    lli_rx_clear_news(rx, LLI_RX_FILTERED);
+    lli_rx_clear_slow_path(rx, LLI_RX_FILTERING);
+    rx->filter.given_count = rx->filter.assembled.size = 0;
 }
 
 static void rx_pass(struct lli_rx *rx, struct lli_unpack *unpack, uint64_t messages)
@@ -51,7 +58,7 @@ static void rx_pass(struct lli_rx *rx, struct lli_unpack *unpack, uint64_t messa
 /* Messages of the packet being unpacked that were decided on when it arrived (rx_unordered.c): mostly none. */
 static inline struct lli_rx_mark rx_decided(const struct lli_rx *rx, const struct lli_unpack *unpack)
 {
-    return rx->news & LLI_RX_TURN && unpack == &rx->unpack ? rx->unordered.turn : (struct lli_rx_mark){.first = 0};
+    return rx->pending.news & LLI_RX_TURN && unpack == &rx->unpack ? rx->unordered.turn : (struct lli_rx_mark){.first = 0};
 }
 
 /*
@@ -243,7 +250,7 @@ static void rx_give_assembled(struct lli_rx *rx, struct lli_item *item)
     if (lli_topics_is_refused(&rx->topics, topic))
         rx->counters->messages_refused++;
     else if (!lli_rx_is_stale(rx, topic, item->messages[item->count].number))
-        rx->frames[item->count++] = rx->assembled;
+        rx->filter.frames[item->count++] = rx->filter.assembled;
     assert(count == 1);
     (void)count;
 }
@@ -251,11 +258,11 @@ static void rx_give_assembled(struct lli_rx *rx, struct lli_item *item)
 /* Copies the attributes of a message that spans packets, unless they are longer than this version sends. */
 static void rx_lvc_frame(struct lli_rx *rx, const struct lli_rx_frame *frame)
 {
-    rx->assembled = (struct lli_rx_frame){.size = 0};
-    if (frame->size == 0 || frame->size > sizeof rx->assembled_frame)
+    rx->filter.assembled = (struct lli_rx_frame){.size = 0};
+    if (frame->size == 0 || frame->size > sizeof rx->filter.assembled_frame)
         return;
-    memcpy(rx->assembled_frame, frame->bytes, frame->size);
-    rx->assembled = (struct lli_rx_frame){rx->assembled_frame, frame->size};
+    memcpy(rx->filter.assembled_frame, frame->bytes, frame->size);
+    rx->filter.assembled = (struct lli_rx_frame){rx->filter.assembled_frame, frame->size};
 }
 
 /* Delivers a message that lies in the packet. */
@@ -263,7 +270,7 @@ static void rx_give_wanted(struct lli_rx *rx, struct lli_unpack *unpack, const s
 {
     struct llm_message *message = &item->messages[item->count];
 
-    rx->frames[item->count++] = wanted->frame;
+    rx->filter.frames[item->count++] = wanted->frame;
     (void)rx_like(rx, unpack->topic, message);
     message->data = wanted->data;
     message->size = wanted->size;
@@ -285,27 +292,15 @@ static bool rx_refuse_wanted(struct lli_rx *rx, struct lli_unpack *unpack, const
     return true;
 }
 
-static void rx_count_wanted(struct lli_rx *rx, const struct lli_item *item)
-{
-    for (int i = 0; i < item->count; i++) {
-        const struct llm_message *message = &item->messages[i];
-
-        if (message->topic_id < rx->topics.limit) {
-            rx->topic_counts[message->topic_id].messages++;
-            rx->topic_counts[message->topic_id].bytes += message->size;
-        }
-    }
-}
-
 /* Records the messages being delivered; their attributes stay available. */
 static bool rx_give(struct lli_rx *rx, const struct lli_item *item)
 {
     if (rx->config->counts_topics)
-        rx_count_wanted(rx, item);
+        lli_rx_count_topics(rx, item);
     /* With no messages, the previous record stays. */
     if (item->count > 0)
-        rx->given = item->messages;
-    rx->given_count = (uint32_t)item->count;
+        rx->filter.given = item->messages;
+    rx->filter.given_count = (uint32_t)item->count;
     rx->counters->messages_delivered += (uint64_t)item->count;
     return item->count > 0;
 }

@@ -6,10 +6,18 @@
  */
 #include "core/rx/rx_internal.h"
 
+void lli_rx_hold_init(struct lli_rx *rx, struct lli_reorder *reorder, struct lli_arena *arena)
+{
+    rx->hold.reorder = reorder;
+    rx->hold.cells = lli_arena_take(arena, rx->config->window_packets * sizeof *rx->hold.cells, 64);
+    rx->hold.next = reorder->sessions;
+    reorder->sessions = rx;
+}
+
 /* Messages delivered ahead of order must not be reported lost, so their packets stay until they are next in order. */
 static bool hold_may_drop(const struct lli_rx *rx)
 {
-    return rx->chunks > 0 && !(rx->state == LLI_RX_LIVE && lli_rx_as_it_arrives(rx) && !lli_rx_is_replaying(rx));
+    return rx->hold.chunks > 0 && !(rx->state == LLI_RX_LIVE && lli_rx_as_it_arrives(rx) && !lli_rx_is_replaying(rx));
 }
 
 /* Returns the session that uses most memory and may drop packets, NULL if none may. */
@@ -17,8 +25,8 @@ static struct lli_rx *hold_most(const struct lli_reorder *reorder)
 {
     struct lli_rx *most = NULL;
 
-    for (struct lli_rx *rx = reorder->sessions; rx != NULL; rx = rx->sharing)
-        if (hold_may_drop(rx) && (most == NULL || rx->chunks > most->chunks))
+    for (struct lli_rx *rx = reorder->sessions; rx != NULL; rx = rx->hold.next)
+        if (hold_may_drop(rx) && (most == NULL || rx->hold.chunks > most->hold.chunks))
             most = rx;
     return most;
 }
@@ -50,9 +58,9 @@ static bool hold_make_room(struct lli_rx *rx, lli_seq seq, uint32_t size, lli_ns
 {
     const uint32_t chunks = lli_reorder_chunks(size);
 
-    while (!lli_reorder_fits(rx->reorder, size)) {
-        struct lli_rx *most = hold_most(rx->reorder);
-        const bool others = most != NULL && most != rx && most->chunks > rx->chunks + chunks;
+    while (!lli_reorder_fits(rx->hold.reorder, size)) {
+        struct lli_rx *most = hold_most(rx->hold.reorder);
+        const bool others = most != NULL && most != rx && most->hold.chunks > rx->hold.chunks + chunks;
 
         if (!hold_drop_last(others ? most : rx, others ? 0 : seq, now))
             return false;
@@ -64,7 +72,7 @@ bool lli_rx_hold(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *pac
 {
     const uint32_t size = (uint32_t)packet->size;
 
-    if (!lli_reorder_fits(rx->reorder, size) && !hold_make_room(rx, seq, size, now)) {
+    if (!lli_reorder_fits(rx->hold.reorder, size) && !hold_make_room(rx, seq, size, now)) {
         rx->counters->reorder_full++;
         return false;
     }
@@ -75,11 +83,11 @@ bool lli_rx_hold(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *pac
 
 uint32_t lli_rx_room(const struct lli_rx *rx)
 {
-    const struct lli_reorder *reorder = rx->reorder;
+    const struct lli_reorder *reorder = rx->hold.reorder;
     const struct lli_rx *most = lli_reorder_packets(reorder, reorder->left) < lli_gap_window(&rx->gap) ? hold_most(reorder) : NULL;
     uint32_t chunks = reorder->left;
 
-    if (most != NULL && most->chunks > rx->chunks)
-        chunks = (uint32_t)lli_max(chunks, (most->chunks - rx->chunks) / 2);
+    if (most != NULL && most->hold.chunks > rx->hold.chunks)
+        chunks = (uint32_t)lli_max(chunks, (most->hold.chunks - rx->hold.chunks) / 2);
     return lli_reorder_packets(reorder, chunks);
 }

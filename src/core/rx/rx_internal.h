@@ -6,9 +6,77 @@
 #include "core/rx/former.h"
 #include "core/rx/rx_session.h"
 
+/* --------------------------------------------------------------------------------------- rx_deliver.c */
+
+void lli_rx_deliver_start(struct lli_rx *rx);
+
+/* Rules the fast path out until lli_rx_settle() allows it again. */
+static inline void lli_rx_unsettle(struct lli_rx *rx)
+{
+    rx->pending.plain = false;
+}
+
+/* Notes that lli_rx_deadline() may be earlier now. */
+static inline void lli_rx_need_service(struct lli_rx *rx)
+{
+    rx->pending.service_due = true;
+}
+
+static inline void lli_rx_set_news(struct lli_rx *rx, enum lli_rx_news news)
+{
+    rx->pending.news |= (uint8_t)news;
+}
+
+static inline void lli_rx_clear_news(struct lli_rx *rx, enum lli_rx_news news)
+{
+    rx->pending.news &= (uint8_t)~(unsigned)news;
+}
+
+static inline void lli_rx_set_slow_path(struct lli_rx *rx, enum lli_rx_slow_path reason)
+{
+    rx->pending.slow_path |= (uint8_t)reason;
+}
+
+static inline void lli_rx_clear_slow_path(struct lli_rx *rx, enum lli_rx_slow_path reason)
+{
+    rx->pending.slow_path &= (uint8_t)~(unsigned)reason;
+}
+
+/* behind: of enum lli_rx_behind. */
+static inline void lli_rx_set_behind(struct lli_rx *rx, int behind)
+{
+    rx->pending.behind = (uint8_t)behind;
+}
+
+/* Gives up the packets before this one. */
+static inline void lli_rx_give_up(struct lli_rx *rx, lli_seq below, enum llm_reason reason)
+{
+    rx->loss.gone_below = below;
+    rx->loss.gone_reason = reason;
+}
+
+/* Ends the session for this receiver, after everything before the end is reported. */
+static inline void lli_rx_end(struct lli_rx *rx, enum llm_reason reason)
+{
+    rx->loss.end_reason = reason;
+}
+
+/* Sets the reason for a loss without lost packets. */
+static inline void lli_rx_broken(struct lli_rx *rx, enum llm_reason reason)
+{
+    rx->loss.broken_reason = reason;
+}
+
+/* Forgets losses: the stream continues at an earlier position. */
+void lli_rx_forget_losses(struct lli_rx *rx);
+
+/* ------------------------------------------------------------------------------------------ rx_hold.c */
+
+void lli_rx_hold_init(struct lli_rx *rx, struct lli_reorder *reorder, struct lli_arena *arena);
+
 static inline uint32_t *lli_rx_cell(const struct lli_rx *rx, lli_seq seq)
 {
-    return &rx->cells[seq & rx->gap.mask];
+    return &rx->hold.cells[seq & rx->gap.mask];
 }
 
 /*
@@ -17,15 +85,15 @@ static inline uint32_t *lli_rx_cell(const struct lli_rx *rx, lli_seq seq)
  */
 static inline uint32_t lli_rx_put(struct lli_rx *rx, const uint8_t *data, uint32_t size)
 {
-    const uint32_t cell = lli_reorder_put(rx->reorder, data, size);
+    const uint32_t cell = lli_reorder_put(rx->hold.reorder, data, size);
 
-    rx->chunks += cell == LLI_REORDER_NONE ? 0 : lli_reorder_chunks(size);
+    rx->hold.chunks += cell == LLI_REORDER_NONE ? 0 : lli_reorder_chunks(size);
     return cell;
 }
 
 static inline void lli_rx_give_back(struct lli_rx *rx, uint32_t cell)
 {
-    rx->chunks -= lli_reorder_free(rx->reorder, cell);
+    rx->hold.chunks -= lli_reorder_free(rx->hold.reorder, cell);
 }
 
 /* Buffers a packet until it is next in order, after lli_gap_extend() covered it. False if there is no memory for it. */
@@ -40,22 +108,144 @@ void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reaso
 /* Frees every buffered packet. */
 void lli_rx_drop_packets(struct lli_rx *rx);
 
+/* Addresses the packet in buffer to the transmitter. */
+bool lli_rx_packet(const struct lli_rx *rx, const uint8_t *buffer, size_t size, struct lli_packet *packet);
+
+/* Makes the item an event of the session. */
+static inline bool lli_rx_event(const struct lli_rx *rx, enum llm_event_kind kind, struct lli_item *item)
+{
+    item->kind = LLI_ITEM_EVENT;
+    item->event = (struct llm_event){.kind = kind, .session = rx->session};
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------- rx_heartbeat.c */
+
+void lli_rx_heard_start(struct lli_rx *rx, lli_ns now);
+
+/* Takes figures of a heartbeat with which those before it agree, though they were doubted. */
+void lli_rx_heartbeat_agreed(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat);
+
+/* Notes that as many topics exist, from another packet. */
+void lli_rx_heartbeat_topics(struct lli_rx *rx, uint32_t topics);
+
+/* Handles a heartbeat. */
+void lli_rx_input_heartbeat(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now);
+
+/* A session is silent only after it missed this many promised heartbeats. */
+enum { RX_HEARTBEATS_MISSED = 5 };
+
+/* Time without packets after which a session is silent. */
+static inline lli_ns lli_rx_patience(const struct lli_rx *rx)
+{
+    lli_ns promised = (lli_ns)rx->heartbeat.interval_us * 1000 * RX_HEARTBEATS_MISSED;
+
+    return lli_max(rx->config->silence, promised);
+}
+
+/* Time at which the session is silent, unless it is heard before. */
+static inline lli_ns lli_rx_silent_at(const struct lli_rx *rx)
+{
+    return lli_max(rx->heard.at, rx->heard.away_at) + lli_rx_patience(rx);
+}
+
+/* Notes that a packet of the session arrived. */
+static inline void lli_rx_heard(struct lli_rx *rx, lli_ns now)
+{
+    rx->heard.at = now;
+    if (rx->heard.silent) {
+        rx->heard.silent = false;
+        lli_rx_set_news(rx, LLI_RX_RESUMED);
+        lli_rx_need_service(rx);
+    }
+}
+
+/* Declares the session silent, or ended, if it was not heard for that long. */
+void lli_rx_check_silence(struct lli_rx *rx, lli_ns now);
+
+/* ------------------------------------------------------------------------------------------- rx_nak.c */
+
+void lli_rx_nak_start(struct lli_rx *rx);
+
 /* Notes that packets before end exist: those not received are missing from now on. */
 void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now);
 
 /* Best known round trip. */
 lli_ns lli_rx_rtt(const struct lli_rx *rx);
 
-/* Addresses the packet in buffer to the transmitter. */
-bool lli_rx_packet(const struct lli_rx *rx, const uint8_t *buffer, size_t size, struct lli_packet *packet);
+/* Notes the arrival of a missing packet and, if it was asked for, the time that took. */
+void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now);
+
+/* Sends no NAK until then. */
+void lli_rx_hold_naks(struct lli_rx *rx, lli_ns until);
+
+/* lli_rx_ask_less(): a packet was dropped for lack of memory. lli_rx_ask_more(): a missing one arrived in order. */
+void lli_rx_ask_less(struct lli_rx *rx);
+void lli_rx_ask_more(struct lli_rx *rx);
+
+/* Builds the NAK that is due. */
+bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+/* Handles a REJECT. */
+void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject, lli_ns now);
+
+/* ---------------------------------------------------------------------------------------- rx_topics.c */
+
+void lli_rx_topics_init(struct lli_rx *rx, struct lli_arena *arena);
+void lli_rx_topics_start(struct lli_rx *rx);
+
+/* Notes how many topics a GRANT announced. */
+void lli_rx_topics_granted(struct lli_rx *rx, uint32_t topics);
+
+/* Asks for no more names than the latest heartbeat, or a GRANT, announced. */
+void lli_rx_learn_less(struct lli_rx *rx);
+
+/* Sets the time of the next query. */
+void lli_rx_query_at(struct lli_rx *rx, lli_ns at);
+
+/* Counts the messages of an item by topic. */
+void lli_rx_count_topics(struct lli_rx *rx, const struct lli_item *item);
 
 /* Starts asking for names of topics announced so far. hold: deliver nothing until they are known. */
 void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold);
 
-/* Time without packets after which a session is silent. */
-lli_ns lli_rx_patience(const struct lli_rx *rx);
+/* Builds the query that is due; false: the names are known, or no answer came. */
+bool lli_rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+/* Handles the answer to a query. */
+void lli_rx_input_topics(struct lli_rx *rx, const struct lli_wire_topics *topics, struct lli_reader names, lli_ns now);
+
+/* Takes an announcement in the stream. True: the topic is new, and the item announces it. */
+bool lli_rx_announced(struct lli_rx *rx, const struct lli_unpacked *unpacked, struct lli_item *item);
+
+/* Returns the next topic that is to be announced outside the stream; false: none. */
+bool lli_rx_next_topic(struct lli_rx *rx, struct lli_item *item);
+
+/* Returns the item that announces a topic. */
+bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item);
+
+/*
+ * Accounts for `count` messages, stored after those of the item, of a topic that is refused, counted or
+ * without history. Returns how many of them, from the first on, are delivered all the same.
+ */
+int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count);
+
+/* ---------------------------------------------------------------------------------------- rx_notice.c */
+
+void lli_rx_standing_start(struct lli_rx *rx);
+
+/* Handles a notice of how this receiver is served. */
+void lli_rx_input_notice(struct lli_rx *rx, const struct lli_wire_notice *notice, lli_ns now);
+
+/* Returns the event for a change of this receiver's standing at the transmitter. */
+bool lli_rx_standing_item(struct lli_rx *rx, struct lli_item *item);
+
+/* Takes the reason for reduced service in an answer of kind TOKEN, if it has one. */
+void lli_rx_input_crowded(struct lli_rx *rx, const struct lli_wire_join *join);
 
 /* ---------------------------------------------------------------------------------------- rx_trust.c */
+
+void lli_rx_trust_start(struct lli_rx *rx);
 
 /*
  * True if a heartbeat is to be followed: it is consistent with what was received, or only inconsistent ones
@@ -72,19 +262,19 @@ void lli_rx_replan(struct lli_rx *rx, const struct lli_wire_heartbeat *before, l
 /* Packets before this one exist, as two heartbeats say: only these may be given up. */
 static inline lli_seq lli_rx_known(const struct lli_rx *rx)
 {
-    return lli_min(rx->heartbeat.lead, rx->lead_before);
+    return lli_min(rx->heartbeat.lead, rx->heard.lead_before);
 }
 
 /* Packets before this one exist, as two heartbeats say, or one heartbeat and received data. */
 static inline lli_seq lli_rx_known_by_data(const struct lli_rx *rx)
 {
-    return lli_min(rx->heartbeat.lead, lli_max(rx->lead_before, rx->gap.received));
+    return lli_min(rx->heartbeat.lead, lli_max(rx->heard.lead_before, rx->gap.received));
 }
 
 /* Messages that start before lli_rx_known(). */
 static inline uint64_t lli_rx_known_messages(const struct lli_rx *rx)
 {
-    return lli_min(rx->heartbeat.messages, rx->messages_before);
+    return lli_min(rx->heartbeat.messages, rx->heard.messages_before);
 }
 
 /* Upper bound, from heartbeats, of the number of the first message in the packet next in order. */
@@ -131,6 +321,23 @@ static inline bool lli_rx_is_in_share(const struct lli_rx *rx)
     return lli_wire_is_in_share(rx->session, rx->config->receiver, lli_rx_share(&rx->heartbeat));
 }
 
+void lli_rx_report_start(struct lli_rx *rx);
+
+/* Counts packets until the next report from this one on. */
+void lli_rx_report_from(struct lli_rx *rx, lli_seq next);
+
+/* Sets the time of the next report. */
+void lli_rx_report_at(struct lli_rx *rx, lli_ns at);
+
+/* Starts the run of messages without a loss, and those that the application acknowledged. */
+void lli_rx_acknowledge_from(struct lli_rx *rx, uint64_t held_from, uint64_t acknowledged);
+
+/* Restarts the run at this message. */
+void lli_rx_held_from(struct lli_rx *rx, uint64_t number);
+
+/* Notes that a filter drops messages: none is acknowledged from now on. */
+void lli_rx_unhold(struct lli_rx *rx);
+
 /* Schedules a status report: now, or spread over an interval if many other receivers report as well. */
 void lli_rx_status_soon(struct lli_rx *rx, lli_ns now);
 
@@ -141,6 +348,8 @@ void lli_rx_plan_report(struct lli_rx *rx);
 bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
 
 /* ----------------------------------------------------------------------------------------- rx_join.c */
+
+void lli_rx_join_start(struct lli_rx *rx);
 
 /* Handles the first heartbeat, which confirms the session (section 4.2). */
 void lli_rx_found(struct lli_rx *rx, lli_ns now);
@@ -167,7 +376,7 @@ bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
 #define LLI_RX_JOIN_RETRY_MAX ((lli_ns)100000000)
 
 /*
- * lli_rx_retry_after(): interval to the next repetition of a request, after rx->tries of them.
+ * lli_rx_retry_after(): interval to the next repetition of a request, after rx->replay.tries of them.
  * lli_rx_request_time(): time that an answer takes.
  */
 lli_ns lli_rx_retry_after(const struct lli_rx *rx, lli_ns least);
@@ -175,18 +384,34 @@ lli_ns lli_rx_request_time(const struct lli_rx *rx);
 
 enum { LLI_RX_RANGES_UNANSWERED = 8 };
 
+/*
+ * Requests for the past or for LVC messages: lli_rx_request_start() begins with a request at once,
+ * lli_rx_request_answered() notes the arrival of a packet, lli_rx_request_sent() a request,
+ * lli_rx_request_at() the time of the next one.
+ */
+void lli_rx_request_start(struct lli_rx *rx, lli_ns now);
+void lli_rx_request_answered(struct lli_rx *rx, lli_ns now);
+void lli_rx_request_sent(struct lli_rx *rx);
+void lli_rx_request_at(struct lli_rx *rx, lli_ns at);
+
+/* Ends the past at `lead`, but not before the position granted. */
+void lli_rx_replay_limit(struct lli_rx *rx, lli_seq lead);
+
+/* Notes that the past was delivered. */
+void lli_rx_joined(struct lli_rx *rx);
+
 /* Notes the arrival of a replay packet. */
 void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now);
 
 static inline bool lli_rx_is_replaying(const struct lli_rx *rx)
 {
-    return rx->behind & LLI_RX_REPLAYING;
+    return rx->pending.behind & LLI_RX_REPLAYING;
 }
 
 /* True if the next packet in order is to be fetched. */
 static inline bool lli_rx_is_fetching(const struct lli_rx *rx)
 {
-    return lli_rx_is_replaying(rx) && rx->gap.next < rx->replay_end;
+    return lli_rx_is_replaying(rx) && rx->gap.next < rx->replay.end;
 }
 
 /*
@@ -199,8 +424,10 @@ void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now
 static inline void lli_rx_dropped(struct lli_rx *rx, lli_seq seq)
 {
     if (lli_rx_is_replaying(rx))
-        rx->replay_end = lli_max(rx->replay_end, seq + 1);
+        rx->replay.end = lli_max(rx->replay.end, seq + 1);
 }
+
+void lli_rx_filter_start(struct lli_rx *rx);
 
 /* Like lli_unpack_begin() while LLI_RX_FILTERING is set; skips unwanted messages up to the first wanted one. */
 void lli_rx_filter_begin(struct lli_rx *rx, const struct lli_wire_header *header, const uint8_t *body, size_t size);
@@ -217,36 +444,29 @@ void lli_rx_filter_unordered(struct lli_rx *rx, const uint8_t *body);
  */
 bool lli_rx_filtered_unordered(struct lli_rx *rx, struct lli_item *item);
 
-/*
- * Accounts for `count` messages, stored after those of the item, of a topic that is refused, counted or
- * without history. Returns how many of them, from the first on, are delivered all the same.
- */
-int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count);
-
 /* True if a message of a topic without history was sent before this receiver joined: it is skipped and counted. */
 static inline bool lli_rx_is_stale(struct lli_rx *rx, uint32_t topic, uint64_t number)
 {
-    const bool stale = number < rx->live && lli_topics_is_transient(&rx->topics, topic);
+    const bool stale = number < rx->join.live && lli_topics_is_transient(&rx->topics, topic);
 
     rx->counters->messages_stale += stale;
     return stale;
 }
 
-/* Returns the item that announces a topic. */
-bool lli_rx_topic_item(const struct lli_rx *rx, uint32_t topic, struct lli_item *item);
-
 /* ---------------------------------------------------------------------------------------- rx_token.c */
+
+void lli_rx_token_start(struct lli_rx *rx);
 
 /* True if the transmitter has answered from the address that it announces. */
 static inline bool lli_rx_is_answered(const struct lli_rx *rx)
 {
-    return rx->token != 0 && lli_wire_is_address(&rx->token_from, &rx->heartbeat.address);
+    return rx->token.value != 0 && lli_wire_is_address(&rx->token.from, &rx->heartbeat.address);
 }
 
 /* Token for packets to the transmitter; 0, to request one, if it has not answered. */
 static inline uint64_t lli_rx_token(const struct lli_rx *rx)
 {
-    return lli_rx_is_answered(rx) ? rx->token : 0;
+    return lli_rx_is_answered(rx) ? rx->token.value : 0;
 }
 
 /* Maximum of ranges in a NAK: packets to an unconfirmed address are short. */
@@ -275,10 +495,13 @@ void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now);
 void lli_rx_lvc_init(struct lli_rx *rx, struct lli_arena *arena);
 
 /*
- * Starts fetching LVC messages that precede the granted start of the stream; they come first, while
- * LLI_RX_LATEST is set.
+ * Starts fetching LVC messages, if they were asked for, that precede the granted start of the stream; they come
+ * first, while LLI_RX_LATEST is set.
  */
-void lli_rx_lvc_begin(struct lli_rx *rx, const struct lli_wire_join *granted);
+void lli_rx_lvc_granted(struct lli_rx *rx, const struct lli_wire_join *granted);
+
+/* Gives up the LVC messages that are missing. */
+void lli_rx_lvc_lose(struct lli_rx *rx, enum llm_reason reason);
 
 /* Frees buffered LVC packets. */
 void lli_rx_lvc_drop(struct lli_rx *rx);
@@ -333,13 +556,13 @@ bool lli_rx_turn_messages(struct lli_rx *rx, struct lli_item *item);
 static inline void lli_rx_unpack(struct lli_rx *rx, lli_seq seq, const struct lli_wire_header *header, const uint8_t *body,
                                  size_t size)
 {
-    if (rx->enters && seq == rx->begin && header->number != (uint32_t)rx->first)
-        (void)lli_unpack_enter(&rx->unpack, header, body, size, rx->first);
-    else if (rx->slow_path & LLI_RX_FILTERING)
+    if (rx->join.enters && seq == rx->join.begin && header->number != (uint32_t)rx->join.first)
+        (void)lli_unpack_enter(&rx->unpack, header, body, size, rx->join.first);
+    else if (rx->pending.slow_path & LLI_RX_FILTERING)
         lli_rx_filter_begin(rx, header, body, size);
     else
         lli_unpack_begin(&rx->unpack, header, body, size);
-    rx->enters = false;
+    rx->join.enters = false;
 }
 
 #endif

@@ -10,6 +10,13 @@
 /* A replay packet that is late by this many mean intervals is asked for again. */
 enum { JOIN_PATIENCE = 4 };
 
+void lli_rx_join_start(struct lli_rx *rx)
+{
+    rx->join.refused = LLM_REASON_NONE;
+    rx->join.chosen = rx->join.enters = false;
+    rx->join.live = rx->join.live_seq = 0;
+}
+
 /* ------------------------------------------------------------------------------------------ live join */
 
 /*
@@ -38,7 +45,7 @@ static bool rx_rebase(struct lli_rx *rx, const struct lli_wire_heartbeat *heartb
 /* Number of the first message that starts in the first buffered packet or later. */
 static uint64_t rx_held_number(const struct lli_rx *rx, uint64_t near)
 {
-    const uint8_t *packet = lli_reorder_head(rx->reorder, *lli_rx_cell(rx, rx->gap.next));
+    const uint8_t *packet = lli_reorder_head(rx->hold.reorder, *lli_rx_cell(rx, rx->gap.next));
 
     return lli_seq_extend(near, lli_load_u32(packet + 12));
 }
@@ -49,16 +56,17 @@ static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
     /* Packets missing before the session was confirmed could not be asked for. */
     lli_gap_ask(&rx->gap, now);
     rx->state = LLI_RX_LIVE;
-    rx->reported = rx->began = rx->gap.next;
-    lli_rx_plan_report(rx);
-    rx->news |= LLI_RX_NEW;
-    rx->first = rx->held_from = rx->acknowledged = number;
+    rx->join.began = rx->gap.next;
+    lli_rx_report_from(rx, rx->gap.next);
+    lli_rx_set_news(rx, LLI_RX_NEW);
+    rx->join.first = number;
+    lli_rx_acknowledge_from(rx, number, number);
     rx->counters->sessions_new++;
     lli_unpack_reset(&rx->unpack, number);
     if (lli_rx_as_it_arrives(rx))
         lli_rx_unordered_look(rx, rx->gap.next, rx->gap.end);
     /* A session not followed from its start may begin in the middle of a message. */
-    if (rx->gap.next != rx->heartbeat.start || rx->enters) {
+    if (rx->gap.next != rx->heartbeat.start || rx->join.enters) {
         lli_unpack_break(&rx->unpack);
         lli_rx_learn(rx, now, true);
     }
@@ -79,9 +87,11 @@ static void rx_join_live(struct lli_rx *rx, lli_ns now)
     const uint64_t missed = rx->counters->packets_missed;
     uint64_t number = young ? 0 : assured ? heartbeat->kept_messages : heartbeat->messages;
 
-    rx->live = young ? 0 : held && rx->gap.next <= heartbeat->lead ? rx_held_number(rx, heartbeat->messages) : heartbeat->messages;
+    rx->join.live = young ? 0 : heartbeat->messages;
+    if (held && !young && rx->gap.next <= heartbeat->lead)
+        rx->join.live = rx_held_number(rx, heartbeat->messages);
     if (held && !young && rx->gap.next <= latest) {
-        number = rx->live;
+        number = rx->join.live;
     } else if (!held || !lli_gap_rewind(&rx->gap, latest, now, now)) {
         lli_rx_drop_packets(rx);
         lli_gap_reset(&rx->gap, latest);
@@ -130,7 +140,7 @@ void lli_rx_found(struct lli_rx *rx, lli_ns now)
         rx_join_live(rx, now);
     } else {
         rx->state = LLI_RX_ASKING;
-        rx->ask_at = rx->ask_until = LLI_NEVER;
+        rx->join.ask_at = rx->join.ask_until = LLI_NEVER;
     }
 }
 
@@ -138,24 +148,24 @@ void lli_rx_found(struct lli_rx *rx, lli_ns now)
 
 static void rx_ask(struct lli_rx *rx, enum llm_join_mode mode, uint64_t value, lli_ns now)
 {
-    rx->join = (struct llm_join){.mode = mode, .value = value};
-    rx->tries = 0;
-    rx->ask_at = now;
-    rx->ask_until = now + rx->config->nak_giveup;
+    rx->join.position = (struct llm_join){.mode = mode, .value = value};
+    rx->replay.tries = 0;
+    rx->join.ask_at = now;
+    rx->join.ask_until = now + rx->config->nak_giveup;
 }
 
 /* The past asked for is all that the young session sent: LLM_EVENT_LIVE follows it. */
 static void rx_join_young(struct lli_rx *rx, lli_ns now)
 {
     rx_join_live(rx, now);
-    rx->behind = LLI_RX_YOUNG;
-    rx->replay_end = rx->heartbeat.lead;
+    lli_rx_set_behind(rx, LLI_RX_YOUNG);
+    rx->replay.end = rx->heartbeat.lead;
 }
 
 void lli_rx_begin(struct lli_rx *rx, const struct llm_join *join, lli_ns now)
 {
-    assert(rx->state == LLI_RX_ASKING && !rx->chosen);
-    rx->chosen = true;
+    assert(rx->state == LLI_RX_ASKING && !rx->join.chosen);
+    rx->join.chosen = true;
     /*
      * A receiver that discovers a session within its first second misses nothing; only a join by number
      * excludes messages.
@@ -170,7 +180,7 @@ void lli_rx_begin(struct lli_rx *rx, const struct llm_join *join, lli_ns now)
 
 lli_ns lli_rx_retry_after(const struct lli_rx *rx, lli_ns least)
 {
-    return lli_min(least << lli_min(rx->tries, 16), lli_max(least, lli_max(rx->config->nak_retry_max, LLI_RX_JOIN_RETRY_MAX)));
+    return lli_min(least << lli_min(rx->replay.tries, 16), lli_max(least, lli_max(rx->config->nak_retry_max, LLI_RX_JOIN_RETRY_MAX)));
 }
 
 lli_ns lli_rx_request_time(const struct lli_rx *rx)
@@ -180,10 +190,10 @@ lli_ns lli_rx_request_time(const struct lli_rx *rx)
 
 static void rx_refused(struct lli_rx *rx, enum llm_reason reason, uint64_t wanted, uint64_t there)
 {
-    rx->refused = reason;
-    rx->refused_wanted = wanted;
-    rx->refused_there = there;
-    rx->ask_at = rx->ask_until = LLI_NEVER;
+    rx->join.refused = reason;
+    rx->join.refused_wanted = wanted;
+    rx->join.refused_there = there;
+    rx->join.ask_at = rx->join.ask_until = LLI_NEVER;
     rx->counters->joins_refused++;
 }
 
@@ -193,20 +203,21 @@ bool lli_rx_control_join(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct 
         .session = rx->session,
         .receiver = rx->config->receiver,
         .kind = LLI_WIRE_JOIN_ASK,
-        .from = (uint8_t)rx->join.mode,
-        .value = rx->join.value,
+        .from = (uint8_t)rx->join.position.mode,
+        .value = rx->join.position.value,
         .address = rx->config->address,
         .token = lli_rx_token(rx),
     };
 
-    if (now >= rx->ask_until || (rx->ask_until != LLI_NEVER && !rx->config->unread && now >= rx->heard_at + rx->config->timeout)) {
-        rx_refused(rx, LLM_REASON_UNANSWERED, rx->join.mode == LLM_JOIN_NUMBER ? rx->join.value : 0, 0);
+    if (now >= rx->join.ask_until ||
+        (rx->join.ask_until != LLI_NEVER && !rx->config->unread && now >= rx->heard.at + rx->config->timeout)) {
+        rx_refused(rx, LLM_REASON_UNANSWERED, rx->join.position.mode == LLM_JOIN_NUMBER ? rx->join.position.value : 0, 0);
         return false;
     }
-    if (now < rx->ask_at)
+    if (now < rx->join.ask_at)
         return false;
-    rx->ask_at = now + lli_rx_retry_after(rx, lli_rx_request_time(rx));
-    rx->tries++;
+    rx->join.ask_at = now + lli_rx_retry_after(rx, lli_rx_request_time(rx));
+    rx->replay.tries++;
     rx->counters->joins_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_join(buffer, &join), packet);
 }
@@ -226,19 +237,25 @@ static void rx_join_otherwise(struct lli_rx *rx, enum llm_reason reason, lli_ns 
 
 bool lli_rx_next_join(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
-    const enum llm_reason reason = rx->refused;
+    const enum llm_reason reason = rx->join.refused;
 
-    item->kind = rx->chosen ? LLI_ITEM_EVENT : LLI_ITEM_JOIN;
+    item->kind = rx->join.chosen ? LLI_ITEM_EVENT : LLI_ITEM_JOIN;
     item->event = (struct llm_event){.kind = LLM_EVENT_JOIN_REFUSED, .session = rx->session, .reason = reason};
-    if (!rx->chosen)
+    if (!rx->join.chosen)
         return true;
     if (reason == LLM_REASON_NONE)
         return false;
-    item->event.first = rx->refused_wanted;
-    item->event.last = rx->refused_there;
-    rx->refused = LLM_REASON_NONE;
+    item->event.first = rx->join.refused_wanted;
+    item->event.last = rx->join.refused_there;
+    rx->join.refused = LLM_REASON_NONE;
     rx_join_otherwise(rx, reason, now);
     return true;
+}
+
+void lli_rx_joined(struct lli_rx *rx)
+{
+    /* Limits a number that a forged answer may have supplied. */
+    rx->join.live = lli_min(rx->join.live, rx->unpack.number);
 }
 
 /* ------------------------------------------------------------------------------------------- answer */
@@ -262,15 +279,14 @@ static void rx_place(struct lli_rx *rx, lli_seq begin, lli_ns now)
 void lli_rx_resume(struct lli_rx *rx, const struct lli_former_session *former, lli_ns now)
 {
     rx_place(rx, former->next, now);
-    rx->live = 0;
-    rx->behind = 0;
-    rx->broken_reason = former->reason == LLM_REASON_REPLACED ? LLM_REASON_REPLACED : LLM_REASON_TIMEOUT;
+    rx->join.live = 0;
+    lli_rx_set_behind(rx, 0);
+    lli_rx_broken(rx, former->reason == LLM_REASON_REPLACED ? LLM_REASON_REPLACED : LLM_REASON_TIMEOUT);
     rx_follow(rx, former->number, now);
     /* A session forgotten in favour of another may have had losses that were not reported. */
     lli_unpack_allow(&rx->unpack, UINT32_MAX, UINT64_MAX);
     /* Messages acknowledged before the interruption still are. */
-    rx->held_from = former->held_from;
-    rx->acknowledged = former->acknowledged;
+    lli_rx_acknowledge_from(rx, former->held_from, former->acknowledged);
     lli_rx_extend(rx, rx->heartbeat.lead, now);
 }
 
@@ -279,22 +295,18 @@ static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_
     rx_place(rx, join->packet, now);
     rx->counters->joins_granted++;
     /* Topics may have been announced in skipped packets, or before. */
-    rx->heartbeat.topics = (uint32_t)lli_max(rx->heartbeat.topics, join->topics);
-    rx->topics_granted = join->topics;
-    rx->begin = rx->fetched = join->packet;
-    rx->enters = join->from == LLM_JOIN_MESSAGES || join->from == LLM_JOIN_NUMBER;
-    rx->replay_end = rx->live_seq = join->lead;
-    rx->live = join->wanted;
-    rx->behind = LLI_RX_REPLAYING;
-    rx->tries = 0;
-    rx->fetching = 0;
-    rx->fetch_at = rx->replayed_at = now;
-    rx->replay_distance = 0;
+    lli_rx_heartbeat_topics(rx, join->topics);
+    lli_rx_topics_granted(rx, join->topics);
+    rx->join.begin = rx->replay.fetched = join->packet;
+    rx->join.enters = join->from == LLM_JOIN_MESSAGES || join->from == LLM_JOIN_NUMBER;
+    rx->replay.end = rx->join.live_seq = join->lead;
+    rx->join.live = join->wanted;
+    lli_rx_set_behind(rx, LLI_RX_REPLAYING);
+    rx->replay.fetching = 0;
+    lli_rx_request_start(rx, now);
     rx_follow(rx, join->number, now);
     lli_rx_extend(rx, lli_max(rx->heartbeat.lead, join->lead), now);
-    rx->lvc.live = 0;
-    if (join->from == LLM_JOIN_LATEST)
-        lli_rx_lvc_begin(rx, join);
+    lli_rx_lvc_granted(rx, join);
 }
 
 static enum llm_reason rx_refusal(uint8_t reason)
@@ -311,14 +323,11 @@ void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_
         return;
     if (join->kind == LLI_WIRE_JOIN_GRANT || join->kind == LLI_WIRE_JOIN_REFUSE || join->kind == LLI_WIRE_JOIN_TOKEN)
         lli_rx_take_token(rx, join->token, now);
-    if (join->kind == LLI_WIRE_JOIN_TOKEN && (join->reason == LLI_WIRE_JOIN_FULL || join->reason == LLI_WIRE_JOIN_BUSY)) {
-        rx->crowded |= (uint8_t)(1u << join->reason);
-        rx->crowd = join->value;
-        rx->counters->crowded++;
-    }
+    if (join->kind == LLI_WIRE_JOIN_TOKEN)
+        lli_rx_input_crowded(rx, join);
     /* The answer is to an earlier request, or to one already answered. */
-    if (rx->state != LLI_RX_ASKING || !rx->chosen ||
-        rx->refused != LLM_REASON_NONE || join->from != rx->join.mode || join->value != rx->join.value)
+    if (rx->state != LLI_RX_ASKING || !rx->join.chosen ||
+        rx->join.refused != LLM_REASON_NONE || join->from != rx->join.position.mode || join->value != rx->join.position.value)
         return;
     if (join->kind == LLI_WIRE_JOIN_GRANT && join->packet >= rx->heartbeat.start)
         rx_granted(rx, join, now);
@@ -328,37 +337,64 @@ void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_
 
 /* ------------------------------------------------------------------------------------------- replay */
 
+void lli_rx_request_start(struct lli_rx *rx, lli_ns now)
+{
+    rx->replay.tries = 0;
+    rx->replay.distance = 0;
+    rx->replay.at = rx->replay.fetch_at = now;
+}
+
+void lli_rx_request_answered(struct lli_rx *rx, lli_ns now)
+{
+    const lli_ns distance = lli_min(now - rx->replay.at, LLI_RX_JOIN_RETRY_MAX);
+
+    rx->replay.distance = rx->replay.distance == 0 ? distance : (rx->replay.distance * 7 + distance) / 8;
+    rx->replay.at = now;
+    rx->replay.tries = 0;
+}
+
+void lli_rx_request_at(struct lli_rx *rx, lli_ns at)
+{
+    rx->replay.fetch_at = at;
+}
+
+void lli_rx_request_sent(struct lli_rx *rx)
+{
+    rx->replay.tries++;
+}
+
+void lli_rx_replay_limit(struct lli_rx *rx, lli_seq lead)
+{
+    rx->replay.end = lli_max(rx->join.live_seq, lli_min(rx->replay.end, lead));
+}
+
 void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now)
 {
-    const lli_ns distance = lli_min(now - rx->replayed_at, LLI_RX_JOIN_RETRY_MAX);
-
     rx->counters->packets_replayed++;
-    rx->replay_distance = rx->replay_distance == 0 ? distance : (rx->replay_distance * 7 + distance) / 8;
-    rx->replayed_at = now;
-    rx->tries = 0;
-    if (seq >= rx->fetched)
+    lli_rx_request_answered(rx, now);
+    if (seq >= rx->replay.fetched)
         return;
-    if (rx->fetching > 0 && --rx->fetching == 0)
-        rx->fetch_at = now;
-    else if (seq + 1 == rx->fetched)
+    if (rx->replay.fetching > 0 && --rx->replay.fetching == 0)
+        rx->replay.fetch_at = now;
+    else if (seq + 1 == rx->replay.fetched)
         /* Last packet of the request: missing ones of the others may just have been overtaken by it. */
-        rx->fetch_at = now + rx->config->nak_retry_min;
+        rx->replay.fetch_at = now + rx->config->nak_retry_min;
     else
-        rx->fetch_at = now + lli_rx_request_time(rx) + JOIN_PATIENCE * rx->replay_distance;
+        rx->replay.fetch_at = now + lli_rx_request_time(rx) + JOIN_PATIENCE * rx->replay.distance;
 }
 
 void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now)
 {
-    const uint64_t fetched = lli_gap_unrepaired(&rx->gap, first, end, lli_rx_is_replaying(rx) ? rx->fetched : 0);
+    const uint64_t fetched = lli_gap_unrepaired(&rx->gap, first, end, lli_rx_is_replaying(rx) ? rx->replay.fetched : 0);
 
     /* This many of the packets asked for last will not arrive. */
-    if (fetched == 0 || rx->fetching == 0)
+    if (fetched == 0 || rx->replay.fetching == 0)
         return;
-    rx->fetching -= (uint32_t)lli_min(fetched, rx->fetching);
-    rx->replayed_at = now;
-    rx->tries = 0;
-    if (rx->fetching == 0)
-        rx->fetch_at = now;
+    rx->replay.fetching -= (uint32_t)lli_min(fetched, rx->replay.fetching);
+    rx->replay.at = now;
+    rx->replay.tries = 0;
+    if (rx->replay.fetching == 0)
+        rx->replay.fetch_at = now;
 }
 
 bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
@@ -367,32 +403,32 @@ bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
      * Asks for the next piece when this one is complete. Packets after a loss have to be buffered, and other
      * sessions need room, too.
      */
-    const uint64_t most = lli_min(LLI_WIRE_FETCH_PACKETS, lli_reorder_packets(rx->reorder, rx->reorder->count / 2) + rx->ask_ahead);
+    const struct lli_reorder *reorder = rx->hold.reorder;
+    const uint64_t most = lli_min(LLI_WIRE_FETCH_PACKETS, lli_reorder_packets(reorder, reorder->count / 2) + rx->nak.ahead);
     struct lli_wire_join join = {
         .session = rx->session,
         .receiver = rx->config->receiver,
         .kind = LLI_WIRE_JOIN_FETCH,
-        .lead = rx->live_seq,
+        .lead = rx->join.live_seq,
         .address = rx->config->address,
         .token = lli_rx_token(rx),
     };
 
-    if (now < rx->fetch_at)
+    if (now < rx->replay.fetch_at)
         return false;
-    if (now >= rx->replayed_at + rx->config->nak_giveup) {
+    if (now >= rx->replay.at + rx->config->nak_giveup) {
         /* Nothing arrived for this long: gives up the rest of the past. */
-        rx->gone_below = lli_max(rx->gone_below, rx->replay_end);
-        rx->gone_reason = LLM_REASON_TIMEOUT;
+        lli_rx_give_up(rx, lli_max(rx->loss.gone_below, rx->replay.end), LLM_REASON_TIMEOUT);
     }
-    rx->fetch_at = now + rx->config->nak_retry_min;
-    join.count = (uint16_t)lli_gap_list(&rx->gap, rx->replay_end, most, join.ranges, LLI_WIRE_FETCH_MAX, &rx->fetched);
-    if (join.count == 0 || rx->gap.next < rx->gone_below)
+    rx->replay.fetch_at = now + rx->config->nak_retry_min;
+    join.count = (uint16_t)lli_gap_list(&rx->gap, rx->replay.end, most, join.ranges, LLI_WIRE_FETCH_MAX, &rx->replay.fetched);
+    if (join.count == 0 || rx->gap.next < rx->loss.gone_below)
         return false;
-    rx->fetching = 0;
+    rx->replay.fetching = 0;
     for (uint16_t i = 0; i < join.count; i++)
-        rx->fetching += join.ranges[i].count;
-    rx->fetch_at = now + lli_rx_retry_after(rx, lli_rx_request_time(rx) + JOIN_PATIENCE * rx->replay_distance);
-    rx->tries++;
+        rx->replay.fetching += join.ranges[i].count;
+    rx->replay.fetch_at = now + lli_rx_retry_after(rx, lli_rx_request_time(rx) + JOIN_PATIENCE * rx->replay.distance);
+    rx->replay.tries++;
     rx->counters->fetches_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_join(buffer, &join), packet);
 }

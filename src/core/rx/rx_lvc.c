@@ -28,8 +28,12 @@ void lli_rx_lvc_init(struct lli_rx *rx, struct lli_arena *arena)
     rx->lvc.held = lli_arena_take(arena, KEPT_HELD * sizeof *rx->lvc.held, 64);
 }
 
-void lli_rx_lvc_begin(struct lli_rx *rx, const struct lli_wire_join *granted)
+void lli_rx_lvc_granted(struct lli_rx *rx, const struct lli_wire_join *granted)
 {
+    if (granted->from != LLM_JOIN_LATEST) {
+        rx->lvc.live = 0;
+        return;
+    }
     rx->lvc = (struct lli_rx_lvc){
         .held = rx->lvc.held,
         .number = granted->number,
@@ -37,7 +41,7 @@ void lli_rx_lvc_begin(struct lli_rx *rx, const struct lli_wire_join *granted)
         .most = granted->value,
         .topics = granted->topics,
     };
-    rx->slow_path |= LLI_RX_LATEST;
+    lli_rx_set_slow_path(rx, LLI_RX_LATEST);
 }
 
 /* ------------------------------------------------------------------------------------ buffered packets */
@@ -52,13 +56,13 @@ static void kept_forget(struct lli_rx *rx, uint32_t index)
 
 void lli_rx_lvc_drop(struct lli_rx *rx)
 {
-    if (!(rx->slow_path & LLI_RX_LATEST))
+    if (!(rx->pending.slow_path & LLI_RX_LATEST))
         return;
     rx->lvc.reading = false;
     for (uint32_t i = 0; i < rx->lvc.held_count; i++)
         lli_rx_give_back(rx, rx->lvc.held[i].cell);
     rx->lvc.held_count = 0;
-    rx->slow_path &= (uint8_t)~LLI_RX_LATEST;
+    lli_rx_clear_slow_path(rx, LLI_RX_LATEST);
 }
 
 /* Buffers a packet ahead of order, unless another one covers its span. */
@@ -95,7 +99,7 @@ static bool kept_take(struct lli_rx *rx)
         uint32_t size;
 
         kept_forget(rx, 0);
-        bytes = lli_reorder_get(rx->reorder, held.cell, LLI_REORDER_TURN, &size);
+        bytes = lli_reorder_get(rx->hold.reorder, held.cell, LLI_REORDER_TURN, &size);
         lli_rx_give_back(rx, held.cell);
         if (lli_wire_is_before(&lvc->next, &held.span.to)) {
             lvc->records = lli_reader_of(bytes, size);
@@ -111,14 +115,10 @@ static bool kept_take(struct lli_rx *rx)
 /* Sets the time of the next request after a packet arrived. left: further packets that may follow. */
 static void kept_came(struct lli_rx *rx, uint16_t left, lli_ns now)
 {
-    const lli_ns distance = lli_min(now - rx->replayed_at, LLI_RX_JOIN_RETRY_MAX);
-
-    rx->replay_distance = rx->replay_distance == 0 ? distance : (rx->replay_distance * 7 + distance) / 8;
-    rx->replayed_at = now;
-    rx->tries = 0;
+    lli_rx_request_answered(rx, now);
     /* The last packet may just have overtaken missing ones. */
-    rx->fetch_at = now + (left > 0 ? lli_rx_request_time(rx) + KEPT_PATIENCE * rx->replay_distance
-                          : rx->lvc.held_count > 0 ? rx->config->nak_retry_min : 0);
+    lli_rx_request_at(rx, now + (left > 0 ? lli_rx_request_time(rx) + KEPT_PATIENCE * rx->replay.distance
+                                 : rx->lvc.held_count > 0 ? rx->config->nak_retry_min : 0));
 }
 
 void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, const struct lli_reader *records, lli_ns now)
@@ -131,7 +131,7 @@ void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, cons
     }
     rx->counters->cache_packets_received++;
     /* Late, of an earlier grant, or not asked for. */
-    if (!(rx->slow_path & LLI_RX_LATEST) || rx->slow_path & LLI_RX_LEARNING || packet->number != lvc->number || lvc->reading)
+    if (!(rx->pending.slow_path & LLI_RX_LATEST) || rx->pending.slow_path & LLI_RX_LEARNING || packet->number != lvc->number || lvc->reading)
         return;
     if (!lli_wire_is_before(&lvc->next, &packet->span.to)) {
         rx->counters->packets_duplicate++;
@@ -207,7 +207,7 @@ static bool kept_unpack_more(struct lli_rx *rx, const struct lli_wire_record *re
     if (lli_wire_is_before(part, &record->at) || lli_wire_is_before(&record->at, part) || unpack->broken ||
         !(unpack->passing || (unpack->assembling && record->size <= unpack->total - unpack->have)))
         return false;
-    if (rx->slow_path & LLI_RX_FILTERING)
+    if (rx->pending.slow_path & LLI_RX_FILTERING)
         lli_rx_filter_begin(rx, &header, record->bytes, record->size);
     else
         lli_unpack_begin(unpack, &header, record->bytes, record->size);
@@ -236,12 +236,15 @@ static bool kept_next_record(struct lli_rx *rx)
 static void kept_end(struct lli_rx *rx, lli_ns now)
 {
     lli_rx_lvc_drop(rx);
-    lli_unpack_reset(&rx->unpack, rx->first);
+    lli_unpack_reset(&rx->unpack, rx->join.first);
     if (rx->gap.next != rx->heartbeat.start)
         lli_unpack_break(&rx->unpack);
-    rx->tries = 0;
-    rx->replay_distance = 0;
-    rx->replayed_at = rx->fetch_at = now;
+    lli_rx_request_start(rx, now);
+}
+
+void lli_rx_lvc_lose(struct lli_rx *rx, enum llm_reason reason)
+{
+    rx->lvc.lost = reason;
 }
 
 bool lli_rx_next_lvc(struct lli_rx *rx, lli_ns now)
@@ -266,7 +269,7 @@ bool lli_rx_next_lvc(struct lli_rx *rx, lli_ns now)
 
 bool lli_rx_lost_lvc(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
-    const enum llm_reason reason = rx->lvc.lost != LLM_REASON_NONE ? rx->lvc.lost : rx->end_reason;
+    const enum llm_reason reason = rx->lvc.lost != LLM_REASON_NONE ? rx->lvc.lost : rx->loss.end_reason;
 
     if (reason == LLM_REASON_NONE)
         return false;
@@ -275,7 +278,7 @@ bool lli_rx_lost_lvc(struct lli_rx *rx, lli_ns now, struct lli_item *item)
         .kind = LLM_EVENT_CACHE_LOST,
         .reason = reason,
         .session = rx->session,
-        .first = rx->first,
+        .first = rx->join.first,
         .topic_id = rx->lvc.next.topic,
         .topic = lli_topics_name(&rx->topics, rx->lvc.next.topic),
     };
@@ -324,7 +327,7 @@ static void kept_missing(const struct lli_rx *rx, struct lli_wire_join *join)
 bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
     /* Packets after a loss have to be buffered, besides live ones. */
-    const uint64_t room = lli_max(lli_reorder_packets(rx->reorder, rx->reorder->left), KEPT_PIECE_MIN);
+    const uint64_t room = lli_max(lli_reorder_packets(rx->hold.reorder, rx->hold.reorder->left), KEPT_PIECE_MIN);
     struct lli_wire_join join = {
         .session = rx->session,
         .receiver = rx->config->receiver,
@@ -338,17 +341,17 @@ bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
     };
 
     /* Before the names of topics are known, an LVC message's topic cannot be named, nor its subscription decided. */
-    if (now < rx->fetch_at || rx->slow_path & LLI_RX_LEARNING)
+    if (now < rx->replay.fetch_at || rx->pending.slow_path & LLI_RX_LEARNING)
         return false;
-    if (now >= rx->replayed_at + rx->config->nak_giveup) {
+    if (now >= rx->replay.at + rx->config->nak_giveup) {
         rx->lvc.lost = LLM_REASON_TIMEOUT;
         return false;
     }
     kept_missing(rx, &join);
-    rx->fetch_at = now + lli_rx_retry_after(rx, lli_rx_request_time(rx) + KEPT_PATIENCE * rx->replay_distance);
+    lli_rx_request_at(rx, now + lli_rx_retry_after(rx, lli_rx_request_time(rx) + KEPT_PATIENCE * rx->replay.distance));
     if (join.count == 0)
         return false;
-    rx->tries++;
+    lli_rx_request_sent(rx);
     rx->counters->cache_fetches_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_join(buffer, &join), packet);
 }

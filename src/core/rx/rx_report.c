@@ -52,7 +52,23 @@ void lli_rx_plan_report(struct lli_rx *rx)
     const uint64_t packets = rx_report_packets(rx);
     const uint64_t early = lli_rx_is_crowded(rx) ? lli_random_below(rx->random, packets / 4) : 0;
 
-    rx->report_at = packets == 0 ? UINT64_MAX : rx->reported + packets - early;
+    rx->report.due_seq = packets == 0 ? UINT64_MAX : rx->report.next + packets - early;
+}
+
+void lli_rx_report_start(struct lli_rx *rx)
+{
+    rx->report = (struct lli_rx_report){.at = LLI_NEVER};
+}
+
+void lli_rx_report_from(struct lli_rx *rx, lli_seq next)
+{
+    rx->report.next = next;
+    lli_rx_plan_report(rx);
+}
+
+void lli_rx_report_at(struct lli_rx *rx, lli_ns at)
+{
+    rx->report.at = at;
 }
 
 void lli_rx_status_soon(struct lli_rx *rx, lli_ns now)
@@ -62,17 +78,33 @@ void lli_rx_status_soon(struct lli_rx *rx, lli_ns now)
     const lli_ns range = rx->heartbeat.flags & RX_HEARTBEAT_AWAITS ? rx_awaited_interval(rx) : rx_status_interval(rx);
 
     /* Drawn once, however often a report is requested. */
-    if (!spreads || rx->status_at > now + range)
-        rx->status_at = lli_min(rx->status_at, now + (spreads ? lli_random_below(rx->random, range) : 0));
+    if (!spreads || rx->report.at > now + range)
+        rx->report.at = lli_min(rx->report.at, now + (spreads ? lli_random_below(rx->random, range) : 0));
 }
 
 /* ---------------------------------------------------------------------------------------------- contents */
+
+void lli_rx_acknowledge_from(struct lli_rx *rx, uint64_t held_from, uint64_t acknowledged)
+{
+    rx->report.held_from = held_from;
+    rx->report.acknowledged = acknowledged;
+}
+
+void lli_rx_held_from(struct lli_rx *rx, uint64_t number)
+{
+    rx->report.held_from = number;
+}
+
+void lli_rx_unhold(struct lli_rx *rx)
+{
+    rx->report.unheld = true;
+}
 
 bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
 {
     if (number >= lli_rx_delivered(rx))
         return false;
-    rx->acknowledged = lli_max(rx->acknowledged, number + 1);
+    rx->report.acknowledged = lli_max(rx->report.acknowledged, number + 1);
     if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_HELD)
         lli_rx_status_soon(rx, now);
     return true;
@@ -82,15 +114,16 @@ bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
 static void rx_status_held(const struct lli_rx *rx, struct lli_wire_status *status)
 {
     const struct lli_rx_config *config = rx->config;
-    const uint64_t next = config->application_acknowledges ? lli_min(lli_rx_delivered(rx), rx->acknowledged) : lli_rx_delivered(rx);
+    const uint64_t delivered = lli_rx_delivered(rx);
+    const uint64_t next = config->application_acknowledges ? lli_min(delivered, rx->report.acknowledged) : delivered;
 
     status->flags |= LLI_WIRE_STATUS_ACKNOWLEDGES;
-    status->held_from = rx->held_from;
-    status->held_next = lli_max(next, rx->held_from);
+    status->held_from = rx->report.held_from;
+    status->held_next = lli_max(next, rx->report.held_from);
     status->name_size = config->name_size;
     memcpy(status->name, config->name, sizeof status->name);
     for (int i = 0; i < rx->heartbeat.assured; i++)
-        if (!rx->unheld && lli_topics_is_held(&rx->topics, rx->heartbeat.assured_topics[i]))
+        if (!rx->report.unheld && lli_topics_is_held(&rx->topics, rx->heartbeat.assured_topics[i]))
             status->accepts |= (uint16_t)(1u << i);
 }
 
@@ -105,9 +138,9 @@ static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
         .next = lli_rx_is_replaying(rx) ? 0 : rx->gap.next,
         .highest = lli_max(rx->gap.end, rx->gap.next),
         .echo = rx->heartbeat.sent_at,
-        .hold_ns = (uint32_t)lli_min(now - rx->heartbeat_at, UINT32_MAX),
-        .lost_packets = rx->lost,
-        .naks = rx->naks,
+        .hold_ns = (uint32_t)lli_min(now - rx->heard.heartbeat_at, UINT32_MAX),
+        .lost_packets = rx->loss.packets,
+        .naks = rx->nak.sent,
         .window_free = (uint32_t)(lli_gap_window(&rx->gap) - (rx->gap.end - rx->gap.next)),
         .flags = done ? LLI_WIRE_STATUS_DONE : 0,
         .address = rx->config->address,
@@ -115,7 +148,7 @@ static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
     };
 
     /* A delay up to half of nak_retry_max is no more than other receivers wait between NAKs anyway. */
-    if (rx->delay.queued > rx->config->nak_retry_max / 2)
+    if (rx->heard.delay.queued > rx->config->nak_retry_max / 2)
         status.flags |= LLI_WIRE_STATUS_BEHIND;
     if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_ASSURED)
         rx_status_held(rx, &status);
@@ -134,9 +167,8 @@ bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
      * Spread by a tenth, so that receivers started together drift apart. After the end, only heartbeats
      * trigger a report.
      */
-    rx->status_at = rx->state == LLI_RX_LIVE ? now + interval - lli_random_below(rx->random, interval / 10) : LLI_NEVER;
-    rx->reported = rx->gap.next;
-    lli_rx_plan_report(rx);
+    rx->report.at = rx->state == LLI_RX_LIVE ? now + interval - lli_random_below(rx->random, interval / 10) : LLI_NEVER;
+    lli_rx_report_from(rx, rx->gap.next);
     rx->counters->status_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_status(buffer, &status), packet);
 }
@@ -149,7 +181,7 @@ bool lli_rx_control_status(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struc
 static bool rx_is_awaited(const struct lli_rx *rx, lli_ns now)
 {
     return rx->state == LLI_RX_ENDED && rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END && rx->gap.next >= rx->heartbeat.lead &&
-           rx->end_reason == LLM_REASON_NONE && now < rx->heartbeat_at + rx->config->timeout;
+           rx->loss.end_reason == LLM_REASON_NONE && now < rx->heard.heartbeat_at + rx->config->timeout;
 }
 
 bool lli_rx_leave(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)

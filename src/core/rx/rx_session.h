@@ -164,6 +164,149 @@ struct lli_rx_mark {
     uint64_t end;   /* one past the last of them */
 };
 
+/*
+ * The state of a session is in groups. The file named at each of them owns it; others read it, or call a function
+ * of its owner (rx_internal.h).
+ */
+
+/* Conditions that rule out the fast path, and events that are pending: rx_deliver.c. */
+struct lli_rx_pending {
+    bool plain;        /* fast path allowed: no gap, event or filter is pending; see lli_rx_settle() */
+    bool service_due;  /* not only messages in order: lli_rx_deadline() may be earlier now; lli_rx_take_service() clears it */
+    uint8_t news;      /* enum lli_rx_news: pending events */
+    uint8_t slow_path; /* enum lli_rx_slow_path */
+    uint8_t behind;    /* enum lli_rx_behind */
+};
+
+/* Status reports: rx_report.c. */
+struct lli_rx_report {
+    lli_seq due_seq;       /* a report is due when all packets before this one arrived */
+    lli_ns at;             /* ... and at this time */
+    lli_seq next;          /* next packet in order as of the latest status report */
+    uint64_t held_from;    /* messages from this one on were delivered without a loss */
+    uint64_t acknowledged; /* messages before this one were acknowledged by the application */
+    bool unheld;           /* messages were dropped by a filter: none is acknowledged */
+};
+
+/* Heartbeats before the latest one, and silence: rx_heartbeat.c, which writes the latest one as well. */
+struct lli_rx_heard {
+    lli_ns at;             /* arrival of the latest packet; lli_rx_single() sets it, too */
+    lli_ns away_at;        /* end of a long time without polling, if the session was not heard since: silence counts from here */
+    lli_ns expected_at;    /* time of lli_rx_expect(); 0: not called */
+    lli_ns heartbeat_at;   /* arrival of the latest heartbeat, 0: none yet */
+    lli_seq lead_before;   /* lead and messages of the previous heartbeat; of this one if it is the first */
+    uint64_t messages_before;
+    struct lli_delay delay; /* delay with which heartbeats are read */
+    bool silent;           /* LLM_EVENT_HEARTBEAT_LOST was reported */
+};
+
+/* Buffered packets: rx_hold.c. */
+struct lli_rx_hold {
+    struct lli_reorder *reorder; /* shared by the sessions of a receiver */
+    uint32_t *cells;       /* by packet number: the buffered copy of a present packet */
+    uint32_t chunks;       /* reorder chunks in use by this session */
+    struct lli_rx *next;   /* next session that shares the reorder buffer */
+};
+
+/* Losses and the end, as far as they are not delivered yet: rx_deliver.c. */
+struct lli_rx_loss {
+    lli_seq gone_below;    /* packets before this one are given up: the transmitter no longer has them ... */
+    enum llm_reason gone_reason; /* ... or this receiver lags too far, or is not served */
+    enum llm_reason run_reason;
+    uint64_t run;          /* packets given up, not reported yet ... */
+    lli_seq run_first;     /* ... the first of them */
+    uint64_t told_first;   /* range of the messages in the latest gaps without delivery between them: first ... */
+    uint64_t told_end;     /* ... and one past the last; equal: none */
+    uint32_t packets;      /* packets lost, for its status reports */
+    enum llm_reason broken_reason; /* reason for a loss without lost packets, if no other is known */
+    enum llm_reason end_reason; /* not LLM_REASON_NONE: report the end after everything before it */
+    bool passed;           /* packets were skipped since the last one unpacked, without a loss before them */
+};
+
+/* Packets and heartbeats that are not trusted yet: rx_trust.c. */
+struct lli_rx_trust {
+    lli_ns receded_at;     /* since then every heartbeat has had lead or messages below the next two fields; LLI_NEVER: not so */
+    lli_seq receded_next;  /* next packet in order at that time */
+    uint64_t receded_number; /* next message at that time */
+    lli_ns doubted_at;     /* since then all heartbeats have contradicted what is known; LLI_NEVER: they have not */
+    lli_seq beyond;        /* one past the highest packet received that the latest heartbeat does not cover; 0: it covers all */
+    lli_seq jumped;        /* rejected packet far beyond all others, 0: none */
+};
+
+/* NAKs: rx_nak.c. */
+struct lli_rx_nak {
+    lli_ns rtt;            /* smoothed time from NAK to repair, 0: not measured */
+    lli_ns held_until;     /* the transmitter answers no NAK until then */
+    uint32_t ahead;        /* packets asked for beyond the memory to buffer them */
+    uint32_t sent;         /* NAKs sent for this session, for its status reports */
+};
+
+/* Names of topics: rx_topics.c, which writes `topics` as well. */
+struct lli_rx_names {
+    lli_ns query_at;       /* LLI_NEVER: no query to send */
+    uint32_t tries;
+    uint32_t wanted;       /* ids before this one should be known */
+    uint32_t granted;      /* likewise, from GRANT: a heartbeat that it overtook may announce fewer */
+    uint32_t told;         /* ids before this one were delivered as items */
+    uint32_t resolved;     /* while resolving: ids before this one were delivered again */
+    struct lli_topic_count *counts; /* by id, if counted */
+};
+
+/* Service that the transmitter gives this receiver: rx_notice.c. */
+struct lli_rx_standing {
+    struct lli_wire_notice notice; /* latest notice; decided_at 0: none */
+    struct llm_verdict verdict;    /* the notice as reported to the application */
+    lli_ns rejoin_at;      /* expelled: the session is forgotten then, and may be followed again */
+    uint64_t crowd;        /* receivers, as sent with the latest reason */
+    uint8_t crowded;       /* transmitter's reasons for reduced service, a bit each ... */
+    uint8_t crowded_told;  /* ... and those that lli_rx_take_crowded() returned */
+};
+
+/* Confirmation of addresses: rx_token.c. */
+struct lli_rx_token {
+    uint64_t value;        /* token from the transmitter for this receiver, 0: none yet ... */
+    struct lli_wire_address from; /* ... and the address that answered with it */
+    uint32_t unanswered;   /* packets sent to an address that has not answered */
+    lli_ns speak_at;       /* earliest time of the next packet to such an address; 0: any time */
+};
+
+/* With a filter: the messages delivered last, and their attributes: rx_filter.c. */
+struct lli_rx_filter {
+    const struct llm_message *given;
+    uint32_t given_count;
+    struct lli_rx_frame frames[LLI_ITEM_MESSAGES_MAX];
+    struct lli_rx_frame assembled; /* of the message being reassembled; a copy */
+    uint8_t assembled_frame[LLI_FRAME_ATTRIBUTES_MAX];
+};
+
+/* Start position: rx_join.c. */
+struct lli_rx_join {
+    struct llm_join position;   /* position to begin at ... */
+    bool chosen;                /* ... is known */
+    bool enters;                /* delivery begins inside packet `begin`, perhaps not with its first message */
+    enum llm_reason refused;    /* pending refusal, reported with the next two numbers */
+    uint64_t refused_wanted;
+    uint64_t refused_there;
+    lli_ns ask_at;
+    lli_ns ask_until;
+    lli_seq began;              /* first packet followed */
+    lli_seq begin;              /* first packet granted */
+    uint64_t first;             /* number of the first message to be delivered, as of joining */
+    uint64_t live;              /* messages before this one were sent before this receiver joined; 0: followed from the start */
+    lli_seq live_seq;           /* they start in packets before this one, as granted */
+};
+
+/* Requests for the past, or for LVC messages: rx_join.c. */
+struct lli_rx_replay {
+    lli_seq end;                /* end of the past: packets before it are asked for by FETCH, not by NAK */
+    lli_seq fetched;            /* packets before this one were asked for by FETCH */
+    uint32_t fetching;          /* packets outstanding of the latest FETCH */
+    uint32_t tries;             /* requests since the latest answer, of ASK as well */
+    lli_ns fetch_at;            /* time of the next request */
+    lli_ns at;                  /* arrival of the latest replay packet */
+    lli_ns distance;            /* smoothed time between two of them, 0: not measured */
+};
+
 /* Unordered delivery: rx_unordered.c. */
 struct lli_rx_unordered {
     struct lli_rx_mark *marks; /* by packet number; NULL: ordered delivery */
@@ -173,7 +316,6 @@ struct lli_rx_unordered {
     lli_seq end;
     struct lli_rx_mark turn;   /* entry of the packet that is unpacked in order, while LLI_RX_TURN is set */
     lli_seq dropped;           /* packets before this one were dropped after partial delivery, while LLI_RX_AGAIN is set */
-    lli_seq lost;              /* first packet of the given-up ones that are not reported yet */
     struct lli_unpacked rest;  /* while LLI_RX_REST is set: next lost messages to report, and the reason */
     enum llm_reason rest_reason;
 };
@@ -196,117 +338,6 @@ struct lli_rx_lvc {
     enum llm_reason lost;        /* set once the fetch is given up */
 };
 
-struct lli_rx {
-    const struct lli_rx_config *config; /* shared by the sessions of a receiver, as the next three fields are */
-    struct lli_reorder *reorder;
-    struct lli_rx_counters *counters;
-    uint64_t *random;
-
-    enum lli_rx_state state;
-    uint32_t tag;
-    uint64_t session;      /* 0 while JOINING */
-    struct lli_gap gap;
-    uint32_t *cells;       /* by packet number: the buffered copy of a present packet */
-    uint32_t chunks;       /* reorder chunks in use by this session */
-    struct lli_rx *sharing; /* next session that shares the reorder buffer */
-    struct lli_unpack unpack;
-    struct lli_topics topics;
-    struct lli_topic_count *topic_counts; /* by id, if counted */
-    uint64_t stamp_ns;     /* arrival time of the packet being unpacked */
-
-    /* State from the latest heartbeat. */
-    struct lli_wire_heartbeat heartbeat;
-    lli_ns heartbeat_at;   /* its arrival time, 0: none yet */
-    lli_seq lead_before;   /* lead and messages of the previous heartbeat; of this one if it is the first */
-    uint64_t messages_before;
-    lli_ns receded_at;     /* since then every heartbeat has had lead or messages below the next two fields; LLI_NEVER: not so */
-    lli_seq receded_next;  /* next packet in order at that time */
-    uint64_t receded_number; /* next message at that time */
-    struct lli_delay delay; /* delay with which heartbeats are read */
-    lli_ns doubted_at;     /* since then all heartbeats have contradicted what is known; LLI_NEVER: they have not */
-    lli_seq beyond;        /* one past the highest packet received that the latest heartbeat does not cover; 0: it covers all */
-    lli_seq jumped;        /* rejected packet far beyond all others, 0: none */
-    lli_seq gone_below;    /* packets before this one are given up: the transmitter no longer has them ... */
-    enum llm_reason gone_reason; /* ... or this receiver lags too far, or is not served */
-    uint8_t behind;        /* enum lli_rx_behind */
-
-    lli_ns heard_at;
-    lli_ns away_at;        /* end of a long time without polling, if the session was not heard since: silence counts from here */
-    bool silent;           /* LLM_EVENT_HEARTBEAT_LOST was reported */
-    lli_ns repair_rtt;     /* smoothed time from NAK to repair, 0: not measured */
-    uint32_t ask_ahead;    /* packets asked for beyond the memory to buffer them */
-    lli_ns status_at;
-    lli_seq reported;      /* next packet in order as of the latest status report */
-    lli_seq report_at;     /* a report is due when all packets before this one arrived */
-    lli_ns query_at;       /* LLI_NEVER: no query to send */
-    uint32_t query_tries;
-    uint32_t topics_wanted; /* ids before this one should be known */
-    uint32_t topics_granted; /* likewise, from GRANT: a heartbeat that it overtook may announce fewer */
-    uint32_t topics_told;   /* ids before this one were delivered as items */
-    uint32_t topics_resolved; /* while resolving: ids before this one were delivered again */
-    uint8_t slow_path;          /* enum lli_rx_slow_path: conditions that rule out the fast path */
-    bool unheld;            /* messages were dropped by a filter: none is acknowledged */
-    uint64_t lost_run;      /* packets given up, not reported yet */
-    uint64_t told_first;    /* range of the messages in the latest gaps without delivery between them: first ... */
-    uint64_t told_end;      /* ... and one past the last; equal: none */
-    enum llm_reason lost_reason;
-    enum llm_reason broken_reason; /* reason for a loss without lost packets, if no other is known */
-    struct lli_wire_notice notice; /* latest notice; decided_at 0: none */
-    struct llm_verdict verdict;    /* the notice as reported to the application */
-    lli_ns naks_held_until;        /* the transmitter answers no NAK until then */
-    lli_ns rejoin_at;              /* expelled: the session is forgotten then, and may be followed again */
-    uint8_t crowded;        /* transmitter's reasons for reduced service, a bit each ... */
-    uint8_t crowded_told;   /* ... and those logged; the caller's, as is `crowd`: receivers, as sent with the latest reason */
-    uint64_t crowd;
-    uint64_t token;         /* token from the transmitter for this receiver, 0: none yet ... */
-    struct lli_wire_address token_from; /* ... and the address that answered with it */
-    uint32_t unanswered;    /* packets sent to an address that has not answered */
-    lli_ns speak_at;        /* earliest time of the next packet to such an address; 0: any time */
-    lli_ns expected_at;     /* time of lli_rx_expect(); 0: not called */
-    uint32_t naks;          /* NAKs sent for this session, for its status reports */
-    uint32_t lost;          /* packets lost, for its status reports */
-
-    uint8_t news;           /* enum lli_rx_news: pending events */
-    bool plain;             /* fast path allowed: no gap, event or filter is pending; see lli_rx_settle() */
-    bool service_due;           /* not only messages in order: lli_rx_deadline() may be earlier now; cleared by the caller */
-    enum llm_reason end_reason; /* not LLM_REASON_NONE: report the end after everything before it */
-    lli_seq began;              /* first packet followed */
-    uint64_t first;             /* number of the first message to be delivered, as of joining */
-    uint64_t held_from;         /* messages from this one on were delivered without a loss */
-    uint64_t acknowledged;      /* messages before this one were acknowledged by the application */
-
-    /* With a filter: the messages delivered last, and their attributes. */
-    const struct llm_message *given;
-    uint32_t given_count;
-    struct lli_rx_frame frames[LLI_ITEM_MESSAGES_MAX];
-    struct lli_rx_frame assembled; /* of the message being reassembled; a copy */
-    uint8_t assembled_frame[LLI_FRAME_ATTRIBUTES_MAX];
-
-    /* Late join. */
-    struct llm_join join;       /* position to begin at ... */
-    bool chosen;                /* ... is known */
-    bool enters;                /* delivery begins inside packet `begin`, perhaps not with its first message */
-    enum llm_reason refused;    /* pending refusal, reported with the next two numbers */
-    uint64_t refused_wanted;
-    uint64_t refused_there;
-    lli_ns ask_at;
-    lli_ns ask_until;
-    uint32_t tries;             /* requests since the latest answer */
-    lli_seq begin;
-    uint64_t live;              /* messages before this one were sent before this receiver joined; 0: followed from the start */
-    lli_seq live_seq;           /* they start in packets before this one, as granted */
-    bool passed;                /* packets were skipped since the last one unpacked, without a loss before them */
-    lli_seq replay_end;         /* end of the past: packets before it are asked for by FETCH, not by NAK */
-    lli_seq fetched;            /* packets before this one were asked for by FETCH */
-    uint32_t fetching;          /* packets outstanding of the latest FETCH */
-    lli_ns fetch_at;
-    lli_ns replayed_at;         /* arrival of the latest replay packet */
-    lli_ns replay_distance;     /* smoothed time between two of them, 0: not measured */
-
-    struct lli_rx_unordered unordered;
-    struct lli_rx_lvc lvc; /* used while LLI_RX_LATEST is set; its `live` until the session is live */
-};
-
 enum lli_rx_slow_path {
     LLI_RX_LEARNING = 1,  /* delivery waits for names of topics */
     LLI_RX_FILTERING = 2, /* a filter is set, or the rest of a message that one rejected follows */
@@ -320,10 +351,42 @@ enum lli_rx_behind {
     LLI_RX_YOUNG = 4,     /* late join of a young session: the past is what it had sent by then, packets before replay_end */
 };
 
+struct lli_rx {
+    const struct lli_rx_config *config; /* shared by the sessions of a receiver, as the next two members are */
+    struct lli_rx_counters *counters;
+    uint64_t *random;
+
+    /* The members from here to the topics are those of the fast path: rx_single.h. */
+    enum lli_rx_state state;
+    uint32_t tag;
+    uint64_t session;      /* 0 while JOINING */
+    uint64_t stamp_ns;     /* arrival time of the packet being unpacked */
+    struct lli_rx_pending pending;
+    struct lli_gap gap;
+    struct lli_rx_report report;
+    struct lli_unpack unpack;
+    struct lli_rx_heard heard;
+    struct lli_topics topics;
+
+    struct lli_wire_heartbeat heartbeat; /* the latest */
+    struct lli_rx_loss loss;
+    struct lli_rx_hold hold;
+    struct lli_rx_nak nak;
+    struct lli_rx_trust trust;
+    struct lli_rx_names names;
+    struct lli_rx_standing standing;
+    struct lli_rx_token token;
+    struct lli_rx_join join;
+    struct lli_rx_replay replay;
+    struct lli_rx_unordered unordered;
+    struct lli_rx_lvc lvc; /* used while LLI_RX_LATEST is set; its `live` until the session is live */
+    struct lli_rx_filter filter;
+};
+
 /* Every message of the stream before this one was delivered or reported lost. */
 static inline uint64_t lli_rx_delivered(const struct lli_rx *rx)
 {
-    return rx->slow_path & LLI_RX_LATEST ? rx->first : rx->unpack.number - rx->unpack.assembling;
+    return rx->pending.slow_path & LLI_RX_LATEST ? rx->join.first : rx->unpack.number - rx->unpack.assembling;
 }
 
 /* True if the session is in use: not ended, not refused, and confirmed by a heartbeat. */
@@ -335,7 +398,7 @@ static inline bool lli_rx_is_followed(const struct lli_rx *rx)
 /* True if data of the session arrived in order; a forged session may have nothing but heartbeats. */
 static inline bool lli_rx_has_data(const struct lli_rx *rx)
 {
-    return rx->state == LLI_RX_LIVE && rx->gap.next > rx->began;
+    return rx->state == LLI_RX_LIVE && rx->gap.next > rx->join.began;
 }
 
 /*
@@ -348,6 +411,9 @@ void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct l
 /* Starts following a session by its tag. */
 void lli_rx_start(struct lli_rx *rx, uint32_t tag, lli_ns now);
 
+/* Sets the identity of a session that no heartbeat has confirmed yet. Call after lli_rx_start(). */
+void lli_rx_identify(struct lli_rx *rx, uint64_t session);
+
 /*
  * Follows a session before any packet of it arrived, from its first packet: the other side of a connection
  * supplied both. Sends reports at once, and often until something of the session is heard. Call after
@@ -358,8 +424,11 @@ void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const str
 /* True if lli_rx_expect() was called and nothing was heard since. */
 static inline bool lli_rx_is_unheard(const struct lli_rx *rx)
 {
-    return rx->expected_at != 0 && rx->heard_at == rx->expected_at;
+    return rx->heard.expected_at != 0 && rx->heard.at == rx->heard.expected_at;
 }
+
+/* Counts the session as heard now: silence counts from here. */
+void lli_rx_refresh(struct lli_rx *rx, lli_ns now);
 
 /* Notes that the receiver did not poll for long: packets sent meanwhile may be lost, so silence counts from now on. */
 void lli_rx_away(struct lli_rx *rx, lli_ns now);
@@ -409,11 +478,24 @@ bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns 
 /* True if as many packets arrived since the last report as the transmitter wants one for. */
 static inline bool lli_rx_owes_report(const struct lli_rx *rx)
 {
-    return rx->gap.next >= rx->report_at;
+    return rx->gap.next >= rx->report.due_seq;
 }
 
 /* Checks if lli_rx_single() may take the next packet. That function does so itself, but later than possible. */
 void lli_rx_settle(struct lli_rx *rx);
+
+/* True if the session's deadlines may have changed since the previous call: mostly not, after messages in order. */
+static inline bool lli_rx_take_service(struct lli_rx *rx)
+{
+    const bool due = rx->pending.service_due;
+
+    if (due)
+        rx->pending.service_due = false;
+    return due;
+}
+
+/* Returns reasons for reduced service, a bit each of enum lli_wire_join_reason, that are new since the previous call. */
+unsigned lli_rx_take_crowded(struct lli_rx *rx);
 
 /* True if everything received was delivered, nothing is missing and no end is pending. */
 bool lli_rx_is_idle(const struct lli_rx *rx);
@@ -427,7 +509,7 @@ bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item);
 /* True if an ended session may be forgotten, to be followed anew when heard. Check before lli_rx_control(). */
 static inline bool lli_rx_may_return(const struct lli_rx *rx, lli_ns now)
 {
-    return rx->state == LLI_RX_ENDED && now >= rx->rejoin_at;
+    return rx->state == LLI_RX_ENDED && now >= rx->standing.rejoin_at;
 }
 
 /* Builds the next NAK, status report or query that is due; false if none is. It counts as sent. */

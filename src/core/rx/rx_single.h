@@ -39,15 +39,15 @@ static inline bool lli_rx_single(struct lli_rx *rx, const uint8_t *packet, size_
     struct lli_gap *gap = &rx->gap;
     uint32_t topic;
 
-    if (!rx->plain)
+    if (!rx->pending.plain)
         lli_rx_settle(rx);
-    if (!rx->plain || size <= LLI_WIRE_DATA_HEADER || !lli_wire_is_data(packet, size, rx->tag, gap->next, rx->unpack.number) ||
+    if (!rx->pending.plain || size <= LLI_WIRE_DATA_HEADER || !lli_wire_is_data(packet, size, rx->tag, gap->next, rx->unpack.number) ||
         !lli_rx_single_frame(packet + LLI_WIRE_DATA_HEADER, end, &topic, message) || !lli_topics_is_plain(&rx->topics, topic))
         return false;
     gap->end = gap->received = ++gap->next;
-    rx->heard_at = now;
+    rx->heard.at = now;
     rx->stamp_ns = stamp_ns;
-    rx->service_due |= lli_rx_owes_report(rx);
+    rx->pending.service_due |= lli_rx_owes_report(rx);
     rx->counters->packets_received++;
     rx->counters->bytes_received += size;
     rx->counters->messages_delivered++;

@@ -16,55 +16,53 @@ static lli_ns rx_unanswered_distance(uint32_t count)
     return lli_min(RX_UNANSWERED_DISTANCE << lli_min(count, 16), RX_UNANSWERED_DISTANCE_MAX);
 }
 
+void lli_rx_token_start(struct lli_rx *rx)
+{
+    rx->token.value = 0;
+    rx->token.unanswered = 0;
+    rx->token.speak_at = 0;
+}
+
 lli_ns lli_rx_token_retry(const struct lli_rx *rx)
 {
-    return lli_rx_is_unheard(rx) || (rx->config->confirms && !lli_rx_is_answered(rx)) ? rx_unanswered_distance(rx->unanswered) : LLI_NEVER;
+    if (lli_rx_is_unheard(rx) || (rx->config->confirms && !lli_rx_is_answered(rx)))
+        return rx_unanswered_distance(rx->token.unanswered);
+    return LLI_NEVER;
 }
 
 void lli_rx_spoke(struct lli_rx *rx, lli_ns now)
 {
     if (lli_rx_is_unheard(rx)) {
-        rx->unanswered++;
+        rx->token.unanswered++;
         return;
     }
-    if (!rx->config->confirms || lli_rx_is_answered(rx) || ++rx->unanswered < RX_UNANSWERED)
+    if (!rx->config->confirms || lli_rx_is_answered(rx) || ++rx->token.unanswered < RX_UNANSWERED)
         return;
-    rx->speak_at = now + rx_unanswered_distance(rx->unanswered - RX_UNANSWERED);
+    rx->token.speak_at = now + rx_unanswered_distance(rx->token.unanswered - RX_UNANSWERED);
 }
 
 void lli_rx_addressed(struct lli_rx *rx)
 {
-    if (rx->speak_at != 0 && lli_rx_is_answered(rx))
-        rx->speak_at = 0;
+    if (rx->token.speak_at != 0 && lli_rx_is_answered(rx))
+        rx->token.speak_at = 0;
 }
 
 void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now)
 {
-    const bool known = token == rx->token && lli_rx_is_answered(rx);
+    const bool known = token == rx->token.value && lli_rx_is_answered(rx);
 
     if (token == 0 || known)
         return;
-    rx->token = token;
-    rx->token_from = rx->heartbeat.address;
-    rx->unanswered = 0;
-    rx->speak_at = 0;
+    rx->token.value = token;
+    rx->token.from = rx->heartbeat.address;
+    rx->token.unanswered = 0;
+    rx->token.speak_at = 0;
     if (rx->state == LLI_RX_ASKING)
         return;
     /* Packets sent without the token had no effect. */
-    rx->status_at = now;
-    if (rx->query_at != LLI_NEVER)
-        rx->query_at = now;
-    if (lli_rx_is_fetching(rx) || rx->slow_path & LLI_RX_LATEST)
-        rx->fetch_at = now;
-}
-
-/* ----------------------------------------------------------------------------------------- connections */
-
-void lli_rx_expect(struct lli_rx *rx, uint64_t session, lli_seq start, const struct lli_wire_address *address, lli_ns now)
-{
-    assert(rx->state == LLI_RX_JOINING);
-    rx->expected_at = rx->heard_at = rx->heartbeat_at = lli_max(now, 1);
-    rx->heartbeat = (struct lli_wire_heartbeat){
-        .session = session, .start = start, .trail = start, .lead = start, .flags = LLI_WIRE_HEARTBEAT_YOUNG, .address = *address};
-    lli_rx_found(rx, now);
+    lli_rx_report_at(rx, now);
+    if (rx->names.query_at != LLI_NEVER)
+        lli_rx_query_at(rx, now);
+    if (lli_rx_is_fetching(rx) || rx->pending.slow_path & LLI_RX_LATEST)
+        lli_rx_request_at(rx, now);
 }

@@ -19,15 +19,20 @@ enum { TRUST_RECEIVERS_MAX = 1 << 20, TRUST_INTERVAL_US_MAX = 10000000, TRUST_RT
  */
 enum { TRUST_JUMP = 128, TRUST_JUMP_WINDOW = 16 };
 
+void lli_rx_trust_start(struct lli_rx *rx)
+{
+    rx->trust = (struct lli_rx_trust){.receded_at = LLI_NEVER, .doubted_at = LLI_NEVER};
+}
+
 /* ------------------------------------------------------------------------------------------ heartbeats */
 
 /* True if the messages announced by a heartbeat could be in the packets that it announces, as far as is known now. */
 static bool trust_messages(const struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat)
 {
     const struct lli_gap *gap = &rx->gap;
-    const lli_seq known = gap->next - lli_min(gap->next, rx->lost_run);
+    const lli_seq known = gap->next - lli_min(gap->next, rx->loss.run);
 
-    if (rx->slow_path & LLI_RX_LATEST || rx->passed || heartbeat->lead < gap->next)
+    if (rx->pending.slow_path & LLI_RX_LATEST || rx->loss.passed || heartbeat->lead < gap->next)
         return true;
     return heartbeat->messages <= rx->unpack.number + (heartbeat->lead - known) * LLI_UNPACK_PACKET_MESSAGES;
 }
@@ -48,22 +53,19 @@ static bool trust_is_credible(const struct lli_rx *rx, const struct lli_wire_hea
 bool lli_rx_believes(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now)
 {
     if (trust_is_credible(rx, heartbeat)) {
-        rx->doubted_at = LLI_NEVER;
+        rx->trust.doubted_at = LLI_NEVER;
         return true;
     }
     rx->counters->heartbeats_implausible++;
-    rx->doubted_at = lli_min(rx->doubted_at, now);
+    rx->trust.doubted_at = lli_min(rx->trust.doubted_at, now);
     /* A genuine heartbeat would have contradicted a forged one by now. */
-    if (now < rx->doubted_at + lli_rx_patience(rx))
+    if (now < rx->trust.doubted_at + lli_rx_patience(rx))
         return false;
-    rx->doubted_at = LLI_NEVER;
+    rx->trust.doubted_at = LLI_NEVER;
     /* The heartbeats doubted before agree with it. */
-    rx->heartbeat.lead = heartbeat->lead;
-    rx->heartbeat.messages = heartbeat->messages;
-    if (heartbeat->lead > rx->gap.next && heartbeat->lead - rx->gap.next > TRUST_REACH) {
-        rx->gone_below = heartbeat->lead;
-        rx->gone_reason = LLM_REASON_OVERRUN;
-    }
+    lli_rx_heartbeat_agreed(rx, heartbeat);
+    if (heartbeat->lead > rx->gap.next && heartbeat->lead - rx->gap.next > TRUST_REACH)
+        lli_rx_give_up(rx, heartbeat->lead, LLM_REASON_OVERRUN);
     return true;
 }
 
@@ -73,8 +75,8 @@ uint64_t lli_rx_number_max(const struct lli_rx *rx)
 
     if (rx->heartbeat.lead >= rx->gap.next)
         most = rx->heartbeat.messages;
-    if (rx->lead_before >= rx->gap.next)
-        most = lli_min(most, rx->messages_before);
+    if (rx->heard.lead_before >= rx->gap.next)
+        most = lli_min(most, rx->heard.messages_before);
     return most;
 }
 
@@ -82,7 +84,7 @@ bool lli_rx_is_confirmed(const struct lli_rx *rx)
 {
     const struct lli_gap *gap = &rx->gap;
 
-    if (gap->next < lli_rx_known_by_data(rx) || (lli_rx_is_replaying(rx) && gap->next < rx->live_seq))
+    if (gap->next < lli_rx_known_by_data(rx) || (lli_rx_is_replaying(rx) && gap->next < rx->join.live_seq))
         return true;
     return lli_gap_first_present(gap) + 1 < gap->received;
 }
@@ -98,16 +100,16 @@ void lli_rx_replan(struct lli_rx *rx, const struct lli_wire_heartbeat *before, l
 {
     const struct lli_rx_config *config = rx->config;
     const struct lli_wire_heartbeat *heartbeat = &rx->heartbeat;
-    const lli_seq from = lli_rx_is_replaying(rx) ? rx->replay_end : rx->gap.next;
+    const lli_seq from = lli_rx_is_replaying(rx) ? rx->replay.end : rx->gap.next;
     lli_ns wait;
 
-    rx->topics_wanted = (uint32_t)lli_min(rx->topics_wanted, lli_max(heartbeat->topics, rx->topics_granted));
+    lli_rx_learn_less(rx);
     if (heartbeat->receivers < before->receivers && rx->state == LLI_RX_LIVE)
-        rx->status_at = lli_min(rx->status_at, now + config->status * lli_max(1, heartbeat->receivers / 10));
+        lli_rx_report_at(rx, lli_min(rx->report.at, now + config->status * lli_max(1, heartbeat->receivers / 10)));
     if (rx->gap.missing == 0 || (heartbeat->receivers >= before->receivers && heartbeat->rtt_ns >= before->rtt_ns))
         return;
     wait = config->nak_delay + lli_max(lli_max(config->nak_backoff_min, config->nak_retry_max), 4 * lli_rx_rtt(rx));
-    lli_gap_hasten(&rx->gap, from, lli_max(now + wait, rx->naks_held_until));
+    lli_gap_hasten(&rx->gap, from, lli_max(now + wait, rx->nak.held_until));
 }
 
 /* Drops buffered packets from `end` on, which do not exist. */
@@ -124,30 +126,30 @@ static void trust_cut(struct lli_rx *rx, lli_seq end)
 
 void lli_rx_cover(struct lli_rx *rx, lli_ns now)
 {
-    const lli_seq lead = rx->heartbeat.lead, replay_end = rx->replay_end;
+    const lli_seq lead = rx->heartbeat.lead, replay_end = rx->replay.end;
     lli_seq end;
 
     /* Packets dropped because they arrived too early may not exist. Those that do are asked for like live packets. */
     if (lli_rx_is_replaying(rx))
-        rx->replay_end = lli_max(rx->live_seq, lli_min(rx->replay_end, lead));
-    if (rx->replay_end < replay_end)
-        lli_gap_hasten(&rx->gap, rx->replay_end, lli_max(now + rx->config->nak_retry_max, rx->naks_held_until));
-    end = lli_max(lli_rx_is_replaying(rx) ? lli_max(lead, rx->replay_end) : lead, rx->gap.next);
+        lli_rx_replay_limit(rx, lead);
+    if (rx->replay.end < replay_end)
+        lli_gap_hasten(&rx->gap, rx->replay.end, lli_max(now + rx->config->nak_retry_max, rx->nak.held_until));
+    end = lli_max(lli_rx_is_replaying(rx) ? lli_max(lead, rx->replay.end) : lead, rx->gap.next);
     lli_gap_retract(&rx->gap, end);
-    if (rx->beyond > end)
+    if (rx->trust.beyond > end)
         trust_cut(rx, end);
     /* Later packets may have overtaken one heartbeat; hardly two. */
-    rx->beyond = rx->gap.received > end ? rx->gap.received : 0;
-    if (rx->unpack.broken && !(rx->slow_path & LLI_RX_LATEST))
+    rx->trust.beyond = rx->gap.received > end ? rx->gap.received : 0;
+    if (rx->unpack.broken && !(rx->pending.slow_path & LLI_RX_LATEST))
         lli_unpack_allow(&rx->unpack, 0, lli_rx_number_max(rx));
 }
 
 /* Messages before this one were delivered; later ones were at most reported lost. */
 static uint64_t trust_delivered(const struct lli_rx *rx)
 {
-    const bool told = rx->told_first < rx->told_end && rx->unpack.number == rx->told_end && !rx->unpack.assembling;
+    const bool told = rx->loss.told_first < rx->loss.told_end && rx->unpack.number == rx->loss.told_end && !rx->unpack.assembling;
 
-    return told ? rx->told_first : lli_rx_delivered(rx);
+    return told ? rx->loss.told_first : lli_rx_delivered(rx);
 }
 
 /* Continues with packet `next`; heartbeats supply the number of its first message. */
@@ -161,36 +163,30 @@ static void trust_go_back(struct lli_rx *rx, lli_seq next, uint64_t number, lli_
     lli_unpack_reset(&rx->unpack, lli_min(rx->unpack.number, number));
     lli_unpack_break(&rx->unpack);
     lli_unpack_allow(&rx->unpack, UINT32_MAX, number);
-    rx->held_from = lli_min(rx->held_from, number);
-    rx->told_first = rx->told_end = 0;
-    rx->lost_run = 0;
-    rx->broken_reason = LLM_REASON_MALFORMED;
-    rx->passed = false;
-    rx->gone_below = 0;
-    rx->beyond = rx->jumped = 0;
-    rx->behind &= (uint8_t)~LLI_RX_CHASED;
-    rx->reported = next;
-    lli_rx_plan_report(rx);
+    lli_rx_held_from(rx, lli_min(rx->report.held_from, number));
+    lli_rx_forget_losses(rx);
+    rx->trust.beyond = rx->trust.jumped = 0;
+    lli_rx_report_from(rx, next);
     lli_rx_status_soon(rx, now);
 }
 
 void lli_rx_recede(struct lli_rx *rx, lli_ns now)
 {
-    const bool latest = rx->heartbeat.lead >= rx->lead_before;
-    const lli_seq lead = latest ? rx->heartbeat.lead : rx->lead_before;
-    const uint64_t messages = latest ? rx->heartbeat.messages : rx->messages_before;
+    const bool latest = rx->heartbeat.lead >= rx->heard.lead_before;
+    const lli_seq lead = latest ? rx->heartbeat.lead : rx->heard.lead_before;
+    const uint64_t messages = latest ? rx->heartbeat.messages : rx->heard.messages_before;
     const bool numbered = lead >= rx->gap.next; /* the packets exist; check the messages */
 
-    if (lli_rx_is_replaying(rx) || rx->slow_path & LLI_RX_LATEST || rx->end_reason != LLM_REASON_NONE ||
+    if (lli_rx_is_replaying(rx) || rx->pending.slow_path & LLI_RX_LATEST || rx->loss.end_reason != LLM_REASON_NONE ||
         (numbered && messages >= lli_rx_delivered(rx))) {
-        rx->receded_at = LLI_NEVER;
-    } else if (rx->receded_at == LLI_NEVER || (lead >= rx->receded_next && messages >= rx->receded_number)) {
-        rx->receded_at = now;
-        rx->receded_next = rx->gap.next;
-        rx->receded_number = lli_rx_delivered(rx);
-    } else if (now >= rx->receded_at + lli_rx_patience(rx) && (numbered || messages >= trust_delivered(rx))) {
+        rx->trust.receded_at = LLI_NEVER;
+    } else if (rx->trust.receded_at == LLI_NEVER || (lead >= rx->trust.receded_next && messages >= rx->trust.receded_number)) {
+        rx->trust.receded_at = now;
+        rx->trust.receded_next = rx->gap.next;
+        rx->trust.receded_number = lli_rx_delivered(rx);
+    } else if (now >= rx->trust.receded_at + lli_rx_patience(rx) && (numbered || messages >= trust_delivered(rx))) {
         /* If neither holds, old heartbeats were replayed, or packets were forged in order. */
-        rx->receded_at = LLI_NEVER;
+        rx->trust.receded_at = LLI_NEVER;
         trust_go_back(rx, lead, messages, now);
     }
 }
@@ -199,13 +195,13 @@ void lli_rx_recede(struct lli_rx *rx, lli_ns now)
 
 bool lli_rx_is_jump(struct lli_rx *rx, lli_seq seq)
 {
-    const lli_seq other = rx->jumped, jump = lli_max(TRUST_JUMP, lli_gap_window(&rx->gap) / TRUST_JUMP_WINDOW);
+    const lli_seq other = rx->trust.jumped, jump = lli_max(TRUST_JUMP, lli_gap_window(&rx->gap) / TRUST_JUMP_WINDOW);
 
     if (seq < rx->gap.end + jump || seq < rx->heartbeat.lead)
         return false;
     if (other != seq && other < seq + jump && seq < other + jump)
         return false;
-    rx->jumped = seq;
+    rx->trust.jumped = seq;
     rx->counters->packets_implausible++;
     return true;
 }

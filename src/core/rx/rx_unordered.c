@@ -27,9 +27,9 @@ void lli_rx_unordered_reset(struct lli_rx *rx)
         return;
     memset(rx->unordered.marks, 0, rx->config->window_packets * sizeof *rx->unordered.marks);
     lli_unpack_reset(&rx->unordered.unpack, 0);
-    rx->unordered.seq = rx->unordered.from = rx->unordered.end = rx->unordered.dropped = rx->unordered.lost = 0;
-    rx->slow_path &= (uint8_t)~LLI_RX_AGAIN;
-    rx->news &= (uint8_t)~LLI_RX_REST;
+    rx->unordered.seq = rx->unordered.from = rx->unordered.end = rx->unordered.dropped = 0;
+    lli_rx_clear_slow_path(rx, LLI_RX_AGAIN);
+    lli_rx_clear_news(rx, LLI_RX_REST);
 }
 
 void lli_rx_unordered_look(struct lli_rx *rx, lli_seq first, lli_seq end)
@@ -63,7 +63,7 @@ static void unordered_begin(struct lli_rx *rx, lli_seq seq)
     uint64_t number;
 
     unordered->seq = seq;
-    packet = lli_reorder_get(rx->reorder, *lli_rx_cell(rx, seq), LLI_REORDER_AHEAD, &size);
+    packet = lli_reorder_get(rx->hold.reorder, *lli_rx_cell(rx, seq), LLI_REORDER_AHEAD, &size);
     /* It was parsed on arrival, so parsing cannot fail now. */
     if (lli_wire_get_header(packet, size, &header, &body, &body_size) != LLI_WIRE_OK)
         return;
@@ -75,7 +75,7 @@ static void unordered_begin(struct lli_rx *rx, lli_seq seq)
         return;
     unordered->unpack.at = body + header.first;
     unordered->unpack.end = body + body_size;
-    if (!(rx->news & LLI_RX_FILTERED))
+    if (!(rx->pending.news & LLI_RX_FILTERED))
         return;
     lli_rx_filter_unordered(rx, body);
     unordered_mark(rx, seq)->end = unordered->unpack.number;
@@ -152,7 +152,7 @@ static bool unordered_item(struct lli_rx *rx, struct lli_item *item)
 
     for (;;) {
         const bool some =
-            rx->news & LLI_RX_FILTERED ? lli_rx_filtered_unordered(rx, item) : unordered_messages(rx, unpack, NULL, item);
+            rx->pending.news & LLI_RX_FILTERED ? lli_rx_filtered_unordered(rx, item) : unordered_messages(rx, unpack, NULL, item);
 
         /* Excludes a message that continues in the next packet. */
         unordered_mark(rx, rx->unordered.seq)->end = unpack->number - unpack->assembling;
@@ -165,17 +165,15 @@ static bool unordered_item(struct lli_rx *rx, struct lli_item *item)
         lli_unpack_next(unpack, &unpacked);
         if (unpacked.kind != LLI_UNPACK_ANNOUNCE)
             return false;
-        if (lli_topics_add(&rx->topics, unpacked.topic, unpacked.data, unpacked.size)) {
-            rx->topics.flags[unpacked.topic] |= LLI_TOPICS_TOLD;
-            return lli_rx_topic_item(rx, unpacked.topic, item);
-        }
+        if (lli_rx_announced(rx, &unpacked, item))
+            return true;
     }
 }
 
 bool lli_rx_next_unordered(struct lli_rx *rx, struct lli_item *item)
 {
     /* The past is delivered in order, so that everything before LLM_EVENT_LIVE is of the past. */
-    if (rx->behind & (LLI_RX_REPLAYING | LLI_RX_YOUNG))
+    if (rx->pending.behind & (LLI_RX_REPLAYING | LLI_RX_YOUNG))
         return false;
     for (;;) {
         if (!lli_unpack_is_done(&rx->unordered.unpack) && unordered_is_held(rx, rx->unordered.seq) && unordered_item(rx, item))
@@ -194,7 +192,7 @@ void lli_rx_unordered_turn(struct lli_rx *rx, lli_seq seq)
     if (mark->seq != seq || mark->end == mark->first)
         return;
     rx->unordered.turn = *mark;
-    rx->news |= LLI_RX_TURN;
+    lli_rx_set_news(rx, LLI_RX_TURN);
 }
 
 void lli_rx_unordered_drop(struct lli_rx *rx, lli_seq seq)
@@ -206,17 +204,17 @@ void lli_rx_unordered_drop(struct lli_rx *rx, lli_seq seq)
         lli_unpack_reset(&rx->unordered.unpack, 0);
     if (mark->seq != seq || mark->end == mark->first)
         return;
-    rx->slow_path |= LLI_RX_AGAIN;
+    lli_rx_set_slow_path(rx, LLI_RX_AGAIN);
     rx->unordered.dropped = lli_max(rx->unordered.dropped, seq + 1);
 }
 
 bool lli_rx_unordered_split(struct lli_rx *rx, struct lli_unpacked *lost, enum llm_reason reason)
 {
-    const lli_seq end = lli_min(rx->gap.next, rx->unordered.lost + lli_gap_window(&rx->gap));
+    const lli_seq end = lli_min(rx->gap.next, rx->loss.run_first + lli_gap_window(&rx->gap));
 
-    if (!(rx->slow_path & LLI_RX_AGAIN))
+    if (!(rx->pending.slow_path & LLI_RX_AGAIN))
         return false;
-    for (lli_seq seq = rx->unordered.lost; seq < end; seq++) {
+    for (lli_seq seq = rx->loss.run_first; seq < end; seq++) {
         const struct lli_rx_mark *mark = unordered_mark(rx, seq);
 
         if (mark->seq != seq || mark->end <= lost->number || mark->first >= lost->last + 1 || mark->end == mark->first)
@@ -226,7 +224,7 @@ bool lli_rx_unordered_split(struct lli_rx *rx, struct lli_unpacked *lost, enum l
         rx->unordered.rest_reason = reason;
         lost->last = lli_max(mark->first, lost->number) - 1;
         if (rx->unordered.rest.number < rx->unordered.rest.last + 1)
-            rx->news |= LLI_RX_REST;
+            lli_rx_set_news(rx, LLI_RX_REST);
         return true;
     }
     return false;

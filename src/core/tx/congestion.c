@@ -49,7 +49,7 @@ void lli_congestion_reported(struct lli_tx *tx, struct lli_member *member, const
     if (!tx->config.tells_limits || member->limits.limit == member->limit_told)
         return;
     /* slow.untold makes the caller ask for events. */
-    tx->limits_untold = tx->slow.untold = true;
+    tx->limits.untold = tx->slow.untold = true;
     lli_tx_look_now(tx);
 }
 
@@ -66,11 +66,11 @@ bool lli_congestion_event(struct lli_tx *tx, struct llm_event *event)
         if (member->limits.limit == member->limit_told)
             continue;
         member->limit_told = member->limits.limit;
-        tx->limits_told = member->limits;
+        tx->limits.told = member->limits;
         tx->slow.untold = true;
-        *event = (struct llm_event){.kind = LLM_EVENT_RECEIVER_LIMITED, .bottleneck = &tx->limits_told};
+        *event = (struct llm_event){.kind = LLM_EVENT_RECEIVER_LIMITED, .bottleneck = &tx->limits.told};
         return true;
     }
-    tx->limits_untold = false;
+    tx->limits.untold = false;
     return false;
 }

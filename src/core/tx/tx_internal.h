@@ -21,17 +21,23 @@ static inline void lli_tx_inflight(struct lli_tx *tx, lli_seq seq)
     tx->inflight.first_young = lli_min(tx->inflight.first_young, seq);
 }
 
+/* Recomputes the time of rare work after a part of it changed. */
+static inline void lli_tx_plan_slow(struct lli_tx *tx)
+{
+    tx->due.slow_at = lli_min(tx->due.look_at, tx->join.at);
+}
+
 /* Allows for an earlier evaluation of the members than was planned. */
 static inline void lli_tx_look_soon(struct lli_tx *tx)
 {
-    tx->look_at = lli_min(tx->look_at, lli_slow_at(&tx->slow));
-    tx->slow_at = lli_min(tx->look_at, tx->replay_at);
+    tx->due.look_at = lli_min(tx->due.look_at, lli_slow_at(&tx->slow));
+    lli_tx_plan_slow(tx);
 }
 
 /* Checks members, and reports events, at the next call. */
 static inline void lli_tx_look_now(struct lli_tx *tx)
 {
-    tx->look_at = tx->slow_at = 0;
+    tx->due.look_at = tx->due.slow_at = 0;
 }
 
 /* Sender of a request: its member index or LLI_MEMBER_NONE, and if its token confirmed its address. */
@@ -56,6 +62,36 @@ bool lli_tx_control_token(struct lli_tx *tx, uint8_t *buffer, struct lli_packet 
 /* Answers a NAK: queues repairs, rejects and confirmations. */
 void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now);
 
+void lli_tx_repair_init(struct lli_tx *tx, lli_ns now);
+
+/* Sets the rate limit of repairs; 0: no limit. */
+void lli_tx_repair_rate(struct lli_tx *tx, uint64_t bytes_per_s, lli_ns now);
+
+/* Adds the share of new data that may be sent as repairs. */
+static inline void lli_tx_repair_earn(struct lli_tx *tx, uint64_t bytes)
+{
+    lli_pacer_give(&tx->repair.pacer, bytes * tx->repair.share >> 16);
+}
+
+/* Notes that data, or the end, is sent: heartbeats become frequent again. */
+static inline void lli_tx_flows(struct lli_tx *tx)
+{
+    tx->heartbeat.flowing = true;
+    tx->heartbeat.interval = tx->heartbeat.first;
+}
+
+/* Builds the heartbeat that is due. */
+bool lli_tx_control_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
+
+/* Announces the end as often as at first. */
+void lli_tx_end_again(struct lli_tx *tx);
+
+/* Queues the answer to a query. */
+void lli_tx_input_query(struct lli_tx *tx, const struct lli_wire_query *query);
+
+/* Builds the next reject or answer that is queued; false: none. */
+bool lli_tx_control_answer(struct lli_tx *tx, uint8_t *buffer, size_t size, struct lli_packet *packet);
+
 /* True if many receivers hear of a loss at the same time. */
 static inline bool lli_tx_is_crowded(const struct lli_tx *tx)
 {
@@ -75,9 +111,6 @@ size_t lli_tx_build_topics(const struct lli_tx *tx, uint32_t first, uint8_t *buf
 void lli_tx_reject(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
                    const struct lli_wire_range *ranges, uint16_t count);
 
-/* Number of packets in a range that belong to unreliable topics, as far as they are still in the history. */
-uint32_t lli_tx_unreliable(const struct lli_tx *tx, const struct lli_wire_range *range);
-
 /* Packets asked for that are not sent again. A receiver asks again for those that do not fit. */
 struct lli_tx_unrepaired {
     struct lli_wire_range ranges[LLI_WIRE_RANGES_MAX];
@@ -93,7 +126,7 @@ void lli_tx_unrepaired_tell(struct lli_tx *tx, const struct lli_wire_address *to
 /* True if a report says that the receiver has everything up to the end. */
 static inline bool lli_tx_is_done(const struct lli_tx *tx, const struct lli_wire_status *status)
 {
-    return tx->ended && (status->flags & LLI_WIRE_STATUS_DONE) && status->next >= tx->history.next;
+    return tx->heartbeat.ended && (status->flags & LLI_WIRE_STATUS_DONE) && status->next >= tx->history.next;
 }
 
 /* Takes the acknowledgement in a report of the member at this index; LLI_MEMBER_NONE: counts it as refused. */
@@ -121,6 +154,12 @@ void lli_tx_drop_joins(struct lli_tx *tx, lli_ns now);
 
 /* Schedules replay work at this time; includes the time of pending LVC work. */
 void lli_tx_replay_due(struct lli_tx *tx, lli_ns at);
+
+/* Schedules LVC work at this time, if any waits; lli_tx_replay_due() has to follow. */
+void lli_tx_lvc_due(struct lli_tx *tx, lli_ns at);
+
+/* Stores the destination of an answer or an LVC packet, and returns where. */
+const struct lli_wire_address *lli_tx_join_to(struct lli_tx *tx, const struct lli_wire_address *to);
 
 /* Handles a request for LVC messages. False: no free entry. */
 bool lli_tx_input_lvc(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now);

@@ -93,7 +93,7 @@ static void tx_grant(const struct lli_tx *tx, struct lli_wire_join *answer, lli_
         number = lli_min(number, lli_tx_number_of(tx, packet));
     }
     answer->kind = LLI_WIRE_JOIN_GRANT;
-    answer->topics = tx->topics_count;
+    answer->topics = tx->topics.count;
     answer->packet = packet;
     answer->number = number;
     answer->wanted = lli_tx_lead_number(tx);
@@ -192,8 +192,19 @@ static void tx_join(const struct lli_tx *tx, struct lli_wire_join *answer, lli_n
 
 void lli_tx_replay_due(struct lli_tx *tx, lli_ns at)
 {
-    tx->replay_at = tx->replay.telling > 0 ? 0 : lli_min(at, tx->kept_at);
-    tx->slow_at = lli_min(tx->look_at, tx->replay_at);
+    tx->join.at = tx->replay.telling > 0 ? 0 : lli_min(at, tx->join.lvc_at);
+    lli_tx_plan_slow(tx);
+}
+
+void lli_tx_lvc_due(struct lli_tx *tx, lli_ns at)
+{
+    tx->join.lvc_at = tx->lvc.waiting > 0 ? at : LLI_NEVER;
+}
+
+const struct lli_wire_address *lli_tx_join_to(struct lli_tx *tx, const struct lli_wire_address *to)
+{
+    tx->join.to = *to;
+    return &tx->join.to;
 }
 
 /* True if a request is not answered. Its receiver may be known from NAKs and reports, and be suspended or expelled. */
@@ -233,7 +244,7 @@ void lli_tx_drop_joins(struct lli_tx *tx, lli_ns now)
             tx->counters.joins_ignored++;
         }
     if (tx->lvc.waiting == 0)
-        tx->kept_at = LLI_NEVER;
+        tx->join.lvc_at = LLI_NEVER;
     lli_tx_replay_due(tx, replay->fetching > 0 ? now : LLI_NEVER);
 }
 
@@ -348,7 +359,7 @@ bool lli_tx_replay(struct lli_tx *tx, lli_ns now, struct lli_packet *packet)
     /* The common case: this is called as often as lli_tx_repair(). */
     if (replay->fetching == 0)
         return false;
-    if (lli_repair_peek(&tx->repair, &seq)) {
+    if (lli_repair_peek(&tx->repair.queue, &seq)) {
         lli_tx_replay_due(tx, lli_tx_repair_ready_at(tx));
         return false;
     }
@@ -413,8 +424,7 @@ bool lli_tx_control_join(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct 
     if (!lli_replay_tell(&tx->replay, &receiver, &place))
         return false;
     used = place.asked ? tx_build_answer(tx, &place, receiver, now, buffer) : tx_build_gone(tx, buffer);
-    tx->told = place.address;
-    *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = &tx->told};
+    *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = lli_tx_join_to(tx, &place.address)};
     lli_tx_replay_due(tx, tx->replay.fetching > 0 ? now : LLI_NEVER);
     lli_tx_count(tx, used);
     return true;

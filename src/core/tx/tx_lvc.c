@@ -19,17 +19,12 @@ void lli_tx_lvc_add(struct lli_tx *tx, struct lli_lvc_topic *topic, const struct
     tx->counters.messages_cached++;
 }
 
-static void tx_lvc_due(struct lli_tx *tx, lli_ns at)
-{
-    tx->kept_at = tx->lvc.waiting > 0 ? at : LLI_NEVER;
-}
-
 bool lli_tx_input_lvc(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now)
 {
     /* Messages not sent yet arrive in the stream, whatever number a request has. */
     const bool placed = lli_lvc_ask(&tx->lvc, join->receiver, join, lli_tx_lead_number(tx));
 
-    tx_lvc_due(tx, now);
+    lli_tx_lvc_due(tx, now);
     return placed;
 }
 
@@ -38,7 +33,7 @@ static bool tx_lvc_waits(struct lli_tx *tx, lli_ns now, lli_ns *until)
 {
     lli_seq seq;
 
-    if (lli_repair_peek(&tx->repair, &seq)) {
+    if (lli_repair_peek(&tx->repair.queue, &seq)) {
         *until = lli_tx_repair_ready_at(tx);
         return true;
     }
@@ -50,24 +45,25 @@ static bool tx_lvc_waits(struct lli_tx *tx, lli_ns now, lli_ns *until)
 bool lli_tx_replay_lvc(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size, struct lli_packet *packet)
 {
     struct lli_wire_lvc kept = {.session = tx->config.session, .next = tx->pack.number};
+    struct lli_wire_address to;
     size_t used;
     lli_ns at;
 
     if (tx->lvc.waiting == 0)
         return false;
     if (tx_lvc_waits(tx, now, &at)) {
-        tx_lvc_due(tx, at);
+        lli_tx_lvc_due(tx, at);
         lli_tx_replay_due(tx, tx->replay.fetching > 0 ? at : LLI_NEVER);
         return false;
     }
     size = (size_t)lli_min(size, tx->config.history.packet_max);
-    used = lli_lvc_next(&tx->lvc, &kept, buffer, size, &tx->told);
-    *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = &tx->told};
+    used = lli_lvc_next(&tx->lvc, &kept, buffer, size, &to);
+    *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = lli_tx_join_to(tx, &to)};
     /* Charges a full packet however little it holds: scanning for its contents costs time as well. */
     (void)lli_pacer_take(&tx->replay.pacer, size);
     tx->counters.cache_packets_sent++;
     lli_tx_count(tx, used);
-    tx_lvc_due(tx, now);
+    lli_tx_lvc_due(tx, now);
     lli_tx_replay_due(tx, tx->replay.fetching > 0 ? now : LLI_NEVER);
     return true;
 }

@@ -6,7 +6,7 @@ void lli_tx_leave(struct lli_tx *tx, uint64_t receiver, lli_seq next)
 {
     const uint32_t index = receiver == 0 ? LLI_MEMBER_NONE : lli_members_get(&tx->members, receiver);
 
-    tx->taken = lli_min(next, tx->sent);
+    tx->group.taken = lli_min(next, tx->sent);
     if (index == LLI_MEMBER_NONE)
         return;
     lli_members_del(&tx->members, receiver);
@@ -30,7 +30,7 @@ void lli_tx_input_leaving(struct lli_tx *tx, const struct lli_wire_status *statu
         lli_tx_leave(tx, status->receiver, status->next);
         return;
     }
-    tx->taken = tx->sent;
+    tx->group.taken = tx->sent;
     tx->counters.receivers_left += !tx->members.table[index].left;
     tx->members.table[index].done = tx->members.table[index].left = true;
 }
@@ -43,20 +43,20 @@ lli_ns lli_tx_status_interval(const struct lli_tx *tx)
 /* Recomputes the group's round trip from all members. */
 static void tx_rtt(struct lli_tx *tx)
 {
-    const lli_ns rtt = lli_members_rtt(&tx->members, &tx->furthest);
+    const lli_ns rtt = lli_members_rtt(&tx->members, &tx->group.furthest);
 
     if (rtt > 0)
-        tx->rtt = rtt;
+        tx->group.rtt = rtt;
 }
 
 /* Scans all members only if the one with the greatest round trip has come nearer or no longer counts, which is rare. */
 void lli_tx_measured(struct lli_tx *tx, const struct lli_member *member)
 {
-    const struct lli_member *furthest = tx->furthest;
+    const struct lli_member *furthest = tx->group.furthest;
 
-    if (tx->members.count == 1 || member->rtt >= tx->rtt) {
-        tx->rtt = member->rtt;
-        tx->furthest = member;
+    if (tx->members.count == 1 || member->rtt >= tx->group.rtt) {
+        tx->group.rtt = member->rtt;
+        tx->group.furthest = member;
     } else if (furthest == NULL || furthest == member || !lli_member_counts(furthest) || furthest->behind) {
         tx_rtt(tx);
     }
@@ -66,7 +66,7 @@ void lli_tx_expire(struct lli_tx *tx, lli_ns now)
 {
     const uint32_t expired = lli_members_expire(&tx->members, lli_tx_status_interval(tx), now);
 
-    tx->expire_at = now + tx->config.status;
+    tx->group.expire_at = now + tx->config.status;
     tx->counters.receivers_lost += expired;
     if (expired > 0)
         lli_flow_reported(&tx->flow, &tx->members);

@@ -140,66 +140,119 @@ struct lli_tx_token {
     struct lli_wire_address to;
 };
 
-/* First packet that the transport may still read, or that unacknowledged messages need; UINT64_MAX: none. */
+/*
+ * The state of a session is in groups, besides the modules that it combines. The file named at each group owns it;
+ * others read it, or call a function of its owner (tx_internal.h). lli_tx_init() sets the first values.
+ */
+
+/*
+ * First packet that the transport may still read, or that unacknowledged messages need; UINT64_MAX: none.
+ * tx_session.c.
+ */
 struct lli_tx_inflight {
     lli_seq first;
     lli_seq first_young; /* likewise, of the packets taken since the latest lli_tx_reaped() */
+    lli_seq first_idle;  /* likewise, when the transport is done with every packet */
+};
+
+/* Times of heartbeats, and the end that they announce: tx_heartbeat.c; lli_tx_sent_at() sets the next time, too. */
+struct lli_tx_heartbeat {
+    lli_ns at;
+    lli_ns last;
+    lli_ns first;       /* interval from the last data packet to the first heartbeat */
+    lli_ns interval;
+    bool flowing;       /* data was sent since the last heartbeat */
+    bool followed;      /* data was sent since the heartbeat before that */
+    bool ended;
+    uint32_t ends_sent; /* heartbeats with END sent */
+};
+
+/* Times of rare work: tx_session.c, and functions in tx_internal.h. */
+struct lli_tx_due {
+    lli_ns slow_at;   /* the earlier of look_at and join.at */
+    lli_ns look_at;   /* time to check members for expiry and evaluation */
+    lli_ns wake_at;   /* time at which the application may retry a send refused by a limit; members are checked then, too */
+};
+
+/* Figures of all members: tx_members.c. */
+struct lli_tx_group {
+    lli_ns rtt;       /* round trip of the group */
+    const struct lli_member *furthest; /* member with that round trip, if it is still there; NULL: not known */
+    lli_ns expire_at;
+    lli_seq taken;    /* next packet expected by the most recently departed receiver */
+};
+
+/* Repairs, and the rates that limit them: tx_nak.c. */
+struct lli_tx_repair {
+    struct lli_repair queue;
+    struct lli_pacer pacer;
+    uint32_t share;   /* repair budget per byte of new data, in 65536ths */
+    bool waits;       /* a repair is blocked by the next limit */
+    struct lli_pacer limit;       /* enforces config.repair_rate */
+    struct lli_pacer unconfirmed; /* budget of repairs for unconfirmed receivers */
+};
+
+/* Rejects and answers: tx_answer.c. */
+struct lli_tx_answers {
+    struct lli_tx_answer *queue;
+    uint32_t head;
+    uint32_t tail;
+};
+
+/* Tokens for receivers, and reasons for reduced service, which they carry: tx_token.c. */
+struct lli_tx_tokens {
+    struct lli_tx_token *queue;
+    uint32_t head;
+    uint32_t tail;
+    uint8_t crowded;      /* reasons sent to receivers, a bit each ... */
+    uint8_t crowded_told; /* ... and those that lli_tx_take_crowded() returned */
+};
+
+/* Topics: tx_topics.c. */
+struct lli_tx_topics {
+    const char **names; /* by id; owned by the caller */
+    uint8_t *flags;     /* by id: enum lli_wire_topic_flags */
+    uint32_t count;
+};
+
+/* Work for late joiners: tx_join.c. */
+struct lli_tx_join {
+    lli_ns at;      /* time of the next replay work for late joiners ... */
+    lli_ns lvc_at;  /* ... and of LVC work, which `at` includes */
+    struct lli_wire_address to; /* destination of the latest answer or LVC packet */
+};
+
+/* Bottlenecks of receivers: congestion.c. */
+struct lli_tx_limits {
+    bool untold;    /* some member's limit changed since it was last reported; slow.untold is set, too */
+    struct llm_bottleneck told; /* figures of the latest such event */
 };
 
 struct lli_tx {
     struct lli_tx_config config;
     struct lli_history history;
     struct lli_pack pack;
-    struct lli_repair repair;
-    struct lli_pacer repair_pacer;
-    uint32_t repair_share; /* repair budget per byte of new data, in 65536ths */
-    struct lli_pacer repair_limit; /* enforces config.repair_rate */
-    bool repair_waits; /* a repair is blocked by that limit */
-    struct lli_replay replay;
-    struct lli_wire_address told; /* destination of the latest late-join answer */
-    struct lli_time_index time_index;
-    struct lli_members members;
-    struct lli_flow flow;
-    struct lli_slow slow;
-    const char **topics; /* names by id; owned by the caller */
-    uint8_t *topic_flags; /* by id: enum lli_wire_topic_flags */
-    uint32_t topics_count;
     lli_seq sent;     /* first packet not yet given to the transport */
     uint64_t held_max; /* packets that flow control may block before messages are refused */
     struct lli_tx_inflight inflight;
-    struct lli_tx_inflight idle; /* value of `inflight` when the transport is done with every packet */
-    lli_ns opened_at;
-    lli_ns rtt;       /* round trip of the group */
-    const struct lli_member *furthest; /* member with that round trip, if it is still there; NULL: not known */
-    lli_ns heartbeat_at;
-    lli_ns heartbeat_last;
-    lli_ns heartbeat_first; /* interval from the last data packet to the first heartbeat */
-    lli_ns heartbeat_interval;
-    lli_ns expire_at;
-    lli_ns look_at;   /* time to check members for expiry and evaluation */
-    lli_ns replay_at; /* time of the next replay work for late joiners ... */
-    lli_ns kept_at;   /* ... and of LVC work, which replay_at includes */
-    lli_ns slow_at;   /* the earlier of look_at and replay_at */
-    lli_ns wake_at;   /* time at which the application may retry a send refused by a limit; members are checked then, too */
-    bool flowing;     /* data was sent since the last heartbeat */
-    bool followed;    /* data was sent since the heartbeat before that */
-    bool ended;
-    uint32_t ends_sent; /* heartbeats with END sent */
-    lli_seq taken;    /* next packet expected by the most recently departed receiver */
-    struct lli_tx_answer *answers;
-    uint32_t answers_head;
-    uint32_t answers_tail;
-    struct lli_tx_token *tokens;
-    uint32_t tokens_head;
-    uint32_t tokens_tail;
-    uint8_t crowded;      /* reasons for reduced service sent to receivers, a bit each ... */
-    uint8_t crowded_told; /* ... and those logged; used by the caller */
-    struct lli_pacer unconfirmed; /* budget of repairs for unconfirmed receivers */
-    struct lli_tx_counters counters;
+    struct lli_tx_heartbeat heartbeat;
+    struct lli_tx_due due;
+    struct lli_tx_answers answers;
+    struct lli_tx_repair repair;
+    struct lli_flow flow;
+    struct lli_members members;
+    struct lli_tx_group group;
+    struct lli_slow slow;
     struct lli_ack ack;
+    struct lli_tx_tokens tokens;
+    struct lli_tx_topics topics;
+    struct lli_tx_join join;
+    struct lli_replay replay;
+    struct lli_time_index time_index;
     struct lli_lvc lvc; /* in its own memory, once a topic has an LVC */
-    bool limits_untold; /* some member's limit changed since it was last reported; slow.untold is set, too */
-    struct llm_bottleneck limits_told; /* figures of the latest such event */
+    struct lli_tx_limits limits;
+    lli_ns opened_at;
+    struct lli_tx_counters counters;
 };
 
 /* Round trip assumed before one is measured. */
@@ -319,9 +372,9 @@ void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now);
 static inline void lli_tx_sent_at(struct lli_tx *tx, lli_ns now)
 {
     /* Tail loss: a heartbeat follows soon, unless more data does; while data flows, one every heartbeat_busy. */
-    tx->heartbeat_at = lli_min(now + tx->heartbeat_first, lli_max(tx->heartbeat_last + tx->config.heartbeat_busy, now));
-    if (tx->ended)
-        tx->heartbeat_at = now;
+    tx->heartbeat.at = lli_min(now + tx->heartbeat.first, lli_max(tx->heartbeat.last + tx->config.heartbeat_busy, now));
+    if (tx->heartbeat.ended)
+        tx->heartbeat.at = now;
 }
 
 /*
@@ -382,6 +435,9 @@ static inline bool lli_tx_has_events(const struct lli_tx *tx)
 /* Returns the next event about receivers; false if there is none. Its verdict is valid until the next call. */
 bool lli_tx_event(struct lli_tx *tx, struct llm_event *event);
 
+/* Returns reasons for reduced service, a bit each of enum lli_wire_join_reason, that are new since the previous call. */
+unsigned lli_tx_take_crowded(struct lli_tx *tx);
+
 /* Operator's orders, see lli_slow_suspend(). */
 bool lli_tx_suspend(struct lli_tx *tx, uint64_t receiver, bool suspend, lli_ns now);
 void lli_tx_suspend_all(struct lli_tx *tx, bool suspend, lli_ns now);
@@ -390,7 +446,7 @@ void lli_tx_suspend_all(struct lli_tx *tx, bool suspend, lli_ns now);
 static inline void lli_tx_move(struct lli_tx *tx, const struct lli_wire_address *address, lli_ns now)
 {
     tx->config.address = *address;
-    tx->heartbeat_at = now;
+    tx->heartbeat.at = now;
 }
 
 /*
@@ -402,12 +458,8 @@ void lli_tx_heartbeat_took(struct lli_tx *tx, lli_ns took);
 /* Notes that the transport is done with every packet that it took before the previous call, or with all. */
 static inline void lli_tx_reaped(struct lli_tx *tx, bool all)
 {
-    if (all) {
-        tx->inflight = tx->idle;
-    } else {
-        tx->inflight.first = tx->inflight.first_young;
-        tx->inflight.first_young = tx->idle.first_young;
-    }
+    tx->inflight.first = all ? tx->inflight.first_idle : tx->inflight.first_young;
+    tx->inflight.first_young = tx->inflight.first_idle;
 }
 
 /* Part of lli_tx_deadline() for packets waiting to be sent. */
@@ -416,10 +468,10 @@ lli_ns lli_tx_deadline_waiting(const struct lli_tx *tx);
 /* Time at which something is due; LLI_NEVER if nothing is. */
 static inline lli_ns lli_tx_deadline(const struct lli_tx *tx)
 {
-    if (tx->sent < tx->history.next || tx->answers_head != tx->answers_tail || lli_pack_pending(&tx->pack) ||
-        lli_repair_queued(&tx->repair) > 0)
+    if (tx->sent < tx->history.next || tx->answers.head != tx->answers.tail || lli_pack_pending(&tx->pack) ||
+        lli_repair_queued(&tx->repair.queue) > 0)
         return lli_tx_deadline_waiting(tx);
-    return lli_min(tx->heartbeat_at, tx->slow_at);
+    return lli_min(tx->heartbeat.at, tx->due.slow_at);
 }
 
 /* ------------------------------------------------------------------------------------------------- end */

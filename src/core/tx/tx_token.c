@@ -9,20 +9,20 @@
 void lli_tx_give_token(struct lli_tx *tx, uint64_t receiver, const struct lli_wire_address *address,
                        enum lli_wire_join_reason reason, uint64_t value)
 {
-    const struct lli_tx_token *latest = &tx->tokens[(tx->tokens_tail - 1) % LLI_TX_TOKENS];
+    const struct lli_tx_token *latest = &tx->tokens.queue[(tx->tokens.tail - 1) % LLI_TX_TOKENS];
 
     if (!tx->config.confirms || receiver == 0)
         return;
     if (reason != LLI_WIRE_JOIN_NO_REASON)
-        tx->crowded |= (uint8_t)(1u << reason);
+        tx->tokens.crowded |= (uint8_t)(1u << reason);
     /* Several packets of one receiver, read in a row, get one token. */
-    if (tx->tokens_tail != tx->tokens_head && latest->receiver == receiver && latest->reason == reason)
+    if (tx->tokens.tail != tx->tokens.head && latest->receiver == receiver && latest->reason == reason)
         return;
-    if (tx->tokens_tail - tx->tokens_head == LLI_TX_TOKENS) {
+    if (tx->tokens.tail - tx->tokens.head == LLI_TX_TOKENS) {
         tx->counters.answers_dropped++;
         return;
     }
-    tx->tokens[tx->tokens_tail++ % LLI_TX_TOKENS] =
+    tx->tokens.queue[tx->tokens.tail++ % LLI_TX_TOKENS] =
         (struct lli_tx_token){.receiver = receiver, .value = value, .reason = reason, .to = *address};
     lli_tx_look_now(tx);
 }
@@ -76,12 +76,12 @@ struct lli_tx_asker lli_tx_asker(struct lli_tx *tx, uint64_t id, const struct ll
 
 bool lli_tx_control_token(struct lli_tx *tx, uint8_t *buffer, struct lli_packet *packet)
 {
-    const struct lli_tx_token *token = &tx->tokens[tx->tokens_head % LLI_TX_TOKENS];
+    const struct lli_tx_token *token = &tx->tokens.queue[tx->tokens.head % LLI_TX_TOKENS];
     size_t used;
 
-    if (tx->tokens_head == tx->tokens_tail)
+    if (tx->tokens.head == tx->tokens.tail)
         return false;
-    tx->tokens_head++;
+    tx->tokens.head++;
     used = lli_wire_put_join(buffer, &(struct lli_wire_join){
                                          .session = tx->config.session,
                                          .receiver = token->receiver,
@@ -93,8 +93,16 @@ bool lli_tx_control_token(struct lli_tx *tx, uint8_t *buffer, struct lli_packet 
     *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = &token->to};
     /* A receiver that just joined should become known before the session ends. */
     if (token->reason == LLI_WIRE_JOIN_NO_REASON)
-        tx->ends_sent = 0;
+        lli_tx_end_again(tx);
     tx->counters.tokens_sent++;
     lli_tx_count(tx, used);
     return true;
+}
+
+unsigned lli_tx_take_crowded(struct lli_tx *tx)
+{
+    const unsigned news = tx->tokens.crowded & ~(unsigned)tx->tokens.crowded_told;
+
+    tx->tokens.crowded_told = tx->tokens.crowded;
+    return news;
 }

@@ -432,7 +432,7 @@ static void of_two_topics_that_wait_the_first_to_go_on_is_woken_for(void **state
         ;
     assert_int_equal(llm_send(limited, data, SIZE, LLM_SEND_NOW), LLM_EAGAIN);
     assert_int_equal(llm_send(other, data, SIZE, LLM_SEND_NOW), LLM_EAGAIN);
-    assert_true(transmitter->tx.wake_at <= first);
+    assert_true(transmitter->tx.due.wake_at <= first);
 }
 
 static void a_topic_may_be_assured_and_limited(void **state)

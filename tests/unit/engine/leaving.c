@@ -164,15 +164,15 @@ static void a_receiver_that_is_not_in_the_share_reports_by_time(void **state)
     while (lli_rx_control(rx, now, buffer, &packet))
         continue;
     now += MS;
-    rx->status_at = now + 90000 * MS;
+    rx->report.at = now + 90000 * MS;
     heartbeat_of_share(UINT64_C(1) << 60, 4);
     assert_false(lli_rx_owes_report(rx));
-    assert_int_equal(rx->status_at, now + 90000 * MS);
-    assert_int_equal(rx->report_at, UINT64_MAX);
+    assert_int_equal(rx->report.at, now + 90000 * MS);
+    assert_int_equal(rx->report.due_seq, UINT64_MAX);
     now += MS;
     heartbeat_of_share(UINT64_C(1) << 60, 3);
-    assert_int_not_equal(rx->report_at, UINT64_MAX);
-    assert_true(rx->status_at < now + r.config.status);
+    assert_int_not_equal(rx->report.due_seq, UINT64_MAX);
+    assert_true(rx->report.at < now + r.config.status);
 }
 
 static void a_transmitter_that_fell_silent_behind_the_end_is_told_nothing(void **state)

@@ -137,7 +137,7 @@ static uint8_t reported_flags(lli_ns now)
     const uint8_t *body;
     size_t size;
 
-    rx->status_at = now;
+    rx->report.at = now;
     while (lli_rx_control(rx, now, buffer, &packet)) {
         assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
         if (header.type == LLI_WIRE_STATUS)
@@ -165,9 +165,9 @@ static void the_groups_round_trip_counts_in_proportion_to_ones_own(void **state)
     heartbeat(100 * MS, 700000000, 1, 200 * MS);
     /* As long as nothing else is known. */
     assert_int_equal(lli_rx_rtt(rx), 700 * MS);
-    rx->repair_rtt = 100 * US;
+    rx->nak.rtt = 100 * US;
     assert_int_equal(lli_rx_rtt(rx), 10 * MS + 800 * US);
-    rx->repair_rtt = 10 * MS;
+    rx->nak.rtt = 10 * MS;
     assert_int_equal(lli_rx_rtt(rx), 90 * MS);
     heartbeat(110 * MS, 5000000, 1, 210 * MS);
     assert_int_equal(lli_rx_rtt(rx), 10 * MS);
@@ -179,7 +179,7 @@ static void a_first_request_is_not_put_off_by_a_round_trip_out_of_proportion(voi
 
     (void)state;
     heartbeat(100 * MS, 700000000, 100, 200 * MS);
-    rx->repair_rtt = 100 * US;
+    rx->nak.rtt = 100 * US;
     for (lli_seq seq = START; seq < START + 60; seq++) {
         lli_rx_extend(rx, seq + 1, 200 * MS);
         latest = lli_max(latest, rx->gap.slots[seq & rx->gap.mask].nak_at);
@@ -207,17 +207,17 @@ static void who_reads_late_is_no_measure_for_the_group(void **state)
     (void)state;
     report(1, 0, 1 * MS, 2000 * MS);
     report(2, 0, 2 * MS, 2000 * MS);
-    assert_int_equal(tx->rtt, 2 * MS);
+    assert_int_equal(tx->group.rtt, 2 * MS);
     report(2, LLI_WIRE_STATUS_BEHIND, 700 * MS, 2100 * MS);
     assert_int_equal(rtt_of(2), 700 * MS);
     report(1, 0, 1 * MS, 2100 * MS);
-    assert_int_equal(tx->rtt, 1 * MS);
+    assert_int_equal(tx->group.rtt, 1 * MS);
     /* Of itself it is known, however long. */
     report(2, LLI_WIRE_STATUS_BEHIND, 1900 * MS, 2200 * MS);
     assert_in_range(rtt_of(2), 700 * MS, 1000 * MS);
     /* It counts again when it keeps up, by what is measured then. */
     report(2, 0, 2 * MS, 2300 * MS);
-    assert_int_equal(tx->rtt, 2 * MS);
+    assert_int_equal(tx->group.rtt, 2 * MS);
 }
 
 static void where_all_read_late_the_round_trip_stays(void **state)
@@ -226,12 +226,12 @@ static void where_all_read_late_the_round_trip_stays(void **state)
 
     (void)state;
     report(1, LLI_WIRE_STATUS_BEHIND, 700 * MS, 2000 * MS);
-    assert_int_equal(tx->rtt, LLI_TX_RTT_UNKNOWN);
+    assert_int_equal(tx->group.rtt, LLI_TX_RTT_UNKNOWN);
     report(1, 0, 1 * MS, 2100 * MS);
     report(1, LLI_WIRE_STATUS_BEHIND, 700 * MS, 2200 * MS);
     while (lli_tx_control(tx, 2300 * MS, buffer, sizeof buffer, &packet))
         continue;
-    assert_int_equal(tx->rtt, 1 * MS);
+    assert_int_equal(tx->group.rtt, 1 * MS);
 }
 
 /* How many repairs leave after a NAK. */
@@ -262,7 +262,7 @@ static void a_repair_lingers_for_as_long_as_it_takes_whoever_asked_to_read_it(vo
     assert_int_equal(repairs_for(1, 2730 * MS + 900 * US), 0);
     assert_int_equal(repairs_for(1, 2732 * MS), 1);
     /* One that is much further away than it may be makes nobody else wait for as long. */
-    tx->rtt = 700 * MS;
+    tx->group.rtt = 700 * MS;
     assert_int_equal(repairs_for(1, 2735 * MS), 1);
 }
 

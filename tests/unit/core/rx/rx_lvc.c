@@ -156,7 +156,7 @@ static void whatever_is_lost_is_asked_for_again(void **state)
             got.expected++;
         if (got.lives != 1 || got.expected != tx->pack.number)
             fail_msg("seed %llu: %d news %d lives, %llu of %llu, aside %u", (unsigned long long)seed, got.news, got.lives, (unsigned long long)got.expected,
-                     (unsigned long long)tx->pack.number, rx->slow_path);
+                     (unsigned long long)tx->pack.number, rx->pending.slow_path);
         expect_latest(join.value == 0 ? UINT64_MAX : join.value);
         assert_int_equal(r.counters.cache_losses, 0);
         dice = seed;
@@ -284,7 +284,7 @@ static void messages_longer_than_the_receiver_takes_are_told(void **state)
     assert_int_equal(got.gap.first, 1);
     assert_int_equal(got.before, 1);
     assert_int_equal(got.lives, 1);
-    assert_int_equal(rx->held_from, 2);
+    assert_int_equal(rx->report.held_from, 2);
 }
 
 /* The stream goes on with what is not acknowledged: of what is kept, only messages before that come beside it. */
@@ -423,7 +423,7 @@ static void it_waits_for_repairs_and_shares_the_budget_of_the_past(void **state)
     while (tx->lvc.waiting == 0)
         talk(now + 20 * US);
     now += 10 * MS;
-    lli_pacer_init(&tx->repair_pacer, 1 << 20, 1 << 20, now);
+    lli_pacer_init(&tx->repair.pacer, 1 << 20, 1 << 20, now);
     tx_take(tx, buffer, lli_wire_put_nak(buffer, &nak), now);
     assert_true(tx->lvc.waiting > 0);
     assert_false(lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet));
@@ -432,7 +432,7 @@ static void it_waits_for_repairs_and_shares_the_budget_of_the_past(void **state)
     assert_true(lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet));
     assert_false(lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet));
     assert_int_equal(tx->replay.pacer.tokens, 0);
-    assert_true(tx->replay_at > now && tx->replay_at != LLI_NEVER);
+    assert_true(tx->join.at > now && tx->join.at != LLI_NEVER);
 }
 
 static void packets_of_somebody_else_or_another_grant_are_not_taken(void **state)

@@ -67,7 +67,7 @@ static void heartbeat_due(void)
 {
     struct lli_packet packet;
 
-    tx->heartbeat_at = now;
+    tx->heartbeat.at = now;
     while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
         rx_take(packet.data, packet.size);
 }
@@ -93,8 +93,8 @@ static void names_are_asked_for_for_most_of_a_second(void **state)
     heartbeat.topics = 1;
     now = 1000 * MS;
     heartbeat_made(&heartbeat);
-    while (now < 5000 * MS && rx->query_at != LLI_NEVER) {
-        now = lli_max(now, rx->query_at);
+    while (now < 5000 * MS && rx->names.query_at != LLI_NEVER) {
+        now = lli_max(now, rx->names.query_at);
         while (lli_rx_control(rx, now, buffer, &packet))
             continue;
     }
@@ -439,7 +439,7 @@ static void one_of_many_reports_before_a_transmitter_has_to_wait_for_it(void **s
     heartbeat.report_packets = 4;
     send_many(WINDOW);
     heartbeat_made(&heartbeat);
-    rx->status_at = now;
+    rx->report.at = now;
     assert_int_equal(reported_after(0), 0);
     first = reported_after(0);
     second = reported_after(first) - first;
@@ -463,19 +463,19 @@ static void one_of_many_that_is_waited_for_reports_soon(void **state)
     heartbeat.flags = LLI_WIRE_HEARTBEAT_YOUNG;
     heartbeat.report_packets = WINDOW;
     heartbeat_made(&heartbeat);
-    rx->status_at = now;
+    rx->report.at = now;
     (void)control(&nak);
     reports = r.counters.status_sent;
-    assert_true(rx->status_at > now + 1000 * MS);
+    assert_true(rx->report.at > now + 1000 * MS);
     heartbeat.flags = LLI_WIRE_HEARTBEAT_HELD;
     for (int i = 0; i < 100; i++) {
         heartbeat.sent_at = ++now;
         heartbeat_made(&heartbeat);
     }
-    assert_true(rx->status_at < now + 100 * MS);
+    assert_true(rx->report.at < now + 100 * MS);
     /* Said again and again, it is no sooner. */
-    assert_true(rx->status_at > now + 5 * MS);
-    now = rx->status_at;
+    assert_true(rx->report.at > now + 5 * MS);
+    now = rx->report.at;
     (void)control(&nak);
     assert_int_equal(r.counters.status_sent, reports + 1);
 }
@@ -749,7 +749,7 @@ static void messages_in_order_stir_nothing_but_a_report_that_is_owed(void **stat
 
     (void)state;
     heartbeat_due();
-    assert_true(rx->service_due);
+    assert_true(rx->pending.service_due);
     heartbeat = heartbeat_now(tx->sent, 0);
     heartbeat.report_packets = 4;
     rx_take(buffer, lli_wire_put_heartbeat(buffer, &heartbeat));
@@ -757,12 +757,12 @@ static void messages_in_order_stir_nothing_but_a_report_that_is_owed(void **stat
     for (int i = 0; i < 4; i++) {
         send_many(1);
         carry(tx->sent - 1);
-        assert_true(rx->service_due == (i == 3));
+        assert_true(rx->pending.service_due == (i == 3));
     }
     assert_int_equal(lli_rx_deadline(rx), 0);
     send_many(2);
     carry(tx->sent - 1);
-    assert_true(rx->service_due);
+    assert_true(rx->pending.service_due);
     expect_messages(0, 3);
 }
 

@@ -365,7 +365,7 @@ static void a_clock_that_is_ahead_does_not_silence_other_heartbeats(void **state
     lead += 5;
     beat();
     assert_int_equal(rx->gap.missing, 5);
-    assert_int_equal(rx->delay.queued, 0);
+    assert_int_equal(rx->heard.delay.queued, 0);
 }
 
 static void more_receivers_than_there_are_put_no_report_off_beyond_the_next_heartbeat(void **state)
@@ -380,7 +380,7 @@ static void more_receivers_than_there_are_put_no_report_off_beyond_the_next_hear
     heartbeat(&forged);
     (void)naks(now + 500 * MS);
     beat();
-    assert_true(rx->status_at <= now + r.config.status);
+    assert_true(rx->report.at <= now + r.config.status);
 }
 
 static void a_round_trip_that_is_too_long_puts_no_request_off_beyond_the_next_heartbeat(void **state)
@@ -412,7 +412,7 @@ static void topics_that_are_not_there_are_not_waited_for_beyond_the_next_heartbe
     heartbeat(&forged);
     lead++;
     beat();
-    assert_int_equal(rx->topics_wanted, 0);
+    assert_int_equal(rx->names.wanted, 0);
 }
 
 static void an_end_below_what_was_received_is_not_believed(void **state)
@@ -541,7 +541,7 @@ static void a_receiver_that_was_led_too_far_goes_on_where_heartbeats_are(void **
     assert_int_equal(r.counters.streams_receded, 1);
     for (lli_seq seq = START; seq < lead; seq++)
         data(seq, seq - START);
-    assert_int_equal(got.delivered, 10 + got.next - rx->held_from);
+    assert_int_equal(got.delivered, 10 + got.next - rx->report.held_from);
     send(10);
     assert_int_equal(got.next, 90);
     assert_int_equal(rx->gap.missing, 0);

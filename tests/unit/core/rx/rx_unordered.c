@@ -135,7 +135,7 @@ static void heartbeat_due(void)
 {
     struct lli_packet packet;
 
-    tx->heartbeat_at = now;
+    tx->heartbeat.at = now;
     while (lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
         rx_take(packet.data, packet.size);
 }
@@ -430,7 +430,7 @@ static void nothing_comes_ahead_until_names_are_learnt(void **state)
     carry(START + 1);
     /* The name is lost, and known to be; the first of its messages came. */
     carry(START + 3);
-    tx->topics_count = 2;
+    tx->topics.count = 2;
     heartbeat_due();
     gone(START + 3);
     carry(START + 5);
@@ -517,9 +517,9 @@ static void send_some(uint64_t *random)
     static const uint32_t sizes[] = {0, 1, 20, 100, 200, 250, 600, SIZE_MAX_SENT};
 
     for (uint32_t i = below(random, 6); i > 0; i--) {
-        if (chance(random, 5) && tx->topics_count < 4)
-            announce(tx->topics_count++);
-        pack(below(random, tx->topics_count), sizes[below(random, 8)]);
+        if (chance(random, 5) && tx->topics.count < 4)
+            announce(tx->topics.count++);
+        pack(below(random, tx->topics.count), sizes[below(random, 8)]);
         if (chance(random, 40))
             (void)flush();
     }
@@ -558,7 +558,7 @@ static void shuffled_packets_give_each_message_once(void **state)
         r.config.nak_retry_max = 200 * US;
         got.unnamed = seed % 2 == 1; /* the names that are lost are never told here */
         heartbeat_due();
-        tx->topics_count = 1;
+        tx->topics.count = 1;
         announce(0);
         for (int round = 0; round < 150 || rx->gap.next < tx->sent; round++) {
             /* With every name lost, data is held back for most of a second. */

@@ -45,7 +45,7 @@ static void ranges_of_a_nak_that_overlap_are_one(void **state)
     take_nak(&nak, 12 * MS);
     assert_int_equal(tx->counters.nak_packets, HISTORY / 2);
     assert_int_equal(tx->counters.nak_packets_ignored, 0);
-    assert_int_equal(lli_repair_queued(&tx->repair), HISTORY / 2);
+    assert_int_equal(lli_repair_queued(&tx->repair.queue), HISTORY / 2);
 }
 
 static void what_a_receiver_reported_to_have_is_not_repaired_for_it(void **state)
@@ -59,7 +59,7 @@ static void what_a_receiver_reported_to_have_is_not_repaired_for_it(void **state
     tx_take(tx, buffer, lli_wire_put_status(buffer, &status), 12 * MS);
     take_nak(&nak, 12 * MS);
     assert_int_equal(tx->counters.nak_packets, 2);
-    assert_int_equal(lli_repair_queued(&tx->repair), 2);
+    assert_int_equal(lli_repair_queued(&tx->repair.queue), 2);
 }
 
 static void ranges_of_a_fetch_that_overlap_are_one(void **state)
@@ -110,7 +110,7 @@ static uint64_t expect_token_only(uint64_t receiver, const struct lli_wire_addre
     const uint8_t *body;
     size_t size;
 
-    tx->heartbeat_at = now + 1;
+    tx->heartbeat.at = now + 1;
     if (!lli_tx_control(tx, now, buffer, sizeof buffer, &packet))
         return 0;
     assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
@@ -287,7 +287,7 @@ static void invented_receivers_count_in_nothing(void **state)
     assert_int_equal(tx->members.count, 1);
     assert_int_equal(tx->slow.receivers, 1);
     assert_int_equal(tx->counters.receivers_suspended, 0);
-    tx->heartbeat_at = now;
+    tx->heartbeat.at = now;
     assert_true(lli_tx_control(tx, now, buffer, sizeof buffer, &packet));
     assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
     assert_int_equal(header.type, LLI_WIRE_HEARTBEAT);
@@ -321,7 +321,7 @@ static void a_receiver_that_finds_no_place_among_those_that_join_late_is_told(vo
     take_join(&fetch, 12 * MS);
     assert_int_equal(expect_token_only(2000, &home, LLI_WIRE_JOIN_BUSY, 12 * MS), fetch.token);
     assert_int_equal(tx->counters.joins_dropped, 1);
-    assert_true(tx->crowded & 1u << LLI_WIRE_JOIN_BUSY);
+    assert_true(tx->tokens.crowded & 1u << LLI_WIRE_JOIN_BUSY);
 }
 
 static void a_receiver_that_will_wait_long_for_the_past_is_told(void **state)
@@ -455,7 +455,7 @@ static void what_had_no_effect_is_sent_again_with_the_token(void **state)
     for (lli_ns now = 0; now < 100 * MS; now += MS)
         while (lli_rx_control(&r.rx, now, buffer, &packet))
             continue;
-    assert_true(r.rx.speak_at > 0);
+    assert_true(r.rx.token.speak_at > 0);
     rx_take(buffer, lli_wire_put_join(buffer, &token), 100 * MS);
     while (lli_rx_control(&r.rx, 100 * MS, buffer, &packet)) {
         assert_int_equal(lli_wire_get_header(packet.data, packet.size, &header, &body, &size), LLI_WIRE_OK);
@@ -480,13 +480,13 @@ static void a_receiver_notes_once_that_it_is_served_less(void **state)
     hear(&invented, 0);
     for (int i = 0; i < 3; i++)
         rx_take(buffer, lli_wire_put_join(buffer, &token), 0);
-    assert_int_equal(r.rx.crowded, 1u << LLI_WIRE_JOIN_FULL);
-    assert_int_equal(r.rx.crowd, 1024);
+    assert_int_equal(r.rx.standing.crowded, 1u << LLI_WIRE_JOIN_FULL);
+    assert_int_equal(r.rx.standing.crowd, 1024);
     assert_int_equal(r.counters.crowded, 3);
     token.receiver++;
     token.reason = LLI_WIRE_JOIN_BUSY;
     rx_take(buffer, lli_wire_put_join(buffer, &token), 0);
-    assert_int_equal(r.rx.crowded, 1u << LLI_WIRE_JOIN_FULL);
+    assert_int_equal(r.rx.standing.crowded, 1u << LLI_WIRE_JOIN_FULL);
 }
 
 static void the_token_does_not_go_to_another_address(void **state)

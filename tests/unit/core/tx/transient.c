@@ -63,7 +63,7 @@ static void tx_make(unsigned transient)
     lli_tx_sent(tx, 1, now);
     lli_tx_reaped(tx, true);
     now += 2 * LLI_TX_YOUNG;
-    tx->heartbeat_at = now;
+    tx->heartbeat.at = now;
 }
 
 static void begin(void)
@@ -115,7 +115,7 @@ static void take_event(const struct llm_event *event)
     if (event->kind == LLM_EVENT_SESSION_NEW) {
         got.news++;
         got.first = got.expected = event->first;
-        got.live = rx->live;
+        got.live = rx->join.live;
     } else if (event->kind == LLM_EVENT_GAP) {
         got.gaps++;
         got.reason = event->reason;
@@ -328,7 +328,7 @@ static void from_a_number_and_so_many_back_it_is_the_same(void **state)
     assert_int_equal(got.came, 5);
     rx_unmake();
     begin();
-    now = tx->heartbeat_at;
+    now = tx->heartbeat.at;
     join = (struct llm_join){LLM_JOIN_MESSAGES, 9};
     rx_make();
     talk(now + 20 * MS);

@@ -310,12 +310,12 @@ static void repairs_stay_within_their_budget(void **state)
     int sent = 0;
 
     (void)state;
-    tx->repair_pacer.tokens = 0;
-    tx->repair_pacer.burst = PACKET_MAX;
+    tx->repair.pacer.tokens = 0;
+    tx->repair.pacer.burst = PACKET_MAX;
     for (int i = 0; i < 100; i++)
         send_one(tx, "0123456789012345678901234567890123456789", 11 * MS);
-    tx->repair_pacer.tokens = 0;
-    tx->repair_pacer.filled_at = 11 * MS;
+    tx->repair.pacer.tokens = 0;
+    tx->repair.pacer.filled_at = 11 * MS;
     for (lli_ns now = 11 * MS; now < 61 * MS; now += 100 * US) {
         nak(1, (uint32_t)START, 100, now);
         sent += repairs(now, false);
@@ -332,7 +332,7 @@ static void a_crowd_is_told_that_repairs_are_under_way(void **state)
     for (uint64_t receiver = 1; receiver <= 9; receiver++)
         status(receiver, START, 0, 0, 0, 11 * MS);
     send_one(tx, "abc", 11 * MS);
-    tx->repair_pacer.tokens = 0;
+    tx->repair.pacer.tokens = 0;
     nak(1, (uint32_t)START, 1, 11 * MS);
     assert_null(expect_control(11 * MS, LLI_WIRE_REJECT, &reject));
     assert_int_equal(reject.reason, LLI_WIRE_PENDING);
@@ -343,29 +343,29 @@ static void the_round_trip_is_measured_without_the_receivers_hold(void **state)
 {
     (void)state;
     status(1, START, 20 * MS, 300000, 0, 21 * MS);
-    assert_int_equal(tx->rtt, 700 * US);
+    assert_int_equal(tx->group.rtt, 700 * US);
     status(1, START, 20 * MS, 0, 0, 20 * MS + 1500 * US);
-    assert_int_equal(tx->rtt, (700 * US * 7 + 1500 * US) / 8);
+    assert_int_equal(tx->group.rtt, (700 * US * 7 + 1500 * US) / 8);
     /* Echoes of the future, of another session's time, or held longer than they took say nothing. */
     status(1, START, 900 * MS, 0, 0, 22 * MS);
     status(1, START, 1 * MS, 0, 0, 22 * MS);
     status(1, START, 22 * MS, 2000, 0, 22 * MS + 1);
-    assert_int_equal(tx->rtt, (700 * US * 7 + 1500 * US) / 8);
+    assert_int_equal(tx->group.rtt, (700 * US * 7 + 1500 * US) / 8);
 }
 
 static void a_report_that_was_held_up_hardly_moves_the_round_trip(void **state)
 {
     (void)state;
     status(1, START, 20 * MS, 0, 0, 1500 * MS);
-    assert_int_equal(tx->rtt, LLI_TX_RTT_UNKNOWN);
+    assert_int_equal(tx->group.rtt, LLI_TX_RTT_UNKNOWN);
     status(1, START, 1500 * MS, 0, 0, 1501 * MS);
-    assert_int_equal(tx->rtt, 1 * MS);
+    assert_int_equal(tx->group.rtt, 1 * MS);
     status(1, START, 1501 * MS, 0, 0, 1901 * MS);
-    assert_int_equal(tx->rtt, (1 * MS * 7 + 4 * MS) / 8);
+    assert_int_equal(tx->group.rtt, (1 * MS * 7 + 4 * MS) / 8);
     /* A path that became longer is believed in time. */
     for (lli_ns now = 2000 * MS; now < 2040 * MS; now += US)
         status(1, START, now, 0, 0, now + 20 * MS);
-    assert_in_range(tx->rtt, 19 * MS, 20 * MS);
+    assert_in_range(tx->group.rtt, 19 * MS, 20 * MS);
 }
 
 static void receivers_come_leave_and_are_forgotten(void **state)

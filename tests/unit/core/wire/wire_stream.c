@@ -151,8 +151,8 @@ static void what_goes_on_behind_a_loss_is_passed_over_until_a_frame_starts(void 
     take(&middle_vector);
     take(&padded_vector);
     take(&empty_vector);
-    r.rx.gone_below = start + 1;
-    r.rx.gone_reason = LLM_REASON_GONE;
+    r.rx.loss.gone_below = start + 1;
+    r.rx.loss.gone_reason = LLM_REASON_GONE;
     pull();
     assert_int_equal(gaps, 1);
     assert_int_equal(gap.first, number);

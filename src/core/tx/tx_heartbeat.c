@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Heartbeats: their contents, their intervals (ADR 14), and the end of the session, which they announce
+ * (docs/protocol.md section 4).
+ */
+#include "core/tx/tx_internal.h"
+
+/* Heartbeats with END required before the session counts as ended if no receiver is known. */
+enum { TX_ENDS = 5 };
+
+/* Heartbeats take at most one part in this many of the sending thread's time (ADR 14). */
+enum { TX_HEARTBEAT_SHARE = 4 };
+
+/*
+ * On a connection where no report was received yet, heartbeat intervals double up to this multiple of their
+ * usual maximum.
+ */
+enum { TX_HEARTBEATS_UNHEARD = 16 };
+
+/* ------------------------------------------------------------------------------------------------ contents */
+
+/* Adds the heartbeat's fields about assured topics. Joining receivers begin with the oldest unacknowledged message. */
+static void tx_heartbeat_assured(const struct lli_tx *tx, struct lli_wire_heartbeat *heartbeat)
+{
+    const struct lli_ack *ack = &tx->ack;
+
+    heartbeat->flags |= LLI_WIRE_HEARTBEAT_ASSURED | (ack->waiting > 0 ? LLI_WIRE_HEARTBEAT_HELD : 0);
+    heartbeat->report_packets = lli_ack_report_packets(ack, heartbeat->report_packets);
+    heartbeat->kept = heartbeat->lead;
+    heartbeat->kept_messages = heartbeat->messages;
+    if (ack->kept < heartbeat->lead) {
+        heartbeat->kept = ack->kept;
+        heartbeat->kept_messages = lli_tx_number_of(tx, ack->kept);
+    }
+    heartbeat->assured = ack->count;
+    for (int i = 0; i < ack->count; i++)
+        heartbeat->assured_topics[i] = ack->topics[i]->id;
+}
+
+/* Interval to the next heartbeat unless data is sent: it doubles, except directly after data. */
+static lli_ns tx_heartbeat_distance(const struct lli_tx *tx)
+{
+    /* On a connection whose other side never reported, and may be a third party, heartbeats become far rarer. */
+    const lli_ns most = tx->config.heartbeat_max * (tx->config.flow.awaits && tx->members.count == 0 ? TX_HEARTBEATS_UNHEARD : 1);
+
+    return tx->heartbeat.flowing ? tx->heartbeat.interval : lli_min(tx->heartbeat.interval * 2, most);
+}
+
+/* A heartbeat announces only packets that the transport took: later ones are not lost. */
+static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
+{
+    bool whole = !lli_tx_is_waiting(tx);
+    struct lli_wire_heartbeat heartbeat = {
+        .session = tx->config.session,
+        .lead = tx->sent,
+        .trail = lli_min(tx->history.trail, tx->sent),
+        .start = tx->config.history.start,
+        .messages = lli_tx_lead_number(tx),
+        .sent_at = now,
+        .interval_us = (uint32_t)(lli_max(tx_heartbeat_distance(tx), tx->config.heartbeat_busy) / 1000 + 1),
+        .rtt_ns = (uint32_t)lli_min(tx->group.rtt, UINT32_MAX),
+        .receivers = tx->members.count,
+        .topics = tx->topics.count,
+        .report_packets = lli_flow_report_packets(&tx->flow),
+        .address = tx->config.address,
+    };
+
+    lli_members_tell(&tx->members, lli_tx_status_interval(tx), now);
+    heartbeat.flags = (uint8_t)(LLI_WIRE_HEARTBEAT_SHARE * lli_flow_share(&tx->flow, &tx->members, tx->ack.count > 0));
+    if (!whole && lli_flow_ready_at(&tx->flow, tx->sent) == LLI_NEVER)
+        heartbeat.flags |= LLI_WIRE_HEARTBEAT_HELD;
+    if (tx->ack.count > 0)
+        tx_heartbeat_assured(tx, &heartbeat);
+    if (now < tx->opened_at + LLI_TX_YOUNG && heartbeat.trail == heartbeat.start)
+        heartbeat.flags |= LLI_WIRE_HEARTBEAT_YOUNG;
+    if (tx->heartbeat.ended && whole) {
+        heartbeat.flags |= LLI_WIRE_HEARTBEAT_END;
+        tx->heartbeat.ends_sent++;
+    }
+    return lli_wire_put_heartbeat(buffer, &heartbeat);
+}
+
+/* ------------------------------------------------------------------------------------------------ interval */
+
+static void tx_heartbeat_next(struct lli_tx *tx, lli_ns now)
+{
+    tx->heartbeat.interval = tx_heartbeat_distance(tx);
+    /* While data flows, the members are evaluated. */
+    tx->slow.quiet &= !tx->heartbeat.flowing;
+    lli_tx_look_soon(tx);
+    tx->heartbeat.followed = tx->heartbeat.flowing;
+    tx->heartbeat.flowing = false;
+    tx->heartbeat.last = now;
+    tx->heartbeat.at = now + tx->heartbeat.interval;
+    lli_time_index_add(&tx->time_index, tx->sent, tx->history.trail, now);
+    if (tx->config.history_ns != 0 && now > tx->config.history_ns)
+        lli_history_forget_before(&tx->history, lli_time_index_find(&tx->time_index, now - tx->config.history_ns), lli_tx_busy(tx));
+}
+
+/*
+ * Only the first heartbeat after data counts: caches are as warm as for data that follows soon. One sample
+ * may be an outlier, so the interval at most doubles.
+ */
+void lli_tx_heartbeat_took(struct lli_tx *tx, lli_ns took)
+{
+    const lli_ns most = tx->config.heartbeat_max, share = lli_min(took, most) * TX_HEARTBEAT_SHARE;
+
+    if (tx->heartbeat.followed)
+        tx->heartbeat.first = lli_max(tx->config.heartbeat_min, lli_min(lli_min(share, most), 2 * tx->heartbeat.first));
+}
+
+bool lli_tx_control_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
+{
+    size_t used;
+
+    if (now < tx->heartbeat.at)
+        return false;
+    used = tx_build_heartbeat(tx, now, buffer);
+    tx_heartbeat_next(tx, now);
+    *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used};
+    tx->counters.heartbeats_sent++;
+    lli_tx_count(tx, used);
+    return true;
+}
+
+/* ----------------------------------------------------------------------------------------------------- end */
+
+void lli_tx_end(struct lli_tx *tx, lli_ns now)
+{
+    if (tx->pack.claim != NULL)
+        lli_pack_abort(&tx->pack);
+    lli_pack_flush(&tx->pack);
+    tx->heartbeat.ended = true;
+    lli_tx_flows(tx);
+    tx->heartbeat.at = now;
+}
+
+bool lli_tx_drained(const struct lli_tx *tx)
+{
+    return tx->heartbeat.ended && tx->heartbeat.ends_sent >= TX_ENDS && lli_members_waiting(&tx->members) == 0;
+}
+
+void lli_tx_end_again(struct lli_tx *tx)
+{
+    tx->heartbeat.ends_sent = 0;
+}
