@@ -35,6 +35,9 @@ int control_list(const struct control *control, const char *key, uint64_t *numbe
 #define CONTROL_FOREVER UINT64_MAX
 int control_take(struct control *control, uint64_t wait_ns);
 
+/* True if there is a request, or will be none any more. */
+bool control_is_waiting(void);
+
 /* Ends the process, having said on standard error what is wrong. */
 _Noreturn void control_fail(const char *what, const char *why);
 

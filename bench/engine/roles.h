@@ -7,7 +7,6 @@
 
 typedef int role_run(const struct control *control);
 
-role_run assured_transmit, assured_receive, destinations_transmit, destinations_receive, join_all, kept_run, load_run, rate_transmit,
-    rate_receive, rate_half, stream_transmit, stream_receive, stream_mute, watch_transmit, watch_receive;
+role_run joiners_run, load_run, mute_run, receivers_run, transmitter_run;
 
 #endif

@@ -13,53 +13,51 @@
 
 #include "engine/objects.h"
 #include "observe/stats_file.h"
-#include "overhead.h"
+#include "control.h"
+#include "pairs.h"
 #include "stat_file.h"
 
-static bool check_fails(const struct overhead_pair *pair, const char *what)
+static bool check_fails(const struct pair *pair, const char *what)
 {
-    fprintf(stderr, "overhead: %s: %s\n", pair->feature->name, what);
+    fprintf(stderr, "pairs: %s: %s\n", pair->name, what);
     return false;
 }
 
 /* ------------------------------------------------------------------------------------------------ latency monitor */
 
-static bool check_off(const struct overhead_pair *pair)
+static bool check_off(const struct pair *pair)
 {
-    const struct overhead_feature *feature = pair->feature;
-
-    if ((feature->near == LLM_LATENCY_OFF) != (pair->near->latency == NULL) ||
-        (feature->far == LLM_LATENCY_OFF) != (pair->far->latency == NULL))
+    if ((pair->near_level == LLM_LATENCY_OFF) != (pair->near->latency == NULL) ||
+        (pair->far_level == LLM_LATENCY_OFF) != (pair->far->latency == NULL))
         return check_fails(pair, "the latency monitor is not where it should be");
-    if (feature->file != (pair->near->stats != NULL) || feature->file != (pair->far->stats != NULL))
+    if (pair->file != (pair->near->stats != NULL) || pair->file != (pair->far->stats != NULL))
         return check_fails(pair, "counters files are not where they should be");
     /* Where there is a file the watch runs. */
-    if ((feature->watch || feature->file) != (pair->near->watch.interval != 0 && pair->far->watch.interval != 0))
+    if ((pair->watch || pair->file) != (pair->near->watch.interval != 0 && pair->far->watch.interval != 0))
         return check_fails(pair, "the watch does not run where it should, or where it should not");
-    if (pair->receiver->latest == NULL || feature->arrival != (pair->receiver->latest->unordered.marks != NULL))
+    if (pair->receiver->latest == NULL || pair->arrival != (pair->receiver->latest->unordered.marks != NULL))
         return check_fails(pair, "messages come in another order than they should");
     return true;
 }
 
 /* A level has histograms, and each has samples. */
-static bool check_latency(const struct overhead_pair *pair)
+static bool check_latency(const struct pair *pair)
 {
-    const struct overhead_feature *feature = pair->feature;
     const struct lli_tx_latency *tx = pair->transmitter->latency;
     const struct lli_rx_latency *rx = pair->receiver->latency;
     bool counted = true;
 
-    if (feature->near >= LLM_LATENCY_QUEUES)
+    if (pair->near_level >= LLM_LATENCY_QUEUES)
         counted &= tx->flush_packets.count > 0 && tx->queue_packets.count > 0;
-    if (feature->far >= LLM_LATENCY_QUEUES)
+    if (pair->far_level >= LLM_LATENCY_QUEUES)
         counted &= pair->receiver->endpoint->latency->burst_packets.count > 0 && rx->held_packets.count > 0;
-    if (feature->near >= LLM_LATENCY_WIRE)
+    if (pair->near_level >= LLM_LATENCY_WIRE)
         counted &= tx->submit_wire_ns.count > 0;
-    if (feature->far >= LLM_LATENCY_WIRE)
+    if (pair->far_level >= LLM_LATENCY_WIRE)
         counted &= rx->wire_deliver_ns.count > 0;
-    if (feature->near >= LLM_LATENCY_STAGES)
+    if (pair->near_level >= LLM_LATENCY_STAGES)
         counted &= tx->submit_flush_ns.count > 0 && tx->flush_wire_ns.count > 0 && pair->near->latency->poll_ns.count > 0;
-    if (feature->far >= LLM_LATENCY_STAGES)
+    if (pair->far_level >= LLM_LATENCY_STAGES)
         counted &= rx->fetch_deliver_ns.count > 0 && rx->handler_ns.count > 0 && pair->far->latency->poll_ns.count > 0;
     return counted || check_fails(pair, "a histogram of the latency monitor has no samples");
 }
@@ -67,7 +65,7 @@ static bool check_latency(const struct overhead_pair *pair)
 /* ---------------------------------------------------------------------------------------------------------- watch */
 
 /* A report tells the transmitter what the receiver's watch found, so it is as late as the next one. */
-static bool check_reported(const struct overhead_pair *pair)
+static bool check_reported(const struct pair *pair)
 {
     struct llm_bottleneck bottleneck;
     struct llm_congestion report;
@@ -103,7 +101,7 @@ static enum stat_fault check_read(const struct llm_context *context, struct stat
     return fault;
 }
 
-static bool check_content(const struct overhead_pair *pair, const struct stat_snapshot *snapshot, enum llm_stats_kind kind,
+static bool check_content(const struct pair *pair, const struct stat_snapshot *snapshot, enum llm_stats_kind kind,
                           const char *name, uint64_t expected)
 {
     const uint64_t found = stat_value(snapshot, check_object(snapshot, kind), name);
@@ -113,7 +111,7 @@ static bool check_content(const struct overhead_pair *pair, const struct stat_sn
         /* Without time stamps of the kernel that one has none. */
         if (snapshot->histograms[i].count == 0 && strcmp(snapshot->histograms[i].name, "wire_fetch_ns") != 0)
             return check_fails(pair, "a histogram in the counters file has no samples");
-    if ((snapshot->table.histograms > 0) != (pair->feature->near != LLM_LATENCY_OFF))
+    if ((snapshot->table.histograms > 0) != (pair->near_level != LLM_LATENCY_OFF))
         return check_fails(pair, "the counters file has other histograms than it should");
     if (found == expected)
         return true;
@@ -122,30 +120,31 @@ static bool check_content(const struct overhead_pair *pair, const struct stat_sn
 }
 
 /* Each end counts messages under a name of its own. */
-static bool check_file(const struct overhead_pair *pair, bool near, struct overhead_writing *writing)
+static bool check_file(const struct pair *pair, bool near)
 {
     const struct llm_context *context = near ? pair->near : pair->far;
     struct stat_snapshot snapshot;
-    enum stat_fault fault;
+    const enum stat_fault fault = check_read(context, &snapshot);
     char text[256];
     bool good;
 
-    fault = check_read(context, &snapshot);
     if (fault != STAT_OK) {
         stat_explain(fault, &snapshot, text, sizeof text);
         return check_fails(pair, text);
     }
     good = near ? check_content(pair, &snapshot, LLM_STATS_TRANSMITTER, "messages_sent", pair->sent)
                 : check_content(pair, &snapshot, LLM_STATS_RECEIVER, "messages_delivered", pair->received);
-    writing->writes += stat_value(&snapshot, check_object(&snapshot, LLM_STATS_CONTEXT), "stats_writes");
-    writing->ns += stat_value(&snapshot, check_object(&snapshot, LLM_STATS_CONTEXT), "stats_write_ns");
+    json_begin(near ? "near" : "far", '{');
+    json_number("writes", (double)stat_value(&snapshot, check_object(&snapshot, LLM_STATS_CONTEXT), "stats_writes"));
+    json_number("ns", (double)stat_value(&snapshot, check_object(&snapshot, LLM_STATS_CONTEXT), "stats_write_ns"));
+    json_end('}');
     stat_free(&snapshot);
     return good;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ all */
 
-static bool check_messages(const struct overhead_pair *pair)
+static bool check_messages(const struct pair *pair)
 {
     const uint64_t numbers = pair->sent * pair->first + pair->sent * (pair->sent - 1) / 2;
     char text[160];
@@ -158,25 +157,23 @@ static bool check_messages(const struct overhead_pair *pair)
     return check_fails(pair, text);
 }
 
-bool overhead_done(struct overhead_pair *pair)
+bool pairs_done(struct pair *pair)
 {
     /* One is written at open. */
-    if (pair->feature->file && pair->near_tables == 0) {
+    if (pair->file && pair->near_tables == 0) {
         pair->near_tables = pair->near->stats->writes;
         pair->far_tables = pair->far->stats->writes;
     }
-    if (pair->feature->file && (pair->near->stats->writes == pair->near_tables || pair->far->stats->writes == pair->far_tables))
+    if (pair->file && (pair->near->stats->writes == pair->near_tables || pair->far->stats->writes == pair->far_tables))
         return false;
-    return !pair->feature->watch || check_reported(pair);
+    return !pair->watch || check_reported(pair);
 }
 
-bool overhead_check(const struct overhead_pair *pair, struct overhead_writing *writing)
+bool pairs_check(const struct pair *pair)
 {
-    const struct overhead_feature *feature = pair->feature;
-
     if (!check_messages(pair) || !check_off(pair) || !check_latency(pair))
         return false;
-    if (feature->watch && !check_reported(pair))
+    if (pair->watch && !check_reported(pair))
         return check_fails(pair, "the watch made no report");
-    return !feature->file || (check_file(pair, true, writing) && check_file(pair, false, writing));
+    return !pair->file || (check_file(pair, true) && check_file(pair, false));
 }
