@@ -76,8 +76,8 @@ static int bare_open(const struct adapter_link *link)
 {
     bare.size = link->size;
     bare.packed = calloc(1, BARE_PACKED_MAX);
-    bare.send = raw_open_channel(link->raw_send, true);
-    bare.receive = raw_open_channel(link->raw_receive, false);
+    bare.send = raw_open(link->raw_send, true);
+    bare.receive = raw_open(link->raw_receive, false);
     if (bare.send == NULL || bare.receive == NULL || bare.packed == NULL)
         return adapter_fail("the ends of the bare measurement", strerror(errno));
     bare.throughput = link->throughput;

@@ -5,12 +5,12 @@
  *   hop bare=0|1 size= rate= duration= warmup= samples= topics= packed= mode=paced|flood|pingpong all= grace=SECONDS
  *   returned count=N                waits for what was sent back; answers with the times of the hop before
  *   pump size= rate= duration= messages= warmup= topics= batch=   rate 0: as fast as they are taken
- *   blast channel= way= size= duration= look=0|1   bare datagrams as fast as they are taken; look: says only whether there is the way
+ *   blast place= way= size= duration= look=0|1   bare datagrams as fast as they are taken; look: says only whether there is the way
  * to the far end:
  *   echo bare=0|1 size= packed= all=  sends back stamped messages, or all; answers at once
  *   sink size= read=all|header      counts; answers at once
  *   end sent=N warm=N settle=0|1    the measurement is over; answers with what came
- *   blast channel= segmented=0|1    answers at once, and again when it is over
+ *   blast place= segmented=0|1    answers at once, and again when it is over
  * to both: counters, probe.
  *
  * bare: 0, the first adapter, or 1, the second. Messages of adapters that do not number them begin with struct ends_head, all of hops
@@ -660,7 +660,6 @@ static void ends_describe(void)
 {
     json_open();
     machine_json("machine");
-    json_number("header_bytes", (double)raw_header_bytes(ends.link.send));
     json_close();
 }
 

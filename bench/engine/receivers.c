@@ -7,7 +7,7 @@
  * the beginning. later=1: they come with the first request. They answer, with the counters=NAME,... of the first, when the session has
  * ended for all, by SIGTERM or, if they came later, with the next request.
  *
- * The mute: a socket that joined the group of channel= and is read until SIGUSR1, and then no more: for it the network, which is this
+ * The mute: a socket that joined the group of place= and is read until SIGUSR1, and then no more: for it the network, which is this
  * machine's kernel, has the same work as for a receiver that is stopped.
  */
 #define _GNU_SOURCE
@@ -21,7 +21,7 @@
 
 #include <llm/llm.h>
 
-#include "../raw/raw_udp.h"
+#include "../raw/raw.h"
 #include "roles.h"
 #include "steady.h"
 #include "windows.h"
@@ -236,17 +236,15 @@ int receivers_run(const struct control *control)
 
 int mute_run(const struct control *control)
 {
-    const char *channel = control_text(control, "channel", ""), *reason = "it has no bare form";
     struct pollfd ready = {.events = POLLIN};
     struct raw_group group;
     char nothing[1];
 
     (void)signal(SIGUSR1, receivers_end);
-    if (raw_group_of_channel(channel, 0, &group, &reason) != 0)
-        control_fail(channel, reason);
+    raw_group_of(control_text(control, "place", ""), &group);
     ready.fd = raw_udp_open_receive(&group);
     if (ready.fd < 0)
-        control_fail(channel, "the mute's socket cannot be opened");
+        control_fail("mute", "its socket cannot be opened");
     json_done("ready", 1);
     while (!receivers_over)
         if (poll(&ready, 1, -1) == 1)

@@ -4,7 +4,7 @@
  * signalled; a buffer goes back to the device when the next datagram is asked for.
  */
 #define _GNU_SOURCE
-#include "raw_roce.h"
+#include "raw.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -86,17 +86,6 @@ static int raw_roce_find_address(const struct raw_group *group, struct sockaddr_
     freeifaddrs(all);
     errno = EADDRNOTAVAIL;
     return found;
-}
-
-/* Groups of RDMA have no ports: another group keeps the library's packets away. */
-static void raw_roce_keep_apart(struct raw_group *group, uint16_t port_offset)
-{
-    struct sockaddr_in *v4 = (struct sockaddr_in *)&group->address;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&group->address;
-    uint8_t *last = group->address.ss_family == AF_INET6 ? &v6->sin6_addr.s6_addr[15] : (uint8_t *)&v4->sin_addr.s_addr + 3;
-
-    *last = (uint8_t)(*last + port_offset);
-    v4->sin_port = 0; /* in the same place for both */
 }
 
 static int raw_roce_open_device(struct raw_roce_end *roce, const struct raw_group *group)
@@ -236,25 +225,15 @@ static void raw_roce_close(struct raw_end *end)
         rdma_destroy_id(roce->id);
     if (roce->events)
         rdma_destroy_event_channel(roce->events);
-    free(roce);
 }
 
-static struct raw_end *raw_roce_open(const struct raw_group *group, bool to_send)
+static int raw_roce_open(struct raw_end *end, const struct raw_group *group, bool to_send)
 {
-    struct raw_roce_end *roce = calloc(1, sizeof *roce);
-    int error;
+    struct raw_roce_end *roce = raw_roce_of(end);
 
-    if (!roce)
-        return NULL;
     roce->to_send = to_send;
     roce->group = group->address;
-    if (raw_roce_open_device(roce, group) == 0 && raw_roce_open_queues(roce) == 0 && raw_roce_post_all(roce) == 0 &&
-        raw_roce_join(roce) == 0)
-        return &roce->end;
-    error = errno;
-    raw_roce_close(&roce->end);
-    errno = error;
-    return NULL;
+    return raw_roce_open_device(roce, group) == 0 && raw_roce_open_queues(roce) == 0 && raw_roce_post_all(roce) == 0 ? raw_roce_join(roce) : -1;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- sending */
@@ -382,10 +361,9 @@ static int raw_roce_blast_take(struct raw_end *end, struct raw_blast_result *res
 }
 
 const struct raw_scheme raw_roce = {
-    .prefix = "roce://",
-    .header_bytes = RAW_ROCE_HEADERS + 4, /* the library's packets carry immediate data */
+    .name = "roce",
+    .bytes = sizeof(struct raw_roce_end),
     .ways = 1u << RAW_BATCHES,
-    .keep_apart = raw_roce_keep_apart,
     .open = raw_roce_open,
     .close = raw_roce_close,
     .send = raw_roce_send,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "raw_udp.h"
+#include "raw.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -176,24 +176,15 @@ static void raw_udp_close(struct raw_end *end)
     if (udp->fd >= 0)
         close(udp->fd);
     free(udp->blast);
-    free(udp);
 }
 
-static struct raw_end *raw_udp_open(const struct raw_group *group, bool to_send)
+static int raw_udp_open(struct raw_end *end, const struct raw_group *group, bool to_send)
 {
-    struct raw_udp_end *udp = calloc(1, sizeof *udp);
-    int error;
+    struct raw_udp_end *udp = raw_udp_of(end);
 
-    if (!udp)
-        return NULL;
-    udp->end.datagram_bytes = raw_udp_datagram_bytes(group);
+    end->datagram_bytes = raw_udp_datagram_bytes(group);
     udp->fd = to_send ? raw_udp_open_send(group) : raw_udp_open_receive(group);
-    if (udp->fd >= 0)
-        return &udp->end;
-    error = errno;
-    raw_udp_close(&udp->end);
-    errno = error;
-    return NULL;
+    return udp->fd < 0 ? -1 : 0;
 }
 
 static bool raw_udp_is_full(void)
@@ -392,14 +383,14 @@ static int raw_udp_blast_take(struct raw_end *end, struct raw_blast_result *resu
 }
 
 #define RAW_UDP_CALLS                                                                                                       \
-    .header_bytes = RAW_UDP_HEADER, .open = raw_udp_open, .close = raw_udp_close, .send = raw_udp_send,                     \
+    .bytes = sizeof(struct raw_udp_end), .open = raw_udp_open, .close = raw_udp_close, .send = raw_udp_send,                     \
     .receive = raw_udp_receive, .is_readable = raw_udp_is_readable, .send_each = raw_udp_send_each,                         \
     .receive_many = raw_udp_receive_many, .blast_begin = raw_udp_blast_begin,                                               \
     .blast_next = raw_udp_blast_next, .blast_end = raw_udp_blast_end, .blast_expect = raw_udp_blast_expect,                 \
     .blast_take = raw_udp_blast_take
 
 const struct raw_scheme raw_udp = {
-    .prefix = "udp://",
+    .name = "udp",
     .ways = 1u << RAW_BATCHES | 1u << RAW_TRAINS | 1u << RAW_KEPT,
     .send_train = raw_udp_send_train,
     .train_bytes = raw_udp_train_bytes,
@@ -408,7 +399,7 @@ const struct raw_scheme raw_udp = {
 
 /* Stacks in the kernel's place send a train as one datagram, if at all. */
 const struct raw_scheme raw_bypass = {
-    .prefix = "bypass://",
+    .name = "bypass",
     .ways = 1u << RAW_BATCHES,
     RAW_UDP_CALLS,
 };

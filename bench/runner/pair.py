@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+from runner import bare as bare_packets
 from runner import options as opt
 from runner.session import PACKAGES, RELEASE, Host, Hosts, build, choose_cpus, fail, memory_directory, packages, request, say
 from runner.tables import Report, machine_text, median
@@ -152,19 +153,19 @@ class Pair:
         """Starts both ends. bare: the scheme of what stands beside it on a second cable; raw: hops are measured bare, too; channels: of
         both ends, if there is one alone."""
         a, b, o = self.bench.hosts.a, self.bench.hosts.b, self.o
-        self.raw = {(at, number): self.channel(host, number, bare, XDP_BARE[at] if bare else None)
+        self.raw = {(at, number): bare_packets.place(self.channel(host, number, bare, XDP_BARE[at] if bare else None))
                     for at, host in enumerate((a, b)) for number in (1, 2)}
         beside = [{"raw_send": self.raw[at, 1 + at], "raw_receive": self.raw[at, 2 - at]} if raw and not o.no_raw else {}
                   for at in (0, 1)]
         ways = [{"send": self.channel(host, 1 + at), "receive": self.channel(host, 2 - at)} for at, host in enumerate((a, b))]
         if channels:
-            ways, beside = [{"send": channel} for channel in channels], [{"raw_receive": channel} for channel in channels]
+            ways, beside = [{"send": channel} for channel in channels], [{"raw_receive": bare_packets.place(channel)} for channel in channels]
         if o.preload:
             self.bench.prefix = ["env", f"LD_PRELOAD={os.path.realpath(o.preload)}"]
         self.far = self.bench.start(b, "far", **ways[1], cpu=o.cpus[1], **beside[1], **words)
         self.near = self.bench.start(a, "near", **ways[0], cpu=o.cpus[0], peer_cpu=None if o.far else o.cpus[1], **beside[0], **words)
         ready, self.peer = self.near.hear(), self.far.hear()["machine"]
-        self.machine, self.header_bytes = ready["machine"], ready["header_bytes"]
+        self.machine, self.header_bytes = ready["machine"], bare_packets.header_bytes(ways[0]["send"])
         self.near.ask("greet")
 
     def cores_ns(self):

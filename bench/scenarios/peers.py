@@ -39,6 +39,7 @@ import tempfile
 import urllib.request
 
 from runner import options as opt
+from runner.bare import place
 from runner.histogram import Histogram
 from runner.rates import STEP, TRIES
 from runner.session import (BIND, PACKAGES, ROOT, SCRATCH, Failed, Host, Hosts, Processes, allowed_cpus, build, fail, memory_directory,
@@ -261,17 +262,17 @@ class Rows:
             channels = [f"shm://{name}?shm_directory={common}" for name in ("there", "back")]
             # In memory 24 MiB, the default, leave the third cache and have half of the rate at 1,000 B; a hop is the same over all.
             more = f"{flow}&history_bytes=6M" if flow else ""
-            place = {"common": common}
+            own = {"common": common}
         else:
             channels = [f"udp://239.192.7.{group}:{port}?interface={host.interface}" for group, port in ((1, 7101), (3, 7102))]
-            more, place = flow, {"interface": host.interface, "address": host.address, "peer_address": other.address}
+            more, own = flow, {"interface": host.interface, "address": host.address, "peer_address": other.address}
         send, receive = channels if near else channels[::-1]
         if peer == BASE:
-            return {**place, "send": send + more, "receive": receive + more}
+            return {**own, "send": send + more, "receive": receive + more}
         if peer in ("raw", "packed"):
             slot = "" if o.transport == "udp" else f"&mtu={9000 // size * size if peer == 'packed' else size}"
-            return {**place, "adapter": "raw", "raw_send": send + slot, "raw_receive": receive + slot}
-        return place
+            return {**own, "adapter": "raw", "raw_send": place(send + slot), "raw_receive": place(receive + slot)}
+        return own
 
     def measure(self, work, peer, size, rate, cores):
         """Returns what came out of one measurement, or that it failed."""

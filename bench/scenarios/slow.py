@@ -21,6 +21,7 @@ import signal
 import statistics
 
 from runner import options as opt
+from runner.bare import place
 from runner.histogram import Histogram
 from runner.session import say
 from runner.tables import Report, counted
@@ -119,7 +120,7 @@ def take_turns(bench):
 
     def silence():
         """A socket in the place of the receiver that is away. It says when a signal does not end it any more."""
-        process = bench.start(hosts.b, "mute", channel=far)
+        process = bench.start(hosts.b, "mute", place=place(far, 0))
         process.hear()
         return process
 
