@@ -33,8 +33,7 @@ struct pair {
     uint64_t changed;                  /* not as long as they were sent */
     uint64_t first;                    /* number of the first message */
     uint64_t numbers;                  /* of all that were received, added */
-    uint64_t near_tables;              /* written to the counters files by the first call of pairs_done() */
-    uint64_t far_tables;
+    uint64_t tables;                   /* counters files written by an end, at most, by the first call of pairs_done() */
 };
 
 /*
