@@ -88,6 +88,11 @@ class Pair:
         build(RELEASE, "-Dtests=false", "-Dexamples=false", *(("-Droce=enabled",) if o.transport == "roce" else ()))
         return o.transport != "roce"
 
+    def prepare(self):
+        """Builds, and makes hosts; of what is measured here."""
+        self.is_in_guest()
+        self.open()
+
     def guest(self, seconds):
         """Has bench/run do all but building and plotting in the guest. seconds: far beyond what it takes."""
         bench = self.bench
@@ -186,7 +191,7 @@ class Pair:
         return {"peer": machine_text(self.peer), "network": self.network(), "emulated": EMULATED if self.o.in_guest else None,
                 "core_to_core_ns": median(cores)}
 
-    def head(self, report, cores, *measured, channels=None):
+    def head(self, report, cores, measured, channels=None):
         """Writes the lines above the table."""
         setting = self.setting(cores)
         report.print(*([f"EMULATED  {EMULATED}"] if self.o.in_guest else []), f"machine   {machine_text(self.machine)}")
@@ -198,6 +203,22 @@ class Pair:
         a = self.bench.hosts.a
         there = f"channel   {channels[0]}" if channels else f"channels  there {self.channel(a, 1)}, back {self.channel(a, 2)}"
         report.print(there, *measured, "")
+
+    def report(self, report, measured, columns, rows, notes, counters=(), channels=None, left_out=()):
+        """Has the table and the JSON written. notes: called with each row, and the report. left_out: fields that the JSON does not have.
+        Returns the status."""
+        cores = [row["core_to_core_ns"] for row in rows]
+        self.head(report, cores, measured, channels)
+        report.rows(columns, rows)
+        for row in rows:
+            notes(report, row)
+        if counters:
+            report.print("", *counters)
+        if self.o.in_guest and self.bench.name == "reflector":
+            report.print(self.reference(self.o.size[0]))
+        report.setting = self.setting(cores)
+        report.write_json(self.machine, [{name: row[name] for name in row if name not in left_out} for row in rows])
+        return report.finish()
 
     def beside(self, measure):
         """Has it measured and reported; over AF_XDP twice, beside bare AF_XDP and beside the kernel's UDP: FILE-udp.json. measure is

@@ -9,7 +9,7 @@ from runner import hops
 from runner import options as opt
 from runner import pair, sweep
 from runner.session import say
-from runner.tables import median, number, ratio, worst
+from runner.tables import median, ratio, worst
 
 SETTLE_S = 1.0  # the kernel reports what it joined a second time within this
 DRAIN_S = 0.05  # until the receiver of the load has what was sent
@@ -53,35 +53,34 @@ class Load:
                 "transmitter_cpu_percent": 100 * near["cpu_ns"] / near["ns"], "receiver_cpu_percent": 100 * far["cpu_ns"] / far["ns"]}
 
 
-def measure(o, ends, load, groups):
-    say(f"{groups} groups")
-    if groups:
-        load.begin(groups)
-    hop = hops.Hop(ends, o.size, o.rate)
-    return hop, load.end() if groups else LOAD
+COLUMNS = (("", "groups", "groups", None), ("load", "msg/s", "load.msgs_per_s", 0), ("load", "lost", "load.lost", 0),
+           ("load A", "CPU %", "load.transmitter_cpu_percent", 1), ("load B", "CPU %", "load.receiver_cpu_percent", 1),
+           ("to", "first", "ratio_to_first", 3))
 
 
 def run(bench):
-    o, ends = bench.o, pair.Pair(bench)
-    ends.is_in_guest()
-    ends.open()
+    o, ends, first = bench.o, pair.Pair(bench), []
+
+    def measure(groups):
+        say(f"{groups} groups")
+        if groups:
+            load.begin(groups)
+        hop = hops.Hop(ends, o.size, o.rate)
+        return hop, load.end() if groups else LOAD
+
+    def fields(groups, runs):
+        loads, hop = [one for _, one in runs], [one for one, _ in runs]
+        # Within a run: the machine's mood drifts from one to the next.
+        medians = [one.rtt.summary(2)["median"] for one in hop]
+        first.extend([] if first else medians)
+        found = {name: (worst if name == "lost" else median)(one[name] for one in loads) for name in LOAD}
+        return {"groups": groups, "load": found, "ratio_to_first": median(map(ratio, medians, first))}, hop
+
+    ends.prepare()
     say(f"measuring {len(o.groups)} numbers of groups for {o.duration:g} s each, and bare UDP for half as long, {o.runs} times")
     load = Load(bench, ends)
     ends.start()
-    runs = [[] for _ in o.groups]
-    for at in range(o.runs):
-        # Every other run goes through the rows backwards: a steady drift of the machine would look like the groups' doing.
-        order = list(enumerate(o.groups))
-        for index, groups in order if at % 2 == 0 else reversed(order):
-            runs[index].append(measure(o, ends, load, groups))
+    status = sweep.run(ends, o.groups, measure, fields, COLUMNS,
+                       f"{o.rate} msg/s of {o.size} B on one group, {o.load} msg/s on the others together")
     bench.processes.finish(load.transmitter, load.receiver)
-    rows = []
-    for groups, of in zip(o.groups, runs):
-        loads = [one for _, one in of]
-        found = {name: (worst if name == "lost" else median)(one[name] for one in loads) for name in LOAD}
-        # Within a run: the machine's mood drifts from one to the next.
-        first = median(ratio(hop.rtt.summary(2)["median"], runs[0][at][0].rtt.summary(2)["median"]) for at, (hop, _) in enumerate(of))
-        cells = (str(groups), *(number(found[name], digits) for name, digits in zip(LOAD, (0, 0, 1, 1))), number(first, 3))
-        rows.append(({"groups": groups, "load": found, "ratio_to_first": first}, cells, hops.fields([hop for hop, _ in of])))
-    return sweep.report(bench, ends, f"{o.rate} msg/s of {o.size} B on one group, {o.load} msg/s on the others together",
-                        (("", "load", "load", "load A", "load B", "to"), ("groups", "msg/s", "lost", "CPU %", "CPU %", "first")), rows, "")
+    return status
