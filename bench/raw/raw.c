@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <llm/llm.h>
@@ -157,15 +158,67 @@ static int raw_blast_say_over(struct raw_end *end)
     return 0;
 }
 
+/* Memory that messages are kept in, as the library's history. It is there during its blast only: the memory of the library is measured in
+ * the same process. */
+struct raw_kept {
+    char *base;
+    size_t bytes;
+    size_t at;
+};
+
+static int raw_kept_open(struct raw_kept *kept, size_t bytes)
+{
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (base == MAP_FAILED)
+        return -1;
+    (void)madvise(base, bytes, MADV_HUGEPAGE);
+    memset(base, 'x', bytes);
+    *kept = (struct raw_kept){.base = base, .bytes = bytes};
+    return 0;
+}
+
+/* Copies messages to the next place, the last one as far as it fits, and returns them as a train. */
+static const char *raw_kept_fill(struct raw_kept *kept, const char *message, size_t message_bytes, size_t train_bytes)
+{
+    char *train;
+
+    if (kept->at + train_bytes > kept->bytes)
+        kept->at = 0;
+    train = kept->base + kept->at;
+    for (size_t at = 0; at < train_bytes; at += message_bytes)
+        memcpy(train + at, message, message_bytes < train_bytes - at ? message_bytes : train_bytes - at);
+    kept->at += train_bytes;
+    return train;
+}
+
+static int raw_blast_next(struct raw_end *end, const struct raw_load *load, struct raw_kept *kept)
+{
+    static char memory[RAW_BATCH * RAW_MTU_MAX + RAW_READ_MAX];
+    const size_t datagram_bytes = end->datagram_bytes;
+    const char *train = memory;
+    size_t train_bytes;
+
+    if (end->scheme->blast_next)
+        return end->scheme->blast_next(end);
+    if (load->way == RAW_BATCHES)
+        return end->scheme->send_each(end, memory, RAW_BATCH * datagram_bytes, datagram_bytes);
+    train_bytes = end->scheme->train_bytes(datagram_bytes);
+    if (kept->base)
+        train = raw_kept_fill(kept, memory, load->message_bytes, train_bytes);
+    return end->scheme->send_train(end, train, train_bytes, datagram_bytes) < 0 ? -1 : 0;
+}
+
 static int raw_blast_send(struct raw_end *end, const struct raw_load *load)
 {
-    int failed = end->scheme->blast_begin ? end->scheme->blast_begin(end, load) : 0;
+    struct raw_kept kept = {.base = NULL};
+    int failed = load->way == RAW_KEPT ? raw_kept_open(&kept, load->ring_bytes) : 0;
     uint64_t over_at = llm_clock() + load->duration_ns;
 
     while (!failed && llm_clock() < over_at)
-        failed = end->scheme->blast_next(end, load);
-    if (end->scheme->blast_end)
-        end->scheme->blast_end(end);
+        failed = raw_blast_next(end, load, &kept);
+    if (kept.base)
+        munmap(kept.base, kept.bytes);
     return failed ? -1 : raw_blast_say_over(end);
 }
 
@@ -178,7 +231,7 @@ int raw_blast_expect(struct raw_end *end, bool segmented)
     return end->scheme->blast_expect ? end->scheme->blast_expect(end, segmented) : 0;
 }
 
-/* Reads what it takes: a line that nobody reads would not cross from core to core. */
+/* Reads what it takes in memory: a line that nobody reads would not cross from core to core. */
 static int raw_blast_take(struct raw_end *end, struct raw_blast_result *result, bool *over)
 {
     static char read[RAW_READ_MAX];
@@ -187,7 +240,8 @@ static int raw_blast_take(struct raw_end *end, struct raw_blast_result *result, 
     int count = 0;
 
     for (; count < RAW_BATCH && (data = raw_receive(end, &size)) != NULL; count++) {
-        memcpy(read, data, size);
+        if (end->scheme->named)
+            memcpy(read, data, size);
         if (size <= 1)
             *over = true;
         else
@@ -243,6 +297,8 @@ static void raw_serve_receive(const struct control *control, struct raw_end *end
     const uint64_t begun_at = llm_clock();
     struct raw_blast_result result = {0};
 
+    if (end->scheme->receive_many)
+        end->scheme->receive_many(end);
     json_done("ready", ready);
     while (!raw_is_readable(end) && llm_clock() < begun_at + RAW_PATIENCE_NS)
         continue;

@@ -76,13 +76,10 @@ struct raw_scheme {
      * on. NULL: there are no such calls. */
     int (*send_each)(struct raw_end *end, const void *data, size_t size, size_t message_bytes);
     void (*receive_many)(struct raw_end *end);
-    /* A blast: what it needs, the next batch of it, and what can be given back after it. 0, or -1 with errno set. NULL, but not
-     * of the next batch: nothing is to be done. */
-    int (*blast_begin)(struct raw_end *end, const struct raw_load *load);
-    int (*blast_next)(struct raw_end *end, const struct raw_load *load);
-    void (*blast_end)(struct raw_end *end);
-    /* The other side of it: gets ready, NULL as before; takes a batch of datagrams, returns how many there were, and sets *over if
-     * one of them ends the blast. NULL: they are received and read one after the other. */
+    /* Sends the next batch of a blast. 0, or -1 with errno set. NULL: it is sent by send_each(), or as trains. */
+    int (*blast_next)(struct raw_end *end);
+    /* The other side of it: gets ready, NULL: nothing is to be done; takes a batch of datagrams, returns how many there were, and sets
+     * *over if one of them ends the blast. NULL: they are received one after the other. */
     int (*blast_expect)(struct raw_end *end, bool segmented);
     int (*blast_take)(struct raw_end *end, struct raw_blast_result *result, bool *over);
 };

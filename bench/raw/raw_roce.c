@@ -290,13 +290,12 @@ static int raw_roce_send(struct raw_end *end, const void *data, size_t size)
     return errno == 0 ? 0 : -1;
 }
 
-static int raw_roce_blast_next(struct raw_end *end, const struct raw_load *load)
+static int raw_roce_blast_next(struct raw_end *end)
 {
     struct raw_roce_end *roce = raw_roce_of(end);
     struct ibv_send_wr sends[RAW_BATCH], *refused;
     struct ibv_sge pieces[RAW_BATCH];
 
-    (void)load;
     if (!raw_roce_reap(roce, RAW_BATCH))
         return 0;
     for (unsigned i = 0; i < RAW_BATCH; i++) {

@@ -150,11 +150,10 @@ static const void *raw_shm_receive(struct raw_end *end, size_t *size)
     return slot->data;
 }
 
-static int raw_shm_blast_next(struct raw_end *end, const struct raw_load *load)
+static int raw_shm_blast_next(struct raw_end *end)
 {
     struct raw_shm_end *shm = raw_shm_of(end);
 
-    (void)load;
     for (int i = 0; i < RAW_SHM_SAY; i++)
         if (raw_shm_send(end, shm->batch, end->datagram_bytes) < 0)
             return -1;

@@ -205,11 +205,10 @@ static const void *raw_xdp_receive(struct raw_end *end, size_t *size)
 
 /* --------------------------------------------------------------------------------------------------------------- blast */
 
-static int raw_xdp_blast_next(struct raw_end *end, const struct raw_load *load)
+static int raw_xdp_blast_next(struct raw_end *end)
 {
     static const char payload[LLI_XDP_CHUNK_SMALL];
 
-    (void)load;
     for (int i = 0; i < RAW_XDP_BATCH && raw_xdp_put(raw_xdp_of(end), payload, end->datagram_bytes); i++)
         ;
     return raw_xdp_kick();
