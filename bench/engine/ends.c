@@ -11,7 +11,7 @@
  *   sink size= read=all|header      counts; answers at once
  *   end sent=N warm=N settle=0|1    the measurement is over; answers with what came
  *   blast place= segmented=0|1    answers at once, and again when it is over
- * to both: counters, probe.
+ * to both: counters.
  *
  * bare: 0, the first adapter, or 1, the second. Messages of adapters that do not number them begin with struct ends_head, all of hops
  * with struct ends_stamped; of those that do, byte i of message n is n + i modulo 256 in a pump, so that nothing has to be written.
@@ -95,7 +95,6 @@ static struct ends {
     uint64_t read; /* the sum of what was read */
     uint8_t *message;
     struct histogram rtt, submitted;
-    struct machine_probe probe;
     uint64_t waited_ns; /* of this process when the measurement began */
     /* Written by the one that delivers, which may be a thread of the library. */
     _Atomic uint64_t hellos;
@@ -687,8 +686,6 @@ static void ends_serve_one(const struct control *control)
         raw_serve_blast(control, ends.link.near);
     else if (strcmp(control->verb, "counters") == 0)
         ends_counters();
-    else if (strcmp(control->verb, "probe") == 0)
-        json_done("ns", machine_probe_run(&ends.probe));
     else
         control_fail(control->verb, "no such request");
 }
@@ -755,7 +752,7 @@ int ends_run(const struct control *control, const struct adapter *first, const s
     ends.adapters[1] = second;
     ends.idle = ends.link.throughput ? first->idle_throughput : first->idle_reflector;
     (void)prctl(PR_SET_TIMERSLACK, 1ul); /* sleeps end when they should; threads inherit it */
-    machine_start(control, &ends.probe);
+    machine_start(control);
     ends.message = malloc(ENDS_SIZE_MAX + ENDS_PATTERN);
     if (ends.message == NULL)
         control_fail("message", "no memory");
@@ -776,7 +773,6 @@ int ends_run(const struct control *control, const struct adapter *first, const s
         if (ends.adapter != NULL)
             ends.adapter->close();
     }
-    machine_probe_close(&ends.probe);
     free(ends.message);
     return failed != 0;
 }

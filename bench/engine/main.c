@@ -19,24 +19,13 @@ static int ends_role(const struct control *control)
     return ends_run(control, &adapter_llm, beside ? &adapter_bare : NULL);
 }
 
-/* How near the cores cpu= and peer_cpu= are to each other. */
-static int probe_role(const struct control *control)
-{
-    struct machine_probe probe = {0};
-
-    machine_start(control, &probe);
-    json_done("ns", machine_probe_run(&probe));
-    machine_probe_close(&probe);
-    return 0;
-}
-
 static const struct {
     const char *name;
     role_run *run;
 } roles[] = {
     {"near", ends_role},
     {"far", ends_role},
-    {"probe", probe_role},
+    {"probe", machine_probe},
     {"joiners", joiners_run},
     {"load", load_run},
     {"mute", mute_run},

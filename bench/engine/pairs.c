@@ -506,7 +506,7 @@ int main(int argc, char **argv)
     struct control control, request;
 
     control_of_arguments(&control, argc, argv);
-    machine_start(&control, NULL);
+    machine_start(&control);
     while (control_take(&request, CONTROL_FOREVER) > 0)
         pairs_serve(&request);
     for (int at = 0; at < pairs_count; at++)

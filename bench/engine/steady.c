@@ -29,7 +29,7 @@ struct llm_context *steady_context(const struct control *control)
     struct llm_context_options options;
     struct llm_context *context;
 
-    machine_start(control, NULL);
+    machine_start(control);
     llm_context_options_init(&options);
     options.wait = strcmp(control_text(control, "wait", "spin"), "block") == 0 ? LLM_WAIT_BLOCK : LLM_WAIT_SPIN;
     options.watch_ns = control_ns(control, "watch", options.watch_ns);

@@ -10,7 +10,7 @@ import time
 
 from runner import bare as bare_packets
 from runner import options as opt
-from runner.session import PACKAGES, RELEASE, Host, Hosts, build, choose_cpus, fail, memory_directory, packages, request, say
+from runner.session import PACKAGES, RELEASE, Host, Hosts, build, choose_cpus, cores_ns, fail, memory_directory, packages, request, say
 from runner.tables import Report, machine_text, median
 
 BARE = {"roce": "bare verbs", "shm": "a bare ring", "xdp": "bare AF_XDP"}
@@ -168,13 +168,13 @@ class Pair:
         if o.preload:
             self.bench.prefix = ["env", f"LD_PRELOAD={os.path.realpath(o.preload)}"]
         self.far = self.bench.start(b, "far", **ways[1], cpu=o.cpus[1], **beside[1], **words)
-        self.near = self.bench.start(a, "near", **ways[0], cpu=o.cpus[0], peer_cpu=None if o.far else o.cpus[1], **beside[0], **words)
+        self.near = self.bench.start(a, "near", **ways[0], cpu=o.cpus[0], **beside[0], **words)
         ready, self.peer = self.near.hear(), self.far.hear()["machine"]
         self.machine, self.header_bytes = ready["machine"], bare_packets.header_bytes(ways[0]["send"])
         self.near.ask("greet")
 
     def cores_ns(self):
-        return self.near.ask("probe")["ns"] or None
+        return None if self.o.far else cores_ns(self.bench.programs / "llm-bench", self.o.cpus)
 
     def stop(self):
         """Ends both ends. Returns lines with their counters that are not zero."""

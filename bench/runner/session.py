@@ -218,6 +218,13 @@ def choose_cpus():
     return [first, second]
 
 
+def cores_ns(program, cpus):
+    """How long a cache line takes from one of the two cores to the other; None if that cannot be measured."""
+    processes = Processes()
+    processes.start(Host("", "", ""), "probe", [program], "probe", cpu=cpus[0], peer_cpu=cpus[1])
+    return processes.serve()["probe"]["ns"] or None
+
+
 def memory_directory(prefix="llm-"):
     """A directory in memory, gone when bench/run ends."""
     return request("memory", prefix)[1]

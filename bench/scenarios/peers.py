@@ -42,8 +42,8 @@ from runner import options as opt
 from runner.bare import place
 from runner.histogram import Histogram
 from runner.rates import STEP, TRIES
-from runner.session import (BIND, PACKAGES, ROOT, SCRATCH, Failed, Host, Hosts, Processes, allowed_cpus, build, fail, memory_directory,
-                            packages, request, say)
+from runner.session import (BIND, PACKAGES, ROOT, SCRATCH, Failed, Hosts, Processes, allowed_cpus, build, cores_ns, fail,
+                            memory_directory, packages, request, say)
 from runner.tables import Report
 
 KNOWN = {"udp": ("raw", "packed", "libllm", "aeron", "cyclonedds", "norm", "zmq-tcp", "zmq-epgm", "zmq-norm"),
@@ -301,11 +301,7 @@ class Rows:
                 return {**result, "failed": 1.0}
 
     def probe(self):
-        processes = Processes()
-        probe = processes.start(Host("", "", ""), "probe", [BUILD / "bench/peer_llm"], "probe", cpu=self.o.cpus[0], peer_cpu=self.o.cpus[1])
-        found = probe.hear()["ns"]
-        processes.serve()
-        return found
+        return cores_ns(BUILD / "bench/peer_llm", self.o.cpus) or 0
 
     def row(self, at, work, size, rate):
         """Again if the cores are no more where they were: a hypervisor moves them, and a line then takes several times as long, or a
