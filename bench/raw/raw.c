@@ -3,18 +3,17 @@
 #include "raw.h"
 
 #include <errno.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <llm/llm.h>
 
 #include "../engine/control.h"
+#include "system/log.h"
 
 #define RAW_MTU_MAX 9000 /* as the library's default */
 #define RAW_IDLE_NS 500000000ull
@@ -37,20 +36,9 @@ static const struct raw_scheme *const raw_schemes[] = {
 
 /* -------------------------------------------------------------------------------------------------------------- groups */
 
-static unsigned raw_interface_mtu(const char *interface)
+static void raw_find_address(const char *host, const char *port, const char *interface, struct raw_group *group)
 {
-    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    struct ifreq request = {.ifr_mtu = RAW_MTU_MAX};
-
-    (void)snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
-    if (ioctl(fd, SIOCGIFMTU, &request) != 0)
-        control_fail(interface, "there is no such interface");
-    close(fd);
-    return request.ifr_mtu < RAW_MTU_MAX ? (unsigned)request.ifr_mtu : RAW_MTU_MAX;
-}
-
-static void raw_find_address(const char *host, const char *port, struct raw_group *group)
-{
+    static const struct lli_log log = {.level = LLM_LEVEL_ERROR};
     const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
     struct addrinfo *found;
 
@@ -59,10 +47,12 @@ static void raw_find_address(const char *host, const char *port, struct raw_grou
     memcpy(&group->address, found->ai_addr, found->ai_addrlen);
     group->address_size = found->ai_addrlen;
     freeaddrinfo(found);
-    group->interface = if_nametoindex(group->interface_name);
+    if (lli_ip_interface_find(&log, "bare", interface, (const union lli_ip_address *)&group->address, &group->interface) != 0)
+        control_fail(interface, "cannot be used");
     if (group->address.ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)&group->address)->sin6_scope_id = group->interface;
-    group->mtu = group->mtu > 0 ? group->mtu : raw_interface_mtu(group->interface_name);
+        ((struct sockaddr_in6 *)&group->address)->sin6_scope_id = (unsigned)group->interface.index;
+    if (group->mtu == 0)
+        group->mtu = group->interface.mtu < RAW_MTU_MAX ? group->interface.mtu : RAW_MTU_MAX;
 }
 
 void raw_group_of(const char *place, struct raw_group *group)
@@ -78,7 +68,6 @@ void raw_group_of(const char *place, struct raw_group *group)
     *group = (struct raw_group){.name = fields[HOST], .directory = *fields[DIRECTORY] ? fields[DIRECTORY] : strdup(defaults.shm_directory),
                                 .mtu = (unsigned)strtoul(fields[MTU], NULL, 10), .history_bytes = strtoull(fields[HISTORY], NULL, 10)};
     group->history_bytes = group->history_bytes > 0 ? group->history_bytes : defaults.history_bytes;
-    (void)snprintf(group->interface_name, sizeof group->interface_name, "%s", fields[INTERFACE]);
     for (size_t i = 0; i < sizeof raw_schemes / sizeof raw_schemes[0]; i++)
         if (strcmp(raw_schemes[i]->name, fields[SCHEME]) == 0)
             group->scheme = raw_schemes[i];
@@ -87,7 +76,7 @@ void raw_group_of(const char *place, struct raw_group *group)
     if (group->scheme->named)
         group->mtu = group->mtu > 0 ? group->mtu : RAW_MTU_MAX;
     else
-        raw_find_address(fields[HOST], fields[PORT], group);
+        raw_find_address(fields[HOST], fields[PORT], fields[INTERFACE], group);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- ends */

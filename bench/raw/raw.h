@@ -11,13 +11,14 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "common/ip.h"
+
 /* A group as the runner names it. */
 struct raw_group {
     const struct raw_scheme *scheme;
     struct sockaddr_storage address;
     socklen_t address_size;
-    char interface_name[16]; 
-    unsigned interface;     /* its index */
+    struct lli_ip_interface interface;
     const char *name;       /* of groups that are named, which have none of these, */
     const char *directory;  /* and where they are */
     unsigned mtu;           /* largest IP packet, as the channel or the interface says */

@@ -7,8 +7,6 @@
 #include "raw.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,34 +67,15 @@ static char *raw_roce_buffer(const struct raw_roce_end *roce, uint64_t number)
 
 /* ---------------------------------------------------------------------------------------------------------------- open */
 
-static int raw_roce_find_address(const struct raw_group *group, struct sockaddr_storage *address)
-{
-    struct ifaddrs *all = NULL;
-    int found = -1;
-
-    if (getifaddrs(&all) != 0)
-        return -1;
-    for (const struct ifaddrs *one = all; one && found != 0; one = one->ifa_next) {
-        if (!one->ifa_addr || one->ifa_addr->sa_family != group->address.ss_family ||
-            if_nametoindex(one->ifa_name) != group->interface)
-            continue;
-        memcpy(address, one->ifa_addr, group->address_size);
-        found = 0;
-    }
-    freeifaddrs(all);
-    errno = EADDRNOTAVAIL;
-    return found;
-}
-
 static int raw_roce_open_device(struct raw_roce_end *roce, const struct raw_group *group)
 {
-    struct sockaddr_storage address;
+    union lli_ip_address address = group->interface.address;
     struct ibv_port_attr port;
     size_t active;
 
-    if (raw_roce_find_address(group, &address) != 0 || !(roce->events = rdma_create_event_channel()) ||
+    if (!(roce->events = rdma_create_event_channel()) ||
         rdma_create_id(roce->events, &roce->id, NULL, RDMA_PS_UDP) != 0 ||
-        rdma_bind_addr(roce->id, (struct sockaddr *)&address) != 0)
+        rdma_bind_addr(roce->id, &address.any) != 0)
         return -1;
     errno = ENODEV;
     if (!roce->id->verbs || ibv_query_port(roce->id->verbs, roce->id->port_num, &port) != 0)

@@ -52,10 +52,10 @@ static int raw_close_failed(int fd)
 
 static int raw_send_through(int fd, const struct raw_group *group)
 {
-    struct ip_mreqn request = {.imr_ifindex = (int)group->interface};
+    struct ip_mreqn request = {.imr_ifindex = group->interface.index};
 
     if (group->address.ss_family == AF_INET6)
-        return raw_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)group->interface);
+        return raw_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, group->interface.index);
     return setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &request, sizeof request);
 }
 
@@ -83,7 +83,7 @@ static int raw_udp_open_send(const struct raw_group *group)
 static int raw_join(int fd, const struct raw_group *group)
 {
     int level = group->address.ss_family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP;
-    struct group_req request = {.gr_interface = group->interface, .gr_group = group->address};
+    struct group_req request = {.gr_interface = (uint32_t)group->interface.index, .gr_group = group->address};
 
     if (level == IPPROTO_IP)
         raw_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);

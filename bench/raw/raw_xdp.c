@@ -20,7 +20,7 @@
 /* Shared by the ends of the process, until that ends: an end may be opened again. */
 static struct raw_xsk {
     bool open;
-    struct lli_ip_interface interface;
+    struct lli_ip_interface interface; /* that the socket has */
     struct lli_xdp_socket socket;
     struct lli_xdp_program program;
     uint32_t next; /* chunk to send from */
@@ -41,7 +41,7 @@ static struct raw_xdp_end *raw_xdp_of(struct raw_end *end)
 
 /* ---------------------------------------------------------------------------------------------------------------- open */
 
-static int raw_xdp_open_socket(const struct raw_group *group, const union lli_ip_address *address)
+static int raw_xdp_open_socket(const struct raw_group *group)
 {
     static const struct lli_log log = {.level = LLM_LEVEL_ERROR};
     const struct lli_xdp_socket_config config = {.log = &log, .interface = &raw_xsk.interface, .chunk_bytes = LLI_XDP_CHUNK_SMALL,
@@ -50,8 +50,8 @@ static int raw_xdp_open_socket(const struct raw_group *group, const union lli_ip
 
     if (raw_xsk.open)
         return 0;
-    raw_xsk.open = lli_ip_interface_find(&log, "xdp", group->interface_name, address, &raw_xsk.interface) == 0 &&
-                   lli_xdp_socket_init(&raw_xsk.socket, &config) == 0;
+    raw_xsk.interface = group->interface;
+    raw_xsk.open = lli_xdp_socket_init(&raw_xsk.socket, &config) == 0;
     return raw_xsk.open ? 0 : -1;
 }
 
@@ -116,7 +116,7 @@ static int raw_xdp_open(struct raw_end *end, const struct raw_group *group, bool
     struct raw_xdp_end *xdp = raw_xdp_of(end);
 
     errno = EAFNOSUPPORT;
-    if (group->address.ss_family != AF_INET || raw_xdp_open_socket(group, &address) != 0)
+    if (group->address.ss_family != AF_INET || raw_xdp_open_socket(group) != 0)
         return -1;
     end->datagram_bytes = datagram_bytes < room ? datagram_bytes : room;
     if (to_send)
