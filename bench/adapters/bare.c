@@ -95,8 +95,6 @@ static void bare_close(void)
 const struct adapter adapter_bare = {
     .name = "raw",
     .batch = 256,
-    .idle_reflector = ADAPTER_SPIN,
-    .idle_throughput = ADAPTER_SPIN,
     .open = bare_open,
     .send = bare_send,
     .poll = bare_poll,

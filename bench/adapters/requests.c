@@ -147,8 +147,6 @@ static void asked_close(void)
 const struct adapter adapter_requests = {
     .name = "requests",
     .batch = 1,
-    .idle_reflector = ADAPTER_SPIN,
-    .idle_throughput = ADAPTER_SPIN,
     .open = asked_open,
     .send = asked_send,
     .poll = asked_poll,
@@ -227,8 +225,6 @@ static void unicast_close(void)
 const struct adapter adapter_unicast = {
     .name = "unicast",
     .batch = 1,
-    .idle_reflector = ADAPTER_SPIN,
-    .idle_throughput = ADAPTER_SPIN,
     .open = unicast_open,
     .send = unicast_send,
     .poll = unicast_poll,

@@ -776,11 +776,3 @@ int ends_run(const struct control *control, const struct adapter *first, const s
     free(ends.message);
     return failed != 0;
 }
-
-int adapter_main(const struct adapter *adapter, int argc, char **argv)
-{
-    struct control control;
-
-    control_of_arguments(&control, argc, argv);
-    return ends_run(&control, adapter, NULL);
-}
