@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The link to the runner (bench/runner/link.py): requests are lines of words on standard input, `VERB KEY=VALUE...`, answers are
+ * The link to the runner (bench/runner/session.py): requests are lines of words on standard input, `VERB KEY=VALUE...`, answers are
  * lines of JSON on standard output. The command line is a request too, whose verb is the role of the process. Words hold no blanks.
  */
 #ifndef BENCH_CONTROL_H
