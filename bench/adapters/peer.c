@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program of an adapter of another library. */
-#include "../engine/ends.h"
+#include "../engine/roles.h"
 
 int main(int argc, char **argv)
 {

@@ -17,7 +17,7 @@
  * with struct ends_stamped; of those that do, byte i of message n is n + i modulo 256 in a pump, so that nothing has to be written.
  */
 #define _GNU_SOURCE
-#include "ends.h"
+#include "roles.h"
 
 #include <errno.h>
 #include <inttypes.h>

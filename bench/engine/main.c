@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ends.h"
 #include "machine.h"
 #include "roles.h"
 

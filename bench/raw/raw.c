@@ -247,7 +247,7 @@ static struct raw_blast_result raw_blast_receive(struct raw_end *end)
     bool over = false;
 
     for (;;) {
-        int count = (end->scheme->blast_take ? end->scheme->blast_take : raw_blast_take)(end, &result, &over);
+        int count = raw_blast_take(end, &result, &over);
         uint64_t now = llm_clock();
 
         if (over || (count <= 0 && now - last > RAW_IDLE_NS))

@@ -79,10 +79,7 @@ struct raw_scheme {
     void (*receive_many)(struct raw_end *end);
     /* Sends the next batch of a blast. 0, or -1 with errno set. NULL: it is sent by send_each(), or as trains. */
     int (*blast_next)(struct raw_end *end);
-    /* The other side of it: gets ready, NULL: nothing is to be done; takes a batch of datagrams, returns how many there were, and sets
-     * *over if one of them ends the blast. NULL: they are received one after the other. */
-    int (*blast_expect)(struct raw_end *end, bool segmented);
-    int (*blast_take)(struct raw_end *end, struct raw_blast_result *result, bool *over);
+    int (*blast_expect)(struct raw_end *end, bool segmented); /* NULL: there is nothing to get ready for */
 };
 
 extern const struct raw_scheme raw_udp;

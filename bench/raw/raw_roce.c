@@ -44,9 +44,8 @@ struct raw_roce_end {
     struct ibv_mr *registration;
     uint64_t posted; /* datagrams sent */
     uint64_t done;   /* of these, known to be completed */
-    bool held;       /* the completion is fetched, and its datagram not given yet */
-    bool given;      /* it is, and its buffer not given back */
-    struct ibv_wc completion;
+    struct ibv_wc completions[RAW_BATCH]; /* of datagrams that were received, whose buffers are not given back yet, ... */
+    int fetched, next;                    /* ... so many, of which this is given next */
 };
 
 static struct raw_roce_end *raw_roce_of(struct raw_end *end)
@@ -290,52 +289,30 @@ static int raw_roce_blast_next(struct raw_end *end)
 
 /* ----------------------------------------------------------------------------------------------------------- receiving */
 
-static size_t raw_roce_size(const struct ibv_wc *completion)
-{
-    return completion->status == IBV_WC_SUCCESS ? completion->byte_len - RAW_GRH : 0;
-}
-
-/* Gives back what was given, and fetches the next completion unless one is held. */
+/* Fetches the next completions once all before were given, and gives the buffers of these back. */
 static bool raw_roce_is_readable(struct raw_end *end)
 {
     struct raw_roce_end *roce = raw_roce_of(end);
 
-    if (roce->given)
-        raw_roce_post(roce, &roce->completion, 1);
-    roce->given = false;
-    if (!roce->held)
-        roce->held = ibv_poll_cq(roce->cq, 1, &roce->completion) == 1;
-    return roce->held;
+    if (roce->next < roce->fetched)
+        return true;
+    if (roce->fetched > 0)
+        raw_roce_post(roce, roce->completions, roce->fetched);
+    roce->fetched = ibv_poll_cq(roce->cq, RAW_BATCH, roce->completions);
+    roce->next = 0;
+    return roce->fetched > 0;
 }
 
 static const void *raw_roce_receive(struct raw_end *end, size_t *size)
 {
     struct raw_roce_end *roce = raw_roce_of(end);
+    const struct ibv_wc *completion;
 
     if (!raw_roce_is_readable(end))
         return NULL;
-    roce->held = false;
-    roce->given = true;
-    *size = raw_roce_size(&roce->completion);
-    return raw_roce_buffer(roce, roce->completion.wr_id);
-}
-
-static int raw_roce_blast_take(struct raw_end *end, struct raw_blast_result *result, bool *over)
-{
-    struct raw_roce_end *roce = raw_roce_of(end);
-    struct ibv_wc completions[RAW_BATCH] = {roce->completion};
-    int count = roce->held ? 1 : ibv_poll_cq(roce->cq, RAW_BATCH, completions);
-
-    roce->held = false;
-    for (int i = 0; i < count; i++) {
-        if (raw_roce_size(&completions[i]) == 1)
-            *over = true;
-        else
-            result->bytes += raw_roce_size(&completions[i]);
-    }
-    if (count > 0)
-        raw_roce_post(roce, completions, count);
-    return count;
+    completion = &roce->completions[roce->next++];
+    *size = completion->status == IBV_WC_SUCCESS ? completion->byte_len - RAW_GRH : 0;
+    return raw_roce_buffer(roce, completion->wr_id);
 }
 
 const struct raw_scheme raw_roce = {
@@ -348,5 +325,4 @@ const struct raw_scheme raw_roce = {
     .receive = raw_roce_receive,
     .is_readable = raw_roce_is_readable,
     .blast_next = raw_roce_blast_next,
-    .blast_take = raw_roce_blast_take,
 };
