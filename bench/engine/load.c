@@ -50,7 +50,8 @@ static void load_channel(const char *channel, uint64_t i, char *text, size_t siz
 {
     const char *port = strrchr(channel, ':');
 
-    (void)snprintf(text, size, "%.*s.%" PRIu64 ".%" PRIu64 "%s", (int)(port - channel), channel, i / LOAD_SUBNET, i % LOAD_SUBNET + 1, port);
+    (void)snprintf(text, size, "%.*s.%" PRIu64 ".%" PRIu64 "%s", (int)(port - channel), channel, i / LOAD_SUBNET,
+                   i % LOAD_SUBNET + 1, port);
 }
 
 /* ------------------------------------------------------------------------------------------------------- open and close */
@@ -79,8 +80,9 @@ static void load_allow_descriptors(uint64_t groups)
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
         return;
-    (void)snprintf(text, sizeof text, "%" PRIu64 " groups need %" PRIu64 " open files, and %" PRIu64 " are allowed; raise that with ulimit -Hn",
-                   groups, (uint64_t)wanted, (uint64_t)limit.rlim_max);
+    (void)snprintf(text, sizeof text,
+                   "%" PRIu64 " groups need %" PRIu64 " open files, and %" PRIu64 " are allowed; raise that with ulimit -Hn", groups,
+                   (uint64_t)wanted, (uint64_t)limit.rlim_max);
     if (limit.rlim_max < wanted)
         control_fail("load", text);
     limit.rlim_cur = wanted;

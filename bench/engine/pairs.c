@@ -339,7 +339,8 @@ static uint64_t pairs_take(struct pair *pair, uint64_t count)
 static const struct {
     const char *name;
     pairs_turn *turn;
-} pairs_patterns[] = {{"lone", pairs_lone}, {"eight", pairs_eight}, {"stream", pairs_stream}, {"send", pairs_send_only}, {"take", pairs_take}};
+} pairs_patterns[] = {{"lone", pairs_lone}, {"eight", pairs_eight}, {"stream", pairs_stream}, {"send", pairs_send_only},
+                      {"take", pairs_take}};
 
 /* --------------------------------------------------------------------------------------------------------------- turns */
 

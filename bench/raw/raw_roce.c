@@ -211,7 +211,9 @@ static int raw_roce_open(struct raw_end *end, const struct raw_group *group, boo
 
     roce->to_send = to_send;
     roce->group = group->address;
-    return raw_roce_open_device(roce, group) == 0 && raw_roce_open_queues(roce) == 0 && raw_roce_post_all(roce) == 0 ? raw_roce_join(roce) : -1;
+    if (raw_roce_open_device(roce, group) != 0 || raw_roce_open_queues(roce) != 0 || raw_roce_post_all(roce) != 0)
+        return -1;
+    return raw_roce_join(roce);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- sending */

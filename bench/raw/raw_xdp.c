@@ -77,8 +77,10 @@ static int raw_xdp_hardware_address(unsigned char *mac)
 {
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     struct ifreq request = {.ifr_flags = 0};
-    const bool found = fd >= 0 && if_indextoname((unsigned)raw_xsk.interface.index, request.ifr_name) && ioctl(fd, SIOCGIFHWADDR, &request) == 0;
+    bool found;
 
+    memcpy(request.ifr_name, raw_xsk.interface.name, sizeof request.ifr_name);
+    found = fd >= 0 && ioctl(fd, SIOCGIFHWADDR, &request) == 0;
     if (found)
         memcpy(mac, request.ifr_hwaddr.sa_data, 6);
     if (fd >= 0)

@@ -164,7 +164,8 @@ class Pair:
                   for at in (0, 1)]
         ways = [{"send": self.channel(host, 1 + at), "receive": self.channel(host, 2 - at)} for at, host in enumerate((a, b))]
         if channels:
-            ways, beside = [{"send": channel} for channel in channels], [{"raw_receive": bare_packets.place(channel)} for channel in channels]
+            ways = [{"send": channel} for channel in channels]
+            beside = [{"raw_receive": bare_packets.place(channel)} for channel in channels]
         if o.preload:
             self.bench.prefix = ["env", f"LD_PRELOAD={os.path.realpath(o.preload)}"]
         self.far = self.bench.start(b, "far", **ways[1], cpu=o.cpus[1], **beside[1], **words)

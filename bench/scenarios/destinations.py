@@ -15,7 +15,7 @@ Fails if a message was lost.
 """
 from runner import options as opt
 from runner.histogram import Histogram, summary_of
-from runner.tables import Report, counted, field_of, median, medians, ratio, sums
+from runner.tables import Report, counted, field_of, medians, ratio, sums
 
 NAMES = {"group": "a group", "list": "a list"}
 BURST, BURST_S = 512, 0.002  # messages, and from one burst to the next

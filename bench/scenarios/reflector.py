@@ -18,7 +18,7 @@ from runner import hops
 from runner import options as opt
 from runner import pair, plots
 from runner.session import say
-from runner.tables import median, medians
+from runner.tables import medians
 
 NAMES = ("median", "mean", "p99", "p99_9", "p99_99", "max", "std")
 OPTIONS = (opt.numbers("size", "45,128,512", 24, 65507, "bytes of a message"),
