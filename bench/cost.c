@@ -152,10 +152,10 @@ static void cost_acquaint(const struct cost *cost)
 
 static void cost_open(struct cost *cost)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     char channel[512];
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = cost;
     handlers.message = cost_message;
     handlers.event = cost_event;
@@ -167,7 +167,7 @@ static void cost_open(struct cost *cost)
     cost_check("context", llm_context_open(NULL, &cost->far));
     cost_check(channel, llm_receiver_open(cost->far, channel, NULL, &handlers, &cost->receiver));
     cost_opened(cost, COST_FAR);
-    cost_check(channel, llm_transmitter_open(cost->near, channel, NULL, &cost->transmitter));
+    cost_check(channel, llm_transmitter_open(cost->near, channel, NULL, NULL, &cost->transmitter));
     cost_opened(cost, COST_NEAR);
     cost_check("topic", llm_topic_open(cost->transmitter, "cost", 0, &cost->topic));
     cost_acquaint(cost);
@@ -185,7 +185,7 @@ static uint64_t cost_stat(const struct llm_context *context, const char *name)
 {
     uint64_t value = 0;
 
-    cost_check(name, llm_stat(context, name, &value));
+    cost_check(name, llm_context_counter(context, name, &value));
     return value;
 }
 
@@ -201,7 +201,7 @@ static void send_messages(struct cost *cost, unsigned flags)
 static void step_stream(struct cost *cost)
 {
     send_messages(cost, LLM_SEND_MORE);
-    cost_check("llm_flush", llm_flush(cost->transmitter));
+    cost_check("llm_transmitter_flush", llm_transmitter_flush(cost->transmitter));
 }
 
 static void step_claim(struct cost *cost)
@@ -209,12 +209,12 @@ static void step_claim(struct cost *cost)
     void *data = NULL;
 
     for (uint32_t i = 0; i < cost->turn; i++) {
-        cost_check("llm_claim", llm_claim(cost->topic, cost->size, &data));
+        cost_check("llm_topic_claim", llm_topic_claim(cost->topic, cost->size, &data));
         memcpy(data, cost->message, cost->size);
-        cost_check("llm_commit", llm_commit(cost->topic, cost->size, LLM_SEND_MORE));
+        cost_check("llm_topic_commit", llm_topic_commit(cost->topic, cost->size, LLM_SEND_MORE));
     }
     cost->sent += cost->turn;
-    cost_check("llm_flush", llm_flush(cost->transmitter));
+    cost_check("llm_transmitter_flush", llm_transmitter_flush(cost->transmitter));
 }
 
 static void step_batch(struct cost *cost)
@@ -291,7 +291,7 @@ static void cost_pause(struct cost *cost)
 {
     volatile unsigned spins = 0;
 
-    cost_check("llm_flush", llm_flush(cost->transmitter));
+    cost_check("llm_transmitter_flush", llm_transmitter_flush(cost->transmitter));
     cost_now += COST_PAUSE_NS;
     while (spins < COST_SPINS)
         spins = spins + 1;
@@ -300,9 +300,9 @@ static void cost_pause(struct cost *cost)
 /* Waits until something has arrived, outside of what is counted. */
 static void cost_await(const struct cost *cost)
 {
-    struct pollfd fds = {.fd = llm_fd(cost->far), .events = POLLIN};
+    struct pollfd fds = {.fd = llm_context_fd(cost->far), .events = POLLIN};
 
-    cost_check("llm_fd", fds.fd);
+    cost_check("llm_context_fd", fds.fd);
     if (poll(&fds, 1, COST_LATE_MS) == 1)
         return;
     fprintf(stderr, "cost: only %" PRIu64 " of %" PRIu64 " messages came\n", cost->received, cost->sent);
@@ -316,7 +316,7 @@ static void cost_await(const struct cost *cost)
  */
 static void cost_receive(struct cost *cost, bool counted)
 {
-    cost_check("llm_flush", llm_flush(cost->transmitter));
+    cost_check("llm_transmitter_flush", llm_transmitter_flush(cost->transmitter));
     cost_turn(cost, COST_FAR);
     if (!cost->network->late)
         cost_run(step_receive, cost, counted);

@@ -25,7 +25,7 @@ static int check(int result, const char *what)
 }
 
 /* Handles a request. A client that sends faster than it reads gets no answer in time; other clients are not delayed. */
-static void on_asked(void *arg, struct llm_connection *connection, const struct llm_asked *asked)
+static void on_asked(void *arg, struct llm_connection *connection, const struct llm_request *asked)
 {
     const char *text = asked->data;
     char turned[TEXT_MAX];
@@ -34,7 +34,7 @@ static void on_asked(void *arg, struct llm_connection *connection, const struct 
     (void)arg;
     for (size_t i = 0; i < size; i++)
         turned[i] = text[size - 1 - i];
-    if (llm_reply(connection, asked->id, turned, size) == LLM_EAGAIN)
+    if (llm_connection_reply(connection, asked->id, turned, size) == LLM_EAGAIN)
         fprintf(stderr, "answerer: a reply is dropped\n");
 }
 
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     llm_listener_handlers_init(&handlers);
     handlers.arg = argc > 2 ? argv[2] : "please";
     handlers.request = on_request;
-    check(llm_listen(context, channel, NULL, &handlers, &listener), "llm_listen");
+    check(llm_listener_open(context, channel, NULL, &handlers, &listener), "llm_listener_open");
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("listening on %s\n", channel);
     for (;;)

@@ -60,7 +60,7 @@ static void ask(struct llm_context *context, struct llm_connection *connection, 
 {
     application->waits = true;
     application->asked_at = llm_clock();
-    check(llm_request(connection, text, strlen(text), PATIENCE_NS, on_reply, application), "llm_request");
+    check(llm_connection_request(connection, text, strlen(text), PATIENCE_NS, on_reply, application), "llm_connection_request");
     while (application->waits)
         check(llm_wait(context, PATIENCE_NS), "llm_wait");
 }
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
     llm_connection_handlers_init(&handlers);
     handlers.arg = &application;
     handlers.event = on_event;
-    check(llm_connect(context, channel, NULL, &payload, &handlers, &connection), "llm_connect");
+    check(llm_connection_open(context, channel, NULL, &handlers, &payload, &connection), "llm_connection_open");
     while (!application.connected && !application.over)
         check(llm_wait(context, PATIENCE_NS), "llm_wait");
     for (int i = 3; i < argc && !application.over; i++)

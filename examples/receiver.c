@@ -89,7 +89,7 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_JOIN_REFUSED:
         printf(", %s: from message %" PRIu64 ", there is %" PRIu64, llm_reason_name(event->reason), event->first, event->last);
         break;
-    case LLM_EVENT_KEPT_LOST:
+    case LLM_EVENT_CACHE_LOST:
         printf(", %s: of topic %s and those behind it; the stream goes on with message %" PRIu64, llm_reason_name(event->reason),
                event->topic, event->first);
         break;
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
         .left = argc > 3 ? number(argv[3]) : UINT64_MAX,
     };
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct llm_context *context;
     struct llm_receiver *receiver;
 
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     options.wait = LLM_WAIT_BLOCK; /* sleeps until a packet arrives; the default, LLM_WAIT_SPIN, is faster and occupies a core */
     check(llm_context_open(&options, &context), "llm_context_open");
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = &application;
     handlers.accept = on_accept;
     handlers.message = on_message;

@@ -73,7 +73,7 @@ int main(int argc, char **argv)
     llm_context_options_init(&options);
     options.wait = LLM_WAIT_BLOCK; /* sleeps between messages; the default, LLM_WAIT_SPIN, is faster and occupies a core */
     check(llm_context_open(&options, &context), "llm_context_open");
-    check(llm_transmitter_open(context, channel, NULL, &transmitter), channel);
+    check(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), channel);
     check(llm_topic_open(transmitter, name, 0, &topic), name);
 
     send_at = llm_clock();

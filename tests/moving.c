@@ -109,24 +109,24 @@ static void address_set(int host, const char *address)
 
 static void scene_open(const char *transmitter_at, const char *receiver_at)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     address_set(0, transmitter_at);
     address_set(1, receiver_at);
     log_text[0] = '\0';
     world.sent = world.delivered = world.lost = 0;
     world.unreachable = 0;
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     hosts_enter_again(world.hosts[0]);
     world.from = context_of();
-    assert_int_equal(llm_transmitter_open(world.from, "impair+udp://" GROUP "?" OPTIONS, NULL, &world.transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(world.from, "impair+udp://" GROUP "?" OPTIONS, NULL, NULL, &world.transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(world.transmitter, "t", 0, &world.topic), LLM_OK);
     hosts_enter_again(world.hosts[1]);
     world.to = context_of();
     assert_int_equal(llm_receiver_open(world.to, "impair+udp://" GROUP "?" OPTIONS, NULL, &handlers, &world.receiver), LLM_OK);
-    assert_int_equal(llm_subscribe(world.receiver, "*"), LLM_OK);
+    assert_int_equal(llm_receiver_subscribe(world.receiver, "*"), LLM_OK);
     hosts_leave();
 }
 

@@ -275,7 +275,7 @@ static void view_limit(FILE *to, const struct stat_source *source, uint32_t obje
 
 static void view_transmitter(FILE *to, const struct stat_source *source, uint32_t object)
 {
-    static const char *const troubles[] = {"packets_repaired", "nak_packets_gone", "send_again", "receivers_lost",
+    static const char *const troubles[] = {"packets_repaired", "nak_packets_gone", "send_blocked", "receivers_lost",
                                            "receivers_refused", "answers_dropped", "control_malformed", NULL};
 
     fprintf(to, TITLE "  transmitter %s\n", source->now.objects[object].label);

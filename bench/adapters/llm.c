@@ -76,18 +76,18 @@ static void own_topics(uint64_t count)
 
 static int own_open(const struct adapter_link *link)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct llm_options small, defaults;
     int error = llm_context_open(NULL, &own.context);
 
     llm_options_init(&defaults);
     small = defaults;
     own_make_small(&small, link->send);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.messages = own_messages;
     handlers.event = own_event;
     if (error == LLM_OK)
-        error = llm_transmitter_open(own.context, link->send, link->small && !link->near ? &small : &defaults, &own.transmitter);
+        error = llm_transmitter_open(own.context, link->send, link->small && !link->near ? &small : &defaults, NULL, &own.transmitter);
     if (error == LLM_OK)
         error = llm_receiver_open(own.context, link->receive, link->small && link->near ? &small : &defaults, &handlers, &own.receiver);
     if (error != LLM_OK)
@@ -146,8 +146,8 @@ static uint64_t own_pump(const uint8_t *pattern, size_t size, uint64_t count)
 
 static uint64_t own_counter(const char *name)
 {
-    struct llm_stat stats[OWN_STATS_MAX];
-    const int count = llm_stats(own.context, stats, OWN_STATS_MAX);
+    struct llm_counter stats[OWN_STATS_MAX];
+    const int count = llm_context_counters(own.context, stats, OWN_STATS_MAX);
     uint64_t sum = 0;
 
     for (int i = 0; i < count && i < OWN_STATS_MAX; i++)
@@ -159,8 +159,8 @@ static uint64_t own_counter(const char *name)
 /* Those that are not zero, by object. */
 static void own_counters(void)
 {
-    struct llm_stat stats[OWN_STATS_MAX];
-    const int count = llm_stats(own.context, stats, OWN_STATS_MAX);
+    struct llm_counter stats[OWN_STATS_MAX];
+    const int count = llm_context_counters(own.context, stats, OWN_STATS_MAX);
     const char *object = "";
 
     for (int i = 0; i < count && i < OWN_STATS_MAX; i++) {

@@ -53,14 +53,14 @@ static void on_near_event(void *arg, struct llm_connection *connection, const st
 }
 
 /* A greeting comes back as it is, as there is no other way to send one. */
-static void on_request(void *arg, struct llm_connection *connection, const struct llm_asked *request)
+static void on_request(void *arg, struct llm_connection *connection, const struct llm_request *request)
 {
     (void)arg;
     asked.connection = connection;
     asked.id = request->id;
     adapter_deliver(request->data, request->size);
     if (asked.connection != NULL)
-        (void)llm_reply(connection, request->id, request->data, request->size);
+        (void)llm_connection_reply(connection, request->id, request->data, request->size);
     asked.connection = NULL;
 }
 
@@ -80,7 +80,7 @@ static int asked_listen(const char *channel)
 
     llm_listener_handlers_init(&handlers);
     handlers.request = on_caller;
-    return llm_listen(asked.context, channel, NULL, &handlers, &asked.listener);
+    return llm_listener_open(asked.context, channel, NULL, &handlers, &asked.listener);
 }
 
 static int asked_connect(const char *channel)
@@ -93,7 +93,7 @@ static int asked_connect(const char *channel)
     options.connect_timeout_ns = ASKED_CONNECT_NS;
     llm_connection_handlers_init(&handlers);
     handlers.event = on_near_event;
-    error = llm_connect(asked.context, channel, &options, NULL, &handlers, &asked.connection);
+    error = llm_connection_open(asked.context, channel, &options, &handlers, NULL, &asked.connection);
     while (error == LLM_OK && !asked.connected && !asked.over)
         error = llm_poll(asked.context) < 0 ? LLM_ESTATE : LLM_OK;
     return error;
@@ -115,7 +115,7 @@ static int asked_send(const void *data, size_t size, bool more)
 {
     (void)more;
     if (!asked.near) {
-        const bool taken = asked.connection != NULL && llm_reply(asked.connection, asked.id, data, size) == LLM_OK;
+        const bool taken = asked.connection != NULL && llm_connection_reply(asked.connection, asked.id, data, size) == LLM_OK;
 
         asked.connection = taken ? NULL : asked.connection;
         return taken;
@@ -123,7 +123,7 @@ static int asked_send(const void *data, size_t size, bool more)
     if (asked.over)
         control_fail("the connection", "is over");
     if (asked.outstanding >= ASKED_OUTSTANDING_MAX ||
-        llm_request(asked.connection, data, size, ASKED_PATIENCE_NS, on_reply, NULL) != LLM_OK)
+        llm_connection_request(asked.connection, data, size, ASKED_PATIENCE_NS, on_reply, NULL) != LLM_OK)
         return 0;
     asked.outstanding++;
     return 1;

@@ -106,7 +106,7 @@ static void on_event(void *arg, const struct llm_event *event)
         joiner->wrong |= event->first != joiner->track.next;
     }
     joiner->refused |= event->kind == LLM_EVENT_JOIN_REFUSED;
-    joiner->wrong |= event->kind == LLM_EVENT_KEPT_LOST;
+    joiner->wrong |= event->kind == LLM_EVENT_CACHE_LOST;
 }
 
 /* -------------------------------------------------------------------------------------------------------- come and go */

@@ -110,7 +110,7 @@ static void load_open_group(struct load_end *end, uint64_t i)
         (void)steady_receiver(context, channel, load_message, load_event, end);
         return;
     }
-    steady_ok(llm_transmitter_open(context, channel, NULL, &transmitter), channel);
+    steady_ok(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), channel);
     steady_ok(llm_topic_open(transmitter, "load", 0, &end->topics[i]), channel);
 }
 
@@ -159,13 +159,13 @@ static void load_transmit(struct load_end *end, uint64_t now)
     }
 }
 
-/* Arms and polls every context, as llm_fd() asks for. Returns how much was delivered. */
+/* Arms and polls every context, as llm_context_fd() asks for. Returns how much was delivered. */
 static int load_poll(struct load_end *end, struct pollfd *fds)
 {
     int delivered = 0;
 
     for (int i = 0; i < end->context_count; i++) {
-        fds[i] = (struct pollfd){.fd = llm_fd(end->contexts[i]), .events = POLLIN};
+        fds[i] = (struct pollfd){.fd = llm_context_fd(end->contexts[i]), .events = POLLIN};
         delivered += llm_poll(end->contexts[i]);
     }
     return delivered;
@@ -176,7 +176,7 @@ static struct timespec load_sleep_time(const struct load_end *end, uint64_t now)
     uint64_t until = end->rate > 0 && end->groups > 0 ? now + LOAD_TICK_NS : now + LOAD_NAP_NS;
 
     for (int i = 0; i < end->context_count; i++) {
-        uint64_t at = llm_deadline(end->contexts[i]);
+        uint64_t at = llm_context_deadline(end->contexts[i]);
 
         if (at < until)
             until = at > now ? at : now;

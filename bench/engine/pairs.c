@@ -142,7 +142,7 @@ static void pairs_open_topics(struct pair *pair, uint64_t wanted)
         (void)snprintf(name, sizeof name, "topic.%" PRIu64, i);
         steady_ok(llm_topic_open(pair->transmitter, name, 0, &pair->topics[i]), "llm_topic_open");
         if (wanted > 1 && i % wanted == 0)
-            steady_ok(llm_subscribe(pair->receiver, name), "llm_subscribe");
+            steady_ok(llm_receiver_subscribe(pair->receiver, name), "llm_receiver_subscribe");
         pairs_poll(pair);
     }
 }
@@ -186,7 +186,7 @@ static void pairs_open(const struct control *control)
     pair->near = pairs_context(control, pair, pair->near_level);
     if (!control_flag(control, "send_only"))
         pairs_open_receiver(control, pair);
-    steady_ok(llm_transmitter_open(pair->near, channel, NULL, &pair->transmitter), channel);
+    steady_ok(llm_transmitter_open(pair->near, channel, NULL, NULL, &pair->transmitter), channel);
     pairs_open_topics(pair, control_number(control, "wanted", 1));
     if (pair->receiver != NULL)
         pairs_await_receiver(pair);
@@ -264,7 +264,7 @@ static uint64_t pairs_eight(struct pair *pair, uint64_t count)
         pairs_send(pair, LLM_SEND_MORE);
         if (i % PAIRS_EIGHT != 0)
             continue;
-        steady_ok(llm_flush(pair->transmitter), "llm_flush");
+        steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
         pairs_await(pair, false);
         if (i % PAIRS_NEAR_POLLS == 0)
             steady_poll(pair->near);
@@ -287,7 +287,7 @@ static uint64_t pairs_stream(struct pair *pair, uint64_t count)
         pairs_send(pair, LLM_SEND_MORE);
         if (i % burst != 0 && i < count)
             continue;
-        steady_ok(llm_flush(pair->transmitter), "llm_flush");
+        steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
         pairs_await(pair, true);
     }
     return llm_clock() - begun_at;
@@ -303,7 +303,7 @@ static uint64_t pairs_send_only(struct pair *pair, uint64_t count)
         if (i % PAIRS_BATCH == 0)
             steady_poll(pair->near);
     }
-    steady_ok(llm_flush(pair->transmitter), "llm_flush");
+    steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
     return llm_clock() - begun_at;
 }
 
@@ -311,7 +311,7 @@ static uint64_t pairs_stat(const struct llm_context *context, const char *name)
 {
     uint64_t value = 0;
 
-    steady_ok(llm_stat(context, name, &value), name);
+    steady_ok(llm_context_counter(context, name, &value), name);
     return value;
 }
 
@@ -325,7 +325,7 @@ static uint64_t pairs_take(struct pair *pair, uint64_t count)
         pairs_send(pair, LLM_SEND_MORE);
         if (i % burst != 0 && i < count)
             continue;
-        steady_ok(llm_flush(pair->transmitter), "llm_flush");
+        steady_ok(llm_transmitter_flush(pair->transmitter), "llm_transmitter_flush");
         while (pairs_stat(pair->far, "packets_received") < pairs_stat(pair->near, "packets_data")) {
             const uint64_t begun_at = llm_clock();
 
@@ -429,15 +429,15 @@ static void pairs_keep(const struct control *request)
 {
     const double before = machine_resident_mib();
     struct pair *pair = pairs;
-    struct llm_keep keep;
+    struct llm_cache keep;
 
     while (strcmp(pair->name, control_text(request, "name", "")) != 0)
         pair++;
-    llm_keep_init(&keep);
+    llm_cache_init(&keep);
     keep.messages = control_number(request, "messages", 1);
     keep.bytes_max = pair->size;
     for (uint64_t i = 0; i < pair->topic_count; i++)
-        steady_ok(llm_topic_keep(pair->topics[i], &keep), "llm_topic_keep (more memory for it: keep_bytes)");
+        steady_ok(llm_topic_cache(pair->topics[i], &keep), "llm_topic_cache (more memory for it: cache_bytes)");
     (void)pairs_send_only(pair, pair->topic_count * keep.messages);
     json_done("memory_kib", (machine_resident_mib() - before) * 1024);
 }

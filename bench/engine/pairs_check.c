@@ -46,7 +46,7 @@ static bool check_latency(const struct pair *pair)
     if (pair->near_level >= LLM_LATENCY_QUEUES)
         counted &= tx->flush_packets.count > 0 && tx->queue_packets.count > 0;
     if (pair->far_level >= LLM_LATENCY_QUEUES)
-        counted &= pair->receiver->endpoint->latency->burst_packets.count > 0 && rx->held_packets.count > 0;
+        counted &= pair->receiver->endpoint->latency->burst_packets.count > 0 && rx->buffered_packets.count > 0;
     if (pair->near_level >= LLM_LATENCY_WIRE)
         counted &= tx->submit_wire_ns.count > 0;
     if (pair->far_level >= LLM_LATENCY_WIRE)

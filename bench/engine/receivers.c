@@ -116,7 +116,7 @@ static void on_message(void *arg, const struct llm_message *message)
     if (stamp.round == STEADY_BULK)
         windows_add(&receivers.bulk, message->received_at != 0 ? message->received_at : now, message->size);
     if (receivers.acknowledges)
-        steady_ok(llm_acknowledge(receiver->receiver, message->session, message->number), "llm_acknowledge");
+        steady_ok(llm_receiver_acknowledge(receiver->receiver, message->session, message->number), "llm_receiver_acknowledge");
     if (receivers.busy_ns + receivers.pace_ns > 0)
         receiver_spend(receiver, now);
 }

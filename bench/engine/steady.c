@@ -53,7 +53,7 @@ void steady_json_counters(const struct llm_context *context, const struct contro
         const size_t length = strcspn(at, ",");
 
         (void)snprintf(name, sizeof name, "%.*s", (int)length, at);
-        (void)llm_stat(context, name, &value);
+        (void)llm_context_counter(context, name, &value);
         json_number(name, (double)value);
         at += length;
     }
@@ -132,10 +132,10 @@ struct llm_receiver *steady_receiver(struct llm_context *context, const char *ch
                                      void (*message)(void *arg, const struct llm_message *message),
                                      void (*event)(void *arg, const struct llm_event *event), void *arg)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct llm_receiver *receiver;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = arg;
     handlers.message = message;
     handlers.event = event;

@@ -112,7 +112,7 @@ static bool offer_send(struct offer *offer, uint64_t now)
         return false;
     }
     if (bursts && offer->interval_ns > 0)
-        left = llm_flush(sender.transmitter) != LLM_EAGAIN;
+        left = llm_transmitter_flush(sender.transmitter) != LLM_EAGAIN;
     if (left && offer == &sender.stream)
         histogram_add(&sender.spent, llm_clock() - now);
     offer->due_at += offer->interval_ns;
@@ -225,11 +225,11 @@ static void sender_limit(const struct control *request)
     llm_rate_init(&limit);
     limit.bytes_per_s = control_number(request, "transmitter", 0);
     limit.repair_bytes_per_s = control_number(request, "repairs", 0);
-    steady_ok(llm_transmitter_rate(sender.transmitter, &limit), "llm_transmitter_rate");
+    steady_ok(llm_transmitter_limit_rate(sender.transmitter, &limit), "llm_transmitter_limit_rate");
     llm_rate_init(&limit);
     limit.bytes_per_s = control_number(request, "bulk", 0);
     if (sender.bulk.topics != NULL)
-        steady_ok(llm_topic_rate(sender.bulk.topics[0], &limit), "llm_topic_rate");
+        steady_ok(llm_topic_limit_rate(sender.bulk.topics[0], &limit), "llm_topic_limit_rate");
     json_done(NULL, 0);
 }
 
@@ -240,7 +240,7 @@ static void sender_stats(const struct control *request)
     json_number("sent", (double)sender.sequence);
     json_number("refused", (double)sender.refused);
     json_number("bytes", (double)(sender.stream.sent * sender.stream.size + sender.bulk.sent * sender.bulk.size));
-    json_number("packet_bytes", (double)llm_claim_max(sender.transmitter));
+    json_number("packet_bytes", (double)llm_transmitter_claim_max(sender.transmitter));
     steady_json_counters(sender.context, request);
     json_close();
 }
@@ -276,7 +276,7 @@ static void sender_open_topics(const struct control *control)
     const unsigned flags = strcmp(level, "unreliable") == 0 ? LLM_TOPIC_UNRELIABLE
                            : strcmp(level, "no_history") == 0 ? LLM_TOPIC_NO_HISTORY : 0;
     struct llm_assurance assurance;
-    struct llm_keep keep;
+    struct llm_cache keep;
 
     offer_open(&sender.stream, "bench", flags, control_number(control, "topics", 1), control_number(control, "size", 45));
     if (control_text(control, "bulk_size", NULL) != NULL)
@@ -287,11 +287,11 @@ static void sender_open_topics(const struct control *control)
     assurance.receivers = (uint32_t)control_number(control, "by", 1);
     if (sender.assured)
         steady_ok(llm_topic_assure(sender.stream.topics[0], &assurance), "llm_topic_assure");
-    llm_keep_init(&keep);
+    llm_cache_init(&keep);
     keep.messages = control_number(control, "keep", 0);
     keep.bytes_max = sender.stream.size;
     for (uint64_t i = 0; keep.messages > 0 && i < sender.stream.topic_count; i++)
-        steady_ok(llm_topic_keep(sender.stream.topics[i], &keep), "llm_topic_keep");
+        steady_ok(llm_topic_cache(sender.stream.topics[i], &keep), "llm_topic_cache");
 }
 
 static void sender_serve(const struct control *request)
@@ -312,7 +312,7 @@ int transmitter_run(const struct control *control)
     sender.due_at = steady_memory(SENDER_RING, sizeof *sender.due_at);
     histogram_init(&sender.spent, 0);
     histogram_init(&sender.told, 0);
-    steady_ok(llm_transmitter_open(sender.context, channel, NULL, &sender.transmitter), channel);
+    steady_ok(llm_transmitter_open(sender.context, channel, NULL, NULL, &sender.transmitter), channel);
     llm_transmitter_handlers_init(&handlers);
     handlers.event = on_event;
     steady_ok(llm_transmitter_handle(sender.transmitter, &handlers), "llm_transmitter_handle");

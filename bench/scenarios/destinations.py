@@ -20,7 +20,7 @@ from runner.tables import Report, counted, field_of, medians, ratio, sums
 NAMES = {"group": "a group", "list": "a list"}
 BURST, BURST_S = 512, 0.002  # messages, and from one burst to the next
 CALM_S = 0.05
-COUNTERS = ["packets_sent", "send_held", "naks_received", "packets_repaired", "status_received", "udp_send_waits"]
+COUNTERS = ["packets_sent", "send_blocked_flow", "naks_received", "packets_repaired", "status_received", "udp_send_waits"]
 COMPARED = {"hop_us": "hop_us.median", "send_us": "send_us", "packed_ns": "packed_ns", "msgs_per_s": "msgs_per_s"}
 COLUMNS = (("to", lambda row: NAMES[row["to"]], None), ("receivers", "receivers", None), ("hop us", "hop_us.median", 1),
            ("p99", "hop_us.p99", 1), ("last", "hop_us.last", 1), ("ratio", "ratio_to_group.hop_us", 2), ("send us", "send_us", 2),

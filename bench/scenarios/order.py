@@ -23,14 +23,14 @@ ORDERS = ("sequence", "arrival")
 PERCENTILES = {"median": "median", "p99": "p99", "p99_9": "p99.9"}
 CERTAIN = 100  # losses, of which it is no chance that there was none, or that nothing came behind one
 WARM_S = 0.05
-COUNTERS = ["messages_ahead", "packets_missed", "packets_recovered", "packets_lost", "naks_sent", "impaired_lost"]
+COUNTERS = ["messages_unordered", "packets_missed", "packets_recovered", "packets_lost", "naks_sent", "impaired_lost"]
 PACKED = 32  # messages that share a packet at most, where the transmitter is late
 COLUMNS = (("", "loss, order", lambda row: f"{row['loss_percent']:g} %, {row['order']}", None),
            ("of 50 ms", "median", "typical_us.median", 1), ("us", "p99", "typical_us.p99", 1), ("", "p99.9", "typical_us.p99_9", 1),
            ("ratio", "median", "ratio_to_sequence.median", 2), ("", "p99", "ratio_to_sequence.p99", 2),
            ("", "p99.9", "ratio_to_sequence.p99_9", 2), ("of all", "median", "hop_us.median", 1), ("us", "p99", "hop_us.p99", 1),
            ("", "p99.9", "hop_us.p99_9", 1), ("packets", "missed", "counters.packets_missed", None),
-           ("messages", "ahead", "counters.messages_ahead", None), ("", "lost", "lost", None))
+           ("messages", "ahead", "counters.messages_unordered", None), ("", "lost", "lost", None))
 OPTIONS = (opt.text_option("loss", "percents of packets, with at most four decimals",
                            r"\d{1,2}(\.\d{1,4})?(,\d{1,2}(\.\d{1,4})?)*", "must be percents below 100 with commas between", "PERCENT,...",
                            "0,0.1,1"),
@@ -81,11 +81,11 @@ def faults(row):
         yield f"{row['lost']} messages lost, or twice"
     if row["changed"]:
         yield f"{row['changed']} messages changed"
-    if row["order"] == "sequence" and row["disordered"] + counters["messages_ahead"]:
+    if row["order"] == "sequence" and row["disordered"] + counters["messages_unordered"]:
         yield f"{row['disordered']} messages out of sequence"
     if row["loss_percent"] / 100 * row["sent"] / PACKED > CERTAIN and not counters["impaired_lost"]:
         yield "no packet was lost"
-    if counters["packets_missed"] > CERTAIN and row["order"] == "arrival" and not counters["messages_ahead"]:
+    if counters["packets_missed"] > CERTAIN and row["order"] == "arrival" and not counters["messages_unordered"]:
         yield "no message came ahead of those that were lost"
 
 

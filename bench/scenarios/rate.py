@@ -31,7 +31,7 @@ PACKETS = ("packets_per_message", "packets_ratio_to_least")
 PHASES = ("before", "during", "after")
 BULK, SMALL = 1000, 45  # bytes of a message
 WARM_S = 0.3
-COUNTERS = ["send_rated", "send_held", "naks_received", "packets_repaired", "repairs_held", "receivers_suspended", "receivers_lost"]
+COUNTERS = ["send_blocked_rate", "send_blocked_flow", "naks_received", "packets_repaired", "repairs_delayed", "receivers_suspended", "receivers_lost"]
 COUNTED = ["messages_sent", "packets_data", "unsent_packets"]  # for packets of a message
 # Packets that wait for limited repairs stay in the history.
 HISTORY = "history_bytes=268435456", "history_packets=262144", "linger_ns=20000000000"

@@ -27,7 +27,7 @@ from runner.session import say
 from runner.tables import Report, counted
 
 PHASES = ("before", "during", "after")
-COUNTERS = ["naks_received", "naks_shed", "packets_repaired", "notices_sent", "receivers_suspended", "receivers_lost"]
+COUNTERS = ["naks_received", "naks_ignored", "packets_repaired", "notices_sent", "receivers_suspended", "receivers_lost"]
 PAIRS_COUNTERS = ["receivers_suspended", "receivers_lost", "packets_repaired", "notices_sent"]
 DROP = """table inet llm_slow {
     chain input {

@@ -37,7 +37,7 @@ LIMITS = ("NONE", "APPLICATION", "BUFFER", "NETWORK", "WINDOW", "RATE", "HISTORY
 # What is named, by the receiver that has it, and of the transmitter.
 RIGHT = {"none": ("NONE", "NONE"), "application": ("APPLICATION", "WINDOW"), "buffer": ("BUFFER", "NONE"), "network": ("NETWORK", "NONE"),
          "transport": ("NONE", "TRANSPORT"), "rate": ("NONE", "RATE")}
-COUNTERS = ["send_held", "send_rated", "send_blocked", "naks_received", "packets_repaired"]
+COUNTERS = ["send_blocked_flow", "send_blocked_rate", "send_blocked_transport", "naks_received", "packets_repaired"]
 LIMITED_COUNTERS = ["udp_kernel_drops", "packets_missed", "packets_recovered", "packets_lost"]
 STOPPED_S = 1  # a machine that did not run for so long was stopped, with all that runs on it: that takes nothing of a phase
 SIZE = 1000

@@ -185,7 +185,7 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_RESUMED:
     case LLM_EVENT_JOIN_REFUSED:
     case LLM_EVENT_LIVE:
-    case LLM_EVENT_KEPT_LOST:
+    case LLM_EVENT_CACHE_LOST:
     case LLM_EVENT_WARNED:
     case LLM_EVENT_UNICAST_ONLY:
     case LLM_EVENT_SUSPENDED:
@@ -311,10 +311,10 @@ static struct arguments parse(int argc, char **argv)
 
 static int receiver_open(struct consumer *consumer, struct llm_context *context)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct llm_receiver *receiver;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = consumer;
     handlers.accept = on_accept;
     handlers.message = on_message;

@@ -167,7 +167,7 @@ static void refresh(struct handler *handler)
 static uint64_t idle_ns(const struct handler *handler)
 {
     uint64_t now = llm_clock();
-    uint64_t then = llm_deadline(handler->publisher.context);
+    uint64_t then = llm_context_deadline(handler->publisher.context);
 
     if (then > handler->refresh_at)
         then = handler->refresh_at;
@@ -184,8 +184,8 @@ static int rest(struct handler *handler)
     uint64_t idle;
     int result;
 
-    /* Keep this order: llm_fd() arms the descriptor, llm_poll() processes what came before that. */
-    descriptors[1].fd = llm_fd(handler->publisher.context);
+    /* Keep this order: llm_context_fd() arms the descriptor, llm_poll() processes what came before that. */
+    descriptors[1].fd = llm_context_fd(handler->publisher.context);
     if (descriptors[1].fd < 0)
         return descriptors[1].fd;
     result = llm_poll(handler->publisher.context);

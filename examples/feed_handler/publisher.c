@@ -17,7 +17,7 @@ int publisher_open(struct publisher *publisher, const char *channel, uint32_t sy
         return result;
     llm_options_init(&options);
     options.topics_max = symbols_max;
-    return llm_transmitter_open(publisher->context, channel, &options, &publisher->transmitter);
+    return llm_transmitter_open(publisher->context, channel, &options, NULL, &publisher->transmitter);
 }
 
 void publisher_close(struct publisher *publisher)
@@ -47,13 +47,13 @@ static struct quote quote_of_book(const struct book *book)
 static int send_quote(struct llm_topic *topic, const struct quote *quote)
 {
     void *data;
-    int result = llm_claim(topic, QUOTE_BYTES, &data);
+    int result = llm_topic_claim(topic, QUOTE_BYTES, &data);
 
     if (result < 0)
         return result;
     quote_encode(quote, data);
-    /* More quotes may follow; llm_flush() is called after the last. */
-    return llm_commit(topic, QUOTE_BYTES, LLM_SEND_MORE);
+    /* More quotes may follow; llm_transmitter_flush() is called after the last. */
+    return llm_topic_commit(topic, QUOTE_BYTES, LLM_SEND_MORE);
 }
 
 /* Sends the top of a book if it has changed. */
@@ -92,7 +92,7 @@ int publisher_publish(struct publisher *publisher, struct market *market)
     else if (result < 0)
         return result;
     /* llm_poll() sends what the network does not accept now. */
-    result = llm_flush(publisher->transmitter);
+    result = llm_transmitter_flush(publisher->transmitter);
     return result == LLM_EAGAIN ? 0 : result;
 }
 

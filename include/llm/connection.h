@@ -30,22 +30,22 @@ struct llm_listener;
  */
 LLM_API void llm_connection_options_init(struct llm_options *options);
 
-/* A request of the other side of a connection: llm_request(). */
-struct llm_asked {
-    uint64_t id;      /* argument of llm_reply() */
+/* A request of the other side of a connection: llm_connection_request(). */
+struct llm_request {
+    uint64_t id;      /* argument of llm_connection_reply() */
     const void *data; /* valid until the handler returns */
     size_t size;      /* in bytes */
 };
 
-/* Handlers of a connection. They run under the same rules as those of receivers (struct llm_handlers). */
+/* Handlers of a connection. They run under the same rules as those of receivers (struct llm_receiver_handlers). */
 struct llm_connection_handlers {
     size_t size; /* sizeof(struct llm_connection_handlers) */
     void *arg;   /* passed to each handler */
     void (*message)(void *arg, struct llm_connection *connection, const struct llm_message *message); /* NULL: messages are dropped */
     /* LLM_EVENT_CONNECTED, DISCONNECTED, TOPIC_NEW, HEARTBEAT_LOST and RESUMED. NULL: events are logged. */
     void (*event)(void *arg, struct llm_connection *connection, const struct llm_event *event);
-    /* A request of the other side. llm_reply() answers it, at once or later. NULL: requests are never answered. */
-    void (*request)(void *arg, struct llm_connection *connection, const struct llm_asked *asked);
+    /* A request of the other side. llm_connection_reply() answers it, at once or later. NULL: requests are never answered. */
+    void (*request)(void *arg, struct llm_connection *connection, const struct llm_request *asked);
 };
 
 /* Sets the size and makes every handler NULL. */
@@ -62,7 +62,7 @@ LLM_API void llm_connection_handlers_init(struct llm_connection_handlers *handle
  * llm_connection_close(), also after it was refused or lost. Errors as llm_transmitter_open(), and LLM_EMSGSIZE:
  * the payload is too long.
  */
-LLM_API int llm_connect(struct llm_context *context, const char *channel, const struct llm_options *options,
+LLM_API int llm_connection_open(struct llm_context *context, const char *channel, const struct llm_options *options,
                         const struct iovec *payload, const struct llm_connection_handlers *handlers,
                         struct llm_connection **connection);
 
@@ -102,19 +102,19 @@ typedef void llm_reply_fn(void *arg, enum llm_reason reason, const void *data, s
  * LLM_REQUESTS_MAX requests wait, or as llm_send(); LLM_EMSGSIZE: longer than 8 bytes less than the longest
  * message; LLM_ESTATE: not connected, or over; LLM_EINVAL: no reply function, or no time.
  */
-LLM_API int llm_request(struct llm_connection *connection, const void *data, size_t size, uint64_t timeout_ns,
+LLM_API int llm_connection_request(struct llm_connection *connection, const void *data, size_t size, uint64_t timeout_ns,
                         llm_reply_fn *reply, void *arg);
 
 /*
  * Replies to the request with this id. A reply that comes too late is ignored by the other side. Allowed in
- * handlers. LLM_EAGAIN, LLM_EMSGSIZE, LLM_ESTATE as llm_request().
+ * handlers. LLM_EAGAIN, LLM_EMSGSIZE, LLM_ESTATE as llm_connection_request().
  */
-LLM_API int llm_reply(struct llm_connection *connection, uint64_t id, const void *data, size_t size);
+LLM_API int llm_connection_reply(struct llm_connection *connection, uint64_t id, const void *data, size_t size);
 
 /* A peer that requests a connection. */
 struct llm_caller {
     uint64_t id;                /* identity of the connection */
-    const void *payload;        /* the payload given to llm_connect(); valid until the handler returns */
+    const void *payload;        /* the payload given to llm_connection_open(); valid until the handler returns */
     size_t payload_size;
     uint32_t message_bytes_max; /* longest message that the peer accepts; longer ones are LLM_EMSGSIZE */
 };
@@ -125,7 +125,7 @@ struct llm_listener_handlers {
     void *arg;   /* passed to the handler */
     /*
      * A peer requests a connection. Return LLM_OK to accept, with *handlers filled in by the handler; 1 to 65535
-     * to refuse, with this code; LLM_EAGAIN if llm_accept() or llm_refuse() follows within connect_timeout_ns.
+     * to refuse, with this code; LLM_EAGAIN if llm_listener_accept() or llm_listener_refuse() follows within connect_timeout_ns.
      * An accepted connection belongs to the application from its LLM_EVENT_CONNECTED on, which follows once the
      * peer was heard; a connection whose peer is not heard is dropped without an event.
      */
@@ -137,19 +137,19 @@ struct llm_listener_handlers {
 LLM_API void llm_listener_handlers_init(struct llm_listener_handlers *handlers);
 
 /*
- * Listens on a channel for connection requests. options, as for llm_connect(), also apply to the connections of
+ * Listens on a channel for connection requests. options, as for llm_connection_open(), also apply to the connections of
  * the listener. handlers is copied; its request must not be NULL. Errors as llm_receiver_open().
  */
-LLM_API int llm_listen(struct llm_context *context, const char *channel, const struct llm_options *options,
+LLM_API int llm_listener_open(struct llm_context *context, const char *channel, const struct llm_options *options,
                        const struct llm_listener_handlers *handlers, struct llm_listener **listener);
 
 /*
  * Answer a caller for which the handler returned LLM_EAGAIN. handlers is copied. Accepting allocates. LLM_ESTATE
  * inside a handler. LLM_ENOTFOUND: no such caller waits, or no longer; LLM_EINVAL: a code that is not 1 to
- * 65535; others as llm_connect(): the caller is refused then.
+ * 65535; others as llm_connection_open(): the caller is refused then.
  */
-LLM_API int llm_accept(struct llm_listener *listener, uint64_t id, const struct llm_connection_handlers *handlers);
-LLM_API int llm_refuse(struct llm_listener *listener, uint64_t id, int code);
+LLM_API int llm_listener_accept(struct llm_listener *listener, uint64_t id, const struct llm_connection_handlers *handlers);
+LLM_API int llm_listener_refuse(struct llm_listener *listener, uint64_t id, int code);
 
 /*
  * Closes the listener. Its connections stay open. *listener becomes NULL; NULL in it is allowed. LLM_ESTATE

@@ -45,7 +45,7 @@ enum llm_event_kind {
     LLM_EVENT_CONNECTED = 15,      /* the connection is established: messages may be sent */
     LLM_EVENT_DISCONNECTED = 16,   /* the connection is over, for reason, and has to be closed; first: the code of the refusal */
     /* Of receivers that join with LLM_JOIN_LATEST: topic, topic_id. */
-    LLM_EVENT_KEPT_LOST = 17,      /* cached messages (last value cache) of this topic, and of those with higher ids, did not all
+    LLM_EVENT_CACHE_LOST = 17,      /* cached messages (last value cache) of this topic, and of those with higher ids, did not all
                                       arrive, for reason; first: number of the message with which the stream goes on */
     /* Of transmitters, receivers and connections: address. */
     LLM_EVENT_UNREACHABLE = 18,    /* packets cannot be sent to the other side, for reason; reported once for each address. Concerns a
@@ -73,18 +73,18 @@ enum llm_reason {
     LLM_REASON_HISTORY = 7, /* the transmitter's history does not reach back so far */
     LLM_REASON_UNANSWERED = 8, /* the transmitter did not answer in nak_giveup_ns, or fell silent; no listener answered in
                                   connect_timeout_ns */
-    LLM_REASON_AHEAD = 9,   /* the message asked for was not sent yet */
+    LLM_REASON_NOT_SENT = 9,   /* the message asked for was not sent yet */
     LLM_REASON_SUSPENDED = 10, /* the transmitter does not repair packets for this receiver: LLM_EVENT_SUSPENDED */
     LLM_REASON_EXPELLED = 11,  /* the transmitter makes this receiver leave: LLM_EVENT_EXPELLED */
     LLM_REASON_REFUSED = 12,   /* the listening application refused the connection, with a code */
     LLM_REASON_FULL = 13,      /* the listener has connections_max connections */
     LLM_REASON_ABANDONED = 14, /* the other side is gone, perhaps before it had, or had sent, everything */
     LLM_REASON_BROKEN = 15,    /* a message could not be delivered: none that follow it is */
-    LLM_REASON_NOT_KEPT = 16,  /* no topic of the transmitter has a last value cache: llm_topic_keep() */
+    LLM_REASON_NO_CACHE = 16,  /* no topic of the transmitter has a last value cache: llm_topic_cache() */
     LLM_REASON_RECEIVERS_FEW = 20,   /* fewer receivers accept the topic, and are not suspended, than have to acknowledge */
     LLM_REASON_RECEIVER_ABSENT = 21, /* a receiver that has to acknowledge by name is not known, or suspended */
     LLM_REASON_GIVEN_UP = 22,        /* the known receivers lost a message, or joined after it, and will never acknowledge it */
-    LLM_REASON_AWAITED = 23,         /* all receivers are present, and have not acknowledged yet */
+    LLM_REASON_PENDING = 23,         /* all receivers are present, and have not acknowledged yet */
     LLM_REASON_UNRELIABLE = 24,      /* lost and not repaired: all messages were of topics with LLM_TOPIC_UNRELIABLE */
     LLM_REASON_MALFORMED = 25,       /* no packet is missing, but one contradicts itself or the packet before: damaged or forged */
     LLM_REASON_NO_ROUTE = 28,  /* no route leads to the address, or it cannot be resolved to a neighbour */
@@ -96,7 +96,7 @@ enum llm_reason {
 enum llm_threshold {
     LLM_THRESHOLD_NONE = 0,
     LLM_THRESHOLD_NAKS = 1,        /* NAKs per second: slow_naks_per_s */
-    LLM_THRESHOLD_ASKED = 2,       /* NAKed share of the packets sent, ppm: slow_asked_ppm */
+    LLM_THRESHOLD_NAK_SHARE = 2,       /* NAKed share of the packets sent, ppm: slow_nak_ppm */
     LLM_THRESHOLD_LAG_PACKETS = 3, /* packets not yet received: slow_lag_packets */
     LLM_THRESHOLD_LAG_TIME = 4,    /* lag in ns: slow_lag_ns */
     LLM_THRESHOLD_SILENCE = 5,     /* ns since it was last heard: slow_silence_ns */
@@ -114,7 +114,7 @@ struct llm_verdict {
     uint64_t value;       /* the figure compared, in the unit of the threshold */
     uint64_t limit;       /* the limit that it reached */
     uint64_t naks_per_s;
-    uint64_t asked_ppm;
+    uint64_t nak_ppm;
     uint64_t lag_packets;
     uint64_t lag_ns;
     uint64_t silent_ns;

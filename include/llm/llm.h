@@ -8,11 +8,11 @@
  *
  * Conventions of this header
  *   Threads   A context and all objects opened in it belong to one thread at a time: calls on them must not run
- *             concurrently. Exception: once a context's loop was given to llm_thread_start(), every call takes the
+ *             concurrently. Exception: once a context's loop was given to llm_context_start_thread(), every call takes the
  *             context's lock and may be made from any thread, llm_poll() and llm_wait() included; handlers run on the
  *             thread that polls, never two at a time. Different contexts share nothing.
  *   Fork      After fork() a context and all objects opened in it belong to the parent. In the child, calls on them
- *             return LLM_ESTATE, the first with a line in the log, llm_deadline() returns UINT64_MAX and
+ *             return LLM_ESTATE, the first with a line in the log, llm_context_deadline() returns UINT64_MAX and
  *             llm_connection_transmitter() NULL; calls that only read a number return its value as of the fork. Close
  *             functions set the handle to NULL and return 0. llm_context_close() releases the child's memory and
  *             descriptors, without sending a packet or removing anything of the parent's; nothing is released before it.
@@ -21,9 +21,9 @@
  *   Errors    0 or a count on success, else a negative LLM_E... code. Outputs are written only on success. A refused call
  *             logs one line at LLM_LEVEL_ERROR to its context, which names the wrong value and the remedy; the same
  *             refusal in a loop logs one line a second, with the number of calls since. Not logged are LLM_EAGAIN, which
- *             is back-pressure, and LLM_ENOTFOUND of the lookups llm_stat() and llm_message_property(). A NULL that is
+ *             is back-pressure, and LLM_ENOTFOUND of the lookups llm_context_counter() and llm_message_property(). A NULL that is
  *             not allowed is LLM_EINVAL. A NULL object is LLM_EINVAL without a line in the log, as no log belongs to it:
- *             getters return 0, NULL or, llm_deadline(), UINT64_MAX; close functions do nothing and return LLM_OK, for
+ *             getters return 0, NULL or, llm_context_deadline(), UINT64_MAX; close functions do nothing and return LLM_OK, for
  *             NULL and for the address of a NULL; ..._init() functions do nothing.
  *   Structures A structure with a size member is filled by its ..._init() function. A smaller size is that of an older
  *             version: members beyond it have their defaults. A larger size is LLM_EVERSION, and nothing beyond the
@@ -187,7 +187,7 @@ enum llm_join_mode {
     LLM_JOIN_MESSAGES = 2, /* value messages back; with the first if fewer were sent */
     LLM_JOIN_TIME = 3,     /* value nanoseconds back, or a little earlier; with the first if the session is younger */
     LLM_JOIN_NUMBER = 4,   /* with message number value, for example the next one of an earlier run */
-    LLM_JOIN_LATEST = 5,   /* with the last value messages in the last value cache of each topic (llm_topic_keep()), 0: all; then with
+    LLM_JOIN_LATEST = 5,   /* with the last value messages in the last value cache of each topic (llm_topic_cache()), 0: all; then with
                               messages sent from now on */
 };
 
@@ -271,11 +271,11 @@ enum llm_join_mode {
     X(u64, TRANSMITTER, repair_bytes_per_s, 33554432, 65536, 68719476736, "repairs may always take this many bytes a second")           \
     X(u64, TRANSMITTER, repair_linger_ns, 20000, 0, 10000000000, "a packet just repaired is not repaired again for this, or one rtt")   \
     X(u64, TRANSMITTER, replay_bytes_per_s, 33554432, 65536, 68719476736, "bytes a second for receivers that join late, all together")  \
-    X(u64, TRANSMITTER, keep_bytes, 67108864, 0, 68719476736, "memory of messages that topics keep for those who join late, together")  \
+    X(u64, TRANSMITTER, cache_bytes, 67108864, 0, 68719476736, "memory of messages that topics keep for those who join late, together")  \
     X(u64, TRANSMITTER, history_ns, 0, 0, 86400000000000, "older packets count as gone; 0: kept as long as there is room")              \
     X(word, TRANSMITTER, slow, LLM_SLOW_SUSPEND, llm_slow, LLM_SLOW_EXPEL, "how far slow receivers are dealt with: off, report, warn, unicast, suspend or expel")     \
     X(u32, TRANSMITTER, slow_naks_per_s, 10000, 1, 1000000000, "a receiver is suspended that sends so many NAKs a second")              \
-    X(u32, TRANSMITTER, slow_asked_ppm, 150000, 1, 1000000000, "... that asks for this share of the packets again")                     \
+    X(u32, TRANSMITTER, slow_nak_ppm, 150000, 1, 1000000000, "... that asks for this share of the packets again")                     \
     X(u64, TRANSMITTER, slow_lag_packets, 0, 0, 16777216, "... that is so many packets behind; 0: three quarters of the history")       \
     X(u64, TRANSMITTER, slow_lag_bytes, 0, 0, 68719476736, "... that is behind by so many bytes of the history; 0: nobody is for bytes")   \
     X(u64, TRANSMITTER, slow_lag_ns, 0, 0, 3600000000000, "... that is behind by this; 0: nobody is for any time")                      \
@@ -288,7 +288,7 @@ enum llm_join_mode {
     X(u64, TRANSMITTER, slow_expel_ns, 30000000000, 0, 3600000000000, "a receiver is expelled that was suspended for so long")          \
     X(u64, TRANSMITTER, slow_rejoin_ns, 10000000000, 0, 3600000000000, "an expelled receiver may come back after this; 0: never")       \
     X(str, RECEIVER, receiver_name, "", 0, 32, "name of a receiver, by which transmitters wait for it to acknowledge; empty: none")    \
-    X(word, RECEIVER, acknowledge, LLM_ACKNOWLEDGE_LIBRARY, llm_acknowledger, LLM_ACKNOWLEDGE_APPLICATION, "who acknowledges messages: library (when delivered) or application (llm_acknowledge)") \
+    X(word, RECEIVER, acknowledge, LLM_ACKNOWLEDGE_LIBRARY, llm_acknowledger, LLM_ACKNOWLEDGE_APPLICATION, "who acknowledges messages: library (when delivered) or application (llm_receiver_acknowledge)") \
     X(u32, CONNECTION, connections_max, 64, 1, 4096, "connections of a listener at a time, with those that wait to be accepted")        \
     X(u64, CONNECTION, connect_timeout_ns, 5000000000, 1000000, 3600000000000, "a connection not there after this is given up")        \
     X(u64, TRANSMITTER, linger_ns, 1000000000, 0, 3600000000000, "llm_transmitter_close waits this long for receivers to get all")      \
@@ -387,7 +387,7 @@ LLM_API int llm_topic_open(struct llm_transmitter *transmitter, const char *name
 /*
  * Receivers that have to acknowledge the messages of a topic, and bounds of what may be unacknowledged. A
  * receiver acknowledges a message once it was delivered to the handler, or with acknowledge=application by
- * llm_acknowledge(); it never acknowledges a lost message, or one of a topic that its accept predicate refused.
+ * llm_receiver_acknowledge(); it never acknowledges a lost message, or one of a topic that its accept predicate refused.
  */
 struct llm_assurance {
     size_t size;           /* sizeof(struct llm_assurance), set by llm_assurance_init() */
@@ -419,25 +419,25 @@ LLM_API int llm_topic_assure(struct llm_topic *topic, const struct llm_assurance
  * Last value cache (LVC) of a topic: messages that late joiners with LLM_JOIN_LATEST get even if the history no
  * longer has them. With messages=1 it holds the last value of the topic.
  */
-struct llm_keep {
-    size_t size;        /* sizeof(struct llm_keep), set by llm_keep_init() */
+struct llm_cache {
+    size_t size;        /* sizeof(struct llm_cache), set by llm_cache_init() */
     uint64_t messages;  /* number of last messages to cache, 1 to 1048576; default 1 */
     uint64_t bytes_max; /* longest message with its attributes; default 256. Each cached message takes this much memory and up to 28
                            bytes more */
 };
 
 /* Fills *keep with the defaults. */
-LLM_API void llm_keep_init(struct llm_keep *keep);
+LLM_API void llm_cache_init(struct llm_cache *keep);
 
 /*
  * Gives a topic a last value cache, which holds copies of its last messages for the life of the topic; once for
  * each topic. keep may be NULL for the defaults; it is copied. Messages longer than bytes_max are refused with
  * LLM_EMSGSIZE. Allocates. Allowed in handlers. LLM_EINVAL: a bound out of its range, a topic with
  * LLM_TOPIC_NO_HISTORY, or of a connection; LLM_ELIMIT: the caches of all topics of the transmitter together
- * would take more than keep_bytes; LLM_ESTATE: the topic has a cache already, or a claim is open; LLM_EVERSION,
+ * would take more than cache_bytes; LLM_ESTATE: the topic has a cache already, or a claim is open; LLM_EVERSION,
  * LLM_ENOMEM.
  */
-LLM_API int llm_topic_keep(struct llm_topic *topic, const struct llm_keep *keep);
+LLM_API int llm_topic_cache(struct llm_topic *topic, const struct llm_cache *keep);
 
 /* Rate limits in bytes per second; 0: no limit, else 64 KiB/s to 64 GiB/s. */
 struct llm_rate {
@@ -455,15 +455,15 @@ LLM_API void llm_rate_init(struct llm_rate *rate);
  * by flow control. Repairs over their limit wait. The lowest of several limits applies. Allowed in handlers.
  * LLM_EINVAL: a limit out of its range, or less than that of one of the transmitter's topics. LLM_EVERSION.
  */
-LLM_API int llm_transmitter_rate(struct llm_transmitter *transmitter, const struct llm_rate *rate);
+LLM_API int llm_transmitter_limit_rate(struct llm_transmitter *transmitter, const struct llm_rate *rate);
 
 /*
- * Limits the rate of a topic from now on: messages over it are refused with LLM_EAGAIN, and llm_deadline() is
+ * Limits the rate of a topic from now on: messages over it are refused with LLM_EAGAIN, and llm_context_deadline() is
  * when the next may be sent. Repairs have no limit by topic, as a packet has messages of several. Allowed in
  * handlers. LLM_EINVAL: a limit out of its range, or more than the transmitter's, or one for repairs.
  * LLM_ESTATE: a claim is open. LLM_EVERSION.
  */
-LLM_API int llm_topic_rate(struct llm_topic *topic, const struct llm_rate *rate);
+LLM_API int llm_topic_limit_rate(struct llm_topic *topic, const struct llm_rate *rate);
 
 enum llm_send_flags {
     LLM_SEND_MORE = 1, /* another message follows at once: only pack this one, the next send, flush or poll sends it */
@@ -474,7 +474,7 @@ enum llm_send_flags {
  * Sends a message of size bytes (0 to message_bytes_max). The bytes are copied; the number of the message is
  * llm_transmitter_next(). It leaves before the call returns if the transport is idle. After a flush the
  * transport counts as busy for as long as that flush took; messages sent meanwhile fill packets, and all leave
- * in one flush with the next send that finds the transport idle, with llm_flush(), or with llm_poll(), whichever
+ * in one flush with the next send that finds the transport idle, with llm_transmitter_flush(), or with llm_poll(), whichever
  * comes first. There is no timer to wait for. LLM_EMSGSIZE: longer than message_bytes_max, or than the history
  * can hold; LLM_EAGAIN: the transport does not take packets and the history is full of unsent ones, flow control
  * or a rate limit blocks, too much of an assured topic is not acknowledged, or another thread has a claim open:
@@ -489,7 +489,7 @@ LLM_API int llm_send(struct llm_topic *topic, const void *data, size_t size, uns
  * for a claim of another thread. LLM_OK: a message would be taken now, unless another thread is faster;
  * LLM_EAGAIN: the time has passed; LLM_EMSGSIZE, LLM_ESTATE as llm_send(), and inside a handler.
  *
- * An application with its own loop polls, tries again, and sleeps on llm_fd() until llm_deadline(): everything
+ * An application with its own loop polls, tries again, and sleeps on llm_context_fd() until llm_context_deadline(): everything
  * that makes room wakes it by one of these.
  */
 LLM_API int llm_topic_wait(struct llm_topic *topic, size_t size, uint64_t timeout_ns);
@@ -548,30 +548,30 @@ LLM_API int llm_send_with(struct llm_topic *topic, const void *data, size_t size
 
 /*
  * Claims size bytes in the history itself, where the caller builds the message in place, without a copy. *data
- * is writable until llm_commit() or llm_abort(). One claim at a time per transmitter, from any thread: while it
+ * is writable until llm_topic_commit() or llm_topic_abort(). One claim at a time per transmitter, from any thread: while it
  * is open, other calls on topics of the transmitter are LLM_EAGAIN from other threads, and LLM_ESTATE from the
- * thread that made it. llm_poll() and llm_flush() do not send messages packed before it until it is committed or
- * aborted. size: at most llm_claim_max(). LLM_EMSGSIZE, LLM_EAGAIN, LLM_ESTATE as llm_send().
+ * thread that made it. llm_poll() and llm_transmitter_flush() do not send messages packed before it until it is committed or
+ * aborted. size: at most llm_transmitter_claim_max(). LLM_EMSGSIZE, LLM_EAGAIN, LLM_ESTATE as llm_send().
  */
-LLM_API int llm_claim(struct llm_topic *topic, size_t size, void **data);
+LLM_API int llm_topic_claim(struct llm_topic *topic, size_t size, void **data);
 
 /*
  * Sends the first size bytes of the open claim, as llm_send() does; always has room. LLM_EINVAL: size is more
  * than claimed, or unknown flags. LLM_ESTATE: no claim is open on this topic.
  */
-LLM_API int llm_commit(struct llm_topic *topic, size_t size, unsigned flags);
+LLM_API int llm_topic_commit(struct llm_topic *topic, size_t size, unsigned flags);
 
 /* Drops the open claim. LLM_ESTATE if there is none. */
-LLM_API int llm_abort(struct llm_topic *topic);
+LLM_API int llm_topic_abort(struct llm_topic *topic);
 
-/* Returns the longest message that llm_claim() takes: one that fits into a packet. */
-LLM_API size_t llm_claim_max(const struct llm_transmitter *transmitter);
+/* Returns the longest message that llm_topic_claim() takes: one that fits into a packet. */
+LLM_API size_t llm_transmitter_claim_max(const struct llm_transmitter *transmitter);
 
 /*
  * Sends packed messages. 0, or LLM_EAGAIN if the transport did not take all of them, or flow control or a rate
  * limit blocks some: the rest leaves with llm_poll().
  */
-LLM_API int llm_flush(struct llm_transmitter *transmitter);
+LLM_API int llm_transmitter_flush(struct llm_transmitter *transmitter);
 
 /* ------------------------------------------------------------------------------------------------ receiver */
 
@@ -591,7 +591,7 @@ struct llm_message {
     uint64_t received_at; /* CLOCK_REALTIME ns, by the kernel, of the packet that completed the message; 0 without timestamps=1 */
 };
 
-/* Handlers of a transmitter. They run under the same rules as struct llm_handlers. */
+/* Handlers of a transmitter. They run under the same rules as struct llm_receiver_handlers. */
 struct llm_transmitter_handlers {
     size_t size; /* sizeof(struct llm_transmitter_handlers) */
     void *arg;   /* passed to each handler */
@@ -627,8 +627,8 @@ struct llm_join {
  * Handlers run inside llm_poll(), llm_wait() and the close functions. From them the application may send, flush, open topics
  * and read statistics of the same context; polling, and opening or closing anything else, is refused with LLM_ESTATE.
  */
-struct llm_handlers {
-    size_t size; /* sizeof(struct llm_handlers) */
+struct llm_receiver_handlers {
+    size_t size; /* sizeof(struct llm_receiver_handlers) */
     void *arg;   /* passed to each handler */
     void (*message)(void *arg, const struct llm_message *message); /* NULL: messages are counted and dropped */
     void (*event)(void *arg, const struct llm_event *event);       /* NULL: events are logged, gaps as warnings */
@@ -651,14 +651,14 @@ struct llm_handlers {
 };
 
 /* Sets the size and makes every handler NULL. */
-LLM_API void llm_handlers_init(struct llm_handlers *handlers);
+LLM_API void llm_receiver_handlers_init(struct llm_receiver_handlers *handlers);
 
 /*
  * Opens a receiver on a channel. options may be NULL; handlers is copied. Allocates; may block while the transport opens.
  * Errors as llm_transmitter_open().
  */
 LLM_API int llm_receiver_open(struct llm_context *context, const char *channel, const struct llm_options *options,
-                              const struct llm_handlers *handlers, struct llm_receiver **receiver);
+                              const struct llm_receiver_handlers *handlers, struct llm_receiver **receiver);
 
 /*
  * Acknowledges, with acknowledge=application, every message of the session up to this number, over all topics,
@@ -667,7 +667,7 @@ LLM_API int llm_receiver_open(struct llm_context *context, const char *channel, 
  * acknowledgement is sent with the next report: llm_poll() sends that at once if the transmitter waits for it,
  * and llm_receiver_close() in any case, also of a session that ended.
  */
-LLM_API int llm_acknowledge(struct llm_receiver *receiver, uint64_t session, uint64_t number);
+LLM_API int llm_receiver_acknowledge(struct llm_receiver *receiver, uint64_t session, uint64_t number);
 
 enum {
     LLM_SUBJECTS_MAX = 4096, /* subjects that a receiver can subscribe to at a time */
@@ -686,13 +686,13 @@ enum {
  * Allocates. Allowed in handlers. LLM_EINVAL: empty, too long, or > not at the end; LLM_ELIMIT: more than
  * LLM_SUBJECTS_MAX; LLM_ENOMEM.
  */
-LLM_API int llm_subscribe(struct llm_receiver *receiver, const char *subject);
+LLM_API int llm_receiver_subscribe(struct llm_receiver *receiver, const char *subject);
 
 /*
  * Removes a subject, as it was written. Without any subject left no topic is delivered. LLM_ENOTFOUND. Allowed
  * in handlers.
  */
-LLM_API int llm_unsubscribe(struct llm_receiver *receiver, const char *subject);
+LLM_API int llm_receiver_unsubscribe(struct llm_receiver *receiver, const char *subject);
 
 enum {
     LLM_LABELS_MAX = 16,
@@ -776,15 +776,15 @@ LLM_API int llm_receiver_close(struct llm_receiver **receiver);
 LLM_API int llm_poll(struct llm_context *context);
 
 /* Returns when llm_poll() has work to do even if no packet comes; UINT64_MAX if never. */
-LLM_API uint64_t llm_deadline(const struct llm_context *context);
+LLM_API uint64_t llm_context_deadline(const struct llm_context *context);
 
 /*
  * Returns a file descriptor for applications that sleep: it becomes readable when a packet comes, and is armed
  * by this call. Call it before each sleep, then llm_poll() once more, and sleep (poll, epoll, until
- * llm_deadline()) only if that delivered nothing. The descriptor belongs to the context and stays the same. Room
+ * llm_context_deadline()) only if that delivered nothing. The descriptor belongs to the context and stays the same. Room
  * after LLM_EAGAIN is made by a packet or by a deadline.
  */
-LLM_API int llm_fd(struct llm_context *context);
+LLM_API int llm_context_fd(struct llm_context *context);
 
 /*
  * Polls until something was delivered or timeout_ns has passed, waiting as the context's wait mode says. Blocks.
@@ -794,21 +794,21 @@ LLM_API int llm_fd(struct llm_context *context);
 LLM_API int llm_wait(struct llm_context *context, uint64_t timeout_ns);
 
 /*
- * Runs the loop on its own thread, pinned to a CPU (cpu < 0: not pinned), until llm_thread_stop() or
+ * Runs the loop on its own thread, pinned to a CPU (cpu < 0: not pinned), until llm_context_stop_thread() or
  * llm_context_close(). Handlers run on that thread, or on another that polls meanwhile. Allocates. LLM_ESTATE
  * (runs already, or inside a handler), LLM_EINVAL (no such CPU), LLM_ESYSTEM.
  */
-LLM_API int llm_thread_start(struct llm_context *context, int cpu);
+LLM_API int llm_context_start_thread(struct llm_context *context, int cpu);
 
 /* Stops and joins the thread. LLM_ESTATE if there is none, or inside a handler. */
-LLM_API int llm_thread_stop(struct llm_context *context);
+LLM_API int llm_context_stop_thread(struct llm_context *context);
 
 /* Returns the clock of all points in time: CLOCK_MONOTONIC in nanoseconds. Any thread. */
 LLM_API uint64_t llm_clock(void);
 
 /* ----------------------------------------------------------------------------------------------- statistics */
 
-struct llm_stat {
+struct llm_counter {
     const char *object; /* "transmitter udp://239.192.1.1:5001", "receiver ...", "transport udp"; valid while the object is open */
     const char *name;   /* "naks_received"; static; docs/statistics.md lists all */
     uint64_t value;
@@ -824,10 +824,10 @@ struct llm_stat {
  * Writes up to max counters of the context and of all objects open in it to stats, and returns their number,
  * which may be more.
  */
-LLM_API int llm_stats(const struct llm_context *context, struct llm_stat *stats, int max);
+LLM_API int llm_context_counters(const struct llm_context *context, struct llm_counter *stats, int max);
 
 /* Sums a counter over all objects that have it. LLM_ENOTFOUND if none does. */
-LLM_API int llm_stat(const struct llm_context *context, const char *name, uint64_t *value);
+LLM_API int llm_context_counter(const struct llm_context *context, const char *name, uint64_t *value);
 
 /*
  * Write the bottleneck of a receiver or a transmitter over the latest complete watch_ns of struct

@@ -31,7 +31,7 @@ void lli_topic_route(struct llm_topic *topic)
 
     topic->counted_below = free && !plain ? transmitter->message_bytes_max + 1 : 0;
     topic->plain_below = plain ? transmitter->message_bytes_max + 1 : 0;
-    topic->claim_below = plain ? llm_claim_max(transmitter) + 1 : 0;
+    topic->claim_below = plain ? llm_transmitter_claim_max(transmitter) + 1 : 0;
     topic->claims = plain ? (const void *)topic : &topic->rate;
 }
 

@@ -153,7 +153,7 @@ int llm_context_close(struct llm_context **handle)
         return context_close_orphaned(handle);
     if (lli_context_is_inside(context))
         return LLI_REFUSE_IN_HANDLER(context, "llm_context_close");
-    if (atomic_load(&context->running) && llm_thread_stop(context) != LLM_OK)
+    if (atomic_load(&context->running) && llm_context_stop_thread(context) != LLM_OK)
         return LLM_ESTATE;
     if (context->upcalls != NULL)
         context->upcalls->close(context);
@@ -230,7 +230,7 @@ int llm_poll(struct llm_context *context)
     return delivered;
 }
 
-uint64_t llm_deadline(const struct llm_context *context)
+uint64_t llm_context_deadline(const struct llm_context *context)
 {
     lli_ns at;
 
@@ -263,7 +263,7 @@ static int context_arm(struct llm_context *context)
     return context->epoll_fd;
 }
 
-int llm_fd(struct llm_context *context)
+int llm_context_fd(struct llm_context *context)
 {
     int fd;
 

@@ -40,7 +40,7 @@ static int loop_start(struct llm_context *context, int cpu)
         atomic_store(&context->running, true);
         return LLM_OK;
     }
-    return lli_refuse(context, error == EINVAL ? LLM_EINVAL : LLM_ESYSTEM, "llm_thread_start: cpu %d: %s: choose a CPU that this process "
+    return lli_refuse(context, error == EINVAL ? LLM_EINVAL : LLM_ESYSTEM, "llm_context_start_thread: cpu %d: %s: choose a CPU that this process "
                       "may run on, or a negative number", cpu, strerror(error));
 }
 
@@ -57,7 +57,7 @@ static bool loop_may_start(struct llm_context *context, bool *in_handler)
     return true;
 }
 
-int llm_thread_start(struct llm_context *context, int cpu)
+int llm_context_start_thread(struct llm_context *context, int cpu)
 {
     bool in_handler = false;
 
@@ -66,25 +66,25 @@ int llm_thread_start(struct llm_context *context, int cpu)
     if (!loop_may_start(context, &in_handler))
         return LLM_ESTATE;
     if (in_handler)
-        return LLI_REFUSE_IN_HANDLER(context, "llm_thread_start");
+        return LLI_REFUSE_IN_HANDLER(context, "llm_context_start_thread");
     if (cpu >= CPU_SETSIZE)
-        return lli_refuse(context, LLM_EINVAL, "llm_thread_start: cpu %d: CPUs have the numbers 0 to %d; a negative one pins to none", cpu,
+        return lli_refuse(context, LLM_EINVAL, "llm_context_start_thread: cpu %d: CPUs have the numbers 0 to %d; a negative one pins to none", cpu,
                           CPU_SETSIZE - 1);
     if (atomic_load(&context->running))
-        return lli_refuse(context, LLM_ESTATE, "llm_thread_start: a loop thread runs already: llm_thread_stop() it first");
+        return lli_refuse(context, LLM_ESTATE, "llm_context_start_thread: a loop thread runs already: llm_context_stop_thread() it first");
     return loop_start(context, cpu);
 }
 
-int llm_thread_stop(struct llm_context *context)
+int llm_context_stop_thread(struct llm_context *context)
 {
     if (context == NULL)
         return LLM_EINVAL;
     if (context->orphaned)
         return LLM_ESTATE;
     if (lli_context_is_inside(context))
-        return LLI_REFUSE_IN_HANDLER(context, "llm_thread_stop");
+        return LLI_REFUSE_IN_HANDLER(context, "llm_context_stop_thread");
     if (!atomic_load(&context->running))
-        return lli_refuse(context, LLM_ESTATE, "llm_thread_stop: no loop thread runs: llm_thread_start() starts one");
+        return lli_refuse(context, LLM_ESTATE, "llm_context_stop_thread: no loop thread runs: llm_context_start_thread() starts one");
     atomic_store(&context->stop, true);
     lli_context_wake(context);
     pthread_join(context->thread, NULL);

@@ -12,11 +12,11 @@ enum {
     KEEPING_PACKET_MIN = 128, /* fewer bytes have no room for a message's headers */
 };
 
-void llm_keep_init(struct llm_keep *lvc)
+void llm_cache_init(struct llm_cache *lvc)
 {
     if (lvc == NULL)
         return;
-    *lvc = (struct llm_keep){.size = sizeof *lvc, .messages = 1, .bytes_max = KEEPING_BYTES};
+    *lvc = (struct llm_cache){.size = sizeof *lvc, .messages = 1, .bytes_max = KEEPING_BYTES};
 }
 
 /* Checks that a topic can have a last value cache, of any size. */
@@ -41,7 +41,7 @@ static int lvc_is_possible(const struct llm_topic *topic)
     return LLM_OK;
 }
 
-static int lvc_check(const struct llm_topic *topic, const struct llm_keep *lvc)
+static int lvc_check(const struct llm_topic *topic, const struct llm_cache *lvc)
 {
     const struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_log *log = &transmitter->context->log;
@@ -54,10 +54,10 @@ static int lvc_check(const struct llm_topic *topic, const struct llm_keep *lvc)
         return lli_fail(log, LLM_EINVAL, "topic \"%s\": bytes_max: %llu is not between 1 and the longest message, %llu", topic->name,
                         (unsigned long long)lvc->bytes_max, (unsigned long long)transmitter->message_bytes_max);
     bytes = lli_lvc_ring_size((uint32_t)lvc->messages, (uint32_t)lvc->bytes_max);
-    if (bytes > transmitter->keep_bytes - transmitter->tx.lvc.bytes)
-        return lli_fail(log, LLM_ELIMIT, "topic \"%s\": %llu messages of up to %llu bytes take %llu, of keep_bytes=%llu topics have "
+    if (bytes > transmitter->cache_bytes - transmitter->tx.lvc.bytes)
+        return lli_fail(log, LLM_ELIMIT, "topic \"%s\": %llu messages of up to %llu bytes take %llu, of cache_bytes=%llu topics have "
                         "%llu already", topic->name, (unsigned long long)lvc->messages, (unsigned long long)lvc->bytes_max,
-                        (unsigned long long)bytes, (unsigned long long)transmitter->keep_bytes,
+                        (unsigned long long)bytes, (unsigned long long)transmitter->cache_bytes,
                         (unsigned long long)transmitter->tx.lvc.bytes);
     return LLM_OK;
 }
@@ -75,20 +75,20 @@ static int lvc_place(struct llm_transmitter *transmitter)
     return transmitter->lvc_memory == NULL ? LLM_ENOMEM : LLM_OK;
 }
 
-static int lvc_apply(struct llm_topic *topic, const struct llm_keep *user)
+static int lvc_apply(struct llm_topic *topic, const struct llm_cache *user)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_log *log = &transmitter->context->log;
     struct lli_arena arena;
     struct lli_lvc_topic *kept;
-    struct llm_keep lvc;
+    struct llm_cache lvc;
     int error = lvc_is_possible(topic);
 
     if (error != LLM_OK)
         return error;
-    llm_keep_init(&lvc);
+    llm_cache_init(&lvc);
     if (user != NULL)
-        error = lli_options_import(&lvc, sizeof lvc, user, "struct llm_keep", log);
+        error = lli_options_import(&lvc, sizeof lvc, user, "struct llm_cache", log);
     if (error == LLM_OK)
         error = lvc_check(topic, &lvc);
     if (error != LLM_OK)
@@ -110,7 +110,7 @@ static int lvc_apply(struct llm_topic *topic, const struct llm_keep *user)
     return LLM_OK;
 }
 
-int llm_topic_keep(struct llm_topic *topic, const struct llm_keep *lvc)
+int llm_topic_cache(struct llm_topic *topic, const struct llm_cache *lvc)
 {
     int error;
 

@@ -58,14 +58,14 @@ static int rate_transmitter(struct llm_transmitter *transmitter, const struct ll
     return LLM_OK;
 }
 
-int llm_transmitter_rate(struct llm_transmitter *transmitter, const struct llm_rate *rate)
+int llm_transmitter_limit_rate(struct llm_transmitter *transmitter, const struct llm_rate *rate)
 {
     int error;
 
     if (transmitter == NULL)
         return LLM_EINVAL;
     if (rate == NULL)
-        return lli_refuse(transmitter->context, LLM_EINVAL, "llm_transmitter_rate: rate is NULL: llm_rate_init() makes one without limits");
+        return lli_refuse(transmitter->context, LLM_EINVAL, "llm_transmitter_limit_rate: rate is NULL: llm_rate_init() makes one without limits");
     if (!lli_context_enter(transmitter->context))
         return LLM_ESTATE;
     error = rate_transmitter(transmitter, rate);
@@ -100,14 +100,14 @@ static int rate_topic(struct llm_topic *topic, const struct llm_rate *user)
     return LLM_OK;
 }
 
-int llm_topic_rate(struct llm_topic *topic, const struct llm_rate *rate)
+int llm_topic_limit_rate(struct llm_topic *topic, const struct llm_rate *rate)
 {
     int error;
 
     if (topic == NULL)
         return LLM_EINVAL;
     if (rate == NULL)
-        return lli_refuse(topic->transmitter->context, LLM_EINVAL, "llm_topic_rate: rate is NULL: llm_rate_init() makes one without limits");
+        return lli_refuse(topic->transmitter->context, LLM_EINVAL, "llm_topic_limit_rate: rate is NULL: llm_rate_init() makes one without limits");
     if (!lli_context_enter(topic->transmitter->context))
         return LLM_ESTATE;
     error = rate_topic(topic, rate);
@@ -126,8 +126,8 @@ bool lli_topic_may_send(struct llm_topic *topic)
     lli_pacer_fill(&topic->rate, now);
     if (topic->rate.tokens > 0)
         return true;
-    tx->counters.send_again++;
-    tx->counters.send_rated++;
+    tx->counters.send_blocked++;
+    tx->counters.send_blocked_rate++;
     /* Wakes a sleeping sender when the topic may send. */
     lli_tx_wake_at(tx, lli_pacer_ready_at(&topic->rate), now);
     lli_endpoint_due(topic->transmitter->endpoint, lli_tx_deadline(tx));

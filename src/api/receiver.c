@@ -8,11 +8,11 @@
 #include "engine/objects.h"
 #include "config/options.h"
 
-void llm_handlers_init(struct llm_handlers *handlers)
+void llm_receiver_handlers_init(struct llm_receiver_handlers *handlers)
 {
     if (handlers == NULL)
         return;
-    *handlers = (struct llm_handlers){.size = sizeof *handlers};
+    *handlers = (struct llm_receiver_handlers){.size = sizeof *handlers};
 }
 
 /* ------------------------------------------------------------------------------------------------ open */
@@ -100,7 +100,7 @@ void lli_receiver_free(struct llm_receiver *receiver)
 }
 
 static int receiver_open(struct llm_context *context, const char *text, const struct llm_options *options,
-                         const struct llm_handlers *handlers, struct llm_receiver **result)
+                         const struct llm_receiver_handlers *handlers, struct llm_receiver **result)
 {
     struct lli_channel channel;
     struct lli_group group;
@@ -114,8 +114,8 @@ static int receiver_open(struct llm_context *context, const char *text, const st
         return lli_fail(&context->log, LLM_ENOMEM, "no memory for a receiver");
     receiver->context = context;
     (void)snprintf(receiver->object, sizeof receiver->object, "receiver %.230s", text);
-    llm_handlers_init(&receiver->handlers);
-    error = lli_options_import(&receiver->handlers, sizeof receiver->handlers, handlers, "struct llm_handlers", &context->log);
+    llm_receiver_handlers_init(&receiver->handlers);
+    error = lli_options_import(&receiver->handlers, sizeof receiver->handlers, handlers, "struct llm_receiver_handlers", &context->log);
     if (error != LLM_OK)
         goto free_receiver;
     error = lli_endpoint_open(context, &channel, &receiver->endpoint);
@@ -145,7 +145,7 @@ free_receiver:
 }
 
 int llm_receiver_open(struct llm_context *context, const char *channel, const struct llm_options *options,
-                      const struct llm_handlers *handlers, struct llm_receiver **receiver)
+                      const struct llm_receiver_handlers *handlers, struct llm_receiver **receiver)
 {
     int error;
 
@@ -187,20 +187,20 @@ static int receiver_refuse_acknowledge(const struct llm_receiver *receiver, int 
 {
     switch (error) {
     case LLM_ESTATE:
-        return lli_refuse(receiver->context, error, "llm_acknowledge: %s: the library acknowledges: open it with acknowledge=application",
+        return lli_refuse(receiver->context, error, "llm_receiver_acknowledge: %s: the library acknowledges: open it with acknowledge=application",
                           receiver->object);
     case LLM_EINVAL:
-        return lli_refuse(receiver->context, error, "llm_acknowledge: %s: message %llu of session %016llx was not delivered yet: acknowledge "
+        return lli_refuse(receiver->context, error, "llm_receiver_acknowledge: %s: message %llu of session %016llx was not delivered yet: acknowledge "
                           "numbers of struct llm_message", receiver->object, (unsigned long long)number, (unsigned long long)session);
     case LLM_ENOTFOUND:
-        return lli_refuse(receiver->context, error, "llm_acknowledge: %s: session %016llx is not followed: acknowledge sessions of struct "
+        return lli_refuse(receiver->context, error, "llm_receiver_acknowledge: %s: session %016llx is not followed: acknowledge sessions of struct "
                           "llm_message until they end", receiver->object, (unsigned long long)session);
     default:
         return error;
     }
 }
 
-int llm_acknowledge(struct llm_receiver *receiver, uint64_t session, uint64_t number)
+int llm_receiver_acknowledge(struct llm_receiver *receiver, uint64_t session, uint64_t number)
 {
     int error;
 

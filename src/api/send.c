@@ -62,7 +62,7 @@ static inline void transmitter_packed(struct llm_transmitter *transmitter, unsig
         (void)lli_endpoint_send(transmitter, true, ticks);
 }
 
-int llm_flush(struct llm_transmitter *transmitter)
+int llm_transmitter_flush(struct llm_transmitter *transmitter)
 {
     int error;
 
@@ -121,7 +121,7 @@ static bool transmitter_may_wait(const struct llm_topic *topic, size_t size)
 {
     if (!topic_is_assured(topic) || lli_ack_topic_allows(topic->assured, size))
         return true;
-    topic->transmitter->tx.counters.send_unacknowledged++;
+    topic->transmitter->tx.counters.send_blocked_unacknowledged++;
     return false;
 }
 
@@ -430,9 +430,9 @@ int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, un
 /* Checks a claim that does not take the fast path, as for messages. */
 static __attribute__((noinline)) int transmitter_may_claim(struct llm_topic *topic, size_t size)
 {
-    if (size > llm_claim_max(topic->transmitter))
-        return lli_refuse(topic->transmitter->context, LLM_EMSGSIZE, "topic \"%s\": a claim of %zu bytes: llm_claim_max() is %zu: use "
-                          "llm_send() for more", topic->name, size, llm_claim_max(topic->transmitter));
+    if (size > llm_transmitter_claim_max(topic->transmitter))
+        return lli_refuse(topic->transmitter->context, LLM_EMSGSIZE, "topic \"%s\": a claim of %zu bytes: llm_transmitter_claim_max() is %zu: use "
+                          "llm_send() for more", topic->name, size, llm_transmitter_claim_max(topic->transmitter));
     if (topic_is_exceeded(topic, size))
         return lli_refuse_size(topic, size);
     return lli_topic_may_send(topic) && transmitter_may_wait(topic, size) && transmitter_may_open(topic->transmitter) ? LLM_OK : LLM_EAGAIN;
@@ -449,14 +449,14 @@ static __attribute__((noinline)) void transmitter_claimed(struct llm_transmitter
     lli_context_unlock(transmitter->context);
 }
 
-int llm_claim(struct llm_topic *topic, size_t size, void **data)
+int llm_topic_claim(struct llm_topic *topic, size_t size, void **data)
 {
     struct llm_transmitter *transmitter;
     uint8_t *bytes = NULL;
     int error = LLM_OK;
 
     if (topic == NULL || data == NULL)
-        return topic == NULL ? LLM_EINVAL : lli_refuse(topic->transmitter->context, LLM_EINVAL, "topic \"%s\": llm_claim: data is NULL: "
+        return topic == NULL ? LLM_EINVAL : lli_refuse(topic->transmitter->context, LLM_EINVAL, "topic \"%s\": llm_topic_claim: data is NULL: "
                                                        "it has to be given", topic->name);
     transmitter = topic->transmitter;
     if (!lli_context_enter(transmitter->context))
@@ -510,7 +510,7 @@ static __attribute__((noinline)) int transmitter_commit_account(struct llm_topic
     return LLM_OK;
 }
 
-int llm_commit(struct llm_topic *topic, size_t size, unsigned flags)
+int llm_topic_commit(struct llm_topic *topic, size_t size, unsigned flags)
 {
     struct llm_transmitter *transmitter;
     int error = LLM_OK;
@@ -533,7 +533,7 @@ int llm_commit(struct llm_topic *topic, size_t size, unsigned flags)
     return error;
 }
 
-int llm_abort(struct llm_topic *topic)
+int llm_topic_abort(struct llm_topic *topic)
 {
     struct llm_transmitter *transmitter;
     int error = LLM_OK;

@@ -112,7 +112,7 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
     if (error != LLM_OK)
         return error;
     transmitter->message_bytes_max = lli_min(options->message_bytes_max, lli_tx_message_max(&transmitter->tx));
-    transmitter->keep_bytes = options->keep_bytes;
+    transmitter->cache_bytes = options->cache_bytes;
     if (transport->region != NULL)
         return transport->region(endpoint->instance, transmitter->memory.base, transmitter->memory.size);
     return LLM_OK;
@@ -383,7 +383,7 @@ uint32_t llm_transmitter_receivers(const struct llm_transmitter *transmitter)
     return count;
 }
 
-size_t llm_claim_max(const struct llm_transmitter *transmitter)
+size_t llm_transmitter_claim_max(const struct llm_transmitter *transmitter)
 {
     if (transmitter == NULL)
         return 0;

@@ -324,7 +324,7 @@ struct lli_slow_policy lli_options_slow(const struct llm_options *o, uint64_t hi
         .dry = o->slow == LLM_SLOW_REPORT,
         .limits = {
             [LLM_THRESHOLD_NAKS] = o->slow_naks_per_s,
-            [LLM_THRESHOLD_ASKED] = o->slow_asked_ppm,
+            [LLM_THRESHOLD_NAK_SHARE] = o->slow_nak_ppm,
             [LLM_THRESHOLD_LAG_PACKETS] = o->slow_lag_packets != 0 ? o->slow_lag_packets : lag_packets,
             [LLM_THRESHOLD_LAG_BYTES] = o->slow_lag_bytes,
             [LLM_THRESHOLD_ACK_TIME] = o->slow_ack_ns,
@@ -383,7 +383,7 @@ int lli_options_check_window(const struct llm_options *o, uint32_t window_packet
 /* Returns true for thresholds of the slow-receiver policy, without the options that apply to all of them. */
 static bool option_is_threshold(const char *name)
 {
-    static const char *const names[] = {"slow_naks_per_s", "slow_asked_ppm", "slow_lag_packets", "slow_lag_bytes", "slow_lag_ns",
+    static const char *const names[] = {"slow_naks_per_s", "slow_nak_ppm", "slow_lag_packets", "slow_lag_bytes", "slow_lag_ns",
                                         "slow_ack_ns", "slow_silence_ns"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

@@ -176,7 +176,7 @@ static int connection_receiver(struct llm_connection *connection, const struct l
     receiver->context = connection->context;
     receiver->endpoint = connection->endpoint;
     receiver->group = LLI_GROUP_NONE;
-    llm_handlers_init(&receiver->handlers);
+    llm_receiver_handlers_init(&receiver->handlers);
     receiver->handlers.arg = connection;
     receiver->handlers.message = connection_message;
     receiver->handlers.event = connection_event;
@@ -413,7 +413,7 @@ static int connection_connect(struct llm_context *context, const char *text, con
     return LLM_OK;
 }
 
-int llm_connect(struct llm_context *context, const char *channel, const struct llm_options *options,
+int llm_connection_open(struct llm_context *context, const char *channel, const struct llm_options *options,
                 const struct iovec *payload, const struct llm_connection_handlers *handlers, struct llm_connection **connection)
 {
     int error;
@@ -421,17 +421,17 @@ int llm_connect(struct llm_context *context, const char *channel, const struct l
     if (context == NULL)
         return LLM_EINVAL;
     if (channel == NULL || handlers == NULL || connection == NULL)
-        return lli_refuse(context, LLM_EINVAL, "llm_connect: %s is NULL: it has to be given",
+        return lli_refuse(context, LLM_EINVAL, "llm_connection_open: %s is NULL: it has to be given",
                           channel == NULL ? "channel" : handlers == NULL ? "handlers" : "connection");
     if (payload != NULL && payload->iov_base == NULL && payload->iov_len > 0)
-        return lli_refuse(context, LLM_EINVAL, "llm_connect: the payload has %zu bytes at NULL: give its bytes, or NULL for payload",
+        return lli_refuse(context, LLM_EINVAL, "llm_connection_open: the payload has %zu bytes at NULL: give its bytes, or NULL for payload",
                           payload->iov_len);
     if (!lli_context_enter(context))
         return LLM_ESTATE;
     if (!context->in_handler)
         error = connection_connect(context, channel, options, payload, handlers, connection);
     else
-        error = LLI_REFUSE_IN_HANDLER(context, "llm_connect");
+        error = LLI_REFUSE_IN_HANDLER(context, "llm_connection_open");
     /* Sends the request now. */
     if (error == LLM_OK)
         (void)lli_context_poll(context);

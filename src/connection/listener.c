@@ -95,7 +95,7 @@ free_listener:
     return error;
 }
 
-int llm_listen(struct llm_context *context, const char *channel, const struct llm_options *options,
+int llm_listener_open(struct llm_context *context, const char *channel, const struct llm_options *options,
                const struct llm_listener_handlers *handlers, struct llm_listener **listener)
 {
     int error;
@@ -103,14 +103,14 @@ int llm_listen(struct llm_context *context, const char *channel, const struct ll
     if (context == NULL)
         return LLM_EINVAL;
     if (channel == NULL || handlers == NULL || listener == NULL)
-        return lli_refuse(context, LLM_EINVAL, "llm_listen: %s is NULL: it has to be given",
+        return lli_refuse(context, LLM_EINVAL, "llm_listener_open: %s is NULL: it has to be given",
                           channel == NULL ? "channel" : handlers == NULL ? "handlers" : "listener");
     if (!lli_context_enter(context))
         return LLM_ESTATE;
     if (!context->in_handler)
         error = listener_open(context, channel, options, handlers, listener);
     else
-        error = LLI_REFUSE_IN_HANDLER(context, "llm_listen");
+        error = LLI_REFUSE_IN_HANDLER(context, "llm_listener_open");
     lli_context_leave(context);
     return error;
 }
@@ -266,7 +266,7 @@ static int listener_waiting(const struct llm_listener *listener, uint64_t id, st
                       "connect_timeout_ns has passed", listener->object, (unsigned long long)id);
 }
 
-int llm_accept(struct llm_listener *listener, uint64_t id, const struct llm_connection_handlers *handlers)
+int llm_listener_accept(struct llm_listener *listener, uint64_t id, const struct llm_connection_handlers *handlers)
 {
     struct lli_applicant *applicant = NULL;
     int error;
@@ -274,7 +274,7 @@ int llm_accept(struct llm_listener *listener, uint64_t id, const struct llm_conn
     if (listener == NULL)
         return LLM_EINVAL;
     if (handlers == NULL)
-        return lli_refuse(listener->context, LLM_EINVAL, "llm_accept: handlers is NULL: it has to be given");
+        return lli_refuse(listener->context, LLM_EINVAL, "llm_listener_accept: handlers is NULL: it has to be given");
     if (!lli_context_enter(listener->context))
         return LLM_ESTATE;
     error = listener_waiting(listener, id, &applicant);
@@ -286,7 +286,7 @@ int llm_accept(struct llm_listener *listener, uint64_t id, const struct llm_conn
     return error;
 }
 
-int llm_refuse(struct llm_listener *listener, uint64_t id, int code)
+int llm_listener_refuse(struct llm_listener *listener, uint64_t id, int code)
 {
     struct lli_applicant *applicant = NULL;
     int error;
@@ -294,7 +294,7 @@ int llm_refuse(struct llm_listener *listener, uint64_t id, int code)
     if (listener == NULL)
         return LLM_EINVAL;
     if (code < 1 || code > LISTENER_CODE_MAX)
-        return lli_refuse(listener->context, LLM_EINVAL, "llm_refuse: code %d: use one of 1 to %d", code, LISTENER_CODE_MAX);
+        return lli_refuse(listener->context, LLM_EINVAL, "llm_listener_refuse: code %d: use one of 1 to %d", code, LISTENER_CODE_MAX);
     if (!lli_context_enter(listener->context))
         return LLM_ESTATE;
     error = listener_waiting(listener, id, &applicant);

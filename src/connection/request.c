@@ -44,7 +44,7 @@ static int request_send(struct llm_connection *connection, struct llm_topic **to
 static int request_ask(struct llm_connection *connection, const struct iovec *data, const struct lli_request *wanted)
 {
     struct lli_request *request = &connection->requests[connection->requests_next % LLM_REQUESTS_MAX];
-    int error = request_allowed(connection, "llm_request", data->iov_len);
+    int error = request_allowed(connection, "llm_connection_request", data->iov_len);
 
     if (error != LLM_OK)
         return error;
@@ -60,7 +60,7 @@ static int request_ask(struct llm_connection *connection, const struct iovec *da
     return LLM_OK;
 }
 
-int llm_request(struct llm_connection *connection, const void *data, size_t size, uint64_t timeout_ns, llm_reply_fn *reply,
+int llm_connection_request(struct llm_connection *connection, const void *data, size_t size, uint64_t timeout_ns, llm_reply_fn *reply,
                 void *arg)
 {
     const struct iovec piece = {(void *)(uintptr_t)data, size};
@@ -72,7 +72,7 @@ int llm_request(struct llm_connection *connection, const void *data, size_t size
     if (connection == NULL)
         return LLM_EINVAL;
     if ((data == NULL && size > 0) || reply == NULL || timeout_ns == 0)
-        return lli_refuse(connection->context, LLM_EINVAL, "llm_request: %s: give the bytes, a reply function and a time in ns",
+        return lli_refuse(connection->context, LLM_EINVAL, "llm_connection_request: %s: give the bytes, a reply function and a time in ns",
                           reply == NULL ? "reply is NULL" : timeout_ns == 0 ? "timeout_ns is 0" : "data is NULL, and size not 0");
     if (!lli_context_enter(connection->context))
         return LLM_ESTATE;
@@ -81,7 +81,7 @@ int llm_request(struct llm_connection *connection, const void *data, size_t size
     return error;
 }
 
-int llm_reply(struct llm_connection *connection, uint64_t id, const void *data, size_t size)
+int llm_connection_reply(struct llm_connection *connection, uint64_t id, const void *data, size_t size)
 {
     const struct iovec piece = {(void *)(uintptr_t)data, size};
     int error;
@@ -89,10 +89,10 @@ int llm_reply(struct llm_connection *connection, uint64_t id, const void *data, 
     if (connection == NULL)
         return LLM_EINVAL;
     if (data == NULL && size > 0)
-        return lli_refuse(connection->context, LLM_EINVAL, "llm_reply: data is NULL and size %zu: give the bytes, or size 0", size);
+        return lli_refuse(connection->context, LLM_EINVAL, "llm_connection_reply: data is NULL and size %zu: give the bytes, or size 0", size);
     if (!lli_context_enter(connection->context))
         return LLM_ESTATE;
-    error = request_allowed(connection, "llm_reply", size);
+    error = request_allowed(connection, "llm_connection_reply", size);
     if (error == LLM_OK)
         error = request_send(connection, &connection->replying, REPLY_TOPIC, id, &piece);
     lli_context_leave(connection->context);
@@ -138,7 +138,7 @@ void lli_requests_message(struct llm_connection *connection, const struct llm_me
     if (message->topic_id == connection->replied_topic) {
         request_replied(connection, number, reader.at, size);
     } else if (connection->handlers.request != NULL) {
-        const struct llm_asked asked = {.id = number, .data = reader.at, .size = size};
+        const struct llm_request asked = {.id = number, .data = reader.at, .size = size};
 
         connection->handlers.request(connection->handlers.arg, connection, &asked);
     }

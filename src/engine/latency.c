@@ -171,7 +171,7 @@ void lli_latency_fetched(struct lli_endpoint *endpoint, const struct lli_in *pac
         return;
     lli_histogram_add(&latency->burst_packets, (uint64_t)count, 1);
     for (struct llm_receiver *receiver = endpoint->receivers; receiver != NULL; receiver = receiver->next)
-        lli_histogram_add(&receiver->latency->held_packets, receiver->reorder.used, 1);
+        lli_histogram_add(&receiver->latency->buffered_packets, receiver->reorder.used, 1);
     if (latency->of->level < LLM_LATENCY_WIRE)
         return;
     latency->charge = 2 * LATENCY_READING;
@@ -201,7 +201,7 @@ static void latency_messages(void *arg, const struct llm_message *messages, int 
     struct llm_receiver *receiver = arg;
     struct lli_rx_latency *latency = receiver->latency;
     struct lli_endpoint_latency *endpoint = receiver->endpoint->latency;
-    const struct llm_handlers *handlers = &latency->handlers;
+    const struct llm_receiver_handlers *handlers = &latency->handlers;
     uint64_t now = 0;
 
     if (endpoint->credit < LATENCY_CREDIT_MAX)
@@ -223,14 +223,14 @@ static void latency_messages(void *arg, const struct llm_message *messages, int 
 
 static void latency_event(void *arg, const struct llm_event *event)
 {
-    const struct llm_handlers *handlers = &((struct llm_receiver *)arg)->latency->handlers;
+    const struct llm_receiver_handlers *handlers = &((struct llm_receiver *)arg)->latency->handlers;
 
     handlers->event(handlers->arg, event);
 }
 
 static bool latency_accept(void *arg, const struct llm_source *source)
 {
-    const struct llm_handlers *handlers = &((struct llm_receiver *)arg)->latency->handlers;
+    const struct llm_receiver_handlers *handlers = &((struct llm_receiver *)arg)->latency->handlers;
 
     return handlers->accept(handlers->arg, source);
 }
@@ -238,7 +238,7 @@ static bool latency_accept(void *arg, const struct llm_source *source)
 int lli_latency_receiver(struct llm_receiver *receiver)
 {
     const struct lli_latency *of = receiver->context->latency;
-    struct llm_handlers *handlers = &receiver->handlers;
+    struct llm_receiver_handlers *handlers = &receiver->handlers;
 
     if (of == NULL)
         return LLM_OK;

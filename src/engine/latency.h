@@ -33,7 +33,7 @@ struct lli_in;
     X(submit_flush_ns, LLM_LATENCY_STAGES)                                                                                 \
     X(flush_wire_ns, LLM_LATENCY_STAGES)
 #define LLI_LATENCY_RX(X)                                                                                                  \
-    X(held_packets, LLM_LATENCY_QUEUES)                                                                                    \
+    X(buffered_packets, LLM_LATENCY_QUEUES)                                                                                    \
     X(wire_deliver_ns, LLM_LATENCY_WIRE)                                                                                   \
     X(wire_fetch_ns, LLM_LATENCY_STAGES)                                                                                   \
     X(fetch_deliver_ns, LLM_LATENCY_STAGES)                                                                                \
@@ -72,7 +72,7 @@ struct lli_tx_latency {
 
 struct lli_rx_latency {
     const struct lli_latency *of;
-    struct llm_handlers handlers; /* handlers of the application */
+    struct llm_receiver_handlers handlers; /* handlers of the application */
     LLI_LATENCY_RX(LLI_LATENCY_FIELD)
 };
 

@@ -70,7 +70,7 @@ struct llm_transmitter {
     uint64_t busy_for;            /* ticks after flushed_at for which the transport counts as busy */
     uint64_t batch;               /* sealed packets that are flushed even if it is busy */
     uint64_t message_bytes_max;
-    uint64_t keep_bytes;          /* limit of the last value caches of all topics together */
+    uint64_t cache_bytes;          /* limit of the last value caches of all topics together */
     void *lvc_memory;            /* NULL: no topic has a cache */
     lli_ns linger;
     bool counts_topics;
@@ -85,7 +85,7 @@ struct llm_receiver {
     struct llm_context *context;
     struct lli_endpoint *endpoint;
     struct llm_receiver *next; /* next receiver of the endpoint */
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct lli_subjects subjects;
     struct lli_filter filter;  /* in use if config.filter is not NULL */
     struct lli_memory memory;

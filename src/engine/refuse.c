@@ -72,15 +72,15 @@ int lli_refuse_claimed(struct llm_transmitter *transmitter, const char *topic)
     if (transmitter->claimed == transmitter)
         return lli_refuse(context, LLM_ESTATE, "topic \"%s\": the connection is over: close it", topic);
     if (lli_transmitter_is_claimed_elsewhere(transmitter)) {
-        transmitter->tx.counters.send_again++;
+        transmitter->tx.counters.send_blocked++;
         return LLM_EAGAIN;
     }
-    return lli_refuse(context, LLM_ESTATE, "topic \"%s\": a claim is open on its transmitter: llm_commit() or llm_abort() it first", topic);
+    return lli_refuse(context, LLM_ESTATE, "topic \"%s\": a claim is open on its transmitter: llm_topic_commit() or llm_topic_abort() it first", topic);
 }
 
 int lli_refuse_unclaimed(const struct llm_topic *topic)
 {
-    return lli_refuse(topic->transmitter->context, LLM_ESTATE, "topic \"%s\": no claim of it is open: llm_claim() makes one", topic->name);
+    return lli_refuse(topic->transmitter->context, LLM_ESTATE, "topic \"%s\": no claim of it is open: llm_topic_claim() makes one", topic->name);
 }
 
 int lli_refuse_flags(const struct llm_topic *topic, unsigned flags)
@@ -120,5 +120,5 @@ int lli_refuse_size(const struct llm_topic *topic, size_t size)
                           "bytes_max of llm_topic_assure(), or split it", topic->name, size,
                           (unsigned long long)topic->assured->rule.bytes_max);
     return lli_refuse(context, LLM_EMSGSIZE, "topic \"%s\": a message of %zu bytes and its attributes: the topic keeps at most %u: raise "
-                      "bytes_max of llm_topic_keep(), or split it", topic->name, size, topic->kept == NULL ? 0 : topic->kept->bytes_max);
+                      "bytes_max of llm_topic_cache(), or split it", topic->name, size, topic->kept == NULL ? 0 : topic->kept->bytes_max);
 }

@@ -7,7 +7,7 @@
 
 static void sessions_log_event(const struct llm_receiver *receiver, const struct llm_event *event)
 {
-    enum llm_level level = event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_KEPT_LOST || event->kind == LLM_EVENT_HEARTBEAT_LOST
+    enum llm_level level = event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_CACHE_LOST || event->kind == LLM_EVENT_HEARTBEAT_LOST
                                ? LLM_LEVEL_WARNING : LLM_LEVEL_INFO;
 
     if (event->kind == LLM_EVENT_GAP)
@@ -59,7 +59,7 @@ static bool sessions_event(struct llm_receiver *receiver, struct lli_rx *rx, con
 
 static inline void sessions_messages(struct llm_receiver *receiver, const struct llm_message *messages, int count)
 {
-    const struct llm_handlers *handlers = &receiver->handlers;
+    const struct llm_receiver_handlers *handlers = &receiver->handlers;
 
     receiver->context->delivered += count;
     if (handlers->messages != NULL)

@@ -186,12 +186,12 @@ static int subjects_change(struct llm_receiver *receiver, const char *subject,
     return error;
 }
 
-int llm_subscribe(struct llm_receiver *receiver, const char *subject)
+int llm_receiver_subscribe(struct llm_receiver *receiver, const char *subject)
 {
     return subjects_change(receiver, subject, lli_subjects_add);
 }
 
-int llm_unsubscribe(struct llm_receiver *receiver, const char *subject)
+int llm_receiver_unsubscribe(struct llm_receiver *receiver, const char *subject)
 {
     return subjects_change(receiver, subject, lli_subjects_del);
 }

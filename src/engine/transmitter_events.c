@@ -56,7 +56,7 @@ static void transmitter_log_verdict(const struct llm_transmitter *transmitter, c
             "%llu ms behind, acknowledgements owed for %llu ms, not heard for %llu ms; %u of %u receivers suffer)", transmitter->object, (unsigned long long)v->receiver,
             llm_event_name(event->kind), v->dry_run ? " (report only)" : "", (unsigned long long)v->value,
             llm_threshold_name(v->threshold), (unsigned long long)v->limit, (unsigned long long)v->naks_per_s,
-            (unsigned long long)v->asked_ppm, (unsigned long long)v->lag_packets, (unsigned long long)v->lag_bytes,
+            (unsigned long long)v->nak_ppm, (unsigned long long)v->lag_packets, (unsigned long long)v->lag_bytes,
             (unsigned long long)v->lag_ns / 1000000, (unsigned long long)v->ack_ns / 1000000, (unsigned long long)v->silent_ns / 1000000, v->suffering, v->receivers);
 }
 

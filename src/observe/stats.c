@@ -125,10 +125,10 @@ static void stats_watched_transmitter(const struct lli_stats_visitor *to, const 
     if (transmitter->context->watch.interval == 0)
         return;
     lli_stats_put(to, LLM_STATS_GAUGE, "limited_by", watched->latest.limit);
-    lli_stats_put(to, LLM_STATS_COUNTER, "held_window_ns", watched->ever.window_ns);
-    lli_stats_put(to, LLM_STATS_COUNTER, "held_rate_ns", watched->ever.rate_ns);
-    lli_stats_put(to, LLM_STATS_COUNTER, "held_history_ns", watched->ever.history_ns);
-    lli_stats_put(to, LLM_STATS_COUNTER, "held_transport_ns", watched->ever.transport_ns);
+    lli_stats_put(to, LLM_STATS_COUNTER, "blocked_window_ns", watched->ever.window_ns);
+    lli_stats_put(to, LLM_STATS_COUNTER, "blocked_rate_ns", watched->ever.rate_ns);
+    lli_stats_put(to, LLM_STATS_COUNTER, "blocked_history_ns", watched->ever.history_ns);
+    lli_stats_put(to, LLM_STATS_COUNTER, "blocked_transport_ns", watched->ever.transport_ns);
 }
 
 static void stats_watched_receiver(const struct lli_stats_visitor *to, const struct llm_receiver *receiver)
@@ -235,7 +235,7 @@ void lli_stats_visit(const struct llm_context *context, const struct lli_stats_v
 
 /* Output of the visit: counters and their number, or the sum of the counters of one name. */
 struct stats_out {
-    struct llm_stat *stats;
+    struct llm_counter *stats;
     int max;
     int count;
     const char *object;
@@ -260,7 +260,7 @@ static void stats_out_row(void *arg, enum llm_stats_type type, const char *name,
     if (out->name != NULL && strcmp(out->name, name) != 0)
         return;
     if (out->count < out->max)
-        out->stats[out->count] = (struct llm_stat){out->object, name, value};
+        out->stats[out->count] = (struct llm_counter){out->object, name, value};
     out->count++;
     out->sum += value;
 }
@@ -278,26 +278,26 @@ static bool stats_collect(struct stats_out *out, const struct llm_context *conte
     return true;
 }
 
-int llm_stats(const struct llm_context *context, struct llm_stat *stats, int max)
+int llm_context_counters(const struct llm_context *context, struct llm_counter *stats, int max)
 {
     struct stats_out out = {.stats = stats, .max = max};
 
     if (context == NULL)
         return LLM_EINVAL;
     if (max < 0 || (stats == NULL && max > 0))
-        return lli_refuse((struct llm_context *)(uintptr_t)context, LLM_EINVAL, "llm_stats: max is %d%s: give room for so many, or 0 for "
+        return lli_refuse((struct llm_context *)(uintptr_t)context, LLM_EINVAL, "llm_context_counters: max is %d%s: give room for so many, or 0 for "
                           "their number alone", max, stats == NULL ? " and stats NULL" : "");
     return stats_collect(&out, context) ? out.count : LLM_ESTATE;
 }
 
-int llm_stat(const struct llm_context *context, const char *name, uint64_t *value)
+int llm_context_counter(const struct llm_context *context, const char *name, uint64_t *value)
 {
     struct stats_out out = {.name = name};
 
     if (context == NULL)
         return LLM_EINVAL;
     if (name == NULL || value == NULL)
-        return lli_refuse((struct llm_context *)(uintptr_t)context, LLM_EINVAL, "llm_stat: %s is NULL: it has to be given",
+        return lli_refuse((struct llm_context *)(uintptr_t)context, LLM_EINVAL, "llm_context_counter: %s is NULL: it has to be given",
                           name == NULL ? "name" : "value");
     if (!stats_collect(&out, context))
         return LLM_ESTATE;

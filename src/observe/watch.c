@@ -47,23 +47,23 @@ void lli_watch_refused(struct llm_transmitter *transmitter)
 {
     struct lli_tx *tx = &transmitter->tx;
 
-    tx->counters.send_again++;
+    tx->counters.send_blocked++;
     switch (lli_watch_held(transmitter)) {
     case LLM_LIMIT_WINDOW:
-        tx->counters.send_held++;
+        tx->counters.send_blocked_flow++;
         break;
     case LLM_LIMIT_RATE:
-        tx->counters.send_rated++;
+        tx->counters.send_blocked_rate++;
         break;
     case LLM_LIMIT_TRANSPORT:
-        tx->counters.send_blocked++;
+        tx->counters.send_blocked_transport++;
         break;
     default:
         /* All packets were sent, but cannot be overwritten: the transport reads them, or they are not acknowledged. */
         if (tx->ack.waiting > 0)
-            tx->counters.send_kept++;
+            tx->counters.send_blocked_history++;
         else
-            tx->counters.send_blocked++;
+            tx->counters.send_blocked_transport++;
         break;
     }
 }
@@ -73,10 +73,10 @@ static enum llm_limit watch_refused(struct llm_transmitter *transmitter)
 {
     const struct lli_tx_counters *counters = &transmitter->tx.counters;
     const uint64_t refused[LLM_LIMIT_TRANSPORT + 1] = {
-        [LLM_LIMIT_WINDOW] = counters->send_held,
-        [LLM_LIMIT_RATE] = counters->send_rated,
-        [LLM_LIMIT_HISTORY] = counters->send_kept + counters->send_unacknowledged,
-        [LLM_LIMIT_TRANSPORT] = counters->send_blocked,
+        [LLM_LIMIT_WINDOW] = counters->send_blocked_flow,
+        [LLM_LIMIT_RATE] = counters->send_blocked_rate,
+        [LLM_LIMIT_HISTORY] = counters->send_blocked_history + counters->send_blocked_unacknowledged,
+        [LLM_LIMIT_TRANSPORT] = counters->send_blocked_transport,
     };
     enum llm_limit limit = LLM_LIMIT_NONE;
     uint64_t most = 0;

@@ -56,7 +56,7 @@ const char *llm_event_name(enum llm_event_kind kind)
         return "join refused";
     case LLM_EVENT_LIVE:
         return "live";
-    case LLM_EVENT_KEPT_LOST:
+    case LLM_EVENT_CACHE_LOST:
         return "kept messages lost";
     case LLM_EVENT_WARNED:
         return "warned";
@@ -107,7 +107,7 @@ const char *llm_reason_name(enum llm_reason reason)
         return "beyond the history";
     case LLM_REASON_UNANSWERED:
         return "not answered";
-    case LLM_REASON_AHEAD:
+    case LLM_REASON_NOT_SENT:
         return "not sent yet";
     case LLM_REASON_SUSPENDED:
         return "suspended";
@@ -121,7 +121,7 @@ const char *llm_reason_name(enum llm_reason reason)
         return "abandoned";
     case LLM_REASON_BROKEN:
         return "a message was lost";
-    case LLM_REASON_NOT_KEPT:
+    case LLM_REASON_NO_CACHE:
         return "no topic keeps messages";
     case LLM_REASON_RECEIVERS_FEW:
         return "too few receivers";
@@ -129,7 +129,7 @@ const char *llm_reason_name(enum llm_reason reason)
         return "a receiver is not there";
     case LLM_REASON_GIVEN_UP:
         return "given up by receivers";
-    case LLM_REASON_AWAITED:
+    case LLM_REASON_PENDING:
         return "no answer yet";
     case LLM_REASON_UNRELIABLE:
         return "unreliable, not repaired";
@@ -152,7 +152,7 @@ const char *llm_threshold_name(enum llm_threshold threshold)
         return "none";
     case LLM_THRESHOLD_NAKS:
         return "NAKs a second";
-    case LLM_THRESHOLD_ASKED:
+    case LLM_THRESHOLD_NAK_SHARE:
         return "ppm of the packets asked for again";
     case LLM_THRESHOLD_LAG_PACKETS:
         return "packets behind";
@@ -206,7 +206,7 @@ static int event_refused_text(const struct llm_event *event, char *text, size_t 
 
     if (event->first != 0)
         (void)snprintf(with, sizeof with, "with message %" PRIu64, event->first);
-    if (event->reason == LLM_REASON_HISTORY || event->reason == LLM_REASON_AHEAD)
+    if (event->reason == LLM_REASON_HISTORY || event->reason == LLM_REASON_NOT_SENT)
         (void)snprintf(there, sizeof there, "; the first that is kept is message %" PRIu64, event->last);
     return snprintf(text, size, "session %016" PRIx64 " cannot begin %s: %s%s", event->session, with, why, there);
 }
@@ -317,7 +317,7 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
         length = snprintf(text, size, "session %016" PRIx64 " is live: what was asked for came before message %" PRIu64, event->session,
                           event->first);
         break;
-    case LLM_EVENT_KEPT_LOST:
+    case LLM_EVENT_CACHE_LOST:
         length = snprintf(text, size, "session %016" PRIx64 ": of what topic %" PRIu32 " \"%s\" and those behind it keep some did not come: "
                           "%s; it goes on with message %" PRIu64, event->session, event->topic_id,
                           event->topic == NULL ? "" : event->topic, llm_reason_name(event->reason), event->first);

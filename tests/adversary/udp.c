@@ -144,7 +144,7 @@ static void on_log(void *arg, enum llm_level level, const char *text)
 static void open_library(void)
 {
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     llm_context_options_init(&options);
     options.stats_directory = "";
@@ -152,14 +152,14 @@ static void open_library(void)
     for (int i = 0; i <= RECEIVERS; i++)
         if (llm_context_open(&options, &rig.contexts[i]) != LLM_OK)
             (void)fail("a context");
-    if (llm_transmitter_open(rig.contexts[RECEIVERS], CHANNEL, NULL, &rig.transmitter) != LLM_OK) {
+    if (llm_transmitter_open(rig.contexts[RECEIVERS], CHANNEL, NULL, NULL, &rig.transmitter) != LLM_OK) {
         (void)printf("no multicast on the loopback device\n");
         exit(SKIP);
     }
     if (llm_topic_open(rig.transmitter, "t", 0, &rig.topic) != LLM_OK)
         (void)fail("a topic");
     for (int i = 0; i < RECEIVERS; i++) {
-        llm_handlers_init(&handlers);
+        llm_receiver_handlers_init(&handlers);
         handlers.arg = &rig.got[i];
         handlers.message = on_message;
         handlers.event = on_event;

@@ -264,11 +264,11 @@ static void open_transmitter(void)
     struct llm_context_options options;
     struct llm_transmitter_handlers handlers = {.size = sizeof handlers, .event = on_event};
     struct llm_assurance assurance;
-    struct llm_keep keep;
+    struct llm_cache keep;
 
     llm_context_options_init(&options);
     world.context = cable_context(NODE_TRANSMITTER, &options);
-    cable_must(llm_transmitter_open(world.context, CHANNEL, NULL, &world.transmitter), "a transmitter");
+    cable_must(llm_transmitter_open(world.context, CHANNEL, NULL, NULL, &world.transmitter), "a transmitter");
     if (world.profile != ADVERSARY_ASSURED)
         cable_must(llm_transmitter_handle(world.transmitter, &handlers), "handlers");
     cable_must(llm_topic_open(world.transmitter, "t", 0, &world.topic), "a topic");
@@ -276,10 +276,10 @@ static void open_transmitter(void)
     assurance.receivers = 2;
     if (world.profile == ADVERSARY_ASSURED)
         cable_must(llm_topic_assure(world.topic, &assurance), "assured");
-    llm_keep_init(&keep);
+    llm_cache_init(&keep);
     keep.messages = 1000;
     if (world.profile == ADVERSARY_KEPT)
-        cable_must(llm_topic_keep(world.topic, &keep), "kept");
+        cable_must(llm_topic_cache(world.topic, &keep), "kept");
     for (int i = 0; i < NAMES; i++) {
         struct llm_topic *topic;
         char name[64];
@@ -294,7 +294,7 @@ static void open_receiver(uint32_t index)
 {
     struct ear *ear = &world.ears[index];
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     const char *channel = index == 0                        ? CHANNEL
                           : world.profile == ADVERSARY_LATE ? CHANNEL "&join=oldest&replay_bytes_per_s=1M"
                           : world.profile == ADVERSARY_KEPT ? CHANNEL "&join=latest"
@@ -302,7 +302,7 @@ static void open_receiver(uint32_t index)
 
     llm_context_options_init(&options);
     ear->context = cable_context(NODE_RECEIVER + index, &options);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = ear;
     handlers.message = on_message;
     handlers.event = on_event;
@@ -322,7 +322,7 @@ static void open_call(void)
     world.context = cable_context(NODE_TRANSMITTER, &options);
     llm_listener_handlers_init(&listening);
     listening.request = on_caller;
-    cable_must(llm_listen(world.context, CALLS_CHANNEL, NULL, &listening, &world.listener), "listen");
+    cable_must(llm_listener_open(world.context, CALLS_CHANNEL, NULL, &listening, &world.listener), "listen");
     llm_context_options_init(&options);
     ear->context = cable_context(NODE_RECEIVER, &options);
     ear->expects = true;
@@ -330,7 +330,7 @@ static void open_call(void)
     handlers.arg = ear;
     handlers.message = on_call_message;
     handlers.event = on_call_event;
-    cable_must(llm_connect(ear->context, CALLS_CHANNEL, NULL, &payload, &handlers, &ear->connection), "connect");
+    cable_must(llm_connection_open(ear->context, CALLS_CHANNEL, NULL, &handlers, &payload, &ear->connection), "connect");
 }
 
 static void open_newcomer(void)
@@ -339,7 +339,7 @@ static void open_newcomer(void)
 
     llm_context_options_init(&options);
     world.newcomer_context = cable_context(NODE_NEWCOMER, &options);
-    cable_must(llm_transmitter_open(world.newcomer_context, CHANNEL, NULL, &world.newcomer), "another transmitter");
+    cable_must(llm_transmitter_open(world.newcomer_context, CHANNEL, NULL, NULL, &world.newcomer), "another transmitter");
     cable_must(llm_topic_open(world.newcomer, "t", 0, &world.newcomer_topic), "a topic");
     world.newcomer_at = cable.now;
     cable.nodes[NODE_NEWCOMER].turn_at = cable.now;

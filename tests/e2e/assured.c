@@ -83,18 +83,18 @@ static int assured_send_one(struct assured *a, uint64_t number)
 
         return llm_send(a->topic, message, sizeof message, number % 5 == 0 ? LLM_SEND_MORE : 0);
     }
-    result = llm_claim(a->topic, SIZE, &data);
+    result = llm_topic_claim(a->topic, SIZE, &data);
     if (result != LLM_OK)
         return result;
     memset(data, (int)(uint8_t)number, 1);
-    return llm_commit(a->topic, SIZE, 0);
+    return llm_topic_commit(a->topic, SIZE, 0);
 }
 
 static void assured_check_window(struct assured *a, uint64_t sent)
 {
     uint64_t waiting = 0;
 
-    flood_ok(llm_stat(a->context, "messages_unacknowledged", &waiting), "llm_stat");
+    flood_ok(llm_context_counter(a->context, "messages_unacknowledged", &waiting), "llm_context_counter");
     /* What was acknowledged may not have been told yet, but never more is not than may be. */
     a->errors += waiting > a->max || sent - a->acknowledged < waiting;
 }
@@ -110,7 +110,7 @@ static void assured_send(struct assured *a, const char *channel, int argc, char 
     a->max = flood_option(argc, argv, "--max", WINDOW_MESSAGES);
     llm_options_init(&options);
     options.linger_ns = 30000000000;
-    flood_ok(llm_transmitter_open(a->context, channel, &options, &a->transmitter), channel);
+    flood_ok(llm_transmitter_open(a->context, channel, &options, NULL, &a->transmitter), channel);
     llm_transmitter_handlers_init(&handlers);
     handlers.arg = a;
     handlers.event = on_transmitter_event;
@@ -141,9 +141,9 @@ static void assured_acknowledge(struct assured *a)
 {
     if (a->expected % 2 == 0)
         return;
-    a->errors += llm_acknowledge(a->receiver, a->session, a->expected + 1000) != LLM_EINVAL;
-    a->errors += llm_acknowledge(a->receiver, ~a->session, 0) != LLM_ENOTFOUND;
-    flood_ok(llm_acknowledge(a->receiver, a->session, a->expected - 1), "llm_acknowledge");
+    a->errors += llm_receiver_acknowledge(a->receiver, a->session, a->expected + 1000) != LLM_EINVAL;
+    a->errors += llm_receiver_acknowledge(a->receiver, ~a->session, 0) != LLM_ENOTFOUND;
+    flood_ok(llm_receiver_acknowledge(a->receiver, a->session, a->expected - 1), "llm_receiver_acknowledge");
 }
 
 /* In the middle of what came together, none of which it has acknowledged. */
@@ -179,24 +179,24 @@ static void on_event(void *arg, const struct llm_event *event)
 
 static void assured_receive(struct assured *a, const char *channel, int argc, char **argv)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     a->stop_at = flood_option(argc, argv, "--stop-at", 0);
     a->hold_at = flood_option(argc, argv, "--hold-at", UINT64_MAX);
     a->application = strstr(channel, "acknowledge=application") != NULL;
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = a;
     handlers.message = on_message;
     handlers.event = on_event;
     flood_ok(llm_receiver_open(a->context, channel, NULL, &handlers, &a->receiver), channel);
     if (!a->application)
-        a->errors += llm_acknowledge(a->receiver, 1, 1) != LLM_ESTATE;
+        a->errors += llm_receiver_acknowledge(a->receiver, 1, 1) != LLM_ESTATE;
     fprintf(stderr, "listening\n");
     while (!a->ended && !flood_stopped) {
         flood_ok(llm_wait(a->context, 1000000), "llm_wait");
         /* Outside of a handler, too: the last one. */
         if (a->application && a->expected > 0 && (a->expected < a->hold_at || assured_released))
-            flood_ok(llm_acknowledge(a->receiver, a->session, a->expected - 1), "llm_acknowledge");
+            flood_ok(llm_receiver_acknowledge(a->receiver, a->session, a->expected - 1), "llm_receiver_acknowledge");
     }
     printf("{\"first\": %" PRIu64 ", \"next\": %" PRIu64 ", \"errors\": %u, ", a->first, a->expected, a->errors);
     flood_print_stats(stdout, a->context);

@@ -89,10 +89,10 @@ static struct llm_context *context_open(void)
 
 static int receiver_open(struct llm_context *context, const char *channel)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct llm_receiver *receiver;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     return llm_receiver_open(context, channel, NULL, &handlers, &receiver);
 }
 
@@ -101,7 +101,7 @@ static void refused(const char *channel, int expected, const char *value, const 
 {
     struct llm_context *context = context_open();
     struct llm_transmitter *transmitter;
-    int error = llm_transmitter_open(context, channel, NULL, &transmitter);
+    int error = llm_transmitter_open(context, channel, NULL, NULL, &transmitter);
 
     verdict(error == expected && heard.lines == 1 && strstr(heard.text, value) != NULL &&
             strstr(heard.text, remedy) != NULL, channel, error);
@@ -171,14 +171,14 @@ static void message_too_long(const char *interface)
     int error;
 
     (void)snprintf(channel, sizeof channel, "udp://239.192.1.1:5001?interface=%s&message_bytes_max=4096&linger_ns=0", interface);
-    flood_ok(llm_transmitter_open(context, channel, NULL, &transmitter), channel);
+    flood_ok(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), channel);
     flood_ok(llm_topic_open(transmitter, "a", 0, &topic), "topic");
     error = llm_send(topic, data, 4097, 0);
     verdict(error == LLM_EMSGSIZE, "message beyond message_bytes_max", error);
     error = llm_send(topic, data, 4096, 0);
     verdict(error == LLM_OK, "message of message_bytes_max", error);
-    error = llm_claim(topic, llm_claim_max(transmitter) + 1, &claimed);
-    verdict(error == LLM_EMSGSIZE, "claim beyond llm_claim_max", error);
+    error = llm_topic_claim(topic, llm_transmitter_claim_max(transmitter) + 1, &claimed);
+    verdict(error == LLM_EMSGSIZE, "claim beyond llm_transmitter_claim_max", error);
     error = llm_topic_open(transmitter, "a", 0, &topic);
     verdict(error == LLM_EINVAL && strstr(heard.text, "\"a\"") != NULL, "the same topic twice", error);
     error = llm_topic_open(transmitter, "", 0, &topic);

@@ -120,7 +120,7 @@ rate_limit() {
     ends "$sender" && ends "$receiver" && complete receiver "$count" || return
     took=$((($(date +%s%N) - begin) / 1000000)) bytes=$(number receiver bytes_received)
     ((took >= bytes * 1000 / (1 << 20) * 9 / 10)) || { why="$bytes bytes took only $took ms" && return 1; }
-    is sender send_rated ">" 0 && named_only sender "a rate limit" || return
+    is sender send_blocked_rate ">" 0 && named_only sender "a rate limit" || return
     note "$bytes bytes of data in $took ms"
 }
 

@@ -34,7 +34,7 @@ static struct {
     uint64_t messages, connections, stop_at, wait;
     struct call calls[CALLS_MAX];
     uint64_t connected, received, errors, again, silences, undelivered;
-    uint64_t over[LLM_REASON_AWAITED + 1];
+    uint64_t over[LLM_REASON_PENDING + 1];
     uint64_t code;
 } program = {.key = "sesame", .messages = 1000, .connections = 1};
 
@@ -152,14 +152,14 @@ static void turn(struct llm_context *context)
 
 static void print_stats(const struct llm_context *context)
 {
-    struct llm_stat stats[512];
-    const int count = llm_stats(context, stats, 512);
+    struct llm_counter stats[512];
+    const int count = llm_context_counters(context, stats, 512);
 
     printf("{\"connected\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"errors\": %" PRIu64 ", \"again\": %" PRIu64 ", \"silences\": %" PRIu64
            ", \"undelivered\": %" PRIu64 ", \"code\": %" PRIu64, program.connected, program.received, program.errors,
            program.again,
            program.silences, program.undelivered, program.code);
-    for (int reason = 0; reason <= LLM_REASON_AWAITED; reason++)
+    for (int reason = 0; reason <= LLM_REASON_PENDING; reason++)
         if (program.over[reason] > 0)
             printf(", \"over_%d\": %" PRIu64, reason, program.over[reason]);
     for (int i = 0; i < count && i < 512; i++)
@@ -179,7 +179,7 @@ static void run_listen(struct llm_context *context)
 
     llm_listener_handlers_init(&handlers);
     handlers.request = on_request;
-    error = llm_listen(context, program.channel, NULL, &handlers, &listener);
+    error = llm_listener_open(context, program.channel, NULL, &handlers, &listener);
     if (error != LLM_OK)
         fail("listen", error);
     fprintf(stderr, "listening\n");
@@ -214,7 +214,7 @@ static void run_connect(struct llm_context *context)
 
         *call = (struct call){.used = true};
         handlers = handlers_of(call);
-        error = llm_connect(context, program.channel, NULL, &payload, &handlers, &call->connection);
+        error = llm_connection_open(context, program.channel, NULL, &handlers, &payload, &call->connection);
         if (error != LLM_OK)
             fail("connect", error);
         while (!call->over && (call->sent < program.messages || call->received < program.messages) && llm_clock() < until) {

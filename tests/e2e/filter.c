@@ -122,7 +122,7 @@ static void filter_send(struct filter *f, const char *channel, int argc, char **
     f->labels = flood_option(argc, argv, "--labels", 0) != 0;
     llm_options_init(&options);
     options.linger_ns = 30000000000;
-    flood_ok(llm_transmitter_open(f->context, channel, &options, &transmitter), channel);
+    flood_ok(llm_transmitter_open(f->context, channel, &options, NULL, &transmitter), channel);
     for (uint64_t i = 0; i < f->topics; i++) {
         char name[64];
 
@@ -137,7 +137,7 @@ static void filter_send(struct filter *f, const char *channel, int argc, char **
             filter_wait(f);
         filter_send_one(f, topics[number % f->topics], number);
     }
-    flood_ok(llm_flush(transmitter), "llm_flush");
+    flood_ok(llm_transmitter_flush(transmitter), "llm_transmitter_flush");
     while (llm_transmitter_receivers(transmitter) == 0 && !flood_stopped)
         flood_ok(llm_poll(f->context), "llm_poll");
     printf("{\"sent\": %" PRIu64 ", ", messages);
@@ -205,11 +205,11 @@ static void filter_subscribe(struct filter *f)
 
     if (f->hundredth != NONE) {
         snprintf(subject, sizeof subject, "t.%d.*", (int)f->hundredth);
-        flood_ok(llm_subscribe(f->receiver, subject), subject);
+        flood_ok(llm_receiver_subscribe(f->receiver, subject), subject);
     }
     if (f->also != NONE) {
         filter_name((uint64_t)f->also, subject, sizeof subject);
-        flood_ok(llm_subscribe(f->receiver, subject), subject);
+        flood_ok(llm_receiver_subscribe(f->receiver, subject), subject);
     }
 }
 
@@ -221,8 +221,8 @@ static void filter_unsubscribe(struct filter *f)
     if (f->next < f->unsubscribe_at)
         return;
     snprintf(subject, sizeof subject, "t.%d.*", (int)f->hundredth);
-    flood_ok(llm_unsubscribe(f->receiver, subject), subject);
-    f->errors += llm_unsubscribe(f->receiver, subject) != LLM_ENOTFOUND;
+    flood_ok(llm_receiver_unsubscribe(f->receiver, subject), subject);
+    f->errors += llm_receiver_unsubscribe(f->receiver, subject) != LLM_ENOTFOUND;
     f->hundredth = NONE;
     f->unsubscribe_at = UINT64_MAX;
     fprintf(stderr, "unsubscribed\n");
@@ -257,7 +257,7 @@ static void filter_filter(struct filter *f)
 
 static void filter_receive(struct filter *f, const char *channel, int argc, char **argv)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     f->hundredth = (int64_t)flood_option(argc, argv, "--subjects", (uint64_t)NONE);
     f->also = (int64_t)flood_option(argc, argv, "--also", (uint64_t)NONE);
@@ -265,7 +265,7 @@ static void filter_receive(struct filter *f, const char *channel, int argc, char
     f->bit = (int64_t)flood_option(argc, argv, "--bit", (uint64_t)NONE);
     f->select = (int64_t)flood_option(argc, argv, "--select", (uint64_t)NONE);
     f->unsubscribe_at = flood_option(argc, argv, "--unsubscribe-at", UINT64_MAX);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = f;
     handlers.message = on_message;
     handlers.event = on_event;

@@ -55,10 +55,10 @@ static inline uint64_t flood_option(int argc, char **argv, const char *name, uin
 static inline void flood_print_stats(FILE *file, const struct llm_context *context)
 {
     enum { MAX = 512 };
-    static struct llm_stat stats[MAX];
+    static struct llm_counter stats[MAX];
     const char *comma = "";
     uint64_t sum;
-    int count = llm_stats(context, stats, MAX);
+    int count = llm_context_counters(context, stats, MAX);
 
     count = count < MAX ? count : MAX;
     fprintf(file, "\"stats\": {");
@@ -67,7 +67,7 @@ static inline void flood_print_stats(FILE *file, const struct llm_context *conte
 
         for (int before = 0; before < i && first; before++)
             first = strcmp(stats[before].name, stats[i].name) != 0;
-        if (!first || llm_stat(context, stats[i].name, &sum) != LLM_OK || sum == 0)
+        if (!first || llm_context_counter(context, stats[i].name, &sum) != LLM_OK || sum == 0)
             continue;
         fprintf(file, "%s\"%s\": %" PRIu64, comma, stats[i].name, sum);
         comma = ", ";

@@ -128,7 +128,7 @@ static void flood_sample(struct flood *flood, const struct llm_message *message)
     const uint64_t now = llm_clock();
     uint64_t recovered = 0;
 
-    (void)llm_stat(flood->context, "packets_recovered", &recovered);
+    (void)llm_context_counter(flood->context, "packets_recovered", &recovered);
     if (recovered != flood->recovered && flood->repaired_count < SAMPLES_MAX)
         flood->repaired[flood->repaired_count++] = now - flood_sent_at(message->data);
     else if (recovered == flood->recovered && flood->clean_count < SAMPLES_MAX)
@@ -250,7 +250,7 @@ static void on_event(void *arg, const struct llm_event *event)
     case LLM_EVENT_TOPIC_NEW:
     case LLM_EVENT_JOIN_REFUSED:
     case LLM_EVENT_LIVE:
-    case LLM_EVENT_KEPT_LOST:
+    case LLM_EVENT_CACHE_LOST:
     case LLM_EVENT_WARNED:
     case LLM_EVENT_UNICAST_ONLY:
     case LLM_EVENT_CONNECTED:
@@ -320,7 +320,7 @@ int main(int argc, char **argv)
     const uint64_t sessions = flood_option(argc, argv, "--sessions", 1);
     const uint64_t wait = flood_option(argc, argv, "--wait", LLM_WAIT_SPIN);
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct llm_receiver *receiver;
 
     flood_signals();
@@ -336,7 +336,7 @@ int main(int argc, char **argv)
     options.watch_ns = flood_option(argc, argv, "--watch-ms", 0) * 1000000;
     options.latency = (enum llm_latency_level)flood_option(argc, argv, "--latency", LLM_LATENCY_OFF);
     flood_ok(llm_context_open(&options, &flood.context), "llm_context_open");
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = &flood;
     handlers.message = on_message;
     handlers.event = on_event;

@@ -64,7 +64,7 @@ static uint64_t flood_count(const struct flood *flood, const char *name)
 {
     uint64_t value;
 
-    flood_ok(llm_stat(flood->context, name, &value), name);
+    flood_ok(llm_context_counter(flood->context, name, &value), name);
     return value;
 }
 
@@ -74,12 +74,12 @@ static void flood_rate(const struct flood *flood, uint64_t bytes_per_s)
 
     llm_rate_init(&rate);
     rate.bytes_per_s = bytes_per_s;
-    flood_ok(llm_transmitter_rate(flood->transmitter, &rate), "llm_transmitter_rate");
+    flood_ok(llm_transmitter_limit_rate(flood->transmitter, &rate), "llm_transmitter_limit_rate");
 }
 
 static void flood_limit_begin(struct flood *flood)
 {
-    flood->rated_before = flood_count(flood, "send_rated");
+    flood->rated_before = flood_count(flood, "send_blocked_rate");
     flood->limited_bytes = 0;
     flood->limited_at = llm_clock();
     flood_rate(flood, flood->limit);
@@ -91,7 +91,7 @@ static void flood_limit_end(struct flood *flood)
     const uint64_t bytes = flood->limited_bytes > passed ? flood->limited_bytes - passed : 0;
 
     flood->limited_bytes_per_s = (uint64_t)((double)bytes * 1e9 / (double)(llm_clock() - flood->limited_at));
-    flood->rated_within = flood_count(flood, "send_rated") - flood->rated_before;
+    flood->rated_within = flood_count(flood, "send_blocked_rate") - flood->rated_before;
     flood_rate(flood, 0);
 }
 
@@ -182,7 +182,7 @@ int main(int argc, char **argv)
     context_options.watch_ns = flood_option(argc, argv, "--watch-ms", 0) * 1000000;
     context_options.latency = (enum llm_latency_level)flood_option(argc, argv, "--latency", LLM_LATENCY_OFF);
     flood_ok(llm_context_open(&context_options, &flood.context), "llm_context_open");
-    flood_ok(llm_transmitter_open(flood.context, channel, &options, &flood.transmitter), channel);
+    flood_ok(llm_transmitter_open(flood.context, channel, &options, NULL, &flood.transmitter), channel);
     flood_topics(&flood, flood_option(argc, argv, "--quotes", 0) != 0);
     flood_wait(&flood, flood_option(argc, argv, "--receivers", 1));
     flood_all(&flood);

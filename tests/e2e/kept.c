@@ -82,27 +82,27 @@ static int send_all(int argc, char **argv)
     struct llm_transmitter *transmitter;
     struct llm_context *context;
     struct llm_options options;
-    struct llm_keep kept;
+    struct llm_cache kept;
     char name[16];
 
     llm_options_init(&options);
     options.history_bytes = 1 << 20;
     options.history_packets = 1 << 10;
     options.linger_ns = UINT64_C(5000000000);
-    llm_keep_init(&kept);
+    llm_cache_init(&kept);
     kept.messages = keep;
     kept.bytes_max = sizeof(struct quote);
     flood_ok(llm_context_open(NULL, &context), "llm_context_open");
-    flood_ok(llm_transmitter_open(context, argv[2], &options, &transmitter), argv[2]);
+    flood_ok(llm_transmitter_open(context, argv[2], &options, NULL, &transmitter), argv[2]);
     for (uint64_t i = 0; i < topics; i++) {
         (void)snprintf(name, sizeof name, "%05" PRIu64, i);
         flood_ok(llm_topic_open(transmitter, name, 0, &handles[i]), name);
-        flood_ok(llm_topic_keep(handles[i], &kept), name);
+        flood_ok(llm_topic_cache(handles[i], &kept), name);
         flood_ok(llm_poll(context), "llm_poll");
     }
     /* Twice what the history holds, at least. */
     send_rounds(context, handles, keep + 1 + 60000 / topics);
-    flood_ok(llm_flush(transmitter), "llm_flush");
+    flood_ok(llm_transmitter_flush(transmitter), "llm_transmitter_flush");
     fprintf(stderr, "ready\n");
     send_on(context, handles, rate);
     printf("{\"messages\": %" PRIu64 ", ", llm_transmitter_next(transmitter));
@@ -182,14 +182,14 @@ static void on_event(void *arg, const struct llm_event *event)
         place.ended = true;
         if (event->reason != LLM_REASON_CLOSED || event->first != place.expected)
             wrong("ended too soon, before message", event->first);
-    } else if (event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_KEPT_LOST || event->kind == LLM_EVENT_JOIN_REFUSED) {
+    } else if (event->kind == LLM_EVENT_GAP || event->kind == LLM_EVENT_CACHE_LOST || event->kind == LLM_EVENT_JOIN_REFUSED) {
         wrong(llm_event_name(event->kind), event->first);
     }
 }
 
 static int receive_all(const char *channel)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct llm_context_options waiting;
     struct llm_receiver *receiver;
     struct llm_context *context;
@@ -197,7 +197,7 @@ static int receive_all(const char *channel)
 
     llm_context_options_init(&waiting);
     waiting.wait = LLM_WAIT_BLOCK;
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     llm_options_init(&options);

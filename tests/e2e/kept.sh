@@ -27,9 +27,9 @@ kept() {
     for name in "${names[@]}"; do
         is "$name" before ">" 0 && is "$name" behind ">" 0 && is "$name" errors == 0 || return
     done
-    is sender kept_packets_sent ">" 0 || return
+    is sender cache_packets_sent ">" 0 || return
     note "$2 topics, the last $3 of each: live after $(number "$name" live_ms) ms, $(number "$name" before) messages" \
-        "in $(number "$name" kept_packets_received) packets, then $(number "$name" behind)"
+        "in $(number "$name" cache_packets_received) packets, then $(number "$name" behind)"
 }
 
 who_joins_gets_the_last_value_of_each_topic() {

@@ -115,9 +115,9 @@ static void on_event(void *arg, const struct llm_event *event)
         place->live = true;
         break;
     case LLM_EVENT_JOIN_REFUSED:
-        place->refused = event->reason == LLM_REASON_AHEAD && event->first == place->join.value;
+        place->refused = event->reason == LLM_REASON_NOT_SENT && event->first == place->join.value;
         break;
-    case LLM_EVENT_KEPT_LOST:
+    case LLM_EVENT_CACHE_LOST:
     case LLM_EVENT_TOPIC_NEW:
     case LLM_EVENT_HEARTBEAT_LOST:
     case LLM_EVENT_RESUMED:
@@ -165,10 +165,10 @@ static struct llm_join choose(unsigned index)
 
 static void join(struct place *place, const char *channel)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct llm_options options;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = place;
     handlers.message = on_message;
     handlers.event = on_event;
@@ -237,7 +237,7 @@ static uint64_t stat_of(const struct llm_context *context, const char *name)
 {
     uint64_t value = 0;
 
-    flood_ok(llm_stat(context, name, &value), name);
+    flood_ok(llm_context_counter(context, name, &value), name);
     return value;
 }
 
@@ -266,7 +266,7 @@ int main(int argc, char **argv)
     flood_ok(llm_context_open(NULL, &context), "llm_context_open");
     while (count < LIVE)
         join(&places[count++], argv[1]);
-    flood_ok(llm_transmitter_open(context, argv[1], &options, &transmitter), argv[1]);
+    flood_ok(llm_transmitter_open(context, argv[1], &options, NULL, &transmitter), argv[1]);
     flood_ok(llm_topic_open(transmitter, "late", 0, &topics[0]), "late");
     flood_ok(llm_topic_open(transmitter, "quotes", LLM_TOPIC_NO_HISTORY, &topics[1]), "quotes");
     for (begin = llm_clock(); sent < FIRST || llm_clock() < begin + YOUNG_NS;) {

@@ -23,7 +23,7 @@ repairs_keep_their_limit_and_all_come() {
     goes_on "$sender" && ends "$sender" && ends "$receiver" && complete receiver $((count + 1)) || return
     bytes=$(($(number receiver packets_recovered) * $(number receiver bytes_received) / $(number receiver packets_received)))
     ((took >= (bytes - 16384) * 900 / limit)) || { why="$bytes bytes were repaired in $took ms" && return 1; }
-    is receiver packets_recovered ">" 20 && is sender repairs_held ">" 0 && note "$bytes bytes of repairs in $took ms"
+    is receiver packets_recovered ">" 20 && is sender repairs_delayed ">" 0 && note "$bytes bytes of repairs in $took ms"
 }
 
 # joins_old NAME ELSE: after half of what is sent, one joins that asks for all of it.
@@ -56,7 +56,7 @@ rates_change_while_messages_flow() {
         --limit-from "$third" --limit-to $((2 * third))
     sender=$last
     ends "$sender" && ends "$receiver" && complete receiver $((3 * third)) || return
-    is sender rated_before == 0 && is sender rated_within ">" 0 && is sender send_rated == "$(number sender rated_within)" &&
+    is sender rated_before == 0 && is sender rated_within ">" 0 && is sender send_blocked_rate == "$(number sender rated_within)" &&
         is sender limited_bytes_per_s ">" 0 &&
         is sender limited_bytes_per_s "<=" 2097152 || return
     note "$(number sender limited_bytes_per_s) bytes a second"

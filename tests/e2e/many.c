@@ -69,7 +69,7 @@ int main(int argc, char **argv)
 {
     const uint64_t messages = argc > 3 ? strtoull(argv[3], NULL, 10) : 2000;
     struct llm_topic *topics[SESSIONS];
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct llm_receiver *receiver;
     struct llm_context *context;
     char channel[256];
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     flood_ok(llm_context_open(NULL, &context), "llm_context_open");
     for (unsigned i = 0; i < GROUPS * RECEIVERS; i++) {
         places[i].group = i / RECEIVERS;
-        llm_handlers_init(&handlers);
+        llm_receiver_handlers_init(&handlers);
         handlers.arg = &places[i];
         handlers.message = on_message;
         handlers.event = on_event;
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < SESSIONS; i++) {
         (void)snprintf(channel, sizeof channel, "%s://239.192.2.%u:5001?%s&linger_ns=20000000000", argv[1],
                        i / TRANSMITTERS + 1, argv[2]);
-        flood_ok(llm_transmitter_open(context, channel, NULL, &transmitters[i]), channel);
+        flood_ok(llm_transmitter_open(context, channel, NULL, NULL, &transmitters[i]), channel);
         sessions[i] = llm_transmitter_session(transmitters[i]);
         flood_ok(llm_topic_open(transmitters[i], "topic", 0, &topics[i]), "topic");
     }

@@ -30,7 +30,7 @@ arrives() {
     send "$HOST_A" sender "$(channel "$IF_A" 98 "$keep")" --messages "$2" --rate $((rate / 2)) --receivers "$3"
     sender=$last
     ends "$sender" && ends "$arrival" && complete arrival "$2" || return
-    is arrival messages_ahead ">" 0 && is arrival early ">=" "$(number arrival messages_ahead)" &&
+    is arrival messages_unordered ">" 0 && is arrival early ">=" "$(number arrival messages_unordered)" &&
         is arrival messages_delivered == "$2" || return
     note "$1 %: $(number arrival early) of $2 messages came before others that were missing"
 }
@@ -40,7 +40,7 @@ messages_come_as_they_arrive_in_spite_of_losses() {
     local loss arrival sequence sender impaired
     for loss in ${some_losses//,/ }; do
         lossy "$loss" && arrives "$loss" "$some" 2 && ends "$sequence" && complete sequence "$some" &&
-            is sequence messages_ahead == 0 || return
+            is sequence messages_unordered == 0 || return
     done
 }
 
@@ -61,5 +61,5 @@ what_never_arrives_is_told_lost_in_any_order() {
     says arrival reached && says sender "sent $((some / 2))" && lose 20 && goes_on "$sender" || return
     ends "$sender" || true
     ends "$arrival" || return
-    accounted arrival "$some" && is arrival lost ">" 0 && is arrival messages_ahead ">" 0
+    accounted arrival "$some" && is arrival lost ">" 0 && is arrival messages_unordered ">" 0
 }

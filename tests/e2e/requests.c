@@ -91,7 +91,7 @@ static void on_event(void *arg, struct llm_connection *connection, const struct 
 /* What a connection counted goes with it. */
 static void close_connection(const struct llm_context *context)
 {
-    (void)llm_stat(context, "packets_recovered", &program.recovered);
+    (void)llm_context_counter(context, "packets_recovered", &program.recovered);
     (void)llm_connection_close(&program.connection);
 }
 
@@ -134,7 +134,7 @@ static bool ask(enum kind kind, uint64_t timeout_ns)
     if (program.count == ASKED_MAX)
         fail("ask", LLM_EAGAIN);
     *asked = (struct asked){.head = {program.count, kind}, .until = timeout_ns == UINT64_MAX ? UINT64_MAX : now + timeout_ns};
-    error = llm_request(program.connection, bytes, fill(bytes, &asked->head), timeout_ns, on_reply, asked);
+    error = llm_connection_request(program.connection, bytes, fill(bytes, &asked->head), timeout_ns, on_reply, asked);
     if (error == LLM_EAGAIN || error == LLM_ESTATE)
         return false;
     if (error != LLM_OK)
@@ -197,7 +197,7 @@ static void run_ask(struct llm_context *context)
 
     llm_connection_handlers_init(&handlers);
     handlers.event = on_event;
-    error = llm_connect(context, program.channel, NULL, NULL, &handlers, &program.connection);
+    error = llm_connection_open(context, program.channel, NULL, &handlers, NULL, &program.connection);
     if (error != LLM_OK)
         fail("connect", error);
     while (!program.connected && goes_on(until))
@@ -222,7 +222,7 @@ static void owe(struct owed *list, uint64_t *count, struct owed owed)
 }
 
 /* They come once, and in order. */
-static void on_asked(void *arg, struct llm_connection *connection, const struct llm_asked *asked)
+static void on_asked(void *arg, struct llm_connection *connection, const struct llm_request *asked)
 {
     struct owed owed = {.id = asked->id, .number = program.count++};
     struct head head = {0, 0};
@@ -249,7 +249,7 @@ static void settle(void)
         const struct owed *owed = &program.owed[program.owed_count - 1];
         const struct head head = {owed->number, REPLY};
         uint8_t bytes[SIZE_MAX_BYTES];
-        const int error = llm_reply(program.connection, owed->id, bytes, fill(bytes, &head));
+        const int error = llm_connection_reply(program.connection, owed->id, bytes, fill(bytes, &head));
 
         if (error == LLM_EAGAIN || error == LLM_ESTATE)
             return;
@@ -281,7 +281,7 @@ static void run_reply(struct llm_context *context)
 
     llm_listener_handlers_init(&handlers);
     handlers.request = on_caller;
-    error = llm_listen(context, program.channel, NULL, &handlers, &listener);
+    error = llm_listener_open(context, program.channel, NULL, &handlers, &listener);
     if (error != LLM_OK)
         fail("listen", error);
     fprintf(stderr, "listening\n");

@@ -506,7 +506,7 @@ hostile_packets() {
     goes_on "$sender" || return
     ends "$sender" && ends "$receiver" && complete receiver "$count" || return
     for counter in packets_short packets_version packets_type packets_malformed packets_foreign control_foreign \
-        control_malformed packets_duplicate packets_doubted; do
+        control_malformed packets_duplicate packets_implausible; do
         is receiver "$counter" ">" 0 || return
     done
     for counter in packets_short packets_version packets_type packets_malformed packets_foreign control_foreign \
@@ -726,7 +726,7 @@ slow_and_steady() {
 # What is promised of the sender, the steady one and the slow one, when all is over.
 slow_is_suspended() {
     complete steady "$1" && accounted slow "$1" && is sender receivers_suspended ">" 0 && is slow suspended ">" 0 || return
-    note "suspended $(number sender receivers_suspended) times; NAKs of it not answered: $(number sender naks_shed);" \
+    note "suspended $(number sender receivers_suspended) times; NAKs of it not answered: $(number sender naks_ignored);" \
         "it lost $(number slow lost) of $1"
 }
 
@@ -734,7 +734,7 @@ slow_is_suspended() {
 stopped_receiver_is_suspended() {
     local slow steady sender count=$((3 * rate))
     receive "$HOST_B" slow "$(channel "$IF_B" 33 "rcvbuf_bytes=256K")" --wait 1 --stop-at $((rate / 2)) && slow=$last || return
-    slow_and_steady 33 "$HOST_C" "$IF_B" "$count" "slow_asked_ppm=1000000000&slow_naks_per_s=1000000000" || return
+    slow_and_steady 33 "$HOST_C" "$IF_B" "$count" "slow_nak_ppm=1000000000&slow_naks_per_s=1000000000" || return
     says slow reached && kill -STOP "$slow" && says sender " ns not heard, limit" && kill -CONT "$slow" || return
     ends "$sender" && ends "$steady" && ends "$slow" || return
     complete steady "$count" && is sender receivers_suspended ">" 0 && is sender receivers_readmitted ">" 0 && complete slow "$count"

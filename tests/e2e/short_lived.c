@@ -61,16 +61,16 @@ static void on_event(void *arg, const struct llm_event *event)
 static struct llm_receiver *receiver_of(struct llm_context *context, unsigned port, const char *more, atomic_uint_fast64_t *count)
 {
     struct llm_receiver *receiver;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     char channel[512];
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     handlers.arg = count;
     channel_of(channel, sizeof channel, port, more);
     flood_ok(llm_receiver_open(context, channel, NULL, &handlers, &receiver), "llm_receiver_open");
-    flood_ok(llm_subscribe(receiver, "*"), "llm_subscribe");
+    flood_ok(llm_receiver_subscribe(receiver, "*"), "llm_receiver_subscribe");
     return receiver;
 }
 
@@ -81,7 +81,7 @@ static void transmit(struct llm_context *context, unsigned port, const char *mor
     char channel[512];
 
     channel_of(channel, sizeof channel, port, more);
-    flood_ok(llm_transmitter_open(context, channel, NULL, transmitter), "llm_transmitter_open");
+    flood_ok(llm_transmitter_open(context, channel, NULL, NULL, transmitter), "llm_transmitter_open");
     flood_ok(llm_topic_open(*transmitter, "t", 0, &topic), "llm_topic_open");
     for (int i = 0; i < MESSAGES; i++)
         flood_ok(llm_send(topic, text, sizeof text, 0), "llm_send");
@@ -162,13 +162,13 @@ int main(int argc, char **argv)
     /* A receiver that hears of a session in its first second needs no grant. */
     for (const uint64_t until = llm_clock() + 1200000000u; llm_clock() < until;)
         flood_ok(llm_wait(context, 10000000), "llm_wait");
-    flood_ok(llm_thread_start(context, -1), "llm_thread_start");
+    flood_ok(llm_context_start_thread(context, -1), "llm_context_start_thread");
     for (uint64_t number = 0; number < peers; number += CROWD) {
         crowd_pass(number);
         if (number / ROUND != (number + CROWD) / ROUND)
             fprintf(stderr, "%" PRIu64 " peers\n", number + CROWD);
     }
-    flood_ok(llm_thread_stop(context), "llm_thread_stop");
+    flood_ok(llm_context_stop_thread(context), "llm_context_stop_thread");
     printf("{\"peers\": %" PRIu64 ", ", peers);
     flood_print_stats(stdout, context);
     printf("}\n");

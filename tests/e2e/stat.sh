@@ -7,7 +7,7 @@ stat_tests=(counters_of_topics latencies_are_counted_and_shown)
 view_tests=(counters_name_the_bottleneck counters_of_living_stopped_and_killed_processes counters_files_that_are_none_are_told_apart
     counters_without_room_do_not_keep_anybody_from_sending counters_for_prometheus counters_in_a_terminal)
 
-llm_stat=$build/tools/llm-stat
+llm_context_counter=$build/tools/llm-stat
 
 # Where the counters files of a test are. Sets counters.
 counters_at() {
@@ -27,7 +27,7 @@ counted() {
 }
 
 counts() {
-    "$llm_stat" --json "$counters" >"$work/counters.json" || true
+    "$llm_context_counter" --json "$counters" >"$work/counters.json" || true
     python3 - "$work/counters.json" "$1" 2>/dev/null <<'END'
 import json, sys
 contexts = json.load(open(sys.argv[1]))["contexts"]
@@ -57,7 +57,7 @@ counters_of_topics() {
         and of('e2e_flood_receive', 'topic', 'topic_messages') == of('e2e_flood_send', 'topic', 'topic_messages')[::-1]
         and sorted(of('e2e_flood_receive', 'topic', 'topic_bytes')) == sorted(of('e2e_flood_send', 'topic', 'topic_bytes'))
         and of('e2e_flood_send', 'transmitter', 'limited_by') == [0]
-        and measured('e2e_flood_receive', 'receiver') == ['held_packets']
+        and measured('e2e_flood_receive', 'receiver') == ['buffered_packets']
         and measured('e2e_flood_send', 'transmitter') == ['flush_packets', 'queue_packets', 'submit_wire_ns'])" || return
     goes_on "$sender" && ends "$sender" && ends "$receiver" && complete receiver 10000
 }
@@ -82,7 +82,7 @@ latencies_are_counted_and_shown() {
 # By the view, while messages flow. It knows of no transport: where everything takes long it is not asked.
 latencies_are_seen() {
     ((fewer == 1)) || return 0
-    run_on "" view python3 "$here/stat.py" latencies "$llm_stat" "$counters"
+    run_on "" view python3 "$here/stat.py" latencies "$llm_context_counter" "$counters"
     local view=$last
     while kill -0 "$view" 2>/dev/null; do
         goes_on "$sender" || return
@@ -102,7 +102,7 @@ counters_name_the_bottleneck() {
     sender=$last
     counted "of('e2e_flood_receive', 'receiver', 'limited_by') == [1] and of('e2e_flood_send', 'transmitter', 'limited_by') == [4]" &&
         counted "of('e2e_flood_send', 'member', 'member_limited_by') == [1]" || return
-    python3 "$here/stat.py" limited "$llm_stat" "$counters" 2>"$work/limited.err" || { why=$(tail -n 1 "$work/limited.err") && return 1; }
+    python3 "$here/stat.py" limited "$llm_context_counter" "$counters" 2>"$work/limited.err" || { why=$(tail -n 1 "$work/limited.err") && return 1; }
     kill -TERM "$sender" && ends "$sender" && ends "$receiver" && complete receiver "$(number sender sent)" || return
     ! grep -q "limited by" "$work"/*.err || { why="somebody was told who did not ask" && return 1; }
 }
@@ -124,12 +124,12 @@ counters_of_living_stopped_and_killed_processes() {
         counted "of('e2e_flood_receive', 'receiver', 'messages_delivered') == [$half]" &&
         counted "of('e2e_flood_receive', 'session', 'session_messages') == [$half]" &&
         counted "of('e2e_flood_send', 'member', 'lag_packets') == [0]" || return
-    "$llm_stat" --once "$counters" >"$work/once.out" && grep -q "messages_sent *$half" "$work/once.out" &&
+    "$llm_context_counter" --once "$counters" >"$work/once.out" && grep -q "messages_sent *$half" "$work/once.out" &&
         grep -q "^e2e_flood_receive.*alive" "$work/once.out" || { why="--once does not say so" && return 1; }
     kill -STOP "$receiver"
     local tries
     for ((tries = 0; tries < 50 * ${LLM_SLOWNESS:-1}; tries++)); do
-        ! "$llm_stat" --once "$counters" | grep -q "^e2e_flood_receive.*alive.*NOT POLLING" || break
+        ! "$llm_context_counter" --once "$counters" | grep -q "^e2e_flood_receive.*alive.*NOT POLLING" || break
         sleep 0.1
     done
     [ "$tries" -lt $((50 * ${LLM_SLOWNESS:-1})) ] || { why="who stands still is not named" && return 1; }
@@ -137,7 +137,7 @@ counters_of_living_stopped_and_killed_processes() {
     counted "not c['e2e_flood_receive']['alive'] and c['e2e_flood_send']['alive']" &&
         counted "of('e2e_flood_receive', 'receiver', 'messages_delivered') == [$half]" || return
     # Of those who live nothing is removed.
-    "$llm_stat" --clean "$counters" | grep -q "removed 1 files" && counted "list(c) == ['e2e_flood_send']" || return
+    "$llm_context_counter" --clean "$counters" | grep -q "removed 1 files" && counted "list(c) == ['e2e_flood_send']" || return
     kill -KILL "$sender" && wait "$sender"
     counted "of('e2e_flood_send', 'transmitter', 'messages_sent') == [$half]"
 }
@@ -157,16 +157,16 @@ counters_files_that_are_none_are_told_apart() {
     ln -s /dev/zero "$counters/device"
     mkfifo "$counters/fifo"
     local status=0
-    timeout 10 "$llm_stat" --once "$counters" >"$work/once.out" 2>&1 || status=$?
+    timeout 10 "$llm_context_counter" --once "$counters" >"$work/once.out" 2>&1 || status=$?
     [ "$status" = 1 ] || { why="--once ended with $status" && return 1; }
     local line
     for line in "^cut: cut short" "^head: cut short" "^empty: cut short" "^newer: a counters file of version 2, this program reads version 1" \
         "^noise: not a counters file" "^text: not a counters file" "^device: " "^fifo: not a counters file" "^e2e_flood_send.*dead"; do
         grep -q "$line" "$work/once.out" || { why="--once does not say: $line" && return 1; }
     done
-    { "$llm_stat" --json "$counters" || true; } | python3 -m json.tool >/dev/null || { why="that is no JSON" && return 1; }
-    { "$llm_stat" --once "$counters/text" 2>&1 || true; } | grep -q "Not a directory" || { why="a file is no directory" && return 1; }
-    "$llm_stat" --once "$counters/none" | grep -q "no counters files" || { why="no directory is no fault" && return 1; }
+    { "$llm_context_counter" --json "$counters" || true; } | python3 -m json.tool >/dev/null || { why="that is no JSON" && return 1; }
+    { "$llm_context_counter" --once "$counters/text" 2>&1 || true; } | grep -q "Not a directory" || { why="a file is no directory" && return 1; }
+    "$llm_context_counter" --once "$counters/none" | grep -q "no counters files" || { why="no directory is no fault" && return 1; }
 }
 
 counters_without_room_do_not_keep_anybody_from_sending() {
@@ -184,10 +184,10 @@ counters_without_room_do_not_keep_anybody_from_sending() {
 counters_for_prometheus() {
     local receiver sender
     counters_at && counters_flow "$some" || return
-    run_on "$HOST_A" server "$llm_stat" --prometheus 127.0.0.1:19464 "$counters"
+    run_on "$HOST_A" server "$llm_context_counter" --prometheus 127.0.0.1:19464 "$counters"
     says server "http://127.0.0.1:19464/metrics" || return
     # shellcheck disable=SC2086
-    if $HOST_A "$llm_stat" --prometheus 127.0.0.1:19464 "$counters" 2>"$work/second.err"; then
+    if $HOST_A "$llm_context_counter" --prometheus 127.0.0.1:19464 "$counters" 2>"$work/second.err"; then
         why="two of them listen" && return 1
     fi
     grep -q "another process listens there already" "$work/second.err" || { why=$(cat "$work/second.err") && return 1; }
@@ -198,5 +198,5 @@ counters_for_prometheus() {
 counters_in_a_terminal() {
     local receiver sender
     counters_at && counters_flow "$some" || return
-    python3 "$here/stat.py" terminal "$llm_stat" "$counters" 2>"$work/terminal.err" || { why=$(tail -n 1 "$work/terminal.err") && return 1; }
+    python3 "$here/stat.py" terminal "$llm_context_counter" "$counters" 2>"$work/terminal.err" || { why=$(tail -n 1 "$work/terminal.err") && return 1; }
 }

@@ -55,12 +55,12 @@ static void *send_notes(void *arg)
 
     for (; note.count < MESSAGES; note.count++) {
         while ((result = llm_send(sender->topic, &note, sizeof note, 0)) == LLM_EAGAIN)
-            (void)llm_flush(sender->transmitter);
+            (void)llm_transmitter_flush(sender->transmitter);
         errors += result != LLM_OK;
         if (note.count % 64 == 0) {
-            errors += llm_stat(sender->context, "packets_sent", &value) != LLM_OK;
+            errors += llm_context_counter(sender->context, "packets_sent", &value) != LLM_OK;
             (void)llm_transmitter_receivers(sender->transmitter);
-            (void)llm_deadline(sender->context);
+            (void)llm_context_deadline(sender->context);
         }
     }
     return NULL;
@@ -84,7 +84,7 @@ static void send_from_threads(struct llm_context *context, const char *channel)
     pthread_t threads[THREADS];
     char name[16];
 
-    flood_ok(llm_transmitter_open(context, channel, NULL, &transmitter), channel);
+    flood_ok(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), channel);
     /* The close waits for whom it knows. */
     while (llm_transmitter_receivers(transmitter) == 0)
         (void)sched_yield();
@@ -105,18 +105,18 @@ static void round_of(enum llm_wait_mode wait, const char *channel)
 {
     struct llm_context *sending = context_open(wait), *receiving = context_open(wait);
     struct llm_receiver *receiver;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     memset(expected, 0, sizeof expected);
     received = 0;
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     flood_ok(llm_receiver_open(receiving, channel, NULL, &handlers, &receiver), channel);
-    flood_ok(llm_thread_start(receiving, -1), "llm_thread_start");
-    flood_ok(llm_thread_start(sending, -1), "llm_thread_start");
+    flood_ok(llm_context_start_thread(receiving, -1), "llm_context_start_thread");
+    flood_ok(llm_context_start_thread(sending, -1), "llm_context_start_thread");
     send_from_threads(sending, channel);
-    flood_ok(llm_thread_stop(receiving), "llm_thread_stop");
+    flood_ok(llm_context_stop_thread(receiving), "llm_context_stop_thread");
     if (received != THREADS * MESSAGES)
         errors++;
     printf("%u of %u messages, %u errors\n", received, THREADS * MESSAGES, errors);

@@ -57,7 +57,7 @@ static void unreliable_send(struct unreliable *u, const char *channel, int argc,
 
     llm_options_init(&options);
     options.linger_ns = 30000000000;
-    flood_ok(llm_transmitter_open(u->context, channel, &options, &transmitter), channel);
+    flood_ok(llm_transmitter_open(u->context, channel, &options, NULL, &transmitter), channel);
     flood_ok(llm_topic_open(transmitter, "prices", LLM_TOPIC_UNRELIABLE, &topics[1]), "prices");
     flood_ok(llm_topic_open(transmitter, "orders", 0, &topics[0]), "orders");
     at = llm_clock();
@@ -66,7 +66,7 @@ static void unreliable_send(struct unreliable *u, const char *channel, int argc,
             flood_ok(pause > 100000 ? llm_wait(u->context, at - now) : llm_poll(u->context), "poll");
         send_one(u, topics[is_unreliable(u, number)], number);
     }
-    flood_ok(llm_flush(transmitter), "llm_flush");
+    flood_ok(llm_transmitter_flush(transmitter), "llm_transmitter_flush");
     while (llm_transmitter_receivers(transmitter) == 0 && !flood_stopped)
         flood_ok(llm_poll(u->context), "llm_poll");
     /* What is missing is asked for, and answered, before the counters are told. */
@@ -109,9 +109,9 @@ static void on_event(void *arg, const struct llm_event *event)
 static void unreliable_receive(struct unreliable *u, const char *channel)
 {
     struct llm_receiver *receiver;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = u;
     handlers.message = on_message;
     handlers.event = on_event;

@@ -83,7 +83,7 @@ static void world_init(struct world *world, bool as_it_arrives)
 static void expect(struct world *world, uint64_t number, uint64_t next)
 {
     /* What is refused, rejected, or was sent before this receiver came, leaves no trace. */
-    const bool passing = world->refusing || world->filtering || world->counters.messages_stale + world->counters.packets_passed > 0;
+    const bool passing = world->refusing || world->filtering || world->counters.messages_stale + world->counters.packets_without_history > 0;
 
     FUZZ_CHECK(world->known);
     FUZZ_CHECK(passing || world->config.as_it_arrives ? number >= world->expected : number == world->expected);
@@ -136,7 +136,7 @@ static void take_event(struct world *world, const struct llm_event *event)
         FUZZ_CHECK(false);
         break;
     case LLM_EVENT_LIVE:
-    case LLM_EVENT_KEPT_LOST:
+    case LLM_EVENT_CACHE_LOST:
     case LLM_EVENT_HEARTBEAT_LOST:
     case LLM_EVENT_RESUMED:
     case LLM_EVENT_TOPIC_NEW:
@@ -167,7 +167,7 @@ static void take_message(struct world *world, const struct llm_message *message)
         fuzz_touch(frame.bytes, frame.size);
     if (world->rx.slow_path & LLI_RX_LATEST)
         take_kept(world, message);
-    else if (world->counters.messages_ahead == world->ahead)
+    else if (world->counters.messages_unordered == world->ahead)
         expect(world, message->number, message->number + 1);
     else
         FUZZ_CHECK(world->config.as_it_arrives && world->known && message->number >= world->expected);
@@ -192,7 +192,7 @@ static void take_items(struct world *world)
         FUZZ_CHECK(item.count > 0 && item.count <= LLI_ITEM_MESSAGES_MAX);
         for (int i = 0; i < item.count; i++)
             take_message(world, &item.messages[i]);
-        world->ahead = world->counters.messages_ahead;
+        world->ahead = world->counters.messages_unordered;
     }
 }
 

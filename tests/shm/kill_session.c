@@ -90,9 +90,9 @@ static struct llm_context *receive(const char *channel, struct record *record)
 {
     struct llm_context *context = context_make();
     struct llm_receiver *receiver;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = record;
     handlers.message = on_message;
     handlers.event = on_event;
@@ -110,7 +110,7 @@ static int transmit(void *arg)
     uint64_t session;
     int status;
 
-    if (llm_transmitter_open(context, round->channel, NULL, &transmitter) != 0 ||
+    if (llm_transmitter_open(context, round->channel, NULL, NULL, &transmitter) != 0 ||
         llm_topic_open(transmitter, "topic", 0, &topic) != 0)
         return 1;
     session = llm_transmitter_session(transmitter);
@@ -128,7 +128,7 @@ static int transmit(void *arg)
         if (status != 0)
             return 2;
         (void)llm_poll(context);
-        if (llm_flush(transmitter) == 0)
+        if (llm_transmitter_flush(transmitter) == 0)
             atomic_store(&round->sent, number + 1);
     }
     return llm_context_close(&context);

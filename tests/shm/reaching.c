@@ -28,19 +28,19 @@ static void nobody_sleeps_on_what_has_come(void **state)
     struct llm_transmitter *transmitter = NULL;
     struct llm_receiver *receiver = NULL;
     struct llm_topic *topic = NULL;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     char channel[128];
     int got = 0;
 
     (void)state;
     snprintf(channel, sizeof channel, "shm://" NAME "?shm_directory=%s", directory);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = count_message;
     handlers.arg = &got;
     assert_int_equal(llm_context_open(NULL, &near), LLM_OK);
     assert_int_equal(llm_context_open(NULL, &far), LLM_OK);
     assert_int_equal(llm_receiver_open(far, channel, NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(near, channel, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(near, channel, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "long", 0, &topic), LLM_OK);
     assert_int_equal(llm_send(topic, "short", 5, LLM_SEND_NOW), LLM_OK);
     while (got < 1) {
@@ -49,9 +49,9 @@ static void nobody_sleeps_on_what_has_come(void **state)
     }
     assert_int_equal(llm_send(topic, bytes, sizeof bytes, LLM_SEND_NOW), LLM_OK);
     while (got < 2) {
-        const int fd = llm_fd(far);
+        const int fd = llm_context_fd(far);
 
-        if (llm_poll(far) == 0 && llm_deadline(far) > llm_clock())
+        if (llm_poll(far) == 0 && llm_context_deadline(far) > llm_clock())
             assert_true(readable(fd, 0));
     }
     assert_int_equal(llm_receiver_close(&receiver), LLM_OK);

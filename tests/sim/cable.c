@@ -229,7 +229,7 @@ void cable_run(lli_ns until)
 void cable_sleep(uint32_t node, const struct llm_context *context, lli_ns nap)
 {
     struct cable_node *of = &cable.nodes[node];
-    const lli_ns deadline = llm_deadline(context);
+    const lli_ns deadline = llm_context_deadline(context);
 
     of->asleep = true;
     /* What is due already has to wait; the application's own plans do not wait for it. */

@@ -223,8 +223,8 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
     case LLM_REASON_MALFORMED:
     case LLM_REASON_HISTORY:
     case LLM_REASON_UNANSWERED:
-    case LLM_REASON_AHEAD:
-    case LLM_REASON_NOT_KEPT:
+    case LLM_REASON_NOT_SENT:
+    case LLM_REASON_NO_CACHE:
     case LLM_REASON_REFUSED:
     case LLM_REASON_FULL:
     case LLM_REASON_ABANDONED:
@@ -232,7 +232,7 @@ static void check_gap_reason(struct sim_world *world, const struct sim_node *nod
     case LLM_REASON_RECEIVERS_FEW:
     case LLM_REASON_RECEIVER_ABSENT:
     case LLM_REASON_GIVEN_UP:
-    case LLM_REASON_AWAITED:
+    case LLM_REASON_PENDING:
     case LLM_REASON_NO_ROUTE:
     case LLM_REASON_ADDRESS:
     case LLM_REASON_FORBIDDEN:
@@ -339,9 +339,9 @@ static void check_refused(struct sim_world *world, const struct sim_node *node, 
         allowed = join->mode != LLM_JOIN_OLDEST && trail > session->start &&
                   (join->mode != LLM_JOIN_NUMBER || (event->first == join->value && join->value < event->last &&
                                                      check_message_of(session, join->value)->seq < trail));
-    else if (event->reason == LLM_REASON_NOT_KEPT)
+    else if (event->reason == LLM_REASON_NO_CACHE)
         allowed = join->mode == LLM_JOIN_LATEST && !follow->keeping;
-    else if (event->reason == LLM_REASON_AHEAD)
+    else if (event->reason == LLM_REASON_NOT_SENT)
         allowed = join->mode == LLM_JOIN_NUMBER && event->first == join->value && join->value > follow->asked;
     else
         allowed = !check_is_unexcused(world, session, lli_min(world->scenario.nak_giveup, world->scenario.timeout));
@@ -522,7 +522,7 @@ static void check_event(struct sim_world *world, struct sim_node *node, const st
     case LLM_EVENT_LIVE:
         check_live(world, node, session, follow, event);
         break;
-    case LLM_EVENT_KEPT_LOST:
+    case LLM_EVENT_CACHE_LOST:
         sim_late_lost(world, node, session, follow, event,
                       !check_is_unexcused(world, session, lli_min(world->scenario.nak_giveup, world->scenario.timeout)));
         break;

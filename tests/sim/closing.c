@@ -98,7 +98,7 @@ static void closing_turn_ear(uint32_t node)
         continue;
     if (ear->ended && ear->receiver != NULL) {
         if (ear->acknowledges)
-            cable_must(llm_acknowledge(ear->receiver, ear->session, ear->next - 1), "an acknowledgement");
+            cable_must(llm_receiver_acknowledge(ear->receiver, ear->session, ear->next - 1), "an acknowledgement");
         if (!ear->stays)
             cable_must(llm_receiver_close(&ear->receiver), "a receiver's close");
         ear->ended = false;
@@ -132,14 +132,14 @@ static void closing_open_ear(struct closing_ear *ear)
 {
     const uint32_t node = cable_node_add();
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     llm_context_options_init(&options);
     ear->context = cable_context(node, &options);
     cable.nodes[node].delay = cable_between(10, 200) * CABLE_US;
     ear->stays = cable_chance(20);
     ear->acknowledges = closing.assured && cable_chance(50);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = ear;
     handlers.message = closing_message;
     handlers.event = closing_event;
@@ -155,7 +155,7 @@ static void closing_open(void)
 
     llm_context_options_init(&options);
     closing.context = cable_context(cable_node_add(), &options);
-    cable_must(llm_transmitter_open(closing.context, CLOSING_CHANNEL, NULL, &closing.transmitter), "a transmitter");
+    cable_must(llm_transmitter_open(closing.context, CLOSING_CHANNEL, NULL, NULL, &closing.transmitter), "a transmitter");
     cable_must(llm_topic_open(closing.transmitter, "t", 0, &closing.topic), "a topic");
     llm_transmitter_handlers_init(&handlers);
     handlers.event = closing_acknowledged;

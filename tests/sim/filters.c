@@ -101,7 +101,7 @@ static uint64_t ear_counter(const struct ear *ear, const char *name)
 {
     uint64_t value = 0;
 
-    cable_must(llm_stat(ear->context, name, &value), name);
+    cable_must(llm_context_counter(ear->context, name, &value), name);
     return value;
 }
 
@@ -193,11 +193,11 @@ static void ear_subject(struct ear *ear)
     bool *has = &ear->subjects[i];
 
     if (*has && cable_chance(80)) {
-        cable_must(llm_unsubscribe(ear->receiver, filters.subjects[i]), "a subject less");
+        cable_must(llm_receiver_unsubscribe(ear->receiver, filters.subjects[i]), "a subject less");
         *has = false;
         return;
     }
-    cable_must(llm_subscribe(ear->receiver, filters.subjects[i]), "a subject");
+    cable_must(llm_receiver_subscribe(ear->receiver, filters.subjects[i]), "a subject");
     *has = ear->chosen = true;
 }
 
@@ -303,12 +303,12 @@ static void filters_draw(void)
 static void ear_open(struct ear *ear)
 {
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     const uint32_t node = cable_node_add();
 
     llm_context_options_init(&options);
     ear->context = cable_context(node, &options);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = ear;
     handlers.message = on_message;
     handlers.event = on_event;
@@ -326,7 +326,7 @@ static void filters_open(void)
 
     llm_context_options_init(&options);
     filters.context = cable_context(cable_node_add(), &options);
-    cable_must(llm_transmitter_open(filters.context, FILTERS_CHANNEL, NULL, &filters.transmitter), "a transmitter");
+    cable_must(llm_transmitter_open(filters.context, FILTERS_CHANNEL, NULL, NULL, &filters.transmitter), "a transmitter");
     for (uint32_t i = 0; i < filters.count; i++)
         ear_open(&filters.ears[i]);
 }

@@ -23,7 +23,7 @@ void sim_check_crowd(struct sim_world *world)
               (unsigned long long)counters->joins_granted, (unsigned long long)counters->packets_replayed,
               (unsigned long long)counters->fetches_received, (unsigned long long)counters->joins_dropped,
               (unsigned long long)sender->session->end);
-    if (counters->joins_granted < SIM_CROWD / 2 || counters->packets_replayed < 50 * SIM_CROWD || sender->session->end < SIM_CROWD || counters->send_again > 0)
+    if (counters->joins_granted < SIM_CROWD / 2 || counters->packets_replayed < 50 * SIM_CROWD || sender->session->end < SIM_CROWD || counters->send_blocked > 0)
         sim_fail(world, "%llu joins, %llu packets of the past, %llu messages: not what a crowd should be",
                  (unsigned long long)counters->joins_granted, (unsigned long long)counters->packets_replayed,
                  (unsigned long long)sender->session->end);

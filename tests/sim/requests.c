@@ -197,7 +197,7 @@ static bool end_ask(struct end *end)
 
     *ask = (struct ask){.end = end, .number = number,
                         .until = timeout == UINT64_MAX ? LLI_NEVER : cable_node_now(end->node) + timeout};
-    error = llm_request(end->connection, data, data_fill(data, end, number, REQUESTS_ASKED), timeout, on_reply, ask);
+    error = llm_connection_request(end->connection, data, data_fill(data, end, number, REQUESTS_ASKED), timeout, on_reply, ask);
     if (error != LLM_OK) {
         free(ask);
         if (error != LLM_EAGAIN && (error != LLM_ESTATE || !end_may_be_over(end)))
@@ -229,7 +229,7 @@ static bool end_reply(struct end *end, uint64_t id, uint64_t number)
 
     /* It may be there before the call returns. */
     ask->replied = true;
-    error = llm_reply(end->connection, id, data, data_fill(data, end->other, number, REQUESTS_REPLIED));
+    error = llm_connection_reply(end->connection, id, data, data_fill(data, end->other, number, REQUESTS_REPLIED));
     if (error == LLM_OK) {
         seen.late += ask->over && !before;
         if (!before)
@@ -248,7 +248,7 @@ static void end_owe(struct end *end, uint64_t id, uint64_t number, lli_ns later)
         end->owed[end->owed_count++] = (struct owed){id, number, cable.now + later};
 }
 
-static void on_request(void *arg, struct llm_connection *connection, const struct llm_asked *asked)
+static void on_request(void *arg, struct llm_connection *connection, const struct llm_request *asked)
 {
     struct end *end = arg;
     struct end *other = end->other;
@@ -358,7 +358,7 @@ static void client_connect(uint32_t node)
     *end = (struct end){.node = node, .other = other};
     *other = (struct end){.node = server, .other = end};
     (void)snprintf(channel, sizeof channel, CABLE_SCHEME "://server:%u" REQUESTS_OPTIONS, server + 1);
-    cable_must(llm_connect(talk.contexts[node], channel, NULL, &payload, &handlers, &end->connection), "connect");
+    cable_must(llm_connection_open(talk.contexts[node], channel, NULL, &handlers, &payload, &end->connection), "connect");
     seen.links++;
 }
 
@@ -450,7 +450,7 @@ static void node_open(uint32_t node)
     llm_listener_handlers_init(&handlers);
     handlers.request = on_caller;
     (void)snprintf(channel, sizeof channel, CABLE_SCHEME "://server:%u" REQUESTS_OPTIONS, node + 1);
-    cable_must(llm_listen(talk.contexts[node], channel, NULL, &handlers, &talk.listeners[node]), "listen");
+    cable_must(llm_listener_open(talk.contexts[node], channel, NULL, &handlers, &talk.listeners[node]), "listen");
 }
 
 static void talk_draw(void)

@@ -161,7 +161,7 @@ static void draw_judge(struct sim_scenario *s)
         .dry = chance(&random, 15),
         .limits = {
             [LLM_THRESHOLD_NAKS] = draw(&random, 5, chance(&random, 50) ? 100 : 5000),
-            [LLM_THRESHOLD_ASKED] = draw(&random, 20000, 400000),
+            [LLM_THRESHOLD_NAK_SHARE] = draw(&random, 20000, 400000),
             [LLM_THRESHOLD_LAG_PACKETS] = draw(&random, 30, 3000),
             [LLM_THRESHOLD_LAG_TIME] = draw(&random, 20, 500) * SIM_MS,
             [LLM_THRESHOLD_SILENCE] = s->status * 9 / 5,
@@ -407,7 +407,7 @@ void sim_scenario_print(const struct sim_scenario *s, FILE *file)
                       "%llu us to acknowledge, patience %llu, "
                       "recover %llu, expel %llu, rejoin %llu us\n", s->slow.most, s->slow.dry ? " (dry)" : "",
                       (unsigned long long)s->slow.limits[LLM_THRESHOLD_NAKS],
-                      (unsigned long long)s->slow.limits[LLM_THRESHOLD_ASKED],
+                      (unsigned long long)s->slow.limits[LLM_THRESHOLD_NAK_SHARE],
                       (unsigned long long)s->slow.limits[LLM_THRESHOLD_LAG_PACKETS],
                       (unsigned long long)s->slow.limits[LLM_THRESHOLD_LAG_BYTES],
                       (unsigned long long)(s->slow.limits[LLM_THRESHOLD_LAG_TIME] / SIM_US),

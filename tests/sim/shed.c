@@ -165,11 +165,11 @@ static void shed_switch(bool on)
 static void shed_open(void)
 {
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     llm_context_options_init(&options);
     shed.context = cable_context(cable_node_add(), &options);
-    cable_must(llm_transmitter_open(shed.context, SHED_CHANNEL, NULL, &shed.transmitter), "a transmitter");
+    cable_must(llm_transmitter_open(shed.context, SHED_CHANNEL, NULL, NULL, &shed.transmitter), "a transmitter");
     cable_must(llm_topic_open(shed.transmitter, "t", 0, &shed.topic), "a topic");
     for (uint32_t i = 0; i < shed.count; i++) {
         struct ear *ear = &shed.ears[i];
@@ -177,7 +177,7 @@ static void shed_open(void)
         llm_context_options_init(&options);
         ear->context = cable_context(cable_node_add(), &options);
         ear->loss = cable_chance(30) ? 0 : (uint32_t)cable_below(60000);
-        llm_handlers_init(&handlers);
+        llm_receiver_handlers_init(&handlers);
         handlers.arg = ear;
         handlers.message = on_message;
         handlers.event = on_event;

@@ -61,7 +61,7 @@ static void topic_limit(struct topic *topic, uint64_t bytes_per_s)
 
     llm_rate_init(&rate);
     rate.bytes_per_s = bytes_per_s;
-    cable_must(llm_topic_rate(topic->topic, &rate), "a topic's rate");
+    cable_must(llm_topic_limit_rate(topic->topic, &rate), "a topic's rate");
     topic->bytes_per_s = bytes_per_s;
     topic->burst = topic->most = topic->least = (double)lli_flow_burst(bytes_per_s);
     topic->at = cable.now;
@@ -170,19 +170,19 @@ static void on_message(void *arg, const struct llm_message *message)
 static void topics_open(void)
 {
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     char name[] = "t0";
 
     llm_context_options_init(&options);
     topics.contexts[0] = cable_context(cable_node_add(), &options);
-    cable_must(llm_transmitter_open(topics.contexts[0], TOPICS_CHANNEL, NULL, &topics.transmitter), "a transmitter");
+    cable_must(llm_transmitter_open(topics.contexts[0], TOPICS_CHANNEL, NULL, NULL, &topics.transmitter), "a transmitter");
     for (uint32_t i = 0; i < topics.count; i++, name[1]++) {
         cable_must(llm_topic_open(topics.transmitter, name, 0, &topics.topics[i].topic), "a topic");
         topic_limit(&topics.topics[i], topic_draw());
     }
     llm_context_options_init(&options);
     topics.contexts[1] = cable_context(cable_node_add(), &options);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     cable_must(llm_receiver_open(topics.contexts[1], TOPICS_CHANNEL, NULL, &handlers, &topics.receiver), "a receiver");
 }

@@ -469,13 +469,13 @@ static void ear_open(struct ear *ear)
 {
     const uint32_t node = cable_node_add();
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     llm_context_options_init(&options);
     options.watch_ns = watch.on && ear->watches ? watch.interval : 0;
     ear->context = cable_context(node, &options);
     ear->expected.polled_at = ear->expected.assessed_at = cable_node_now(node);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = ear;
     handlers.message = on_message;
     handlers.event = on_event;
@@ -646,7 +646,7 @@ static void mouth_open(void)
     watch.assessed_at = cable_node_now(node);
     (void)snprintf(channel, sizeof channel, "%s%s", WATCH_CHANNEL, watch.holds == LLM_LIMIT_WINDOW
                    ? "&flow=window&flow_window_packets=64&flow_quorum_percent=100" : "");
-    cable_must(llm_transmitter_open(watch.context, channel, NULL, &watch.transmitter), "a transmitter");
+    cable_must(llm_transmitter_open(watch.context, channel, NULL, NULL, &watch.transmitter), "a transmitter");
     llm_transmitter_handlers_init(&handlers);
     handlers.event = on_tx_event;
     cable_must(llm_transmitter_handle(watch.transmitter, &handlers), "handlers");
@@ -708,7 +708,7 @@ static void watch_hold(bool on)
     llm_rate_init(&rate);
     rate.bytes_per_s = on ? 65536 : 0;
     if (watch.holds == LLM_LIMIT_RATE)
-        cable_must(llm_transmitter_rate(watch.transmitter, &rate), "a rate");
+        cable_must(llm_transmitter_limit_rate(watch.transmitter, &rate), "a rate");
     cable.nodes[0].blocked = on && watch.holds == LLM_LIMIT_TRANSPORT;
 }
 

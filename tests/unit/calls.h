@@ -98,7 +98,7 @@ static inline int on_request(void *arg, struct llm_listener *from, const struct 
     requests++;
     caller_id = caller->id;
     snprintf(shown, sizeof shown, "%.*s", (int)caller->payload_size, (const char *)caller->payload);
-    assert_int_equal(llm_accept(from, caller->id, handlers), LLM_ESTATE);
+    assert_int_equal(llm_listener_accept(from, caller->id, handlers), LLM_ESTATE);
     *handlers = handlers_of(arg);
     return answer;
 }
@@ -156,7 +156,7 @@ static inline void listen_on(const char *channel)
     llm_listener_handlers_init(&handlers);
     handlers.arg = &sides[LISTENS];
     handlers.request = on_request;
-    assert_int_equal(llm_listen(sides[LISTENS].context, channel, NULL, &handlers, &listener), LLM_OK);
+    assert_int_equal(llm_listener_open(sides[LISTENS].context, channel, NULL, &handlers, &listener), LLM_OK);
 }
 
 static inline void connect_to(const char *channel)
@@ -164,7 +164,7 @@ static inline void connect_to(const char *channel)
     const struct llm_connection_handlers handlers = handlers_of(&sides[CONNECTS]);
     const struct iovec payload = {(void *)(uintptr_t)"open sesame", 11};
 
-    assert_int_equal(llm_connect(sides[CONNECTS].context, channel, NULL, &payload, &handlers, &sides[CONNECTS].connection),
+    assert_int_equal(llm_connection_open(sides[CONNECTS].context, channel, NULL, &handlers, &payload, &sides[CONNECTS].connection),
                      LLM_OK);
 }
 
@@ -210,17 +210,17 @@ static inline uint64_t stat_of(const struct side *side, const char *name)
 {
     uint64_t value = 0;
 
-    assert_int_equal(llm_stat(side->context, name, &value), LLM_OK);
+    assert_int_equal(llm_context_counter(side->context, name, &value), LLM_OK);
     return value;
 }
 
 /* Closes one side while the other runs on a thread. */
 static inline void close_beside(struct llm_connection **connection, const struct side *other)
 {
-    assert_int_equal(llm_thread_start(other->context, -1), LLM_OK);
+    assert_int_equal(llm_context_start_thread(other->context, -1), LLM_OK);
     assert_int_equal(llm_connection_close(connection), 0);
     assert_null(*connection);
-    assert_int_equal(llm_thread_stop(other->context), LLM_OK);
+    assert_int_equal(llm_context_stop_thread(other->context), LLM_OK);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, sides_up, sides_down)

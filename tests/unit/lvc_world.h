@@ -176,7 +176,7 @@ static void take_event(const struct llm_event *event)
     case LLM_EVENT_JOIN_REFUSED:
         got.refused = *event;
         break;
-    case LLM_EVENT_KEPT_LOST:
+    case LLM_EVENT_CACHE_LOST:
         assert_int_equal(got.lives, 0);
         got.lost = *event;
         break;

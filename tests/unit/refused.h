@@ -153,19 +153,19 @@ static inline void on_reply(void *arg, enum llm_reason reason, const void *data,
 static inline int up(void **state)
 {
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     (void)state;
     llm_context_options_init(&options);
     options.log = log_count;
     options.huge_pages = false;
     options.stats_directory = "";
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
     assert_int_equal(llm_receiver_open(context, CHANNEL, NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "other", 0, &other), LLM_OK);
     return 0;
@@ -186,8 +186,8 @@ static inline void connect_both(void)
 
     llm_listener_handlers_init(&answering);
     answering.request = on_request;
-    assert_int_equal(llm_listen(context, CALLS, NULL, &answering, &listener), LLM_OK);
-    assert_int_equal(llm_connect(context, CALLS, NULL, NULL, &handlers, &connection), LLM_OK);
+    assert_int_equal(llm_listener_open(context, CALLS, NULL, &answering, &listener), LLM_OK);
+    assert_int_equal(llm_connection_open(context, CALLS, NULL, &handlers, NULL, &connection), LLM_OK);
     for (int i = 0; i < ROUNDS && (accepted == NULL || llm_connection_transmitter(connection) == NULL); i++)
         assert_true(llm_poll(context) >= 0);
     assert_non_null(accepted);

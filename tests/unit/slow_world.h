@@ -22,7 +22,7 @@ static inline struct lli_slow_policy policy_make(void)
 {
     return (struct lli_slow_policy){
         .most = LLI_STANDING_SUSPENDED,
-        .limits = {[LLM_THRESHOLD_NAKS] = 1000, [LLM_THRESHOLD_ASKED] = 100000, [LLM_THRESHOLD_LAG_PACKETS] = 5000,
+        .limits = {[LLM_THRESHOLD_NAKS] = 1000, [LLM_THRESHOLD_NAK_SHARE] = 100000, [LLM_THRESHOLD_LAG_PACKETS] = 5000,
                    [LLM_THRESHOLD_LAG_TIME] = SECOND, [LLM_THRESHOLD_SILENCE] = 180 * MS},
         .warn_percent = 50,
         .unicast_percent = 75,

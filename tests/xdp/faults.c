@@ -459,18 +459,18 @@ static void note_line(void *arg, enum llm_level level, const char *text)
 static void waiting_open(struct waiting *waiting, const char *with, bool sends)
 {
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     char channel[128];
 
     memset(waiting, 0, sizeof *waiting);
     llm_context_options_init(&options);
     options.log = note_line;
     options.log_arg = waiting;
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     snprintf(channel, sizeof channel, "%s://" GROUP ":%d?interface=near&rcvbuf_bytes=65536&sndbuf_bytes=65536", with, PORT + sends);
     assert_int_equal(llm_context_open(&options, &waiting->context), 0);
     if (sends)
-        assert_int_equal(llm_transmitter_open(waiting->context, channel, NULL, &waiting->transmitter), 0);
+        assert_int_equal(llm_transmitter_open(waiting->context, channel, NULL, NULL, &waiting->transmitter), 0);
     else
         assert_int_equal(llm_receiver_open(waiting->context, channel, NULL, &handlers, &waiting->receiver), 0);
     assert_string_equal(waiting->text, "");
@@ -483,8 +483,8 @@ static unsigned waiting_is_told(struct waiting *waiting, bool sleeps)
     unsigned polls = 0;
 
     for (; waiting->told == 0 && llm_clock() < give_up_at; polls++) {
-        struct pollfd fds = {.fd = sleeps ? llm_fd(waiting->context) : -1, .events = POLLIN};
-        const uint64_t now = llm_clock(), at = llm_deadline(waiting->context);
+        struct pollfd fds = {.fd = sleeps ? llm_context_fd(waiting->context) : -1, .events = POLLIN};
+        const uint64_t now = llm_clock(), at = llm_context_deadline(waiting->context);
 
         if (sleeps && at > now)
             poll(&fds, 1, at == UINT64_MAX ? -1 : (int)((at - now) / 1000000 + 1));

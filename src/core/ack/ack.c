@@ -290,7 +290,7 @@ static enum llm_reason ack_reason(const struct lli_ack *ack, const struct lli_me
             continue;
         if (!is_known)
             return LLM_REASON_RECEIVER_ABSENT;
-        return ack_is_able(ack, members, place, *receiver, number) ? LLM_REASON_AWAITED : LLM_REASON_GIVEN_UP;
+        return ack_is_able(ack, members, place, *receiver, number) ? LLM_REASON_PENDING : LLM_REASON_GIVEN_UP;
     }
     *receiver = NULL;
     able = ack_able(ack, members, place, number, &known);
@@ -299,7 +299,7 @@ static enum llm_reason ack_reason(const struct lli_ack *ack, const struct lli_me
         news->receivers = known;
         return LLM_REASON_RECEIVERS_FEW;
     }
-    return able < topic->rule.receivers ? LLM_REASON_GIVEN_UP : LLM_REASON_AWAITED;
+    return able < topic->rule.receivers ? LLM_REASON_GIVEN_UP : LLM_REASON_PENDING;
 }
 
 void lli_ack_look(struct lli_ack *ack, const struct lli_members *members, lli_ns now)
@@ -356,7 +356,7 @@ bool lli_ack_event(struct lli_ack *ack, struct llm_event *event)
             event->kind = LLM_EVENT_UNACKNOWLEDGED;
             event->reason = news->reason;
             event->receiver = news->receiver;
-            if (news->receiver == NULL && news->reason != LLM_REASON_AWAITED && news->reason != LLM_REASON_CLOSED) {
+            if (news->receiver == NULL && news->reason != LLM_REASON_PENDING && news->reason != LLM_REASON_CLOSED) {
                 event->receivers = news->receivers;
                 event->receivers_wanted = topic->rule.receivers;
             }

@@ -46,7 +46,7 @@ static bool rx_standing_item(struct lli_rx *rx, struct lli_item *item)
         .value = notice->value,
         .limit = notice->limit,
         .naks_per_s = notice->naks_per_s,
-        .asked_ppm = notice->asked_ppm,
+        .nak_ppm = notice->nak_ppm,
         .lag_packets = notice->lag_packets,
         .lag_bytes = notice->threshold == LLM_THRESHOLD_LAG_BYTES ? notice->value : 0,
         .ack_ns = notice->threshold == LLM_THRESHOLD_ACK_TIME ? notice->value : 0,
@@ -258,7 +258,7 @@ static void rx_lose(struct lli_rx *rx, uint64_t packets, enum llm_reason reason)
  */
 static void rx_pass_by(struct lli_rx *rx)
 {
-    rx->counters->packets_passed++;
+    rx->counters->packets_without_history++;
     if (rx->lost_run > 0)
         return;
     rx->passed = true;

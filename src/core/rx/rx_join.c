@@ -217,7 +217,7 @@ static void rx_join_otherwise(struct lli_rx *rx, enum llm_reason reason, lli_ns 
     if (rx->config->otherwise == LLI_RX_ELSE_REFUSE) {
         lli_rx_drop_packets(rx);
         rx->state = LLI_RX_REFUSED;
-    } else if (rx->config->otherwise == LLI_RX_ELSE_OLDEST && (reason == LLM_REASON_HISTORY || reason == LLM_REASON_NOT_KEPT)) {
+    } else if (rx->config->otherwise == LLI_RX_ELSE_OLDEST && (reason == LLM_REASON_HISTORY || reason == LLM_REASON_NO_CACHE)) {
         rx_ask(rx, LLM_JOIN_OLDEST, 0, now);
     } else {
         rx_join_live(rx, now);
@@ -299,8 +299,8 @@ static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_
 
 static enum llm_reason rx_refusal(uint8_t reason)
 {
-    return reason == LLI_WIRE_JOIN_AHEAD     ? LLM_REASON_AHEAD
-           : reason == LLI_WIRE_JOIN_NOTHING ? LLM_REASON_NOT_KEPT
+    return reason == LLI_WIRE_JOIN_AHEAD     ? LLM_REASON_NOT_SENT
+           : reason == LLI_WIRE_JOIN_NOTHING ? LLM_REASON_NO_CACHE
                                              : LLM_REASON_HISTORY;
 }
 

@@ -129,7 +129,7 @@ void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, cons
         rx->counters->control_foreign++;
         return;
     }
-    rx->counters->kept_packets_received++;
+    rx->counters->cache_packets_received++;
     /* Late, of an earlier grant, or not asked for. */
     if (!(rx->slow_path & LLI_RX_LATEST) || rx->slow_path & LLI_RX_LEARNING || packet->number != lvc->number || lvc->reading)
         return;
@@ -272,14 +272,14 @@ bool lli_rx_lost_lvc(struct lli_rx *rx, lli_ns now, struct lli_item *item)
         return false;
     item->kind = LLI_ITEM_EVENT;
     item->event = (struct llm_event){
-        .kind = LLM_EVENT_KEPT_LOST,
+        .kind = LLM_EVENT_CACHE_LOST,
         .reason = reason,
         .session = rx->session,
         .first = rx->first,
         .topic_id = rx->lvc.next.topic,
         .topic = lli_topics_name(&rx->topics, rx->lvc.next.topic),
     };
-    rx->counters->kept_lost++;
+    rx->counters->cache_losses++;
     kept_end(rx, now);
     return true;
 }
@@ -349,6 +349,6 @@ bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
     if (join.count == 0)
         return false;
     rx->tries++;
-    rx->counters->kept_fetches_sent++;
+    rx->counters->cache_fetches_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_join(buffer, &join), packet);
 }

@@ -521,7 +521,7 @@ static void rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *rej
     const lli_seq trail = lli_min(reject->trail, lli_rx_known(rx));
 
     if (reject->reason == LLI_WIRE_PENDING) {
-        rx->counters->naks_held++;
+        rx->counters->naks_suppressed++;
         for (uint16_t i = 0; i < reject->count; i++)
             lli_gap_hold(&rx->gap, lli_seq_extend(gap->next, reject->ranges[i].first), reject->ranges[i].count,
                          now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)));

@@ -21,7 +21,7 @@
     X(packets_received, "data packets received, repairs and duplicates included")                                          \
     X(bytes_received, "bytes of them")                                                                                     \
     X(messages_delivered, "messages delivered")                                                                            \
-    X(messages_ahead, "of these, before their turn, as they arrived")                                                      \
+    X(messages_unordered, "of these, before their turn, as they arrived")                                                      \
     X(messages_refused, "messages on topics that no subject takes, or the accept predicate refused")                       \
     X(messages_stale, "messages of topics without history, sent before this receiver joined")                              \
     X(messages_rejected, "messages that the filter rejected")                                                              \
@@ -31,18 +31,18 @@
     X(packets_missed, "packets found missing; not those sent before this receiver joined")                                 \
     X(packets_recovered, "packets received after a NAK, those sent before it joined included")                             \
     X(packets_replayed, "packets of the past received, of sessions joined late")                                           \
-    X(packets_passed, "packets of the past that were not sent, as all in them is of topics without history")               \
+    X(packets_without_history, "packets of the past that were not sent, as all in them is of topics without history")               \
     X(packets_lost, "packets given up")                                                                                  \
     X(packets_unreliable, "of these, of unreliable topics: not repaired")                                                  \
     X(packets_duplicate, "packets received again")                                                                         \
     X(packets_reordered, "packets received before their turn")                                                             \
-    X(packets_doubted, "packets dropped because nothing else told of so high a number, as of forged ones")                   \
+    X(packets_implausible, "packets dropped because nothing else told of so high a number, as of forged ones")                   \
     X(packets_stale, "packets of sessions that have ended")                                                                \
     X(window_overflow, "packets dropped because they lie beyond the window")                                               \
     X(reorder_full, "packets dropped because no memory was free to hold them")                                             \
     X(naks_sent, "NAKs sent")                                                                                              \
     X(nak_packets, "packets that they asked for")                                                                          \
-    X(naks_held, "confirmations of others' NAKs received")                                                                 \
+    X(naks_suppressed, "confirmations of others' NAKs received")                                                                 \
     X(rejects_received, "rejects received")                                                                                \
     X(notices_received, "notices of how this receiver is served")                                                          \
     X(status_sent, "status reports sent")                                                                                  \
@@ -52,11 +52,11 @@
     X(joins_refused, "of these, refused, or never answered")                                                               \
     X(crowded, "times that a transmitter said it knows too many receivers to know this one, or sends the past to many") \
     X(fetches_sent, "requests for packets of the past sent")                                                               \
-    X(kept_fetches_sent, "requests for messages that topics keep sent")                                                    \
-    X(kept_packets_received, "packets of them received")                                                                   \
-    X(kept_lost, "joins for which not all of them came, each told by an event")                                            \
+    X(cache_fetches_sent, "requests for messages that topics keep sent")                                                    \
+    X(cache_packets_received, "packets of them received")                                                                   \
+    X(cache_losses, "joins for which not all of them came, each told by an event")                                            \
     X(heartbeats_received, "heartbeats received")                                                                          \
-    X(heartbeats_doubted, "of these, not believed as they contradict what was received")                                   \
+    X(heartbeats_implausible, "of these, not believed as they contradict what was received")                                   \
     X(streams_receded, "returns to where heartbeats are, as packets that were given up were never sent")                   \
     X(sessions_new, "sessions followed")                                                                                   \
     X(sessions_ended, "sessions ended")                                                                                    \

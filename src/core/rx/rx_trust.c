@@ -51,7 +51,7 @@ bool lli_rx_believes(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbe
         rx->doubted_at = LLI_NEVER;
         return true;
     }
-    rx->counters->heartbeats_doubted++;
+    rx->counters->heartbeats_implausible++;
     rx->doubted_at = lli_min(rx->doubted_at, now);
     /* A genuine heartbeat would have contradicted a forged one by now. */
     if (now < rx->doubted_at + lli_rx_patience(rx))
@@ -119,7 +119,7 @@ static void trust_cut(struct lli_rx *rx, lli_seq end)
             if (lli_rx_as_it_arrives(rx))
                 lli_rx_unordered_drop(rx, seq);
         }
-    rx->counters->packets_doubted += lli_gap_cut(&rx->gap, end);
+    rx->counters->packets_implausible += lli_gap_cut(&rx->gap, end);
 }
 
 void lli_rx_cover(struct lli_rx *rx, lli_ns now)
@@ -206,6 +206,6 @@ bool lli_rx_is_jump(struct lli_rx *rx, lli_seq seq)
     if (other != seq && other < seq + jump && seq < other + jump)
         return false;
     rx->jumped = seq;
-    rx->counters->packets_doubted++;
+    rx->counters->packets_implausible++;
     return true;
 }

@@ -157,7 +157,7 @@ static bool unordered_item(struct lli_rx *rx, struct lli_item *item)
         /* Excludes a message that continues in the next packet. */
         unordered_mark(rx, rx->unordered.seq)->end = unpack->number - unpack->assembling;
         if (some) {
-            rx->counters->messages_ahead += (uint64_t)item->count;
+            rx->counters->messages_unordered += (uint64_t)item->count;
             return true;
         }
         if (unpack->at == unpack->end)

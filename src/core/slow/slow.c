@@ -133,7 +133,7 @@ static uint64_t slow_figure(const struct lli_slow *slow, const struct lli_slow_r
     switch (threshold) {
     case LLM_THRESHOLD_NAKS:
         return slow_sum(record->naks) * 1000000000 / LLI_SLOW_PERIOD;
-    case LLM_THRESHOLD_ASKED:
+    case LLM_THRESHOLD_NAK_SHARE:
         return sent < SLOW_PACKETS_MIN ? 0 : slow_sum(record->asked) * 1000000 / sent;
     case LLM_THRESHOLD_LAG_PACKETS:
         return record->lag_packets;
@@ -159,12 +159,12 @@ static struct lli_slow_level slow_level(const struct lli_slow *slow, const struc
 {
     const struct lli_slow_policy *policy = &slow->policy;
     const uint64_t limit = slow_limit(slow, members, record, threshold);
-    const bool patient = threshold == LLM_THRESHOLD_NAKS || threshold == LLM_THRESHOLD_ASKED;
+    const bool patient = threshold == LLM_THRESHOLD_NAKS || threshold == LLM_THRESHOLD_NAK_SHARE;
     struct lli_slow_level level = {.threshold = threshold, .value = slow_figure(slow, record, threshold, now), .limit = limit};
     /* A receiver that is new, or back from a silence, gets time to catch up. */
     const bool spared = (threshold == LLM_THRESHOLD_LAG_PACKETS || threshold == LLM_THRESHOLD_LAG_BYTES) &&
                         now - record->back_at < policy->recover;
-    lli_ns *beyond_at = &record->beyond_at[threshold == LLM_THRESHOLD_ASKED];
+    lli_ns *beyond_at = &record->beyond_at[threshold == LLM_THRESHOLD_NAK_SHARE];
 
     if (limit == 0)
         return level;
@@ -601,7 +601,7 @@ bool lli_slow_notice(struct lli_slow *slow, const struct lli_members *members, s
             .lag_ns = record->lag_ns,
             .silent_ns = slow_silence(slow, record, now),
             .naks_per_s = (uint32_t)lli_min(slow_figure(slow, record, LLM_THRESHOLD_NAKS, now), UINT32_MAX),
-            .asked_ppm = (uint32_t)lli_min(slow_figure(slow, record, LLM_THRESHOLD_ASKED, now), UINT32_MAX),
+            .nak_ppm = (uint32_t)lli_min(slow_figure(slow, record, LLM_THRESHOLD_NAK_SHARE, now), UINT32_MAX),
             .lag_packets = (uint32_t)lli_min(record->lag_packets, UINT32_MAX),
             .receivers = slow->receivers,
             .suffering = slow->suffering,
@@ -656,7 +656,7 @@ bool lli_slow_event(struct lli_slow *slow, struct llm_event *event)
         slow->verdict.receiver = record->id;
         slow->verdict.rejoin_ns = record->stands.standing == LLI_STANDING_EXPELLED ? record->rejoin : 0;
         slow->verdict.naks_per_s = slow_figure(slow, record, LLM_THRESHOLD_NAKS, now);
-        slow->verdict.asked_ppm = slow_figure(slow, record, LLM_THRESHOLD_ASKED, now);
+        slow->verdict.nak_ppm = slow_figure(slow, record, LLM_THRESHOLD_NAK_SHARE, now);
         slow->verdict.lag_packets = record->lag_packets;
         slow->verdict.lag_bytes = record->lag_bytes;
         slow->verdict.ack_ns = slow_debt(record);

@@ -225,12 +225,12 @@ void lli_tx_shed_joins(struct lli_tx *tx, lli_ns now)
     for (uint32_t i = replay->count; i-- > 0;)
         if (tx_is_shed_now(tx, replay->receivers[i])) {
             lli_replay_drop(replay, i);
-            tx->counters.joins_shed++;
+            tx->counters.joins_ignored++;
         }
     for (uint32_t i = tx->lvc.waiting; i-- > 0;)
         if (tx_is_shed_now(tx, tx->lvc.receivers[i])) {
             lli_lvc_drop(&tx->lvc, i);
-            tx->counters.joins_shed++;
+            tx->counters.joins_ignored++;
         }
     if (tx->lvc.waiting == 0)
         tx->kept_at = LLI_NEVER;
@@ -294,7 +294,7 @@ void lli_tx_input_join(struct lli_tx *tx, struct lli_wire_join *join, lli_ns now
     if (fetches && !lli_tx_is_confirmed(tx, join->receiver, &join->address, join->token))
         return;
     if (tx_is_join_shed(tx, join->receiver, now)) {
-        tx->counters.joins_shed++;
+        tx->counters.joins_ignored++;
         return;
     }
     if (join->kind == LLI_WIRE_JOIN_ASK && join->from >= LLM_JOIN_OLDEST && join->from <= LLM_JOIN_LATEST) {
@@ -309,7 +309,7 @@ void lli_tx_input_join(struct lli_tx *tx, struct lli_wire_join *join, lli_ns now
         if (tx->pack.transients && join->lead > 0)
             tx_fetch_left_out(tx, join, LLI_WIRE_PASSED);
     } else if (join->kind == LLI_WIRE_JOIN_LATEST) {
-        tx->counters.kept_fetches_received++;
+        tx->counters.cache_fetches_received++;
         placed = lli_tx_input_lvc(tx, join, now);
     } else {
         /* A kind of a later version, or an answer. */
@@ -334,7 +334,7 @@ static bool tx_replay_next(struct lli_tx *tx, lli_seq *seq, const struct lli_wir
         reason = tx_is_left_out(tx, *seq, lli_replay_live(&tx->replay));
         if (reason == 0)
             return true;
-        tx->counters.packets_passed += reason == LLI_WIRE_PASSED;
+        tx->counters.packets_without_history += reason == LLI_WIRE_PASSED;
         lli_replay_pop(&tx->replay);
     }
     return false;

@@ -16,7 +16,7 @@ void lli_tx_lvc_add(struct lli_tx *tx, struct lli_lvc_topic *topic, const struct
                  const struct iovec *pieces, uint32_t size)
 {
     lli_lvc_put(topic, tx->pack.number - 1, attributes, pieces, size);
-    tx->counters.messages_kept++;
+    tx->counters.messages_cached++;
 }
 
 static void tx_lvc_due(struct lli_tx *tx, lli_ns at)
@@ -65,7 +65,7 @@ bool lli_tx_replay_lvc(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t si
     *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = &tx->told};
     /* Charges a full packet however little it holds: scanning for its contents costs time as well. */
     (void)lli_pacer_take(&tx->replay.pacer, size);
-    tx->counters.kept_packets_sent++;
+    tx->counters.cache_packets_sent++;
     lli_tx_count(tx, used);
     tx_lvc_due(tx, now);
     lli_tx_replay_due(tx, tx->replay.fetching > 0 ? now : LLI_NEVER);

@@ -138,7 +138,7 @@ void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now)
     tx->counters.naks_received++;
     tx_bound_nak(tx, nak, asker);
     if (tx_is_shed(tx, nak, asker.member, now)) {
-        tx->counters.naks_shed++;
+        tx->counters.naks_ignored++;
         return;
     }
     lli_pacer_fill(&tx->unconfirmed, now);

@@ -348,7 +348,7 @@ static bool tx_repair_next(struct lli_tx *tx, lli_seq *seq)
         if (tx_is_served(tx, lli_history_slot(&tx->history, *seq)->repair_to))
             return true;
         lli_repair_skip(&tx->repair);
-        tx->counters.repairs_shed++;
+        tx->counters.repairs_dropped++;
     }
     return false;
 }
@@ -361,7 +361,7 @@ static bool tx_repair_is_limited(struct lli_tx *tx, lli_ns now)
     lli_pacer_fill(&tx->repair_limit, now);
     if (tx->repair_limit.tokens > 0)
         return false;
-    tx->counters.repairs_held += !tx->repair_waits;
+    tx->counters.repairs_delayed += !tx->repair_waits;
     tx->repair_waits = true;
     return true;
 }

@@ -27,9 +27,9 @@
     X(packets_data, "data packets sent for the first time")                                                                \
     X(packets_repaired, "data packets sent again")                                                                         \
     X(repairs_multicast, "of these, to the group")                                                                         \
-    X(repairs_held, "repairs that waited for the limit of their rate")                                                     \
+    X(repairs_delayed, "repairs that waited for the limit of their rate")                                                     \
     X(packets_replayed, "data packets sent to receivers that join late")                                                   \
-    X(packets_passed, "data packets not sent to these, as all in them is of topics without history")                       \
+    X(packets_without_history, "data packets not sent to these, as all in them is of topics without history")                       \
     X(heartbeats_sent, "heartbeats sent")                                                                                  \
     X(rejects_sent, "rejects and confirmations of NAKs sent")                                                              \
     X(topics_sent, "answers to queries sent")                                                                              \
@@ -40,8 +40,8 @@
     X(nak_packets_unreliable, "of these, of unreliable topics: not repaired, and counted against nobody")                  \
     X(nak_packets_beyond, "of these, never sent")                                                                          \
     X(nak_packets_unconfirmed, "of these, not repaired as too many were asked for by receivers that have not sent a token back") \
-    X(naks_shed, "NAKs not answered: of suspended receivers, or by the operator's order")                                  \
-    X(repairs_shed, "repairs that waited and were dropped for the same, or as who asked had left")                         \
+    X(naks_ignored, "NAKs not answered: of suspended receivers, or by the operator's order")                                  \
+    X(repairs_dropped, "repairs that waited and were dropped for the same, or as who asked had left")                         \
     X(notices_sent, "notices sent to slow receivers")                                                                      \
     X(receivers_warned, "warnings of slow receivers")                                                                      \
     X(receivers_unicast, "times that a slow receiver was left to unicast repairs")                                         \
@@ -56,10 +56,10 @@
     X(joins_granted, "answers that said where")                                                                            \
     X(joins_refused, "answers that it cannot be done")                                                                     \
     X(fetches_received, "requests for packets of the past")                                                                \
-    X(messages_kept, "copies of messages taken, of topics that keep their last ones")                                       \
-    X(kept_fetches_received, "requests for such messages, of receivers that join late")                                    \
-    X(kept_packets_sent, "packets of them sent")                                                                           \
-    X(joins_shed, "requests of either kind not answered: of suspended receivers, or by the operator's order")               \
+    X(messages_cached, "copies of messages taken, of topics that keep their last ones")                                       \
+    X(cache_fetches_received, "requests for such messages, of receivers that join late")                                    \
+    X(cache_packets_sent, "packets of them sent")                                                                           \
+    X(joins_ignored, "requests of either kind not answered: of suspended receivers, or by the operator's order")               \
     X(joins_dropped, "requests of either kind dropped because too many receivers were being served")                       \
     X(receivers_joined, "receivers that became known")                                                                     \
     X(receivers_left, "receivers that said they leave")                                                                    \
@@ -67,15 +67,15 @@
     X(receivers_refused, "reports of receivers beyond receivers_max")                                                      \
     X(messages_assured, "messages sent that are to be acknowledged")                                                        \
     X(acknowledgements_refused, "acknowledgements of messages that were not sent, or by receivers beyond receivers_max")   \
-    X(send_unacknowledged, "messages refused because too many before them were not acknowledged")                          \
+    X(send_blocked_unacknowledged, "messages refused because too many before them were not acknowledged")                          \
     X(answers_dropped, "rejects and answers not sent because too many were waiting")                                       \
     X(control_malformed, "control packets that contradict themselves")                                                     \
     X(control_foreign, "control packets with another session's identity")                                                  \
-    X(send_again, "messages refused because the history was full of unsent packets, or flow control held them")            \
-    X(send_held, "of these, because flow control waited for receivers")                                                    \
-    X(send_rated, "because of a rate limit")                                                                               \
-    X(send_kept, "because messages that are not acknowledged fill the history")                                            \
-    X(send_blocked, "because the transport took no more")
+    X(send_blocked, "messages refused because the history was full of unsent packets, or flow control held them")            \
+    X(send_blocked_flow, "of these, because flow control waited for receivers")                                                    \
+    X(send_blocked_rate, "because of a rate limit")                                                                               \
+    X(send_blocked_history, "because messages that are not acknowledged fill the history")                                            \
+    X(send_blocked_transport, "because the transport took no more")
 
 struct lli_tx_counters {
 #define LLI_TX_COUNTER_FIELD(name, text) uint64_t name;

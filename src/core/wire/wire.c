@@ -468,7 +468,7 @@ size_t lli_wire_put_notice(uint8_t *packet, const struct lli_wire_notice *notice
     write_u64(&writer, notice->lag_ns);
     write_u64(&writer, notice->silent_ns);
     write_u32(&writer, notice->naks_per_s);
-    write_u32(&writer, notice->asked_ppm);
+    write_u32(&writer, notice->nak_ppm);
     write_u32(&writer, notice->lag_packets);
     write_u32(&writer, notice->receivers);
     write_u32(&writer, notice->suffering);
@@ -491,7 +491,7 @@ bool lli_wire_get_notice(const uint8_t *body, size_t size, uint32_t tag, struct 
     notice->lag_ns = lli_read_u64(&reader);
     notice->silent_ns = lli_read_u64(&reader);
     notice->naks_per_s = lli_read_u32(&reader);
-    notice->asked_ppm = lli_read_u32(&reader);
+    notice->nak_ppm = lli_read_u32(&reader);
     notice->lag_packets = lli_read_u32(&reader);
     notice->receivers = lli_read_u32(&reader);
     notice->suffering = lli_read_u32(&reader);

@@ -323,7 +323,7 @@ struct lli_wire_notice {
     uint64_t lag_ns;
     uint64_t silent_ns;
     uint32_t naks_per_s;
-    uint32_t asked_ppm;
+    uint32_t nak_ppm;
     uint32_t lag_packets;
     uint32_t receivers;
     uint32_t suffering;  /* of these, receivers that suffer */

@@ -37,9 +37,9 @@ static void on_event(void *arg, const struct llm_event *event)
 
 static void receiver_up(const char *channel)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     assert_int_equal(llm_receiver_open(context, channel, NULL, &handlers, &receiver), LLM_OK);
@@ -49,7 +49,7 @@ static void transmitter_up(const char *channel)
 {
     struct llm_transmitter_handlers handlers;
 
-    assert_int_equal(llm_transmitter_open(context, channel, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), LLM_OK);
     llm_transmitter_handlers_init(&handlers);
     handlers.event = on_transmitter_event;
     assert_int_equal(llm_transmitter_handle(transmitter, &handlers), LLM_OK);
@@ -83,7 +83,7 @@ static uint64_t counter(const char *name)
 {
     uint64_t value = 0;
 
-    assert_int_equal(llm_stat(context, name, &value), LLM_OK);
+    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
     return value;
 }
 
@@ -147,7 +147,7 @@ static void assurances_that_cannot_be_are_refused_with_the_reason(void **state)
     assurance.names = names;
     expect_refused(LLM_EINVAL, "more than 16");
     assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
-    assert_int_equal(llm_acknowledge(NULL, 0, 0), LLM_EINVAL);
+    assert_int_equal(llm_receiver_acknowledge(NULL, 0, 0), LLM_EINVAL);
 }
 
 static void the_seventeenth_topic_is_refused(void **state)
@@ -177,21 +177,21 @@ static void messages_of_every_kind_wait_until_they_are_acknowledged(void **state
     assert_int_equal(llm_topic_open(transmitter, "plain", 0, &plain), LLM_OK);
     assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
     assert_int_equal(llm_send(topic, "one", 3, LLM_SEND_MORE), LLM_OK);
-    assert_int_equal(llm_claim(topic, 8, &claim), LLM_OK);
+    assert_int_equal(llm_topic_claim(topic, 8, &claim), LLM_OK);
     assert_int_equal(llm_topic_assure(topic, &assurance), LLM_ESTATE);
     assert_int_equal(llm_send(topic, "two", 3, 0), LLM_ESTATE);
-    assert_int_equal(llm_commit(plain, 3, 0), LLM_ESTATE);
-    assert_int_equal(llm_commit(topic, 9, 0), LLM_EINVAL);
-    assert_int_equal(llm_commit(topic, 8, 0), LLM_OK);
-    assert_int_equal(llm_commit(topic, 8, 0), LLM_ESTATE);
-    assert_int_equal(llm_claim(topic, 8, &claim), LLM_OK);
-    assert_int_equal(llm_abort(topic), LLM_OK);
-    assert_int_equal(llm_abort(topic), LLM_ESTATE);
+    assert_int_equal(llm_topic_commit(plain, 3, 0), LLM_ESTATE);
+    assert_int_equal(llm_topic_commit(topic, 9, 0), LLM_EINVAL);
+    assert_int_equal(llm_topic_commit(topic, 8, 0), LLM_OK);
+    assert_int_equal(llm_topic_commit(topic, 8, 0), LLM_ESTATE);
+    assert_int_equal(llm_topic_claim(topic, 8, &claim), LLM_OK);
+    assert_int_equal(llm_topic_abort(topic), LLM_OK);
+    assert_int_equal(llm_topic_abort(topic), LLM_ESTATE);
     assert_int_equal(llm_send(topic, "three", 5, LLM_SEND_NOW), LLM_OK);
     assert_int_equal(counter("messages_unacknowledged"), 3);
     assert_int_equal(llm_send(topic, "four", 4, LLM_SEND_MORE), LLM_EAGAIN);
-    assert_int_equal(llm_claim(topic, 4, &claim), LLM_EAGAIN);
-    assert_int_equal(counter("send_unacknowledged"), 2);
+    assert_int_equal(llm_topic_claim(topic, 4, &claim), LLM_EAGAIN);
+    assert_int_equal(counter("send_blocked_unacknowledged"), 2);
     /* Longer than may ever be unacknowledged; others do not wait. */
     assert_int_equal(llm_send(topic, data, sizeof data, 0), LLM_EMSGSIZE);
     assert_int_equal(llm_send(plain, "p", 1, 0), LLM_OK);
@@ -209,8 +209,8 @@ static void messages_of_every_kind_wait_until_they_are_acknowledged(void **state
     assert_int_equal(llm_topic_assure(topic, NULL), LLM_OK);
     for (int i = 0; i < 10; i++)
         assert_int_equal(llm_send(topic, "x", 1, LLM_SEND_MORE), LLM_OK);
-    assert_int_equal(llm_claim(topic, 1, &claim), LLM_OK);
-    assert_int_equal(llm_commit(topic, 1, 0), LLM_OK);
+    assert_int_equal(llm_topic_claim(topic, 1, &claim), LLM_OK);
+    assert_int_equal(llm_topic_commit(topic, 1, 0), LLM_OK);
     assert_int_equal(counter("messages_unacknowledged"), 0);
     assert_int_equal(counter("messages_assured"), 4);
 }
@@ -233,12 +233,12 @@ static void what_applications_acknowledge_counts_by_name(void **state)
     assert_int_equal(waits.last, 1);
     assurance.names = "book";
     assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
-    while (waits.reason != LLM_REASON_AWAITED)
+    while (waits.reason != LLM_REASON_PENDING)
         assert_true(llm_poll(context) >= 0 && llm_clock() < began + UINT64_C(20000000000));
     assert_int_equal(counter("messages_unacknowledged"), 2);
-    assert_int_equal(llm_acknowledge(receiver, session, 2), LLM_EINVAL);
-    assert_int_equal(llm_acknowledge(receiver, session + 1, 1), LLM_ENOTFOUND);
-    assert_int_equal(llm_acknowledge(receiver, session, 1), LLM_OK);
+    assert_int_equal(llm_receiver_acknowledge(receiver, session, 2), LLM_EINVAL);
+    assert_int_equal(llm_receiver_acknowledge(receiver, session + 1, 1), LLM_ENOTFOUND);
+    assert_int_equal(llm_receiver_acknowledge(receiver, session, 1), LLM_OK);
     until_acknowledged();
     assert_int_equal(acknowledged.last, 1);
 }

@@ -128,16 +128,16 @@ static void on_event(void *arg, const struct llm_event *event)
 /* False if the channel cannot be had on this machine. */
 static bool station_open(struct station *station, const char *channel)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     memset(station, 0, sizeof *station);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = station;
     handlers.message = on_message;
     handlers.event = on_event;
     assert_int_equal(llm_context_open(NULL, &station->context), LLM_OK);
     if (llm_receiver_open(station->context, channel, NULL, &handlers, &station->receiver) != LLM_OK ||
-        llm_transmitter_open(station->context, channel, NULL, &station->transmitter) != LLM_OK) {
+        llm_transmitter_open(station->context, channel, NULL, NULL, &station->transmitter) != LLM_OK) {
         (void)llm_context_close(&station->context);
         return false;
     }
@@ -167,10 +167,10 @@ static void station_send(struct station *station, size_t size, uint64_t *random)
     void *place;
 
     pattern_fill(bytes, size, llm_transmitter_next(station->transmitter));
-    if (size <= llm_claim_max(station->transmitter) && chance(random, 30)) {
-        assert_int_equal(llm_claim(topic, size, &place), LLM_OK);
+    if (size <= llm_transmitter_claim_max(station->transmitter) && chance(random, 30)) {
+        assert_int_equal(llm_topic_claim(topic, size, &place), LLM_OK);
         memcpy(place, bytes, size);
-        assert_int_equal(llm_commit(topic, size, flags), LLM_OK);
+        assert_int_equal(llm_topic_commit(topic, size, flags), LLM_OK);
         return;
     }
     while (llm_send(topic, bytes, size, flags) == LLM_EAGAIN)
@@ -179,7 +179,7 @@ static void station_send(struct station *station, size_t size, uint64_t *random)
 
 static void station_run(struct station *station, int rounds, uint64_t *random)
 {
-    struct llm_stat stats[256];
+    struct llm_counter stats[256];
     uint64_t value;
 
     for (int round = 0; round < rounds; round++) {
@@ -189,13 +189,13 @@ static void station_run(struct station *station, int rounds, uint64_t *random)
         if (round % 16 == 0)
             station_poll_until(station, llm_transmitter_next(station->transmitter));
         (void)llm_poll(station->context);
-        (void)llm_deadline(station->context);
+        (void)llm_context_deadline(station->context);
     }
-    (void)llm_flush(station->transmitter);
+    (void)llm_transmitter_flush(station->transmitter);
     station_poll_until(station, llm_transmitter_next(station->transmitter));
-    (void)llm_fd(station->context);
-    (void)llm_stats(station->context, stats, 256);
-    (void)llm_stat(station->context, "messages_sent", &value);
+    (void)llm_context_fd(station->context);
+    (void)llm_context_counters(station->context, stats, 256);
+    (void)llm_context_counter(station->context, "messages_sent", &value);
 }
 
 static void expect_no_allocation(const char *channel, bool may_be_absent)

@@ -17,7 +17,7 @@ static uint64_t packets_of_answers(void)
 {
     uint64_t value;
 
-    assert_int_equal(llm_stat(answering, "packets_data", &value), LLM_OK);
+    assert_int_equal(llm_context_counter(answering, "packets_data", &value), LLM_OK);
     return value;
 }
 
@@ -44,9 +44,9 @@ static struct llm_receiver *receiver_make(struct llm_context *context, const cha
                                           void (*message)(void *, const struct llm_message *))
 {
     struct llm_receiver *receiver = NULL;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = message;
     assert_int_equal(llm_receiver_open(context, channel, NULL, &handlers, &receiver), LLM_OK);
     return receiver;
@@ -68,8 +68,8 @@ static int up(void **state)
     assert_int_equal(llm_context_open(NULL, &answering), LLM_OK);
     listener = receiver_make(answering, "loop://answers:1", on_question);
     hearer = receiver_make(asking, "loop://answers:2", on_answer);
-    assert_int_equal(llm_transmitter_open(asking, "loop://answers:1", NULL, &questions), LLM_OK);
-    assert_int_equal(llm_transmitter_open(answering, "loop://answers:2", NULL, &answers), LLM_OK);
+    assert_int_equal(llm_transmitter_open(asking, "loop://answers:1", NULL, NULL, &questions), LLM_OK);
+    assert_int_equal(llm_transmitter_open(answering, "loop://answers:2", NULL, NULL, &answers), LLM_OK);
     assert_int_equal(llm_topic_open(questions, "questions", 0, &question), LLM_OK);
     assert_int_equal(llm_topic_open(answers, "answers", 0, &answer), LLM_OK);
     /* Sessions and topics become known. */

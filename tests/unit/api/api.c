@@ -63,11 +63,11 @@ static struct llm_transmitter *transmitter;
 static struct llm_receiver *receiver;
 static struct llm_topic *topic;
 
-static struct llm_handlers all_handlers(void)
+static struct llm_receiver_handlers all_handlers(void)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = &heard;
     handlers.message = on_message;
     handlers.event = on_event;
@@ -102,11 +102,11 @@ static int context_up(void **state)
 
 static int all_up(void **state)
 {
-    const struct llm_handlers handlers = all_handlers();
+    const struct llm_receiver_handlers handlers = all_handlers();
 
     (void)context_up(state);
     assert_int_equal(llm_receiver_open(context, CHANNEL SMALL, NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "prices", 0, &topic), LLM_OK);
     return 0;
 }
@@ -141,16 +141,16 @@ static const struct llm_event *find_event(enum llm_event_kind kind)
 
 static void null_arguments_are_refused(void **state)
 {
-    const struct llm_handlers handlers = all_handlers();
-    struct llm_stat stat;
+    const struct llm_receiver_handlers handlers = all_handlers();
+    struct llm_counter stat;
     uint64_t value;
     void *data;
 
     (void)state;
     assert_int_equal(llm_context_open(NULL, NULL), LLM_EINVAL);
-    assert_int_equal(llm_transmitter_open(NULL, CHANNEL, NULL, &transmitter), LLM_EINVAL);
-    assert_int_equal(llm_transmitter_open(context, NULL, NULL, &transmitter), LLM_EINVAL);
-    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, NULL), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_open(NULL, CHANNEL, NULL, NULL, &transmitter), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_open(context, NULL, NULL, NULL, &transmitter), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, NULL, NULL), LLM_EINVAL);
     assert_int_equal(llm_receiver_open(NULL, CHANNEL, NULL, &handlers, &receiver), LLM_EINVAL);
     assert_int_equal(llm_receiver_open(context, NULL, NULL, &handlers, &receiver), LLM_EINVAL);
     assert_int_equal(llm_receiver_open(context, CHANNEL, NULL, NULL, &receiver), LLM_EINVAL);
@@ -158,22 +158,22 @@ static void null_arguments_are_refused(void **state)
     assert_int_equal(llm_topic_open(NULL, "a", 0, &topic), LLM_EINVAL);
     assert_int_equal(llm_send(NULL, "a", 1, 0), LLM_EINVAL);
     assert_int_equal(llm_sendv(NULL, NULL, 0, 0), LLM_EINVAL);
-    assert_int_equal(llm_claim(NULL, 1, &data), LLM_EINVAL);
-    assert_int_equal(llm_commit(NULL, 1, 0), LLM_EINVAL);
-    assert_int_equal(llm_abort(NULL), LLM_EINVAL);
-    assert_int_equal(llm_flush(NULL), LLM_EINVAL);
+    assert_int_equal(llm_topic_claim(NULL, 1, &data), LLM_EINVAL);
+    assert_int_equal(llm_topic_commit(NULL, 1, 0), LLM_EINVAL);
+    assert_int_equal(llm_topic_abort(NULL), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_flush(NULL), LLM_EINVAL);
     assert_int_equal(llm_transmitter_handle(NULL, NULL), LLM_EINVAL);
     assert_int_equal(llm_transmitter_shed(NULL, 0, true), LLM_EINVAL);
     assert_int_equal(llm_poll(NULL), LLM_EINVAL);
     assert_int_equal(llm_wait(NULL, 0), LLM_EINVAL);
-    assert_int_equal(llm_fd(NULL), LLM_EINVAL);
-    assert_int_equal(llm_thread_start(NULL, -1), LLM_EINVAL);
-    assert_int_equal(llm_thread_stop(NULL), LLM_EINVAL);
-    assert_int_equal(llm_stats(NULL, &stat, 1), LLM_EINVAL);
-    assert_int_equal(llm_stats(context, NULL, 1), LLM_EINVAL);
-    assert_int_equal(llm_stats(context, &stat, -1), LLM_EINVAL);
-    assert_int_equal(llm_stat(context, NULL, &value), LLM_EINVAL);
-    assert_int_equal(llm_stat(context, "naks_sent", NULL), LLM_EINVAL);
+    assert_int_equal(llm_context_fd(NULL), LLM_EINVAL);
+    assert_int_equal(llm_context_start_thread(NULL, -1), LLM_EINVAL);
+    assert_int_equal(llm_context_stop_thread(NULL), LLM_EINVAL);
+    assert_int_equal(llm_context_counters(NULL, &stat, 1), LLM_EINVAL);
+    assert_int_equal(llm_context_counters(context, NULL, 1), LLM_EINVAL);
+    assert_int_equal(llm_context_counters(context, &stat, -1), LLM_EINVAL);
+    assert_int_equal(llm_context_counter(context, NULL, &value), LLM_EINVAL);
+    assert_int_equal(llm_context_counter(context, "naks_sent", NULL), LLM_EINVAL);
     assert_null(transmitter);
     assert_null(receiver);
 }
@@ -190,10 +190,10 @@ static void closing_nothing_is_allowed(void **state)
 
 static void expect_refused(const char *channel, int error, const char *named)
 {
-    const struct llm_handlers handlers = all_handlers();
+    const struct llm_receiver_handlers handlers = all_handlers();
 
     logged[0] = '\0';
-    assert_int_equal(llm_transmitter_open(context, channel, NULL, &transmitter), error);
+    assert_int_equal(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), error);
     expect_logged(named);
     assert_int_equal(llm_receiver_open(context, channel, NULL, &handlers, &receiver), error);
     assert_null(transmitter);
@@ -209,17 +209,17 @@ static void wrong_channels_are_refused_by_name(void **state)
     expect_refused("loop://a:1?ttl=1000", LLM_EOPTION, "1000");
     expect_refused("loop://a:1?mtu=100", LLM_EOPTION, "mtu");
     expect_refused("loop://a:1?source=1.2.3.4", LLM_EOPTION, "source");
-    assert_int_equal(llm_transmitter_open(context, "loop://a:1?history_bytes=64K", NULL, &transmitter), LLM_EOPTION);
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?history_bytes=64K", NULL, NULL, &transmitter), LLM_EOPTION);
     assert_non_null(strstr(logged, "history_bytes"));
-    assert_int_equal(llm_transmitter_open(context, "loop://a:1?flow=window&slow_lag_bytes=64K", NULL, &transmitter), LLM_EOPTION);
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?flow=window&slow_lag_bytes=64K", NULL, NULL, &transmitter), LLM_EOPTION);
     assert_non_null(strstr(logged, "slow_lag_bytes"));
     /* Nothing is left behind: the same context works. */
-    assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, NULL, &transmitter), LLM_OK);
 }
 
 static void options_of_other_versions_are_checked(void **state)
 {
-    struct llm_handlers handlers = all_handlers();
+    struct llm_receiver_handlers handlers = all_handlers();
     struct llm_context_options options;
     struct llm_context *other = NULL;
 
@@ -260,11 +260,11 @@ static void context_options_have_to_be_enumerators(void **state)
 
 static void what_is_open_can_be_closed_in_any_order(void **state)
 {
-    const struct llm_handlers handlers = all_handlers();
+    const struct llm_receiver_handlers handlers = all_handlers();
 
     (void)state;
     for (int order = 0; order < 6; order++) {
-        assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, &transmitter), LLM_OK);
+        assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, NULL, &transmitter), LLM_OK);
         assert_int_equal(llm_topic_open(transmitter, "a", 0, &topic), LLM_OK);
         assert_int_equal(llm_receiver_open(context, CHANNEL SMALL, NULL, &handlers, &receiver), LLM_OK);
         (void)llm_poll(context);
@@ -313,9 +313,9 @@ static void messages_of_every_kind_arrive_in_order(void **state)
     assert_int_equal(llm_sendv(topic, pieces, 3, LLM_SEND_MORE), LLM_OK);
     assert_int_equal(llm_send(topic, NULL, 0, LLM_SEND_NOW), LLM_OK);
     assert_int_equal(llm_sendv(topic, NULL, 0, 0), LLM_OK);
-    assert_int_equal(llm_claim(topic, 100, &data), LLM_OK);
+    assert_int_equal(llm_topic_claim(topic, 100, &data), LLM_OK);
     memcpy(data, "claimed", 7);
-    assert_int_equal(llm_commit(topic, 7, 0), LLM_OK);
+    assert_int_equal(llm_topic_commit(topic, 7, 0), LLM_OK);
     assert_int_equal(llm_send(topic, large, sizeof large, 0), LLM_OK);
     assert_int_equal(llm_transmitter_next(transmitter), 6);
     poll_until(6);
@@ -343,9 +343,9 @@ static void a_message_beyond_the_limit_is_refused(void **state)
     assert_int_equal(llm_sendv(topic, pieces, 2, 0), LLM_EMSGSIZE);
     assert_int_equal(llm_sendv(topic, pieces, -1, 0), LLM_EINVAL);
     assert_int_equal(llm_send(topic, NULL, 1, 0), LLM_EINVAL);
-    assert_true(llm_claim_max(transmitter) > 1400 && llm_claim_max(transmitter) < 1500);
-    assert_int_equal(llm_claim(topic, llm_claim_max(transmitter) + 1, &data), LLM_EMSGSIZE);
-    assert_int_equal(llm_claim(topic, llm_claim_max(transmitter), &data), LLM_OK);
+    assert_true(llm_transmitter_claim_max(transmitter) > 1400 && llm_transmitter_claim_max(transmitter) < 1500);
+    assert_int_equal(llm_topic_claim(topic, llm_transmitter_claim_max(transmitter) + 1, &data), LLM_EMSGSIZE);
+    assert_int_equal(llm_topic_claim(topic, llm_transmitter_claim_max(transmitter), &data), LLM_OK);
     assert_int_equal(llm_transmitter_next(transmitter), 1);
 }
 
@@ -356,22 +356,22 @@ static void one_claim_at_a_time(void **state)
 
     (void)state;
     assert_int_equal(llm_topic_open(transmitter, "other", LLM_TOPIC_WHOLE, &other), LLM_OK);
-    assert_int_equal(llm_abort(topic), LLM_ESTATE);
-    assert_int_equal(llm_commit(topic, 0, 0), LLM_ESTATE);
-    assert_int_equal(llm_claim(topic, 10, &data), LLM_OK);
-    assert_int_equal(llm_claim(topic, 10, &data), LLM_ESTATE);
-    assert_int_equal(llm_claim(other, 10, &data), LLM_ESTATE);
+    assert_int_equal(llm_topic_abort(topic), LLM_ESTATE);
+    assert_int_equal(llm_topic_commit(topic, 0, 0), LLM_ESTATE);
+    assert_int_equal(llm_topic_claim(topic, 10, &data), LLM_OK);
+    assert_int_equal(llm_topic_claim(topic, 10, &data), LLM_ESTATE);
+    assert_int_equal(llm_topic_claim(other, 10, &data), LLM_ESTATE);
     assert_int_equal(llm_send(other, "a", 1, 0), LLM_ESTATE);
     assert_int_equal(llm_sendv(topic, NULL, 0, 0), LLM_ESTATE);
     assert_int_equal(llm_topic_open(transmitter, "third", 0, &other), LLM_ESTATE);
-    assert_int_equal(llm_commit(other, 1, 0), LLM_ESTATE);
-    assert_int_equal(llm_abort(other), LLM_ESTATE);
-    assert_int_equal(llm_commit(topic, 11, 0), LLM_EINVAL);
+    assert_int_equal(llm_topic_commit(other, 1, 0), LLM_ESTATE);
+    assert_int_equal(llm_topic_abort(other), LLM_ESTATE);
+    assert_int_equal(llm_topic_commit(topic, 11, 0), LLM_EINVAL);
     (void)llm_poll(context);
     memcpy(data, "still mine", 10);
-    assert_int_equal(llm_commit(topic, 10, 0), LLM_OK);
-    assert_int_equal(llm_claim(topic, 10, &data), LLM_OK);
-    assert_int_equal(llm_abort(topic), LLM_OK);
+    assert_int_equal(llm_topic_commit(topic, 10, 0), LLM_OK);
+    assert_int_equal(llm_topic_claim(topic, 10, &data), LLM_OK);
+    assert_int_equal(llm_topic_abort(topic), LLM_OK);
     assert_int_equal(llm_send(other, "after", 5, 0), LLM_OK);
     poll_until(2);
     assert_string_equal(heard.texts[0], "still mine");
@@ -385,10 +385,10 @@ static void what_was_packed_before_a_claim_that_is_given_up_is_due(void **state)
     (void)state;
     poll_until(0);
     assert_int_equal(llm_send(topic, "a", 1, LLM_SEND_MORE), LLM_OK);
-    assert_int_equal(llm_claim(topic, 10, &data), LLM_OK);
+    assert_int_equal(llm_topic_claim(topic, 10, &data), LLM_OK);
     (void)llm_poll(context);
-    assert_int_equal(llm_abort(topic), LLM_OK);
-    assert_true(llm_deadline(context) <= llm_clock());
+    assert_int_equal(llm_topic_abort(topic), LLM_OK);
+    assert_true(llm_context_deadline(context) <= llm_clock());
     poll_until(1);
 }
 
@@ -438,7 +438,7 @@ static void the_operator_sheds_naks_and_both_sides_are_told(void **state)
 static void a_window_is_at_most_half_of_the_history(void **state)
 {
     const uint64_t until = llm_clock() + UINT64_C(5000000000);
-    const struct llm_handlers handlers = all_handlers();
+    const struct llm_receiver_handlers handlers = all_handlers();
     struct llm_context *sender = context_make();
     uint64_t packets = 0;
     char large[1000] = "";
@@ -446,7 +446,7 @@ static void a_window_is_at_most_half_of_the_history(void **state)
 
     (void)state;
     assert_int_equal(llm_receiver_open(context, CHANNEL "&reorder_bytes=1M&sessions_max=2", NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(sender, CHANNEL SMALL "&flow=window", NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(sender, CHANNEL SMALL "&flow=window", NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "prices", 0, &topic), LLM_OK);
     while (llm_transmitter_receivers(transmitter) == 0 && llm_clock() < until)
         assert_true(llm_poll(sender) >= 0 && llm_poll(context) >= 0);
@@ -455,7 +455,7 @@ static void a_window_is_at_most_half_of_the_history(void **state)
     for (int i = 0; i < 5000 && error == LLM_OK; i++)
         error = llm_send(topic, large, sizeof large, LLM_SEND_MORE);
     assert_int_equal(error, LLM_EAGAIN);
-    assert_int_equal(llm_stat(sender, "packets_data", &packets), LLM_OK);
+    assert_int_equal(llm_context_counter(sender, "packets_data", &packets), LLM_OK);
     assert_in_range(packets, 100, 130);
     assert_int_equal(llm_context_close(&sender), LLM_OK);
 }
@@ -473,7 +473,7 @@ static void on_messages(void *arg, const struct llm_message *messages, int count
 
 static void bursts_come_in_the_place_of_single_messages(void **state)
 {
-    struct llm_handlers handlers = all_handlers();
+    struct llm_receiver_handlers handlers = all_handlers();
     struct llm_topic *other;
     char large[3000];
 
@@ -482,7 +482,7 @@ static void bursts_come_in_the_place_of_single_messages(void **state)
     memset(large, 'l', sizeof large);
     handlers.messages = on_messages;
     assert_int_equal(llm_receiver_open(context, CHANNEL SMALL, NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "prices", 0, &topic), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "other", 0, &other), LLM_OK);
     for (int i = 0; i < 200; i++)
@@ -504,7 +504,7 @@ static void what_is_packed_leaves_with_flush_or_poll(void **state)
 {
     (void)state;
     assert_int_equal(llm_send(topic, "a", 1, LLM_SEND_MORE), LLM_OK);
-    assert_int_equal(llm_flush(transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_flush(transmitter), LLM_OK);
     poll_until(1);
     assert_int_equal(llm_send(topic, "b", 1, LLM_SEND_MORE), LLM_OK);
     poll_until(2);
@@ -568,7 +568,7 @@ static void a_refused_session_is_silent(void **state)
         (void)llm_poll(context);
     assert_int_equal(heard.messages, 0);
     assert_int_equal(heard.events, 0);
-    assert_int_equal(llm_stat(context, "sessions_refused", &refused), LLM_OK);
+    assert_int_equal(llm_context_counter(context, "sessions_refused", &refused), LLM_OK);
     assert_int_equal(refused, 1);
 }
 
@@ -577,7 +577,7 @@ static void a_refused_session_is_silent(void **state)
 static void on_message_misbehave(void *arg, const struct llm_message *message)
 {
     struct heard *to = arg;
-    struct llm_handlers handlers = all_handlers();
+    struct llm_receiver_handlers handlers = all_handlers();
     struct llm_context *same = to->context;
     struct llm_transmitter *made = NULL, *mine = transmitter;
     struct llm_receiver *made_receiver = NULL, *my_receiver = receiver;
@@ -585,24 +585,24 @@ static void on_message_misbehave(void *arg, const struct llm_message *message)
 
     (void)message;
     results[0] = llm_poll(to->context);
-    results[1] = llm_transmitter_open(to->context, CHANNEL, NULL, &made);
+    results[1] = llm_transmitter_open(to->context, CHANNEL, NULL, NULL, &made);
     results[2] = llm_receiver_open(to->context, CHANNEL, NULL, &handlers, &made_receiver);
     results[3] = llm_transmitter_close(&mine);
     results[4] = llm_receiver_close(&my_receiver);
     results[5] = llm_context_close(&same);
-    results[6] = llm_thread_start(to->context, -1);
+    results[6] = llm_context_start_thread(to->context, -1);
     results[7] = llm_wait(to->context, 0);
     to->messages++;
 }
 
 static void handlers_may_not_poll_open_or_close(void **state)
 {
-    struct llm_handlers handlers = all_handlers();
+    struct llm_receiver_handlers handlers = all_handlers();
 
     (void)state;
     handlers.message = on_message_misbehave;
     assert_int_equal(llm_receiver_open(context, CHANNEL SMALL, NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "prices", 0, &topic), LLM_OK);
     assert_int_equal(llm_send(topic, "a", 1, 0), LLM_OK);
     poll_until(1);
@@ -618,8 +618,8 @@ static void on_message_reply(void *arg, const struct llm_message *message)
 
     if (message->number == 0) {
         to->handler_results[0] = llm_topic_open(transmitter, "from a handler", 0, &opened);
-        to->handler_results[1] = llm_stat(to->context, "messages_sent", &value);
-        to->handler_results[2] = llm_flush(transmitter);
+        to->handler_results[1] = llm_context_counter(to->context, "messages_sent", &value);
+        to->handler_results[2] = llm_transmitter_flush(transmitter);
     }
     if (to->messages < 10)
         to->handler_results[3] |= llm_send(topic, "reply", 5, 0);
@@ -628,12 +628,12 @@ static void on_message_reply(void *arg, const struct llm_message *message)
 
 static void handlers_may_send_flush_open_topics_and_read_statistics(void **state)
 {
-    struct llm_handlers handlers = all_handlers();
+    struct llm_receiver_handlers handlers = all_handlers();
 
     (void)state;
     handlers.message = on_message_reply;
     assert_int_equal(llm_receiver_open(context, CHANNEL SMALL, NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "prices", 0, &topic), LLM_OK);
     assert_int_equal(llm_send(topic, "a", 1, 0), LLM_OK);
     poll_until(11);
@@ -643,18 +643,18 @@ static void handlers_may_send_flush_open_topics_and_read_statistics(void **state
 
 static void without_handlers_events_are_logged_and_messages_dropped(void **state)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     uint64_t delivered = 0;
 
     (void)state;
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     assert_int_equal(llm_receiver_open(context, CHANNEL SMALL, NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL SMALL, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "prices", 0, &topic), LLM_OK);
     assert_int_equal(llm_send(topic, "a", 1, 0), LLM_OK);
     for (int i = 0; i < 100; i++)
         (void)llm_poll(context);
-    assert_int_equal(llm_stat(context, "messages_delivered", &delivered), LLM_OK);
+    assert_int_equal(llm_context_counter(context, "messages_delivered", &delivered), LLM_OK);
     assert_int_equal(delivered, 1);
 }
 
@@ -665,19 +665,19 @@ static void a_sleeper_is_woken_by_its_descriptor_and_its_deadline(void **state)
     struct llm_context *sender = context_make();
     struct llm_transmitter *other;
     struct llm_topic *to;
-    const int fd = llm_fd(context);
+    const int fd = llm_context_fd(context);
     const uint64_t until = llm_clock() + UINT64_C(5000000000);
 
     (void)state;
     assert_int_equal(llm_transmitter_close(&transmitter), LLM_OK);
     assert_true(fd >= 0);
-    assert_int_equal(llm_transmitter_open(sender, CHANNEL SMALL, NULL, &other), LLM_OK);
+    assert_int_equal(llm_transmitter_open(sender, CHANNEL SMALL, NULL, NULL, &other), LLM_OK);
     assert_int_equal(llm_topic_open(other, "elsewhere", 0, &to), LLM_OK);
     for (int i = 0; i < 20; i++)
         assert_int_equal(llm_send(to, "wake", 4, LLM_SEND_NOW), LLM_OK);
     while (heard.messages < 20 && llm_clock() < until) {
-        struct pollfd waiting = {.fd = llm_fd(context), .events = POLLIN};
-        uint64_t now = llm_clock(), at = llm_deadline(context);
+        struct pollfd waiting = {.fd = llm_context_fd(context), .events = POLLIN};
+        uint64_t now = llm_clock(), at = llm_context_deadline(context);
 
         assert_int_equal(waiting.fd, fd);
         if (llm_poll(context) > 0)
@@ -712,12 +712,12 @@ static void each_destination_gets_all_of_it(void **state)
 
     (void)state;
     for (int i = 0; i < 3; i++) {
-        struct llm_handlers handlers = all_handlers();
+        struct llm_receiver_handlers handlers = all_handlers();
 
         handlers.arg = &each[i];
         assert_int_equal(llm_receiver_open(context, channels[i], NULL, &handlers, &receivers[i]), LLM_OK);
     }
-    assert_int_equal(llm_transmitter_open(context, "loop://a:1?mtu=1500&destinations=b:2,c:3" SMALL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?mtu=1500&destinations=b:2,c:3" SMALL, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "prices", 0, &topic), LLM_OK);
     for (int i = 0; i < 1000; i++)
         while (llm_send(topic, "to each of them", 15, LLM_SEND_MORE) == LLM_EAGAIN)
@@ -734,10 +734,10 @@ static void each_destination_gets_all_of_it(void **state)
 static void wrong_destinations_leave_nothing_behind(void **state)
 {
     (void)state;
-    assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b", NULL, &transmitter), LLM_EINVAL);
-    assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b:2,", NULL, &transmitter), LLM_EINVAL);
-    assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b:2,c:0", NULL, &transmitter), LLM_EINVAL);
-    assert_int_equal(llm_transmitter_open(context, "shm://a?destinations=b", NULL, &transmitter), LLM_EOPTION);
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b", NULL, NULL, &transmitter), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b:2,", NULL, NULL, &transmitter), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_open(context, "loop://a:1?destinations=b:2,c:0", NULL, NULL, &transmitter), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_open(context, "shm://a?destinations=b", NULL, NULL, &transmitter), LLM_EOPTION);
     assert_non_null(strstr(logged, "destinations"));
     assert_null(transmitter);
 }

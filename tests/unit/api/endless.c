@@ -43,7 +43,7 @@ static void on_event(void *arg, const struct llm_event *event)
 static int up(void **state)
 {
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     (void)state;
     messages = unnamed = topics_new = sessions_new = sessions_ended = 0;
@@ -52,7 +52,7 @@ static int up(void **state)
     options.log = log_keep;
     options.huge_pages = false;
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     assert_int_equal(llm_receiver_open(context, CHANNEL "&topics_max=8", NULL, &handlers, &receiver), LLM_OK);
@@ -70,7 +70,7 @@ static uint64_t counter(const char *name)
 {
     uint64_t value = 0;
 
-    assert_int_equal(llm_stat(context, name, &value), LLM_OK);
+    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
     return value;
 }
 
@@ -84,7 +84,7 @@ static struct llm_transmitter *transmit(struct llm_topic **topic)
 {
     struct llm_transmitter *transmitter;
 
-    assert_int_equal(llm_transmitter_open(context, CHANNEL "&topics_max=64", NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL "&topics_max=64", NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "topic", 0, topic), LLM_OK);
     assert_int_equal(llm_send(*topic, "x", 1, LLM_SEND_NOW), LLM_OK);
     poll_some();
@@ -189,7 +189,7 @@ static void what_is_subscribed_to_is_asked_of_topics_with_names(void **state)
     struct llm_transmitter *transmitter;
 
     (void)state;
-    assert_int_equal(llm_subscribe(receiver, "0000000003"), LLM_OK);
+    assert_int_equal(llm_receiver_subscribe(receiver, "0000000003"), LLM_OK);
     transmitter = transmit(&topic);
     send_on(transmitter, TOPICS - 1, 10);
     assert_int_equal(topics_new, 1);

@@ -76,7 +76,7 @@ static void on_event(void *arg, const struct llm_event *event)
 static int up(void **state)
 {
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     (void)state;
     memset(heard, 0, sizeof heard);
@@ -86,11 +86,11 @@ static int up(void **state)
     options.log = log_keep;
     options.huge_pages = false;
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     assert_int_equal(llm_receiver_open(context, CHANNEL, NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);
     return 0;
 }
@@ -152,7 +152,7 @@ static void labels_are_chosen_by_mask_and_match(void **state)
     assert_int_equal(llm_send(topic, "d", 1, 0), LLM_OK);
     assert_int_equal(send_labelled(0, "e", 0), LLM_OK);
     assert_string_equal(polled(), "ac");
-    assert_int_equal(llm_stat(context, "messages_rejected", &rejected), LLM_OK);
+    assert_int_equal(llm_context_counter(context, "messages_rejected", &rejected), LLM_OK);
     assert_int_equal(rejected, 3);
     /* Without the filter all of it comes, and nothing is missing between. */
     assert_int_equal(llm_receiver_filter(receiver, NULL), LLM_OK);
@@ -289,7 +289,7 @@ static void who_wants_everything_acknowledges_it(void **state)
         assert_int_equal(send_labelled(1, "a", 0), LLM_OK);
         for (uint64_t until = llm_clock() + UINT64_C(300000000); llm_clock() < until;)
             assert_true(llm_poll(context) >= 0);
-        assert_int_equal(llm_stat(context, "messages_unacknowledged", &waiting), LLM_OK);
+        assert_int_equal(llm_context_counter(context, "messages_unacknowledged", &waiting), LLM_OK);
         assert_int_equal(waiting, (uint64_t)i);
     }
     assert_string_equal(heard, "aa");
@@ -402,9 +402,9 @@ static void attributes_that_cannot_be_sent_are_refused(void **state)
     assert_int_equal(llm_send_with(topic, "a", 1, NULL, 0), LLM_EINVAL);
     assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 77), LLM_EINVAL);
     assert_int_equal(llm_send_with(topic, large, sizeof large, &attributes, 0), LLM_EMSGSIZE);
-    assert_int_equal(llm_claim(topic, 10, &claim), LLM_OK);
+    assert_int_equal(llm_topic_claim(topic, 10, &claim), LLM_OK);
     assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_ESTATE);
-    assert_int_equal(llm_commit(topic, 10, 0), LLM_OK);
+    assert_int_equal(llm_topic_commit(topic, 10, 0), LLM_OK);
     assert_int_equal(llm_transmitter_next(transmitter), next + 1);
     /* And what follows is sent as ever. */
     assert_int_equal(llm_send_with(topic, "a", 1, &attributes, 0), LLM_OK);
@@ -447,8 +447,8 @@ static void messages_of_all_sizes_come_whole(void **state)
     }
     (void)polled();
     assert_int_equal(count, 100);
-    assert_int_equal(llm_stat(context, "messages_delivered", &delivered), LLM_OK);
-    assert_int_equal(llm_stat(context, "messages_rejected", &rejected), LLM_OK);
+    assert_int_equal(llm_context_counter(context, "messages_delivered", &delivered), LLM_OK);
+    assert_int_equal(llm_context_counter(context, "messages_rejected", &rejected), LLM_OK);
     assert_int_equal(delivered, 100);
     assert_int_equal(rejected, 100);
 }
@@ -457,17 +457,17 @@ static void messages_of_all_sizes_come_whole(void **state)
 static void what_comes_as_it_arrives_is_filtered_too(void **state)
 {
     const struct llm_label_match label = {.mask = 1, .match = 1};
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     uint64_t ahead = 0;
 
     (void)state;
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     assert_int_equal(llm_receiver_close(&receiver), LLM_OK);
     assert_int_equal(llm_transmitter_close(&transmitter), LLM_OK);
     assert_int_equal(llm_receiver_open(context, DISORDERED "&order=arrival", NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, DISORDERED, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, DISORDERED, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);
     assert_int_equal(filter_labels(&label, 1), LLM_OK);
     for (uint32_t i = 0; i < 200; i++) {
@@ -476,7 +476,7 @@ static void what_comes_as_it_arrives_is_filtered_too(void **state)
     }
     assert_int_equal(strspn(polled(), "w"), 100);
     assert_int_equal(count, 100);
-    assert_int_equal(llm_stat(context, "messages_ahead", &ahead), LLM_OK);
+    assert_int_equal(llm_context_counter(context, "messages_unordered", &ahead), LLM_OK);
     assert_true(ahead > 0);
 }
 

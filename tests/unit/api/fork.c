@@ -147,9 +147,9 @@ static struct llm_options channel_options(void)
 static void receiver_open(struct end *end, const char *channel)
 {
     const struct llm_options options = channel_options();
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = end;
     handlers.message = on_message;
     handlers.event = on_event;
@@ -184,7 +184,7 @@ static void ends_open(const char *channel, enum llm_wait_mode wait)
     end_open(&near, wait);
     end_open(&far, wait);
     receiver_open(&far, channel);
-    assert_int_equal(llm_transmitter_open(near.context, channel, &options, &near.transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(near.context, channel, &options, NULL, &near.transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(near.transmitter, "t", 0, &near.topic), LLM_OK);
 }
 
@@ -214,29 +214,29 @@ static void deliver(struct llm_topic *topic, struct end *to, uint64_t count)
 
 static void child_is_refused(void)
 {
-    struct llm_stat stat;
+    struct llm_counter stat;
     struct llm_rate rate;
     struct llm_topic *topic;
     struct llm_transmitter *transmitter;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     uint64_t value;
     void *data;
 
     llm_rate_init(&rate);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     for (unsigned flags = 0; flags <= LLM_SEND_NOW; flags++)
         MUST(llm_send(near.topic, "x", 1, flags) == LLM_ESTATE);
-    MUST(llm_claim(near.topic, 1, &data) == LLM_ESTATE);
-    MUST(llm_flush(near.transmitter) == LLM_ESTATE);
+    MUST(llm_topic_claim(near.topic, 1, &data) == LLM_ESTATE);
+    MUST(llm_transmitter_flush(near.transmitter) == LLM_ESTATE);
     MUST(llm_topic_open(near.transmitter, "u", 0, &topic) == LLM_ESTATE);
-    MUST(llm_topic_rate(near.topic, &rate) == LLM_ESTATE);
+    MUST(llm_topic_limit_rate(near.topic, &rate) == LLM_ESTATE);
     MUST(llm_poll(near.context) == LLM_ESTATE && llm_poll(far.context) == LLM_ESTATE);
-    MUST(llm_wait(near.context, 1000000000) == LLM_ESTATE && llm_fd(far.context) == LLM_ESTATE);
-    MUST(llm_deadline(near.context) == UINT64_MAX);
-    MUST(llm_thread_start(near.context, -1) == LLM_ESTATE && llm_thread_stop(near.context) == LLM_ESTATE);
-    MUST(llm_stats(near.context, &stat, 1) == LLM_ESTATE && llm_stat(near.context, "naks_sent", &value) == LLM_ESTATE);
-    MUST(llm_transmitter_open(near.context, "loop://x:1", NULL, &transmitter) == LLM_ESTATE);
-    MUST(llm_subscribe(far.receiver, "t") == LLM_ESTATE);
+    MUST(llm_wait(near.context, 1000000000) == LLM_ESTATE && llm_context_fd(far.context) == LLM_ESTATE);
+    MUST(llm_context_deadline(near.context) == UINT64_MAX);
+    MUST(llm_context_start_thread(near.context, -1) == LLM_ESTATE && llm_context_stop_thread(near.context) == LLM_ESTATE);
+    MUST(llm_context_counters(near.context, &stat, 1) == LLM_ESTATE && llm_context_counter(near.context, "naks_sent", &value) == LLM_ESTATE);
+    MUST(llm_transmitter_open(near.context, "loop://x:1", NULL, NULL, &transmitter) == LLM_ESTATE);
+    MUST(llm_receiver_subscribe(far.receiver, "t") == LLM_ESTATE);
     MUST(llm_receiver_open(far.context, "loop://x:1", NULL, &handlers, &far.receiver) == LLM_ESTATE);
 }
 
@@ -247,17 +247,17 @@ static void child_opens_its_own(void)
     struct llm_transmitter *transmitter;
     struct llm_receiver *receiver;
     struct llm_topic *topic;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct end own = {.context = NULL};
     const uint64_t until = llm_clock() + PATIENCE;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = &own;
     handlers.message = on_message;
     handlers.event = on_event;
     MUST(llm_context_open(NULL, &context) == LLM_OK);
     MUST(llm_receiver_open(context, "loop://fork:1?" OPTIONS, NULL, &handlers, &receiver) == LLM_OK);
-    MUST(llm_transmitter_open(context, "loop://fork:1?" OPTIONS, NULL, &transmitter) == LLM_OK);
+    MUST(llm_transmitter_open(context, "loop://fork:1?" OPTIONS, NULL, NULL, &transmitter) == LLM_OK);
     MUST(llm_topic_open(transmitter, "t", 0, &topic) == LLM_OK);
     MUST(llm_send(topic, "x", 1, 0) == LLM_OK);
     while (atomic_load(&own.messages) == 0 && llm_clock() < until)
@@ -322,7 +322,7 @@ static int files(void)
 /* The descriptor of a context still becomes readable, and a sleeper wakes. */
 static void packets_wake(void)
 {
-    struct pollfd far_fd = {.fd = llm_fd(far.context), .events = POLLIN};
+    struct pollfd far_fd = {.fd = llm_context_fd(far.context), .events = POLLIN};
 
     while (llm_poll(far.context) > 0)
         continue;
@@ -357,8 +357,8 @@ static void fork_beside(const char *channel, enum llm_wait_mode wait, bool threa
     deliver(near.topic, &far, MESSAGES);
     loop_threads = threads;
     if (threads) {
-        assert_int_equal(llm_thread_start(near.context, -1), LLM_OK);
-        assert_int_equal(llm_thread_start(far.context, -1), LLM_OK);
+        assert_int_equal(llm_context_start_thread(near.context, -1), LLM_OK);
+        assert_int_equal(llm_context_start_thread(far.context, -1), LLM_OK);
     }
     for (int i = 0; i < 3; i++) {
         child = fork();
@@ -400,7 +400,7 @@ static void a_handler_may_fork(const char *channel, bool thread)
     far.forks_at = MESSAGES / 2;
     loop_threads = thread;
     if (thread)
-        assert_int_equal(llm_thread_start(near.context, -1), LLM_OK);
+        assert_int_equal(llm_context_start_thread(near.context, -1), LLM_OK);
     for (uint64_t sent = 0; atomic_load(&far.messages) < MESSAGES;) {
         const bool forked = atomic_load(&far.messages) >= far.forks_at;
 
@@ -442,8 +442,8 @@ static void connect_ends(const char *channel)
     accepts.request = on_caller;
     end_open(&near, LLM_WAIT_SPIN);
     end_open(&far, LLM_WAIT_SPIN);
-    assert_int_equal(llm_listen(far.context, channel, &own, &accepts, &far.listener), LLM_OK);
-    assert_int_equal(llm_connect(near.context, channel, &own, NULL, &handlers, &near.connection), LLM_OK);
+    assert_int_equal(llm_listener_open(far.context, channel, &own, &accepts, &far.listener), LLM_OK);
+    assert_int_equal(llm_connection_open(near.context, channel, &own, &handlers, NULL, &near.connection), LLM_OK);
     while ((far.connection == NULL || llm_connection_transmitter(near.connection) == NULL) && llm_clock() < until) {
         (void)llm_poll(near.context);
         (void)llm_poll(far.context);
@@ -455,7 +455,7 @@ static void connect_ends(const char *channel)
 static void connection_child_main(void)
 {
     alarm(CHILD_S);
-    MUST(llm_request(near.connection, "x", 1, UINT64_MAX, (llm_reply_fn *)(uintptr_t)connection_child_main, NULL) == LLM_ESTATE);
+    MUST(llm_connection_request(near.connection, "x", 1, UINT64_MAX, (llm_reply_fn *)(uintptr_t)connection_child_main, NULL) == LLM_ESTATE);
     MUST(llm_connection_transmitter(near.connection) == NULL);
     MUST(llm_connection_close(&near.connection) == LLM_OK && near.connection == NULL);
     MUST(llm_listener_close(&far.listener) == LLM_OK && far.listener == NULL);

@@ -27,7 +27,7 @@ static void on_message(void *arg, const struct llm_message *message)
 {
     (void)arg;
     (void)message;
-    atomic_store(&stop_result, llm_thread_stop(context));
+    atomic_store(&stop_result, llm_context_stop_thread(context));
     if (atomic_load(&delivered) == 0) {
         struct llm_context *same = context;
 
@@ -45,20 +45,20 @@ static void on_event(void *arg, const struct llm_event *event)
 static void up(enum llm_wait_mode wait, const char *more)
 {
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     char channel[512];
 
     atomic_store(&delivered, 0);
     llm_context_options_init(&options);
     options.wait = wait;
     options.log_level = LLM_LEVEL_ERROR;
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     snprintf(channel, sizeof channel, CHANNEL "%s", more);
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
     assert_int_equal(llm_receiver_open(context, channel, NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, channel, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);
 }
 
@@ -71,7 +71,7 @@ static void *send_all(void *arg)
             i++;
         else if (error != LLM_EAGAIN)
             return arg;
-        (void)llm_deadline(context);
+        (void)llm_context_deadline(context);
         if (error == LLM_EAGAIN || i % 64 == 0)
             sched_yield();
     }
@@ -93,9 +93,9 @@ static void send_from_two_threads(enum llm_wait_mode wait)
     void *failed;
 
     up(wait, "");
-    assert_int_equal(llm_thread_stop(context), LLM_ESTATE);
-    assert_int_equal(llm_thread_start(context, -1), LLM_OK);
-    assert_int_equal(llm_thread_start(context, -1), LLM_ESTATE);
+    assert_int_equal(llm_context_stop_thread(context), LLM_ESTATE);
+    assert_int_equal(llm_context_start_thread(context, -1), LLM_OK);
+    assert_int_equal(llm_context_start_thread(context, -1), LLM_ESTATE);
     assert_int_equal(pthread_create(&other, NULL, send_all, &failed), 0);
     assert_null(send_all(&failed));
     pthread_join(other, &failed);
@@ -103,8 +103,8 @@ static void send_from_two_threads(enum llm_wait_mode wait)
     await_delivered(2 * MESSAGES);
     assert_int_equal(atomic_load(&stop_result), LLM_ESTATE);
     assert_int_equal(atomic_load(&close_result), LLM_ESTATE);
-    assert_int_equal(llm_thread_stop(context), LLM_OK);
-    assert_int_equal(llm_thread_stop(context), LLM_ESTATE);
+    assert_int_equal(llm_context_stop_thread(context), LLM_OK);
+    assert_int_equal(llm_context_stop_thread(context), LLM_ESTATE);
     assert_true(llm_poll(context) >= 0);
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
@@ -126,11 +126,11 @@ static void the_loop_thread_can_be_started_again_and_closed_with_the_context(voi
     (void)state;
     up(LLM_WAIT_BLOCK, "");
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(llm_thread_start(context, 0), LLM_OK);
+        assert_int_equal(llm_context_start_thread(context, 0), LLM_OK);
         assert_int_equal(llm_send(topic, "x", 1, 0), LLM_OK);
-        assert_int_equal(llm_thread_stop(context), LLM_OK);
+        assert_int_equal(llm_context_stop_thread(context), LLM_OK);
     }
-    assert_int_equal(llm_thread_start(context, -1), LLM_OK);
+    assert_int_equal(llm_context_start_thread(context, -1), LLM_OK);
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
@@ -138,9 +138,9 @@ static void a_processor_that_does_not_exist_is_refused(void **state)
 {
     (void)state;
     up(LLM_WAIT_BLOCK, "");
-    assert_int_equal(llm_thread_start(context, 1000000), LLM_EINVAL);
-    assert_int_equal(llm_thread_start(context, 1023), LLM_EINVAL);
-    assert_int_equal(llm_thread_start(context, -1), LLM_OK);
+    assert_int_equal(llm_context_start_thread(context, 1000000), LLM_EINVAL);
+    assert_int_equal(llm_context_start_thread(context, 1023), LLM_EINVAL);
+    assert_int_equal(llm_context_start_thread(context, -1), LLM_OK);
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 
@@ -168,12 +168,12 @@ static void change_claims_and_rates(struct llm_topic *other)
 
     llm_rate_init(&rate);
     for (uint64_t i = 0; i < MESSAGES; i++) {
-        if (llm_claim(other, sizeof i, &data) == LLM_OK) {
+        if (llm_topic_claim(other, sizeof i, &data) == LLM_OK) {
             memcpy(data, &i, sizeof i);
-            assert_int_equal(llm_commit(other, sizeof i, LLM_SEND_MORE), LLM_OK);
+            assert_int_equal(llm_topic_commit(other, sizeof i, LLM_SEND_MORE), LLM_OK);
         }
         rate.bytes_per_s = i % 2 == 0 ? UINT64_C(1) << 30 : 0;
-        assert_int_equal(llm_topic_rate(topic, &rate), LLM_OK);
+        assert_int_equal(llm_topic_limit_rate(topic, &rate), LLM_OK);
         sched_yield();
     }
 }
@@ -186,7 +186,7 @@ static void send_more_during_changes(const char *more)
 
     up(LLM_WAIT_BLOCK, more);
     assert_int_equal(llm_topic_open(transmitter, "other", 0, &other), LLM_OK);
-    assert_int_equal(llm_thread_start(context, -1), LLM_OK);
+    assert_int_equal(llm_context_start_thread(context, -1), LLM_OK);
     atomic_store(&batch_over, false);
     assert_int_equal(pthread_create(&sender, NULL, send_more, &failed), 0);
     change_claims_and_rates(other);
@@ -227,9 +227,9 @@ static void a_connection_is_awaited_beside_the_loop_thread(void **state)
     llm_listener_handlers_init(&accepts);
     accepts.request = accept_caller;
     llm_connection_handlers_init(&handlers);
-    assert_int_equal(llm_listen(context, "loop://thread:2?mtu=1500", NULL, &accepts, &listener), LLM_OK);
-    assert_int_equal(llm_thread_start(context, -1), LLM_OK);
-    assert_int_equal(llm_connect(context, "loop://thread:2?mtu=1500", NULL, NULL, &handlers, &connection), LLM_OK);
+    assert_int_equal(llm_listener_open(context, "loop://thread:2?mtu=1500", NULL, &accepts, &listener), LLM_OK);
+    assert_int_equal(llm_context_start_thread(context, -1), LLM_OK);
+    assert_int_equal(llm_connection_open(context, "loop://thread:2?mtu=1500", NULL, &handlers, NULL, &connection), LLM_OK);
     while (llm_connection_transmitter(connection) == NULL && llm_clock() < until)
         sched_yield();
     assert_non_null(llm_connection_transmitter(connection));
@@ -249,16 +249,16 @@ static void stopping_beside_a_blocking_call_leaves_the_lock_free(void **state)
 
     (void)state;
     up(LLM_WAIT_BLOCK, "&linger_ns=300000000&heartbeat_ns_min=60000000");
-    assert_int_equal(llm_thread_start(context, -1), LLM_OK);
+    assert_int_equal(llm_context_start_thread(context, -1), LLM_OK);
     assert_int_equal(llm_receiver_close(&receiver), LLM_OK);
     assert_int_equal(pthread_create(&other, NULL, close_transmitter, &failed), 0);
     usleep(20000);
-    assert_int_equal(llm_thread_stop(context), LLM_OK);
+    assert_int_equal(llm_context_stop_thread(context), LLM_OK);
     pthread_join(other, &failed);
     assert_null(failed);
-    assert_int_equal(llm_thread_start(context, -1), LLM_OK);
+    assert_int_equal(llm_context_start_thread(context, -1), LLM_OK);
     assert_true(llm_poll(context) >= 0);
-    assert_int_equal(llm_thread_stop(context), LLM_OK);
+    assert_int_equal(llm_context_stop_thread(context), LLM_OK);
     assert_int_equal(llm_context_close(&context), LLM_OK);
 }
 

@@ -7,13 +7,13 @@
 
 /* A history so small that the session does not begin at its start for whoever joins. */
 #define CHANNEL "loop://keeping:1?mtu=1500&linger_ns=0&history_bytes=64K&history_packets=64&reorder_bytes=64K&sessions_max=2" \
-                "&message_bytes_max=32K&topics_max=32&window_packets=64&receivers_max=4&rcvbuf_bytes=4M&keep_bytes=64K"
+                "&message_bytes_max=32K&topics_max=32&window_packets=64&receivers_max=4&rcvbuf_bytes=4M&cache_bytes=64K"
 
 static struct llm_context *context;
 static struct llm_transmitter *transmitter;
 static struct llm_receiver *receiver;
 static struct llm_topic *topic, *filler;
-static struct llm_keep lvc;
+static struct llm_cache lvc;
 static char got[64][64]; /* topic and text of the messages of others than the filler */
 static int messages, lives;
 static uint32_t label;
@@ -39,17 +39,17 @@ static void on_event(void *arg, const struct llm_event *event)
     lives += event->kind == LLM_EVENT_LIVE;
     if (event->kind == LLM_EVENT_JOIN_REFUSED)
         refused = *event;
-    assert_int_not_equal(event->kind, LLM_EVENT_KEPT_LOST);
+    assert_int_not_equal(event->kind, LLM_EVENT_CACHE_LOST);
 }
 
 static void join(const char *options)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     char channel[512];
     const uint64_t began = llm_clock();
 
     snprintf(channel, sizeof channel, "%s%s", CHANNEL, options);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     assert_int_equal(llm_receiver_open(context, channel, NULL, &handlers, &receiver), LLM_OK);
@@ -77,10 +77,10 @@ static int up(void **state)
     llm_context_options_init(&options);
     options.log = log_keep;
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "filler", 0, &filler), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "price", 0, &topic), LLM_OK);
-    llm_keep_init(&lvc);
+    llm_cache_init(&lvc);
     refused = (struct llm_event){0};
     messages = lives = 0;
     label = 0;
@@ -100,7 +100,7 @@ static uint64_t counter(const char *name)
 {
     uint64_t value = 0;
 
-    assert_int_equal(llm_stat(context, name, &value), LLM_OK);
+    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
     return value;
 }
 
@@ -115,9 +115,9 @@ static void the_last_value_of_each_topic_comes_whatever_became_of_the_history(vo
 
     (void)state;
     assert_int_equal(llm_topic_open(transmitter, "other", LLM_TOPIC_WHOLE, &other), LLM_OK);
-    assert_int_equal(llm_topic_keep(topic, NULL), LLM_OK);
+    assert_int_equal(llm_topic_cache(topic, NULL), LLM_OK);
     lvc.messages = 2;
-    assert_int_equal(llm_topic_keep(other, &lvc), LLM_OK);
+    assert_int_equal(llm_topic_cache(other, &lvc), LLM_OK);
     text(topic, "1");
     text(topic, "2");
     text(other, "a");
@@ -133,17 +133,17 @@ static void the_last_value_of_each_topic_comes_whatever_became_of_the_history(vo
     while (messages < 4)
         assert_true(llm_poll(context) >= 0);
     assert_string_equal(got[3], "price 3");
-    assert_int_equal(counter("messages_kept"), 6);
+    assert_int_equal(counter("messages_cached"), 6);
     assert_int_equal(counter("joins_granted"), 2);
-    assert_int_equal(counter("kept_lost"), 0);
-    assert_true(counter("kept_packets_received") > 0);
+    assert_int_equal(counter("cache_losses"), 0);
+    assert_true(counter("cache_packets_received") > 0);
 }
 
 static void of_each_as_many_as_the_option_says(void **state)
 {
     (void)state;
     lvc.messages = 3;
-    assert_int_equal(llm_topic_keep(topic, &lvc), LLM_OK);
+    assert_int_equal(llm_topic_cache(topic, &lvc), LLM_OK);
     for (const char *at = "12345"; *at != '\0'; at++)
         assert_int_equal(llm_send(topic, at, 1, 0), LLM_OK);
     forget();
@@ -161,11 +161,11 @@ static void gathered_claimed_and_labelled_messages_are_kept(void **state)
 
     (void)state;
     lvc.messages = 3;
-    assert_int_equal(llm_topic_keep(topic, &lvc), LLM_OK);
+    assert_int_equal(llm_topic_cache(topic, &lvc), LLM_OK);
     assert_int_equal(llm_sendv(topic, pieces, 2, 0), LLM_OK);
-    assert_int_equal(llm_claim(topic, 20, &data), LLM_OK);
+    assert_int_equal(llm_topic_claim(topic, 20, &data), LLM_OK);
     memcpy(data, "claimed", 7);
-    assert_int_equal(llm_commit(topic, 7, 0), LLM_OK);
+    assert_int_equal(llm_topic_commit(topic, 7, 0), LLM_OK);
     llm_attributes_init(&attributes);
     attributes.label = 7;
     assert_int_equal(llm_send_with(topic, "labelled", 8, &attributes, 0), LLM_OK);
@@ -185,21 +185,21 @@ static void messages_that_are_too_long_to_be_kept_are_refused(void **state)
 
     (void)state;
     lvc.bytes_max = 20;
-    assert_int_equal(llm_topic_keep(topic, &lvc), LLM_OK);
+    assert_int_equal(llm_topic_cache(topic, &lvc), LLM_OK);
     assert_int_equal(llm_send(topic, bytes, 21, 0), LLM_EMSGSIZE);
-    assert_int_equal(llm_claim(topic, 21, &data), LLM_EMSGSIZE);
+    assert_int_equal(llm_topic_claim(topic, 21, &data), LLM_EMSGSIZE);
     llm_attributes_init(&attributes);
     assert_int_equal(llm_send_with(topic, bytes, 14, &attributes, 0), LLM_EMSGSIZE);
     assert_int_equal(llm_send_with(topic, bytes, 13, &attributes, 0), LLM_OK);
     assert_int_equal(llm_send(topic, bytes, 20, 0), LLM_OK);
     assert_int_equal(llm_send(topic, bytes, 0, 0), LLM_OK);
-    assert_int_equal(counter("messages_kept"), 3);
+    assert_int_equal(counter("messages_cached"), 3);
 }
 
 static void expect_refused(int error, const char *why)
 {
     logged[0] = '\0';
-    assert_int_equal(llm_topic_keep(topic, &lvc), error);
+    assert_int_equal(llm_topic_cache(topic, &lvc), error);
     expect_logged(why);
 }
 
@@ -209,7 +209,7 @@ static void what_cannot_be_kept_is_refused_and_said(void **state)
     void *data;
 
     (void)state;
-    assert_int_equal(llm_topic_keep(NULL, &lvc), LLM_EINVAL);
+    assert_int_equal(llm_topic_cache(NULL, &lvc), LLM_EINVAL);
     lvc.messages = 0;
     expect_refused(LLM_EINVAL, "messages: 0 is not between 1 and 1048576");
     lvc.messages = 1048577;
@@ -221,21 +221,21 @@ static void what_cannot_be_kept_is_refused_and_said(void **state)
     expect_refused(LLM_EINVAL, "bytes_max: 40000");
     lvc.bytes_max = 30000;
     lvc.messages = 3;
-    expect_refused(LLM_ELIMIT, "of keep_bytes=65536 topics have 0 already");
+    expect_refused(LLM_ELIMIT, "of cache_bytes=65536 topics have 0 already");
     lvc.size = 7;
-    expect_refused(LLM_EINVAL, "struct llm_keep: size is 7");
-    llm_keep_init(&lvc);
-    assert_int_equal(llm_claim(topic, 5, &data), LLM_OK);
-    expect_refused(LLM_ESTATE, "llm_commit() or llm_abort() it first");
-    assert_int_equal(llm_abort(topic), LLM_OK);
-    assert_int_equal(llm_topic_keep(topic, &lvc), LLM_OK);
+    expect_refused(LLM_EINVAL, "struct llm_cache: size is 7");
+    llm_cache_init(&lvc);
+    assert_int_equal(llm_topic_claim(topic, 5, &data), LLM_OK);
+    expect_refused(LLM_ESTATE, "llm_topic_commit() or llm_topic_abort() it first");
+    assert_int_equal(llm_topic_abort(topic), LLM_OK);
+    assert_int_equal(llm_topic_cache(topic, &lvc), LLM_OK);
     expect_refused(LLM_ESTATE, "keeps 1 messages already");
     assert_int_equal(llm_topic_open(transmitter, "transient", LLM_TOPIC_NO_HISTORY, &transient), LLM_OK);
     topic = transient;
     expect_refused(LLM_EINVAL, "it has no history");
 }
 
-/* keep_bytes is for all topics together. */
+/* cache_bytes is for all topics together. */
 static void topics_keep_until_the_bytes_are_spent(void **state)
 {
     struct llm_topic *topics[20];
@@ -247,7 +247,7 @@ static void topics_keep_until_the_bytes_are_spent(void **state)
     while (error == LLM_OK && count < 20) {
         snprintf(name, sizeof name, "t%d", count);
         assert_int_equal(llm_topic_open(transmitter, name, 0, &topics[count]), LLM_OK);
-        error = llm_topic_keep(topics[count++], &lvc);
+        error = llm_topic_cache(topics[count++], &lvc);
     }
     assert_int_equal(error, LLM_ELIMIT);
     assert_int_equal(count, 7);
@@ -261,7 +261,7 @@ static void without_any_that_keep_it_is_refused_and_another_way_taken(void **sta
     text(topic, "1");
     forget();
     join("&join=latest&join_else=live");
-    assert_int_equal(refused.reason, LLM_REASON_NOT_KEPT);
+    assert_int_equal(refused.reason, LLM_REASON_NO_CACHE);
     text(topic, "2");
     while (messages == 0)
         assert_true(llm_poll(context) >= 0);
@@ -275,10 +275,10 @@ static void a_topic_may_be_unreliable_rated_or_counted_as_well(void **state)
 
     (void)state;
     assert_int_equal(llm_topic_open(transmitter, "unreliable", LLM_TOPIC_UNRELIABLE, &unreliable), LLM_OK);
-    assert_int_equal(llm_topic_keep(unreliable, NULL), LLM_OK);
+    assert_int_equal(llm_topic_cache(unreliable, NULL), LLM_OK);
     llm_rate_init(&rate);
     rate.bytes_per_s = 1 << 20;
-    assert_int_equal(llm_topic_rate(unreliable, &rate), LLM_OK);
+    assert_int_equal(llm_topic_limit_rate(unreliable, &rate), LLM_OK);
     text(unreliable, "1");
     text(unreliable, "2");
     forget();

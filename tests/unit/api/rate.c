@@ -77,16 +77,16 @@ static int contexts_close(void **state)
 static void ends_open(const char *scheme, const char *tx_options, const char *rx_options)
 {
     struct llm_receiver *receiver = NULL;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     char channel[512];
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     (void)snprintf(channel, sizeof channel, "%s://rate:1" OPTIONS "%s", scheme, rx_options);
     assert_int_equal(llm_receiver_open(far, channel, NULL, &handlers, &receiver), LLM_OK);
     (void)snprintf(channel, sizeof channel, "loop://rate:1" OPTIONS "%s", tx_options);
-    assert_int_equal(llm_transmitter_open(near, channel, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(near, channel, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "limited", 0, &limited), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "other", 0, &other), LLM_OK);
 }
@@ -113,7 +113,7 @@ static uint64_t counter(struct llm_context *context, const char *name)
 {
     uint64_t value = 0;
 
-    assert_int_equal(llm_stat(context, name, &value), LLM_OK);
+    assert_int_equal(llm_context_counter(context, name, &value), LLM_OK);
     return value;
 }
 
@@ -124,7 +124,7 @@ static int limit_transmitter(uint64_t bytes_per_s, uint64_t repair_bytes_per_s)
     llm_rate_init(&rate);
     rate.bytes_per_s = bytes_per_s;
     rate.repair_bytes_per_s = repair_bytes_per_s;
-    return llm_transmitter_rate(transmitter, &rate);
+    return llm_transmitter_limit_rate(transmitter, &rate);
 }
 
 static int limit_topic(struct llm_topic *topic, uint64_t bytes_per_s)
@@ -133,7 +133,7 @@ static int limit_topic(struct llm_topic *topic, uint64_t bytes_per_s)
 
     llm_rate_init(&rate);
     rate.bytes_per_s = bytes_per_s;
-    return llm_topic_rate(topic, &rate);
+    return llm_topic_limit_rate(topic, &rate);
 }
 
 /* Bytes of new data in a second, less what heartbeats take. */
@@ -161,8 +161,8 @@ static void new_data_is_no_faster_than_its_limit_and_that_is_named(void **state)
     (void)state;
     ends_open("loop", "&rate_bytes_per_s=1M", "");
     about(rate_of(limited), RATE);
-    assert_true(counter(near, "send_rated") > 0);
-    assert_int_equal(counter(near, "send_rated"), counter(near, "send_again"));
+    assert_true(counter(near, "send_blocked_rate") > 0);
+    assert_int_equal(counter(near, "send_blocked_rate"), counter(near, "send_blocked"));
     assert_true(counter(near, "unsent_packets") <= LLI_TX_HELD);
     assert_int_equal(llm_transmitter_bottleneck(transmitter, &bottleneck), LLM_OK);
     assert_int_equal(bottleneck.limit, LLM_LIMIT_RATE);
@@ -178,7 +178,7 @@ static void the_limit_changes_while_messages_flow(void **state)
     (void)state;
     ends_open("loop", "", "");
     (void)flow(limited, 100);
-    assert_int_equal(counter(near, "send_rated"), 0);
+    assert_int_equal(counter(near, "send_blocked_rate"), 0);
     assert_int_equal(limit_transmitter(RATE, 0), LLM_OK);
     (void)flow(limited, 100);
     about(rate_of(limited), RATE);
@@ -189,9 +189,9 @@ static void the_limit_changes_while_messages_flow(void **state)
     (void)flow(limited, 1000);
     about(rate_of(limited), RATE / 4);
     assert_int_equal(limit_transmitter(0, 0), LLM_OK);
-    refused = counter(near, "send_rated");
+    refused = counter(near, "send_blocked_rate");
     (void)flow(limited, 10);
-    assert_int_equal(counter(near, "send_rated"), refused);
+    assert_int_equal(counter(near, "send_blocked_rate"), refused);
     assert_int_equal(counter(near, "unsent_packets"), 0);
 }
 
@@ -200,7 +200,7 @@ static void a_window_may_have_a_limit_too(void **state)
     (void)state;
     ends_open("loop", "&flow=window&rate_bytes_per_s=1M", "");
     about(rate_of(limited), RATE);
-    assert_int_equal(counter(near, "send_held"), 0);
+    assert_int_equal(counter(near, "send_blocked_flow"), 0);
 }
 
 static void a_pace_keeps_below_the_limit(void **state)
@@ -227,7 +227,7 @@ static void repairs_have_a_limit_apart(void **state)
     about(rate_of(limited), 2 * RATE);
     repaired = (counter(near, "packets_repaired") - repaired) * PACKET;
     assert_true(repaired > 32768 && repaired < 65536 * 5 / 4);
-    assert_true(counter(near, "repairs_held") > 0);
+    assert_true(counter(near, "repairs_delayed") > 0);
     assert_int_equal(limit_transmitter(2 * RATE, 0), LLM_OK);
     (void)flow(limited, 200);
     repaired = counter(near, "packets_repaired");
@@ -309,7 +309,7 @@ static void packets_that_a_window_holds_back_are_full(void **state)
     held_packets_are_full("&flow=window&flow_window_packets=64", SELDOM);
 }
 
-/* Nobody sends any more, and all polls come when llm_deadline() says: the packet that is not full is not forgotten. */
+/* Nobody sends any more, and all polls come when llm_context_deadline() says: the packet that is not full is not forgotten. */
 static void held_messages_arrive(const char *options, uint64_t far_every, uint64_t bytes_per_s)
 {
     uint64_t sent, until, polls = 0;
@@ -319,7 +319,7 @@ static void held_messages_arrive(const char *options, uint64_t far_every, uint64
     assert_true(lli_pack_pending(&transmitter->tx.pack) || transmitter->tx.sent < transmitter->tx.history.next);
     until = clock_now + sent * (SMALL + 2) * 1000 * MS / bytes_per_s + 20 * MS;
     for (; messages < sent && clock_now < until; polls++) {
-        const uint64_t at = llm_deadline(near);
+        const uint64_t at = llm_context_deadline(near);
 
         clock_now = lli_max(clock_now, lli_min(at, clock_now + MS));
         (void)llm_poll(near);
@@ -358,11 +358,11 @@ static void a_sleeper_is_not_woken_for_a_packet_that_is_held_back(void **state)
     assert_true(offer_small(OFTEN));
     (void)llm_poll(near);
     assert_true(lli_pack_pending(&transmitter->tx.pack));
-    assert_int_equal(llm_flush(transmitter), LLM_EAGAIN);
+    assert_int_equal(llm_transmitter_flush(transmitter), LLM_EAGAIN);
     (void)llm_poll(near);
-    assert_true(llm_deadline(near) > clock_now);
+    assert_true(llm_context_deadline(near) > clock_now);
     clock_now += 100 * MS;
-    assert_int_equal(llm_flush(transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_flush(transmitter), LLM_OK);
     assert_false(lli_pack_pending(&transmitter->tx.pack));
 }
 
@@ -378,7 +378,7 @@ static void a_topic_is_held_alone(void **state)
     (void)flow(limited, 100);
     taken = flow(limited, 1000);
     about(taken * SIZE, RATE);
-    assert_true(counter(near, "send_rated") > 0);
+    assert_true(counter(near, "send_blocked_rate") > 0);
     assert_int_equal(llm_send(other, "x", 1, 0), LLM_OK);
     assert_int_equal(counter(near, "unsent_packets"), 0);
     assert_int_equal(limit_topic(limited, 0), LLM_OK);
@@ -402,12 +402,12 @@ static void who_sleeps_is_woken_when_the_topic_may_go_on(void **state)
     /* Polls that have other work to do do not lose it. */
     for (int i = 0; i < 10000; i++) {
         (void)llm_poll(near);
-        at = llm_deadline(near);
+        at = llm_context_deadline(near);
         if (at > clock_now)
             clock_now = at;
         if (llm_send(limited, data, SIZE, LLM_SEND_NOW) == LLM_OK)
             break;
-        assert_true(llm_deadline(near) <= clock_now + 20 * MS);
+        assert_true(llm_context_deadline(near) <= clock_now + 20 * MS);
     }
     assert_true(clock_now <= at + MS);
 }
@@ -449,9 +449,9 @@ static void a_topic_may_be_assured_and_limited(void **state)
     about(flow(limited, 1000) * SIZE, RATE);
     assert_int_equal(counter(near, "messages_assured"), counter(near, "messages_sent"));
     assert_int_equal(limit_topic(limited, 0), LLM_OK);
-    assert_int_equal(llm_claim(limited, 10, &claim), LLM_OK);
+    assert_int_equal(llm_topic_claim(limited, 10, &claim), LLM_OK);
     assert_int_equal(limit_topic(limited, RATE), LLM_ESTATE);
-    assert_int_equal(llm_commit(limited, 10, 0), LLM_OK);
+    assert_int_equal(llm_topic_commit(limited, 10, 0), LLM_OK);
     assert_int_equal(limit_topic(limited, RATE), LLM_OK);
     assert_int_equal(llm_topic_assure(limited, NULL), LLM_OK);
     (void)flow(limited, 100);
@@ -467,16 +467,16 @@ static void claims_are_limited_as_messages_are(void **state)
     (void)state;
     ends_open("loop", "", "");
     assert_int_equal(limit_topic(limited, 65536), LLM_OK);
-    while ((error = llm_claim(limited, SIZE, &claim)) == LLM_OK) {
-        assert_int_equal(llm_commit(other, SIZE, 0), LLM_ESTATE);
-        assert_int_equal(llm_commit(limited, SIZE, 0), LLM_OK);
+    while ((error = llm_topic_claim(limited, SIZE, &claim)) == LLM_OK) {
+        assert_int_equal(llm_topic_commit(other, SIZE, 0), LLM_ESTATE);
+        assert_int_equal(llm_topic_commit(limited, SIZE, 0), LLM_OK);
         bytes += SIZE;
     }
     assert_int_equal(error, LLM_EAGAIN);
     assert_true(bytes >= 16384 && bytes < 16384 + 2 * SIZE);
-    assert_int_equal(llm_claim(other, SIZE, &claim), LLM_OK);
-    assert_int_equal(llm_abort(limited), LLM_ESTATE);
-    assert_int_equal(llm_abort(other), LLM_OK);
+    assert_int_equal(llm_topic_claim(other, SIZE, &claim), LLM_OK);
+    assert_int_equal(llm_topic_abort(limited), LLM_ESTATE);
+    assert_int_equal(llm_topic_abort(other), LLM_OK);
 }
 
 /* -------------------------------------------------------------------------------------------------- bad input */
@@ -506,18 +506,18 @@ static void limits_that_contradict_each_other_are_refused(void **state)
     said(limit_topic(limited, UINT64_MAX), LLM_EINVAL, "is neither 0");
     llm_rate_init(&rate);
     rate.repair_bytes_per_s = RATE;
-    said(llm_topic_rate(limited, &rate), LLM_EINVAL, "packets are repaired");
+    said(llm_topic_limit_rate(limited, &rate), LLM_EINVAL, "packets are repaired");
     rate.size = 1;
-    said(llm_topic_rate(limited, &rate), LLM_EINVAL, "struct llm_rate");
-    assert_int_equal(llm_topic_rate(limited, NULL), LLM_EINVAL);
-    assert_int_equal(llm_topic_rate(NULL, &rate), LLM_EINVAL);
-    assert_int_equal(llm_transmitter_rate(NULL, &rate), LLM_EINVAL);
-    assert_int_equal(llm_transmitter_rate(transmitter, NULL), LLM_EINVAL);
-    said(llm_transmitter_open(near, "loop://rate:2" OPTIONS "&rate_bytes_per_s=1000", NULL, &none), LLM_EOPTION,
+    said(llm_topic_limit_rate(limited, &rate), LLM_EINVAL, "struct llm_rate");
+    assert_int_equal(llm_topic_limit_rate(limited, NULL), LLM_EINVAL);
+    assert_int_equal(llm_topic_limit_rate(NULL, &rate), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_limit_rate(NULL, &rate), LLM_EINVAL);
+    assert_int_equal(llm_transmitter_limit_rate(transmitter, NULL), LLM_EINVAL);
+    said(llm_transmitter_open(near, "loop://rate:2" OPTIONS "&rate_bytes_per_s=1000", NULL, NULL, &none), LLM_EOPTION,
          "rate_bytes_per_s: 1000 is neither 0, no limit, nor at least 65536");
-    said(llm_transmitter_open(near, "loop://rate:2" OPTIONS "&repair_rate_bytes_per_s=1000", NULL, &none), LLM_EOPTION,
+    said(llm_transmitter_open(near, "loop://rate:2" OPTIONS "&repair_rate_bytes_per_s=1000", NULL, NULL, &none), LLM_EOPTION,
          "repair_rate_bytes_per_s: 1000");
-    said(llm_transmitter_open(near, "loop://rate:2" OPTIONS "&flow=paced&flow_bytes_per_s_max=2M&rate_bytes_per_s=1M", NULL, &none),
+    said(llm_transmitter_open(near, "loop://rate:2" OPTIONS "&flow=paced&flow_bytes_per_s_max=2M&rate_bytes_per_s=1M", NULL, NULL, &none),
          LLM_EOPTION, "option flow_bytes_per_s_max: 2097152 is more than rate_bytes_per_s, 1048576");
     assert_null(none);
 }

@@ -38,8 +38,8 @@ static void words_and_initialisers(void **state)
     ROW_VOID(llm_connection_options_init(NULL));
     ROW_VOID(llm_context_options_init(NULL));
     ROW_VOID(llm_filter_init(NULL));
-    ROW_VOID(llm_handlers_init(NULL));
-    ROW_VOID(llm_keep_init(NULL));
+    ROW_VOID(llm_receiver_handlers_init(NULL));
+    ROW_VOID(llm_cache_init(NULL));
     ROW_VOID(llm_listener_handlers_init(NULL));
     ROW_VOID(llm_options_init(NULL));
     ROW_VOID(llm_rate_init(NULL));
@@ -76,7 +76,7 @@ static void a_context(void **state)
 {
     struct llm_context_options options;
     struct llm_context *opened = NULL;
-    struct llm_stat stat;
+    struct llm_counter stat;
     uint64_t value;
 
     (void)state;
@@ -108,37 +108,37 @@ static void a_context(void **state)
     ROW_INSIDE(llm_poll(context), LLM_ESTATE, "llm_poll");
     ROW(llm_wait(NULL, 0), LLM_EINVAL, NULL);
     ROW_INSIDE(llm_wait(context, 0), LLM_ESTATE, "llm_wait");
-    ROW(llm_deadline(NULL) == UINT64_MAX, true, NULL);
-    ROW(llm_fd(NULL), LLM_EINVAL, NULL);
-    ROW(llm_stats(NULL, &stat, 1), LLM_EINVAL, NULL);
-    ROW(llm_stats(context, NULL, 1), LLM_EINVAL, "stats NULL");
-    ROW(llm_stats(context, &stat, -1), LLM_EINVAL, "max is -1");
-    ROW(llm_stat(NULL, "naks_sent", &value), LLM_EINVAL, NULL);
-    ROW(llm_stat(context, NULL, &value), LLM_EINVAL, "name is NULL");
-    ROW(llm_stat(context, "naks_sent", NULL), LLM_EINVAL, "value is NULL");
+    ROW(llm_context_deadline(NULL) == UINT64_MAX, true, NULL);
+    ROW(llm_context_fd(NULL), LLM_EINVAL, NULL);
+    ROW(llm_context_counters(NULL, &stat, 1), LLM_EINVAL, NULL);
+    ROW(llm_context_counters(context, NULL, 1), LLM_EINVAL, "stats NULL");
+    ROW(llm_context_counters(context, &stat, -1), LLM_EINVAL, "max is -1");
+    ROW(llm_context_counter(NULL, "naks_sent", &value), LLM_EINVAL, NULL);
+    ROW(llm_context_counter(context, NULL, &value), LLM_EINVAL, "name is NULL");
+    ROW(llm_context_counter(context, "naks_sent", NULL), LLM_EINVAL, "value is NULL");
     /* An answer, which is not logged. */
-    ROW(llm_stat(context, "nothing_of_the_kind", &value), LLM_ENOTFOUND, NULL);
+    ROW(llm_context_counter(context, "nothing_of_the_kind", &value), LLM_ENOTFOUND, NULL);
 }
 
 static void a_loop_thread(void **state)
 {
     (void)state;
-    ROW(llm_thread_start(NULL, -1), LLM_EINVAL, NULL);
-    ROW(llm_thread_start(context, CPU_SETSIZE), LLM_EINVAL, "cpu 1024");
-    ROW(llm_thread_start(context, CPU_SETSIZE - 1), LLM_EINVAL, "cpu 1023");
-    ROW_INSIDE(llm_thread_start(context, -1), LLM_ESTATE, "llm_thread_start: not allowed inside");
-    ROW(llm_thread_stop(NULL), LLM_EINVAL, NULL);
-    ROW(llm_thread_stop(context), LLM_ESTATE, "no loop thread runs");
-    assert_int_equal(llm_thread_start(context, -1), LLM_OK);
-    ROW(llm_thread_start(context, -1), LLM_ESTATE, "runs already");
-    assert_int_equal(llm_thread_stop(context), LLM_OK);
-    ROW(llm_thread_stop(context), LLM_ESTATE, "no loop thread runs");
+    ROW(llm_context_start_thread(NULL, -1), LLM_EINVAL, NULL);
+    ROW(llm_context_start_thread(context, CPU_SETSIZE), LLM_EINVAL, "cpu 1024");
+    ROW(llm_context_start_thread(context, CPU_SETSIZE - 1), LLM_EINVAL, "cpu 1023");
+    ROW_INSIDE(llm_context_start_thread(context, -1), LLM_ESTATE, "llm_context_start_thread: not allowed inside");
+    ROW(llm_context_stop_thread(NULL), LLM_EINVAL, NULL);
+    ROW(llm_context_stop_thread(context), LLM_ESTATE, "no loop thread runs");
+    assert_int_equal(llm_context_start_thread(context, -1), LLM_OK);
+    ROW(llm_context_start_thread(context, -1), LLM_ESTATE, "runs already");
+    assert_int_equal(llm_context_stop_thread(context), LLM_OK);
+    ROW(llm_context_stop_thread(context), LLM_ESTATE, "no loop thread runs");
 }
 
 static int open_on(const char *channel)
 {
     struct llm_transmitter *opened = NULL;
-    const int error = llm_transmitter_open(context, channel, NULL, &opened);
+    const int error = llm_transmitter_open(context, channel, NULL, NULL, &opened);
 
     assert_null(opened);
     return error;
@@ -153,7 +153,7 @@ static int open_with_size(size_t size)
     assert_non_null(options);
     llm_options_init(options);
     options->size = size;
-    error = llm_transmitter_open(context, CHANNEL, options, &opened);
+    error = llm_transmitter_open(context, CHANNEL, options, NULL, &opened);
     free(options);
     return error;
 }
@@ -167,10 +167,10 @@ static void a_transmitter(void **state)
     struct llm_rate rate = {.size = 0};
 
     (void)state;
-    ROW(llm_transmitter_open(NULL, CHANNEL, NULL, &opened), LLM_EINVAL, NULL);
-    ROW(llm_transmitter_open(context, NULL, NULL, &opened), LLM_EINVAL, "channel is NULL");
-    ROW(llm_transmitter_open(context, CHANNEL, NULL, NULL), LLM_EINVAL, "transmitter is NULL");
-    ROW_INSIDE(llm_transmitter_open(context, CHANNEL, NULL, &opened), LLM_ESTATE, "llm_transmitter_open");
+    ROW(llm_transmitter_open(NULL, CHANNEL, NULL, NULL, &opened), LLM_EINVAL, NULL);
+    ROW(llm_transmitter_open(context, NULL, NULL, NULL, &opened), LLM_EINVAL, "channel is NULL");
+    ROW(llm_transmitter_open(context, CHANNEL, NULL, NULL, NULL), LLM_EINVAL, "transmitter is NULL");
+    ROW_INSIDE(llm_transmitter_open(context, CHANNEL, NULL, NULL, &opened), LLM_ESTATE, "llm_transmitter_open");
     ROW(open_with_size(0), LLM_EINVAL, "size is 0");
     ROW(open_with_size(sizeof(struct llm_options) + 8), LLM_EVERSION, "size is");
     ROW(open_with_size((size_t)1 << 40), LLM_EVERSION, "size is");
@@ -193,11 +193,11 @@ static void a_transmitter(void **state)
     ROW(llm_transmitter_session(NULL), 0, NULL);
     ROW(llm_transmitter_next(NULL), 0, NULL);
     ROW(llm_transmitter_receivers(NULL), 0, NULL);
-    ROW(llm_claim_max(NULL), 0, NULL);
+    ROW(llm_transmitter_claim_max(NULL), 0, NULL);
     ROW(llm_transmitter_wait(NULL, 1, 0), LLM_EINVAL, NULL);
     ROW(llm_transmitter_wait(transmitter, 5, 0), LLM_ELIMIT, "5 receivers");
     ROW_INSIDE(llm_transmitter_wait(transmitter, 1, 0), LLM_ESTATE, "llm_transmitter_wait");
-    ROW(llm_flush(NULL), LLM_EINVAL, NULL);
+    ROW(llm_transmitter_flush(NULL), LLM_EINVAL, NULL);
     ROW(llm_transmitter_handle(NULL, &handlers), LLM_EINVAL, NULL);
     ROW(llm_transmitter_handle(transmitter, NULL), LLM_EINVAL, "handlers is NULL");
     ROW(llm_transmitter_handle(transmitter, &handlers), LLM_EINVAL, "size is 0");
@@ -209,21 +209,21 @@ static void a_transmitter(void **state)
     ROW(llm_transmitter_bottleneck(NULL, &bottleneck), LLM_EINVAL, NULL);
     ROW(llm_transmitter_bottleneck(transmitter, NULL), LLM_EINVAL, "bottleneck is NULL");
     ROW(llm_transmitter_bottleneck(transmitter, &bottleneck), LLM_ESTATE, "watch_ns");
-    ROW(llm_transmitter_rate(NULL, &rate), LLM_EINVAL, NULL);
-    ROW(llm_transmitter_rate(transmitter, NULL), LLM_EINVAL, "rate is NULL");
-    ROW(llm_transmitter_rate(transmitter, &rate), LLM_EINVAL, "size is 0");
+    ROW(llm_transmitter_limit_rate(NULL, &rate), LLM_EINVAL, NULL);
+    ROW(llm_transmitter_limit_rate(transmitter, NULL), LLM_EINVAL, "rate is NULL");
+    ROW(llm_transmitter_limit_rate(transmitter, &rate), LLM_EINVAL, "size is 0");
     llm_rate_init(&rate);
     rate.bytes_per_s = 1;
-    ROW(llm_transmitter_rate(transmitter, &rate), LLM_EINVAL, "bytes_per_s: 1 ");
+    ROW(llm_transmitter_limit_rate(transmitter, &rate), LLM_EINVAL, "bytes_per_s: 1 ");
     rate.bytes_per_s = 0;
     rate.repair_bytes_per_s = UINT64_MAX;
-    ROW(llm_transmitter_rate(transmitter, &rate), LLM_EINVAL, "18446744073709551615");
+    ROW(llm_transmitter_limit_rate(transmitter, &rate), LLM_EINVAL, "18446744073709551615");
 }
 
 static void a_topic(void **state)
 {
     struct llm_assurance assurance = {.size = 0};
-    struct llm_keep lvc = {.size = 0};
+    struct llm_cache lvc = {.size = 0};
     struct llm_rate rate = {.size = 0};
     struct llm_topic *opened = NULL;
     char name[257];
@@ -258,23 +258,23 @@ static void a_topic(void **state)
     ROW(llm_topic_wait(NULL, 1, 0), LLM_EINVAL, NULL);
     ROW(llm_topic_wait(topic, 100000, 0), LLM_EMSGSIZE, "100000");
     ROW_INSIDE(llm_topic_wait(topic, 1, 0), LLM_ESTATE, "llm_topic_wait");
-    ROW(llm_topic_keep(NULL, NULL), LLM_EINVAL, NULL);
-    ROW(llm_topic_keep(topic, &lvc), LLM_EINVAL, "size is 0");
-    llm_keep_init(&lvc);
+    ROW(llm_topic_cache(NULL, NULL), LLM_EINVAL, NULL);
+    ROW(llm_topic_cache(topic, &lvc), LLM_EINVAL, "size is 0");
+    llm_cache_init(&lvc);
     lvc.messages = 0;
-    ROW(llm_topic_keep(topic, &lvc), LLM_EINVAL, "messages: 0");
+    ROW(llm_topic_cache(topic, &lvc), LLM_EINVAL, "messages: 0");
     lvc.messages = 1;
     lvc.bytes_max = 0;
-    ROW(llm_topic_keep(topic, &lvc), LLM_EINVAL, "bytes_max: 0");
-    ROW(llm_topic_rate(NULL, &rate), LLM_EINVAL, NULL);
-    ROW(llm_topic_rate(topic, NULL), LLM_EINVAL, "rate is NULL");
-    ROW(llm_topic_rate(topic, &rate), LLM_EINVAL, "size is 0");
+    ROW(llm_topic_cache(topic, &lvc), LLM_EINVAL, "bytes_max: 0");
+    ROW(llm_topic_limit_rate(NULL, &rate), LLM_EINVAL, NULL);
+    ROW(llm_topic_limit_rate(topic, NULL), LLM_EINVAL, "rate is NULL");
+    ROW(llm_topic_limit_rate(topic, &rate), LLM_EINVAL, "size is 0");
     llm_rate_init(&rate);
     rate.bytes_per_s = 1;
-    ROW(llm_topic_rate(topic, &rate), LLM_EINVAL, "bytes_per_s: 1 ");
+    ROW(llm_topic_limit_rate(topic, &rate), LLM_EINVAL, "bytes_per_s: 1 ");
     rate.bytes_per_s = 0;
     rate.repair_bytes_per_s = 1 << 20;
-    ROW(llm_topic_rate(topic, &rate), LLM_EINVAL, "repair_bytes_per_s");
+    ROW(llm_topic_limit_rate(topic, &rate), LLM_EINVAL, "repair_bytes_per_s");
 }
 
 static void messages_that_are_sent(void **state)
@@ -295,7 +295,7 @@ static void messages_that_are_sent(void **state)
     ROW(llm_send_with(topic, "x", 1, &attributes, 0), LLM_EINVAL, "size is 0");
     llm_attributes_init(&attributes);
     /* Counted messages take another way. */
-    assert_int_equal(llm_transmitter_open(context, CHANNEL "&topic_counters=1", NULL, &counting), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL "&topic_counters=1", NULL, NULL, &counting), LLM_OK);
     assert_int_equal(llm_topic_open(counting, "counted", 0, &tos[1]), LLM_OK);
     for (int i = 0; i < 2; i++) {
         struct llm_topic *to = tos[i];
@@ -353,21 +353,21 @@ static void claims(void **state)
     (void)state;
     llm_attributes_init(&attributes);
     llm_rate_init(&rate);
-    ROW(llm_claim(NULL, 1, &data), LLM_EINVAL, NULL);
-    ROW(llm_claim(topic, 1, NULL), LLM_EINVAL, "data is NULL");
-    ROW(llm_claim(topic, 60000, &data), LLM_EMSGSIZE, "60000");
-    ROW(llm_claim(topic, SIZE_MAX, &data), LLM_EMSGSIZE, "18446744073709551615");
-    ROW(llm_commit(NULL, 1, 0), LLM_EINVAL, NULL);
-    ROW(llm_commit(topic, 1, 0), LLM_ESTATE, "no claim");
-    ROW(llm_abort(NULL), LLM_EINVAL, NULL);
-    ROW(llm_abort(topic), LLM_ESTATE, "no claim");
+    ROW(llm_topic_claim(NULL, 1, &data), LLM_EINVAL, NULL);
+    ROW(llm_topic_claim(topic, 1, NULL), LLM_EINVAL, "data is NULL");
+    ROW(llm_topic_claim(topic, 60000, &data), LLM_EMSGSIZE, "60000");
+    ROW(llm_topic_claim(topic, SIZE_MAX, &data), LLM_EMSGSIZE, "18446744073709551615");
+    ROW(llm_topic_commit(NULL, 1, 0), LLM_EINVAL, NULL);
+    ROW(llm_topic_commit(topic, 1, 0), LLM_ESTATE, "no claim");
+    ROW(llm_topic_abort(NULL), LLM_EINVAL, NULL);
+    ROW(llm_topic_abort(topic), LLM_ESTATE, "no claim");
     assert_null(data);
-    assert_int_equal(llm_claim(topic, 16, &data), LLM_OK);
-    ROW(llm_claim(topic, 1, &data), LLM_ESTATE, "claim is open");
-    ROW(llm_commit(topic, 17, 0), LLM_EINVAL, "17 bytes: 16");
-    ROW(llm_commit(topic, 16, 4), LLM_EINVAL, "flags 0x4");
-    ROW(llm_commit(other, 16, 0), LLM_ESTATE, "\"other\"");
-    ROW(llm_abort(other), LLM_ESTATE, "\"other\"");
+    assert_int_equal(llm_topic_claim(topic, 16, &data), LLM_OK);
+    ROW(llm_topic_claim(topic, 1, &data), LLM_ESTATE, "claim is open");
+    ROW(llm_topic_commit(topic, 17, 0), LLM_EINVAL, "17 bytes: 16");
+    ROW(llm_topic_commit(topic, 16, 4), LLM_EINVAL, "flags 0x4");
+    ROW(llm_topic_commit(other, 16, 0), LLM_ESTATE, "\"other\"");
+    ROW(llm_topic_abort(other), LLM_ESTATE, "\"other\"");
     for (unsigned flags = 0; flags <= LLM_SEND_NOW; flags++) {
         ROW(llm_send(topic, "x", 1, flags), LLM_ESTATE, "claim is open");
         ROW(llm_sendv(other, &piece, 1, flags), LLM_ESTATE, "claim is open");
@@ -376,9 +376,9 @@ static void claims(void **state)
     ROW(llm_topic_wait(topic, 1, UINT64_MAX), LLM_ESTATE, "claim is open");
     ROW(llm_topic_open(transmitter, "x", 0, &opened), LLM_ESTATE, "claim is open");
     ROW(llm_topic_assure(other, NULL), LLM_ESTATE, "claim is open");
-    ROW(llm_topic_keep(other, NULL), LLM_ESTATE, "claim is open");
-    ROW(llm_topic_rate(other, &rate), LLM_ESTATE, "claim is open");
-    assert_int_equal(llm_commit(topic, 16, 0), LLM_OK);
+    ROW(llm_topic_cache(other, NULL), LLM_ESTATE, "claim is open");
+    ROW(llm_topic_limit_rate(other, &rate), LLM_ESTATE, "claim is open");
+    assert_int_equal(llm_topic_commit(topic, 16, 0), LLM_OK);
     assert_int_equal(llm_transmitter_next(transmitter), 1);
 }
 
@@ -392,12 +392,12 @@ static void messages_longer_than_a_topic_may_have(void **state)
     llm_assurance_init(&assurance);
     assurance.bytes_max = 100;
     assert_int_equal(llm_topic_assure(topic, &assurance), LLM_OK);
-    assert_int_equal(llm_topic_keep(other, NULL), LLM_OK);
+    assert_int_equal(llm_topic_cache(other, NULL), LLM_OK);
     ROW(llm_send(topic, bytes, 101, 0), LLM_EMSGSIZE, "llm_topic_assure()");
-    ROW(llm_claim(topic, 101, &data), LLM_EMSGSIZE, "llm_topic_assure()");
-    ROW(llm_send(other, bytes, 257, 0), LLM_EMSGSIZE, "llm_topic_keep()");
-    ROW(llm_claim(other, 257, &data), LLM_EMSGSIZE, "llm_topic_keep()");
-    ROW(llm_topic_keep(other, NULL), LLM_ESTATE, "already");
+    ROW(llm_topic_claim(topic, 101, &data), LLM_EMSGSIZE, "llm_topic_assure()");
+    ROW(llm_send(other, bytes, 257, 0), LLM_EMSGSIZE, "llm_topic_cache()");
+    ROW(llm_topic_claim(other, 257, &data), LLM_EMSGSIZE, "llm_topic_cache()");
+    ROW(llm_topic_cache(other, NULL), LLM_ESTATE, "already");
     /* Back-pressure is no fault: nobody acknowledges more than one. */
     assert_int_equal(llm_send(topic, bytes, 100, 0), LLM_OK);
     ROW(llm_send(topic, bytes, 100, 0), LLM_EAGAIN, NULL);
@@ -405,7 +405,7 @@ static void messages_longer_than_a_topic_may_have(void **state)
 
 static void a_receiver(void **state)
 {
-    struct llm_handlers handlers = {.size = 0};
+    struct llm_receiver_handlers handlers = {.size = 0};
     struct llm_receiver *opened = NULL;
     struct llm_bottleneck bottleneck;
     struct llm_filter filter = {.size = 0};
@@ -425,15 +425,15 @@ static void a_receiver(void **state)
     ROW(llm_receiver_close(&opened), LLM_OK, NULL);
     ROW_INSIDE(llm_receiver_close(&receiver), LLM_ESTATE, "llm_receiver_close");
     assert_non_null(receiver);
-    ROW(llm_acknowledge(NULL, 1, 1), LLM_EINVAL, NULL);
-    ROW(llm_acknowledge(receiver, 1, 1), LLM_ESTATE, "acknowledge=application");
-    ROW(llm_subscribe(NULL, "x"), LLM_EINVAL, NULL);
-    ROW(llm_subscribe(receiver, NULL), LLM_EINVAL, "subject is NULL");
-    ROW(llm_subscribe(receiver, ""), LLM_EINVAL, "subject");
-    ROW(llm_subscribe(receiver, "a.>.b"), LLM_EINVAL, "a.>.b");
-    ROW(llm_unsubscribe(NULL, "x"), LLM_EINVAL, NULL);
-    ROW(llm_unsubscribe(receiver, NULL), LLM_EINVAL, "subject is NULL");
-    ROW(llm_unsubscribe(receiver, "x"), LLM_ENOTFOUND, "\"x\"");
+    ROW(llm_receiver_acknowledge(NULL, 1, 1), LLM_EINVAL, NULL);
+    ROW(llm_receiver_acknowledge(receiver, 1, 1), LLM_ESTATE, "acknowledge=application");
+    ROW(llm_receiver_subscribe(NULL, "x"), LLM_EINVAL, NULL);
+    ROW(llm_receiver_subscribe(receiver, NULL), LLM_EINVAL, "subject is NULL");
+    ROW(llm_receiver_subscribe(receiver, ""), LLM_EINVAL, "subject");
+    ROW(llm_receiver_subscribe(receiver, "a.>.b"), LLM_EINVAL, "a.>.b");
+    ROW(llm_receiver_unsubscribe(NULL, "x"), LLM_EINVAL, NULL);
+    ROW(llm_receiver_unsubscribe(receiver, NULL), LLM_EINVAL, "subject is NULL");
+    ROW(llm_receiver_unsubscribe(receiver, "x"), LLM_ENOTFOUND, "\"x\"");
     ROW(llm_receiver_bottleneck(NULL, &bottleneck), LLM_EINVAL, NULL);
     ROW(llm_receiver_bottleneck(receiver, NULL), LLM_EINVAL, "bottleneck is NULL");
     ROW(llm_receiver_bottleneck(receiver, &bottleneck), LLM_ESTATE, "watch_ns");
@@ -470,18 +470,18 @@ static void a_receiver(void **state)
 
 static void acknowledgements_of_the_application(void **state)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct llm_receiver *own;
 
     (void)state;
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.event = on_event;
     assert_int_equal(llm_receiver_open(context, CHANNEL "&acknowledge=application", NULL, &handlers, &own), LLM_OK);
     assert_int_equal(llm_send(topic, "x", 1, 0), LLM_OK);
     for (int i = 0; i < ROUNDS && llm_transmitter_receivers(transmitter) < 2; i++)
         assert_true(llm_poll(context) >= 0);
-    ROW(llm_acknowledge(own, 0x77, 0), LLM_ENOTFOUND, "0000000000000077");
-    ROW(llm_acknowledge(own, llm_transmitter_session(transmitter), 1000), LLM_EINVAL, "message 1000");
+    ROW(llm_receiver_acknowledge(own, 0x77, 0), LLM_ENOTFOUND, "0000000000000077");
+    ROW(llm_receiver_acknowledge(own, llm_transmitter_session(transmitter), 1000), LLM_EINVAL, "message 1000");
 }
 
 static void who_connects(void **state)
@@ -493,28 +493,28 @@ static void who_connects(void **state)
     struct llm_transmitter *part;
 
     (void)state;
-    ROW(llm_connect(NULL, CALLS, NULL, NULL, &handlers, &opened), LLM_EINVAL, NULL);
-    ROW(llm_connect(context, NULL, NULL, NULL, &handlers, &opened), LLM_EINVAL, "channel is NULL");
-    ROW(llm_connect(context, CALLS, NULL, NULL, NULL, &opened), LLM_EINVAL, "handlers is NULL");
-    ROW(llm_connect(context, CALLS, NULL, NULL, &handlers, NULL), LLM_EINVAL, "connection is NULL");
-    ROW(llm_connect(context, CALLS, NULL, &bad, &handlers, &opened), LLM_EINVAL, "4 bytes at NULL");
-    ROW(llm_connect(context, CALLS, NULL, &long_one, &handlers, &opened), LLM_EMSGSIZE, "513");
-    ROW(llm_connect(context, CALLS, NULL, NULL, &handlers, &opened), LLM_EINVAL, "size is 0");
-    ROW_INSIDE(llm_connect(context, CALLS, NULL, NULL, &handlers, &opened), LLM_ESTATE, "llm_connect");
+    ROW(llm_connection_open(NULL, CALLS, NULL, &handlers, NULL, &opened), LLM_EINVAL, NULL);
+    ROW(llm_connection_open(context, NULL, NULL, &handlers, NULL, &opened), LLM_EINVAL, "channel is NULL");
+    ROW(llm_connection_open(context, CALLS, NULL, NULL, NULL, &opened), LLM_EINVAL, "handlers is NULL");
+    ROW(llm_connection_open(context, CALLS, NULL, &handlers, NULL, NULL), LLM_EINVAL, "connection is NULL");
+    ROW(llm_connection_open(context, CALLS, NULL, &handlers, &bad, &opened), LLM_EINVAL, "4 bytes at NULL");
+    ROW(llm_connection_open(context, CALLS, NULL, &handlers, &long_one, &opened), LLM_EMSGSIZE, "513");
+    ROW(llm_connection_open(context, CALLS, NULL, &handlers, NULL, &opened), LLM_EINVAL, "size is 0");
+    ROW_INSIDE(llm_connection_open(context, CALLS, NULL, &handlers, NULL, &opened), LLM_ESTATE, "llm_connection_open");
     assert_null(opened);
     ROW(llm_connection_close(NULL), LLM_OK, NULL);
     ROW(llm_connection_close(&opened), LLM_OK, NULL);
     ROW(llm_connection_id(NULL), 0, NULL);
     ROW((intptr_t)llm_connection_transmitter(NULL), 0, NULL);
     connect_both();
-    ROW(llm_request(NULL, "x", 1, 1, on_reply, NULL), LLM_EINVAL, NULL);
-    ROW(llm_request(connection, NULL, 1, 1, on_reply, NULL), LLM_EINVAL, "data is NULL");
-    ROW(llm_request(connection, "x", 1, 0, on_reply, NULL), LLM_EINVAL, "timeout_ns is 0");
-    ROW(llm_request(connection, "x", 1, 1, NULL, NULL), LLM_EINVAL, "reply is NULL");
-    ROW(llm_request(connection, bytes, sizeof bytes, 1, on_reply, NULL), LLM_EMSGSIZE, "100000");
-    ROW(llm_reply(NULL, 1, "x", 1), LLM_EINVAL, NULL);
-    ROW(llm_reply(connection, 1, NULL, 1), LLM_EINVAL, "data is NULL");
-    ROW(llm_reply(connection, 1, bytes, sizeof bytes), LLM_EMSGSIZE, "100000");
+    ROW(llm_connection_request(NULL, "x", 1, 1, on_reply, NULL), LLM_EINVAL, NULL);
+    ROW(llm_connection_request(connection, NULL, 1, 1, on_reply, NULL), LLM_EINVAL, "data is NULL");
+    ROW(llm_connection_request(connection, "x", 1, 0, on_reply, NULL), LLM_EINVAL, "timeout_ns is 0");
+    ROW(llm_connection_request(connection, "x", 1, 1, NULL, NULL), LLM_EINVAL, "reply is NULL");
+    ROW(llm_connection_request(connection, bytes, sizeof bytes, 1, on_reply, NULL), LLM_EMSGSIZE, "100000");
+    ROW(llm_connection_reply(NULL, 1, "x", 1), LLM_EINVAL, NULL);
+    ROW(llm_connection_reply(connection, 1, NULL, 1), LLM_EINVAL, "data is NULL");
+    ROW(llm_connection_reply(connection, 1, bytes, sizeof bytes), LLM_EMSGSIZE, "100000");
     part = llm_connection_transmitter(connection);
     ROW(llm_transmitter_close(&part), LLM_ESTATE, "llm_connection_close()");
     ROW_INSIDE(llm_connection_close(&connection), LLM_ESTATE, "llm_connection_close");
@@ -536,8 +536,8 @@ static void a_connection_that_is_over(void **state)
     ROW(llm_send(of, "x", 1, LLM_SEND_MORE), LLM_ESTATE, "is over");
     ROW(llm_send_with(of, "x", 1, &attributes, 0), LLM_ESTATE, "is over");
     ROW(llm_topic_open(llm_connection_transmitter(connection), "u", 0, &opened), LLM_ESTATE, "is over");
-    ROW(llm_request(connection, "x", 1, 1, on_reply, NULL), LLM_ESTATE, "over");
-    ROW(llm_reply(connection, 1, "x", 1), LLM_ESTATE, "over");
+    ROW(llm_connection_request(connection, "x", 1, 1, on_reply, NULL), LLM_ESTATE, "over");
+    ROW(llm_connection_reply(connection, 1, "x", 1), LLM_ESTATE, "over");
 }
 
 static void who_listens(void **state)
@@ -548,29 +548,29 @@ static void who_listens(void **state)
 
     (void)state;
     llm_connection_handlers_init(&answers);
-    ROW(llm_listen(NULL, CALLS, NULL, &handlers, &opened), LLM_EINVAL, NULL);
-    ROW(llm_listen(context, NULL, NULL, &handlers, &opened), LLM_EINVAL, "channel is NULL");
-    ROW(llm_listen(context, CALLS, NULL, NULL, &opened), LLM_EINVAL, "handlers is NULL");
-    ROW(llm_listen(context, CALLS, NULL, &handlers, NULL), LLM_EINVAL, "listener is NULL");
-    ROW(llm_listen(context, CALLS, NULL, &handlers, &opened), LLM_EINVAL, "size is 0");
+    ROW(llm_listener_open(NULL, CALLS, NULL, &handlers, &opened), LLM_EINVAL, NULL);
+    ROW(llm_listener_open(context, NULL, NULL, &handlers, &opened), LLM_EINVAL, "channel is NULL");
+    ROW(llm_listener_open(context, CALLS, NULL, NULL, &opened), LLM_EINVAL, "handlers is NULL");
+    ROW(llm_listener_open(context, CALLS, NULL, &handlers, NULL), LLM_EINVAL, "listener is NULL");
+    ROW(llm_listener_open(context, CALLS, NULL, &handlers, &opened), LLM_EINVAL, "size is 0");
     llm_listener_handlers_init(&handlers);
-    ROW(llm_listen(context, CALLS, NULL, &handlers, &opened), LLM_EINVAL, "request handler");
+    ROW(llm_listener_open(context, CALLS, NULL, &handlers, &opened), LLM_EINVAL, "request handler");
     handlers.request = on_request;
-    ROW_INSIDE(llm_listen(context, CALLS, NULL, &handlers, &opened), LLM_ESTATE, "llm_listen");
+    ROW_INSIDE(llm_listener_open(context, CALLS, NULL, &handlers, &opened), LLM_ESTATE, "llm_listener_open");
     assert_null(opened);
     ROW(llm_listener_close(NULL), LLM_OK, NULL);
     ROW(llm_listener_close(&opened), LLM_OK, NULL);
-    assert_int_equal(llm_listen(context, CALLS, NULL, &handlers, &listener), LLM_OK);
-    ROW(llm_listen(context, CALLS, NULL, &handlers, &opened), LLM_EADDRINUSE, "listener");
-    ROW(llm_accept(NULL, 1, &answers), LLM_EINVAL, NULL);
-    ROW(llm_accept(listener, 1, NULL), LLM_EINVAL, "handlers is NULL");
-    ROW(llm_accept(listener, 1, &answers), LLM_ENOTFOUND, "0000000000000001");
-    ROW_INSIDE(llm_accept(listener, 1, &answers), LLM_ESTATE, "inside a handler");
-    ROW(llm_refuse(NULL, 1, 1), LLM_EINVAL, NULL);
-    ROW(llm_refuse(listener, 1, 0), LLM_EINVAL, "code 0");
-    ROW(llm_refuse(listener, 1, 65536), LLM_EINVAL, "code 65536");
-    ROW(llm_refuse(listener, 1, 1), LLM_ENOTFOUND, "0000000000000001");
-    ROW_INSIDE(llm_refuse(listener, 1, 1), LLM_ESTATE, "inside a handler");
+    assert_int_equal(llm_listener_open(context, CALLS, NULL, &handlers, &listener), LLM_OK);
+    ROW(llm_listener_open(context, CALLS, NULL, &handlers, &opened), LLM_EADDRINUSE, "listener");
+    ROW(llm_listener_accept(NULL, 1, &answers), LLM_EINVAL, NULL);
+    ROW(llm_listener_accept(listener, 1, NULL), LLM_EINVAL, "handlers is NULL");
+    ROW(llm_listener_accept(listener, 1, &answers), LLM_ENOTFOUND, "0000000000000001");
+    ROW_INSIDE(llm_listener_accept(listener, 1, &answers), LLM_ESTATE, "inside a handler");
+    ROW(llm_listener_refuse(NULL, 1, 1), LLM_EINVAL, NULL);
+    ROW(llm_listener_refuse(listener, 1, 0), LLM_EINVAL, "code 0");
+    ROW(llm_listener_refuse(listener, 1, 65536), LLM_EINVAL, "code 65536");
+    ROW(llm_listener_refuse(listener, 1, 1), LLM_ENOTFOUND, "0000000000000001");
+    ROW_INSIDE(llm_listener_refuse(listener, 1, 1), LLM_ESTATE, "inside a handler");
     ROW_INSIDE(llm_listener_close(&listener), LLM_ESTATE, "llm_listener_close");
     assert_non_null(listener);
 }

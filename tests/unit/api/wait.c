@@ -48,15 +48,15 @@ static void up(enum llm_wait_mode wait, const char *more)
     options.stats_directory = "";
     snprintf(channel, sizeof channel, CHANNEL "%s", more);
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, channel, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);
 }
 
 static void receive(void)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     assert_int_equal(llm_receiver_open(context, CHANNEL, NULL, &handlers, &receiver), LLM_OK);
@@ -106,7 +106,7 @@ static void expect_room_again(enum llm_wait_mode wait, const char *more, const s
     if (assurance != NULL)
         assert_int_equal(llm_topic_assure(topic, assurance), LLM_OK);
     if (rate != NULL)
-        assert_int_equal(llm_topic_rate(topic, rate), LLM_OK);
+        assert_int_equal(llm_topic_limit_rate(topic, rate), LLM_OK);
     for (int round = 0; round < 3; round++) {
         assert_true(fill(message, sizeof message));
         assert_int_equal(llm_topic_wait(topic, sizeof message, LONG_NS), LLM_OK);
@@ -182,12 +182,12 @@ static void *claim_elsewhere(void *arg)
     struct llm_rate *failed = arg;
     void *data;
 
-    if (llm_claim(topic, 1, &data) != LLM_OK)
+    if (llm_topic_claim(topic, 1, &data) != LLM_OK)
         failed->size = 0;
     atomic_store(&step, 1);
     await_step(2);
     usleep(5000);
-    if (llm_commit(topic, 1, 0) != LLM_OK)
+    if (llm_topic_commit(topic, 1, 0) != LLM_OK)
         failed->size = 0;
     return NULL;
 }
@@ -203,14 +203,14 @@ static void a_claim_of_another_thread_is_no_fault_and_is_waited_for(void **state
     llm_rate_init(&rate);
     up(LLM_WAIT_BLOCK, "");
     atomic_store(&step, 0);
-    assert_int_equal(llm_thread_start(context, -1), LLM_OK);
+    assert_int_equal(llm_context_start_thread(context, -1), LLM_OK);
     assert_int_equal(pthread_create(&other, NULL, claim_elsewhere, &rate), 0);
     await_step(1);
     logged[0] = '\0';
     assert_int_equal(llm_send(topic, "x", 1, 0), LLM_EAGAIN);
-    assert_int_equal(llm_claim(topic, 1, &data), LLM_EAGAIN);
+    assert_int_equal(llm_topic_claim(topic, 1, &data), LLM_EAGAIN);
     assert_int_equal(llm_topic_open(transmitter, "u", 0, &opened), LLM_EAGAIN);
-    assert_int_equal(llm_topic_rate(topic, &rate), LLM_EAGAIN);
+    assert_int_equal(llm_topic_limit_rate(topic, &rate), LLM_EAGAIN);
     assert_int_equal(llm_topic_wait(topic, 1, 0), LLM_EAGAIN);
     assert_string_equal(logged, "");
     atomic_store(&step, 2);
@@ -219,11 +219,11 @@ static void a_claim_of_another_thread_is_no_fault_and_is_waited_for(void **state
     assert_int_not_equal(rate.size, 0);
     assert_int_equal(llm_send(topic, "x", 1, 0), LLM_OK);
     /* Its own claim would be waited for in vain. */
-    assert_int_equal(llm_claim(topic, 1, &data), LLM_OK);
+    assert_int_equal(llm_topic_claim(topic, 1, &data), LLM_OK);
     assert_int_equal(llm_send(topic, "x", 1, 0), LLM_ESTATE);
     assert_int_equal(llm_topic_wait(topic, 1, LONG_NS), LLM_ESTATE);
     expect_logged("claim is open");
-    assert_int_equal(llm_abort(topic), LLM_OK);
+    assert_int_equal(llm_topic_abort(topic), LLM_OK);
 }
 
 static void others_may_wait_beside_the_loop_thread(void **state)
@@ -234,7 +234,7 @@ static void others_may_wait_beside_the_loop_thread(void **state)
     for (unsigned i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         up(modes[i], "&flow=window&flow_quorum_percent=100&flow_window_packets=16");
         receive();
-        assert_int_equal(llm_thread_start(context, -1), LLM_OK);
+        assert_int_equal(llm_context_start_thread(context, -1), LLM_OK);
         assert_int_equal(llm_transmitter_wait(transmitter, 1, LONG_NS), 1);
         for (int sent = 0; sent < 2000;) {
             const int error = llm_send(topic, message, sizeof message, 0);
@@ -246,7 +246,7 @@ static void others_may_wait_beside_the_loop_thread(void **state)
         }
         assert_true(llm_wait(context, SHORT_NS) >= 0);
         assert_true(llm_poll(context) >= 0);
-        assert_int_equal(llm_thread_stop(context), LLM_OK);
+        assert_int_equal(llm_context_stop_thread(context), LLM_OK);
         if (i == 0)
             assert_int_equal(down(state), LLM_OK);
     }

@@ -293,8 +293,8 @@ static void policies_that_have_no_effect_are_warned_of(void **state)
     expect_vain(&options, "slow_lag_ns: 1000000000", "slow=off");
     options.slow_lag_ns = 0;
     expect_vain(&options, NULL, NULL);
-    options.slow_asked_ppm = 5;
-    expect_vain(&options, "slow_asked_ppm: 5", "slow=off");
+    options.slow_nak_ppm = 5;
+    expect_vain(&options, "slow_nak_ppm: 5", "slow=off");
 }
 
 static void a_window_of_flow_control_is_no_lag(void **state)

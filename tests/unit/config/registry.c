@@ -16,7 +16,7 @@ static void expect_refused(const char *channel, const char *named, const char *u
     llm_context_options_init(&options);
     options.log = log_keep;
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, channel, NULL, &transmitter), LLM_ESCHEME);
+    assert_int_equal(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), LLM_ESCHEME);
     assert_null(transmitter);
     expect_logged(named);
     if (strstr(logged, unnamed) != NULL)

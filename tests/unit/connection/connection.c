@@ -34,7 +34,7 @@ static void one_context_may_be_both_sides(void **state)
 
     (void)state;
     listen_on(LOOP);
-    assert_int_equal(llm_connect(sides[LISTENS].context, LOOP, NULL, NULL, &handlers, &other->connection), LLM_OK);
+    assert_int_equal(llm_connection_open(sides[LISTENS].context, LOOP, NULL, &handlers, NULL, &other->connection), LLM_OK);
     POLL_UNTIL(sides[LISTENS].connected && other->connected);
     exchange(300);
     assert_int_equal(llm_connection_close(&other->connection), 0);
@@ -88,15 +88,15 @@ static void the_application_may_answer_later(void **state)
     POLL_UNTIL(llm_clock() > soon);
     assert_int_equal(requests, 1);
     assert_int_equal(sides[CONNECTS].connected, 0);
-    assert_int_equal(llm_refuse(listener, caller_id, 0), LLM_EINVAL);
-    assert_int_equal(llm_refuse(listener, caller_id + 1, 1), LLM_ENOTFOUND);
-    assert_int_equal(llm_accept(listener, caller_id, &handlers), LLM_OK);
-    assert_int_equal(llm_accept(listener, caller_id, &handlers), LLM_ENOTFOUND);
+    assert_int_equal(llm_listener_refuse(listener, caller_id, 0), LLM_EINVAL);
+    assert_int_equal(llm_listener_refuse(listener, caller_id + 1, 1), LLM_ENOTFOUND);
+    assert_int_equal(llm_listener_accept(listener, caller_id, &handlers), LLM_OK);
+    assert_int_equal(llm_listener_accept(listener, caller_id, &handlers), LLM_ENOTFOUND);
     POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
     exchange(10);
     connect_to(LOOP);
     POLL_UNTIL(requests == 2);
-    assert_int_equal(llm_refuse(listener, caller_id, 7), LLM_OK);
+    assert_int_equal(llm_listener_refuse(listener, caller_id, 7), LLM_OK);
     POLL_UNTIL(sides[CONNECTS].disconnected);
     assert_int_equal(sides[CONNECTS].last.first, 7);
 }
@@ -194,7 +194,7 @@ static void what_was_sent_is_delivered_before_the_end(void **state)
     {
         const struct llm_connection_handlers handlers = handlers_of(sender);
 
-        assert_int_equal(llm_connect(sides[LISTENS].context, LOOP, NULL, NULL, &handlers, &sender->connection), LLM_OK);
+        assert_int_equal(llm_connection_open(sides[LISTENS].context, LOOP, NULL, &handlers, NULL, &sender->connection), LLM_OK);
     }
     POLL_UNTIL(sides[LISTENS].connected && sender->connected);
     while (send_one(sender, sent) == LLM_OK)
@@ -283,10 +283,10 @@ static void hybrid_sides_know_that_all_arrived_in_spite_of_losses(void **state)
         connect_to(LOSSY);
         POLL_UNTIL(other->connected == i && sides[CONNECTS].connected == 1);
         exchange(3);
-        assert_int_equal(llm_thread_start(other->context, -1), LLM_OK);
+        assert_int_equal(llm_context_start_thread(other->context, -1), LLM_OK);
         assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
         assert_int_equal(llm_context_close(&sides[CONNECTS].context), LLM_OK);
-        assert_int_equal(llm_thread_stop(other->context), LLM_OK);
+        assert_int_equal(llm_context_stop_thread(other->context), LLM_OK);
         assert_int_equal(other->disconnected, 1);
         assert_int_equal(other->last.reason, LLM_REASON_CLOSED);
         assert_int_equal(llm_connection_close(&other->connection), 0);
@@ -375,10 +375,10 @@ static void hybrid_may_close_at_once(void **state)
     (void)state;
     connected_over(LOOP);
     exchange(50);
-    assert_int_equal(llm_thread_start(sides[LISTENS].context, -1), LLM_OK);
+    assert_int_equal(llm_context_start_thread(sides[LISTENS].context, -1), LLM_OK);
     assert_int_equal(llm_connection_close(&sides[CONNECTS].connection), 0);
     assert_int_equal(llm_connection_close(&sides[LISTENS].connection), 0);
-    assert_int_equal(llm_thread_stop(sides[LISTENS].context), LLM_OK);
+    assert_int_equal(llm_context_stop_thread(sides[LISTENS].context), LLM_OK);
 }
 
 static void close_in_the_last_handler(void *arg, struct llm_connection *connection, const struct llm_event *event)
@@ -403,7 +403,7 @@ static void a_connection_that_is_over_may_be_closed_in_its_handler(void **state)
     (void)state;
     handlers.event = close_in_the_last_handler;
     listen_on(LOOP);
-    assert_int_equal(llm_connect(sides[CONNECTS].context, LOOP, NULL, NULL, &handlers, &sides[CONNECTS].connection), LLM_OK);
+    assert_int_equal(llm_connection_open(sides[CONNECTS].context, LOOP, NULL, &handlers, NULL, &sides[CONNECTS].connection), LLM_OK);
     POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
     close_beside(&sides[LISTENS].connection, &sides[CONNECTS]);
     POLL_UNTIL(sides[CONNECTS].disconnected == 1);
@@ -729,27 +729,27 @@ static void what_makes_no_sense_is_refused(void **state)
 
     (void)state;
     llm_listener_handlers_init(&none);
-    assert_int_equal(llm_connect(NULL, LOOP, NULL, NULL, &handlers, &connection), LLM_EINVAL);
-    assert_int_equal(llm_connect(context, NULL, NULL, NULL, &handlers, &connection), LLM_EINVAL);
-    assert_int_equal(llm_connect(context, LOOP, NULL, NULL, NULL, &connection), LLM_EINVAL);
-    assert_int_equal(llm_connect(context, LOOP, NULL, NULL, &handlers, NULL), LLM_EINVAL);
-    assert_int_equal(llm_connect(context, LOOP, NULL, &long_one, &handlers, &connection), LLM_EMSGSIZE);
+    assert_int_equal(llm_connection_open(NULL, LOOP, NULL, &handlers, NULL, &connection), LLM_EINVAL);
+    assert_int_equal(llm_connection_open(context, NULL, NULL, &handlers, NULL, &connection), LLM_EINVAL);
+    assert_int_equal(llm_connection_open(context, LOOP, NULL, NULL, NULL, &connection), LLM_EINVAL);
+    assert_int_equal(llm_connection_open(context, LOOP, NULL, &handlers, NULL, NULL), LLM_EINVAL);
+    assert_int_equal(llm_connection_open(context, LOOP, NULL, &handlers, &long_one, &connection), LLM_EMSGSIZE);
     assert_non_null(strstr(logged, "513 bytes, at most 512"));
-    assert_int_equal(llm_connect(context, "nowhere://a:1", NULL, NULL, &handlers, &connection), LLM_ESCHEME);
-    assert_int_equal(llm_connect(context, LOOP "&destinations=b:1", NULL, NULL, &handlers, &connection), LLM_EOPTION);
-    assert_int_equal(llm_connect(context, LOOP "&order=arrival", NULL, NULL, &handlers, &connection), LLM_EOPTION);
-    assert_int_equal(llm_connect(context, LOOP "&history_bytes=64K&mtu=9000", NULL, NULL, &handlers, &connection), LLM_EOPTION);
+    assert_int_equal(llm_connection_open(context, "nowhere://a:1", NULL, &handlers, NULL, &connection), LLM_ESCHEME);
+    assert_int_equal(llm_connection_open(context, LOOP "&destinations=b:1", NULL, &handlers, NULL, &connection), LLM_EOPTION);
+    assert_int_equal(llm_connection_open(context, LOOP "&order=arrival", NULL, &handlers, NULL, &connection), LLM_EOPTION);
+    assert_int_equal(llm_connection_open(context, LOOP "&history_bytes=64K&mtu=9000", NULL, &handlers, NULL, &connection), LLM_EOPTION);
     assert_non_null(strstr(logged, "65536 is less than 16 packets"));
     assert_non_null(strstr(logged, "lower mtu"));
     assert_null(connection);
-    assert_int_equal(llm_listen(context, LOOP, NULL, &none, &other), LLM_EINVAL);
-    assert_int_equal(llm_listen(context, LOOP, NULL, NULL, &other), LLM_EINVAL);
+    assert_int_equal(llm_listener_open(context, LOOP, NULL, &none, &other), LLM_EINVAL);
+    assert_int_equal(llm_listener_open(context, LOOP, NULL, NULL, &other), LLM_EINVAL);
     assert_null(other);
     assert_int_equal(llm_connection_close(NULL), LLM_OK);
     assert_int_equal(llm_listener_close(NULL), LLM_OK);
     connected_over(LOOP);
     none.request = on_request;
-    assert_int_equal(llm_listen(sides[LISTENS].context, LOOP, NULL, &none, &other), LLM_EADDRINUSE);
+    assert_int_equal(llm_listener_open(sides[LISTENS].context, LOOP, NULL, &none, &other), LLM_EADDRINUSE);
     transmitter = llm_connection_transmitter(sides[CONNECTS].connection);
     assert_int_equal(llm_transmitter_close(&transmitter), LLM_ESTATE);
     assert_int_equal(llm_listener_close(&listener), LLM_OK);

@@ -192,13 +192,13 @@ static void an_application_that_answers_later_can_be_sure_of_the_way(void **stat
     listen_late(LOOP);
     connect_late(LOOP);
     POLL_UNTIL(requests == 1);
-    assert_int_equal(llm_accept(listener, caller_id, &handlers), LLM_OK);
+    assert_int_equal(llm_listener_accept(listener, caller_id, &handlers), LLM_OK);
     POLL_UNTIL(sides[LISTENS].connected && sides[CONNECTS].connected);
     exchange(10);
     /* Two of one instance: what becomes of one is not the other's. */
     connect_to(LOOP);
     POLL_UNTIL(requests == 2);
-    assert_int_equal(llm_refuse(listener, caller_id, 7), LLM_OK);
+    assert_int_equal(llm_listener_refuse(listener, caller_id, 7), LLM_OK);
     POLL_UNTIL(sides[CONNECTS].disconnected);
     assert_int_equal(sides[CONNECTS].last.first, 7);
     assert_int_equal(made, 2);
@@ -259,7 +259,7 @@ static void an_answer_that_never_can_be_sent_is_given_up(void **state)
     connect_to(BRIEF);
     POLL_UNTIL(requests == 1);
     takes = NEVER;
-    assert_int_equal(llm_refuse(listener, caller_id, 7), LLM_OK);
+    assert_int_equal(llm_listener_refuse(listener, caller_id, 7), LLM_OK);
     POLL_UNTIL(stat_of(&sides[LISTENS], "refusals_dropped") >= 1 && known_count == 0);
     POLL_UNTIL(sides[CONNECTS].disconnected);
     assert_int_equal(sides[CONNECTS].last.reason, LLM_REASON_UNANSWERED);
@@ -316,7 +316,7 @@ static void who_accepts_second_is_told_that_there_is_no_connection(void **state)
     handlers.request = on_request;
     listen_on(LOOP);
     first = listener;
-    assert_int_equal(llm_listen(context, LOOP, NULL, &handlers, &other), LLM_OK);
+    assert_int_equal(llm_listener_open(context, LOOP, NULL, &handlers, &other), LLM_OK);
     connect_late(LOOP);
     for (const uint64_t until = llm_clock() + WAIT_NS;
          llm_clock() < until && (made < 2 || known_count > 1 || !sides[CONNECTS].connected);) {

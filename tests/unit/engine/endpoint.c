@@ -59,7 +59,7 @@ static void a_control_packet_that_found_the_queue_full_leaves_with_the_poll_that
     llm_context_options_init(&options);
     options.stats_directory = "";
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);
     queue_put_before(transmitter->endpoint);
     for (int i = 0; i < 3; i++) {
@@ -114,7 +114,7 @@ static void what_announces_another_host_is_refused_unless_an_option_says_otherwi
 
         (void)snprintf(channel, sizeof channel, "%s%s", CHANNEL, options_text[i]);
         assert_int_equal(llm_context_open(&options, &context), LLM_OK);
-        assert_int_equal(llm_transmitter_open(context, channel, NULL, &transmitter), LLM_OK);
+        assert_int_equal(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), LLM_OK);
         queue_put_before(transmitter->endpoint);
         queue.transport.came_from = queue_came_from;
         from_home = true;

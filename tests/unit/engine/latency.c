@@ -62,7 +62,7 @@ static void open_at(enum llm_latency_level level)
 {
     struct llm_context_options options;
     struct llm_receiver *receiver = NULL;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     heard = told = asked = pause_ns = 0;
     snprintf(directory, sizeof directory, "/dev/shm/llm-unit-XXXXXX");
@@ -72,13 +72,13 @@ static void open_at(enum llm_latency_level level)
     options.stats_ns = 1000000;
     options.latency = level;
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = &heard;
     handlers.message = on_message;
     handlers.event = on_event;
     handlers.accept = on_accept;
     assert_int_equal(llm_receiver_open(context, CHANNEL, NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);
     while (llm_transmitter_receivers(transmitter) == 0)
         (void)llm_poll(context);
@@ -138,7 +138,7 @@ static void at_off_there_is_no_histogram(void **state)
 
 static void the_first_level_measures_queues_only(void **state)
 {
-    static const char *const queues[] = {"flush_packets", "queue_packets", "burst_packets", "held_packets"};
+    static const char *const queues[] = {"flush_packets", "queue_packets", "burst_packets", "buffered_packets"};
 
     (void)state;
     open_at(LLM_LATENCY_QUEUES);
@@ -194,7 +194,7 @@ static void a_message_that_waits_in_a_packet_is_seen_to_wait(void **state)
     spin(PAUSE_NS);
     /* This one did not wait, and leaves with it. */
     send_one(LLM_SEND_MORE);
-    assert_int_equal(llm_flush(transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_flush(transmitter), LLM_OK);
     /* So it does with a poll. */
     send_one(LLM_SEND_MORE);
     spin(PAUSE_NS);
@@ -236,7 +236,7 @@ static void paced_transmitters_are_measured_too(void **state)
     (void)state;
     open_at(LLM_LATENCY_WIRE);
     assert_int_equal(llm_transmitter_open(context, "loop://paced:1?flow=paced&history_bytes=1M&history_packets=256"
-                                                   "&linger_ns=0&mtu=1500", NULL, &paced), LLM_OK);
+                                                   "&linger_ns=0&mtu=1500", NULL, NULL, &paced), LLM_OK);
     assert_int_equal(llm_topic_open(paced, "t", 0, &other), LLM_OK);
     for (int i = 0; i < MESSAGES; i++)
         assert_int_equal(llm_send(other, "x", 1, LLM_SEND_NOW), LLM_OK);

@@ -287,7 +287,7 @@ static void nine_receivers_that_close_at_the_end_leave_no_doubt_that_they_have_e
 {
     struct llm_context_options options;
     struct llm_transmitter *transmitter;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct llm_topic *topic;
     pthread_t thread;
     void *failed;
@@ -295,11 +295,11 @@ static void nine_receivers_that_close_at_the_end_leave_no_doubt_that_they_have_e
     (void)state;
     llm_context_options_init(&options);
     options.log_level = LLM_LEVEL_ERROR;
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.event = on_event;
     for (int i = 0; i < 2; i++)
         assert_int_equal(llm_context_open(&options, &contexts[i]), LLM_OK);
-    assert_int_equal(llm_transmitter_open(contexts[0], CHANNEL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(contexts[0], CHANNEL, NULL, NULL, &transmitter), LLM_OK);
     for (int i = 0; i < MANY; i++)
         assert_int_equal(llm_receiver_open(contexts[1], CHANNEL, NULL, &handlers, &receivers[i]), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);

@@ -135,7 +135,7 @@ static int set_up(void **state)
     options.stats_directory = "";
     options.log = log_keep;
     assert_int_equal(llm_context_open(&options, &world.context), LLM_OK);
-    assert_int_equal(llm_transmitter_open(world.context, CHANNEL, NULL, &world.transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(world.context, CHANNEL, NULL, NULL, &world.transmitter), LLM_OK);
     llm_transmitter_handlers_init(&handlers);
     handlers.event = on_event;
     assert_int_equal(llm_transmitter_handle(world.transmitter, &handlers), LLM_OK);
@@ -260,7 +260,7 @@ static void more_needed_addresses_than_places_are_reached_in_turn_and_that_is_lo
     struct llm_transmitter *other;
 
     (void)state;
-    assert_int_equal(llm_transmitter_open(world.context, CHANNEL, NULL, &other), LLM_OK);
+    assert_int_equal(llm_transmitter_open(world.context, CHANNEL, NULL, NULL, &other), LLM_OK);
     for (uint32_t number = 0; number < 12; number++) {
         struct lli_members *members = number < 6 ? &world.transmitter->tx.members : &other->tx.members;
         const uint32_t place = lli_members_add(members, number + 1);

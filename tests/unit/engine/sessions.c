@@ -70,13 +70,13 @@ static void sender_open(void)
 static int up(void **state)
 {
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     (void)state;
     llm_context_options_init(&options);
     options.stats_directory = "";
     options.log_level = LLM_LEVEL_ERROR;
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.event = take_event;
     handlers.messages = take_messages;
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);

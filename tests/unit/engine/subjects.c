@@ -186,7 +186,7 @@ static bool on_accept(void *arg, const struct llm_source *source)
 static int all_up(void **state)
 {
     struct llm_context_options options;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     (void)state;
     memset(&heard, 0, sizeof heard);
@@ -194,12 +194,12 @@ static int all_up(void **state)
     options.log = log_keep;
     options.huge_pages = false;
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     handlers.accept = on_accept;
     assert_int_equal(llm_receiver_open(context, CHANNEL, NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, CHANNEL, NULL, NULL, &transmitter), LLM_OK);
     return 0;
 }
 
@@ -236,8 +236,8 @@ static void only_what_is_subscribed_to_is_delivered(void **state)
     uint64_t refused = 0;
 
     (void)state;
-    assert_int_equal(llm_subscribe(receiver, "a.*"), LLM_OK);
-    assert_int_equal(llm_subscribe(receiver, "d"), LLM_OK);
+    assert_int_equal(llm_receiver_subscribe(receiver, "a.*"), LLM_OK);
+    assert_int_equal(llm_receiver_subscribe(receiver, "d"), LLM_OK);
     topics[0] = open_topic("a.x");
     topics[1] = open_topic("b.x");
     topics[2] = open_topic("a");
@@ -246,7 +246,7 @@ static void only_what_is_subscribed_to_is_delivered(void **state)
     /* What no subject takes, the accept predicate is not asked about, and nobody is told of. */
     assert_string_equal(heard.asked, "ad");
     assert_string_equal(heard.told, "ad");
-    assert_int_equal(llm_stat(context, "messages_refused", &refused), LLM_OK);
+    assert_int_equal(llm_context_counter(context, "messages_refused", &refused), LLM_OK);
     assert_int_equal(refused, 2);
 }
 
@@ -256,12 +256,12 @@ static void the_accept_predicate_has_the_last_word(void **state)
 
     (void)state;
     heard.refuse = "b.x";
-    assert_int_equal(llm_subscribe(receiver, ">"), LLM_OK);
+    assert_int_equal(llm_receiver_subscribe(receiver, ">"), LLM_OK);
     topics[0] = open_topic("a.x");
     topics[1] = open_topic("b.x");
     assert_string_equal(send_each(topics, 2), "a");
     /* Asked once, however often subjects change. */
-    assert_int_equal(llm_subscribe(receiver, "b.x"), LLM_OK);
+    assert_int_equal(llm_receiver_subscribe(receiver, "b.x"), LLM_OK);
     assert_string_equal(send_each(topics, 2), "a");
     assert_string_equal(heard.asked, "ab");
     assert_string_equal(heard.told, "a");
@@ -276,17 +276,17 @@ static void subjects_come_and_go_while_messages_flow(void **state)
     topics[1] = open_topic("b");
     topics[2] = open_topic("c");
     assert_string_equal(send_each(topics, 3), "abc");
-    assert_int_equal(llm_subscribe(receiver, "b"), LLM_OK);
+    assert_int_equal(llm_receiver_subscribe(receiver, "b"), LLM_OK);
     assert_string_equal(send_each(topics, 3), "b");
-    assert_int_equal(llm_subscribe(receiver, "c"), LLM_OK);
-    assert_int_equal(llm_subscribe(receiver, "c"), LLM_OK);
+    assert_int_equal(llm_receiver_subscribe(receiver, "c"), LLM_OK);
+    assert_int_equal(llm_receiver_subscribe(receiver, "c"), LLM_OK);
     assert_string_equal(send_each(topics, 3), "bc");
-    assert_int_equal(llm_unsubscribe(receiver, "b"), LLM_OK);
-    assert_int_equal(llm_unsubscribe(receiver, "b"), LLM_ENOTFOUND);
+    assert_int_equal(llm_receiver_unsubscribe(receiver, "b"), LLM_OK);
+    assert_int_equal(llm_receiver_unsubscribe(receiver, "b"), LLM_ENOTFOUND);
     assert_string_equal(send_each(topics, 3), "c");
-    assert_int_equal(llm_unsubscribe(receiver, "c"), LLM_OK);
+    assert_int_equal(llm_receiver_unsubscribe(receiver, "c"), LLM_OK);
     assert_string_equal(send_each(topics, 3), "");
-    assert_int_equal(llm_subscribe(receiver, "*"), LLM_OK);
+    assert_int_equal(llm_receiver_subscribe(receiver, "*"), LLM_OK);
     assert_string_equal(send_each(topics, 3), "abc");
     /* They were told at the first time, and only then. */
     assert_string_equal(heard.told, "abc");
@@ -298,11 +298,11 @@ static void a_topic_is_told_when_a_subject_takes_it_at_last(void **state)
     struct llm_topic *topics[1];
 
     (void)state;
-    assert_int_equal(llm_subscribe(receiver, "other"), LLM_OK);
+    assert_int_equal(llm_receiver_subscribe(receiver, "other"), LLM_OK);
     topics[0] = open_topic("a");
     assert_string_equal(send_each(topics, 1), "");
     assert_string_equal(heard.told, "");
-    assert_int_equal(llm_subscribe(receiver, "a"), LLM_OK);
+    assert_int_equal(llm_receiver_subscribe(receiver, "a"), LLM_OK);
     /* Nothing has to be sent for that. */
     for (int i = 0; i < 20; i++)
         assert_true(llm_poll(context) >= 0);
@@ -336,9 +336,9 @@ static void a_topic_that_was_thrown_away_is_not_acknowledged(void **state)
     topics[1] = open_topic("b");
     assert_int_equal(llm_topic_assure(topics[0], &assurance), LLM_OK);
     assert_int_equal(llm_topic_assure(topics[1], &assurance), LLM_OK);
-    assert_int_equal(llm_subscribe(receiver, "a"), LLM_OK);
+    assert_int_equal(llm_receiver_subscribe(receiver, "a"), LLM_OK);
     assert_string_equal(send_each(topics, 2), "a");
-    assert_int_equal(llm_subscribe(receiver, "b"), LLM_OK);
+    assert_int_equal(llm_receiver_subscribe(receiver, "b"), LLM_OK);
     assert_string_equal(send_each(topics, 2), "ab");
     for (uint64_t until = llm_clock() + UINT64_C(300000000); llm_clock() < until;)
         assert_true(llm_poll(context) >= 0);
@@ -350,11 +350,11 @@ static void a_topic_that_was_thrown_away_is_not_acknowledged(void **state)
 static void null_is_refused(void **state)
 {
     (void)state;
-    assert_int_equal(llm_subscribe(NULL, "a"), LLM_EINVAL);
-    assert_int_equal(llm_subscribe(receiver, NULL), LLM_EINVAL);
-    assert_int_equal(llm_unsubscribe(NULL, "a"), LLM_EINVAL);
-    assert_int_equal(llm_unsubscribe(receiver, NULL), LLM_EINVAL);
-    assert_int_equal(llm_subscribe(receiver, "a.>.b"), LLM_EINVAL);
+    assert_int_equal(llm_receiver_subscribe(NULL, "a"), LLM_EINVAL);
+    assert_int_equal(llm_receiver_subscribe(receiver, NULL), LLM_EINVAL);
+    assert_int_equal(llm_receiver_unsubscribe(NULL, "a"), LLM_EINVAL);
+    assert_int_equal(llm_receiver_unsubscribe(receiver, NULL), LLM_EINVAL);
+    assert_int_equal(llm_receiver_subscribe(receiver, "a.>.b"), LLM_EINVAL);
     assert_non_null(strstr(logged, "column 3"));
 }
 

@@ -43,7 +43,7 @@ static int up(void **state)
     next = 0;
     sending = context_make();
     receiving = context_make();
-    assert_int_equal(llm_transmitter_open(sending, TO_SEND, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(sending, TO_SEND, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "prices", 0, &topic), LLM_OK);
     return 0;
 }
@@ -58,9 +58,9 @@ static int down(void **state)
 
 static void receiver_make(const char *channel)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     assert_int_equal(llm_receiver_open(receiving, channel, NULL, &handlers, &receiver), LLM_OK);
 }
@@ -80,7 +80,7 @@ static void expect_turns(const char *counter, uint64_t count)
 
     while (next < count && llm_clock() < until) {
         assert_true(llm_poll(sending) >= 0);
-        assert_int_equal(llm_stat(sending, counter, &after), LLM_OK);
+        assert_int_equal(llm_context_counter(sending, counter, &after), LLM_OK);
         most = after - before > most ? after - before : most;
         before = after;
         assert_true(llm_poll(receiving) >= 0);

@@ -32,10 +32,10 @@ static void on_event(void *arg, const struct llm_event *event)
 static void receiver_make_with(const char *group, const char *options)
 {
     struct llm_receiver *receiver = NULL;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     char channel[512];
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.event = on_event;
     snprintf(channel, sizeof channel, "loop://%s:1" SMALL "%s", group, options);
     assert_int_equal(llm_receiver_open(context, channel, NULL, &handlers, &receiver), LLM_OK);
@@ -51,7 +51,7 @@ static void traffic(void)
     struct llm_transmitter *transmitter = NULL;
     struct llm_topic *topic;
 
-    assert_int_equal(llm_transmitter_open(context, "loop://stats:1" SMALL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, "loop://stats:1" SMALL, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);
     for (int i = 0; i < MESSAGES; i++)
         assert_int_equal(llm_send(topic, "x", 1, LLM_SEND_NOW), LLM_OK);
@@ -64,23 +64,23 @@ static void an_empty_context_has_no_such_counter(void **state)
     uint64_t value = 7;
 
     (void)state;
-    assert_int_equal(llm_stat(context, "naks_sent", &value), LLM_ENOTFOUND);
+    assert_int_equal(llm_context_counter(context, "naks_sent", &value), LLM_ENOTFOUND);
     assert_int_equal(value, 7);
-    assert_int_equal(llm_stats(context, NULL, 0), 0);
+    assert_int_equal(llm_context_counters(context, NULL, 0), 0);
 }
 
 static void counters_are_found_by_name_and_object(void **state)
 {
-    static struct llm_stat stats[STATS_MAX];
+    static struct llm_counter stats[STATS_MAX];
     bool sent = false, delivered = false;
     int count;
 
     (void)state;
     receiver_make("stats");
     traffic();
-    count = llm_stats(context, stats, STATS_MAX);
+    count = llm_context_counters(context, stats, STATS_MAX);
     assert_true(count > 50 && count < STATS_MAX);
-    assert_int_equal(llm_stats(context, NULL, 0), count);
+    assert_int_equal(llm_context_counters(context, NULL, 0), count);
     for (int i = 0; i < count; i++) {
         assert_non_null(stats[i].object);
         sent |= strcmp(stats[i].name, "messages_sent") == 0 && stats[i].value == MESSAGES &&
@@ -95,11 +95,11 @@ static void counters_are_found_by_name_and_object(void **state)
 
 static void no_more_are_written_than_there_is_room_for(void **state)
 {
-    struct llm_stat stats[3] = {{.value = 0}, {.value = 0}, {.object = "mine"}};
+    struct llm_counter stats[3] = {{.value = 0}, {.value = 0}, {.object = "mine"}};
 
     (void)state;
     receiver_make("stats");
-    assert_true(llm_stats(context, stats, 2) > 2);
+    assert_true(llm_context_counters(context, stats, 2) > 2);
     assert_non_null(stats[1].name);
     assert_string_equal(stats[2].object, "mine");
 }
@@ -113,16 +113,16 @@ static void sums_are_over_all_objects_however_many(void **state)
     for (int i = 0; i < RECEIVERS; i++)
         receiver_make("stats");
     traffic();
-    assert_int_equal(llm_stat(context, "messages_delivered", &value), LLM_OK);
+    assert_int_equal(llm_context_counter(context, "messages_delivered", &value), LLM_OK);
     assert_int_equal(value, RECEIVERS * MESSAGES);
-    assert_int_equal(llm_stat(context, "no_such_counter", &value), LLM_ENOTFOUND);
+    assert_int_equal(llm_context_counter(context, "no_such_counter", &value), LLM_ENOTFOUND);
 }
 
 /* One row for each instance of the transport. */
 static int instances(void)
 {
-    static struct llm_stat stats[STATS_MAX];
-    const int count = llm_stats(context, stats, STATS_MAX);
+    static struct llm_counter stats[STATS_MAX];
+    const int count = llm_context_counters(context, stats, STATS_MAX);
     int found = 0;
 
     for (int i = 0; i < count; i++)

@@ -91,13 +91,13 @@ static void traffic(struct llm_context *context)
 {
     struct llm_transmitter *transmitter = NULL;
     struct llm_receiver *receiver = NULL;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct llm_topic *topic;
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.event = on_event;
     assert_int_equal(llm_receiver_open(context, "loop://file:1" SMALL, NULL, &handlers, &receiver), LLM_OK);
-    assert_int_equal(llm_transmitter_open(context, "loop://file:1" SMALL, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, "loop://file:1" SMALL, NULL, NULL, &transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(transmitter, "t", 0, &topic), LLM_OK);
     for (int i = 0; i < MESSAGES; i++)
         assert_int_equal(llm_send(topic, "x", 1, LLM_SEND_NOW), LLM_OK);
@@ -138,7 +138,7 @@ static uint32_t object_of(const struct stat_snapshot *snapshot, enum llm_stats_k
 
 static void every_counter_is_in_the_file(void **state)
 {
-    static struct llm_stat stats[1024];
+    static struct llm_counter stats[1024];
     struct llm_context *context = context_make();
     struct stat_snapshot snapshot;
     char path[512];
@@ -153,11 +153,11 @@ static void every_counter_is_in_the_file(void **state)
     assert_int_equal(snapshot.header.pid, getpid());
     assert_string_equal(snapshot.header.name, "unit");
     assert_int_equal(snapshot.table.dropped, 0);
-    count = llm_stats(context, stats, 1024);
+    count = llm_context_counters(context, stats, 1024);
     for (int i = 0; i < count; i++) {
         uint32_t row = 0;
 
-        /* The object of llm_stats() is the kind, a blank, and the label. */
+        /* The object of llm_context_counters() is the kind, a blank, and the label. */
         while (row < snapshot.table.rows) {
             const struct llm_stats_object *object = &snapshot.objects[snapshot.rows[row].object];
             const char *label = strchr(stats[i].object, ' ') + 1;
@@ -263,14 +263,14 @@ static void without_the_option_there_is_no_file(void **state)
     (void)state;
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
     (void)llm_poll(context);
-    assert_int_equal(llm_deadline(context) == UINT64_MAX, true);
+    assert_int_equal(llm_context_deadline(context) == UINT64_MAX, true);
     assert_int_equal(files(path), 0);
     assert_int_equal(llm_context_close(&context), LLM_OK);
     /* By the environment, unless the program says no. */
     setenv("LLM_STATS_DIRECTORY", directory, 1);
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
     assert_int_equal(files(path), 1);
-    assert_true(llm_deadline(context) != UINT64_MAX);
+    assert_true(llm_context_deadline(context) != UINT64_MAX);
     assert_int_equal(llm_context_close(&context), LLM_OK);
     options.stats_directory = "";
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);

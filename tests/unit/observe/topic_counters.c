@@ -62,17 +62,17 @@ static struct llm_transmitter *transmitter_make(const char *options)
     char channel[512];
 
     (void)snprintf(channel, sizeof channel, "loop://topics:1" SMALL "%s", options);
-    assert_int_equal(llm_transmitter_open(context, channel, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), LLM_OK);
     return transmitter;
 }
 
 static struct llm_receiver *receiver_make(const char *options)
 {
     struct llm_receiver *receiver = NULL;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     char channel[512];
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.event = on_event;
     handlers.accept = accept_all_but_one;
     (void)snprintf(channel, sizeof channel, "loop://topics:1" SMALL "%s", options);
@@ -160,8 +160,8 @@ static void messages_and_bytes_of_each_topic_are_counted_at_both_ends(void **sta
     send(refused, 5, 100);
     send(short_ones, MESSAGES, 5);
     send(long_ones, 1, 0);
-    assert_int_equal(llm_claim(short_ones, 100, &claim), LLM_OK);
-    assert_int_equal(llm_commit(short_ones, 7, 0), LLM_OK);
+    assert_int_equal(llm_topic_claim(short_ones, 100, &claim), LLM_OK);
+    assert_int_equal(llm_topic_commit(short_ones, 7, 0), LLM_OK);
     look();
     counted(LLM_STATS_TRANSMITTER, session, "short", 2 * MESSAGES + 1, MESSAGES * (3 + 5) + 7);
     counted(LLM_STATS_TRANSMITTER, session, "long", 2 * MESSAGES + 1, 2 * MESSAGES * 4000);

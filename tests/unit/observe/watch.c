@@ -82,10 +82,10 @@ static void end_open(struct end *end)
 
 static void receiver_open(const char *scheme, const char *rx_options)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     char channel[512];
 
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.arg = &far;
     handlers.message = on_message;
     handlers.event = on_event;
@@ -99,7 +99,7 @@ static void transmitter_open(const char *tx_options)
     char channel[512];
 
     (void)snprintf(channel, sizeof channel, "loop://watch:1" OPTIONS "%s", tx_options);
-    assert_int_equal(llm_transmitter_open(near.context, channel, NULL, &transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(near.context, channel, NULL, NULL, &transmitter), LLM_OK);
     llm_transmitter_handlers_init(&tx_handlers);
     tx_handlers.arg = &near;
     tx_handlers.event = on_event;
@@ -191,8 +191,8 @@ static void to_come_within_the_first_second_is_no_loss(void **state)
     flow(200, 0, true);
     flow(300, 1, true);
     assert_int_equal(far.messages, 600);
-    assert_int_equal(llm_stat(far.context, "packets_missed", &missed), LLM_OK);
-    assert_int_equal(llm_stat(far.context, "packets_recovered", &recovered), LLM_OK);
+    assert_int_equal(llm_context_counter(far.context, "packets_missed", &missed), LLM_OK);
+    assert_int_equal(llm_context_counter(far.context, "packets_recovered", &recovered), LLM_OK);
     assert_int_equal(missed, 0);
     assert_true(recovered > 0);
     assert_int_equal(near.events + far.events, 0);
@@ -309,8 +309,8 @@ static void a_window_that_no_report_moves_on_is_named(void **state)
     assert_true(bottleneck.window_ns > bottleneck.time_ns / 2);
     assert_int_equal(bottleneck.transport_ns, 0);
     assert_int_equal(near.named, 1u << LLM_LIMIT_WINDOW);
-    assert_int_equal(llm_stat(near.context, "send_held", &held), LLM_OK);
-    assert_int_equal(llm_stat(near.context, "send_again", &again), LLM_OK);
+    assert_int_equal(llm_context_counter(near.context, "send_blocked_flow", &held), LLM_OK);
+    assert_int_equal(llm_context_counter(near.context, "send_blocked", &again), LLM_OK);
     assert_true(held > 0 && held == again);
     flow(500, 1, true);
     assert_int_equal(of_transmitter(), LLM_LIMIT_NONE);
@@ -331,7 +331,7 @@ static void messages_that_nobody_acknowledges_are_named(void **state)
     assert_true(flow(500, 2, true) > 0);
     assert_int_equal(of_transmitter(), LLM_LIMIT_HISTORY);
     assert_int_equal(near.named, 1u << LLM_LIMIT_HISTORY);
-    assert_int_equal(llm_stat(near.context, "send_unacknowledged", &unacknowledged), LLM_OK);
+    assert_int_equal(llm_context_counter(near.context, "send_blocked_unacknowledged", &unacknowledged), LLM_OK);
     assert_true(unacknowledged > 0);
     assert_int_equal(of_receiver(), LLM_LIMIT_NONE);
 }
@@ -361,7 +361,7 @@ static void a_transport_that_takes_no_more_is_named(void **state)
     endpoint->transport = transport;
     assert_int_equal(of_transmitter(), LLM_LIMIT_TRANSPORT);
     assert_int_equal(near.named, 1u << LLM_LIMIT_TRANSPORT);
-    assert_int_equal(llm_stat(near.context, "send_blocked", &blocked), LLM_OK);
+    assert_int_equal(llm_context_counter(near.context, "send_blocked_transport", &blocked), LLM_OK);
     assert_true(blocked > 0);
     flow(500, 1, true);
     assert_int_equal(of_transmitter(), LLM_LIMIT_NONE);
@@ -401,7 +401,7 @@ static void the_watch_runs_where_it_is_asked_for(void **state)
     struct llm_context_options options;
     struct llm_context *context = NULL;
     struct llm_bottleneck bottleneck;
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
     struct llm_receiver *one = NULL;
     uint64_t value;
 
@@ -415,13 +415,13 @@ static void the_watch_runs_where_it_is_asked_for(void **state)
     options.stats_directory = "";
     options.log_level = LLM_LEVEL_ERROR;
     assert_int_equal(llm_context_open(&options, &context), LLM_OK);
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     assert_int_equal(llm_receiver_open(context, "loop://watch:1" OPTIONS, NULL, &handlers, &one), LLM_OK);
     assert_int_equal(llm_receiver_bottleneck(one, &bottleneck), LLM_ESTATE);
-    assert_int_equal(llm_stat(context, "limited_by", &value), LLM_ENOTFOUND);
+    assert_int_equal(llm_context_counter(context, "limited_by", &value), LLM_ENOTFOUND);
     assert_int_equal(llm_context_close(&context), LLM_OK);
     flow(200, 1, true);
-    assert_int_equal(llm_stat(far.context, "limited_by", &value), LLM_OK);
+    assert_int_equal(llm_context_counter(far.context, "limited_by", &value), LLM_OK);
     assert_int_equal(value, LLM_LIMIT_NONE);
 }
 

@@ -95,18 +95,18 @@ static void wire(void)
 
 static void ends_open(void)
 {
-    struct llm_handlers handlers;
+    struct llm_receiver_handlers handlers;
 
     memset(&ends, 0, sizeof ends);
     ends.random = 1;
     fake.complete_when_polled = false;
     fake_sent_forget();
-    llm_handlers_init(&handlers);
+    llm_receiver_handlers_init(&handlers);
     handlers.message = on_message;
     handlers.event = on_event;
     assert_int_equal(llm_context_open(NULL, &ends.context), 0);
     assert_int_equal(llm_receiver_open(ends.context, CHANNEL, NULL, &handlers, &ends.receiver), 0);
-    assert_int_equal(llm_transmitter_open(ends.context, CHANNEL "&linger_ns=0", NULL, &ends.transmitter), 0);
+    assert_int_equal(llm_transmitter_open(ends.context, CHANNEL "&linger_ns=0", NULL, NULL, &ends.transmitter), 0);
     assert_int_equal(llm_topic_open(ends.transmitter, "topic", 0, &ends.topic), 0);
     AWAIT((wire(), llm_transmitter_receivers(ends.transmitter) == 1));
 }
@@ -124,12 +124,12 @@ static void send_message(uint64_t number, uint32_t size, bool claim)
 
     ends.claimed = NULL;
     if (claim) {
-        assert_int_equal(llm_claim(ends.topic, size, &data), 0);
+        assert_int_equal(llm_topic_claim(ends.topic, size, &data), 0);
         ends.claimed = data;
     }
     pattern_fill(data, size, number);
     if (claim)
-        assert_int_equal(llm_commit(ends.topic, size, LLM_SEND_NOW), 0);
+        assert_int_equal(llm_topic_commit(ends.topic, size, LLM_SEND_NOW), 0);
     else
         assert_int_equal(llm_send(ends.topic, data, size, LLM_SEND_NOW), 0);
 }

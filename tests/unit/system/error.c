@@ -49,8 +49,8 @@ static void every_event_and_reason_has_a_name_of_its_own(void **state)
     assert_string_equal(llm_event_name(LLM_EVENT_ACKNOWLEDGED), "acknowledged");
     assert_string_equal(llm_threshold_name(LLM_THRESHOLD_LAG_PACKETS), "packets behind");
     assert_string_equal(llm_threshold_name(99), "unknown threshold");
-    assert_string_equal(llm_event_name(LLM_EVENT_KEPT_LOST), "kept messages lost");
-    assert_string_equal(llm_reason_name(LLM_REASON_NOT_KEPT), "no topic keeps messages");
+    assert_string_equal(llm_event_name(LLM_EVENT_CACHE_LOST), "kept messages lost");
+    assert_string_equal(llm_reason_name(LLM_REASON_NO_CACHE), "no topic keeps messages");
     assert_string_equal(llm_event_name(0), "unknown event");
     assert_string_equal(llm_reason_name(99), "unknown reason");
 }
@@ -103,7 +103,7 @@ static void every_event_has_a_sentence(void **state)
     text_is(&event, "session 0000000000000abc cannot begin where it was asked to: not answered");
     event.first = 5;
     event.last = 4;
-    event.kind = LLM_EVENT_KEPT_LOST;
+    event.kind = LLM_EVENT_CACHE_LOST;
     event.topic = "quotes";
     event.reason = LLM_REASON_TIMEOUT;
     text_is(&event, "session 0000000000000abc: of what topic 7 \"quotes\" and those behind it keep some did not come: timeout; it goes on with "

@@ -269,7 +269,7 @@ static void what_is_waited_for_is_told_once_and_again_when_it_is_something_else(
     expect_waits(LLM_REASON_GIVEN_UP, "book");
     assert_true(report(2, 0, 0, 1, "book"));
     lli_ack_look(&ack, &members, 400 * MS);
-    expect_waits(LLM_REASON_AWAITED, "book");
+    expect_waits(LLM_REASON_PENDING, "book");
     assert_true(report(2, 0, 1, 1, "book"));
     lli_ack_look(&ack, &members, 500 * MS);
     expect_waits(LLM_REASON_GIVEN_UP, NULL);
@@ -278,14 +278,14 @@ static void what_is_waited_for_is_told_once_and_again_when_it_is_something_else(
     expect_waits(LLM_REASON_RECEIVERS_FEW, NULL);
     assert_true(report(3, 0, 0, 1, ""));
     lli_ack_look(&ack, &members, 700 * MS);
-    expect_waits(LLM_REASON_AWAITED, NULL);
+    expect_waits(LLM_REASON_PENDING, NULL);
     /* It moves, and has time again. */
     assert_true(report(3, 0, 1, 1, ""));
     expect_acknowledged(0, 0);
     lli_ack_look(&ack, &members, 800 * MS);
     expect_nothing();
     lli_ack_look(&ack, &members, 900 * MS);
-    expect_waits(LLM_REASON_AWAITED, "book");
+    expect_waits(LLM_REASON_PENDING, "book");
 }
 
 static void one_that_is_suspended_counts_neither_by_number_nor_by_name(void **state)

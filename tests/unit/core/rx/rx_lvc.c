@@ -10,7 +10,7 @@ static void the_last_message_of_each_topic_comes_then_what_is_live(void **state)
         send(i * 7 % 29, i % 60, false);
     assert_true(tx->history.trail > START);
     expect_before(29);
-    assert_int_equal(tx->counters.messages_kept, 301);
+    assert_int_equal(tx->counters.messages_cached, 301);
     assert_int_equal(tx->counters.packets_replayed, 0);
     assert_int_equal(r.counters.packets_missed, 0);
     assert_int_equal(tx->lvc.waiting, 0);
@@ -158,7 +158,7 @@ static void whatever_is_lost_is_asked_for_again(void **state)
             fail_msg("seed %llu: %d news %d lives, %llu of %llu, aside %u", (unsigned long long)seed, got.news, got.lives, (unsigned long long)got.expected,
                      (unsigned long long)tx->pack.number, rx->slow_path);
         expect_latest(join.value == 0 ? UINT64_MAX : join.value);
-        assert_int_equal(r.counters.kept_lost, 0);
+        assert_int_equal(r.counters.cache_losses, 0);
         dice = seed;
     }
 }
@@ -172,7 +172,7 @@ static void topics_that_are_not_wanted_are_not_sent(void **state)
     for (uint32_t i = 0; i < 128; i++)
         send(i % 32, 90, false);
     talk(now + 200 * MS);
-    all = tx->counters.kept_packets_sent;
+    all = tx->counters.cache_packets_sent;
     (void)down(NULL);
     (void)up(NULL);
     refused_from = 3;
@@ -182,7 +182,7 @@ static void topics_that_are_not_wanted_are_not_sent(void **state)
     talk(now + 200 * MS);
     expect_latest(UINT64_MAX);
     assert_int_equal(got.before, 12);
-    assert_true(tx->counters.kept_packets_sent < all / 8);
+    assert_true(tx->counters.cache_packets_sent < all / 8);
     assert_int_equal(r.counters.messages_refused, 0);
 }
 
@@ -193,7 +193,7 @@ static void without_a_topic_that_keeps_messages_it_is_refused(void **state)
     sent_all();
     send(0, 10, false);
     talk(now + 100 * MS);
-    assert_int_equal(got.refused.reason, LLM_REASON_NOT_KEPT);
+    assert_int_equal(got.refused.reason, LLM_REASON_NO_CACHE);
     assert_int_equal(got.news, 0);
     assert_int_equal(rx->state, LLI_RX_REFUSED);
     assert_int_equal(tx->counters.joins_refused, 1);
@@ -208,7 +208,7 @@ static void and_begins_elsewhere_if_that_was_asked_for(void **state)
     for (int i = 0; i < 5; i++)
         send(0, 10, false);
     talk(now + 100 * MS);
-    assert_int_equal(got.refused.reason, LLM_REASON_NOT_KEPT);
+    assert_int_equal(got.refused.reason, LLM_REASON_NO_CACHE);
     assert_int_equal(got.splice, 0);
     assert_int_equal(got.expected, 5);
 }
@@ -232,7 +232,7 @@ static void what_does_not_come_in_time_is_told_and_the_stream_goes_on(void **sta
     assert_string_equal(got.lost.topic, names[got.before]);
     assert_int_equal(got.lives, 1);
     assert_int_equal(got.expected, 61);
-    assert_int_equal(r.counters.kept_lost, 1);
+    assert_int_equal(r.counters.cache_losses, 1);
     assert_int_equal(r.reorder.used, 0);
 }
 
@@ -264,7 +264,7 @@ static void who_is_suspended_is_sent_nothing_of_it(void **state)
     assert_int_equal(tx->lvc.waiting, 1);
     assert_true(lli_tx_shed(tx, RECEIVER, true, now));
     assert_int_equal(tx->lvc.waiting, 0);
-    assert_int_equal(tx->counters.joins_shed, 1);
+    assert_int_equal(tx->counters.joins_ignored, 1);
     assert_true(lli_tx_deadline(tx) > 0);
     talk(now + 150 * MS);
     assert_int_equal(got.lost.reason, LLM_REASON_SUSPENDED);
@@ -377,11 +377,11 @@ static void a_thousand_that_ask_cost_what_the_budget_allows(void **state)
             tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
     assert_int_equal(tx->lvc.waiting, LLI_LVC_PLACES);
     assert_int_equal(tx->counters.joins_dropped, 30);
-    assert_int_equal(tx->counters.kept_fetches_received, 3 * (LLI_LVC_PLACES + 10));
+    assert_int_equal(tx->counters.cache_fetches_received, 3 * (LLI_LVC_PLACES + 10));
     for (; now < begin + 100 * MS; now += MS)
         while (lli_tx_replay_lvc(tx, now, buffer, sizeof buffer, &packet))
             continue;
-    assert_in_range(tx->counters.kept_packets_sent * PACKET_MAX, 90000, 140000);
+    assert_in_range(tx->counters.cache_packets_sent * PACKET_MAX, 90000, 140000);
     /* What was not sent yet is given to nobody, whatever was asked for, and one answer has an end. */
     for (int i = 0; i < 30; i++)
         assert_true(tx->lvc.places[i].number == 200 && tx->lvc.places[i].left < LLI_LVC_PACKETS_MAX);

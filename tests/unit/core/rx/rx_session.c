@@ -274,7 +274,7 @@ static void a_confirmed_request_is_held_back(void **state)
     assert_int_equal(control(&nak), 0);
     now += 200 * US;
     assert_int_equal(control(&nak), 1);
-    assert_int_equal(r.counters.naks_held, 1);
+    assert_int_equal(r.counters.naks_suppressed, 1);
 }
 
 static void what_is_gone_becomes_a_gap_with_its_messages(void **state)

@@ -342,7 +342,7 @@ static void what_was_given_of_a_dropped_packet_is_not_told_lost(void **state)
                     told[number]++;
         }
     }
-    assert_int_equal(r.counters.packets_doubted, 2);
+    assert_int_equal(r.counters.packets_implausible, 2);
     assert_int_equal(r.counters.messages_delivered, 4);
     assert_int_equal(r.counters.messages_lost, 3);
     for (int i = 0; i < 7; i++)

@@ -227,7 +227,7 @@ static void messages_come_as_their_packets_do(void **state)
     assert_string_equal(got.order, "0 3 5 2 1 4 ");
     expect_all();
     assert_int_equal(r.counters.messages_delivered, 6);
-    assert_int_equal(r.counters.messages_ahead, 3);
+    assert_int_equal(r.counters.messages_unordered, 3);
     assert_int_equal(r.counters.data_malformed, 0);
     assert_int_equal(r.reorder.used, 0);
 }
@@ -456,7 +456,7 @@ static void what_was_given_is_never_lost_for_want_of_memory(void **state)
         carry(seq);
     assert_int_equal(r.reorder.used, cells);
     assert_int_equal(r.counters.reorder_full, 58 - cells);
-    assert_int_equal(r.counters.messages_ahead, cells);
+    assert_int_equal(r.counters.messages_unordered, cells);
     for (lli_seq seq = START + 1; seq < START + 60 - cells; seq++)
         carry(seq);
     assert_int_equal(got.gaps, 0);
@@ -579,7 +579,7 @@ static void shuffled_packets_give_each_message_once(void **state)
         assert_int_equal(r.counters.messages_delivered + r.counters.messages_lost, sent.count);
         assert_int_equal(r.counters.data_malformed, 0);
         assert_true(seed % 2 == 1 || got.gaps == 0);
-        unordered += r.counters.messages_ahead;
+        unordered += r.counters.messages_unordered;
         lost += r.counters.messages_lost;
         (void)down(NULL);
     }

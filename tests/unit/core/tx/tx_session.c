@@ -510,7 +510,7 @@ static void who_left_is_sent_no_repair_that_waited(void **state)
     nak(2, (uint32_t)START + 3, 1, 12 * MS);
     status(1, START, 0, 0, LLI_WIRE_STATUS_LEAVING, 12 * MS);
     assert_int_equal(repairs(12 * MS, false), 1);
-    assert_int_equal(tx->counters.repairs_shed, 2);
+    assert_int_equal(tx->counters.repairs_dropped, 2);
 }
 
 static void naks_that_the_operator_sheds_get_a_notice_and_no_repair(void **state)
@@ -527,11 +527,11 @@ static void naks_that_the_operator_sheds_get_a_notice_and_no_repair(void **state
     /* What waits for it goes no more. */
     assert_true(lli_tx_shed(tx, 1, true, 12 * MS));
     assert_int_equal(repairs(12 * MS, false), 0);
-    assert_int_equal(tx->counters.repairs_shed, 2);
+    assert_int_equal(tx->counters.repairs_dropped, 2);
     nak(1, (uint32_t)START, 2, 12 * MS);
     nak(2, (uint32_t)START + 3, 1, 12 * MS);
     assert_int_equal(repairs(12 * MS, false), 1);
-    assert_int_equal(tx->counters.naks_shed, 1);
+    assert_int_equal(tx->counters.naks_ignored, 1);
     assert_true(lli_tx_event(tx, &event));
     assert_int_equal(event.kind, LLM_EVENT_SUSPENDED);
     assert_int_equal(event.session, SESSION);

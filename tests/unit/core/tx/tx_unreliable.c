@@ -40,7 +40,7 @@ static int up(void **state)
     /* Whoever asks for anything more than once a second is slow. */
     tx_options.slow = (struct lli_slow_policy){
         .most = LLI_STANDING_SUSPENDED, .warn_percent = 50, .unicast_percent = 100,
-        .limits = {[LLM_THRESHOLD_NAKS] = 1, [LLM_THRESHOLD_ASKED] = 1},
+        .limits = {[LLM_THRESHOLD_NAKS] = 1, [LLM_THRESHOLD_NAK_SHARE] = 1},
     };
     transmitter_make(&t, &tx_options, now);
     lli_pack_unreliable(&tx->pack, 1);
