@@ -41,7 +41,7 @@ struct adapter_link {
 
 /* Behaviour while there is nothing to do. A library whose threads share the core with it wants the core for them. */
 enum adapter_idle {
-    ADAPTER_SPIN,  /* polls again */
+    ADAPTER_SPIN,  /* polls again; what adapters do that say nothing else */
     ADAPTER_YIELD, /* lets other threads run first */
     ADAPTER_SLEEP, /* sleeps in wait() */
 };
@@ -111,8 +111,7 @@ extern const struct adapter adapter_bare;
 extern const struct adapter adapter_requests; /* over a connection of libllm, */
 extern const struct adapter adapter_unicast;  /* and bare, between two hosts */
 
-/* The program of one adapter. Returns the exit status. */
-int adapter_main(const struct adapter *adapter, int argc, char **argv);
+extern const struct adapter adapter_peer;     /* another library, with a program of its own (peer.c) */
 
 #ifdef __cplusplus
 }

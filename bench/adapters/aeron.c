@@ -212,18 +212,11 @@ static void media_close(void)
         aeron_driver_context_close(media.driver_context);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct adapter adapter = {
-        .name = "aeron",
-        .batch = 512,
-        .idle_reflector = ADAPTER_SPIN,
-        .idle_throughput = ADAPTER_SPIN,
-        .open = media_open,
-        .send = media_send,
-        .poll = media_poll,
-        .close = media_close,
-    };
-
-    return adapter_main(&adapter, argc, argv);
-}
+const struct adapter adapter_peer = {
+    .name = "aeron",
+    .batch = 512,
+    .open = media_open,
+    .send = media_send,
+    .poll = media_poll,
+    .close = media_close,
+};

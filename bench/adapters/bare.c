@@ -76,8 +76,8 @@ static int bare_open(const struct adapter_link *link)
 {
     bare.size = link->size;
     bare.packed = calloc(1, BARE_PACKED_MAX);
-    bare.send = raw_open_channel(link->raw_send, true);
-    bare.receive = raw_open_channel(link->raw_receive, false);
+    bare.send = raw_open(link->raw_send, true);
+    bare.receive = raw_open(link->raw_receive, false);
     if (bare.send == NULL || bare.receive == NULL || bare.packed == NULL)
         return adapter_fail("the ends of the bare measurement", strerror(errno));
     bare.throughput = link->throughput;
@@ -95,8 +95,6 @@ static void bare_close(void)
 const struct adapter adapter_bare = {
     .name = "raw",
     .batch = 256,
-    .idle_reflector = ADAPTER_SPIN,
-    .idle_throughput = ADAPTER_SPIN,
     .open = bare_open,
     .send = bare_send,
     .poll = bare_poll,

@@ -126,18 +126,13 @@ static void space_close(void)
         dds_delete(space.domain);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct adapter adapter = {
-        .name = "cyclonedds",
-        .batch = 256,
-        .idle_reflector = ADAPTER_YIELD,
-        .idle_throughput = ADAPTER_SLEEP,
-        .open = space_open,
-        .send = space_send,
-        .poll = space_poll,
-        .close = space_close,
-    };
-
-    return adapter_main(&adapter, argc, argv);
-}
+const struct adapter adapter_peer = {
+    .name = "cyclonedds",
+    .batch = 256,
+    .idle_reflector = ADAPTER_YIELD,
+    .idle_throughput = ADAPTER_SLEEP,
+    .open = space_open,
+    .send = space_send,
+    .poll = space_poll,
+    .close = space_close,
+};

@@ -57,18 +57,11 @@ static void loans_close(void)
         iceoryx2_close(loans);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct adapter adapter = {
-        .name = "iceoryx2",
-        .batch = 256,
-        .idle_reflector = ADAPTER_SPIN,
-        .idle_throughput = ADAPTER_SPIN,
-        .open = loans_open,
-        .send = loans_send,
-        .poll = loans_poll,
-        .close = loans_close,
-    };
-
-    return adapter_main(&adapter, argc, argv);
-}
+const struct adapter adapter_peer = {
+    .name = "iceoryx2",
+    .batch = 256,
+    .open = loans_open,
+    .send = loans_send,
+    .poll = loans_poll,
+    .close = loans_close,
+};

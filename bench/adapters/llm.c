@@ -181,8 +181,6 @@ static void own_counters(void)
 const struct adapter adapter_llm = {
     .name = "libllm",
     .batch = 2048,
-    .idle_reflector = ADAPTER_SPIN,
-    .idle_throughput = ADAPTER_SPIN,
     .open = own_open,
     .send = own_send,
     .poll = own_poll,

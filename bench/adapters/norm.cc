@@ -262,18 +262,7 @@ void stream_close()
 
 } /* namespace */
 
-int main(int argc, char **argv)
-{
-    struct adapter adapter = {};
-
-    adapter.name = "norm";
-    adapter.batch = 256;
-    adapter.idle_reflector = ADAPTER_YIELD;
-    adapter.idle_throughput = ADAPTER_SLEEP;
-    adapter.open = stream_open;
-    adapter.send = stream_send;
-    adapter.poll = stream_poll;
-    adapter.wait = stream_wait;
-    adapter.close = stream_close;
-    return adapter_main(&adapter, argc, argv);
-}
+extern "C" const struct adapter adapter_peer = {
+    "norm", 256, ADAPTER_YIELD, ADAPTER_SLEEP, stream_open, stream_send, stream_poll, stream_wait, stream_close,
+    nullptr, nullptr, nullptr, nullptr, nullptr,
+};

@@ -5,7 +5,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +14,14 @@
 #include <llm/llm.h>
 
 #include "../engine/control.h"
+#include "../raw/raw.h"
 #include "adapter.h"
 
 #define ASKED_PATIENCE_NS 1000000000ull /* with a reply */
 #define ASKED_CONNECT_NS 30000000000ull
 #define ASKED_LOST_NS 20000000ull       /* bare: what has not come back by then is lost */
 
-enum { ASKED_OUTSTANDING_MAX = 256, ASKED_PORT_OFFSET = 100, ASKED_SIZE_MAX = 65536 };
+enum { ASKED_OUTSTANDING_MAX = 256, ASKED_SIZE_MAX = 65536 };
 
 static struct asked {
     bool near;
@@ -147,8 +147,6 @@ static void asked_close(void)
 const struct adapter adapter_requests = {
     .name = "requests",
     .batch = 1,
-    .idle_reflector = ADAPTER_SPIN,
-    .idle_throughput = ADAPTER_SPIN,
     .open = asked_open,
     .send = asked_send,
     .poll = asked_poll,
@@ -164,46 +162,15 @@ static struct unicast {
     uint64_t heard_at;
 } unicast = {.fd = -1};
 
-/* The host and the port of "scheme://host:port?...", in brackets or not. False: they are not there. */
-static bool unicast_split(const char *channel, char *host, size_t size, unsigned *port)
-{
-    const char *at = strstr(channel, "://");
-    size_t length, skipped;
-
-    if (at == NULL)
-        return false;
-    at += 3;
-    skipped = *at == '[';
-    at += skipped;
-    length = strcspn(at, skipped ? "]" : ":?");
-    if (length == 0 || length >= size || at[length] == '\0' || at[length + skipped] != ':')
-        return false;
-    memcpy(host, at, length);
-    host[length] = '\0';
-    *port = (unsigned)strtoul(at + length + skipped + 1, NULL, 10);
-    return true;
-}
-
 static int unicast_open(const struct adapter_link *link)
 {
-    const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICHOST};
-    struct addrinfo *found = NULL;
-    char host[128], service[16];
-    unsigned port = 0;
+    struct raw_group group;
 
-    errno = EINVAL;
-    if (!unicast_split(link->raw_receive, host, sizeof host, &port))
-        return adapter_fail(link->raw_receive, "must have a host and a port, such as udp://10.0.0.2:5041");
-    (void)snprintf(service, sizeof service, "%u", port + ASKED_PORT_OFFSET);
-    if (getaddrinfo(host, service, &hints, &found) != 0)
-        return adapter_fail(host, "is no address");
-    unicast.fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    raw_group_of(link->raw_receive, &group);
+    unicast.fd = socket(group.address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     unicast.known = link->near;
-    if (unicast.fd < 0 || (link->near ? connect : bind)(unicast.fd, found->ai_addr, found->ai_addrlen) != 0) {
-        freeaddrinfo(found);
+    if (unicast.fd < 0 || (link->near ? connect : bind)(unicast.fd, (struct sockaddr *)&group.address, group.address_size) != 0)
         return adapter_fail("the socket", strerror(errno));
-    }
-    freeaddrinfo(found);
     return 0;
 }
 
@@ -258,8 +225,6 @@ static void unicast_close(void)
 const struct adapter adapter_unicast = {
     .name = "unicast",
     .batch = 1,
-    .idle_reflector = ADAPTER_SPIN,
-    .idle_throughput = ADAPTER_SPIN,
     .open = unicast_open,
     .send = unicast_send,
     .poll = unicast_poll,

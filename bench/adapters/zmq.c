@@ -148,19 +148,14 @@ static void queue_close(void)
         zmq_ctx_term(queue.context);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct adapter adapter = {
-        .name = "zmq",
-        .batch = 256,
-        .idle_reflector = ADAPTER_YIELD,
-        .idle_throughput = ADAPTER_SLEEP,
-        .open = queue_open,
-        .send = queue_send,
-        .poll = queue_poll,
-        .wait = queue_wait,
-        .close = queue_close,
-    };
-
-    return adapter_main(&adapter, argc, argv);
-}
+const struct adapter adapter_peer = {
+    .name = "zmq",
+    .batch = 256,
+    .idle_reflector = ADAPTER_YIELD,
+    .idle_throughput = ADAPTER_SLEEP,
+    .open = queue_open,
+    .send = queue_send,
+    .poll = queue_poll,
+    .wait = queue_wait,
+    .close = queue_close,
+};

@@ -104,6 +104,13 @@ int control_take(struct control *control, uint64_t wait_ns)
     return 1;
 }
 
+bool control_is_waiting(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+    return control_input.size > 0 || poll(&input, 1, 0) != 0;
+}
+
 _Noreturn void control_fail(const char *what, const char *why)
 {
     (void)fprintf(stderr, "%s: %s\n", what, why);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The link to the runner (bench/runner/link.py): requests are lines of words on standard input, `VERB KEY=VALUE...`, answers are
+ * The link to the runner (bench/runner/session.py): requests are lines of words on standard input, `VERB KEY=VALUE...`, answers are
  * lines of JSON on standard output. The command line is a request too, whose verb is the role of the process. Words hold no blanks.
  */
 #ifndef BENCH_CONTROL_H
@@ -34,6 +34,9 @@ int control_list(const struct control *control, const char *key, uint64_t *numbe
 /* Takes the next request, for which it sleeps so long at most: 1; 0: none came; -1: there will be none any more. */
 #define CONTROL_FOREVER UINT64_MAX
 int control_take(struct control *control, uint64_t wait_ns);
+
+/* True if there is a request, or will be none any more. */
+bool control_is_waiting(void);
 
 /* Ends the process, having said on standard error what is wrong. */
 _Noreturn void control_fail(const char *what, const char *why);

@@ -5,19 +5,19 @@
  *   hop bare=0|1 size= rate= duration= warmup= samples= topics= packed= mode=paced|flood|pingpong all= grace=SECONDS
  *   returned count=N                waits for what was sent back; answers with the times of the hop before
  *   pump size= rate= duration= messages= warmup= topics= batch=   rate 0: as fast as they are taken
- *   blast channel= way= size= duration= look=0|1   bare datagrams as fast as they are taken; look: says only whether there is the way
+ *   blast place= way= size= duration= look=0|1   bare datagrams as fast as they are taken; look: says only whether there is the way
  * to the far end:
  *   echo bare=0|1 size= packed= all=  sends back stamped messages, or all; answers at once
  *   sink size= read=all|header      counts; answers at once
  *   end sent=N warm=N settle=0|1    the measurement is over; answers with what came
- *   blast channel= segmented=0|1    answers at once, and again when it is over
- * to both: counters, probe.
+ *   blast place= segmented=0|1    answers at once, and again when it is over
+ * to both: counters.
  *
  * bare: 0, the first adapter, or 1, the second. Messages of adapters that do not number them begin with struct ends_head, all of hops
  * with struct ends_stamped; of those that do, byte i of message n is n + i modulo 256 in a pump, so that nothing has to be written.
  */
 #define _GNU_SOURCE
-#include "ends.h"
+#include "roles.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -95,7 +95,6 @@ static struct ends {
     uint64_t read; /* the sum of what was read */
     uint8_t *message;
     struct histogram rtt, submitted;
-    struct machine_probe probe;
     uint64_t waited_ns; /* of this process when the measurement began */
     /* Written by the one that delivers, which may be a thread of the library. */
     _Atomic uint64_t hellos;
@@ -660,7 +659,6 @@ static void ends_describe(void)
 {
     json_open();
     machine_json("machine");
-    json_number("header_bytes", (double)raw_header_bytes(ends.link.send));
     json_close();
 }
 
@@ -688,8 +686,6 @@ static void ends_serve_one(const struct control *control)
         raw_serve_blast(control, ends.link.near);
     else if (strcmp(control->verb, "counters") == 0)
         ends_counters();
-    else if (strcmp(control->verb, "probe") == 0)
-        json_done("ns", machine_probe_run(&ends.probe));
     else
         control_fail(control->verb, "no such request");
 }
@@ -756,7 +752,7 @@ int ends_run(const struct control *control, const struct adapter *first, const s
     ends.adapters[1] = second;
     ends.idle = ends.link.throughput ? first->idle_throughput : first->idle_reflector;
     (void)prctl(PR_SET_TIMERSLACK, 1ul); /* sleeps end when they should; threads inherit it */
-    machine_start(control, &ends.probe);
+    machine_start(control);
     ends.message = malloc(ENDS_SIZE_MAX + ENDS_PATTERN);
     if (ends.message == NULL)
         control_fail("message", "no memory");
@@ -777,15 +773,6 @@ int ends_run(const struct control *control, const struct adapter *first, const s
         if (ends.adapter != NULL)
             ends.adapter->close();
     }
-    machine_probe_close(&ends.probe);
     free(ends.message);
     return failed != 0;
-}
-
-int adapter_main(const struct adapter *adapter, int argc, char **argv)
-{
-    struct control control;
-
-    control_of_arguments(&control, argc, argv);
-    return ends_run(&control, adapter, NULL);
 }

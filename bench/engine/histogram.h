@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Latencies in nanoseconds, counted in buckets as HdrHistogram's of three digits are: exact below 2,048, and to a thousandth above.
- * The runner merges histograms and finds their percentiles; bench/histogram_test.py holds the buckets against PyPI's hdrhistogram.
+ * The runner merges histograms and finds their percentiles; tests/bench/histogram.py holds the buckets against PyPI's hdrhistogram.
  */
 #ifndef BENCH_HISTOGRAM_H
 #define BENCH_HISTOGRAM_H

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Load on other groups while something is measured: a process that sends to them, or receives from them, and sleeps whenever
- * it has nothing to do. On the transmitting side all groups together get a steady rate, in turns. Requests:
+ * it has nothing to do. On the transmitting side all groups together get a steady rate, in turns. channel=SCHEME://NET:PORT?OPTIONS, of
+ * which a group is NET.0.1, NET.0.2 and so on. Requests:
  *   load groups=N rate=N   ends the load before, loads so many groups, the first ones, and answers with what came of the load before
  *                          when they are joined; messages a second in all, of a transmitter
  */
 #define _GNU_SOURCE
 #include "roles.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,17 +23,16 @@
 #include "steady.h"
 
 #define LOAD_GROUPS_MAX 4000
-#define LOAD_NET "239.193"
-#define LOAD_SUBNET 250          /* groups 239.193.0.1 to 239.193.0.250, then 239.193.1.1 and so on */
+#define LOAD_SUBNET 250          /* groups NET.0.1 to NET.0.250, then NET.1.1 and so on */
 #define LOAD_CONTEXT_GROUPS 250  /* a context of the udp transport has room for 256 */
 #define LOAD_CONTEXTS_MAX (LOAD_GROUPS_MAX / LOAD_CONTEXT_GROUPS)
 #define LOAD_DESCRIPTORS 64      /* beside one for each group */
 #define LOAD_TICK_NS 10000000ull /* what is due in this time is sent at once: to wake more often would cost the cores more */
-#define LOAD_QUIET_NS 10000000000ull
+#define LOAD_NAP_NS 10000000000ull
 
 /* The process that loads. */
 struct load_end {
-    const char *channel; /* whose scheme, port and options the groups have */
+    const char *channel;
     bool transmits;
     uint64_t size; /* of a message */
     struct llm_context *contexts[LOAD_CONTEXTS_MAX];
@@ -45,41 +46,12 @@ struct load_end {
     char *message;
 };
 
-/* ------------------------------------------------------------------------------------------------------------ channels */
-
-/* The channel with another group. */
 static void load_channel(const char *channel, uint64_t i, char *text, size_t size)
 {
-    const char *port = memrchr(channel, ':', strcspn(channel, "?"));
+    const char *port = strrchr(channel, ':');
 
-    snprintf(text, size, "%.*s://" LOAD_NET ".%llu.%llu%s", (int)strcspn(channel, ":"), channel,
-             (unsigned long long)(i / LOAD_SUBNET), (unsigned long long)(i % LOAD_SUBNET + 1), port ? port : "");
-}
-
-/*
- * Sessions without heartbeats and reports for as long as a row takes: with the usual ones a thousand groups would carry tens
- * of thousands of packets a second, whatever the load is to be. Little memory, as there are so many.
- */
-static void load_make_quiet(struct llm_options *options)
-{
-    llm_options_init(options);
-    options->heartbeat_ns_min = LOAD_QUIET_NS;
-    options->heartbeat_ns_busy = LOAD_QUIET_NS;
-    options->heartbeat_ns_max = LOAD_QUIET_NS;
-    options->silence_ns = 6 * LOAD_QUIET_NS;
-    options->session_timeout_ns = 6 * LOAD_QUIET_NS;
-    options->status_ns = 6 * LOAD_QUIET_NS;
-    options->linger_ns = 0;
-    options->history_bytes = 163840; /* 16 packets of the greatest size */
-    options->history_packets = 64;
-    options->window_packets = 64;
-    options->reorder_bytes = 65536;
-    options->topics_max = 16;
-    options->receivers_max = 16;
-    options->sessions_max = 16;
-    options->message_bytes_max = 4096;
-    options->rcvbuf_bytes = 1048576;
-    options->sndbuf_bytes = 1048576;
+    (void)snprintf(text, size, "%.*s.%" PRIu64 ".%" PRIu64 "%s", (int)(port - channel), channel, i / LOAD_SUBNET,
+                   i % LOAD_SUBNET + 1, port);
 }
 
 /* ------------------------------------------------------------------------------------------------------- open and close */
@@ -108,46 +80,38 @@ static void load_allow_descriptors(uint64_t groups)
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
         return;
-    (void)snprintf(text, sizeof text, "%llu groups need %llu open files, and %llu are allowed; raise that with ulimit -Hn",
-                   (unsigned long long)groups, (unsigned long long)wanted, (unsigned long long)limit.rlim_max);
+    (void)snprintf(text, sizeof text,
+                   "%" PRIu64 " groups need %" PRIu64 " open files, and %" PRIu64 " are allowed; raise that with ulimit -Hn", groups,
+                   (uint64_t)wanted, (uint64_t)limit.rlim_max);
     if (limit.rlim_max < wanted)
         control_fail("load", text);
     limit.rlim_cur = wanted;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int load_open_context(struct load_end *end)
+static void load_open_context(struct load_end *end)
 {
     struct llm_context_options options;
-    int error;
 
     llm_context_options_init(&options);
     options.wait = LLM_WAIT_BLOCK;
     options.huge_pages = false;
-    error = llm_context_open(&options, &end->contexts[end->context_count]);
-    end->context_count += error == 0;
-    return error;
+    steady_ok(llm_context_open(&options, &end->contexts[end->context_count++]), "load: a context");
 }
 
-static int load_open_group(struct load_end *end, uint64_t i, const struct llm_options *quiet)
+static void load_open_group(struct load_end *end, uint64_t i)
 {
     struct llm_context *context = end->contexts[end->context_count - 1];
     struct llm_transmitter *transmitter;
-    struct llm_receiver *receiver;
-    struct llm_receiver_handlers handlers;
-    char channel[512];
-    int error;
+    char channel[1024];
 
     load_channel(end->channel, i, channel, sizeof channel);
-    if (end->transmits) {
-        error = llm_transmitter_open(context, channel, quiet, NULL, &transmitter);
-        return error == 0 ? llm_topic_open(transmitter, "load", 0, &end->topics[i]) : error;
+    if (!end->transmits) {
+        (void)steady_receiver(context, channel, load_message, load_event, end);
+        return;
     }
-    llm_receiver_handlers_init(&handlers);
-    handlers.arg = end;
-    handlers.message = load_message;
-    handlers.event = load_event;
-    return llm_receiver_open(context, channel, quiet, &handlers, &receiver);
+    steady_ok(llm_transmitter_open(context, channel, NULL, NULL, &transmitter), channel);
+    steady_ok(llm_topic_open(transmitter, "load", 0, &end->topics[i]), channel);
 }
 
 static void load_end_all(struct load_end *end)
@@ -160,16 +124,13 @@ static void load_end_all(struct load_end *end)
 
 static void load_begin(struct load_end *end, uint64_t groups)
 {
-    struct llm_options quiet;
-
     if (groups > LOAD_GROUPS_MAX)
         steady_ok(LLM_ELIMIT, "load");
     load_allow_descriptors(groups);
-    load_make_quiet(&quiet);
     for (uint64_t i = 0; i < groups; i++) {
         if (i % LOAD_CONTEXT_GROUPS == 0)
-            steady_ok(load_open_context(end), "load: a context");
-        steady_ok(load_open_group(end, i, &quiet), "load: a group");
+            load_open_context(end);
+        load_open_group(end, i);
     }
     end->groups = groups;
 }
@@ -212,7 +173,7 @@ static int load_poll(struct load_end *end, struct pollfd *fds)
 
 static struct timespec load_sleep_time(const struct load_end *end, uint64_t now)
 {
-    uint64_t until = end->rate > 0 && end->groups > 0 ? now + LOAD_TICK_NS : now + LOAD_QUIET_NS;
+    uint64_t until = end->rate > 0 && end->groups > 0 ? now + LOAD_TICK_NS : now + LOAD_NAP_NS;
 
     for (int i = 0; i < end->context_count; i++) {
         uint64_t at = llm_context_deadline(end->contexts[i]);

@@ -138,45 +138,10 @@ static void machine_probe_serve(struct machine_line *lines)
     }
 }
 
-static _Noreturn void machine_probe_child(struct machine_line *lines, int wake_fd, unsigned cpu)
+void machine_start(const struct control *control)
 {
-    char byte;
+    const char *cpu = control_text(control, "cpu", NULL);
 
-    /* The child is of no use to anybody but its parent, however that ends. */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (machine_pin(cpu) != 0)
-        _exit(1);
-    while (read(wake_fd, &byte, 1) == 1)
-        machine_probe_serve(lines);
-    _exit(0);
-}
-
-static int machine_probe_open(struct machine_probe *probe, unsigned peer_cpu)
-{
-    int ends[2];
-    void *memory = mmap(NULL, 2 * sizeof(struct machine_line), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-    *probe = (struct machine_probe){0};
-    if (memory == MAP_FAILED || pipe2(ends, O_CLOEXEC) != 0)
-        return -1;
-    probe->lines = memory;
-    probe->wake_fd = ends[1];
-    probe->pid = fork();
-    if (probe->pid == 0) {
-        close(ends[1]);
-        machine_probe_child(probe->lines, ends[0], peer_cpu);
-    }
-    close(ends[0]);
-    return probe->pid < 0 ? -1 : 0;
-}
-
-void machine_start(const struct control *control, struct machine_probe *probe)
-{
-    const char *cpu = control_text(control, "cpu", NULL), *peer_cpu = control_text(control, "peer_cpu", NULL);
-
-    if (probe != NULL && peer_cpu != NULL && machine_probe_open(probe, (unsigned)strtoul(peer_cpu, NULL, 10)) != 0)
-        (void)fprintf(stderr, "how near the cores are cannot be measured: %s\n", strerror(errno));
     if (cpu != NULL && machine_pin((unsigned)strtoul(cpu, NULL, 10)) != 0)
         control_fail("cannot run on the CPU asked for", strerror(errno));
 }
@@ -189,23 +154,18 @@ static int machine_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double machine_probe_run(struct machine_probe *probe)
+/* Half the round trip in nanoseconds, the median of the groups; 0 if the peer does not answer. */
+static double machine_probe_lines(struct machine_line *lines)
 {
     double groups[PROBE_GROUPS];
     uint32_t turn = 0;
 
-    if (probe->pid <= 0)
-        return 0;
-    atomic_store(&probe->lines[0].turn, 0);
-    atomic_store(&probe->lines[1].turn, 0);
-    if (write(probe->wake_fd, "", 1) != 1)
-        return 0;
     for (int group = 0; group < PROBE_GROUPS; group++) {
         uint64_t start = llm_clock();
 
         for (int round = 0; round < PROBE_ROUNDS; round++) {
-            atomic_store_explicit(&probe->lines[0].turn, ++turn, memory_order_release);
-            if (!machine_wait_turn(&probe->lines[1], turn))
+            atomic_store_explicit(&lines[0].turn, ++turn, memory_order_release);
+            if (!machine_wait_turn(&lines[1], turn))
                 return 0;
         }
         groups[group] = (double)(llm_clock() - start) / (2.0 * PROBE_ROUNDS);
@@ -214,13 +174,20 @@ double machine_probe_run(struct machine_probe *probe)
     return groups[PROBE_GROUPS / 2];
 }
 
-void machine_probe_close(struct machine_probe *probe)
+int machine_probe(const struct control *control)
 {
-    if (probe->pid > 0) {
-        close(probe->wake_fd);
-        waitpid(probe->pid, NULL, 0);
+    struct machine_line *lines = mmap(NULL, 2 * sizeof *lines, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    const pid_t pid = lines != MAP_FAILED ? fork() : -1;
+
+    if (pid < 0)
+        control_fail("how near the cores are cannot be measured", strerror(errno));
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (machine_pin((unsigned)control_number(control, "peer_cpu", 0)) == 0)
+            machine_probe_serve(lines);
+        _exit(0);
     }
-    if (probe->lines)
-        munmap(probe->lines, 2 * sizeof(struct machine_line));
-    *probe = (struct machine_probe){0};
+    machine_start(control);
+    json_done("ns", machine_probe_lines(lines));
+    return waitpid(pid, NULL, 0) == pid ? 0 : 1;
 }

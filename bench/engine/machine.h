@@ -21,25 +21,11 @@ uint64_t machine_waited_ns(void);
 /* How much of its time this process has spent in the kernel, in nanoseconds. */
 uint64_t machine_kernel_ns(void);
 
-/*
- * The probe: a cache line that two pinned threads of execution pass to and fro. The peer is a child process that sleeps
- * between probes, so that it takes nothing from what is measured.
- */
-struct machine_probe {
-    struct machine_line *lines;
-    int wake_fd; /* a byte written wakes the child, end of file ends it */
-    int pid;
-};
+/* Moves to the CPU cpu=, with the memory that is opened from then on. Without it nothing is done. */
+void machine_start(const struct control *control);
 
-/* Moves to the CPU cpu=, with the memory that is opened from then on, after the probe's child is started on peer_cpu=; to be called
- * early, as that is a copy of this process. Without these nothing is done. probe: NULL, or zeroed. */
-void machine_start(const struct control *control, struct machine_probe *probe);
-
-/* Half the round trip in nanoseconds, the median of about two thousand; takes a millisecond. Both CPUs should have nothing
- * else to do. 0 if the peer does not answer. */
-double machine_probe_run(struct machine_probe *probe);
-
-/* Accepts a probe that was zeroed and never opened. */
-void machine_probe_close(struct machine_probe *probe);
+/* The role that measures how long a cache line takes from the core cpu= to the core peer_cpu=, which should have nothing else to do: two
+ * processes pass it to and fro about two thousand times, which takes a millisecond. Answers with nanoseconds, 0 if one did not run. */
+int machine_probe(const struct control *control);
 
 #endif

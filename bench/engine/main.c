@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ends.h"
 #include "machine.h"
 #include "roles.h"
 
@@ -19,40 +18,18 @@ static int ends_role(const struct control *control)
     return ends_run(control, &adapter_llm, beside ? &adapter_bare : NULL);
 }
 
-/* How near the cores cpu= and peer_cpu= are to each other. */
-static int probe_role(const struct control *control)
-{
-    struct machine_probe probe = {0};
-
-    machine_start(control, &probe);
-    json_done("ns", machine_probe_run(&probe));
-    machine_probe_close(&probe);
-    return 0;
-}
-
 static const struct {
     const char *name;
     role_run *run;
 } roles[] = {
     {"near", ends_role},
     {"far", ends_role},
-    {"probe", probe_role},
+    {"probe", machine_probe},
+    {"joiners", joiners_run},
     {"load", load_run},
-    {"assured-transmitter", assured_transmit},
-    {"assured-receivers", assured_receive},
-    {"destinations-transmitter", destinations_transmit},
-    {"destinations-receivers", destinations_receive},
-    {"joiners", join_all},
-    {"kept", kept_run},
-    {"rate-transmitter", rate_transmit},
-    {"rate-receiver", rate_receive},
-    {"rate-half", rate_half},
-    {"stream-transmitter", stream_transmit},
-    {"stream-receiver", stream_receive},
-    {"stream-mute", stream_mute},
-    {"watch-transmitter", watch_transmit},
-    {"watch-limited", watch_receive},
-    {"watch-healthy", watch_receive},
+    {"mute", mute_run},
+    {"receivers", receivers_run},
+    {"transmitter", transmitter_run},
 };
 
 int main(int argc, char **argv)

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "steady.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "machine.h"
 
-/* Messages between two polls: flat out, each poll sends what was packed since the last one. */
-enum { STEADY_BATCH = 16, STEADY_BATCH_FLAT_OUT = 1024 };
-
 int steady_ok(int result, const char *what)
 {
-    if (result >= 0)
-        return result;
-    fprintf(stderr, "%s: %s\n", what, llm_error_text(result));
-    exit(EXIT_FAILURE);
+    if (result < 0)
+        control_fail(what, llm_error_text(result));
+    return result;
 }
 
 void *steady_memory(size_t count, size_t size)
@@ -27,124 +24,70 @@ void *steady_memory(size_t count, size_t size)
     return memory;
 }
 
-struct llm_context *steady_context(const struct control *control, enum llm_wait_mode wait)
+struct llm_context *steady_context(const struct control *control)
 {
     struct llm_context_options options;
     struct llm_context *context;
 
-    machine_start(control, NULL);
+    machine_start(control);
     llm_context_options_init(&options);
-    options.wait = wait;
+    options.wait = strcmp(control_text(control, "wait", "spin"), "block") == 0 ? LLM_WAIT_BLOCK : LLM_WAIT_SPIN;
     options.watch_ns = control_ns(control, "watch", options.watch_ns);
     options.log_level = LLM_LEVEL_ERROR;
     steady_ok(llm_context_open(&options, &context), "llm_context_open");
     return context;
 }
 
-uint64_t steady_stat(const struct llm_context *context, const char *name)
-{
-    uint64_t value = 0;
-
-    (void)llm_context_counter(context, name, &value);
-    return value;
-}
-
-void steady_json_stats(const struct llm_context *context, const char *const *names, size_t count)
-{
-    json_begin("counters", '{');
-    for (size_t i = 0; i < count; i++)
-        json_number(names[i], (double)steady_stat(context, names[i]));
-    json_end('}');
-}
-
-void steady_say(const char *phase)
-{
-    (void)printf("%s\n", phase);
-    (void)fflush(stdout);
-}
-
-const char *steady_hear(bool *over)
-{
-    static struct control request;
-    const int came = control_take(&request, 0);
-
-    *over = came < 0;
-    return came > 0 ? request.verb : NULL;
-}
-
-/* ------------------------------------------------------------------------------------------------------------- sending */
-
-static void steady_poll(struct llm_context *context)
+void steady_poll(struct llm_context *context)
 {
     steady_ok(llm_poll(context), "llm_poll");
 }
 
-void steady_await(struct llm_context *context, const struct llm_transmitter *transmitter, uint64_t receivers)
+void steady_json_counters(const struct llm_context *context, const struct control *control)
 {
-    while (llm_transmitter_receivers(transmitter) < receivers)
-        steady_poll(context);
-}
+    char name[64];
 
-struct llm_transmitter *steady_transmitter(struct steady_sender *sender, const char *channel, const struct llm_options *options,
-                                           const struct llm_transmitter_handlers *handlers, uint64_t receivers)
-{
-    struct llm_transmitter *transmitter;
-    char name[32] = "bench";
+    json_begin("counters", '{');
+    for (const char *at = control_text(control, "counters", ""); *at != '\0'; at += *at == ',') {
+        uint64_t value = 0;
+        const size_t length = strcspn(at, ",");
 
-    steady_ok(llm_transmitter_open(sender->context, channel, options, handlers, &transmitter), channel);
-    for (size_t i = 0; i < sender->topic_count; i++) {
-        steady_ok(llm_topic_open(transmitter, name, 0, &sender->topics[i]), "llm_topic_open");
-        (void)snprintf(name, sizeof name, "bench.%zu", i + 1);
+        (void)snprintf(name, sizeof name, "%.*s", (int)length, at);
+        (void)llm_context_counter(context, name, &value);
+        json_number(name, (double)value);
+        at += length;
     }
-    steady_await(sender->context, transmitter, receivers);
-    return transmitter;
+    json_end('}');
 }
 
-void steady_close(struct steady_sender *sender, struct llm_transmitter *transmitter)
+/* Identities take all 64 bits, more than a number of JSON has. */
+static void steady_json_identity(uint64_t receiver)
 {
-    steady_ok(llm_transmitter_close(&transmitter), "llm_transmitter_close");
-    steady_ok(llm_context_close(&sender->context), "llm_context_close");
-    free(sender->data);
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%" PRIu64, receiver);
+    json_text("receiver", text);
 }
 
-static void steady_send_one(struct steady_sender *sender, const struct steady_stamp *stamp, unsigned flags)
+void steady_tell(const struct llm_event *event)
 {
-    struct llm_topic *topic = sender->topics[sender->sequence % sender->topic_count];
-    int result;
+    const bool limited = event->kind == LLM_EVENT_LIMITED || event->kind == LLM_EVENT_RECEIVER_LIMITED;
 
-    memcpy(sender->data, stamp, sizeof *stamp);
-    if (sender->due_at != NULL)
-        sender->due_at[sender->sequence % sender->due_count] = stamp->due_at != 0 ? stamp->due_at : llm_clock();
-    while ((result = llm_send(topic, sender->data, sender->size, flags)) == LLM_EAGAIN)
-        steady_poll(sender->context);
-    steady_ok(result, "llm_send");
-    if (++sender->sequence % (sender->rate > 0 ? STEADY_BATCH : STEADY_BATCH_FLAT_OUT) == 0)
-        steady_poll(sender->context);
-}
-
-double steady_send(struct steady_sender *sender, uint64_t duration_ns, uint32_t round, uint32_t phase)
-{
-    struct steady_stamp stamp = {.round = round, .phase = phase};
-    const uint64_t count = sender->rate * duration_ns / 1000000000;
-    const uint64_t begun_at = llm_clock(), first = sender->sequence;
-
-    if (sender->data == NULL)
-        sender->data = steady_memory(1, sender->size);
-    for (uint64_t i = 0; i < count; i++) {
-        stamp.due_at = begun_at + i * 1000000000 / sender->rate;
-        stamp.sequence = sender->sequence;
-        while (llm_clock() < stamp.due_at)
-            steady_poll(sender->context);
-        steady_send_one(sender, &stamp, 0);
+    if (!limited && event->kind != LLM_EVENT_SUSPENDED && event->kind != LLM_EVENT_READMITTED)
+        return;
+    json_open();
+    json_text("told", llm_event_name(event->kind));
+    json_number("at", (double)llm_clock());
+    steady_json_identity(limited ? event->bottleneck->receiver : event->verdict->receiver);
+    if (limited) {
+        json_number("limit", event->bottleneck->limit);
+    } else {
+        json_number("suspended", event->kind == LLM_EVENT_SUSPENDED);
+        json_number("value", (double)event->verdict->value);
+        json_text("threshold", llm_threshold_name(event->verdict->threshold));
     }
-    while (sender->rate == 0 && (sender->sequence % STEADY_BATCH_FLAT_OUT != 0 || llm_clock() < begun_at + duration_ns)) {
-        stamp.sequence = sender->sequence;
-        steady_send_one(sender, &stamp, LLM_SEND_MORE);
-    }
-    return (double)(sender->sequence - first) * 1e9 / (double)(llm_clock() - begun_at);
+    json_close();
 }
-
-/* ----------------------------------------------------------------------------------------------------------- receiving */
 
 struct steady_stamp steady_track_message(struct steady_track *track, const struct llm_message *message)
 {
@@ -176,12 +119,16 @@ void steady_track_event(struct steady_track *track, const struct llm_event *even
     track->ended |= event->kind == LLM_EVENT_SESSION_END;
 }
 
-bool steady_track_exact(const struct steady_track *track)
+void steady_json_track(const struct steady_track *track)
 {
-    return track->begun && track->lost + track->unsaid + track->duplicated + track->changed == 0;
+    json_number("received", (double)track->received);
+    json_number("lost", (double)track->lost);
+    json_number("unsaid", (double)track->unsaid);
+    json_number("duplicated", (double)track->duplicated);
+    json_number("changed", (double)track->changed);
 }
 
-struct llm_receiver *steady_receiver(struct llm_context *context, const char *channel, const struct llm_options *options,
+struct llm_receiver *steady_receiver(struct llm_context *context, const char *channel,
                                      void (*message)(void *arg, const struct llm_message *message),
                                      void (*event)(void *arg, const struct llm_event *event), void *arg)
 {
@@ -192,44 +139,6 @@ struct llm_receiver *steady_receiver(struct llm_context *context, const char *ch
     handlers.arg = arg;
     handlers.message = message;
     handlers.event = event;
-    steady_ok(llm_receiver_open(context, channel, options, &handlers, &receiver), channel);
+    steady_ok(llm_receiver_open(context, channel, NULL, &handlers, &receiver), channel);
     return receiver;
-}
-
-void steady_place_event(void *arg, const struct llm_event *event)
-{
-    steady_track_event(arg, event);
-}
-
-void steady_poll_places(struct steady_place *places, uint64_t count)
-{
-    uint64_t ended;
-
-    do {
-        ended = 0;
-        for (uint64_t i = 0; i < count; i++) {
-            steady_poll(places[i].context);
-            ended += places[i].track.ended;
-        }
-    } while (ended < count);
-}
-
-void steady_json_places(const struct steady_place *places, uint64_t count)
-{
-    json_begin("receivers", '[');
-    for (uint64_t i = 0; i < count; i++) {
-        json_begin(NULL, '{');
-        steady_json_track(&places[i].track);
-        json_end('}');
-    }
-    json_end(']');
-}
-
-void steady_json_track(const struct steady_track *track)
-{
-    json_number("received", (double)track->received);
-    json_number("lost", (double)track->lost);
-    json_number("unsaid", (double)track->unsaid);
-    json_number("duplicated", (double)track->duplicated);
-    json_number("changed", (double)track->changed);
 }

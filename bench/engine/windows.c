@@ -11,6 +11,8 @@ static const struct {
     uint64_t ns;
 } windows_all[] = {{"bytes_per_s_1ms_max", 1000000}, {"bytes_per_s_10ms_max", 10000000}, {"bytes_per_s_1s_max", 1000000000}};
 
+#define WINDOWS_BIN_NS 10000000ull
+
 void windows_init(struct windows *windows, size_t capacity)
 {
     *windows = (struct windows){.entries = steady_memory(capacity, sizeof *windows->entries), .capacity = capacity};
@@ -44,6 +46,19 @@ static uint64_t windows_most(const struct windows *windows, uint64_t ns)
     return most;
 }
 
+static void windows_json_bins(const struct windows *windows)
+{
+    uint64_t count = 0, end = windows->count > 0 ? windows->entries[0].at + WINDOWS_BIN_NS : 0;
+
+    json_number("begun_at", (double)(end - (end > 0 ? WINDOWS_BIN_NS : 0)));
+    json_number("bin_ns", (double)WINDOWS_BIN_NS);
+    json_begin("bins", '[');
+    for (size_t i = 0; i < windows->count; i++, count++)
+        for (; windows->entries[i].at >= end; end += WINDOWS_BIN_NS, count = 0)
+            json_number(NULL, (double)count);
+    json_end(']');
+}
+
 void windows_json(const char *key, struct windows *windows)
 {
     uint64_t bytes = 0, ns = 0;
@@ -60,5 +75,6 @@ void windows_json(const char *key, struct windows *windows)
         json_number(windows_all[i].name,
                            ns >= windows_all[i].ns ? (double)windows_most(windows, windows_all[i].ns) * 1e9 / (double)windows_all[i].ns
                                                    : (double)NAN);
+    windows_json_bins(windows);
     json_end('}');
 }

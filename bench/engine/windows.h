@@ -28,8 +28,8 @@ static inline void windows_add(struct windows *windows, uint64_t at, uint64_t by
         windows->entries[windows->count++] = (struct windows_entry){.at = at, .bytes = bytes};
 }
 
-/* Sorts the entries by time and writes an object: bytes; bytes_per_s, the mean from the first to the last; and for each window the most
- * bytes a second that one had, wherever it begins. */
+/* Sorts the entries by time and writes an object: bytes; bytes_per_s, the mean from the first to the last; for each window the most
+ * bytes a second that one had, wherever it begins; and bins, how many entries there are in each 10 ms from begun_at, the first, on. */
 void windows_json(const char *key, struct windows *windows);
 
 #endif

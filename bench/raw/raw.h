@@ -11,26 +11,25 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "common/ip.h"
+
+/* A group as the runner names it. */
 struct raw_group {
-    const struct raw_scheme *scheme; /* NULL: there is none */
+    const struct raw_scheme *scheme;
     struct sockaddr_storage address;
     socklen_t address_size;
-    unsigned interface;     /* its index */
-    char name[80];          /* of groups that are named, which have none of these three, */
-    char directory[80];     /* and where they are */
+    struct lli_ip_interface interface;
+    const char *name;       /* of groups that are named, which have none of these, */
+    const char *directory;  /* and where they are */
     unsigned mtu;           /* largest IP packet, as the channel or the interface says */
     size_t history_bytes;   /* what a transmitter of the channel keeps for repair */
 };
 
 /*
- * Finds the group and the interface of a channel; the port, or over RDMA the last byte of the group, is so much further, so
- * that the library's own packets do not come here. Groups are numeric. 0; 1 if the channel's transport has no raw form here; -1
- * if group or interface cannot be used, with the reason in *reason, a static string.
+ * Takes SCHEME,HOST,PORT,INTERFACE,MTU,HISTORY_BYTES,DIRECTORY apart, which runner/bare.py makes of a channel; 0: what the library would
+ * have. Ends the process if it cannot be used.
  */
-int raw_group_of_channel(const char *channel, uint16_t offset, struct raw_group *group, const char **reason);
-
-/* Bytes before the payload in each packet of a channel, from the IP header on. */
-size_t raw_header_bytes(const char *channel);
+void raw_group_of(const char *place, struct raw_group *group);
 
 /* -------------------------------------------------------------------------------------------------- datagrams */
 
@@ -61,12 +60,12 @@ struct raw_blast_result {
 
 /* One way to carry datagrams. The functions do what those below say that call them. */
 struct raw_scheme {
-    const char *prefix;  /* of channels */
+    const char *name;
     bool named;          /* groups are names in memory: no address, no interface, no headers */
-    size_t header_bytes; /* between that of IP and the payload */
     unsigned ways;       /* a bit for each of enum raw_way */
-    void (*keep_apart)(struct raw_group *group, uint16_t offset); /* from the library's; NULL: by the port */
-    struct raw_end *(*open)(const struct raw_group *group, bool to_send);
+    size_t bytes;        /* of an end, which begins with struct raw_end */
+    /* 0, or -1 with errno set. close() accepts what open() left half open, all else zero. */
+    int (*open)(struct raw_end *end, const struct raw_group *group, bool to_send);
     void (*close)(struct raw_end *end);
     int (*send)(struct raw_end *end, const void *data, size_t size);
     const void *(*receive)(struct raw_end *end, size_t *size);
@@ -78,24 +77,27 @@ struct raw_scheme {
      * on. NULL: there are no such calls. */
     int (*send_each)(struct raw_end *end, const void *data, size_t size, size_t message_bytes);
     void (*receive_many)(struct raw_end *end);
-    /* A blast: what it needs, the next batch of it, and what can be given back after it. 0, or -1 with errno set. NULL, but not
-     * of the next batch: nothing is to be done. */
-    int (*blast_begin)(struct raw_end *end, const struct raw_load *load);
-    int (*blast_next)(struct raw_end *end, const struct raw_load *load);
-    void (*blast_end)(struct raw_end *end);
-    /* The other side of it: gets ready, NULL as before; takes a batch of datagrams, returns how many there were, and sets *over if
-     * one of them ends the blast. */
-    int (*blast_expect)(struct raw_end *end, bool segmented);
-    int (*blast_take)(struct raw_end *end, struct raw_blast_result *result, bool *over);
+    /* Sends the next batch of a blast. 0, or -1 with errno set. NULL: it is sent by send_each(), or as trains. */
+    int (*blast_next)(struct raw_end *end);
+    int (*blast_expect)(struct raw_end *end, bool segmented); /* NULL: there is nothing to get ready for */
 };
 
 extern const struct raw_scheme raw_udp;
 extern const struct raw_scheme raw_shm;
 extern const struct raw_scheme raw_bypass; /* the same sockets, over a stack in the kernel's place */
+extern const struct raw_scheme raw_roce;   /* RDMA verbs: UD queue pairs and multicast */
+/* AF_XDP: UDP multicast as frames, written and read in place. IPv4 groups only. The ends of a process share one socket, on the first queue
+ * of the interface, which the library cannot have then. */
+extern const struct raw_scheme raw_xdp;
 
-/* Opens an end that sends to the group of a channel, 100 ports further, or one that receives from it. NULL with errno set. Ends the
- * process if the channel cannot be measured bare. */
-struct raw_end *raw_open_channel(const char *channel, bool to_send);
+/* A socket of UDP that receives from the group without waiting. A descriptor, or -1 with errno set. */
+int raw_udp_open_receive(const struct raw_group *group);
+
+/* The longest datagram of UDP that goes to the group in one packet. */
+size_t raw_udp_datagram_bytes(const struct raw_group *group);
+
+/* Opens an end that sends to a place, or one that receives from it. NULL with errno set. */
+struct raw_end *raw_open(const char *place, bool to_send);
 void raw_close(struct raw_end *end); /* NULL: nothing is done */
 
 /* Sends a datagram. 0; 1 if there is no room for it now, and it is dropped; or -1 with errno set. */
@@ -125,30 +127,12 @@ static inline bool raw_is_readable(struct raw_end *end)
     return end->scheme->is_readable(end);
 }
 
-/* Takes what an earlier measurement left: it must not come into the next one. */
-void raw_drain(struct raw_end *end);
-
-/* ------------------------------------------------------------------------------------------------------ blast */
-
-static inline bool raw_has_way(const struct raw_end *end, enum raw_way way)
-{
-    return end->scheme->ways & 1u << way;
-}
-
-/*
- * Sends datagrams as fast as they are taken, for a time, then the datagrams of one byte that say that it is over. 0, or -1 with
- * errno set.
- */
-int raw_blast_send(struct raw_end *end, const struct raw_load *load);
-
-/* Makes an end ready for a blast before the sender is told to begin: what is left of the one before would be taken for it, and a
- * train that comes earlier is not taken whole. 0, or -1 with errno set. */
+/* Makes an end ready for a blast, or packed messages, before the sender is told to begin: what is left of the one before would be taken
+ * for it, and a train that comes earlier is not taken whole. 0, or -1 with errno set. */
 int raw_blast_expect(struct raw_end *end, bool segmented);
 
-/* Receives the blast until it is over, or nothing has come for half a second. */
-struct raw_blast_result raw_blast_receive(struct raw_end *end);
-
-/* Serves a request of the runner: a blast on a channel, sent or received. */
+/* Serves a request of the runner: a blast, which is sent as fast as datagrams are taken, for a time, and ends with datagrams of one byte, or
+ * received until it is over, or nothing has come for half a second. */
 struct control;
 void raw_serve_blast(const struct control *control, bool sends);
 

@@ -4,11 +4,9 @@
  * signalled; a buffer goes back to the device when the next datagram is asked for.
  */
 #define _GNU_SOURCE
-#include "raw_roce.h"
+#include "raw.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,9 +44,8 @@ struct raw_roce_end {
     struct ibv_mr *registration;
     uint64_t posted; /* datagrams sent */
     uint64_t done;   /* of these, known to be completed */
-    bool held;       /* the completion is fetched, and its datagram not given yet */
-    bool given;      /* it is, and its buffer not given back */
-    struct ibv_wc completion;
+    struct ibv_wc completions[RAW_BATCH]; /* of datagrams that were received, whose buffers are not given back yet, ... */
+    int fetched, next;                    /* ... so many, of which this is given next */
 };
 
 static struct raw_roce_end *raw_roce_of(struct raw_end *end)
@@ -69,45 +66,15 @@ static char *raw_roce_buffer(const struct raw_roce_end *roce, uint64_t number)
 
 /* ---------------------------------------------------------------------------------------------------------------- open */
 
-static int raw_roce_find_address(const struct raw_group *group, struct sockaddr_storage *address)
-{
-    struct ifaddrs *all = NULL;
-    int found = -1;
-
-    if (getifaddrs(&all) != 0)
-        return -1;
-    for (const struct ifaddrs *one = all; one && found != 0; one = one->ifa_next) {
-        if (!one->ifa_addr || one->ifa_addr->sa_family != group->address.ss_family ||
-            if_nametoindex(one->ifa_name) != group->interface)
-            continue;
-        memcpy(address, one->ifa_addr, group->address_size);
-        found = 0;
-    }
-    freeifaddrs(all);
-    errno = EADDRNOTAVAIL;
-    return found;
-}
-
-/* Groups of RDMA have no ports: another group keeps the library's packets away. */
-static void raw_roce_keep_apart(struct raw_group *group, uint16_t port_offset)
-{
-    struct sockaddr_in *v4 = (struct sockaddr_in *)&group->address;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&group->address;
-    uint8_t *last = group->address.ss_family == AF_INET6 ? &v6->sin6_addr.s6_addr[15] : (uint8_t *)&v4->sin_addr.s_addr + 3;
-
-    *last = (uint8_t)(*last + port_offset);
-    v4->sin_port = 0; /* in the same place for both */
-}
-
 static int raw_roce_open_device(struct raw_roce_end *roce, const struct raw_group *group)
 {
-    struct sockaddr_storage address;
+    union lli_ip_address address = group->interface.address;
     struct ibv_port_attr port;
     size_t active;
 
-    if (raw_roce_find_address(group, &address) != 0 || !(roce->events = rdma_create_event_channel()) ||
+    if (!(roce->events = rdma_create_event_channel()) ||
         rdma_create_id(roce->events, &roce->id, NULL, RDMA_PS_UDP) != 0 ||
-        rdma_bind_addr(roce->id, (struct sockaddr *)&address) != 0)
+        rdma_bind_addr(roce->id, &address.any) != 0)
         return -1;
     errno = ENODEV;
     if (!roce->id->verbs || ibv_query_port(roce->id->verbs, roce->id->port_num, &port) != 0)
@@ -236,25 +203,17 @@ static void raw_roce_close(struct raw_end *end)
         rdma_destroy_id(roce->id);
     if (roce->events)
         rdma_destroy_event_channel(roce->events);
-    free(roce);
 }
 
-static struct raw_end *raw_roce_open(const struct raw_group *group, bool to_send)
+static int raw_roce_open(struct raw_end *end, const struct raw_group *group, bool to_send)
 {
-    struct raw_roce_end *roce = calloc(1, sizeof *roce);
-    int error;
+    struct raw_roce_end *roce = raw_roce_of(end);
 
-    if (!roce)
-        return NULL;
     roce->to_send = to_send;
     roce->group = group->address;
-    if (raw_roce_open_device(roce, group) == 0 && raw_roce_open_queues(roce) == 0 && raw_roce_post_all(roce) == 0 &&
-        raw_roce_join(roce) == 0)
-        return &roce->end;
-    error = errno;
-    raw_roce_close(&roce->end);
-    errno = error;
-    return NULL;
+    if (raw_roce_open_device(roce, group) != 0 || raw_roce_open_queues(roce) != 0 || raw_roce_post_all(roce) != 0)
+        return -1;
+    return raw_roce_join(roce);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- sending */
@@ -311,13 +270,12 @@ static int raw_roce_send(struct raw_end *end, const void *data, size_t size)
     return errno == 0 ? 0 : -1;
 }
 
-static int raw_roce_blast_next(struct raw_end *end, const struct raw_load *load)
+static int raw_roce_blast_next(struct raw_end *end)
 {
     struct raw_roce_end *roce = raw_roce_of(end);
     struct ibv_send_wr sends[RAW_BATCH], *refused;
     struct ibv_sge pieces[RAW_BATCH];
 
-    (void)load;
     if (!raw_roce_reap(roce, RAW_BATCH))
         return 0;
     for (unsigned i = 0; i < RAW_BATCH; i++) {
@@ -333,64 +291,40 @@ static int raw_roce_blast_next(struct raw_end *end, const struct raw_load *load)
 
 /* ----------------------------------------------------------------------------------------------------------- receiving */
 
-static size_t raw_roce_size(const struct ibv_wc *completion)
-{
-    return completion->status == IBV_WC_SUCCESS ? completion->byte_len - RAW_GRH : 0;
-}
-
-/* Gives back what was given, and fetches the next completion unless one is held. */
+/* Fetches the next completions once all before were given, and gives the buffers of these back. */
 static bool raw_roce_is_readable(struct raw_end *end)
 {
     struct raw_roce_end *roce = raw_roce_of(end);
 
-    if (roce->given)
-        raw_roce_post(roce, &roce->completion, 1);
-    roce->given = false;
-    if (!roce->held)
-        roce->held = ibv_poll_cq(roce->cq, 1, &roce->completion) == 1;
-    return roce->held;
+    if (roce->next < roce->fetched)
+        return true;
+    if (roce->fetched > 0)
+        raw_roce_post(roce, roce->completions, roce->fetched);
+    roce->fetched = ibv_poll_cq(roce->cq, RAW_BATCH, roce->completions);
+    roce->next = 0;
+    return roce->fetched > 0;
 }
 
 static const void *raw_roce_receive(struct raw_end *end, size_t *size)
 {
     struct raw_roce_end *roce = raw_roce_of(end);
+    const struct ibv_wc *completion;
 
     if (!raw_roce_is_readable(end))
         return NULL;
-    roce->held = false;
-    roce->given = true;
-    *size = raw_roce_size(&roce->completion);
-    return raw_roce_buffer(roce, roce->completion.wr_id);
-}
-
-static int raw_roce_blast_take(struct raw_end *end, struct raw_blast_result *result, bool *over)
-{
-    struct raw_roce_end *roce = raw_roce_of(end);
-    struct ibv_wc completions[RAW_BATCH] = {roce->completion};
-    int count = roce->held ? 1 : ibv_poll_cq(roce->cq, RAW_BATCH, completions);
-
-    roce->held = false;
-    for (int i = 0; i < count; i++) {
-        if (raw_roce_size(&completions[i]) == 1)
-            *over = true;
-        else
-            result->bytes += raw_roce_size(&completions[i]);
-    }
-    if (count > 0)
-        raw_roce_post(roce, completions, count);
-    return count;
+    completion = &roce->completions[roce->next++];
+    *size = completion->status == IBV_WC_SUCCESS ? completion->byte_len - RAW_GRH : 0;
+    return raw_roce_buffer(roce, completion->wr_id);
 }
 
 const struct raw_scheme raw_roce = {
-    .prefix = "roce://",
-    .header_bytes = RAW_ROCE_HEADERS + 4, /* the library's packets carry immediate data */
+    .name = "roce",
+    .bytes = sizeof(struct raw_roce_end),
     .ways = 1u << RAW_BATCHES,
-    .keep_apart = raw_roce_keep_apart,
     .open = raw_roce_open,
     .close = raw_roce_close,
     .send = raw_roce_send,
     .receive = raw_roce_receive,
     .is_readable = raw_roce_is_readable,
     .blast_next = raw_roce_blast_next,
-    .blast_take = raw_roce_blast_take,
 };

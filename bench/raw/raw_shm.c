@@ -62,7 +62,6 @@ static void raw_shm_close(struct raw_end *end)
     if (shm->path[0] != '\0')
         unlink(shm->path);
     free(shm->batch);
-    free(shm);
 }
 
 /* Opens the file of the ring: a regular file of this user with a link count of 1. -1 with errno set. */
@@ -78,17 +77,14 @@ static int raw_shm_file(const char *path)
     return -1;
 }
 
-static struct raw_end *raw_shm_open(const struct raw_group *group, bool to_send)
+static int raw_shm_open(struct raw_end *end, const struct raw_group *group, bool to_send)
 {
-    struct raw_shm_end *shm = calloc(1, sizeof *shm);
+    struct raw_shm_end *shm = raw_shm_of(end);
     void *base = MAP_FAILED;
-    int error;
     int fd;
 
     (void)to_send;
-    if (!shm)
-        return NULL;
-    shm->end.datagram_bytes = group->mtu;
+    end->datagram_bytes = group->mtu;
     shm->stride = (sizeof(struct raw_slot) + group->mtu + RAW_SHM_LINE - 1) / RAW_SHM_LINE * RAW_SHM_LINE;
     shm->bytes = sizeof(struct raw_ring) + RAW_SHM_SLOTS * shm->stride;
     shm->batch = calloc(1, group->mtu);
@@ -99,16 +95,10 @@ static struct raw_end *raw_shm_open(const struct raw_group *group, bool to_send)
         shm->path[0] = '\0';
     if (fd >= 0 && shm->batch && ftruncate(fd, (off_t)shm->bytes) == 0)
         base = mmap(NULL, shm->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-    error = errno;
     if (fd >= 0)
         close(fd);
-    if (base != MAP_FAILED) {
-        shm->ring = base;
-        return &shm->end;
-    }
-    raw_shm_close(&shm->end);
-    errno = error;
-    return NULL;
+    shm->ring = base != MAP_FAILED ? base : NULL;
+    return shm->ring ? 0 : -1;
 }
 
 static bool raw_shm_has_room(struct raw_shm_end *shm)
@@ -160,38 +150,19 @@ static const void *raw_shm_receive(struct raw_end *end, size_t *size)
     return slot->data;
 }
 
-static int raw_shm_blast_next(struct raw_end *end, const struct raw_load *load)
+static int raw_shm_blast_next(struct raw_end *end)
 {
     struct raw_shm_end *shm = raw_shm_of(end);
 
-    (void)load;
     for (int i = 0; i < RAW_SHM_SAY; i++)
         if (raw_shm_send(end, shm->batch, end->datagram_bytes) < 0)
             return -1;
     return 0;
 }
 
-/* Reads what it takes: a line that nobody reads would not cross from core to core. */
-static int raw_shm_blast_take(struct raw_end *end, struct raw_blast_result *result, bool *over)
-{
-    struct raw_shm_end *shm = raw_shm_of(end);
-    const void *data;
-    size_t size;
-    int count = 0;
-
-    while (count < RAW_SHM_SAY && (data = raw_shm_receive(end, &size)) != NULL) {
-        memcpy(shm->batch, data, size);
-        count++;
-        if (size == 1)
-            *over = true;
-        else
-            result->bytes += size;
-    }
-    return count;
-}
-
 const struct raw_scheme raw_shm = {
-    .prefix = "shm://",
+    .name = "shm",
+    .bytes = sizeof(struct raw_shm_end),
     .named = true,
     .ways = 1u << RAW_BATCHES,
     .open = raw_shm_open,
@@ -200,5 +171,4 @@ const struct raw_scheme raw_shm = {
     .receive = raw_shm_receive,
     .is_readable = raw_shm_is_readable,
     .blast_next = raw_shm_blast_next,
-    .blast_take = raw_shm_blast_take,
 };

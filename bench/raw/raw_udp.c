@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "raw_udp.h"
+#include "raw.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -8,10 +8,7 @@
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
-
-#include <llm/llm.h>
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -55,10 +52,10 @@ static int raw_close_failed(int fd)
 
 static int raw_send_through(int fd, const struct raw_group *group)
 {
-    struct ip_mreqn request = {.imr_ifindex = (int)group->interface};
+    struct ip_mreqn request = {.imr_ifindex = group->interface.index};
 
     if (group->address.ss_family == AF_INET6)
-        return raw_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)group->interface);
+        return raw_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, group->interface.index);
     return setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &request, sizeof request);
 }
 
@@ -86,7 +83,7 @@ static int raw_udp_open_send(const struct raw_group *group)
 static int raw_join(int fd, const struct raw_group *group)
 {
     int level = group->address.ss_family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP;
-    struct group_req request = {.gr_interface = group->interface, .gr_group = group->address};
+    struct group_req request = {.gr_interface = (uint32_t)group->interface.index, .gr_group = group->address};
 
     if (level == IPPROTO_IP)
         raw_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
@@ -139,26 +136,17 @@ static size_t raw_udp_train_bytes(size_t datagram_bytes)
 
 /* --------------------------------------------------------------------------------------------------------------- ends */
 
-/* Memory that messages are kept in, as the library's history; none: base is NULL. */
-struct raw_ring {
-    char *base;
-    size_t bytes;
-    size_t at;
-};
-
-/* The most memory that a blast of either side needs. */
-struct raw_blast {
+/* Memory that datagrams are received into in one call. */
+struct raw_many {
     struct mmsghdr messages[RAW_BATCH];
     struct iovec pieces[RAW_BATCH];
-    alignas(struct cmsghdr) char control[RAW_CONTROL_BYTES]; /* of the first message: a train is sent alone */
-    struct raw_ring ring;
     char memory[RAW_BATCH * RAW_SLOT];
 };
 
 struct raw_udp_end {
     struct raw_end end;
     int fd;
-    struct raw_blast *blast; /* NULL before the first */
+    struct raw_many *memory; /* NULL before it is needed */
     bool many;               /* datagrams are taken in one call, ... */
     int ready, next;         /* ... of which these are given next */
     char datagram[RAW_DATAGRAM_MAX];
@@ -175,25 +163,16 @@ static void raw_udp_close(struct raw_end *end)
 
     if (udp->fd >= 0)
         close(udp->fd);
-    free(udp->blast);
-    free(udp);
+    free(udp->memory);
 }
 
-static struct raw_end *raw_udp_open(const struct raw_group *group, bool to_send)
+static int raw_udp_open(struct raw_end *end, const struct raw_group *group, bool to_send)
 {
-    struct raw_udp_end *udp = calloc(1, sizeof *udp);
-    int error;
+    struct raw_udp_end *udp = raw_udp_of(end);
 
-    if (!udp)
-        return NULL;
-    udp->end.datagram_bytes = raw_udp_datagram_bytes(group);
+    end->datagram_bytes = raw_udp_datagram_bytes(group);
     udp->fd = to_send ? raw_udp_open_send(group) : raw_udp_open_receive(group);
-    if (udp->fd >= 0)
-        return &udp->end;
-    error = errno;
-    raw_udp_close(&udp->end);
-    errno = error;
-    return NULL;
+    return udp->fd < 0 ? -1 : 0;
 }
 
 static bool raw_udp_is_full(void)
@@ -244,12 +223,12 @@ static const void *raw_udp_receive_next(struct raw_udp_end *udp, size_t *size)
 {
     if (udp->next >= udp->ready) {
         udp->next = 0;
-        udp->ready = recvmmsg(udp->fd, udp->blast->messages, RAW_BATCH, MSG_DONTWAIT, NULL);
+        udp->ready = recvmmsg(udp->fd, udp->memory->messages, RAW_BATCH, MSG_DONTWAIT, NULL);
     }
     if (udp->next >= udp->ready)
         return NULL;
-    *size = udp->blast->messages[udp->next].msg_len;
-    return udp->blast->pieces[udp->next++].iov_base;
+    *size = udp->memory->messages[udp->next].msg_len;
+    return udp->memory->pieces[udp->next++].iov_base;
 }
 
 static const void *raw_udp_receive(struct raw_end *end, size_t *size)
@@ -257,7 +236,7 @@ static const void *raw_udp_receive(struct raw_end *end, size_t *size)
     struct raw_udp_end *udp = raw_udp_of(end);
     ssize_t received;
 
-    if (udp->many && udp->blast)
+    if (udp->many && udp->memory)
         return raw_udp_receive_next(udp, size);
     received = recv(udp->fd, udp->datagram, sizeof udp->datagram, MSG_DONTWAIT);
 
@@ -274,132 +253,33 @@ static bool raw_udp_is_readable(struct raw_end *end)
     return recv(raw_udp_of(end)->fd, &byte, sizeof byte, MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC) >= 0;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- blast */
-
-/* Allocated and touched before it is measured. */
-static struct raw_blast *raw_blast_of(struct raw_udp_end *udp)
-{
-    if (udp->blast)
-        return udp->blast;
-    udp->blast = malloc(sizeof *udp->blast);
-    if (udp->blast)
-        memset(udp->blast, 'x', sizeof *udp->blast);
-    return udp->blast;
-}
-
-/* Points the messages at buffers of so many bytes, one behind the other. */
-static void raw_blast_prepare(struct raw_blast *blast, size_t bytes)
-{
-    memset(blast->messages, 0, sizeof blast->messages);
-    for (int i = 0; i < RAW_BATCH; i++) {
-        blast->pieces[i] = (struct iovec){.iov_base = blast->memory + (size_t)i * bytes, .iov_len = bytes};
-        blast->messages[i].msg_hdr.msg_iov = &blast->pieces[i];
-        blast->messages[i].msg_hdr.msg_iovlen = 1;
-    }
-}
-
-/* It is there during its blast only: the memory of the library is measured in the same process. */
-static int raw_ring_open(struct raw_ring *ring, size_t bytes)
-{
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (base == MAP_FAILED)
-        return -1;
-    (void)madvise(base, bytes, MADV_HUGEPAGE);
-    memset(base, 'x', bytes);
-    *ring = (struct raw_ring){.base = base, .bytes = bytes};
-    return 0;
-}
-
-static void raw_ring_close(struct raw_ring *ring)
-{
-    if (ring->base)
-        munmap(ring->base, ring->bytes);
-    ring->base = NULL;
-}
-
-/* Copies messages to the next place of the ring, the last one as far as it fits, and has the train sent from there. */
-static void raw_ring_fill(struct raw_ring *ring, struct raw_blast *blast, size_t message_bytes)
-{
-    const size_t train_bytes = blast->pieces[0].iov_len;
-    char *train;
-
-    if (ring->at + train_bytes > ring->bytes)
-        ring->at = 0;
-    train = ring->base + ring->at;
-    for (size_t at = 0; at < train_bytes; at += message_bytes)
-        memcpy(train + at, blast->memory, message_bytes < train_bytes - at ? message_bytes : train_bytes - at);
-    blast->pieces[0].iov_base = train;
-    ring->at += train_bytes;
-}
-
-static int raw_udp_blast_begin(struct raw_end *end, const struct raw_load *load)
-{
-    struct raw_blast *blast = raw_blast_of(raw_udp_of(end));
-    const bool trains = load->way != RAW_BATCHES;
-
-    if (!blast)
-        return -1;
-    blast->ring = (struct raw_ring){.base = NULL};
-    raw_blast_prepare(blast, trains ? raw_udp_train_bytes(end->datagram_bytes) : end->datagram_bytes);
-    if (trains)
-        raw_udp_segment(&blast->messages[0].msg_hdr, blast->control, end->datagram_bytes);
-    return load->way == RAW_KEPT ? raw_ring_open(&blast->ring, load->ring_bytes) : 0;
-}
-
-static int raw_udp_blast_next(struct raw_end *end, const struct raw_load *load)
-{
-    struct raw_udp_end *udp = raw_udp_of(end);
-    const unsigned count = load->way == RAW_BATCHES ? RAW_BATCH : 1;
-
-    if (udp->blast->ring.base)
-        raw_ring_fill(&udp->blast->ring, udp->blast, load->message_bytes);
-    return sendmmsg(udp->fd, udp->blast->messages, count, 0) >= 0 || raw_udp_is_full() ? 0 : -1;
-}
-
-static void raw_udp_blast_end(struct raw_end *end)
-{
-    struct raw_udp_end *udp = raw_udp_of(end);
-
-    if (udp->blast)
-        raw_ring_close(&udp->blast->ring);
-}
-
+/* Its memory is allocated and touched before it is measured. */
 static int raw_udp_blast_expect(struct raw_end *end, bool segmented)
 {
     struct raw_udp_end *udp = raw_udp_of(end);
+    struct raw_many *memory = udp->memory ? udp->memory : malloc(sizeof *memory);
 
-    if (!raw_blast_of(udp))
+    if (!memory)
         return -1;
+    memset(memory, 0, sizeof *memory);
+    for (int i = 0; i < RAW_BATCH; i++) {
+        memory->pieces[i] = (struct iovec){.iov_base = memory->memory + (size_t)i * RAW_SLOT, .iov_len = RAW_SLOT};
+        memory->messages[i].msg_hdr.msg_iov = &memory->pieces[i];
+        memory->messages[i].msg_hdr.msg_iovlen = 1;
+    }
     (void)raw_set(udp->fd, IPPROTO_UDP, UDP_GRO, segmented);
-    raw_blast_prepare(udp->blast, RAW_SLOT);
+    udp->memory = memory;
     udp->ready = udp->next = 0;
     return 0;
 }
 
-static int raw_udp_blast_take(struct raw_end *end, struct raw_blast_result *result, bool *over)
-{
-    struct raw_udp_end *udp = raw_udp_of(end);
-    int count = recvmmsg(udp->fd, udp->blast->messages, RAW_BATCH, MSG_DONTWAIT, NULL);
-
-    for (int i = 0; i < count; i++) {
-        if (udp->blast->messages[i].msg_len <= 1)
-            *over = true;
-        else
-            result->bytes += udp->blast->messages[i].msg_len;
-    }
-    return count;
-}
-
 #define RAW_UDP_CALLS                                                                                                       \
-    .header_bytes = RAW_UDP_HEADER, .open = raw_udp_open, .close = raw_udp_close, .send = raw_udp_send,                     \
+    .bytes = sizeof(struct raw_udp_end), .open = raw_udp_open, .close = raw_udp_close, .send = raw_udp_send,                \
     .receive = raw_udp_receive, .is_readable = raw_udp_is_readable, .send_each = raw_udp_send_each,                         \
-    .receive_many = raw_udp_receive_many, .blast_begin = raw_udp_blast_begin,                                               \
-    .blast_next = raw_udp_blast_next, .blast_end = raw_udp_blast_end, .blast_expect = raw_udp_blast_expect,                 \
-    .blast_take = raw_udp_blast_take
+    .receive_many = raw_udp_receive_many, .blast_expect = raw_udp_blast_expect
 
 const struct raw_scheme raw_udp = {
-    .prefix = "udp://",
+    .name = "udp",
     .ways = 1u << RAW_BATCHES | 1u << RAW_TRAINS | 1u << RAW_KEPT,
     .send_train = raw_udp_send_train,
     .train_bytes = raw_udp_train_bytes,
@@ -408,7 +288,7 @@ const struct raw_scheme raw_udp = {
 
 /* Stacks in the kernel's place send a train as one datagram, if at all. */
 const struct raw_scheme raw_bypass = {
-    .prefix = "bypass://",
+    .name = "bypass",
     .ways = 1u << RAW_BATCHES,
     RAW_UDP_CALLS,
 };

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latency of hops over a pair, libllm's and bare ones by turns, and what a row of them has."""
 from runner.histogram import Histogram
-from runner.tables import median, number, ratio, worst
+from runner.tables import median, medians, ratio, worst
 
 BLOCK_S = 0.5  # of libllm, then as long as a half of it bare, and again
 BLOCK_MESSAGES = 4  # or as long as so many take, if that is longer
@@ -74,30 +74,35 @@ def ratio_of(run, what):
 
 def fields(runs):
     """Medians over the runs. A loss in any run is a loss, though: of those the worst is reported."""
-    hops, bare = [run.rtt.summary(2) for run in runs], [run.bare.summary(2) for run in runs]
     return {"rate_msgs_per_s": runs[0].rate or None, "rate_reached_msgs_per_s": median(run.reached for run in runs),
             **{name: median(getattr(run, name) for run in runs) for name in ("sent", "received")},
             "lost": worst(run.lost for run in runs), "disordered": worst(run.disordered for run in runs),
             "refused": worst(run.refused for run in runs), "samples": median(len(run.rtt) for run in runs),
-            "hop_us": {what: median(hop[what] for hop in hops) for what in ("median", "p99")},
-            "raw_hop_us": {what: median(hop[what] for hop in bare) for what in ("median", "p99")},
+            "hop_us": medians(run.rtt.summary(2) for run in runs), "raw_hop_us": medians(run.bare.summary(2) for run in runs),
             "ratio_to_raw": median(ratio_of(run, "median") for run in runs),
             "p99_ratio_to_raw": median(ratio_of(run, "p99") for run in runs),
             "messages_per_packet": median(ratio(run.messages, run.packets) for run in runs),
             "core_wait_ms": median(run.waited_ns / 1e6 for run in runs), "core_to_core_ns": median(run.cores_ns for run in runs)}
 
 
-# Columns of a hop: two lines of head, and cells.
-HEADS = (("", "", "", "raw", "raw", "ratio", "ratio", "msgs a", "cores"),
-         ("lost", "median", "p99", "median", "p99", "median", "p99", "packet", "ns"))
+COLUMNS = (("", "lost", "lost", 0), ("", "median", "hop_us.median", 2), ("", "p99", "hop_us.p99", 2),
+           ("raw", "median", "raw_hop_us.median", 2), ("raw", "p99", "raw_hop_us.p99", 2), ("ratio", "median", "ratio_to_raw", 2), ("ratio", "p99", "p99_ratio_to_raw", 2),
+           ("msgs a", "packet", "messages_per_packet", 1), ("cores", "ns", "core_to_core_ns", 0))
 
 
-def cells(row):
-    yield number(row["lost"])
-    yield from (number(row[name][what], 2) for name in ("hop_us", "raw_hop_us") for what in ("median", "p99"))
-    yield from (number(row[name], 2) for name in ("ratio_to_raw", "p99_ratio_to_raw"))
-    yield number(row["messages_per_packet"], 1)
-    yield number(row["core_to_core_ns"])
+def write_histograms(directory, name, runs, divisor):
+    """Percentiles of all runs of a row, and of the bare ones."""
+    for kind, which in (("", "rtt"), ("-raw", "bare")):
+        together = Histogram()
+        for one in runs:
+            together.merge(getattr(one, which))
+        if len(together):
+            together.write(directory / f"{name}-{runs[0].size}B-{runs[0].rate}{kind}.hgrm", divisor)
+
+
+def wait_note(report, row, name, duration):
+    if row["core_wait_ms"] > WAIT_SHARE * duration * 1e3:
+        report.print(f"~ {name}: the ends waited {row['core_wait_ms']:.1f} ms for their cores; something else runs there")
 
 
 def notes(report, row, name, duration):
@@ -109,8 +114,7 @@ def notes(report, row, name, duration):
         report.print(f"! {name}: {row['disordered']:.0f} messages came out of order or twice")
     if row["refused"]:
         report.print(f"! {name}: {row['refused']:.0f} messages could not be sent back")
-    if row["core_wait_ms"] > WAIT_SHARE * duration * 1e3:
-        report.print(f"~ {name}: the ends waited {row['core_wait_ms']:.1f} ms for their cores; something else runs there")
+    wait_note(report, row, name, duration)
 
 
 def run_text(o):

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import time
 
+from runner import bare as bare_packets
 from runner import options as opt
-from runner.session import PACKAGES, RELEASE, Host, Hosts, build, choose_cpus, fail, memory_directory, packages, request, say
+from runner.session import PACKAGES, RELEASE, Host, Hosts, build, choose_cpus, cores_ns, fail, memory_directory, packages, request, say
 from runner.tables import Report, machine_text, median
 
 BARE = {"roce": "bare verbs", "shm": "a bare ring", "xdp": "bare AF_XDP"}
@@ -87,6 +88,11 @@ class Pair:
         build(RELEASE, "-Dtests=false", "-Dexamples=false", *(("-Droce=enabled",) if o.transport == "roce" else ()))
         return o.transport != "roce"
 
+    def prepare(self):
+        """Builds, and makes hosts; of what is measured here."""
+        self.is_in_guest()
+        self.open()
+
     def guest(self, seconds):
         """Has bench/run do all but building and plotting in the guest. seconds: far beyond what it takes."""
         bench = self.bench
@@ -152,23 +158,24 @@ class Pair:
         """Starts both ends. bare: the scheme of what stands beside it on a second cable; raw: hops are measured bare, too; channels: of
         both ends, if there is one alone."""
         a, b, o = self.bench.hosts.a, self.bench.hosts.b, self.o
-        self.raw = {(at, number): self.channel(host, number, bare, XDP_BARE[at] if bare else None)
+        self.raw = {(at, number): bare_packets.place(self.channel(host, number, bare, XDP_BARE[at] if bare else None))
                     for at, host in enumerate((a, b)) for number in (1, 2)}
         beside = [{"raw_send": self.raw[at, 1 + at], "raw_receive": self.raw[at, 2 - at]} if raw and not o.no_raw else {}
                   for at in (0, 1)]
         ways = [{"send": self.channel(host, 1 + at), "receive": self.channel(host, 2 - at)} for at, host in enumerate((a, b))]
         if channels:
-            ways, beside = [{"send": channel} for channel in channels], [{"raw_receive": channel} for channel in channels]
+            ways = [{"send": channel} for channel in channels]
+            beside = [{"raw_receive": bare_packets.place(channel)} for channel in channels]
         if o.preload:
             self.bench.prefix = ["env", f"LD_PRELOAD={os.path.realpath(o.preload)}"]
         self.far = self.bench.start(b, "far", **ways[1], cpu=o.cpus[1], **beside[1], **words)
-        self.near = self.bench.start(a, "near", **ways[0], cpu=o.cpus[0], peer_cpu=None if o.far else o.cpus[1], **beside[0], **words)
+        self.near = self.bench.start(a, "near", **ways[0], cpu=o.cpus[0], **beside[0], **words)
         ready, self.peer = self.near.hear(), self.far.hear()["machine"]
-        self.machine, self.header_bytes = ready["machine"], ready["header_bytes"]
+        self.machine, self.header_bytes = ready["machine"], bare_packets.header_bytes(ways[0]["send"])
         self.near.ask("greet")
 
     def cores_ns(self):
-        return self.near.ask("probe")["ns"] or None
+        return None if self.o.far else cores_ns(self.bench.programs / "llm-bench", self.o.cpus)
 
     def stop(self):
         """Ends both ends. Returns lines with their counters that are not zero."""
@@ -185,7 +192,7 @@ class Pair:
         return {"peer": machine_text(self.peer), "network": self.network(), "emulated": EMULATED if self.o.in_guest else None,
                 "core_to_core_ns": median(cores)}
 
-    def head(self, report, cores, *measured, channels=None):
+    def head(self, report, cores, measured, channels=None):
         """Writes the lines above the table."""
         setting = self.setting(cores)
         report.print(*([f"EMULATED  {EMULATED}"] if self.o.in_guest else []), f"machine   {machine_text(self.machine)}")
@@ -197,6 +204,22 @@ class Pair:
         a = self.bench.hosts.a
         there = f"channel   {channels[0]}" if channels else f"channels  there {self.channel(a, 1)}, back {self.channel(a, 2)}"
         report.print(there, *measured, "")
+
+    def report(self, report, measured, columns, rows, notes, counters=(), channels=None, left_out=()):
+        """Has the table and the JSON written. notes: called with each row, and the report. left_out: fields that the JSON does not have.
+        Returns the status."""
+        cores = [row["core_to_core_ns"] for row in rows]
+        self.head(report, cores, measured, channels)
+        report.rows(columns, rows)
+        for row in rows:
+            notes(report, row)
+        if counters:
+            report.print("", *counters)
+        if self.o.in_guest and self.bench.name == "reflector":
+            report.print(self.reference(self.o.size[0]))
+        report.setting = self.setting(cores)
+        report.write_json(self.machine, [{name: row[name] for name in row if name not in left_out} for row in rows])
+        return report.finish()
 
     def beside(self, measure):
         """Has it measured and reported; over AF_XDP twice, beside bare AF_XDP and beside the kernel's UDP: FILE-udp.json. measure is

@@ -13,7 +13,7 @@ WAYS = ("raw", "raw_segmented", "raw_kept")  # as enum raw_way has them
 
 def blast(pair, way, size):
     """Gbit/s of datagrams received; None if there is no such way."""
-    near, far = {"channel": pair.raw[0, 1], "way": way, "size": size}, {"channel": pair.raw[1, 1], "segmented": way != 0}
+    near, far = {"place": pair.raw[0, 1], "way": way, "size": size}, {"place": pair.raw[1, 1], "segmented": way != 0}
     if pair.o.no_raw or not pair.near.ask("blast", look=True, **near)["possible"]:
         return None
     pair.far.ask("blast", **far)

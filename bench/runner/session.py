@@ -85,11 +85,11 @@ class Failed(Exception):
 
 
 class Process:
-    """A program of the benchmarks: what it is told are lines `VERB KEY=VALUE...`, what it says are words, or answers in JSON."""
+    """A program of the benchmarks: what it is told are lines `VERB KEY=VALUE...`, what it says are answers in JSON."""
 
     def __init__(self, all_of_them, name, popen):
         self.all, self.name, self.popen = all_of_them, name, popen
-        self.buffer, self.said, self.ended = b"", [], False
+        self.buffer, self.said, self.told, self.ended = b"", [], [], False
 
     def tell(self, verb, **words):
         try:
@@ -114,8 +114,10 @@ class Process:
         self.popen.send_signal(number)
 
     def take(self, data):
+        """Events are told at any time, and are no answers."""
         *lines, self.buffer = (self.buffer + data).split(b"\n")
-        self.said += [json.loads(line) if line.startswith(b"{") else line.decode() for line in lines]
+        for answer in map(json.loads, lines):
+            (self.told if "told" in answer else self.said).append(answer)
 
 
 def assigned(words):
@@ -141,9 +143,9 @@ class Processes:
         self.started.append(process)
         return process
 
-    def step(self):
-        """Waits until one of them says something, or ends."""
-        ready = select.select([process.popen.stdout for process in self.running], [], [])[0]
+    def step(self, timeout=None):
+        """Waits until one of them says something, or ends, or for so many seconds."""
+        ready = select.select([process.popen.stdout for process in self.running], [], [], timeout)[0]
         for process in [process for process in self.running if process.popen.stdout in ready]:
             data = os.read(process.popen.stdout.fileno(), 1 << 20)
             process.take(data)
@@ -157,24 +159,18 @@ class Processes:
         self.end()
         raise Failed(process.name)
 
-    def serve(self, *these, word=None, end=None):
-        """Until these, or all, have ended; word and end are told of what one says, and that it ended. Returns the answers by name."""
-        found = {}
-        while True:
-            for process in list(these or self.started):
-                while process.said:
-                    said = process.said.pop(0)
-                    if isinstance(said, dict):
-                        found[process.name] = said
-                    elif word:
-                        word(process, said)
-                if process.ended and process in self.started:
+    def serve(self, *these):
+        """Until these, or all, have ended. Returns the last answer of each by name."""
+        these, found = set(these or self.started), {}
+        while these & set(self.started):
+            for process in these & set(self.started):
+                if process.said:
+                    found[process.name] = process.said.pop()
+                if process.ended:
                     self.started.remove(process)
-                    if end:
-                        end(process)
-            if not set(these or self.started) & set(self.started):
-                return found
-            self.step()
+            if these & set(self.started):
+                self.step()
+        return found
 
     def finish(self, *these):
         """Has these, or all, end by themselves: there will be no more requests."""
@@ -222,6 +218,13 @@ def choose_cpus():
     return [first, second]
 
 
+def cores_ns(program, cpus):
+    """How long a cache line takes from one of the two cores to the other; None if that cannot be measured."""
+    processes = Processes()
+    processes.start(Host("", "", ""), "probe", [program], "probe", cpu=cpus[0], peer_cpu=cpus[1])
+    return processes.serve()["probe"]["ns"] or None
+
+
 def memory_directory(prefix="llm-"):
     """A directory in memory, gone when bench/run ends."""
     return request("memory", prefix)[1]
@@ -236,7 +239,7 @@ class Bench:
         self.json = pathlib.Path(options.json or self.results / f"{name}.json") if hasattr(options, "json") else None
         self.results.mkdir(parents=True, exist_ok=True)
         self.processes = Processes()
-        self.found, self.prefix = {}, []
+        self.prefix = []
         self.programs = RELEASE / "bench"
         self.hosts = None
 
@@ -262,10 +265,17 @@ class Bench:
         """Starts a process of a role; what it answers goes by the name."""
         return self.processes.start(host, name or role, [*self.prefix, self.programs / program], role, **words)
 
-    def keep(self, name, found):
-        """Keeps the answers of a run."""
-        for role, answer in found.items():
-            self.found[f"{name}-{role}" if name else role] = answer
+    def finish(self, sender, *others):
+        """Has a transmitter close, which ends its session, and waits for these, or all. Returns the last answer of each by name."""
+        sender.popen.stdin.close()
+        return self.processes.serve(sender, *others) if others else self.processes.serve()
 
-    def load(self, name):
-        return self.found[name]
+    def turns(self, cases, measure, text):
+        """Measures each case, a tuple, in each run. Returns what came of it by case, a list of the runs. text: of a run."""
+        found = {case: [] for case in cases}
+        for run in range(self.o.runs):
+            say(f"run {run + 1}: {text}")
+            # Every other run goes backwards: a steady drift of the machine would look like the cases' doing.
+            for case in cases if run % 2 == 0 else reversed(cases):
+                found[case].append(measure(self, run, *case))
+        return found

@@ -41,6 +41,25 @@ def faults_of(track):
     return track["lost"] + track["unsaid"] + track["duplicated"] + track["changed"]
 
 
+def medians(figures, names=("median", "p99")):
+    """By name, over the runs."""
+    figures = list(figures)
+    return {name: median(run[name] for run in figures) for name in names}
+
+
+def field_of(row, path):
+    """A field of a row, or a field of a field: hop_us.median."""
+    for name in path.split("."):
+        row = row[name]
+    return row
+
+
+def text_of(row, source, digits):
+    """A cell. source: the path of a field, or a function of the row; digits: of a number, None: it is a text."""
+    value = source(row) if callable(source) else field_of(row, source)
+    return str(value) if digits is None else number(value, digits)
+
+
 def machine_text(machine):
     return f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_mib']} MiB, {machine['kernel']}"
 
@@ -78,6 +97,11 @@ class Report:
         for line in lines:
             cells = [line[0].ljust(widths[0])] + [word.rjust(width) for word, width in zip(line[1:], widths[1:])]
             self.print("  ".join(cells).rstrip())
+
+    def rows(self, columns, rows):
+        """columns: the lines of head, then where a row has it and its decimals, as text_of() has them."""
+        self.table(list(zip(*(column[:-2] for column in columns))),
+                   [tuple(text_of(row, *column[-2:]) for column in columns) for row in rows])
 
     def fail(self, sentence):
         """The command fails, and says why at the end of its table."""

@@ -15,75 +15,64 @@ Fails if a message was lost.
 """
 from runner import options as opt
 from runner.histogram import Histogram, summary_of
-from runner.session import say
-from runner.tables import Report, counted, median, number, ratio, sums
+from runner.tables import Report, counted, field_of, medians, ratio, sums
 
 NAMES = {"group": "a group", "list": "a list"}
-# Columns with a ratio: field, column, decimals.
-COMPARED = (("hop_us", "hop us", 1), ("send_us", "send us", 2), ("packed_ns", "packed ns", 1), ("msgs_per_s", "msg/s", 0))
+BURST, BURST_S = 512, 0.002  # messages, and from one burst to the next
+CALM_S = 0.05
+COUNTERS = ["packets_sent", "send_blocked_flow", "naks_received", "packets_repaired", "status_received", "udp_send_waits"]
+COMPARED = {"hop_us": "hop_us.median", "send_us": "send_us", "packed_ns": "packed_ns", "msgs_per_s": "msgs_per_s"}
+COLUMNS = (("to", lambda row: NAMES[row["to"]], None), ("receivers", "receivers", None), ("hop us", "hop_us.median", 1),
+           ("p99", "hop_us.p99", 1), ("last", "hop_us.last", 1), ("ratio", "ratio_to_group.hop_us", 2), ("send us", "send_us", 2),
+           ("ratio", "ratio_to_group.send_us", 2), ("packed ns", "packed_ns", 1), ("ratio", "ratio_to_group.packed_ns", 2),
+           ("msg/s", "msgs_per_s", 0), ("ratio", "ratio_to_group.msgs_per_s", 2), ("lost", "lost", None))
 OPTIONS = (opt.numbers("receivers", "1,2,4,8,16", 1, 32, "numbers of receivers"), opt.words("to", "group,list", NAMES, "which of these"),
            opt.number("rate", 10000, 1, 1000000, "messages a second where the hop is measured"),
            opt.seconds("duration", 0.3, 10, 3600000, "of each of the three measurements"), opt.RUNS, opt.size(), opt.OPTIONS, opt.CPUS,
            *opt.OUTPUT)
 
 
-def measure(bench, name, count, kind):
+def measure(bench, _, kind, count):
     o, hosts = bench.o, bench.hosts
     address, port = ("239.192.1.1", 5001) if kind == "group" else (hosts.b.address, 5011)
     places = [f"{address}:{port + (at if kind == 'list' else 0)}" for at in range(count)]
     near, far = (f"interface={host.interface}&{o.options}" for host in (hosts.a, hosts.b))
     others = f"&destinations={','.join(places[1:])}" if kind == "list" and count > 1 else ""
-    bench.start(hosts.b, "destinations-receivers", "receivers", channels=[f"udp://{place}?{far}" for place in places], cpu=o.cpus[1])
-    bench.start(hosts.a, "destinations-transmitter", "transmitter", channel=f"udp://{places[0]}?{near}{others}", receivers=count,
-                rate=o.rate, size=o.size, duration=o.duration, cpu=o.cpus[0])
-    bench.keep(name, bench.processes.serve())
+    bench.start(hosts.b, "receivers", channels=[f"udp://{place}?{far}" for place in places], measured=[0], cpu=o.cpus[1])
+    sender = bench.start(hosts.a, "transmitter", channel=f"udp://{places[0]}?{near}{others}", size=o.size, cpu=o.cpus[0])
+    sender.ask("await", receivers=count)
+
+    def send(duration, **words):
+        return sender.ask("send", duration=duration, drain=CALM_S, **words)
+
+    # Only messages by themselves tell of the hop. Receivers take bursts in the pauses: neither waits for the other.
+    send(CALM_S, rate=o.rate, round=1)
+    lone = send(o.duration, rate=o.rate)["spent"]
+    packed = send(o.duration, rate=round(BURST / BURST_S), burst=BURST, round=1)["spent"]
+    send(CALM_S, rate=0, round=1)
+    rate = send(o.duration, rate=0, round=1)["msgs_per_s"]
+    found = {**sender.ask("stats", counters=COUNTERS), "msgs_per_s": rate, "send_us": summary_of(lone)["median"],
+             "packed_ns": Histogram(packed).percentile(0.5) / BURST}
+    return {**found, "tracks": bench.finish(sender)["receivers"]["receivers"]}
 
 
-def hops_of(process):
+def hops_of(run):
     """Of all receivers together, and the median of the one that has the greatest."""
-    each, together = [Histogram(found) for found in process["hops"]], Histogram()
+    each, together = [Histogram(track["rounds"][0][0]) for track in run["tracks"]], Histogram()
     for one in each:
         together.merge(one)
     return {**together.summary(), "last": max(one.percentile(0.5) for one in each) / 1e3}
 
 
-def row_of(bench, kind, count):
-    o = bench.o
-    transmitters, processes = ([bench.load(f"{run}-{count}-{kind}-{role}") for run in range(o.runs)]
-                               for role in ("transmitter", "receivers"))
-    tracks = [track for process in processes for track in process["receivers"]]
-    sent, received = sum(run["sent"] for run in transmitters), sum(track["received"] for track in tracks)
-    duplicated = sum(track["duplicated"] for track in tracks)
-    hops = [hops_of(process) for process in processes]
+def row_of(o, kind, count, runs):
+    tracks = [track for run in runs for track in run["tracks"]]
+    sent, received, duplicated = sum(run["sent"] for run in runs), *(sum(track[name] for track in tracks)
+                                                                     for name in ("received", "duplicated"))
     return {"transport": "udp", "to": kind, "receivers": count, "size_bytes": o.size, "rate_msgs_per_s": o.rate,
             "duration_s": o.duration, "sent": sent, "received": received,
             "lost": sent * count - (received - duplicated) + duplicated + sum(track["changed"] for track in tracks),
-            "hop_us": {what: median(hop[what] for hop in hops) for what in ("median", "p99", "last")},
-            "send_us": median(summary_of(run["lone"])["median"] for run in transmitters),
-            "packed_ns": median(Histogram(run["packed"]).percentile(0.5) / run["burst"] for run in transmitters),
-            "msgs_per_s": median(run["msgs_per_s"] for run in transmitters),
-            "counters": sums(transmitters), "machine": transmitters[0]["machine"]}
-
-
-def value_of(row, field):
-    return row[field]["median"] if field == "hop_us" else row[field]
-
-
-def cells(row):
-    yield from (NAMES[row["to"]], str(row["receivers"]))
-    for field, _, digits in COMPARED:
-        yield number(value_of(row, field), digits)
-        if field == "hop_us":
-            yield from (number(row["hop_us"][what], 1) for what in ("p99", "last"))
-        yield number(row["ratio_to_group"][field], 2)
-    yield str(row["lost"])
-
-
-def head():
-    words = ["to", "receivers"]
-    for field, name, _ in COMPARED:
-        words += [name, "p99", "last", "ratio"] if field == "hop_us" else [name, "ratio"]
-    return [(*words, "lost")]
+            "hop_us": medians(map(hops_of, runs), ("median", "p99", "last")),
+            **medians(runs, ("send_us", "packed_ns", "msgs_per_s")), "counters": sums(runs)}
 
 
 def run(bench):
@@ -92,27 +81,19 @@ def run(bench):
         o.refuse(f"--options {o.options}: destinations are what is measured; say how many with --receivers")
     bench.count_all()
     bench.prepare()
-    receivers = list(dict.fromkeys(o.receivers))
-    for at in range(o.runs):
-        for count in receivers:
-            say(f"run {at + 1}, {count} receivers of a {', then of a '.join(o.to)}: three times {o.duration:g} s each")
-            for kind in o.to:
-                measure(bench, f"{at}-{count}-{kind}", count, kind)
-    rows = []
-    for count in receivers:
-        kinds = [row_of(bench, kind, count) for kind in NAMES if kind in o.to]
-        group = next((row for row in kinds if row["to"] == "group"), None)
-        for row in kinds:
-            row["ratio_to_group"] = {field: ratio(value_of(row, field), group and value_of(group, field)) for field, *_ in COMPARED}
-        rows += kinds
-    machine = [row.pop("machine") for row in rows][0]
-    report = Report(bench)
+    cases = [(kind, count) for count in dict.fromkeys(o.receivers) for kind in NAMES if kind in o.to]
+    found = bench.turns(cases, measure, f"a {', then a '.join(o.to)}, three times {o.duration:g} s each")
+    rows = [row_of(o, *case, runs) for case, runs in found.items()]
+    for row in rows:
+        group = next((other for other in rows if (other["to"], other["receivers"]) == ("group", row["receivers"])), None)
+        row["ratio_to_group"] = {name: ratio(field_of(row, path), group and field_of(group, path)) for name, path in COMPARED.items()}
+    machine, report = found[cases[0]][0]["machine"], Report(bench)
     report.write_json(machine, rows)
     report.head(machine, f"{o.size} B, {o.duration:g} s each, runs: {o.runs}; options of the channels: {o.options};",
                 f"hop: from when a message was due to its delivery, at {o.rate} msg/s, last: of the receiver that is last;",
                 "send: an llm_send() of a message by itself; packed: a message of bursts of 512; receivers share a core;",
                 "ratios to the group")
-    report.table(head(), [tuple(cells(row)) for row in rows])
+    report.rows(COLUMNS, rows)
     for row in rows:
         if row["lost"]:
             report.fail(f"{NAMES[row['to']]}, {row['receivers']} receivers: {row['lost']} messages lost, twice or changed; of the "

@@ -9,11 +9,17 @@ from runner import hops
 from runner import options as opt
 from runner import pair, sweep
 from runner.session import say
-from runner.tables import median, number, ratio, worst
+from runner.tables import median, ratio, worst
 
 SETTLE_S = 1.0  # the kernel reports what it joined a second time within this
 DRAIN_S = 0.05  # until the receiver of the load has what was sent
 LOAD = {"msgs_per_s": None, "lost": None, "transmitter_cpu_percent": None, "receiver_cpu_percent": None}
+# Sessions without heartbeats and reports for as long as a row takes: with the usual ones a thousand groups would carry tens of thousands of
+# packets a second, whatever the load is to be. Little memory, as there are so many: 16 packets of the greatest size.
+QUIET = {**dict.fromkeys(("heartbeat_ns_min", "heartbeat_ns_busy", "heartbeat_ns_max"), 10 ** 10),
+         **dict.fromkeys(("silence_ns", "session_timeout_ns", "status_ns"), 6 * 10 ** 10), "linger_ns": 0, "history_bytes": 163840,
+         "history_packets": 64, "window_packets": 64, "reorder_bytes": 65536, "topics_max": 16, "receivers_max": 16, "sessions_max": 16,
+         "message_bytes_max": 4096, "rcvbuf_bytes": 1048576, "sndbuf_bytes": 1048576}
 OPTIONS = (opt.size(), opt.number("rate", 100000, 1, 100000000, "messages a second on the group that is measured"),
            opt.numbers("groups", "1,16,64,256,512,1000", 0, 4000, "other groups"),
            opt.number("load", 1000, 1, 100000, "messages a second on them, all together"), *pair.options())
@@ -25,8 +31,12 @@ class Load:
     def __init__(self, bench, ends):
         a, b = bench.hosts.a, bench.hosts.b
         self.rate = bench.o.load
-        self.transmitter = bench.start(a, "load", "load-transmitter", channel=ends.channel(a, 1), transmits=True, size=bench.o.size)
-        self.receiver = bench.start(b, "load", "load-receiver", channel=ends.channel(b, 1), size=bench.o.size)
+        quiet = "&".join(f"{key}={value}" for key, value in QUIET.items())
+        for host, transmits in ((a, True), (b, False)):
+            place, _, options = ends.channel(host, 1).partition("?")
+            scheme, port = place.split("://")[0], place.rsplit(":", 1)[1]
+            process = bench.start(host, "load", channel=f"{scheme}://239.193:{port}?{options}&{quiet}", transmits=transmits, size=bench.o.size)
+            setattr(self, "transmitter" if transmits else "receiver", process)
 
     def begin(self, groups):
         """The receiver first: what it has not joined it cannot get."""
@@ -43,35 +53,34 @@ class Load:
                 "transmitter_cpu_percent": 100 * near["cpu_ns"] / near["ns"], "receiver_cpu_percent": 100 * far["cpu_ns"] / far["ns"]}
 
 
-def measure(o, ends, load, groups):
-    say(f"{groups} groups")
-    if groups:
-        load.begin(groups)
-    hop = hops.Hop(ends, o.size, o.rate)
-    return hop, load.end() if groups else LOAD
+COLUMNS = (("", "groups", "groups", None), ("load", "msg/s", "load.msgs_per_s", 0), ("load", "lost", "load.lost", 0),
+           ("load A", "CPU %", "load.transmitter_cpu_percent", 1), ("load B", "CPU %", "load.receiver_cpu_percent", 1),
+           ("to", "first", "ratio_to_first", 3))
 
 
 def run(bench):
-    o, ends = bench.o, pair.Pair(bench)
-    ends.is_in_guest()
-    ends.open()
+    o, ends, first = bench.o, pair.Pair(bench), []
+
+    def measure(groups):
+        say(f"{groups} groups")
+        if groups:
+            load.begin(groups)
+        hop = hops.Hop(ends, o.size, o.rate)
+        return hop, load.end() if groups else LOAD
+
+    def fields(groups, runs):
+        loads, hop = [one for _, one in runs], [one for one, _ in runs]
+        # Within a run: the machine's mood drifts from one to the next.
+        medians = [one.rtt.summary(2)["median"] for one in hop]
+        first.extend([] if first else medians)
+        found = {name: (worst if name == "lost" else median)(one[name] for one in loads) for name in LOAD}
+        return {"groups": groups, "load": found, "ratio_to_first": median(map(ratio, medians, first))}, hop
+
+    ends.prepare()
     say(f"measuring {len(o.groups)} numbers of groups for {o.duration:g} s each, and bare UDP for half as long, {o.runs} times")
     load = Load(bench, ends)
     ends.start()
-    runs = [[] for _ in o.groups]
-    for at in range(o.runs):
-        # Every other run goes through the rows backwards: a steady drift of the machine would look like the groups' doing.
-        order = list(enumerate(o.groups))
-        for index, groups in order if at % 2 == 0 else reversed(order):
-            runs[index].append(measure(o, ends, load, groups))
+    status = sweep.run(ends, o.groups, measure, fields, COLUMNS,
+                       f"{o.rate} msg/s of {o.size} B on one group, {o.load} msg/s on the others together")
     bench.processes.finish(load.transmitter, load.receiver)
-    rows = []
-    for groups, of in zip(o.groups, runs):
-        loads = [one for _, one in of]
-        found = {name: (worst if name == "lost" else median)(one[name] for one in loads) for name in LOAD}
-        # Within a run: the machine's mood drifts from one to the next.
-        first = median(ratio(hop.rtt.summary(2)["median"], runs[0][at][0].rtt.summary(2)["median"]) for at, (hop, _) in enumerate(of))
-        cells = (str(groups), *(number(found[name], digits) for name, digits in zip(LOAD, (0, 0, 1, 1))), number(first, 3))
-        rows.append(({"groups": groups, "load": found, "ratio_to_first": first}, cells, hops.fields([hop for hop, _ in of])))
-    return sweep.report(bench, ends, f"{o.rate} msg/s of {o.size} B on one group, {o.load} msg/s on the others together",
-                        (("", "load", "load", "load A", "load B", "to"), ("groups", "msg/s", "lost", "CPU %", "CPU %", "first")), rows, "")
+    return status

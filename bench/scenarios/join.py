@@ -58,7 +58,8 @@ def send_all(bench, sender, joiners, shared):
     steps = {"fill": fill, "before": shared["calm"], "during": shared["duration"], "settle": STEP_S, "after": shared["calm"]}
     rates = {}
     for phase, (name, duration) in enumerate(steps.items()):
-        joiners.tell(name)
+        if name == "during":
+            joiners.tell("begin")
         for _ in range(int(SETTLE_S / STEP_S) if name == "settle" else 1):
             rates[name] = sender.ask("send", rate=shared["rate"], duration=duration, phase=phase)["msgs_per_s"]
             if name == "settle" and (joiners.said or joiners.ended):
@@ -66,28 +67,29 @@ def send_all(bench, sender, joiners, shared):
     return rates
 
 
-def measure(bench, name, shared, others):
-    """The three processes. Also of bench/run kept. Returns how the live receiver waits."""
-    o, hosts = bench.o, bench.hosts
+def measure(bench, shared, channel, other=None):
+    """The three processes. Also of bench/run kept. Returns what they found, and how the live receiver waits."""
+    o, (a, b) = bench.o, (bench.hosts.a, bench.hosts.b)
     wait = "spin" if o.cpus[1] != o.cpus[2] else "block"
     samples = int(shared["rate"] * max(shared["duration"], shared["calm"])) + 1
-    bench.start(hosts.a, "stream-receiver", "live", channel=bench.channel(hosts.a), cpu=o.cpus[1], wait=wait, measured=MEASURED,
-                trace=samples)
-    # Joiners that share a core with the live receiver take what it leaves.
-    joiners = bench.start(hosts.b, "joiners", idle=wait == "block", cpu=o.cpus[2], **others, **shared)
-    sender = bench.start(hosts.a, "stream-transmitter", "transmitter", channel=bench.channel(hosts.a), cpu=o.cpus[0],
-                         **{key: shared[key] for key in ("size", "topics", "keep", "history")})
+    bench.start(a, "receivers", "live", channels=[bench.channel(a)], cpu=o.cpus[1], wait=wait, measured=MEASURED, trace=samples)
+    # Joiners have small windows, as there are many. Those that share a core with the live receiver take what it leaves.
+    small = f"sessions_max=1&window_packets=1024&reorder_bytes=2097152&message_bytes_max={shared['size']}"
+    joiners = bench.start(b, "joiners", idle=wait == "block", cpu=o.cpus[2], channel=bench.channel(b, channel, small),
+                          other=other and bench.channel(b, other, small), **shared)
+    options = f"history_packets={shared['history']}", "receivers_max=100000"
+    sender = bench.start(a, "transmitter", channel=bench.channel(a, *options), cpu=o.cpus[0],
+                         **{key: shared[key] for key in ("size", "topics", "keep")})
+    sender.ask("await")
     rates = send_all(bench, sender, joiners, shared)
-    found = {"transmitter": {**sender.ask("stats", counters=COUNTERS), "msgs_per_s": rates}}
-    bench.processes.finish(sender)
+    transmitter = {**sender.ask("stats", counters=COUNTERS), "msgs_per_s": rates}
+    bench.finish(sender, sender)
     joiners.popen.stdin.close()
-    found.update(bench.processes.serve())
-    for phase, at in zip(PHASES, MEASURED):
-        hops = Histogram(found["live"]["rounds"][0][str(at)])
-        found["live"][phase] = {"typical_p99": hops.typical(shared["rate"], 0.02, (0.99,))[0], "latency_us": hops.summary()}
-    sum_up(found["joiners"])
-    bench.keep(name, found)
-    return wait
+    found = bench.processes.serve()
+    live = found["live"]["receivers"][0]
+    for phase, one in zip(PHASES, map(Histogram, live.pop("rounds")[0])):
+        live[phase] = {"typical_p99": one.typical(shared["rate"], 0.02, (0.99,))[0], "latency_us": one.summary()}
+    return {"transmitter": transmitter, "live": live, "joiners": sum_up(found["joiners"], shared["joiners"]), "wait": wait}
 
 
 def of_each(values):
@@ -97,12 +99,18 @@ def of_each(values):
     return {name: values[index] if values else None for name, index in at.items()}
 
 
-def sum_up(joiners):
-    live, pasts, past_ns = joiners.pop("until_live_ns"), joiners.pop("pasts"), joiners.pop("past_ns")
-    joiners["past_msgs_per_s"] = round(joiners["past"] * 1e9 / past_ns) if past_ns > 0 else None
-    joiners["until_live_ms"] = of_each(ns / 1e6 for ns in live)
-    joiners["other_until_live_ms"] = of_each(ns / 1e6 for ns in joiners.pop("other_until_live_ns"))
-    joiners["each_past_msgs_per_s"] = of_each(past * 1e9 / ns for past, ns in zip(pasts, live))
+def sum_up(found, asked_for):
+    each, past_ns = found["each"], found["past_ns"]
+    live = [one for one in each if one["until_live_ns"]]
+    here, there = ([one for one in live if one["other"] == other] for other in (0, 1))
+    total = {name: sum(one[name] for one in each) for name in ("received", "lost", "unsaid", "duplicated", "past", "stale", "refused")}
+    return {"joiners": len(each), "asked_for": asked_for, "live": len(live), "open_max": found["open_max"],
+            "exact": sum(one["begun"] and not faults_of(one) + one["wrong"] + one["stale"] for one in live),
+            **total, "changed": sum(one["changed"] + one["wrong"] for one in each),
+            "past_msgs_per_s": round(total["past"] * 1e9 / past_ns) if past_ns > 0 else None,
+            "until_live_ms": of_each(one["until_live_ns"] / 1e6 for one in here),
+            "other_until_live_ms": of_each(one["until_live_ns"] / 1e6 for one in there),
+            "each_past_msgs_per_s": of_each(one["past"] * 1e9 / one["until_live_ns"] for one in here)}
 
 
 def faults(row):
@@ -149,8 +157,7 @@ def run(bench):
     say(f"measuring {o.joiners} receivers that join within {o.duration:g} s")
     shared = {"rate": o.rate, "size": o.size, "duration": o.duration, "calm": o.calm, "joiners": o.joiners, "history": o.history,
               "past": min(past, o.history), "topics": o.topics, "keep": int(o.join == "latest"), "stay": o.stay, "now": o.join == "live"}
-    wait = measure(bench, "", shared, {"channel": bench.channel(bench.hosts.b, where)})
-    transmitter, live, joiners = (bench.load(name) for name in ("transmitter", "live", "joiners"))
+    transmitter, live, joiners, wait = measure(bench, shared, where).values()
     before, during = live["before"], live["during"]
     row = {"transport": "udp", "join": o.join, "size_bytes": o.size, "rate_msgs_per_s": o.rate, "duration_s": o.duration,
            "calm_s": o.calm, "history_packets": o.history, "topics": o.topics, "stay_messages": o.stay, "live_receiver_waits": wait,

@@ -24,12 +24,24 @@ import shutil
 import subprocess
 
 from runner import options as opt
-from runner.session import BIND, SCRATCH, fail, say
-from runner.tables import Report, counted, faults_of, median, number, ratio, sums
+from runner.session import BIND, SCRATCH, Host, fail, say
+from runner.tables import Report, counted, faults_of, median, medians, ratio, sums, worst
 from scenarios import join
 
-COUNTED = 40000  # messages of either stream, in engine/kept.c
+TURNS = 31
+COUNTED = 40000  # messages of either stream whose instructions are counted
+WARM = 1 << 20   # that fill the history, and bring it round
+# Packets as long as an Ethernet's.
+STREAMS = {"not_kept": "loop://kept:1?mtu=1472&linger_ns=0", "kept": "loop://kept:2?mtu=1472&linger_ns=0"}
+SENDING = (("", "topics", "topics", None), ("ns", "not kept", "sending.not_kept_ns", 1), ("", "kept", "sending.kept_ns", 1),
+           ("", "more", "sending.more_ns", 1), ("instructions", "not kept", "sending.not_kept_instructions", 0),
+           ("", "kept", "sending.kept_instructions", 0), ("", "more", "sending.more_instructions", 0),
+           ("memory", "KiB", "sending.memory_kib", 0))
 HOPS = ("median", "p99", "typical_p99")
+JOINING = (("", "topics", "topics", None), ("last ms", "median", "until_last_ms.median", 1), ("", "max", "until_last_ms.max", 1),
+           ("from now", "median", "until_first_ms.median", 1), ("", "max", "until_first_ms.max", 1), ("a", "round", "round_ms", 0),
+           *((head if phase == "before" else "", phase, f"hop_us.{phase}.{what}", 1)
+             for head, what in zip(("hop us", "p99", "20ms"), HOPS) for phase in ("before", "during")), ("", "lost", "lost", None))
 KEEP_BYTES = 67108864  # of a transmitter, that its topics may take
 OPTIONS = (opt.numbers("topics", "10,1000,10000", 1, 16000, "numbers of topics"),
            opt.number("keep", 1, 1, 1048576, "messages that each keeps"),
@@ -42,24 +54,43 @@ OPTIONS = (opt.numbers("topics", "10,1000,10000", 1, 16000, "numbers of topics")
            join.CPUS, *opt.OUTPUT)
 
 
-def measure(bench, name, topics):
+def pairs(o, topics):
+    """The requests that open both streams."""
+    return [("pair", {"name": name, "channel": channel, "send_only": 1, "topics": topics, "size": o.size})
+            for name, channel in STREAMS.items()]
+
+
+def send(bench, topics):
+    """Both streams. Returns nanoseconds of a message in each turn of either, and the memory that what is kept takes."""
+    o = bench.o
+    process = bench.start(Host("", "", ""), "pairs", program="pairs", cpu=o.cpus[0])
+    for verb, words in pairs(o, topics):
+        process.ask(verb, **words)
+    process.ask("measure", pattern="send", messages=WARM)
+    memory = process.ask("keep", name="kept", messages=o.keep)
+    turns = process.ask("measure", pattern="send", rounds=TURNS, duration=o.send / TURNS / len(STREAMS))
+    bench.processes.finish(process)
+    return {**memory, **{name: found["ns"] for name, found in turns.items()}}
+
+
+def measure(bench, _, topics):
     """Both streams, then those that join. Nobody is overtaken by the end of a history that is so long."""
     o = bench.o
-    bench.start(bench.hosts.a, "kept", "sending", topics=topics, keep=o.keep, size=o.size, duration=o.send, cpu=o.cpus[0])
-    bench.keep(name, bench.processes.serve())
     shared = {"rate": o.rate, "size": o.size, "duration": o.duration, "calm": o.calm, "joiners": o.joiners, "history": 65536,
               "past": topics * o.keep, "topics": topics, "keep": o.keep}
-    b = bench.hosts.b
-    return join.measure(bench, name, shared, {"channel": bench.channel(b, "join=latest"), "other": bench.channel(b, "join=live")})
+    return {"sending": send(bench, topics), **join.measure(bench, shared, "join=latest", "join=live")}
 
 
 def count(bench, topics):
     """Callgrind writes a file for either stream. Returns instructions of a message that is not kept, and of one that is."""
     o, out = bench.o, SCRATCH / f"{topics}-count"
-    done = subprocess.run([*BIND, "valgrind", "--quiet", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=kept_count*",
-                           "--dump-before=kept_end*", f"--callgrind-out-file={out}", bench.programs / "llm-bench", "kept",
-                           f"topics={topics}", f"keep={o.keep}", f"size={o.size}", "count=1"], env={**os.environ, "LD_BIND_NOW": "1"},
-                          capture_output=True, text=True, check=False)
+    requests = [*pairs(o, topics), ("keep", {"name": "kept", "messages": o.keep}), ("measure", {"pattern": "send", "messages": COUNTED}),
+                ("measure", {"pattern": "send", "messages": COUNTED, "counted": 1})]
+    done = subprocess.run([*BIND, "valgrind", "--quiet", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=pairs_count_turn*",
+                           "--dump-before=pairs_end_turn*", f"--callgrind-out-file={out}", bench.programs / "pairs", "pairs"],
+                          env={**os.environ, "LD_BIND_NOW": "1"}, capture_output=True, text=True, check=False,
+                          input="".join(" ".join([verb, *(f"{key}={word}" for key, word in words.items())]) + "\n"
+                                        for verb, words in requests))
     if done.returncode:
         fail(f"{done.stderr}\ncounting instructions failed")
     totals = []
@@ -71,24 +102,20 @@ def count(bench, topics):
 
 def sending_of(runs, plain, kept):
     """Cost for the transmitter, of the turns of all runs."""
-    turns = {name: [median(run[name]) for run in runs] for name in ("not_kept", "kept")}
-    more = [median(b - a for a, b in zip(run["not_kept"], run["kept"])) for run in runs]
-    return {"not_kept_ns": median(turns["not_kept"]), "kept_ns": median(turns["kept"]), "more_ns": median(more),
+    return {"not_kept_ns": median(median(run["not_kept"]) for run in runs), "kept_ns": median(median(run["kept"]) for run in runs),
+            "more_ns": median(median(b - a for a, b in zip(run["not_kept"], run["kept"])) for run in runs),
             "memory_kib": median(run["memory_kib"] for run in runs), "not_kept_instructions": plain, "kept_instructions": kept,
             "more_instructions": None if kept is None else kept - plain}
 
 
 def hops_of(runs, phase):
     """Of the receiver that was there."""
-    return {what: median(run[phase]["typical_p99"] if what == "typical_p99" else run[phase]["latency_us"][what] for run in runs)
-            for what in HOPS}
+    return medians(({"typical_p99": run[phase]["typical_p99"], **run[phase]["latency_us"]} for run in runs), HOPS)
 
 
 def waits_of(runs, name):
     """The worst of all runs, too."""
-    waits = [run[name] for run in runs]
-    return {"median": median(wait["median"] for wait in waits),
-            "max": max((wait["max"] for wait in waits if wait["max"] is not None), default=None)}
+    return {"median": median(run[name]["median"] for run in runs), "max": worst(run[name]["max"] for run in runs)}
 
 
 def faults(topics, lives, joiners):
@@ -106,10 +133,9 @@ def faults(topics, lives, joiners):
                    f"{run['duplicated'] + run['changed']} twice or changed")
 
 
-def row_of(bench, topics, instructions):
+def row_of(bench, topics, runs, instructions):
     o, (plain, kept) = bench.o, instructions
-    sending, transmitters, lives, joiners = ([bench.load(f"{run}-{topics}-{role}") for run in range(o.runs)]
-                                             for role in ("sending", "transmitter", "live", "joiners"))
+    sending, transmitters, lives, joiners = ([run[role] for run in runs] for role in ("sending", "transmitter", "live", "joiners"))
     hops = {phase: hops_of(lives, phase) for phase in ("before", "during")}
     return {"transport": "udp", "topics": topics, "keep": o.keep, "size_bytes": o.size, "rate_msgs_per_s": o.rate,
             "duration_s": o.duration, "calm_s": o.calm, "received": sum(live["received"] for live in lives),
@@ -119,29 +145,7 @@ def row_of(bench, topics, instructions):
             "until_last_ms": waits_of(joiners, "until_live_ms"), "until_first_ms": waits_of(joiners, "other_until_live_ms"),
             "round_ms": topics * 1e3 / o.rate, "hop_us": hops,
             "ratio_during": {what: ratio(hops["during"][what], hops["before"][what]) for what in HOPS},
-            "counters": sums(transmitters), "faults": list(faults(topics, lives, joiners)), "machine": transmitters[0]["machine"]}
-
-
-def print_sending(report, rows):
-    lines = []
-    for row in rows:
-        sending = row["sending"]
-        lines.append((str(row["topics"]), *(number(sending[what], 1) for what in ("not_kept_ns", "kept_ns", "more_ns")),
-                      *(number(sending[f"{what}_instructions"], 0) for what in ("not_kept", "kept", "more")),
-                      number(sending["memory_kib"], 0)))
-    report.table([("", "ns", "", "", "instructions", "", "", "memory"),
-                  ("topics", "not kept", "kept", "more", "not kept", "kept", "more", "KiB")], lines)
-
-
-def print_joining(report, rows):
-    lines = []
-    for row in rows:
-        lines.append((str(row["topics"]),
-                      *(number(row[name][what], 1) for name in ("until_last_ms", "until_first_ms") for what in ("median", "max")),
-                      number(row["round_ms"], 0), *(number(row["hop_us"][phase][what], 1) for what in HOPS for phase in ("before", "during")),
-                      str(row["lost"])))
-    report.table([("", "last ms", "", "from now", "", "a", "hop us", "", "p99", "", "20ms", "", ""),
-                  ("topics", "median", "max", "median", "max", "round", *("before", "during") * 3, "lost")], lines)
+            "counters": sums(transmitters), "faults": list(faults(topics, lives, joiners))}
 
 
 def run(bench):
@@ -152,29 +156,25 @@ def run(bench):
     if o.count == "yes" and not shutil.which("valgrind"):
         o.refuse("--count yes: valgrind is not installed")
     bench.prepare()
-    wait = "spin"
-    for at in range(o.runs):
-        for some in topics:
-            say(f"run {at + 1}, {some} topics: two streams for {o.send:g} s, then {o.joiners} that join within {o.duration:g} s")
-            wait = measure(bench, f"{at}-{some}", some)
+    found = bench.turns([(some,) for some in topics], measure,
+                        f"two streams for {o.send:g} s, then {o.joiners} that join within {o.duration:g} s")
     counts = o.count != "no" and shutil.which("valgrind")
     if counts:
         say("counting instructions")
-    rows = [row_of(bench, some, count(bench, some) if counts else (None, None)) for some in topics]
-    machine = [row.pop("machine") for row in rows][0]
-    wrong = [sentence for row in rows for sentence in row.pop("faults")]
-    report = Report(bench)
+    rows = [row_of(bench, some, runs, count(bench, some) if counts else (None, None)) for (some,), runs in found.items()]
+    first, report = found[topics[0],][0], Report(bench)
+    for sentence in [sentence for row in rows for sentence in row.pop("faults")]:
+        report.fail(sentence)
+    machine = first["transmitter"]["machine"]
     report.write_json(machine, rows)
     report.head(machine, f"{o.size} B, topics keep their last {o.keep}, runs: {o.runs}; options of the channels: {o.options or 'none'};",
                 "transmitter, a message of two streams without a network; instructions: with those of the program and of libc")
-    print_sending(report, rows)
+    report.rows(SENDING, rows)
     report.print("", f"{o.rate} msg/s, joining within {o.duration:g} s; ms until there is the last message of each topic, and, of those",
                  "who join from now, until their first; a round: until all topics were sent on again, ms; hop of a receiver that is",
-                 f"there, which {'polls' if wait == 'spin' else 'sleeps between messages'}", "")
-    print_joining(report, rows)
+                 f"there, which {'polls' if first['wait'] == 'spin' else 'sleeps between messages'}", "")
+    report.rows(JOINING, rows)
     for row in rows:
         report.print(f"{row['topics']} topics: joined {row['joined']}, kept messages that came {row['kept_received']}; "
                      f"of the transmitter: {counted(row['counters'])}")
-    for sentence in wrong:
-        report.fail(sentence)
     return report.finish()

@@ -17,8 +17,7 @@ import re
 
 from runner import options as opt
 from runner.histogram import Histogram
-from runner.session import say
-from runner.tables import Report, median, number, ratio, sums
+from runner.tables import Report, median, ratio, sums
 
 ORDERS = ("sequence", "arrival")
 PERCENTILES = {"median": "median", "p99": "p99", "p99_9": "p99.9"}
@@ -26,6 +25,12 @@ CERTAIN = 100  # losses, of which it is no chance that there was none, or that n
 WARM_S = 0.05
 COUNTERS = ["messages_unordered", "packets_missed", "packets_recovered", "packets_lost", "naks_sent", "impaired_lost"]
 PACKED = 32  # messages that share a packet at most, where the transmitter is late
+COLUMNS = (("", "loss, order", lambda row: f"{row['loss_percent']:g} %, {row['order']}", None),
+           ("of 50 ms", "median", "typical_us.median", 1), ("us", "p99", "typical_us.p99", 1), ("", "p99.9", "typical_us.p99_9", 1),
+           ("ratio", "median", "ratio_to_sequence.median", 2), ("", "p99", "ratio_to_sequence.p99", 2),
+           ("", "p99.9", "ratio_to_sequence.p99_9", 2), ("of all", "median", "hop_us.median", 1), ("us", "p99", "hop_us.p99", 1),
+           ("", "p99.9", "hop_us.p99_9", 1), ("packets", "missed", "counters.packets_missed", None),
+           ("messages", "ahead", "counters.messages_unordered", None), ("", "lost", "lost", None))
 OPTIONS = (opt.text_option("loss", "percents of packets, with at most four decimals",
                            r"\d{1,2}(\.\d{1,4})?(,\d{1,2}(\.\d{1,4})?)*", "must be percents below 100 with commas between", "PERCENT,...",
                            "0,0.1,1"),
@@ -35,24 +40,23 @@ OPTIONS = (opt.text_option("loss", "percents of packets, with at most four decim
            *opt.OUTPUT)
 
 
-def measure(bench, name, percent, order, seed):
-    o, hosts = bench.o, bench.hosts
-    lossy = f"order={order}&impair_loss_ppm={round(float(percent) * 10000)}&impair_seed={seed}"
+def measure(bench, run, percent, order):
+    o, (a, b) = bench.o, (bench.hosts.a, bench.hosts.b)
+    lossy = f"order={order}&impair_loss_ppm={round(float(percent) * 10000)}&impair_seed={run + 1}"
     late = f"impair_delay_ns={round(o.delay * 1e9)}" if o.delay else ""
     most = int(o.rate * (o.duration + WARM_S)) + 1
-    bench.start(hosts.b, "stream-receiver", "receiver", channel="impair+" + bench.channel(hosts.b, lossy), cpu=o.cpus[1], size=o.size,
-                rounds=2, measured=[0], trace=most, any=True, most=most, counters=COUNTERS)
-    sender = bench.start(hosts.a, "stream-transmitter", "transmitter", cpu=o.cpus[0], size=o.size,
-                         channel=("impair+" if late else "") + bench.channel(hosts.a, *filter(None, [late])))
-    for at, duration in enumerate((WARM_S, o.duration)):
+    bench.start(b, "receivers", channels=["impair+" + bench.channel(b, lossy)], cpu=o.cpus[1], size=o.size, measured=[0], trace=most,
+                any=True, most=most, counters=COUNTERS)
+    sender = bench.start(a, "transmitter", cpu=o.cpus[0], size=o.size,
+                         channel=("impair+" if late else "") + bench.channel(a, *filter(None, [late])))
+    sender.ask("await")
+    for at, duration in ((1, WARM_S), (0, o.duration)):
         sender.ask("send", rate=o.rate, duration=duration, round=at)
-    found = {"transmitter": sender.ask("stats", counters="naks_received")}
-    bench.processes.finish(sender)
-    found.update(bench.processes.serve())
-    hops = Histogram(found["receiver"].pop("rounds")[1]["0"])
-    found["receiver"]["hop_us"] = hops.summary()
-    found["receiver"]["typical_us"] = dict(zip(PERCENTILES, hops.typical(o.rate, 0.05, (0.5, 0.99, 0.999))))
-    bench.keep(name, found)
+    stats, found = sender.ask("stats"), bench.finish(sender)["receivers"]
+    receiver = found["receivers"][0]
+    hops = Histogram(receiver.pop("rounds")[0][0])
+    return {**receiver, "counters": found["counters"], "machine": stats["machine"], "sent": stats["sent"], "hop_us": hops.summary(),
+            "typical_us": dict(zip(PERCENTILES, hops.typical(o.rate, 0.05, (0.5, 0.99, 0.999))))}
 
 
 def medians(figures):
@@ -61,18 +65,14 @@ def medians(figures):
 
 
 def row_of(o, percent, order, runs, sequence):
-    receivers = [receiver for _, receiver in runs]
-    sent, received = sum(transmitter["sent"] for transmitter, _ in runs), sum(receiver["received"] for receiver in receivers)
-    ratios = [{what: ratio(receiver["typical_us"][what], beside["typical_us"][what]) for what in PERCENTILES}
-              for receiver, (_, beside) in zip(receivers, sequence)]
+    total = {name: sum(run[name] for run in runs) for name in ("sent", "received", "duplicated", "changed", "disordered")}
+    ratios = [{what: ratio(run["typical_us"][what], beside["typical_us"][what]) for what in PERCENTILES}
+              for run, beside in zip(runs, sequence)]
     return {"transport": "udp", "loss_percent": float(percent), "order": order, "size_bytes": o.size, "delay_s": o.delay,
-            "rate_msgs_per_s": o.rate, "duration_s": o.duration, "runs": len(runs), "sent": sent, "received": received,
-            "lost": sent - received + sum(receiver["duplicated"] for receiver in receivers),
-            "changed": sum(receiver["changed"] for receiver in receivers),
-            "disordered": sum(receiver["disordered"] for receiver in receivers),
-            "typical_us": medians([receiver["typical_us"] for receiver in receivers]),
-            "hop_us": medians([receiver["hop_us"] for receiver in receivers]),
-            "ratio_to_sequence": medians(ratios), "counters": sums(receivers)}
+            "rate_msgs_per_s": o.rate, "duration_s": o.duration, "runs": len(runs),
+            "lost": total["sent"] - total["received"] + total.pop("duplicated"), **total,
+            "typical_us": medians([run["typical_us"] for run in runs]), "hop_us": medians([run["hop_us"] for run in runs]),
+            "ratio_to_sequence": medians(ratios), "counters": sums(runs)}
 
 
 def faults(row):
@@ -89,41 +89,22 @@ def faults(row):
         yield "no message came ahead of those that were lost"
 
 
-def cells(row):
-    yield f"{row['loss_percent']:g} %, {row['order']}"
-    yield from (number(row["typical_us"][what], 1) for what in PERCENTILES)
-    yield from (number(row["ratio_to_sequence"][what], 2) for what in PERCENTILES)
-    yield from (number(row["hop_us"][what], 1) for what in PERCENTILES)
-    yield from (str(row["counters"][name]) for name in ("packets_missed", "messages_unordered"))
-    yield str(row["lost"])
-
-
 def run(bench):
     o = bench.o
     if re.search(r"(^|&)(order|impair_[a-z_]*)=", o.options):
         o.refuse(f"--options {o.options}: order and losses are what is measured; leave them out")
     bench.prepare()
-    percents = o.loss.split(",")
-    for at in range(o.runs):
-        say(f"run {at + 1}: both orders, for {o.duration:g} s each at losses of {o.loss} %")
-        for percent in percents:
-            for order in ORDERS if at % 2 == 0 else reversed(ORDERS):
-                measure(bench, f"{at}-{percent}-{order}", percent, order, at + 1)
-    rows, machine = [], None
-    for percent in percents:
-        runs = {order: [tuple(bench.load(f"{at}-{percent}-{order}-{role}") for role in ("transmitter", "receiver"))
-                        for at in range(o.runs)] for order in ORDERS}
-        rows += [row_of(o, percent, order, runs[order], runs["sequence"]) for order in ORDERS]
-        machine = runs["sequence"][0][0]["machine"]
-    report = Report(bench)
+    cases = [(percent, order) for percent in o.loss.split(",") for order in ORDERS]
+    found = bench.turns(cases, measure, f"both orders, for {o.duration:g} s each at losses of {o.loss} %")
+    rows = [row_of(o, percent, order, runs, found[percent, "sequence"]) for (percent, order), runs in found.items()]
+    machine, report = found[cases[0]][0]["machine"], Report(bench)
     report.write_json(machine, rows)
     report.head(machine, f"{o.rate} msg/s of {o.size} B for {o.duration:g} s, runs: {o.runs}; "
                 f"NAKs are late by up to {o.delay:g} s; options of the channels: {o.options};",
                 "hop: from when a message was due to its delivery, of each 50 ms and in the median of these, so that what",
                 "else ran met few of them, and of whole turns; ratios: of the former to order=sequence in the same run;",
                 "missed: packets lost on purpose, ahead: messages delivered before one that was lost, of all runs")
-    report.table([("", "of 50 ms", "us", "", "ratio", "", "", "of all", "us", "", "packets", "messages", ""),
-                  ("loss, order", *(3 * list(PERCENTILES.values())), "missed", "ahead", "lost")], [tuple(cells(row)) for row in rows])
+    report.rows(COLUMNS, rows)
     for row in rows:
         for fault in faults(row):
             report.fail(f"{row['loss_percent']:g} %, {row['order']}: {fault}")

@@ -19,20 +19,28 @@ are opened anew. Needs no network and no root.
 A lone message is sent at once and awaited; eight are sent together; a stream has some 2,000 messages under way. The receiver is
 polled until they are there, the transmitter once for 64 messages, in a stream as often as the receiver.
 
-Fails if a message is lost, changed or comes twice, or a feature did not do its work: histograms without samples, a counters file that
-does not have the messages, a watch without a report. What it takes is never a failure.
+Fails if a message is lost, changed or comes twice, or a feature did not do its work: histograms without samples, counters files that
+are not written, a watch without a report. What it takes is never a failure.
 """
+import os
 import re
 
 from runner import options as opt
 from runner.session import Host, allowed_cpus, memory_directory, say
 from runner.tables import Report, median
 
-# How a feature is called, and what it may cost a message, in ns.
-TEXTS = {"off": ("nothing on", None), "none": ("nothing, once more: chance", None), "queues": ("latency: queues", None),
-         "wire_transmitter": ("latency: wire, transmitter", None), "wire_receiver": ("latency: wire, receiver", None),
-         "wire": ("latency: wire", 10), "stages": ("latency: stages", None), "file": ("counters file, and its watch", None),
-         "watch": ("watch", None), "arrival": ("order=arrival", None), "all": ("all, with latency: stages", None)}
+# How a feature is called, what it may cost a message, in ns, and what is on: levels of the latency monitor at both ends, and more.
+OFF, QUEUES, WIRE, STAGES = range(4)
+TEXTS = {"off": ("nothing on", None, {}), "none": ("nothing, once more: chance", None, {}),
+         "queues": ("latency: queues", None, {"near": QUEUES, "far": QUEUES}),
+         "wire_transmitter": ("latency: wire, transmitter", None, {"near": WIRE, "far": OFF}),
+         "wire_receiver": ("latency: wire, receiver", None, {"near": OFF, "far": WIRE}),
+         "wire": ("latency: wire", 10, {"near": WIRE, "far": WIRE}),
+         "stages": ("latency: stages", None, {"near": STAGES, "far": STAGES}),
+         "file": ("counters file, and its watch", None, {"file": True}), "watch": ("watch", None, {"watch": True}),
+         "arrival": ("order=arrival", None, {"arrival": True}),
+         "all": ("all, with latency: stages", None, {"near": STAGES, "far": STAGES, "file": True, "watch": True, "arrival": True})}
+STREAM = 10  # a stream has so many times the messages of a turn, as each takes less
 PATTERNS = {"lone": "a lone message", "eight": "eight at a time", "stream": "a stream"}
 FEATURES = tuple(TEXTS)[1:]
 OPTIONS = (opt.words("transport", "loop,shm", ("loop", "shm", "udp"), "which of loop, shm, and udp by the loopback interface"),
@@ -62,6 +70,14 @@ class Result:
         return {"median": median(more), "low_quartile": more[len(more) // 4], "high_quartile": more[len(more) * 3 // 4]}
 
 
+def channel(o, transport, feature, at):
+    """Each pair has a group that no other process has either."""
+    port = 20000 + os.getpid() % 700 * 16 + at
+    place = f"udp://239.192.77.1:{port}?interface=lo&" if transport == "udp" else f"{transport}://overhead:{port}?"
+    order = "arrival" if "arrival" in TEXTS[feature][2] else "sequence"
+    return "&".join([f"{place}order={order}", *filter(None, [o.options])])
+
+
 def measure(bench, directory):
     """Returns results by transport, pattern and feature, what writing files took by feature, and the machine."""
     o, results, writing, machine = bench.o, {}, {}, None
@@ -70,18 +86,24 @@ def measure(bench, directory):
     for at in range(o.runs):
         for transport in o.transport:
             say(f"run {at + 1} of {o.runs}, {transport}")
-            bench.start(Host("", "", ""), "pairs", program="overhead", transport=transport, pattern=o.pattern, feature=o.feature,
-                        rounds=o.rounds, messages=o.messages, size=o.size, watch=o.watch, options=o.options, directory=directory, cpu=cpu)
-            found = bench.processes.serve()["pairs"]
-            machine = found.pop("machine")
-            for pattern, features in found.items():
-                for feature, figures in features.items():
-                    results.setdefault((transport, pattern, feature), Result()).add(figures, features["off"])
-            # Files are written of all patterns together.
-            for feature, figures in next(iter(found.values())).items():
-                before = writing.get(feature, (0, 0))
-                writing[feature] = (before[0] + figures["writes"], before[1] + figures["write_ns"])
-    return results, {feature: ns / writes / 1e3 if writes else None for feature, (writes, ns) in writing.items()}, machine
+            process = bench.start(Host("", "", ""), "pairs", program="pairs", cpu=cpu)
+            for number, feature in enumerate(["off", *o.feature]):
+                on = {**TEXTS[feature][2], **({"watch": o.watch} if "watch" in TEXTS[feature][2] else {})}
+                process.ask("pair", name=feature, channel=channel(o, transport, feature, number), size=o.size, directory=directory, **on)
+            for pattern in o.pattern:
+                turn = {"pattern": pattern, "messages": o.messages * (STREAM if pattern == "stream" else 1)}
+                process.ask("measure", **turn)
+                found = process.ask("measure", rounds=o.rounds, **turn)
+                for feature, figures in found.items():
+                    results.setdefault((transport, pattern, feature), Result()).add(figures, found["off"])
+            checked = process.ask("check")
+            machine = checked.pop("machine")
+            bench.processes.finish(process)
+            for feature, figures in checked.items():
+                if figures:
+                    writes, ns = writing.get(feature, (0, 0))
+                    writing[feature] = writes + figures["writes"], ns + figures["ns"]
+    return results, {feature: ns / writes / 1e3 for feature, (writes, ns) in writing.items()}, machine
 
 
 def cell(feature, result):
@@ -115,11 +137,11 @@ def run(bench):
                                      TEXTS[feature][1] or "-"))
         report.print()
     for feature in chosen:
-        if writing[feature]:
+        if feature in writing:
             report.print(f"{TEXTS[feature][0]}: a counters file is written in {writing[feature]:.1f} us, ten times a second")
     report.write_json(machine, [
         {"transport": transport, "pattern": pattern, "feature": feature, "size_bytes": o.size, "runs": o.runs, "rounds": o.rounds,
          "sent": result.sent, "received": result.received, "lost": result.sent - result.received, "ns_per_message": median(result.ns),
-         "more_ns": result.more_ns(), "bound_ns": TEXTS[feature][1], "file_write_us": writing[feature]}
+         "more_ns": result.more_ns(), "bound_ns": TEXTS[feature][1], "file_write_us": writing.get(feature)}
         for (transport, pattern, feature), result in results.items()])
     return report.finish()

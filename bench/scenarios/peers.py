@@ -32,18 +32,18 @@ import os
 import pathlib
 import re
 import shutil
-import statistics
 import subprocess
 import tarfile
 import tempfile
 import urllib.request
 
 from runner import options as opt
+from runner.bare import place
 from runner.histogram import Histogram
 from runner.rates import STEP, TRIES
-from runner.session import (BIND, PACKAGES, ROOT, SCRATCH, Failed, Host, Hosts, Processes, allowed_cpus, build, fail, memory_directory,
-                            packages, request, say)
-from runner.tables import Report
+from runner.session import (BIND, PACKAGES, ROOT, SCRATCH, Failed, Hosts, Processes, allowed_cpus, build, cores_ns, fail,
+                            memory_directory, packages, request, say)
+from runner.tables import Report, median
 
 KNOWN = {"udp": ("raw", "packed", "libllm", "aeron", "cyclonedds", "norm", "zmq-tcp", "zmq-epgm", "zmq-norm"),
          "shm": ("raw", "packed", "libllm", "aeron", "iceoryx2", "zmq-ipc")}
@@ -210,15 +210,10 @@ def hop(near, far, duration, size, rate, packed):
     sent = near.ask("hop", size=size, rate=rate, duration=duration, warmup=WARMUP_S, packed=packed, mode="paced" if rate else "pingpong")
     came = far.ask("end", sent=sent["sent"])
     back = near.ask("returned", count=came["reflected"])
-    times = Histogram(back["rtt"]).summary(2)
-    return {**{f"{name}_us": times[name] or 0 for name in ("median", "mean", "p99", "p99_9", "max")}, "samples": len(Histogram(back["rtt"])),
-            "reached": rate if rate and sent["whole"] else sent["reached"], "sent": sent["sent"],
-            "lost": came["lost"] + max(came["reflected"] - back["returned"], 0), **ends_of(sent, came, back["mib"])}
-
-
-def ends_of(sent, came, mib):
-    return {"disordered": came["disordered"], "near_mib": mib, "far_mib": came["mib"],
-            "waited_ms": (sent["waited_ns"] + came["waited_ns"]) / 1e6}
+    times = Histogram(back["rtt"])
+    return sent, came, {**{f"{name}_us": times.summary(2)[name] or 0 for name in ("median", "mean", "p99", "p99_9", "max")},
+                        "samples": len(times), "reached": rate if rate and sent["whole"] else sent["reached"],
+                        "lost": came["lost"] + max(came["reflected"] - back["returned"], 0), "near_mib": back["mib"]}
 
 
 def find_rate(near, far, duration, size, _, packed):
@@ -233,8 +228,8 @@ def find_rate(near, far, duration, size, _, packed):
         if not came["lost"] + came["disordered"] or not rate:
             break
         pace = STEP * (pace if 0 < pace < rate else rate)
-    return {"msgs_per_s": rate, "gbit_per_s": rate * size * 8 / 1e9, "tries": tries, "sent": sent["sent"], "lost": came["lost"],
-            **ends_of(sent, came, sent["mib"])}
+    return sent, came, {"msgs_per_s": rate, "gbit_per_s": rate * size * 8 / 1e9, "tries": tries, "lost": came["lost"],
+                        "near_mib": sent["mib"]}
 
 
 class Rows:
@@ -261,17 +256,17 @@ class Rows:
             channels = [f"shm://{name}?shm_directory={common}" for name in ("there", "back")]
             # In memory 24 MiB, the default, leave the third cache and have half of the rate at 1,000 B; a hop is the same over all.
             more = f"{flow}&history_bytes=6M" if flow else ""
-            place = {"common": common}
+            own = {"common": common}
         else:
             channels = [f"udp://239.192.7.{group}:{port}?interface={host.interface}" for group, port in ((1, 7101), (3, 7102))]
-            more, place = flow, {"interface": host.interface, "address": host.address, "peer_address": other.address}
+            more, own = flow, {"interface": host.interface, "address": host.address, "peer_address": other.address}
         send, receive = channels if near else channels[::-1]
         if peer == BASE:
-            return {**place, "send": send + more, "receive": receive + more}
+            return {**own, "send": send + more, "receive": receive + more}
         if peer in ("raw", "packed"):
             slot = "" if o.transport == "udp" else f"&mtu={9000 // size * size if peer == 'packed' else size}"
-            return {**place, "adapter": "raw", "raw_send": send + slot, "raw_receive": receive + slot}
-        return place
+            return {**own, "adapter": "raw", "raw_send": place(send + slot), "raw_receive": place(receive + slot)}
+        return own
 
     def measure(self, work, peer, size, rate, cores):
         """Returns what came out of one measurement, or that it failed."""
@@ -289,7 +284,9 @@ class Rows:
                 near.hear()
                 far.hear()
                 near.ask("greet", wait=15)
-                found = (hop if work == "reflector" else find_rate)(near, far, o.duration, size, rate, peer == "packed")
+                sent, came, found = (hop if work == "reflector" else find_rate)(near, far, o.duration, size, rate, peer == "packed")
+                found.update(sent=sent["sent"], disordered=came["disordered"], far_mib=came["mib"],
+                             waited_ms=(sent["waited_ns"] + came["waited_ns"]) / 1e6)
                 processes.finish(near)
                 processes.finish(far)
                 return {**result, **{key: float(value) for key, value in found.items()}}
@@ -299,30 +296,20 @@ class Rows:
                 say(f"  {peer} failed at {size} B{f', {rate} msg/s' if work == 'reflector' else ''}: {why}")
                 return {**result, "failed": 1.0}
 
-    def probe(self):
-        processes = Processes()
-        probe = processes.start(Host("", "", ""), "probe", [BUILD / "bench/peer_llm"], "probe", cpu=self.o.cpus[0], peer_cpu=self.o.cpus[1])
-        found = probe.hear()["ns"]
-        processes.serve()
-        return found
-
     def row(self, at, work, size, rate):
         """Again if the cores are no more where they were: a hypervisor moves them, and a line then takes several times as long, or a
         fraction."""
-        found = {}
         for attempt in range(5):
-            cores, moved = self.probe(), False
+            cores, found = cores_ns(BUILD / "bench/peer_llm", self.o.cpus) or 0, {}
             say(f"round {at + 1} of {self.o.runs}, {work} at {size} B{f', {rate} msg/s' if work == 'reflector' else ''}; a cache line goes "
                 f"from core to core in {cores or '?'} ns")
-            found = {}
             for peer in self.peers.names:
                 found[peer] = self.measure(work, peer, size, rate, cores)
-                now = self.probe()
+                now = cores_ns(BUILD / "bench/peer_llm", self.o.cpus) or 0
                 if attempt < 4 and now and cores and not 1 / 1.5 <= now / cores <= 1.5:
                     say(f"  the cores were moved: a line takes {now:g} ns now; the row is measured again")
-                    moved = True
                     break
-            if not moved:
+            else:
                 break
         self.lines += [{"round": float(at + 1), **found[peer]} for peer in self.peers.names]
 
@@ -337,15 +324,14 @@ class Rows:
 # ---------------------------------------------------------------------------------------------------------------- report
 
 
-def median(rounds, key):
-    values = [one[key] for one in rounds if key in one]
-    return statistics.median(values) if values else None
+def median_of(rounds, key):
+    return median(one.get(key) for one in rounds)
 
 
 def combine(rounds):
     """One result of several rounds: medians, but the worst of what was lost or disturbed."""
     good = [one for one in rounds if not one.get("failed")]
-    result = {key: median(good, key) for key in good[0] if isinstance(good[0][key], float)} if good else {}
+    result = {key: median_of(good, key) for key in good[0] if isinstance(good[0][key], float)} if good else {}
     for key in ("lost", "disordered", "waited_ms", "tries"):
         if good and key in good[0]:
             result[key] = max(one[key] for one in good)
@@ -360,7 +346,7 @@ def rows_of(lines):
     for one in lines:
         key = one["work"], int(one["size"]), int(one["rate"]) if one["work"] == "reflector" else 0
         grouped.setdefault(key, {}).setdefault(one["peer"], []).append(one)
-    return [(*key, median([one for rounds in peers.values() for one in rounds], "cores_ns"),
+    return [(*key, median_of([one for rounds in peers.values() for one in rounds], "cores_ns"),
              {peer: combine(rounds) for peer, rounds in peers.items()}) for key, peers in grouped.items()]
 
 
@@ -395,17 +381,15 @@ def figure(work, result, rate):
 
 def print_table(report, work, table):
     peers = list(dict.fromkeys(peer for row in table for peer in row[4]))
-    lines = [["size", "msg/s" if work == "reflector" else "", "cores ns"] + peers]
+    lines = []
     for _, size, rate, cores, results in table:
         pace = "" if work != "reflector" else f"{rate:,}" if rate else "ping-pong"
-        lines.append([str(size), pace, short(cores) if cores else "?"] +
-                     [figure(work, results[peer], rate) if peer in results else "" for peer in peers])
         ratios = [ratio(work, rate, results.get(peer, {}), results.get(BASE)) for peer in peers]
-        lines.append(["", "", ""] + [f"{value:.2f}" if value else "" for value in ratios])
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+        lines += [[str(size), pace, short(cores) if cores else "?",
+                   *(figure(work, results[peer], rate) if peer in results else "" for peer in peers)],
+                  ["", "", "", *(f"{value:.2f}" if value else "" for value in ratios)]]
     report.print("", f"{work}: {WORKS[work][1]}", "")
-    for line in lines:
-        report.print("  ".join(text.rjust(width) for text, width in zip(line, widths)).rstrip())
+    report.table([["size", "msg/s" if work == "reflector" else "", "cores ns", *peers]], lines)
 
 
 def print_notes(report, table, duration):

@@ -21,7 +21,7 @@ import signal
 from runner import options as opt
 from runner.histogram import summary_of
 from runner.session import say
-from runner.tables import Report, counted, faults_of, number, ratio
+from runner.tables import Report, counted, faults_of, field_of, ratio
 
 LIMITS = {"none": "no limit", "transmitter": "transmitter", "small": "transmitter, 45 B", "topic": "topic",
           "losses": "5 % lost, no limit", "repairs": "5 % lost, repairs"}
@@ -29,7 +29,27 @@ FLOWS = ("open", "paced", "window")
 WINDOWS = {"1 ms": "bytes_per_s_1ms_max", "10 ms": "bytes_per_s_10ms_max", "1 s": "bytes_per_s_1s_max"}
 PACKETS = ("packets_per_message", "packets_ratio_to_least")
 PHASES = ("before", "during", "after")
-BULK = 1000  # bytes of a message
+BULK, SMALL = 1000, 45  # bytes of a message
+WARM_S = 0.3
+COUNTERS = ["send_blocked_rate", "send_blocked_flow", "naks_received", "packets_repaired", "repairs_delayed", "receivers_suspended", "receivers_lost"]
+COUNTED = ["messages_sent", "packets_data", "unsent_packets"]  # for packets of a message
+# Packets that wait for limited repairs stay in the history.
+HISTORY = "history_bytes=268435456", "history_packets=262144", "linger_ns=20000000000"
+def megabytes(path):
+    return lambda row: (value := field_of(row, path)) and value / 1e6
+
+
+OF_PACKETS = (("packets", "a msg", PACKETS[0], 4), ("", "of least", PACKETS[1], 2))
+LIMITED = (("", "limit of", lambda row: LIMITS[row["row"]], None), ("limit", "MB/s", megabytes("limit_bytes_per_s"), 2),
+           ("seen", "mean", megabytes("seen.bytes_per_s"), 2),
+           *((head, window, megabytes(f"seen.{WINDOWS[window]}"), 2) for head, window in zip(("most of", "any", ""), WINDOWS)),
+           *((head, window, f"ratio_to_limit.{window}", 3) for head, window in zip(("over", "limit", ""), WINDOWS)),
+           ("stream", "us", "stream_us.median", 1), ("", "p99", "stream_us.p99", 1), ("", "ratio", "stream_ratio", 2), *OF_PACKETS,
+           ("", "lost", "lost", None))
+FOUND = (("", "flow", "row", None), *((head, phase, f"msgs_per_s.{phase}", 0) for head, phase in zip(("msg/s", "", ""), PHASES)),
+         ("down", "ms", "down_after_ms", 0), ("back", "ms", "back_after_ms", 0),
+         *((head, phase, f"stream_us.{phase}.median", 1) for head, phase in zip(("stream us", "", ""), PHASES)), *OF_PACKETS,
+         ("lost", "half", "half_lost", None), ("", "steady", "lost", None))
 OPTIONS = (opt.words("row", ",".join([*LIMITS, *FLOWS]), (*LIMITS, *FLOWS), "which of these"),
            opt.number("limit", 10000000, 655360, 1000000000, "bytes a second"),
            opt.number("rate", 100000, 1000, 1000000, "messages a second that are offered where the rate is found"),
@@ -39,69 +59,55 @@ OPTIONS = (opt.words("row", ",".join([*LIMITS, *FLOWS]), (*LIMITS, *FLOWS), "whi
            *opt.OUTPUT)
 
 
-def start(bench, loss_ppm, option, **shared):
-    """A transmitter and a receiver of one row. Returns both."""
-    o, hosts = bench.o, bench.hosts
+def start(bench, phases, loss_ppm, options, bulk, bulk_size):
+    """A transmitter and a receiver of one row, of so many phases. Returns the transmitter."""
+    o, (a, b) = bench.o, (bench.hosts.a, bench.hosts.b)
     lossy = [f"impair_loss_ppm={loss_ppm}", "impair_burst_packets=100"] if loss_ppm else []
-    shared = {"stream": o.stream, "duration": o.duration, **shared}
-    channel = bench.channel(hosts.b, "timestamps=1", *lossy, option)
-    receiver = bench.start(hosts.b, "rate-receiver", "receiver", channel=("impair+" if lossy else "") + channel, cpu=o.cpus[1], **shared)
-    return bench.start(hosts.a, "rate-transmitter", "transmitter", channel=bench.channel(hosts.a, option), cpu=o.cpus[0], **shared), receiver
+    bench.start(b, "receivers", "receiver", channels=[("impair+" if lossy else "") + bench.channel(b, *lossy, *options)], cpu=o.cpus[1],
+                measured=list(range(phases)), bulk=int(bulk * (phases * o.duration + WARM_S + 1)))
+    return bench.start(a, "transmitter", channel=bench.channel(a, *HISTORY, *[option for option in options if option != "timestamps=1"]),
+                       cpu=o.cpus[0], size=SMALL, bulk_size=bulk_size)
 
 
-def limited(bench, name):
-    limit = bench.o.limit
-    special = {"transmitter": {"limit": limit}, "small": {"limit": limit, "bulk": 2 * limit // 45, "bulk_size": 45},
-               "topic": {"topic_limit": limit}, "repairs": {"repair_limit": limit // 5}}
-    say(f"limit: {name}")
-    witness = bench.start(bench.hosts.b, "witness", program="witness", interface=bench.hosts.b.interface)
-    both = start(bench, 50000 if name in ("losses", "repairs") else 0, "slow=off",
-                 **{"bulk": 2 * limit // BULK, "bulk_size": BULK, **special.get(name, {})})
-    bench.keep(name, bench.processes.serve(*both))
-    witness.signal(signal.SIGTERM)
-    bench.keep(name, bench.processes.serve())
+def send(o, sender, bulk, phase=None):
+    """phase: None, to warm up."""
+    sender.ask("send", rate=o.stream, bulk=bulk, duration=WARM_S if phase is None else o.duration, phase=phase, round=int(phase is None))
 
 
-def found(bench, flow):
-    shared = {"stream": bench.o.stream, "duration": bench.o.duration, "bulk": bench.o.rate, "bulk_size": 45, "phases": 3}
-    say(f"flow: {flow}")
-    half = bench.start(bench.hosts.b, "rate-half", "half", channel=bench.channel(bench.hosts.b, f"flow={flow}"), **shared)
-    sender, _ = start(bench, 0, f"flow={flow}&flow_quorum_percent=100", **shared)
-    bench.keep(flow, bench.processes.serve(word=lambda _, phase: half.tell(phase),
-                                           end=lambda process: process is sender and half.popen.stdin.close()))
-
-
-def packets(row):
-    """Cells: packets of new data for each message, and over the least number."""
-    return number(row[PACKETS[0]], 4), number(row[PACKETS[1]], 2)
+def finish(bench, sender, *others):
+    """Returns the figures of the row that both kinds have, and what the others answered."""
+    stats = sender.ask("stats", counters=COUNTERS + COUNTED)
+    found = bench.finish(sender, sender, *others)
+    counters = stats["counters"]
+    messages, packets, unsent = (counters.pop(name) for name in COUNTED)
+    receiver = found.pop("receiver")
+    track = receiver["receivers"][0]
+    return {"received": track["received"], "lost": faults_of(track), "stream_us": [summary_of(one) for one in track["rounds"][0]],
+            PACKETS[0]: (packets + unsent) / messages, PACKETS[1]: (packets + unsent) * stats["packet_bytes"] / stats["bytes"],
+            "counters": counters, "machine": stats["machine"]}, receiver["bulk"], found
 
 
 def limit_row(bench, name):
     """Figures of one limit. Of the topic its messages are seen, of all others packets."""
-    transmitter, receiver, witness = (bench.load(f"{name}-{role}") for role in ("transmitter", "receiver", "witness"))
-    limit = bench.o.limit
-    seen = receiver["bulk"] if name == "topic" else witness["repairs" if name in ("losses", "repairs") else "fresh"]
+    o, limit = bench.o, bench.o.limit
+    bulk, size = (2 * limit // SMALL, SMALL) if name == "small" else (2 * limit // BULK, BULK)
     asked = {"none": None, "losses": None, "repairs": limit // 5}.get(name, limit)
-    return {"transport": "udp", "row": name, "limit_bytes_per_s": asked, "offered_bytes_per_s": 2 * limit,
-            "received": receiver["received"], "lost": faults_of(receiver), "seen": seen,
-            "ratio_to_limit": {window: ratio(seen[field], asked) for window, field in {"mean": "bytes_per_s", **WINDOWS}.items()},
-            "stream_us": summary_of(receiver["stream"]["before"]), "witness_missed": witness["missed"],
-            **{field: transmitter[field] for field in PACKETS}, "counters": transmitter["counters"], "machine": transmitter["machine"]}
-
-
-def print_limits(report, rows):
-    reference = next((row["stream_us"]["median"] for row in rows if row["row"] == "none"), None)
-    cells = []
-    for row in rows:
-        mb = [row["limit_bytes_per_s"], row["seen"]["bytes_per_s"], *(row["seen"][field] for field in WINDOWS.values())]
-        cells.append((LIMITS[row["row"]], *(number(value and value / 1e6, 2) for value in mb),
-                      *(number(row["ratio_to_limit"][window], 3) for window in WINDOWS),
-                      number(row["stream_us"]["median"], 1), number(row["stream_us"]["p99"], 1),
-                      number(ratio(row["stream_us"]["median"], reference), 2), *packets(row), str(row["lost"])))
-    report.table([("", "limit", "seen", "most of", "any", "", "over", "limit", "", "stream", "", "", "packets", "", ""),
-                  ("limit of", "MB/s", "mean", *WINDOWS, *WINDOWS, "us", "p99", "ratio", "a msg", "of least", "lost")], cells)
-    for row in rows:
-        report.print(f"{LIMITS[row['row']]}: {counted(row['counters'])}")
+    say(f"limit: {name}")
+    witness = bench.start(bench.hosts.b, "witness", program="witness", interface=bench.hosts.b.interface)
+    sender = start(bench, 1, 50000 if name in ("losses", "repairs") else 0, ["timestamps=1", "slow=off"], bulk, size)
+    sender.ask("await")
+    sender.ask("limit", **{{"topic": "bulk", "repairs": "repairs"}.get(name, "transmitter"): asked or 0})
+    send(o, sender, bulk)
+    send(o, sender, bulk, 0)
+    row, topic, _ = finish(bench, sender, next(process for process in bench.processes.started if process.name == "receiver"))
+    witness.signal(signal.SIGTERM)
+    wire = bench.processes.serve()["witness"]
+    seen = topic if name == "topic" else wire["repairs" if name in ("losses", "repairs") else "fresh"]
+    for field in ("begun_at", "bin_ns", "bins"):
+        seen.pop(field)
+    return {"transport": "udp", "row": name, "limit_bytes_per_s": asked, "offered_bytes_per_s": 2 * limit, **row,
+            "stream_us": row["stream_us"][0], "seen": seen, "witness_missed": wire["missed"],
+            "ratio_to_limit": {window: ratio(seen[field], asked) for window, field in {"mean": "bytes_per_s", **WINDOWS}.items()}}
 
 
 def mean(bins, begin, end):
@@ -119,30 +125,29 @@ def first(bins, begin, end, wanted):
 
 
 def found_row(bench, flow):
-    transmitter, receiver, half = (bench.load(f"{flow}-{role}") for role in ("transmitter", "receiver", "half"))
-    bins, begun_at = receiver["bins"], receiver["bins_begun_at"]
-    came, went = ((half[name] - begun_at) / receiver["bin_ns"] for name in ("opened_at", "closed_at"))
-    length = bench.o.duration * 100
+    """Another receiver comes, and goes, which takes half of what is offered, as one whose work takes twice the time that there is."""
+    o, b = bench.o, bench.hosts.b
+    say(f"flow: {flow}")
+    half = bench.start(b, "receivers", "half", channels=[bench.channel(b, f"flow={flow}")], wait="block", later=True, slow=True,
+                       pace=2 / (o.rate + o.stream))
+    sender = start(bench, len(PHASES), 0, [f"flow={flow}", "flow_quorum_percent=100"], o.rate, SMALL)
+    sender.ask("await")
+    send(o, sender, o.rate)
+    for at, phase in enumerate(PHASES):
+        if phase != "before":
+            half.tell("come" if phase == "during" else "go")
+        send(o, sender, o.rate, at)
+    row, topic, found = finish(bench, sender, *bench.processes.started)
+    other, bins, length = found["half"], topic["bins"], o.duration * 100
+    came, went = ((other[name] - topic["begun_at"]) / topic["bin_ns"] for name in ("opened_at", "closed_at"))
     rates = {"before": mean(bins, came - length / 2, came), "during": mean(bins, went - length / 2, went),
              "after": mean(bins, went + length / 2, went + length)}
     usual = rates["before"] or 0
     down = first(bins, came, went, lambda rate: rate < usual * 0.75)
-    return {"transport": "udp", "row": flow, "offered_msgs_per_s": bench.o.rate, "received": receiver["received"],
-            "lost": faults_of(receiver), "half_received": half["received"], "half_lost": faults_of(half), "msgs_per_s": rates,
-            "down_after_ms": down,
+    return {"transport": "udp", "row": flow, "offered_msgs_per_s": o.rate, **row, "half_received": other["receivers"][0]["received"],
+            "half_lost": faults_of(other["receivers"][0]), "msgs_per_s": rates, "down_after_ms": down,
             "back_after_ms": None if down is None else first(bins, went, went + length, lambda rate: rate > usual * 0.95),
-            "stream_us": {phase: summary_of(receiver["stream"][phase]) for phase in PHASES}, **{field: transmitter[field] for field in PACKETS}, "counters": transmitter["counters"],
-            "machine": transmitter["machine"]}
-
-
-def print_found(report, rows):
-    cells = [(row["row"], *(number(row["msgs_per_s"][phase]) for phase in PHASES), number(row["down_after_ms"]),
-              number(row["back_after_ms"]), *(number(row["stream_us"][phase]["median"], 1) for phase in PHASES), *packets(row),
-              str(row["half_lost"]), str(row["lost"])) for row in rows]
-    report.table([("", "msg/s", "", "", "down", "back", "stream us", "", "", "packets", "", "lost", ""),
-                  ("flow", *PHASES, "ms", "ms", *PHASES, "a msg", "of least", "half", "steady")], cells)
-    for row in rows:
-        report.print(f"{row['row']}: {counted(row['counters'])}")
+            "stream_us": dict(zip(PHASES, row["stream_us"]))}
 
 
 def run(bench):
@@ -151,22 +156,22 @@ def run(bench):
     if o.stream * 100 > o.limit:
         o.refuse(f"--stream {o.stream}: takes most of --limit {o.limit}; at most {o.limit // 100}")
     bench.prepare()
-    for name in o.row:
-        (limited if name in LIMITS else found)(bench, name)
-    limits = [limit_row(bench, name) for name in LIMITS if name in o.row]
-    flows = [found_row(bench, flow) for flow in FLOWS if flow in o.row]
-    rows = limits + flows
+    rows = [(limit_row if name in LIMITS else found_row)(bench, name) for name in (*LIMITS, *FLOWS) if name in o.row]
     machine = [row.pop("machine") for row in rows][0]
+    limits, flows = [row for row in rows if row["row"] in LIMITS], [row for row in rows if row["row"] in FLOWS]
     report = Report(bench)
     report.write_json(machine, rows)
     report.head(machine, f"{o.duration:g} s each; a stream of {o.stream} messages of 45 B a second beside what is offered;",
                 "of it the latency from when a message was due to its delivery")
     if limits:
         report.print(f"limits of {o.limit / 1e6:g} MB/s, of repairs a fifth of that; twice as much is offered, in messages of 1000 B", "")
-        print_limits(report, limits)
+        reference = next((row["stream_us"]["median"] for row in limits if row["row"] == "none"), None)
+        report.rows(LIMITED, [{**row, "stream_ratio": ratio(row["stream_us"]["median"], reference)} for row in limits])
+        report.print(*(f"{LIMITS[row['row']]}: {counted(row['counters'])}" for row in limits))
     if flows:
         report.print("", f"rates that are found: {o.rate} messages of 45 B a second are offered; one that takes half comes and goes", "")
-        print_found(report, flows)
+        report.rows(FOUND, flows)
+        report.print(*(f"{row['row']}: {counted(row['counters'])}" for row in flows))
     for row in rows:
         if row["lost"]:
             report.fail(f"{row['row']}: the steady receiver lost {row['lost']} messages")

@@ -17,9 +17,8 @@ Between two machines: --far 'ssh b' --interfaces eth0,eth0.
 from runner import hops
 from runner import options as opt
 from runner import pair, plots
-from runner.histogram import Histogram
 from runner.session import say
-from runner.tables import median, number
+from runner.tables import medians
 
 NAMES = ("median", "mean", "p99", "p99_9", "p99_99", "max", "std")
 OPTIONS = (opt.numbers("size", "45,128,512", 24, 65507, "bytes of a message"),
@@ -44,67 +43,37 @@ def run(bench):
 
 
 def row_of(o, runs):
-    size, rate = runs[0].size, runs[0].rate
-    found = hops.fields(runs)
-    rtt = [run.rtt.summary() for run in runs]
-    rtt = {name: median(run[name] for run in rtt) for name in NAMES}
-    submitted = [run.submitted.summary(2) for run in runs]
-    # Fields that this table has otherwise, or not.
-    for name in ("disordered", "refused", "messages_per_packet", "hop_us"):
-        found[f"_{name}"] = found.pop(name)
-    return {"transport": o.transport, "size_bytes": size, "reflect": o.reflect, "duration_s": o.duration, **found,
-            "hop_us": {name: value and value / 2 for name, value in rtt.items()}, "rtt_us": rtt, "rate_msgs_per_s": rate,
-            "hop_submit_us": {name: median(run[name] for run in submitted) for name in ("median", "p99")},
-            "raw_packed": int(runs[0].packed)}
+    found, rtt = hops.fields(runs), medians((run.rtt.summary() for run in runs), NAMES)
+    return {"transport": o.transport, "size_bytes": runs[0].size, "reflect": o.reflect, "duration_s": o.duration, **found,
+            "hop_us": {name: value and value / 2 for name, value in rtt.items()}, "rtt_us": rtt, "rate_msgs_per_s": runs[0].rate,
+            "hop_submit_us": medians(run.submitted.summary(2) for run in runs), "raw_packed": int(runs[0].packed)}
 
 
-def cells(row):
-    reached = row["rate_reached_msgs_per_s"] >= 0.99 * row["rate_msgs_per_s"]
-    yield f"{row['rate_msgs_per_s']}{' ' if reached else '*'}"
-    yield str(row["size_bytes"])
-    yield from (number(row["hop_us"][name], 2) for name in NAMES)
-    yield from (number(row["rtt_us"]["std"], 2), number(row["lost"]))
-    yield from (number(value, 2) for value in (*row["raw_hop_us"].values(), row["ratio_to_raw"], row["p99_ratio_to_raw"],
-                                                row["hop_submit_us"]["median"]))
-    yield number(row["core_to_core_ns"])
+def rate_text(row):
+    return f"{row['rate_msgs_per_s']}{' ' if row['rate_reached_msgs_per_s'] >= 0.99 * row['rate_msgs_per_s'] else '*'}"
 
 
-def write_histograms(bench, runs):
-    for kind, which in (("", "rtt"), ("-raw", "bare")):
-        together = Histogram()
-        for one in runs:
-            together.merge(getattr(one, which))
-        if len(together):
-            together.write(bench.results / f"{bench.o.transport}-{runs[0].size}B-{runs[0].rate}{kind}.hgrm", 2)
+COLUMNS = (("", "rate", rate_text, None), ("", "size", "size_bytes", None),
+           *(("", name.replace("_", "."), f"hop_us.{name}", 2) for name in NAMES), ("RTT", "std", "rtt_us.std", 2), ("", "lost", "lost", 0),
+           ("raw", "median", "raw_hop_us.median", 2), ("raw", "p99", "raw_hop_us.p99", 2), ("ratio", "median", "ratio_to_raw", 2),
+           ("ratio", "p99", "p99_ratio_to_raw", 2), ("from", "submit", "hop_submit_us.median", 2), ("cores", "ns", "core_to_core_ns", 0))
 
 
 def measure(bench, ends, report, bare):
     o = bench.o
-    places = [(size, rate) for size in o.size for rate in o.rate]
-    say(f"measuring {len(places)} rows of {o.duration:g} s, and {ends.bare} for half as long, {o.runs} times")
+    runs = {(size, rate): [] for size in o.size for rate in o.rate}
+    say(f"measuring {len(runs)} rows of {o.duration:g} s, and {ends.bare} for half as long, {o.runs} times")
     ends.start(bare)
-    runs = {place: [] for place in places}
     for at in range(o.runs):
-        for size, rate in places:
+        for size, rate in runs:
             say(f"{size} B at {rate} msg/s" + (f", run {at + 1} of {o.runs}" if o.runs > 1 else ""))
             runs[size, rate].append(hops.Hop(ends, size, rate, o.reflect == "all"))
-    counters = ends.stop()
-    rows = [row_of(o, of) for of in runs.values()]
-    cores = [row["core_to_core_ns"] for row in rows]
-    ends.head(report, cores, f"measured  one hop = half a round trip, in us, from the time due; {o.reflect} messages sent back"
-              + hops.run_text(o), *(f"raw       at {row['rate_msgs_per_s']} msg/s and beyond what is due at once leaves at once, in full "
-                                    "datagrams" for row in [row for row in rows if row["raw_packed"]][:1]))
-    report.table([("", *[""] * 8, "RTT", "", "raw", "raw", "ratio", "ratio", "from", "cores"),
-                  ("rate", "size", "median", "mean", "p99", "p99.9", "p99.99", "max", "std", "std", "lost", "median", "p99", "median",
-                   "p99", "submit", "ns")], [tuple(cells(row)) for row in rows])
-    for row in rows:
-        name = f"{row['size_bytes']} B at {row['rate_msgs_per_s']} msg/s"
-        hops.notes(report, {**row, **{key[1:]: row.pop(key) for key in list(row) if key.startswith("_")}}, name, o.duration)
+    rows, counters = [row_of(o, of) for of in runs.values()], ends.stop()
+    measured = [f"measured  one hop = half a round trip, in us, from the time due; {o.reflect} messages sent back{hops.run_text(o)}",
+                *(f"raw       at {row['rate_msgs_per_s']} msg/s and beyond what is due at once leaves at once, in full datagrams"
+                  for row in [row for row in rows if row["raw_packed"]][:1])]
     for of in runs.values():
-        write_histograms(bench, of)
-    report.print("", *counters)
-    if o.in_guest:
-        report.print(ends.reference(o.size[0]))
-    report.setting = ends.setting(cores)
-    report.write_json(ends.machine, rows)
-    return report.finish()
+        hops.write_histograms(bench.results, o.transport, of, 2)
+    return ends.report(report, measured, COLUMNS, rows, lambda report, row: hops.notes(
+        report, row, f"{row['size_bytes']} B at {row['rate_msgs_per_s']} msg/s", o.duration), counters,
+        left_out=("disordered", "refused", "messages_per_packet"))

@@ -8,10 +8,8 @@ import statistics
 from runner import hops
 from runner import options as opt
 from runner import pair
-from runner.histogram import Histogram
-from runner.hops import WAIT_SHARE, run_text
 from runner.session import say
-from runner.tables import Report, median, number, ratio, worst
+from runner.tables import Report, median, medians, ratio, worst
 
 OUTSTANDING = 256  # in adapters/requests.c
 NAMES = ("median", "mean", "p99", "p99_9", "p99_99", "max", "std")
@@ -27,8 +25,7 @@ def row_of(o, runs):
     return {"transport": o.transport, "size_bytes": runs[0].size, "rate_requests_per_s": rate or None,
             "outstanding_max": None if rate else OUTSTANDING, "duration_s": o.duration, "sent": median(run.sent for run in runs),
             "received": median(run.received for run in runs), "lost": worst(run.lost + run.refused for run in runs),
-            "samples": median(len(run.rtt) for run in runs), "rtt_us": {name: median(run[name] for run in rtt) for name in NAMES},
-            "raw_rtt_us": {name: median(run[name] for run in bare) for name in ("median", "p99")},
+            "samples": median(len(run.rtt) for run in runs), "rtt_us": medians(rtt, NAMES), "raw_rtt_us": medians(bare),
             "ratio_to_raw": median(ratio(a["median"], b["median"]) for a, b in zip(rtt, bare)),
             "p99_ratio_to_raw": median(ratio(a["p99"], b["p99"]) for a, b in zip(rtt, bare)),
             # Of a rate the slowest block; flat out the mean.
@@ -37,29 +34,28 @@ def row_of(o, runs):
             "core_wait_ms": median(run.waited_ns / 1e6 for run in runs), "core_to_core_ns": median(run.cores_ns for run in runs)}
 
 
-def cells(row):
+def rate_text(row):
     rate = row["rate_requests_per_s"]
-    yield f"{rate}{' ' if row['requests_per_s'] >= 0.99 * rate else '*'}" if rate else "flat out"
-    yield str(row["size_bytes"])
-    yield from (number(row["rtt_us"][name], 2) for name in NAMES)
-    yield number(row["lost"])
-    yield from (number(value, 2) for value in (*row["raw_rtt_us"].values(), row["ratio_to_raw"], row["p99_ratio_to_raw"]))
-    yield from (number(row["requests_per_s"]), number(row["raw_requests_per_s"]))
+    return f"{rate}{' ' if row['requests_per_s'] >= 0.99 * rate else '*'}" if rate else "flat out"
 
 
-def write_histograms(bench, runs):
-    for kind, which in (("", "rtt"), ("-raw", "bare")):
-        together = Histogram()
-        for one in runs:
-            together.merge(getattr(one, which))
-        if len(together):
-            together.write(bench.results / f"requests-{runs[0].size}B-{runs[0].rate}{kind}.hgrm", 1)
+COLUMNS = (("", "rate", rate_text, None), ("", "size", "size_bytes", None),
+           *(("", name.replace("_", "."), f"rtt_us.{name}", 2) for name in NAMES), ("", "lost", "lost", 0),
+           ("raw", "median", "raw_rtt_us.median", 2), ("raw", "p99", "raw_rtt_us.p99", 2), ("ratio", "median", "ratio_to_raw", 2),
+           ("ratio", "p99", "p99_ratio_to_raw", 2), ("requests", "/s", "requests_per_s", 0), ("raw", "/s", "raw_requests_per_s", 0))
+
+
+def notes(report, row):
+    rate = row["rate_requests_per_s"]
+    name = f"{row['size_bytes']} B at {rate or 0} requests/s"
+    if rate and row["requests_per_s"] < 0.99 * rate:
+        report.print(f"* {name}: reached only {row['requests_per_s']:.0f}")
+    hops.wait_note(report, row, name, row["duration_s"])
 
 
 def run(bench):
     o, ends = bench.o, pair.Pair(bench)
-    ends.is_in_guest()
-    ends.open()
+    ends.prepare()
     say(f"measuring {len(o.rate)} rates for {o.duration:g} s each, and bare UDP for half as long, {o.runs} times")
     channels = [f"{o.transport}://{o.address or bench.hosts.b.address}:5041?interface={host.interface}" + (o.options and f"&{o.options}")
                 for host in (bench.hosts.a, bench.hosts.b)]
@@ -71,22 +67,8 @@ def run(bench):
             runs[size, rate].append(hops.Hop(ends, size, rate, reflect_all=True, samples=0))
     bench.processes.finish(ends.near)
     bench.processes.finish(ends.far)
-    rows = [row_of(o, of) for of in runs.values()]
-    cores = [row["core_to_core_ns"] for row in rows]
-    report = Report(bench)
-    ends.head(report, cores, f"measured  from when a request was due to its reply, in us{run_text(o)}; flat out: {OUTSTANDING} wait;",
-              "          raw is bare UDP there and back, at most 20,000 a second where there is a rate", channels=channels[:1])
-    report.table([("", *[""] * 9, "raw", "raw", "ratio", "ratio", "requests", "raw"),
-                  ("rate", "size", "median", "mean", "p99", "p99.9", "p99.99", "max", "std", "lost", "median", "p99", "median", "p99", "/s",
-                   "/s")], [tuple(cells(row)) for row in rows])
-    for row in rows:
-        name, rate = f"{row['size_bytes']} B at {row['rate_requests_per_s'] or 0} requests/s", row["rate_requests_per_s"]
-        if rate and row["requests_per_s"] < 0.99 * rate:
-            report.print(f"* {name}: reached only {row['requests_per_s']:.0f}")
-        if row["core_wait_ms"] > WAIT_SHARE * o.duration * 1e3:
-            report.print(f"~ {name}: the ends waited {row['core_wait_ms']:.1f} ms for their cores; something else runs there")
     for of in runs.values():
-        write_histograms(bench, of)
-    report.setting = ends.setting(cores)
-    report.write_json(ends.machine, rows)
-    return report.finish()
+        hops.write_histograms(bench.results, "requests", of, 1)
+    measured = [f"measured  from when a request was due to its reply, in us{hops.run_text(o)}; flat out: {OUTSTANDING} wait;",
+                "          raw is bare UDP there and back, at most 20,000 a second where there is a rate"]
+    return ends.report(Report(bench), measured, COLUMNS, [row_of(o, of) for of in runs.values()], notes, channels=channels[:1])

@@ -21,6 +21,7 @@ import signal
 import statistics
 
 from runner import options as opt
+from runner.bare import place
 from runner.histogram import Histogram
 from runner.session import say
 from runner.tables import Report, counted
@@ -35,6 +36,12 @@ DROP = """table inet llm_slow {
     }
 }
 """
+COLUMNS = (("slow", "", "kind", None),
+           *((head if phase == "before" else "us" if phase == "during" else "", phase, f"steady.{phase}.latency_us.{head}", 1)
+             for head in ("median", "p99") for phase in PHASES), ("p99", "ratio", "p99_ratio_during", 2),
+           *(("msg/s" if phase == "before" else "", phase, f"transmitter.msgs_per_s.{phase}", 0) for phase in PHASES),
+           ("suspended", "after ms", "transmitter.suspended_after_ms", 0), ("readmitted", "after ms", "transmitter.readmitted_after_ms", 0),
+           ("", "lost", "steady.lost", 0))
 OPTIONS = (opt.words("kind", "stopped,tenth,lossy", ("stopped", "tenth", "lossy"), "which of these"),
            opt.number("rate", 20000, 1, 9999999, "messages a second"), opt.size(100),
            opt.seconds("duration", 4, 100, 999000, "of each phase"),
@@ -71,65 +78,66 @@ def channels(bench):
 def measure(bench, kind):
     o, hosts = bench.o, bench.hosts
     channel, near, far = channels(bench)
-    # A hundred messages come in 100 / rate seconds: nine times as long a rest leaves a tenth.
-    slow = bench.start(hosts.b, "stream-receiver", "slow", channel=far, wait="block", rest=max(900000000 // o.rate, 1))
-    steady = bench.start(hosts.a, "stream-receiver", "steady", channel=near, cpu=o.cpus[1], measured=[0, 1, 2])
-    sender = bench.start(hosts.a, "stream-transmitter", "transmitter", channel=channel, cpu=o.cpus[0], size=o.size, receivers=2)
+    # It comes to be slow by a signal: ten times what there is for each message leaves a tenth.
+    slow = bench.start(hosts.b, "receivers", "slow", channels=[far], wait="block", pace=10 / o.rate)
+    steady = bench.start(hosts.a, "receivers", "steady", channels=[near], cpu=o.cpus[1], measured=[0, 1, 2])
+    sender = bench.start(hosts.a, "transmitter", channel=channel, cpu=o.cpus[0], size=o.size)
+    sender.ask("await", receivers=2)
     sent = []
     for at, phase in enumerate(PHASES):
         if at:
             make(bench, kind, phase == "during", slow)
         sent.append(sender.ask("send", rate=o.rate, duration=o.duration, phase=at))
-    found = {"transmitter": judged(sender.ask("stats", counters=COUNTERS), sent)}
-    bench.processes.finish(sender)
-    found.update(bench.processes.serve(steady))
-    steady = found["steady"]
-    for at, phase in enumerate(PHASES):
-        hops = Histogram(steady["rounds"][0][str(at)])
-        steady[phase] = {"received": len(hops), "latency_us": hops.summary()}
-    bench.keep(kind, found)
+    stats = sender.ask("stats", counters=COUNTERS)
+    found = bench.finish(sender, steady)["steady"]["receivers"][0]
+    for phase, hops in zip(PHASES, map(Histogram, found.pop("rounds")[0])):
+        found[phase] = {"received": len(hops), "latency_us": hops.summary()}
     # It may have much to catch up with, and is not what is measured.
     bench.processes.end(slow)
+    p99 = {phase: found[phase]["latency_us"]["p99"] for phase in PHASES}
+    return {"kind": kind, "steady": {name: found[name] for name in (*PHASES, "lost")},
+            "transmitter": judged(sender.told, sent, stats["counters"]), "p99_ratio_during": p99["during"] / p99["before"]}
 
 
-def judged(sender, sent):
+def judged(told, sent, counters):
     """Verdicts that the transmitter was told, and when, in ms of the phase: suspended in the middle one, readmitted in the last."""
     after = {"suspended_after_ms": None, "readmitted_after_ms": None}
-    for told in sender.pop("told"):
-        at = max((at for at, phase in enumerate(sent) if phase["begun_at"] <= told["at"]), default=0)
-        ms = (told["at"] - sent[at]["begun_at"]) / 1e6
-        say(f"{PHASES[at]}: {told['event']}: {told['value']} {told['threshold']} after {ms:.0f} ms")
-        if told["suspended"] and at == 1 and after["suspended_after_ms"] is None:
+    for event in told:
+        at = max((at for at, phase in enumerate(sent) if phase["begun_at"] <= event["at"]), default=0)
+        ms = (event["at"] - sent[at]["begun_at"]) / 1e6
+        say(f"{PHASES[at]}: {event['told']}: {event['value']} {event['threshold']} after {ms:.0f} ms")
+        if event["suspended"] and at == 1 and after["suspended_after_ms"] is None:
             after["suspended_after_ms"] = ms
-        if not told["suspended"] and told["known"] and at == 2:
+        if not event["suspended"] and event["receiver"] != "0" and at == 2:
             after["readmitted_after_ms"] = ms
-    return {"msgs_per_s": {phase: one["msgs_per_s"] for phase, one in zip(PHASES, sent)}, **after, "counters": sender["counters"]}
+    return {"msgs_per_s": {phase: one["msgs_per_s"] for phase, one in zip(PHASES, sent)}, **after, "counters": counters}
 
 
 def take_turns(bench):
-    """The receiver that is to be stopped comes in the mute's place, is stopped, and leaves."""
+    """The receiver that is to be stopped comes in the mute's place, is stopped, and leaves. Returns the steady receiver's rounds."""
     o, hosts = bench.o, bench.hosts
     channel, near, far = channels(bench)
 
     def silence():
         """A socket in the place of the receiver that is away. It says when a signal does not end it any more."""
-        process = bench.start(hosts.b, "stream-mute", "mute", channel=far)
+        process = bench.start(hosts.b, "mute", place=place(far, 0))
         process.hear()
         return process
 
     def send(at, phase, duration):
         sender.ask("send", rate=o.rate, duration=duration, round=at, phase=phase)
 
-    steady = bench.start(hosts.a, "stream-receiver", "steady", channel=near, cpu=o.cpus[1], rounds=o.pairs, measured=[0, 1],
+    steady = bench.start(hosts.a, "receivers", "steady", channels=[near], cpu=o.cpus[1], rounds=o.pairs, measured=[0, 1],
                          trace=int(o.rate * o.period) + 1)
     mute = silence()
-    sender = bench.start(hosts.a, "stream-transmitter", "transmitter", channel=channel, cpu=o.cpus[0], size=o.size)
+    sender = bench.start(hosts.a, "transmitter", channel=channel, cpu=o.cpus[0], size=o.size)
+    sender.ask("await")
     send(0, 2, o.settle)  # something to warm up with
     for at in range(o.pairs):
         mute.signal(signal.SIGUSR1)
         send(at, 0, o.period)
         bench.processes.leave(mute)
-        other = bench.start(hosts.b, "stream-receiver", "other", channel=far, wait="block")
+        other = bench.start(hosts.b, "receivers", "other", channels=[far], wait="block")
         send(at, 2, o.settle)
         other.signal(signal.SIGSTOP)
         send(at, 1, o.period)
@@ -138,11 +146,10 @@ def take_turns(bench):
         bench.processes.leave(other, signal.SIGCONT)
         mute = silence()
         send(at, 2, o.settle)
-    found = {"transmitter": sender.ask("stats", counters=PAIRS_COUNTERS)}
-    bench.processes.finish(sender)
-    found.update(bench.processes.serve(steady))
-    bench.keep("pairs", found)
+    counters = sender.ask("stats", counters=PAIRS_COUNTERS)["counters"]
+    found = bench.finish(sender, steady)["steady"]["receivers"][0]
     bench.processes.end(mute)
+    return {**found, "counters": counters}
 
 
 def median_of(ratios):
@@ -169,35 +176,18 @@ def compare(steady, what):
             "chance": median_of([without[i + 1] / math.sqrt(without[i] * without[i + 2]) for i in range(len(without) - 2)])}
 
 
-def paired_of(bench):
-    o = bench.o
-    if o.pairs < 3 or "stopped" not in o.kind:
+def paired_of(o, steady):
+    """steady: None, there were too few turns to tell."""
+    if steady is None:
         return {}
-    steady = bench.load("pairs-steady")
     steady["pairs"] = []
-    for found in steady["rounds"]:
+    for rounds in steady["rounds"]:
         pair = {}
-        for at, which in enumerate(("without", "stopped")):
-            hops = Histogram(found[str(at)])
+        for which, hops in zip(("without", "stopped"), map(Histogram, rounds)):
             pair[which], pair[f"{which}_typical_p99"] = hops.summary(), hops.typical(o.rate, 0.02, (0.99,))[0]
         steady["pairs"].append(pair)
     return {"pairs": o.pairs, "period_s": o.period, "steady": {what: compare(steady, what) for what in ("median", "typical_p99", "p99")},
-            "lost": steady["lost"], "counters": bench.load("pairs-transmitter")["counters"], "of_each": steady["pairs"]}
-
-
-def row_of(bench, kind):
-    steady, sender = (bench.load(f"{kind}-{role}") for role in ("steady", "transmitter"))
-    steady = {name: steady[name] for name in (*PHASES, "lost")}
-    p99 = {phase: steady[phase]["latency_us"]["p99"] for phase in PHASES}
-    return {"kind": kind, "steady": steady, "transmitter": sender, "p99_ratio_during": p99["during"] / p99["before"]}
-
-
-def cells(row):
-    steady, sender = row["steady"], row["transmitter"]
-    values = [f"{steady[phase]['latency_us'][what]:.1f}" for what in ("median", "p99") for phase in PHASES]
-    values += [f"{row['p99_ratio_during']:.2f}", *(f"{sender['msgs_per_s'][phase]:.0f}" for phase in PHASES)]
-    values += ["-" if sender[name] is None else f"{sender[name]:.0f}" for name in ("suspended_after_ms", "readmitted_after_ms")]
-    return (row["kind"], *values, f"{steady['lost']:.0f}")
+            "lost": steady["lost"], "counters": steady["counters"], "of_each": steady["pairs"]}
 
 
 def print_paired(report, o, paired):
@@ -215,21 +205,21 @@ def print_paired(report, o, paired):
 def run(bench):
     o = bench.o
     bench.prepare()
+    rows, steady = [], None
     for kind in o.kind:
         say(f"== {kind}")
-        measure(bench, kind)
+        rows.append(measure(bench, kind))
     if "stopped" in o.kind and o.pairs:
         say(f"== stopped, {o.pairs} times for {o.period:g} s")
-        take_turns(bench)
-    paired, rows = paired_of(bench), [row_of(bench, kind) for kind in o.kind]
+        steady = take_turns(bench)
+    paired = paired_of(o, steady if o.pairs >= 3 else None)
     report = Report(bench)
     report.write({"benchmark": "slow", "rate_msgs_per_s": o.rate, "size_bytes": o.size, "duration_s": o.duration,
                   "options": o.options, "kernel": platform.release(), "rows": rows, "pairs": paired})
     report.print(f"measured  {o.rate} msg/s of {o.size} B for {o.duration:g} s each before, during and after; one steady receiver on the "
                  "transmitter's", "          host, one slow receiver on another; latency from when a message was due to its delivery at the "
                  "steady one", "")
-    report.table([("slow", "median", "us", "", "p99", "us", "", "p99", "msg/s", "", "", "suspended", "readmitted", ""),
-                  ("", *PHASES, *PHASES, "ratio", *PHASES, "after ms", "after ms", "lost")], [cells(row) for row in rows])
+    report.rows(COLUMNS, rows)
     for row in rows:
         report.print(f"{row['kind']}: {counted(row['transmitter']['counters'])}")
     if paired:

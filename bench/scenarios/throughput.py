@@ -8,11 +8,16 @@ import pathlib
 import statistics
 
 from runner import options as opt
-from runner import pair, plots, rates
+from runner import hops, pair, plots, rates
 from runner.session import say
-from runner.tables import median, number
+from runner.tables import median
 
-WAIT_SHARE = 0.005  # of the duration: beyond it the row tells of something else too
+COLUMNS = (("", "size", "size_bytes", None), ("", "msg/s", "msgs_per_s", 0), ("", "Gbit/s", "payload_gbit_per_s", 3),
+           ("wire", "%", lambda row: f"{row['wire_share'] * 100:.1f}" if row["wire_share"] else "-", None), ("", "lost", "lost", 0),
+           ("packets", "repaired", "repaired_packets", 0), ("", "tries", "tries", 0),
+           *(column for head, name in (("raw", "raw"), ("raw seg.", "raw_segmented"), ("raw kept", "raw_kept"))
+             for column in ((head, "Gbit/s", f"{name}_gbit_per_s", 3), ("ratio", "", f"ratio_to_{name}", 2))),
+           ("transmitter", "MiB", "rss_mib.transmitter", 1), ("receiver", "MiB", "rss_mib.receiver", 1), ("cores", "ns", "core_to_core_ns", 0))
 OPTIONS = (opt.numbers("size", None, 1, 16777216, "bytes of a message (45,100,1000)"),
            opt.number("messages", None, 1, 100000000000, "measure so many messages a row instead of a duration"),
            opt.flag("sweep", "many sizes, and plots"), pair.PLOT, *pair.options(pair.TRANSPORTS))
@@ -52,15 +57,12 @@ def row_of(o, size, runs):
             "runs": o.runs, "average": "mean" if o.sweep else "median", **found, **ends}
 
 
-def cells(row):
-    yield str(row["size_bytes"])
-    yield from (number(row["msgs_per_s"]), number(row["payload_gbit_per_s"], 3))
-    yield number(row["wire_share"] and row["wire_share"] * 100, 1)
-    yield from (number(row[name]) for name in ("lost", "repaired_packets", "tries"))
-    for name in rates.WAYS:
-        yield from (number(row[f"{name}_gbit_per_s"], 3), number(row[f"ratio_to_{name}"], 2))
-    yield from (number(row["rss_mib"][end], 1) for end in ("transmitter", "receiver"))
-    yield number(row["core_to_core_ns"])
+def notes(report, row):
+    name = f"{row['size_bytes']} B"
+    took_s = row["messages"] / row["msgs_per_s"] if row["messages"] and row["msgs_per_s"] else row["duration_s"] or 0
+    if row["disordered"]:
+        report.print(f"! {name}: {row['disordered']:.0f} messages came out of order or twice")
+    hops.wait_note(report, row, name, took_s)
 
 
 def measure(bench, ends, report, bare):
@@ -73,21 +75,7 @@ def measure(bench, ends, report, bare):
         for size in runs:
             say(f"{size} B" + (f", run {at + 1} of {o.runs}" if o.runs > 1 else ""))
             runs[size].append(rates.measure(ends, size, o.messages))
-    counters = ends.stop()
-    rows = [row_of(o, size, of) for size, of in runs.items()]
-    cores = [row["core_to_core_ns"] for row in rows]
-    ends.head(report, cores, f"measured  bytes of the application one way, {amount} a row"
-              + (f"; {rows[0]['average']}s of {o.runs} runs, the worst of lost" if o.runs > 1 else ""))
-    report.table([("", "", "", "wire", "", "packets", "", "raw", "ratio", "raw seg.", "ratio", "raw kept", "ratio", "transmitter",
-                   "receiver", "cores"), ("size", "msg/s", "Gbit/s", "%", "lost", "repaired", "tries", "Gbit/s", "", "Gbit/s", "",
-                                          "Gbit/s", "", "MiB", "MiB", "ns")], [tuple(cells(row)) for row in rows])
-    for row in rows:
-        row_ms = o.messages * 1e3 / row["msgs_per_s"] if o.messages and row["msgs_per_s"] else o.duration * 1e3
-        if disordered := row.pop("disordered"):
-            report.print(f"! {row['size_bytes']} B: {disordered:.0f} messages came out of order or twice")
-        if row["core_wait_ms"] > WAIT_SHARE * row_ms:
-            report.print(f"~ {row['size_bytes']} B: the ends waited {row['core_wait_ms']:.1f} ms for their cores; something else runs there")
-    report.print("", *counters)
-    report.setting = ends.setting(cores)
-    report.write_json(ends.machine, rows)
-    return report.finish()
+    counters, rows = ends.stop(), [row_of(o, size, of) for size, of in runs.items()]
+    measured = [f"measured  bytes of the application one way, {amount} a row"
+                + (f"; {rows[0]['average']}s of {o.runs} runs, the worst of lost" if o.runs > 1 else "")]
+    return ends.report(report, measured, COLUMNS, rows, notes, counters, left_out=("disordered",))

@@ -21,17 +21,26 @@ Fails if a bottleneck is not named by each that can name it, or never told as ov
 """
 import signal
 import subprocess
+import time
 
 from runner import options as opt
 from runner.histogram import summary_of
 from runner.session import say
-from runner.tables import Report, counted, faults_of, median, number, ratio
+from runner.tables import Report, counted, faults_of, median, medians, ratio, worst
 
 KINDS = ("none", "application", "buffer", "network", "transport", "rate")
 PHASES = ("before", "during", "after")
 # Those that name a bottleneck: the receiver that has it, the transmitter as it is told of that receiver, the transmitter of itself.
 SIDES = ("receiver", "reported", "transmitter")
 HEALTHY = ("healthy", "reported_healthy")
+LIMITS = ("NONE", "APPLICATION", "BUFFER", "NETWORK", "WINDOW", "RATE", "HISTORY", "TRANSPORT")  # by their numbers
+# What is named, by the receiver that has it, and of the transmitter.
+RIGHT = {"none": ("NONE", "NONE"), "application": ("APPLICATION", "WINDOW"), "buffer": ("BUFFER", "NONE"), "network": ("NETWORK", "NONE"),
+         "transport": ("NONE", "TRANSPORT"), "rate": ("NONE", "RATE")}
+COUNTERS = ["send_blocked_flow", "send_blocked_rate", "send_blocked_transport", "naks_received", "packets_repaired"]
+LIMITED_COUNTERS = ["udp_kernel_drops", "packets_missed", "packets_recovered", "packets_lost"]
+STOPPED_S = 1  # a machine that did not run for so long was stopped, with all that runs on it: that takes nothing of a phase
+SIZE = 1000
 PACKET = 1060  # bytes on the wire of a packet with one message of 1000 bytes
 DROP = """table inet llm_watch {
     chain input {
@@ -40,6 +49,16 @@ DROP = """table inet llm_watch {
     }
 }
 """
+TOLD = (("", "bottleneck", "kind", None),
+        *((head, word, f"{what}.{side}.{which}", 0)
+          for what, heads in (("named_ms", ("named", "after", "ms", "by", "", "")), ("over_ms", ("over", "after", "ms", "by", "", "")))
+          for head, (word, side, which) in zip(heads, ((side if which == "median" else "worst", name, which) for side, name in zip(
+              ("receiver", "reported", "sender"), SIDES) for which in ("median", "worst")))),
+        *((head, phase, f"wrong.{phase}", None) for head, phase in zip(("wrong", "", ""), PHASES)), ("", "lapses", "lapses", None))
+HOPS = (("healthy", "receiver", "kind", None),
+        *((head, phase, f"healthy_hop_us.{phase}.{what}", 1) for what in ("median", "p99")
+          for head, phase in zip((what, "us", ""), PHASES)), ("p99", "ratio", "p99_ratio_during", 2),
+        ("made", "ms", "made_ms.during.median", 0), ("", "lost", "lost", None))
 OPTIONS = (opt.words("kind", ",".join(KINDS), KINDS, "which of these"),
            opt.number("watch", 100, 20, 10000, "the interval of the watch in ms"),
            opt.number("rate", 5000, 1000, 20000, "messages of 1000 bytes a second"), opt.seconds("duration", 0.6, 100, 60000, "of each phase"),
@@ -64,7 +83,9 @@ def unqueue(bench):
 
 
 def make(bench, kind, phase, limited):
-    """Makes, or ends, a bottleneck that the processes do not make themselves."""
+    """Makes, or ends, a bottleneck; what the transmitter does itself it does from the phase's beginning on."""
+    if phase == "before":
+        return
     if kind == "application":
         limited.signal(signal.SIGUSR1)
     elif kind == "network" and phase == "during":
@@ -90,29 +111,65 @@ def options_of(o, kind, role):
                           "buffer": ["gso_packets=1"], "transport": ["gso_packets=1", "sndbuf_bytes=65536"]}.get(kind, [])]
 
 
-def measure(bench, at, kind):
-    o, hosts = bench.o, bench.hosts
+def is_told(told, kind, phase, first):
+    """True once all that can be told in a phase was, as far as the transmitter knows."""
+    if phase == "before":
+        return True
+    sides, right = sides_of(told, first), dict(zip(("reported", "transmitter"), RIGHT[kind]))
+    if phase == "during":
+        return all(limit in ("NONE", limit_at(sides[side], float("inf"))) for side, limit in right.items())
+    return all(limit_at(events, float("inf")) == "NONE" for events in sides.values())
 
-    def start(role, host, **more):
-        return bench.start(host, f"watch-{role}", role, kind=kind, channel=bench.channel(host, *options_of(o, kind, role)), rate=o.rate,
-                           watch=o.watch / 1e3, duration=o.duration, patience=o.patience, **more)
 
-    def word(sender, phase):
-        if phase == "healthy":
-            limited.append(start("limited", hosts.b))
-        elif phase in PHASES[1:]:
-            make(bench, kind, phase, limited[0])
-            sender.tell("made")
+def measure_phase(bench, run, kind, phase, sender, limited, first):
+    """Goes on until what it is about was told, but not for ever. Returns when it began and when the bottleneck was made."""
+    o = bench.o
+    # A burst has what is due in half an interval, so that each interval has one.
+    burst = o.rate * o.watch // 2000 if (kind, phase) == ("buffer", "during") else None
+    # From run to run a bottleneck begins at another time of the watch's interval.
+    least = o.duration + (o.watch / 1e3 * run / o.runs if phase == "before" else 0)
+    spent, before = 0, time.monotonic_ns()
+    begun_at = before
+    if kind == "rate" and phase != "before":
+        sender.ask("limit", transmitter=o.rate * SIZE // 2 if phase == "during" else 0)
+    sender.tell("send", rate=o.rate, phase=PHASES.index(phase), burst=burst, open=True)
+    make(bench, kind, phase, limited)
+    made_at = time.monotonic_ns()
+    while spent < least or not is_told(sender.told, kind, phase, first) and spent < least + o.patience:
+        bench.processes.step(0.01)
+        now = time.monotonic_ns()
+        spent, before = spent + ((now - before) / 1e9 if now - before < STOPPED_S * 1e9 else 0), now
+    sender.ask("stop")
+    return begun_at, made_at
 
-    limited = []
+
+def measure(bench, run, kind):
+    o, (a, b) = bench.o, (bench.hosts.a, bench.hosts.b)
+
+    def receivers(role, host, **more):
+        # Receivers sleep between messages: one that polls would be another's bottleneck where there are two cores.
+        return bench.start(host, "receivers", role, channels=[bench.channel(host, *options_of(o, kind, role))], watch=o.watch / 1e3,
+                           wait="block", **more)
+
     if kind == "transport":
         queue(bench, "add", "10gbit")
-    start("healthy", hosts.a, cpu=o.cpus[1])
-    # From run to run a bottleneck begins at another time of the watch's interval.
-    start("transmitter", hosts.a, cpu=o.cpus[0], stagger=round(o.watch * at / o.runs) / 1e3)
-    bench.keep(f"{at}-{kind}", bench.processes.serve(word=word))
+    receivers("healthy", a, cpu=o.cpus[1], measured=list(range(len(PHASES))))
+    sender = bench.start(a, "transmitter", channel=bench.channel(a, *options_of(o, kind, "transmitter")), watch=o.watch / 1e3, size=SIZE,
+                         cpu=o.cpus[0])
+    # The healthy one comes first, so that it is known from the other.
+    first = sender.ask("await")["first"]
+    # A tenth of its time is the application's, so that bursts come faster than it takes them.
+    limited = receivers("limited", b, counters=LIMITED_COUNTERS, busy=0.1 / o.rate, pace=2 / o.rate)
+    sender.ask("await", receivers=2)
+    at = {phase: measure_phase(bench, run, kind, phase, sender, limited, first) for phase in PHASES}
+    stats, processes = sender.ask("stats", counters=COUNTERS), {process.name: process for process in bench.processes.started}
+    begun_at = {**{phase: begun for phase, (begun, _) in at.items()}, "end": time.monotonic_ns()}
+    found = bench.finish(sender)
     if kind == "transport":
         unqueue(bench)
+    return Run(run, kind, begun_at, {phase: (made - begun) / 1e6 for phase, (begun, made) in at.items()}, stats,
+               {"receiver": processes["limited"].told, "healthy": processes["healthy"].told, **sides_of(sender.told, first)},
+               *(found[role] for role in ("healthy", "limited")))
 
 
 def possible(bench, kind):
@@ -132,24 +189,29 @@ def possible(bench, kind):
 
 def limit_at(told, at):
     """The limit that held then."""
-    return next((event["limit"] for event in reversed(told) if event["at"] < at), "NONE")
+    return next((LIMITS[event["limit"]] for event in reversed(told) if event["at"] < at), "NONE")
 
 
 def ms_until(told, limit, begin, end):
-    return next(((event["at"] - begin) / 1e6 for event in told if begin <= event["at"] < end and event["limit"] == limit), None)
+    return next(((event["at"] - begin) / 1e6 for event in told if begin <= event["at"] < end and LIMITS[event["limit"]] == limit), None)
+
+
+def sides_of(told, first):
+    """What a transmitter was told: of itself, and of its receivers."""
+    own, reported = ([event for event in told if (event["receiver"] == "0") == own] for own in (True, False))
+    return {"transmitter": own, "reported_healthy": [event for event in reported if event["receiver"] == first],
+            "reported": [event for event in reported if event["receiver"] != first]}
 
 
 class Run:
     """One bottleneck, made once."""
 
-    def __init__(self, bench, at, kind):
-        self.number = at + 1
-        self.transmitter, self.limited, self.healthy = (bench.load(f"{at}-{kind}-{role}") for role in ("transmitter", "limited", "healthy"))
-        self.begun_at = self.transmitter["begun_at"]
-        self.told = {"receiver": self.limited["told"], "healthy": self.healthy["told"],
-                     **{side: self.transmitter[side] for side in ("reported", "transmitter", "reported_healthy")}}
-        receiver = self.transmitter["receiver_limit"]
-        self.right = {"receiver": receiver, "reported": receiver, "transmitter": self.transmitter["transmitter_limit"]}
+    def __init__(self, at, kind, begun_at, made_ms, stats, told, healthy, limited):
+        self.number, self.begun_at, self.made_ms, self.stats, self.told = at + 1, begun_at, made_ms, stats, told
+        self.healthy, self.limited = healthy["receivers"][0], limited["receivers"][0]
+        self.counters = {**stats["counters"], **limited["counters"]}
+        self.hops = dict(zip(PHASES, self.healthy["rounds"][0]))
+        self.right = {"receiver": RIGHT[kind][0], "reported": RIGHT[kind][0], "transmitter": RIGHT[kind][1]}
 
     def names(self):
         return [side for side in SIDES if self.right[side] != "NONE"]
@@ -173,7 +235,7 @@ class Run:
         count = 0
         for side in self.names():
             since = self.begun_at["during"] + (self.named_ms(side) or 0) * 1e6
-            count += sum(event["limit"] == "NONE" and since < event["at"] < self.begun_at["after"] for event in self.told[side])
+            count += sum(LIMITS[event["limit"]] == "NONE" and since < event["at"] < self.begun_at["after"] for event in self.told[side])
         return count
 
     def wrong(self):
@@ -182,8 +244,8 @@ class Run:
             for event in self.told[side]:
                 # Events before the first phase belong to it.
                 phase = next((phase for phase in reversed(PHASES) if event["at"] >= self.begun_at[phase]), PHASES[0])
-                if event["limit"] not in ("NONE", self.right.get(side) if phase == "during" else "NONE"):
-                    yield phase, side, event["limit"].lower()
+                if LIMITS[event["limit"]] not in ("NONE", self.right.get(side) if phase == "during" else "NONE"):
+                    yield phase, side, LIMITS[event["limit"]].lower()
 
     def faults(self):
         """Faults, as sentences."""
@@ -203,60 +265,28 @@ class Run:
 
 def summary(values):
     """Of what was measured."""
-    values = [value for value in values if value is not None]
-    return {"median": median(values), "worst": max(values, default=None)}
+    values = list(values)
+    return {"median": median(values), "worst": worst(values)}
 
 
-def hop(runs, phase):
-    found = [summary_of(run.healthy["hop"][phase]) for run in runs]
-    return {what: median(one[what] for one in found) for what in ("median", "p99")}
-
-
-def row_of(kind, runs):
+def row_of(o, kind, runs):
     wrong = [(run.number, *found) for run in runs for found in run.wrong()]
     names = runs[0].names()
-    hops = {phase: hop(runs, phase) for phase in PHASES}
-    counters = {}
-    for part in (part["counters"] for run in runs for part in (run.transmitter, run.limited)):
-        for name, value in part.items():
-            counters[name] = counters.get(name, 0) + value
-    return {"transport": "udp", "kind": kind, "runs": len(runs), "received": sum(run.healthy["received"] for run in runs),
+    hops = {phase: medians(summary_of(run.hops[phase]) for run in runs) for phase in PHASES}
+    return {"rate_msgs_per_s": o.rate, "watch_ms": o.watch, "duration_s": o.duration,
+            "transport": "udp", "kind": kind, "runs": len(runs), "received": sum(run.healthy["received"] for run in runs),
             "lost": sum(faults_of(run.healthy) for run in runs), "limited_lost": sum(faults_of(run.limited) for run in runs),
             "watched_s": sum(run.begun_at["end"] - run.begun_at["before"] for run in runs) / 1e9,
-            "made_ms": {phase: summary([run.transmitter["made_ms"][phase] for run in runs]) for phase in PHASES[1:]},
+            "made_ms": {phase: summary(run.made_ms[phase] for run in runs) for phase in PHASES[1:]},
             "named": {side: runs[0].right[side].lower() for side in names},
-            "named_ms": {side: summary([run.named_ms(side) if side in names else None for run in runs]) for side in SIDES},
-            "over_ms": {side: summary([run.over_ms(side) if side in names else None for run in runs]) for side in SIDES},
+            "named_ms": {side: summary(run.named_ms(side) if side in names else None for run in runs) for side in SIDES},
+            "over_ms": {side: summary(run.over_ms(side) if side in names else None for run in runs) for side in SIDES},
             "wrong": {phase: sum(at == phase for _, at, _, _ in wrong) for phase in PHASES},
             "wrong_of": [{"run": run, "phase": phase, "by": by, "named": named} for run, phase, by, named in wrong],
             "lapses": sum(run.lapses() for run in runs), "healthy_hop_us": hops,
             # Where the transmitter is held, messages wait for it, the longer the phase.
             "p99_ratio_during": None if "transmitter" in names else ratio(hops["during"]["p99"], hops["before"]["p99"]),
-            "counters": counters}
-
-
-def print_told(report, rows):
-    cells = []
-    for row in rows:
-        told = [number(row[what][side][which]) for what in ("named_ms", "over_ms") for side in SIDES for which in ("median", "worst")]
-        cells.append((row["kind"], *told, *(str(row["wrong"][phase]) for phase in PHASES), str(row["lapses"])))
-    report.table([("", "named", "after", "ms", "by", "", "", "over", "after", "ms", "by", "", "", "wrong", "", "", ""),
-                  ("bottleneck", *(word for side in ("receiver", "reported", "sender") * 2 for word in (side, "worst")), *PHASES, "lapses")],
-                 cells)
-    for row in rows:
-        for one in row["wrong_of"]:
-            report.print(f"{row['kind']}, run {one['run']}: {one['by'].replace('_', ' ')} named {one['named']} {one['phase']} it")
-
-
-def print_hops(report, rows):
-    cells = []
-    for row in rows:
-        cells.append((row["kind"], *(number(row["healthy_hop_us"][phase][what], 1) for what in ("median", "p99") for phase in PHASES),
-                      number(row["p99_ratio_during"], 2), number(row["made_ms"]["during"]["median"]), str(row["lost"])))
-    report.table([("healthy", "median", "us", "", "p99", "us", "", "p99", "made", ""),
-                  ("receiver", *PHASES, *PHASES, "ratio", "ms", "lost")], cells)
-    for row in rows:
-        report.print(f"{row['kind']}: {counted(row['counters'])}")
+            "counters": {name: sum(run.counters[name] for run in runs) for name in runs[0].counters}}
 
 
 def run(bench):
@@ -268,20 +298,17 @@ def run(bench):
     kinds = [kind for kind in o.kind if possible(bench, kind)]
     if not kinds:
         o.refuse(f"--kind {','.join(o.kind)}: none of these can be made here")
-    for at in range(o.runs):
-        for kind in kinds:
-            say(f"run {at + 1}: {kind}")
-            measure(bench, at, kind)
-    runs = {kind: [Run(bench, at, kind) for at in range(o.runs)] for kind in kinds}
-    rows = [{"rate_msgs_per_s": o.rate, "watch_ms": o.watch, "duration_s": o.duration, **row_of(kind, of)} for kind, of in runs.items()]
-    machine = runs[kinds[0]][0].transmitter["machine"]
-    report = Report(bench)
+    runs = {kind: of for (kind,), of in bench.turns([(kind,) for kind in kinds], measure, ", ".join(kinds)).items()}
+    rows = [row_of(o, kind, of) for kind, of in runs.items()]
+    machine, report = runs[kinds[0]][0].stats["machine"], Report(bench)
     report.write_json(machine, rows)
     report.head(machine, f"{o.rate} messages of 1000 B a second; a watch every {o.watch} ms; {o.duration:g} s each before, during and "
                 "after;", f"runs: {o.runs}, medians and the worst; reported: the transmitter is told of the receiver; sender: of itself")
-    print_told(report, rows)
-    report.print()
-    print_hops(report, rows)
+    report.rows(TOLD, rows)
+    report.print(*(f"{row['kind']}, run {one['run']}: {one['by'].replace('_', ' ')} named {one['named']} {one['phase']} it"
+                   for row in rows for one in row["wrong_of"]), "")
+    report.rows(HOPS, rows)
+    report.print(*(f"{row['kind']}: {counted(row['counters'])}" for row in rows))
     for kind, of in runs.items():
         for one in of:
             for fault in one.faults():

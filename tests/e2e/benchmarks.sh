@@ -5,7 +5,8 @@
 
 # shellcheck disable=SC2034
 benchmark_tests=(benchmark_reflector benchmark_throughput benchmark_sweep benchmark_groups benchmark_topics benchmark_batching
-    benchmark_requests benchmark_slow benchmark_join benchmark_kept benchmark_assured benchmark_destinations benchmark_rate benchmark_watch benchmark_overhead benchmark_order
+    benchmark_requests benchmark_slow benchmark_join benchmark_kept benchmark_assured benchmark_destinations benchmark_rate benchmark_watch
+    benchmark_overhead benchmark_filter benchmark_order
     benchmark_peers_that_share_memory benchmark_transports rate_limits_hold_on_the_wire bottlenecks_are_named_and_told_as_over)
 
 # The JSON has exactly the promised fields. Bare messages share datagrams at the higher rate, where there are trains.
@@ -87,6 +88,11 @@ benchmark_watch() {
 benchmark_overhead() {
     benchmark_on overhead --transport shm --rounds 2 --messages 512 --runs 1 --watch 0.01 \
         --options "history_bytes=1M&history_packets=256&reorder_bytes=1M"
+}
+
+benchmark_filter() {
+    run_on "" bench "$SETUP_ROOT/bench/run" filter --results "$work"
+    ends "$last" && grep -q '^labels, summary rejects each packet .* 0.0$' "$work/filter.txt" || { why=$(tail -n 5 "$work/bench.err") && return 1; }
 }
 
 benchmark_order() {

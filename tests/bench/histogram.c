@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts the numbers on standard input in a histogram, and writes it; bench/histogram_test.py holds it against PyPI's hdrhistogram. */
+/* Counts the numbers on standard input in a histogram, and writes it; tests/bench/histogram.py holds it against PyPI's hdrhistogram. */
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "engine/control.h"
+#include "../../bench/engine/control.h"
 
 int main(void)
 {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the histograms of the benchmarks against PyPI's hdrhistogram: histogram_test.py PROGRAM BUILD_DIR
+"""Holds the histograms of the benchmarks against PyPI's hdrhistogram: histogram.py PROGRAM BUILD_DIR
 
-PROGRAM is what bench/histogram_test.c became. hdrhistogram is taken from where Python finds it, else installed into BUILD_DIR/venv.
+PROGRAM is what tests/bench/histogram.c became. hdrhistogram is taken from where Python finds it, else installed into BUILD_DIR/venv.
 Exit status 77, skipped: it cannot be had.
 """
 import json
@@ -11,7 +11,7 @@ import random
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 from runner.histogram import Histogram  # noqa: E402
 
 MOST = 68 * 10**9  # ns; longer ones are counted alike

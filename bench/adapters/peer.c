@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program of an adapter of another library. */
+#include "../engine/roles.h"
+
+int main(int argc, char **argv)
+{
+    struct control control;
+
+    control_of_arguments(&control, argc, argv);
+    return ends_run(&control, &adapter_peer, NULL);
+}
