@@ -441,7 +441,7 @@ static int group_settle(struct lli_xdp *xdp, const union lli_ip_address *group)
 {
     loops_settle(xdp);
     memset(xdp->slots, 0, sizeof xdp->slots);
-    for (uint16_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
+    for (uint32_t i = 0; i < LLI_XDP_GROUPS_MAX; i++) {
         const struct lli_xdp_group *one = &xdp->groups[i];
         uint32_t slot;
 

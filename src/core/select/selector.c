@@ -455,7 +455,7 @@ static bool compile_in(struct compiler *c, uint32_t column)
     return emit(c, LLI_SELECT_IN, count);
 }
 
-/* Compiles the token's pattern into the pool; `escape` is the byte that makes the next one literal. */
+/* Compiles the token's pattern into the pool; `escape`: the byte that makes the next one literal; -1: none. */
 static bool pool_pattern(struct compiler *c, const struct token *token, int escape, uint32_t *where, uint32_t *size)
 {
     struct lli_selector *selector = c->selector;
@@ -463,7 +463,7 @@ static bool pool_pattern(struct compiler *c, const struct token *token, int esca
 
     *where = selector->pooled;
     for (uint32_t i = 1; i + 1 < token->size; i++) {
-        const bool escaped = text[i] == escape;
+        const bool escaped = (unsigned char)text[i] == escape;
         uint8_t kind = LLI_PATTERN_BYTE;
 
         i += escaped || text[i] == '\'';
@@ -500,7 +500,7 @@ static bool compile_like(struct compiler *c, uint32_t column)
         token_next(c);
         if (c->token.kind != TOKEN_STRING || c->token.size != 3)
             return refuse(c, column_of(&c->token), "ESCAPE needs a string of one byte, which is no quote");
-        escape = c->text[c->token.at + 1];
+        escape = (unsigned char)c->text[c->token.at + 1];
         token_next(c);
     }
     if (!is_of(c, 0, TYPE_STRING))

@@ -230,6 +230,9 @@ static void between_in_and_like(void **state)
     selected("e LIKE '' AND e LIKE '%' AND e NOT LIKE '_'");
     selected("u LIKE '%100!%!_x' ESCAPE '!'");
     rejected("s LIKE 'a!_c' ESCAPE '!'");
+    /* Byte 255 is a byte like others, and no escape by itself. */
+    rejected("s LIKE 'a\xff'");
+    selected("s LIKE 'a\xff_c' ESCAPE '\xff' OR s LIKE 'abc'");
     selected("u LIKE 'it''s%'");
     selected("u LIKE 'it!''s%' ESCAPE '!'");
     selected("s LIKE '%a%b%c%' AND s NOT LIKE '%c%b%'");
