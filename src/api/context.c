@@ -55,11 +55,8 @@ static void context_stats(struct llm_context *context, lli_ns now)
     context->watch_at = lli_min(context->stats_at, context->connections_at);
 }
 
-/*
- * Periodic work of a poll. Out of line: keeps registers free for the poll. The latency monitor's last level and
- * the watch measure every poll.
- */
-static __attribute__((noinline)) void context_watch_all(struct llm_context *context, lli_ns now)
+/* Periodic work of a poll. The latency monitor's last level and the watch measure every poll. */
+static LLI_OUT_OF_LINE void context_watch_all(struct llm_context *context, lli_ns now)
 {
     if (context->watch.interval != 0)
         lli_watch_polled(context, now);

@@ -178,11 +178,8 @@ static inline bool transmitter_count_in_place(struct llm_topic *topic, const str
     return true;
 }
 
-/*
- * Slow path: messages of assured, rate-limited, counted or cached topics, and oversized messages. Out of line:
- * keeps registers free for the fast path.
- */
-static __attribute__((noinline)) int transmitter_send_account(struct llm_topic *topic, const struct iovec *pieces, int count,
+/* Slow path: messages of assured, rate-limited, counted or cached topics, and oversized messages. */
+static LLI_OUT_OF_LINE int transmitter_send_account(struct llm_topic *topic, const struct iovec *pieces, int count,
                                                               size_t size, unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
@@ -281,7 +278,7 @@ static inline bool transmitter_is_clear(const struct llm_transmitter *transmitte
 }
 
 /* Sends the packet of a single message from its place in the history. */
-static __attribute__((noinline)) void transmitter_post_single(struct llm_topic *topic, const void *data, size_t size, uint64_t ticks)
+static LLI_OUT_OF_LINE void transmitter_post_single(struct llm_topic *topic, const void *data, size_t size, uint64_t ticks)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_endpoint *endpoint = transmitter->endpoint;
@@ -339,7 +336,7 @@ static inline void transmitter_fetch_slot(const struct llm_transmitter *transmit
     lli_prefetch_write(*transmitter->slot_at + LINE);
 }
 
-static __attribute__((noinline)) int transmitter_send_one(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
+static LLI_OUT_OF_LINE int transmitter_send_one(struct llm_topic *topic, const void *data, size_t size, unsigned flags)
 {
     const struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
     int error = LLM_OK;
@@ -353,11 +350,8 @@ static __attribute__((noinline)) int transmitter_send_one(struct llm_topic *topi
     return error;
 }
 
-/*
- * As transmitter_send_in_place(), for a counted topic that is neither assured nor rate-limited. Out of line and
- * as a tail call: keeps registers free for the fast path.
- */
-static __attribute__((noinline)) int transmitter_send_counted(struct llm_topic *topic, const void *data, size_t size)
+/* As transmitter_send_in_place(), for a counted topic that is neither assured nor rate-limited. */
+static LLI_OUT_OF_LINE int transmitter_send_counted(struct llm_topic *topic, const void *data, size_t size)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
 
@@ -394,7 +388,7 @@ static inline int transmitter_send_pieces(struct llm_topic *topic, const struct 
 }
 
 /* Handles pieces that are invalid, or may be: some are at NULL. */
-static __attribute__((cold, noinline)) int transmitter_send_odd(struct llm_topic *topic, const struct iovec *pieces, int count,
+static LLI_COLD LLI_OUT_OF_LINE int transmitter_send_odd(struct llm_topic *topic, const struct iovec *pieces, int count,
                                                                 unsigned flags)
 {
     size_t size = 0;
@@ -428,7 +422,7 @@ int llm_sendv(struct llm_topic *topic, const struct iovec *pieces, int count, un
 }
 
 /* Checks a claim that does not take the fast path, as for messages. */
-static __attribute__((noinline)) int transmitter_may_claim(struct llm_topic *topic, size_t size)
+static LLI_OUT_OF_LINE int transmitter_may_claim(struct llm_topic *topic, size_t size)
 {
     if (size > llm_transmitter_claim_max(topic->transmitter))
         return lli_refuse(topic->transmitter->context, LLM_EMSGSIZE, "topic \"%s\": a claim of %zu bytes: llm_transmitter_claim_max() is %zu: use "
@@ -442,7 +436,7 @@ static __attribute__((noinline)) int transmitter_may_claim(struct llm_topic *top
  * Ends a call that may have made a claim while a loop thread runs: other threads get LLM_EAGAIN until this
  * thread ends the claim.
  */
-static __attribute__((noinline)) void transmitter_claimed(struct llm_transmitter *transmitter, int error)
+static LLI_OUT_OF_LINE void transmitter_claimed(struct llm_transmitter *transmitter, int error)
 {
     if (error == LLM_OK)
         transmitter->claimant = (uintptr_t)pthread_self();
@@ -481,7 +475,7 @@ int llm_topic_claim(struct llm_topic *topic, size_t size, void **data)
     return error;
 }
 
-static __attribute__((cold)) int transmitter_refuse_commit(const struct llm_topic *topic, size_t size, unsigned flags)
+static LLI_COLD int transmitter_refuse_commit(const struct llm_topic *topic, size_t size, unsigned flags)
 {
     if (flags > TRANSMITTER_FLAGS)
         return lli_refuse_flags(topic, flags);
@@ -490,7 +484,7 @@ static __attribute__((cold)) int transmitter_refuse_commit(const struct llm_topi
 }
 
 /* Commits a claim that did not take the fast path; it is in the open packet, too. */
-static __attribute__((noinline)) int transmitter_commit_account(struct llm_topic *topic, size_t size, unsigned flags)
+static LLI_OUT_OF_LINE int transmitter_commit_account(struct llm_topic *topic, size_t size, unsigned flags)
 {
     struct llm_transmitter *transmitter = topic->transmitter;
     struct lli_tx *tx = &transmitter->tx;

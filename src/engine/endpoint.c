@@ -343,8 +343,7 @@ void lli_endpoint_sent_single(struct llm_transmitter *transmitter, const uint8_t
     lli_pack_prepare(&tx->pack, lli_tx_busy(tx));
 }
 
-/* Out of line: inlined it took registers of the loop over received packets, 13 instructions a packet, measured. */
-__attribute__((noinline)) void lli_endpoint_send_dirty(struct llm_context *context, bool all)
+LLI_OUT_OF_LINE void lli_endpoint_send_dirty(struct llm_context *context, bool all)
 {
     bool dirty = false;
 
@@ -474,7 +473,7 @@ static void endpoint_count_fault(struct lli_endpoint *endpoint, enum lli_wire_fa
     }
 }
 
-__attribute__((noinline)) bool lli_endpoint_is_from(struct lli_endpoint *endpoint, const struct lli_in *in, uint8_t type,
+LLI_OUT_OF_LINE bool lli_endpoint_is_from(struct lli_endpoint *endpoint, const struct lli_in *in, uint8_t type,
                                                     const uint8_t *body, size_t body_size)
 {
     struct lli_wire_address announced;
@@ -494,8 +493,8 @@ __attribute__((noinline)) bool lli_endpoint_is_from(struct lli_endpoint *endpoin
     return false;
 }
 
-/* Hands a packet to accepted connections that heard nothing yet, whose sessions are not linked. Rare, so out of line. */
-static __attribute__((noinline)) void endpoint_hand_on_unheard(struct lli_endpoint *endpoint, bool group, bool known,
+/* Hands a packet to accepted connections that heard nothing yet, whose sessions are not linked. */
+static LLI_OUT_OF_LINE void endpoint_hand_on_unheard(struct lli_endpoint *endpoint, bool group, bool known,
                                                               const struct lli_rx_packet *packet, lli_ns now)
 {
     const bool unheard = !group && endpoint->unheard > 0 && endpoint->context->upcalls->confirm(endpoint, packet, now);
@@ -539,11 +538,8 @@ static enum lli_wire_fault endpoint_input_connection(struct lli_endpoint *endpoi
     return fault;
 }
 
-/*
- * Takes packets other than DATA: control packets, those of connections being set up, or invalid ones. Rare, so
- * out of line.
- */
-static __attribute__((noinline)) void endpoint_input_other(struct lli_endpoint *endpoint, const struct lli_in *in,
+/* Takes packets other than DATA: control packets, those of connections being set up, or invalid ones. */
+static LLI_OUT_OF_LINE void endpoint_input_other(struct lli_endpoint *endpoint, const struct lli_in *in,
                                                            enum lli_wire_fault fault, const struct lli_rx_packet *packet, lli_ns now)
 {
     if (fault == LLI_WIRE_CONTROL) {
@@ -577,8 +573,8 @@ static inline bool endpoint_may_be_single(const struct lli_in *in)
     return code > LLI_FRAME_SHORT_MAX || in->size == LLI_WIRE_DATA_HEADER + 1u + code;
 }
 
-/* Processes a burst. Out of line: keeps registers free for a poll that finds no packet. */
-static __attribute__((noinline)) void endpoint_receive(struct lli_endpoint *endpoint, const struct lli_in *packets, int count,
+/* Processes a burst. */
+static LLI_OUT_OF_LINE void endpoint_receive(struct lli_endpoint *endpoint, const struct lli_in *packets, int count,
                                                        lli_ns now)
 {
     for (int i = 0; i < count; i++) {
@@ -603,8 +599,8 @@ static inline bool endpoint_receive_single(struct lli_endpoint *endpoint, const 
     return true;
 }
 
-/* Sends packed messages before anything else: they have waited longest. Out of line, as endpoint_receive(). */
-static __attribute__((noinline)) void endpoint_send_packed(struct lli_endpoint *endpoint, lli_ns now)
+/* Sends packed messages before anything else: they have waited longest. */
+static LLI_OUT_OF_LINE void endpoint_send_packed(struct lli_endpoint *endpoint, lli_ns now)
 {
     uint64_t begin = 0;
 
@@ -660,8 +656,8 @@ static void endpoint_look(struct lli_endpoint *endpoint, lli_ns now)
     endpoint->tell_at = lli_reach_look(endpoint, now) || tells ? now + ENDPOINT_TELL : LLI_NEVER;
 }
 
-/* Does what is due, and computes the next deadline. Out of line, as endpoint_receive(). */
-static __attribute__((noinline)) void endpoint_service(struct lli_endpoint *endpoint, lli_ns now)
+/* Does what is due, and computes the next deadline. */
+static LLI_OUT_OF_LINE void endpoint_service(struct lli_endpoint *endpoint, lli_ns now)
 {
     struct llm_transmitter *transmitter;
     struct llm_receiver *receiver;

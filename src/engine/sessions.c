@@ -106,8 +106,8 @@ static void sessions_topic(struct llm_receiver *receiver, struct lli_rx *rx, con
     receiver->context->delivered++;
 }
 
-/* Handles items other than messages. Out of line: keeps registers free for messages. */
-static __attribute__((noinline)) void sessions_other(struct llm_receiver *receiver, struct lli_rx *rx,
+/* Handles items other than messages. */
+static LLI_OUT_OF_LINE void sessions_other(struct llm_receiver *receiver, struct lli_rx *rx,
                                                      const struct lli_item *item, lli_ns now)
 {
     if (item->kind == LLI_ITEM_TOPIC)

@@ -11,8 +11,8 @@ enum { DRY_PACKETS = 1024 }; /* upper bound of the drops each time the receive q
 
 /* ---------------------------------------------------------------------------------------------------- sending */
 
-/* Finds the registration of a packet's memory. Out of line: usually it is that of the previous packet. */
-static __attribute__((noinline)) const struct lli_roce_region *send_region_find(struct lli_roce *roce, uintptr_t at)
+/* Finds the registration of a packet's memory; usually it is that of the previous packet. */
+static LLI_OUT_OF_LINE const struct lli_roce_region *send_region_find(struct lli_roce *roce, uintptr_t at)
 {
     for (uint32_t i = 0; i < LLI_ROCE_REGIONS_MAX; i++)
         if (at - roce->regions[i].base < roce->regions[i].size)
@@ -86,8 +86,8 @@ static inline bool send_has_room(const struct lli_roce *roce, uint64_t count)
     return end - roce->posted <= LLI_ROCE_POST_MAX && end - roce->done <= roce->send_mask + 1u;
 }
 
-/* Takes as many packets as fit after reaping. Out of line: keeps registers free for the common path. */
-static __attribute__((noinline)) int post_some(struct lli_roce *roce, const struct lli_out *packets, int count)
+/* Takes as many packets as fit after reaping. */
+static LLI_OUT_OF_LINE int post_some(struct lli_roce *roce, const struct lli_out *packets, int count)
 {
     int taken = 0;
 
@@ -97,7 +97,7 @@ static __attribute__((noinline)) int post_some(struct lli_roce *roce, const stru
     return taken;
 }
 
-static __attribute__((noinline)) int post_gone(struct lli_roce *roce, int count)
+static LLI_OUT_OF_LINE int post_gone(struct lli_roce *roce, int count)
 {
     roce->send_errors += (uint64_t)count;
     roce->taken += (uint64_t)count;
@@ -134,7 +134,7 @@ static inline void send_free(struct lli_roce *roce)
         roce->freed++;
 }
 
-static __attribute__((noinline)) void send_failed(struct lli_roce *roce)
+static LLI_OUT_OF_LINE void send_failed(struct lli_roce *roce)
 {
     roce->send_errors++;
     /* The device flushes all further packets until the queue is repaired. */
@@ -175,7 +175,7 @@ uint64_t lli_roce_reap(void *instance)
 }
 
 /* Handles a stopped send queue: the control thread repairs it after the device has completed all its packets. */
-static __attribute__((noinline)) int flush_broken(struct lli_roce *roce, int fault)
+static LLI_OUT_OF_LINE int flush_broken(struct lli_roce *roce, int fault)
 {
     (void)lli_roce_reap(roce);
     /* After an error all packets are completed, signalled or not. */
@@ -188,7 +188,7 @@ static __attribute__((noinline)) int flush_broken(struct lli_roce *roce, int fau
 }
 
 /* Skips lost packets, and returns the end of the following run. */
-static __attribute__((noinline)) uint64_t send_run_next(struct lli_roce *roce)
+static LLI_OUT_OF_LINE uint64_t send_run_next(struct lli_roce *roce)
 {
     uint64_t end;
 
@@ -204,7 +204,7 @@ static __attribute__((noinline)) uint64_t send_run_next(struct lli_roce *roce)
  * Handles refusal of the packets from number to end. Signals only the first of them, because it is unknown if
  * an accepted packet is signalled. False: the device accepts no more until some are completed.
  */
-static __attribute__((noinline)) bool send_refused(struct lli_roce *roce, uint64_t number, uint64_t end, int status)
+static LLI_OUT_OF_LINE bool send_refused(struct lli_roce *roce, uint64_t number, uint64_t end, int status)
 {
     const bool lost = status != ENOMEM && status != EAGAIN && status != EBUSY;
 

@@ -377,8 +377,8 @@ static inline bool source_copy_here(struct lli_shm *shm, struct lli_shm_source *
     return true;
 }
 
-/* Out of line: keeps registers free for empty polls. */
-static __attribute__((noinline)) int source_take_all(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, int max)
+/* Takes as many packets of a source as are there and fit. */
+static LLI_OUT_OF_LINE int source_take_all(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, int max)
 {
     struct copied copied[SHM_BURST];
     const int count = source_copy(shm, source, packets, copied, max < SHM_BURST ? max : SHM_BURST);
@@ -391,7 +391,7 @@ static __attribute__((noinline)) int source_take_all(struct lli_shm *shm, struct
 }
 
 /* Fast path for a single packet, the usual case after an empty poll. */
-static __attribute__((noinline)) int source_take(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, int max)
+static LLI_OUT_OF_LINE int source_take(struct lli_shm *shm, struct lli_shm_source *source, struct lli_in *packets, int max)
 {
     const int first = source_copy_here(shm, source, packets);
 
@@ -428,7 +428,7 @@ static uint32_t shm_take_out(struct lli_shm *shm)
  * call; a datagram may also be read before its ring is seen. The budget is one such ring per datagram, plus
  * SHM_RINGS; beyond it rings are ignored until the next timed check.
  */
-static __attribute__((noinline)) void shm_answer(struct lli_shm *shm)
+static LLI_OUT_OF_LINE void shm_answer(struct lli_shm *shm)
 {
     const uint32_t found = shm_take_out(shm);
 
@@ -453,7 +453,7 @@ static void shm_drain(struct lli_shm *shm)
 }
 
 /* Wakes readers whose waking was deferred. */
-static __attribute__((noinline)) void shm_wake_due(struct lli_shm *shm)
+static LLI_OUT_OF_LINE void shm_wake_due(struct lli_shm *shm)
 {
     shm->wake_due = false;
     for (uint32_t i = 0; i < shm->senders_count; i++) {
@@ -475,7 +475,7 @@ static void shm_settle(struct lli_shm *shm)
 }
 
 /* Periodic work that nothing signals. */
-static __attribute__((noinline)) void shm_look_around(struct lli_shm *shm)
+static LLI_OUT_OF_LINE void shm_look_around(struct lli_shm *shm)
 {
     const lli_ns now = lli_clock_ns();
 
@@ -490,7 +490,7 @@ static __attribute__((noinline)) void shm_look_around(struct lli_shm *shm)
 }
 
 /* Slow path: datagrams, new segments, and any number of sources. */
-static __attribute__((noinline)) int shm_receive_all(struct lli_shm *shm, struct lli_in *packets, int max)
+static LLI_OUT_OF_LINE int shm_receive_all(struct lli_shm *shm, struct lli_in *packets, int max)
 {
     int count = 0;
 

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/types.h"
+
 enum {
     CONTROL_TURNS = 8,    /* one in so many calls polls the control socket, the others a group */
     ROTATED_MAX = 4,      /* with more groups, epoll finds the readable ones */
@@ -268,7 +270,7 @@ static int udp_fetch_one_apart(const struct lli_udp *udp, const struct lli_udp_r
  * Receives with source address or control messages. The source address costs 90 ns per packet: it is requested
  * only on the control socket, where packets carry addresses, and not for groups, which carry data.
  */
-static __attribute__((noinline)) int udp_fetch_apart(struct lli_udp *udp, const struct lli_udp_receiver *receiver, size_t first,
+static LLI_OUT_OF_LINE int udp_fetch_apart(struct lli_udp *udp, const struct lli_udp_receiver *receiver, size_t first,
                                                      unsigned run)
 {
     int count;

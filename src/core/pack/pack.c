@@ -42,7 +42,7 @@ static void pack_open(struct lli_pack *pack, uint32_t first, lli_seq busy)
  * Sets the flags and the history slot of the packet just sealed, in a session with topics that are unreliable
  * or without history.
  */
-static __attribute__((noinline)) void pack_count(struct lli_pack *pack)
+static LLI_OUT_OF_LINE void pack_count(struct lli_pack *pack)
 {
     struct lli_history_slot *slot = lli_history_slot(pack->history, pack->history->next - 1);
 
@@ -220,7 +220,7 @@ void lli_pack_single_end(struct lli_pack *pack, const uint8_t *packet, uint32_t 
 }
 
 /* Changes the kind of the next packet, or of the open one if it is empty. */
-static __attribute__((noinline)) void pack_change(struct lli_pack *pack, bool unreliable)
+static LLI_OUT_OF_LINE void pack_change(struct lli_pack *pack, bool unreliable)
 {
     if (lli_pack_pending(pack))
         pack_seal(pack);
@@ -236,7 +236,7 @@ static void pack_last(struct lli_pack *pack, lli_seq start)
 }
 
 /* Packs a message with attributes, or one that may need another kind of packet. */
-static __attribute__((noinline)) bool pack_odd(struct lli_pack *pack, const struct lli_pack_topic *topic,
+static LLI_OUT_OF_LINE bool pack_odd(struct lli_pack *pack, const struct lli_pack_topic *topic,
                                                const struct iovec *pieces, uint32_t size, lli_seq busy)
 {
     lli_seq start;

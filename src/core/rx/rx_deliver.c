@@ -144,13 +144,13 @@ static bool rx_next_unpacked(struct lli_rx *rx, struct lli_item *item)
 }
 
 /* Likewise with a filter: leaves nothing of the packet to the caller. */
-static __attribute__((noinline)) bool rx_next_filtered(struct lli_rx *rx, struct lli_item *item)
+static LLI_OUT_OF_LINE bool rx_next_filtered(struct lli_rx *rx, struct lli_item *item)
 {
     return rx->pending.news & LLI_RX_FILTERED && rx_next_unpacked_by(rx, item, lli_rx_filtered_messages);
 }
 
 /* Likewise for a packet with messages delivered ahead of order. */
-static __attribute__((noinline)) bool rx_next_of_turn(struct lli_rx *rx, struct lli_item *item)
+static LLI_OUT_OF_LINE bool rx_next_of_turn(struct lli_rx *rx, struct lli_item *item)
 {
     if (!(rx->pending.news & LLI_RX_TURN))
         return false;
@@ -387,8 +387,8 @@ bool lli_rx_is_idle(const struct lli_rx *rx)
     return rx_is_idle(rx) && (rx->pending.news & ~LLI_RX_FILTERED) == 0 && rx->names.told >= rx->topics.known;
 }
 
-/* Out of line: keeps registers free in lli_rx_next() for the common path. */
-static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+/* Returns the next item where it is not plainly a run of messages. */
+static LLI_OUT_OF_LINE bool rx_next_item(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     rx->pending.service_due = true;
     rx->pending.plain = false;
@@ -417,7 +417,7 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
 }
 
 /* Nearly always messages come next, and nothing after them. */
-static __attribute__((noinline)) bool rx_next_in_order(struct lli_rx *rx, lli_ns now, struct lli_item *item)
+static LLI_OUT_OF_LINE bool rx_next_in_order(struct lli_rx *rx, lli_ns now, struct lli_item *item)
 {
     return rx_next_messages(rx, item) || (!rx_is_idle(rx) && rx_next_item(rx, now, item));
 }

@@ -138,8 +138,8 @@ static bool rx_input_duplicate(struct lli_rx *rx)
     return (rx->pending.news & LLI_RX_RESUMED) != 0;
 }
 
-/* Out of line: keeps registers free for packets in order. */
-static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_seq seq,
+/* Takes a packet that is not the next in order. */
+static LLI_OUT_OF_LINE bool rx_input_other(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_seq seq,
                                                      lli_ns now)
 {
     struct lli_gap *gap = &rx->gap;

@@ -176,7 +176,7 @@ bool lli_rx_next_topic(struct lli_rx *rx, struct lli_item *item)
 
 /* -------------------------------------------------------------------------------------------------- messages */
 
-__attribute__((noinline)) int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count)
+LLI_OUT_OF_LINE int lli_rx_account(struct lli_rx *rx, uint32_t topic, struct lli_item *item, int count)
 {
     struct llm_message *messages = item->messages + item->count;
     int stale = 0;

@@ -543,7 +543,7 @@ static inline enum lli_wire_fault lli_wire_get_header(const uint8_t *packet, siz
     return fault == LLI_WIRE_CONTROL ? LLI_WIRE_OK : fault;
 }
 
-/* Likewise for packets that lli_wire_get_header() reports as LLI_WIRE_TYPE_BAD. Out of line, as it is rare. */
+/* Likewise for packets that lli_wire_get_header() reports as LLI_WIRE_TYPE_BAD. */
 enum lli_wire_fault lli_wire_get_connection(const uint8_t *packet, size_t size, struct lli_wire_header *header,
                                             const uint8_t **body, size_t *body_size);
 
