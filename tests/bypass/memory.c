@@ -96,7 +96,7 @@ static void a_lone_packet_takes_one_poll(void **state)
 
 static int descriptor_of(const struct station *station, lli_handle group)
 {
-    return ((const struct lli_bypass *)station->instance)->udp.groups[group].fd;
+    return ((const struct lli_bypass *)station->instance)->udp.in.groups[group].fd;
 }
 
 /* Waits until what lies in the kernel's buffer of a group is more than that, and returns how much it is. */
@@ -356,7 +356,7 @@ static void a_packet_in_pieces_is_put_together(void **state)
 
 static uint64_t truncated(const struct station *station)
 {
-    return ((const struct lli_bypass *)station->instance)->udp.truncated;
+    return ((const struct lli_bypass *)station->instance)->udp.counters.truncated;
 }
 
 /* A plain socket of some other host's may send what the interface carries in fragments only. */

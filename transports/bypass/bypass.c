@@ -23,13 +23,13 @@ static void bypass_survey(struct lli_bypass *bypass)
     bypass->plain = !bypass->lends[UNICAST];
     bypass->warm_count = bypass->warm_next = 0;
     for (uint32_t i = 0; i < LLI_UDP_GROUPS_MAX; i++) {
-        sockets += udp->senders[i] >= 0;
-        sockets += udp->groups[i].fd >= 0;
+        sockets += udp->out.senders[i] >= 0;
+        sockets += udp->in.groups[i].fd >= 0;
         bypass->accelerated += bypass->sender_accelerated[i];
         bypass->accelerated += bypass->receiver_accelerated[i];
         bypass->plain = bypass->plain && !bypass->lends[i];
         if (bypass->sender_warms[i])
-            bypass->warm[bypass->warm_count++] = udp->senders[i];
+            bypass->warm[bypass->warm_count++] = udp->out.senders[i];
     }
     bypass->in_kernel = sockets - bypass->accelerated;
 }
@@ -68,7 +68,7 @@ static int bypass_admit_receiver(struct lli_bypass *bypass, const struct lli_udp
 
 static int bypass_admit_sender(struct lli_bypass *bypass, const struct lli_group *group, lli_handle handle)
 {
-    const int fd = bypass->udp.senders[handle];
+    const int fd = bypass->udp.out.senders[handle];
     int status = bypass_admit(bypass, fd, "sends to", group->host, &bypass->sender_accelerated[handle]);
 
     bypass->sender_warms[handle] =
@@ -156,13 +156,13 @@ static int bypass_open(void *instance, const struct lli_transport_config *config
     bypass_end(bypass);
     if (status != 0)
         return status;
-    status = bypass_admit_receiver(bypass, &bypass->udp.control, UNICAST);
+    status = bypass_admit_receiver(bypass, &bypass->udp.in.control, UNICAST);
     if (status != 0) {
         lli_udp_close(&bypass->udp);
         return status;
     }
     if (bypass->stack != NULL && bypass->stack->number != NULL)
-        bypass->stack_number = bypass->stack->number(bypass, bypass->udp.control.fd);
+        bypass->stack_number = bypass->stack->number(bypass, bypass->udp.in.control.fd);
     bypass_survey(bypass);
     return 0;
 }
@@ -226,7 +226,7 @@ static void bypass_part(struct lli_bypass *bypass, struct lli_udp_receiver *rece
 static void bypass_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
 {
     struct lli_bypass *bypass = instance;
-    struct lli_udp_receiver *receiver = &bypass->udp.groups[handle];
+    struct lli_udp_receiver *receiver = &bypass->udp.in.groups[handle];
 
     bypass_sweep(bypass);
     if (mode == LLI_JOIN_SEND) {
@@ -254,8 +254,8 @@ static int bypass_join(void *instance, const struct lli_group *group, enum lli_j
         return status;
     if (mode == LLI_JOIN_SEND)
         status = bypass_admit_sender(bypass, group, joined);
-    else if (bypass->udp.groups[joined].users == 1)
-        status = bypass_admit_receiver(bypass, &bypass->udp.groups[joined], joined);
+    else if (bypass->udp.in.groups[joined].users == 1)
+        status = bypass_admit_receiver(bypass, &bypass->udp.in.groups[joined], joined);
     if (status != 0)
         bypass_leave(instance, joined, mode);
     else

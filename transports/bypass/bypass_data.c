@@ -18,7 +18,7 @@ enum {
 
 bool lli_bypass_room(const struct lli_bypass *bypass)
 {
-    return bypass->free_count > 0 && bypass->udp.free != 0;
+    return bypass->free_count > 0 && bypass->udp.in.free != 0;
 }
 
 void lli_bypass_lend(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, void *id, struct iovec data,
@@ -34,12 +34,12 @@ void lli_bypass_lend(struct lli_bypass *bypass, const struct lli_udp_receiver *r
 
 static size_t bypass_buffer_next(const struct lli_bypass *bypass)
 {
-    return (size_t)__builtin_ctzll(bypass->udp.free);
+    return (size_t)__builtin_ctzll(bypass->udp.in.free);
 }
 
 uint8_t *lli_bypass_buffer(const struct lli_bypass *bypass)
 {
-    return bypass->udp.in_piece[bypass_buffer_next(bypass)].iov_base;
+    return bypass->udp.in.pieces[bypass_buffer_next(bypass)].iov_base;
 }
 
 void lli_bypass_lend_buffer(struct lli_bypass *bypass, const struct lli_udp_receiver *receiver, size_t size,
@@ -48,11 +48,11 @@ void lli_bypass_lend_buffer(struct lli_bypass *bypass, const struct lli_udp_rece
     struct lli_udp *udp = &bypass->udp;
     const size_t buffer = bypass_buffer_next(bypass);
 
-    udp->free &= ~(UINT64_C(1) << buffer);
-    udp->held[buffer] = 1;
+    udp->in.free &= ~(UINT64_C(1) << buffer);
+    udp->in.references[buffer] = 1;
     bypass->copied++;
     *packet = (struct lli_in){
-        .data = udp->in_piece[buffer].iov_base, .size = (uint32_t)size, .from = receiver->handle, .buffer = buffer};
+        .data = udp->in.pieces[buffer].iov_base, .size = (uint32_t)size, .from = receiver->handle, .buffer = buffer};
 }
 
 static void bypass_give_back(struct lli_bypass *bypass, int fd, void **ids, int count)
@@ -134,11 +134,11 @@ static void bypass_keep_warm(struct lli_bypass *bypass)
     if (++bypass->idle % IDLE_POLLS != 0)
         return;
     now = lli_clock_ns();
-    if (bypass->warm_taken == bypass->udp.taken && now < bypass->warm_at)
+    if (bypass->warm_taken == bypass->udp.out.taken && now < bypass->warm_at)
         return;
-    if (bypass->warm_taken == bypass->udp.taken)
+    if (bypass->warm_taken == bypass->udp.out.taken)
         bypass_warm_send(bypass);
-    bypass->warm_taken = bypass->udp.taken;
+    bypass->warm_taken = bypass->udp.out.taken;
     bypass->warm_at = now + bypass->warm_ns;
 }
 
@@ -193,7 +193,7 @@ int lli_bypass_receive(void *instance, struct lli_in *packets, int max)
     int count;
 
     /* Deliver copied packets first. */
-    if (bypass->plain || udp->fetched.next != udp->fetched.end || max <= 0)
+    if (bypass->plain || udp->in.fetched.next != udp->in.fetched.end || max <= 0)
         count = lli_udp_receive(instance, packets, max);
     else
         count = bypass_fetch(bypass, packets, max);

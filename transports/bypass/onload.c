@@ -157,8 +157,8 @@ static int onload_take(struct onload_zc_recv_args *args, int flags)
     struct lli_in *packet = &fetch->packets[fetch->count];
     int answer = ONLOAD_ZC_CONTINUE;
 
-    if (size > bypass->udp.packet_bytes) {
-        bypass->udp.truncated++;
+    if (size > bypass->udp.in.packet_bytes) {
+        bypass->udp.counters.truncated++;
     } else if (message->msghdr.msg_iovlen == 1) {
         lli_bypass_lend(bypass, fetch->receiver, message->iov[0].buf, (struct iovec){message->iov[0].iov_base, size}, packet);
         answer = ONLOAD_ZC_KEEP;

@@ -106,15 +106,15 @@ static int vma_take(struct lli_bypass *bypass, const struct lli_udp_receiver *re
     void *id = table->packet.packet_id;
     bool lent = false;
 
-    if (size <= bypass->udp.packet_bytes && table->packet.sz_iov == 1) {
+    if (size <= bypass->udp.in.packet_bytes && table->packet.sz_iov == 1) {
         lli_bypass_lend(bypass, receiver, id, table->pieces[0], packet);
         return 1;
     }
-    if (size <= bypass->udp.packet_bytes && vma_gather(table, lli_bypass_buffer(bypass))) {
+    if (size <= bypass->udp.in.packet_bytes && vma_gather(table, lli_bypass_buffer(bypass))) {
         lli_bypass_lend_buffer(bypass, receiver, size, packet);
         lent = true;
     } else {
-        bypass->udp.truncated++;
+        bypass->udp.counters.truncated++;
     }
     if (!vma_give_back(bypass, receiver->fd, &id, 1))
         bypass->release_errors++;
@@ -133,13 +133,13 @@ static int vma_fetch_one(struct lli_bypass *bypass, const struct lli_udp_receive
     int size;
 
     table->n_packet_num = 0;
-    size = bypass->vma->recvfrom_zcopy(receiver->fd, table, bypass->udp.buffer_bytes, &flags, NULL, NULL);
+    size = bypass->vma->recvfrom_zcopy(receiver->fd, table, bypass->udp.in.buffer_bytes, &flags, NULL, NULL);
     if (size < 0)
         return -1;
     if ((flags & MSG_VMA_ZCOPY) != 0 && table->n_packet_num == 1)
         return vma_take(bypass, receiver, table, (size_t)size, packet);
-    if ((size_t)size > bypass->udp.packet_bytes) {
-        bypass->udp.truncated++;
+    if ((size_t)size > bypass->udp.in.packet_bytes) {
+        bypass->udp.counters.truncated++;
         return 0;
     }
     /* The kernel received it. */

@@ -23,28 +23,28 @@ enum {
 
 static void udp_queue(struct lli_udp *udp, const struct lli_out *packet)
 {
-    struct lli_udp_out *out = &udp->out[udp->taken++ % LLI_UDP_POST_MAX];
+    struct lli_udp_out *out = &udp->out.packets[udp->out.taken++ % LLI_UDP_POST_MAX];
     const uint32_t place = packet->to & ~LLI_UDP_PEER;
 
     out->data = packet->data;
     out->size = packet->size;
     out->to = NULL;
-    if (packet->size > udp->payload_max) {
+    if (packet->size > udp->out.payload_max) {
         out->fd = -1;
     } else if (packet->to & LLI_UDP_PEER) {
         assert(place < udp->peers.count);
         out->to = &udp->peer_addresses[place];
-        out->fd = udp->control.fd;
+        out->fd = udp->in.control.fd;
     } else {
         assert(place < LLI_UDP_GROUPS_MAX);
-        out->fd = udp->senders[place];
+        out->fd = udp->out.senders[place];
     }
 }
 
 int lli_udp_post(void *instance, const struct lli_out *packets, int count)
 {
     struct lli_udp *udp = instance;
-    const int room = LLI_UDP_POST_MAX - (int)(udp->taken - udp->done);
+    const int room = LLI_UDP_POST_MAX - (int)(udp->out.taken - udp->out.done);
     const int taken = count < room ? count : room;
 
     for (int i = 0; i < taken; i++)
@@ -54,7 +54,7 @@ int lli_udp_post(void *instance, const struct lli_out *packets, int count)
 
 static const struct lli_udp_out *udp_out(const struct lli_udp *udp, uint64_t number)
 {
-    return &udp->out[number % LLI_UDP_POST_MAX];
+    return &udp->out.packets[number % LLI_UDP_POST_MAX];
 }
 
 /*
@@ -69,10 +69,10 @@ static unsigned udp_train(const struct lli_udp *udp, uint64_t first)
 
     if (head->size == 0)
         return count;
-    while (count < udp->train_max && first + count != udp->taken) {
+    while (count < udp->out.train_max && first + count != udp->out.taken) {
         const struct lli_udp_out *next = udp_out(udp, first + count);
 
-        if (next->fd != head->fd || next->to != head->to || next->size > head->size || bytes + next->size > udp->train_bytes)
+        if (next->fd != head->fd || next->to != head->to || next->size > head->size || bytes + next->size > udp->out.train_bytes)
             break;
         bytes += next->size;
         count++;
@@ -113,15 +113,15 @@ void lli_udp_segment_note(struct msghdr *header, void *note, uint16_t bytes)
 /* Builds messages from the oldest packets of one socket. Returns their number. */
 static unsigned udp_batch(struct lli_udp *udp)
 {
-    const int fd = udp_out(udp, udp->done)->fd;
-    struct iovec *pieces = udp->batch_piece;
-    uint64_t at = udp->done;
+    const int fd = udp_out(udp, udp->out.done)->fd;
+    struct iovec *pieces = udp->out.pieces;
+    uint64_t at = udp->out.done;
     unsigned count = 0;
 
-    while (count < LLI_UDP_BATCH && at != udp->taken && udp_out(udp, at)->fd == fd) {
+    while (count < LLI_UDP_BATCH && at != udp->out.taken && udp_out(udp, at)->fd == fd) {
         const struct lli_udp_out *head = udp_out(udp, at);
         const unsigned train = udp_train(udp, at);
-        struct msghdr *header = &udp->batch[count].msg_hdr;
+        struct msghdr *header = &udp->out.batch[count].msg_hdr;
 
         *header = (struct msghdr){.msg_iov = pieces};
         header->msg_iovlen = udp_pieces(udp, at, train, pieces);
@@ -130,9 +130,9 @@ static unsigned udp_batch(struct lli_udp *udp)
             header->msg_namelen = lli_ip_length(head->to);
         }
         if (train > 1)
-            lli_udp_segment_note(header, udp->batch_note[count], (uint16_t)head->size);
+            lli_udp_segment_note(header, udp->out.notes[count], (uint16_t)head->size);
         pieces += header->msg_iovlen;
-        udp->batch_train[count++] = (uint16_t)train;
+        udp->out.trains[count++] = (uint16_t)train;
         at += train;
     }
     return count;
@@ -141,15 +141,15 @@ static unsigned udp_batch(struct lli_udp *udp)
 /* Passes the oldest packets to the kernel. Returns the number of messages accepted, or -1. */
 static int udp_send(struct lli_udp *udp)
 {
-    const struct lli_udp_out *out = udp_out(udp, udp->done);
+    const struct lli_udp_out *out = udp_out(udp, udp->out.done);
     unsigned count;
 
-    if (udp->taken - udp->done > 1) {
+    if (udp->out.taken - udp->out.done > 1) {
         count = udp_batch(udp);
-        return count > 1 ? sendmmsg(out->fd, udp->batch, count, 0) : sendmsg(out->fd, &udp->batch[0].msg_hdr, 0) < 0 ? -1 : 1;
+        return count > 1 ? sendmmsg(out->fd, udp->out.batch, count, 0) : sendmsg(out->fd, &udp->out.batch[0].msg_hdr, 0) < 0 ? -1 : 1;
     }
     /* Single packet: use the cheapest system call. */
-    udp->batch_train[0] = 1;
+    udp->out.trains[0] = 1;
     if (out->to == NULL)
         return send(out->fd, out->data, out->size, 0) < 0 ? -1 : 1;
     return sendto(out->fd, out->data, out->size, 0, &out->to->any, lli_ip_length(out->to)) < 0 ? -1 : 1;
@@ -166,16 +166,16 @@ static bool udp_send_failed(struct lli_udp *udp)
 {
     if (errno == EAGAIN || errno == ENOBUFS)
         return false;
-    if (udp->batch_train[0] > 1 && udp_is_offload_error(errno)) {
+    if (udp->out.trains[0] > 1 && udp_is_offload_error(errno)) {
         /* No packet of the train was sent: from now on send packets one by one, starting with these. */
-        udp->train_max = 1;
-        udp->trains_refused++;
+        udp->out.train_max = 1;
+        udp->counters.trains_refused++;
         return true;
     }
     /* Any other error is permanent, or belongs to an earlier packet: count the packet as lost. */
-    lli_udp_unreached_note(udp, udp_out(udp, udp->done), errno);
-    udp->send_errors += udp->batch_train[0];
-    udp->done += udp->batch_train[0];
+    lli_udp_unreached_note(udp, udp_out(udp, udp->out.done), errno);
+    udp->counters.send_errors += udp->out.trains[0];
+    udp->out.done += udp->out.trains[0];
     return true;
 }
 
@@ -183,24 +183,24 @@ int lli_udp_flush(void *instance)
 {
     struct lli_udp *udp = instance;
 
-    udp->stuck = false;
-    while (udp->done != udp->taken) {
+    udp->out.stuck = false;
+    while (udp->out.done != udp->out.taken) {
         int sent;
 
-        if (udp_out(udp, udp->done)->fd < 0) {
-            udp->send_errors++;
-            udp->done++;
+        if (udp_out(udp, udp->out.done)->fd < 0) {
+            udp->counters.send_errors++;
+            udp->out.done++;
             continue;
         }
         sent = udp_send(udp);
         if (sent <= 0 && !udp_send_failed(udp)) {
-            udp->stuck = true;
-            udp->send_waits++;
+            udp->out.stuck = true;
+            udp->counters.send_waits++;
             return LLM_EAGAIN;
         }
         for (int i = 0; i < sent; i++) {
-            udp->done += udp->batch_train[i];
-            udp->trains += udp->batch_train[i] > 1;
+            udp->out.done += udp->out.trains[i];
+            udp->counters.trains += udp->out.trains[i] > 1;
         }
     }
     return 0;
@@ -210,7 +210,7 @@ uint64_t lli_udp_reap(void *instance)
 {
     const struct lli_udp *udp = instance;
 
-    return udp->done;
+    return udp->out.done;
 }
 
 /* -------------------------------------------------------------------------------------------------- receiving */
@@ -220,7 +220,7 @@ static void udp_fetch_none(struct lli_udp *udp, struct lli_udp_receiver *receive
 {
     /* ICMP errors of earlier unicasts are reported here too; all are harmless. */
     if (errno != EAGAIN)
-        udp->receive_errors++;
+        udp->counters.receive_errors++;
     receiver->bursting = receiver->merged = false;
     if (receiver->unchecked >= CHECK_PACKETS)
         lli_udp_drops_read(udp, receiver);
@@ -241,14 +241,14 @@ static int udp_fetched_one(const struct lli_udp *udp, struct mmsghdr *in, ssize_
     if (size < 0)
         return -1;
     in->msg_len = (unsigned)size;
-    in->msg_hdr.msg_flags = (size_t)size > udp->buffer_bytes ? MSG_TRUNC : 0;
+    in->msg_hdr.msg_flags = (size_t)size > udp->in.buffer_bytes ? MSG_TRUNC : 0;
     return 1;
 }
 
 /* Uses the cheapest receive call: recv() takes 159 ns, recvmsg() 216, recvmmsg() 243 (measured). */
 static int udp_fetch_one(const struct lli_udp *udp, const struct lli_udp_receiver *receiver, struct mmsghdr *in)
 {
-    return udp_fetched_one(udp, in, recv(receiver->fd, in->msg_hdr.msg_iov->iov_base, udp->buffer_bytes, MSG_DONTWAIT | MSG_TRUNC));
+    return udp_fetched_one(udp, in, recv(receiver->fd, in->msg_hdr.msg_iov->iov_base, udp->in.buffer_bytes, MSG_DONTWAIT | MSG_TRUNC));
 }
 
 static int udp_fetch_one_apart(const struct lli_udp *udp, const struct lli_udp_receiver *receiver, struct mmsghdr *in)
@@ -257,7 +257,7 @@ static int udp_fetch_one_apart(const struct lli_udp *udp, const struct lli_udp_r
     ssize_t size;
 
     if (!receiver->noted)
-        return udp_fetched_one(udp, in, recvfrom(receiver->fd, header->msg_iov->iov_base, udp->buffer_bytes, MSG_DONTWAIT | MSG_TRUNC,
+        return udp_fetched_one(udp, in, recvfrom(receiver->fd, header->msg_iov->iov_base, udp->in.buffer_bytes, MSG_DONTWAIT | MSG_TRUNC,
                                                  header->msg_name, &header->msg_namelen));
     size = recvmsg(receiver->fd, header, MSG_DONTWAIT);
     if (size < 0)
@@ -276,32 +276,32 @@ static LLI_OUT_OF_LINE int udp_fetch_apart(struct lli_udp *udp, const struct lli
     int count;
 
     for (size_t i = first; i < first + run; i++) {
-        struct msghdr *header = &udp->in[i].msg_hdr;
+        struct msghdr *header = &udp->in.messages[i].msg_hdr;
 
         header->msg_controllen = LLI_UDP_NOTE_BYTES;
-        header->msg_name = receiver->named ? &udp->names[i] : NULL;
-        header->msg_namelen = receiver->named ? sizeof udp->names[i] : 0;
+        header->msg_name = receiver->named ? &udp->in.names[i] : NULL;
+        header->msg_namelen = receiver->named ? sizeof udp->in.names[i] : 0;
     }
-    count = run == 1 ? udp_fetch_one_apart(udp, receiver, &udp->in[first])
-                     : recvmmsg(receiver->fd, &udp->in[first], run, MSG_DONTWAIT, NULL);
+    count = run == 1 ? udp_fetch_one_apart(udp, receiver, &udp->in.messages[first])
+                     : recvmmsg(receiver->fd, &udp->in.messages[first], run, MSG_DONTWAIT, NULL);
     for (size_t i = first; i < first + run && receiver->named; i++)
-        udp->in[i].msg_hdr.msg_name = NULL;
+        udp->in.messages[i].msg_hdr.msg_name = NULL;
     return count;
 }
 
 void lli_udp_fetch(struct lli_udp *udp, struct lli_udp_receiver *receiver)
 {
-    const size_t first = (size_t)__builtin_ctzll(udp->free);
+    const size_t first = (size_t)__builtin_ctzll(udp->in.free);
     /* One merged buffer holds enough packets; fewer buffers stay in the cache. */
-    const unsigned run = udp_free_run(udp->free, first, receiver->bursting && !receiver->merged ? LLI_UDP_BURST : 1);
+    const unsigned run = udp_free_run(udp->in.free, first, receiver->bursting && !receiver->merged ? LLI_UDP_BURST : 1);
     int count;
 
     if (receiver->apart)
         count = udp_fetch_apart(udp, receiver, first, run);
     else if (run == 1)
-        count = udp_fetch_one(udp, receiver, &udp->in[first]);
+        count = udp_fetch_one(udp, receiver, &udp->in.messages[first]);
     else
-        count = recvmmsg(receiver->fd, &udp->in[first], run, MSG_DONTWAIT, NULL);
+        count = recvmmsg(receiver->fd, &udp->in.messages[first], run, MSG_DONTWAIT, NULL);
     if (count <= 0) {
         udp_fetch_none(udp, receiver);
         return;
@@ -310,18 +310,18 @@ void lli_udp_fetch(struct lli_udp *udp, struct lli_udp_receiver *receiver)
     receiver->unchecked += (uint32_t)count;
     if (receiver->unchecked >= CHECK_PACKETS_BUSY)
         lli_udp_drops_read(udp, receiver);
-    udp->fetched = (struct lli_udp_fetched){.receiver = receiver, .next = (uint32_t)first, .end = (uint32_t)first + (uint32_t)count};
+    udp->in.fetched = (struct lli_udp_fetched){.receiver = receiver, .next = (uint32_t)first, .end = (uint32_t)first + (uint32_t)count};
     for (size_t buffer = first; buffer < first + (size_t)count; buffer++) {
-        udp->free &= ~(UINT64_C(1) << buffer);
-        udp->held[buffer] = 1;
+        udp->in.free &= ~(UINT64_C(1) << buffer);
+        udp->in.references[buffer] = 1;
     }
 }
 
 static void udp_unhold(struct lli_udp *udp, size_t buffer)
 {
-    assert(udp->held[buffer] > 0);
-    if (--udp->held[buffer] == 0)
-        udp->free |= UINT64_C(1) << buffer;
+    assert(udp->in.references[buffer] > 0);
+    if (--udp->in.references[buffer] == 0)
+        udp->in.free |= UINT64_C(1) << buffer;
 }
 
 /* Reads the control messages of a buffer: segment size and time stamp. */
@@ -347,10 +347,10 @@ static void udp_read_notes(struct lli_udp_fetched *fetched, struct mmsghdr *in)
  */
 static uint32_t udp_segment_said(const struct lli_udp *udp, const struct mmsghdr *in)
 {
-    const uint8_t *at = (const uint8_t *)in->msg_hdr.msg_iov->iov_base + udp->size_at;
+    const uint8_t *at = (const uint8_t *)in->msg_hdr.msg_iov->iov_base + udp->in.size_at;
     uint32_t segment;
 
-    if (in->msg_len < udp->size_at + 2)
+    if (in->msg_len < udp->in.size_at + 2)
         return in->msg_len;
     segment = (uint32_t)(at[0] | at[1] << 8);
     return segment > in->msg_len || segment * LLI_UDP_TRAIN_MAX < in->msg_len ? in->msg_len : segment;
@@ -359,43 +359,43 @@ static uint32_t udp_segment_said(const struct lli_udp *udp, const struct mmsghdr
 /* Determines the segment size and time stamp of a buffer. */
 static void udp_look(struct lli_udp *udp, struct mmsghdr *in)
 {
-    struct lli_udp_fetched *fetched = &udp->fetched;
+    struct lli_udp_fetched *fetched = &udp->in.fetched;
 
     fetched->segment = in->msg_len;
     fetched->stamp_ns = 0;
     if (fetched->receiver->noted)
         udp_read_notes(fetched, in);
-    else if (udp->merges)
+    else if (udp->in.merges)
         fetched->segment = udp_segment_said(udp, in);
     fetched->receiver->merged = fetched->segment < in->msg_len;
-    udp->superframes += fetched->receiver->merged;
+    udp->counters.superframes += fetched->receiver->merged;
 }
 
 int lli_udp_lend(struct lli_udp *udp, struct lli_in *packets, int max)
 {
-    struct lli_udp_fetched *fetched = &udp->fetched;
+    struct lli_udp_fetched *fetched = &udp->in.fetched;
     int lent = 0;
 
     while (lent < max && fetched->next < fetched->end) {
         const uint32_t buffer = fetched->next;
-        struct mmsghdr *in = &udp->in[buffer];
+        struct mmsghdr *in = &udp->in.messages[buffer];
         uint32_t left = in->msg_len - fetched->offset;
         bool too_large;
 
         if (fetched->offset == 0)
             udp_look(udp, in);
-        too_large = (in->msg_hdr.msg_flags & MSG_TRUNC) != 0 || fetched->segment > udp->packet_bytes;
+        too_large = (in->msg_hdr.msg_flags & MSG_TRUNC) != 0 || fetched->segment > udp->in.packet_bytes;
         if (too_large) {
-            udp->truncated++;
+            udp->counters.truncated++;
         } else {
             packets[lent++] = (struct lli_in){
-                .data = udp->in_piece[buffer].iov_base + fetched->offset,
+                .data = udp->in.pieces[buffer].iov_base + fetched->offset,
                 .size = left < fetched->segment ? left : fetched->segment,
                 .from = fetched->receiver->handle,
                 .buffer = buffer,
                 .stamp_ns = fetched->stamp_ns,
             };
-            udp->held[buffer]++;
+            udp->in.references[buffer]++;
         }
         if (too_large || left <= fetched->segment) {
             fetched->next++;
@@ -411,41 +411,41 @@ int lli_udp_lend(struct lli_udp *udp, struct lli_in *packets, int max)
 /* Returns the next socket that epoll reported readable, or NULL. One receive call each, so no socket starves another. */
 static struct lli_udp_receiver *udp_next_ready(struct lli_udp *udp)
 {
-    if (udp->ready_next == udp->ready_count) {
-        const int count = epoll_wait(udp->epoll, udp->ready, LLI_UDP_READY_MAX, 0);
+    if (udp->in.ready_next == udp->in.ready_count) {
+        const int count = epoll_wait(udp->epoll, udp->in.ready, LLI_UDP_READY_MAX, 0);
 
-        udp->ready_next = 0;
-        udp->ready_count = count > 0 ? (uint32_t)count : 0;
-        if (udp->ready_count == 0)
+        udp->in.ready_next = 0;
+        udp->in.ready_count = count > 0 ? (uint32_t)count : 0;
+        if (udp->in.ready_count == 0)
             return NULL;
     }
-    return udp->ready[udp->ready_next++].data.ptr; /* NULL for a socket that only sends */
+    return udp->in.ready[udp->in.ready_next++].data.ptr; /* NULL for a socket that only sends */
 }
 
 /* Returns the group to poll: the current one while it returns packets, else the next. */
 static struct lli_udp_receiver *udp_next_group(struct lli_udp *udp)
 {
-    struct lli_udp_receiver *receiver = &udp->groups[udp->polled[udp->polled_next]];
+    struct lli_udp_receiver *receiver = &udp->in.groups[udp->in.polled[udp->in.polled_next]];
 
     if (receiver->bursting)
         return receiver;
-    udp->polled_next = (uint16_t)((udp->polled_next + 1u) % udp->polled_count);
-    return &udp->groups[udp->polled[udp->polled_next]];
+    udp->in.polled_next = (uint16_t)((udp->in.polled_next + 1u) % udp->in.polled_count);
+    return &udp->in.groups[udp->in.polled[udp->in.polled_next]];
 }
 
 /* Every poll is a system call, so each receive() polls one socket, the most likely one. */
 struct lli_udp_receiver *lli_udp_next(struct lli_udp *udp)
 {
-    if (udp->polled_count > ROTATED_MAX)
+    if (udp->in.polled_count > ROTATED_MAX)
         return udp_next_ready(udp);
-    if (udp->polled_count == 0)
-        return &udp->control;
-    if (++udp->turn % CONTROL_TURNS == 0) {
-        if (udp->polled_count > 1)
-            udp->polled_next = (uint16_t)((udp->polled_next + 1u) % udp->polled_count);
-        return &udp->control;
+    if (udp->in.polled_count == 0)
+        return &udp->in.control;
+    if (++udp->in.turn % CONTROL_TURNS == 0) {
+        if (udp->in.polled_count > 1)
+            udp->in.polled_next = (uint16_t)((udp->in.polled_next + 1u) % udp->in.polled_count);
+        return &udp->in.control;
     }
-    return udp->polled_count == 1 ? &udp->groups[udp->polled[0]] : udp_next_group(udp);
+    return udp->in.polled_count == 1 ? &udp->in.groups[udp->in.polled[0]] : udp_next_group(udp);
 }
 
 /*
@@ -456,7 +456,7 @@ __attribute__((flatten)) int lli_udp_receive(void *instance, struct lli_in *pack
 {
     struct lli_udp *udp = instance;
 
-    if (udp->fetched.next == udp->fetched.end && udp->free != 0 && max > 0) {
+    if (udp->in.fetched.next == udp->in.fetched.end && udp->in.free != 0 && max > 0) {
         struct lli_udp_receiver *receiver = lli_udp_next(udp);
 
         if (receiver != NULL)
@@ -477,12 +477,12 @@ bool lli_udp_came_from(void *instance, const struct lli_in *packet, const struct
 {
     const struct lli_udp *udp = instance;
 
-    return packet->from != LLI_HANDLE_UNICAST || lli_ip_is_from(address, lli_ip_bytes(&udp->names[packet->buffer]));
+    return packet->from != LLI_HANDLE_UNICAST || lli_ip_is_from(address, lli_ip_bytes(&udp->in.names[packet->buffer]));
 }
 
 void lli_udp_fetched_drop(struct lli_udp *udp, const struct lli_udp_receiver *receiver)
 {
-    struct lli_udp_fetched *fetched = &udp->fetched;
+    struct lli_udp_fetched *fetched = &udp->in.fetched;
 
     if (fetched->receiver != receiver)
         return;
@@ -495,25 +495,25 @@ void lli_udp_fetched_drop(struct lli_udp *udp, const struct lli_udp_receiver *re
 bool lli_udp_waiting(const void *instance)
 {
     const struct lli_udp *udp = instance;
-    struct pollfd fds[1 + LLI_UDP_GROUPS_MAX] = {{.fd = udp->control.fd, .events = POLLIN}};
+    struct pollfd fds[1 + LLI_UDP_GROUPS_MAX] = {{.fd = udp->in.control.fd, .events = POLLIN}};
 
-    for (uint32_t i = 0; i < udp->polled_count; i++)
-        fds[1 + i] = (struct pollfd){.fd = udp->groups[udp->polled[i]].fd, .events = POLLIN};
-    return udp->fetched.next != udp->fetched.end || poll(fds, 1 + udp->polled_count, 0) > 0;
+    for (uint32_t i = 0; i < udp->in.polled_count; i++)
+        fds[1 + i] = (struct pollfd){.fd = udp->in.groups[udp->in.polled[i]].fd, .events = POLLIN};
+    return udp->in.fetched.next != udp->in.fetched.end || poll(fds, 1 + udp->in.polled_count, 0) > 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------ table */
 
 static const struct lli_counter udp_counters[] = {
-    {"udp_send_errors", offsetof(struct lli_udp, send_errors)},       /* packets lost because sending failed */
-    {"udp_send_waits", offsetof(struct lli_udp, send_waits)},         /* flushes stopped by a full send buffer */
-    {"udp_receive_errors", offsetof(struct lli_udp, receive_errors)}, /* failed receive calls, mostly ICMP errors */
-    {"udp_truncated", offsetof(struct lli_udp, truncated)},           /* packets dropped because they exceed the interface's MTU */
-    {"udp_trains", offsetof(struct lli_udp, trains)},                 /* trains sent */
-    {"udp_trains_refused", offsetof(struct lli_udp, trains_refused)}, /* refused trains: one by one until the interface changes */
-    {"udp_interface_changes", offsetof(struct lli_udp, interface_changes)}, /* changes of the interface's address or MTU */
-    {"udp_superframes", offsetof(struct lli_udp, superframes)},       /* merged packets received */
-    {"udp_kernel_drops", offsetof(struct lli_udp, kernel_drops)},     /* packets dropped because a receive buffer was full */
+    {"udp_send_errors", offsetof(struct lli_udp, counters.send_errors)},       /* packets lost because sending failed */
+    {"udp_send_waits", offsetof(struct lli_udp, counters.send_waits)},         /* flushes stopped by a full send buffer */
+    {"udp_receive_errors", offsetof(struct lli_udp, counters.receive_errors)}, /* failed receive calls, mostly ICMP errors */
+    {"udp_truncated", offsetof(struct lli_udp, counters.truncated)},           /* packets dropped because they exceed the interface's MTU */
+    {"udp_trains", offsetof(struct lli_udp, counters.trains)},                 /* trains sent */
+    {"udp_trains_refused", offsetof(struct lli_udp, counters.trains_refused)}, /* refused trains: one by one until the interface changes */
+    {"udp_interface_changes", offsetof(struct lli_udp, counters.interface_changes)}, /* changes of the interface's address or MTU */
+    {"udp_superframes", offsetof(struct lli_udp, counters.superframes)},       /* merged packets received */
+    {"udp_kernel_drops", offsetof(struct lli_udp, counters.kernel_drops)},     /* packets dropped because a receive buffer was full */
     {NULL, 0},
 };
 

@@ -81,12 +81,12 @@ struct lli_udp_fetched {
     uint64_t stamp_ns; /* of buffer next */
 };
 
-struct lli_udp {
-    /* Data path, most used first. */
+/* Receiving: udp.c; the control operations of udp_socket.c set it up. Most used first. */
+struct lli_udp_in {
     uint64_t free;                             /* bitmap of free receive buffers */
     struct lli_udp_fetched fetched;
     uint8_t *buffers;
-    size_t buffer_stride;
+    size_t stride;                             /* distance of two buffers */
     uint32_t buffer_bytes;                     /* usable bytes per buffer */
     uint32_t packet_bytes;                     /* largest packet of the interface */
     uint32_t size_at;                          /* offset of the size field in packets; 0: none */
@@ -95,58 +95,51 @@ struct lli_udp {
     uint16_t polled_next;
     uint16_t polled[LLI_UDP_GROUPS_MAX];       /* compact list of the groups in use */
     struct lli_udp_receiver control;
-    struct mmsghdr in[LLI_UDP_BUFFERS];        /* in[b] always receives into buffer b */
-    struct iovec in_piece[LLI_UDP_BUFFERS];
+    struct mmsghdr messages[LLI_UDP_BUFFERS];  /* messages[b] always receives into buffer b */
+    struct iovec pieces[LLI_UDP_BUFFERS];
     union lli_ip_address names[LLI_UDP_BUFFERS]; /* source of buffer b, if its receiver is named */
-    uint16_t held[LLI_UDP_BUFFERS];            /* references: packets delivered from the buffer, plus 1 while it is in fetched */
-    _Alignas(struct cmsghdr) uint8_t in_note[LLI_UDP_BUFFERS][LLI_UDP_NOTE_BYTES];
+    uint16_t references[LLI_UDP_BUFFERS];      /* packets delivered from the buffer, plus 1 while it is in fetched */
+    _Alignas(struct cmsghdr) uint8_t notes[LLI_UDP_BUFFERS][LLI_UDP_NOTE_BYTES];
+    bool merges;                               /* the kernel supports UDP_GRO */
+    struct lli_udp_receiver groups[LLI_UDP_GROUPS_MAX];
+    struct epoll_event ready[LLI_UDP_READY_MAX];
+    uint32_t ready_count;
+    uint32_t ready_next;
+};
 
+/* Sending: udp.c; udp_offload.c sets the lengths of trains. */
+struct lli_udp_out_state {
     uint64_t taken;                            /* packets posted since open */
     uint64_t done;                             /* of these, sent or lost */
     bool stuck;                                /* the kernel accepted no more at the last flush */
     uint32_t payload_max;
     uint32_t train_max;                        /* packets per train; 1: segmentation offload is off */
     uint32_t train_bytes;                      /* bytes per train */
-    struct lli_udp_out out[LLI_UDP_POST_MAX];
+    struct lli_udp_out packets[LLI_UDP_POST_MAX];
     struct mmsghdr batch[LLI_UDP_BATCH];       /* messages of one system call */
-    uint16_t batch_train[LLI_UDP_BATCH];       /* packets in each message */
-    struct iovec batch_piece[LLI_UDP_POST_MAX];
-    _Alignas(struct cmsghdr) uint8_t batch_note[LLI_UDP_BATCH][CMSG_SPACE(sizeof(uint16_t))];
+    uint16_t trains[LLI_UDP_BATCH];            /* packets in each message */
+    struct iovec pieces[LLI_UDP_POST_MAX];
+    _Alignas(struct cmsghdr) uint8_t notes[LLI_UDP_BATCH][CMSG_SPACE(sizeof(uint16_t))];
     int senders[LLI_UDP_GROUPS_MAX];           /* sockets of the joins to send; -1: unused */
+    uint32_t gso_packets;                      /* option gso_packets */
+    uint32_t train_max_first;                  /* train_max when the instance was opened */
+};
 
-    struct lli_peers peers;             /* a handle is LLI_UDP_PEER | its place */
-    union lli_ip_address *peer_addresses; /* by place */
-    struct lli_udp_receiver groups[LLI_UDP_GROUPS_MAX];
-    struct epoll_event ready[LLI_UDP_READY_MAX];
-    uint32_t ready_count;
-    uint32_t ready_next;
-
-    int epoll;
-    int watched_fd; /* the socket that epoll watches for writability; -1: none */
-
-    /* Control operations only. */
-    const struct lli_log *log;
-    sa_family_t family;
-    struct lli_ip_interface interface;
-    bool (*bypassed)(const struct lli_udp *udp, int fd); /* true if a user-space stack handles the socket; NULL: no such stack */
-    bool gone;   /* the interface was removed; already logged */
+/* The interface and what cannot be reached over it: udp_follow.c. */
+struct lli_udp_link {
+    bool gone;         /* the interface was removed; already logged */
     bool addressless;  /* the interface has no address of the family; already logged */
     bool fragments;    /* its MTU is too small for the packets: they may be fragmented */
-    bool follow_again; /* following a change failed: retry */
+    bool again;        /* following a change failed: retry */
     struct lli_follow follow;
-    uint32_t gso_packets;     /* option gso_packets */
-    uint32_t train_max_first; /* train_max when the instance was opened */
-    int group_error;          /* errno of the latest failed send to a group; 0: none since the interface changed */
-    int group_error_fd;       /* socket of that send */
-    int group_error_told;     /* the latest error logged */
+    int error;         /* errno of the latest failed send to a group; 0: none since the interface changed */
+    int error_fd;      /* socket of that send */
+    int error_logged;  /* the latest error logged */
     uint32_t unreached_count;
     struct lli_udp_unreached unreached[LLI_UDP_UNREACHED_MAX];
-    bool merges; /* the kernel supports UDP_GRO */
-    bool warned_receive_buffer;
-    bool warned_send_buffer;
-    bool warned_busy_poll;
+};
 
-    /* Counters. */
+struct lli_udp_counters {
     uint64_t send_errors;
     uint64_t send_waits;
     uint64_t receive_errors;
@@ -156,8 +149,30 @@ struct lli_udp {
     uint64_t interface_changes;
     uint64_t superframes;
     uint64_t kernel_drops;
-    uint64_t drops_told;       /* of these, returned by lli_udp_drops() */
-    uint64_t superframes_told; /* superframes at the latest call of lli_udp_drops() */
+    uint64_t drops_reported;       /* of these, returned by lli_udp_drops() */
+    uint64_t superframes_reported; /* superframes at the latest call of lli_udp_drops() */
+};
+
+struct lli_udp {
+    struct lli_udp_in in;
+    struct lli_udp_out_state out;
+    struct lli_peers peers;               /* a handle is LLI_UDP_PEER | its place */
+    union lli_ip_address *peer_addresses; /* by place */
+    int epoll;
+    int watched_fd; /* the socket that epoll watches for writability; -1: none */
+
+    /* Control operations only. */
+    const struct lli_log *log;
+    sa_family_t family;
+    struct lli_ip_interface interface;
+    bool (*bypassed)(const struct lli_udp *udp, int fd); /* true if a user-space stack handles the socket; NULL: no such stack */
+    struct lli_udp_link link;
+    struct {
+        bool receive_buffer;
+        bool send_buffer;
+        bool busy_poll;
+    } warned; /* of sizes that the kernel does not grant, once: udp_socket.c */
+    struct lli_udp_counters counters;
 };
 
 /* ---------------------------------------------------------------------------------------------- udp_address.c */

@@ -138,26 +138,26 @@ static bool offload_merges(const struct lli_udp *udp)
 
 void lli_udp_trains_probe(struct lli_udp *udp)
 {
-    uint32_t wanted = udp->gso_packets;
+    uint32_t wanted = udp->out.gso_packets;
 
-    udp->train_max = 1;
+    udp->out.train_max = 1;
     if (wanted == 0)
         wanted = udp->interface.wire ? WIRE_TRAIN_MAX : LLI_UDP_TRAIN_MAX;
-    if (wanted == 1 || udp->train_bytes / udp->payload_max < 2)
+    if (wanted == 1 || udp->out.train_bytes / udp->out.payload_max < 2)
         return;
-    udp->train_max = offload_test_run(udp);
-    if (udp->train_max == 1)
+    udp->out.train_max = offload_test_run(udp);
+    if (udp->out.train_max == 1)
         lli_log(udp->log, LLM_LEVEL_INFO, "udp: packets are sent one by one on interface %s: a segmented train did not arrive "
                 "whole at this host itself", udp->interface.name);
-    else if (wanted < udp->train_max)
-        udp->train_max = wanted;
+    else if (wanted < udp->out.train_max)
+        udp->out.train_max = wanted;
 }
 
 void lli_udp_offload_probe(struct lli_udp *udp, const struct llm_options *options)
 {
-    udp->merges = options->gro != 0 && offload_merges(udp);
-    udp->train_bytes = udp->family == AF_INET ? IPV4_TRAIN_BYTES : IPV6_TRAIN_BYTES;
-    udp->gso_packets = options->gso_packets;
+    udp->in.merges = options->gro != 0 && offload_merges(udp);
+    udp->out.train_bytes = udp->family == AF_INET ? IPV4_TRAIN_BYTES : IPV6_TRAIN_BYTES;
+    udp->out.gso_packets = options->gso_packets;
     lli_udp_trains_probe(udp);
-    udp->train_max_first = udp->train_max;
+    udp->out.train_max_first = udp->out.train_max;
 }

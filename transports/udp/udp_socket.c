@@ -137,13 +137,13 @@ static void socket_buffer_check(const struct lli_udp *udp, bool *warned, const c
 
 static void socket_receive_buffer(struct lli_udp *udp, int fd, const struct llm_options *options)
 {
-    socket_buffer_check(udp, &udp->warned_receive_buffer, "rcvbuf_bytes", options->rcvbuf_bytes,
+    socket_buffer_check(udp, &udp->warned.receive_buffer, "rcvbuf_bytes", options->rcvbuf_bytes,
                         socket_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, options->rcvbuf_bytes), "net.core.rmem_max");
 }
 
 static void socket_send_buffer(struct lli_udp *udp, int fd, const struct llm_options *options)
 {
-    socket_buffer_check(udp, &udp->warned_send_buffer, "sndbuf_bytes", options->sndbuf_bytes,
+    socket_buffer_check(udp, &udp->warned.send_buffer, "sndbuf_bytes", options->sndbuf_bytes,
                         socket_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, options->sndbuf_bytes), "net.core.wmem_max");
 }
 
@@ -151,9 +151,9 @@ static void socket_busy_poll(struct lli_udp *udp, int fd, const struct llm_optio
 {
     const int time_us = (int)options->busy_poll_us;
 
-    if (time_us == 0 || setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &time_us, sizeof time_us) == 0 || udp->warned_busy_poll)
+    if (time_us == 0 || setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &time_us, sizeof time_us) == 0 || udp->warned.busy_poll)
         return;
-    udp->warned_busy_poll = true;
+    udp->warned.busy_poll = true;
     lli_log(udp->log, LLM_LEVEL_WARNING, "udp: busy_poll_us=%d was refused: %m; CAP_NET_ADMIN allows it, or leave it out",
             time_us);
 }
@@ -164,9 +164,9 @@ static void socket_busy_poll(struct lli_udp *udp, int fd, const struct llm_optio
  */
 static int socket_merges(const struct lli_udp *udp, struct lli_udp_receiver *receiver)
 {
-    if (!udp->merges)
+    if (!udp->in.merges)
         return 0;
-    receiver->noted = udp->size_at == 0;
+    receiver->noted = udp->in.size_at == 0;
     receiver->apart |= receiver->noted;
     return socket_set(udp, receiver->fd, SOL_UDP, UDP_GRO, 1, "socket option UDP_GRO");
 }
@@ -195,7 +195,7 @@ int lli_udp_whole_packets(const struct lli_udp *udp, int fd)
 {
     const struct socket_names *names = socket_names(udp);
 
-    return socket_set(udp, fd, names->level, names->mtu_discover, udp->fragments ? IP_PMTUDISC_DONT : names->never_fragment,
+    return socket_set(udp, fd, names->level, names->mtu_discover, udp->link.fragments ? IP_PMTUDISC_DONT : names->never_fragment,
                       "path MTU discovery");
 }
 
@@ -218,7 +218,7 @@ static void socket_close(int *fd)
 /* Opens the unicast socket: interface address, and a port chosen by the kernel. */
 static int control_open(struct lli_udp *udp, const struct llm_options *options)
 {
-    struct lli_udp_receiver *control = &udp->control;
+    struct lli_udp_receiver *control = &udp->in.control;
     socklen_t length = sizeof control->group;
     int status;
 
@@ -251,22 +251,22 @@ static int buffers_open(struct lli_udp *udp)
     const uint32_t largest = udp->interface.mtu < UINT16_MAX ? udp->interface.mtu : UINT16_MAX;
     size_t lines;
 
-    udp->packet_bytes = largest - lli_udp_headers(udp);
-    udp->buffer_bytes = udp->merges ? UINT16_MAX : udp->packet_bytes;
+    udp->in.packet_bytes = largest - lli_udp_headers(udp);
+    udp->in.buffer_bytes = udp->in.merges ? UINT16_MAX : udp->in.packet_bytes;
     /* Use an odd number of cache lines: with a power of two all packet headers would map to a few cache sets. */
-    lines = (udp->buffer_bytes + CACHE_LINE) / CACHE_LINE | 1;
-    udp->buffer_stride = lines * CACHE_LINE;
-    udp->buffers = aligned_alloc(CACHE_LINE, udp->buffer_stride * LLI_UDP_BUFFERS);
-    if (udp->buffers == NULL)
+    lines = (udp->in.buffer_bytes + CACHE_LINE) / CACHE_LINE | 1;
+    udp->in.stride = lines * CACHE_LINE;
+    udp->in.buffers = aligned_alloc(CACHE_LINE, udp->in.stride * LLI_UDP_BUFFERS);
+    if (udp->in.buffers == NULL)
         return lli_fail(udp->log, LLM_ENOMEM, "udp: no memory for %d receive buffers of %zu bytes", LLI_UDP_BUFFERS,
-                        udp->buffer_stride);
-    memset(udp->buffers, 0, udp->buffer_stride * LLI_UDP_BUFFERS); /* avoid later page faults */
-    udp->free = UINT64_MAX;
+                        udp->in.stride);
+    memset(udp->in.buffers, 0, udp->in.stride * LLI_UDP_BUFFERS); /* avoid later page faults */
+    udp->in.free = UINT64_MAX;
     for (size_t i = 0; i < LLI_UDP_BUFFERS; i++) {
-        udp->in_piece[i] = (struct iovec){udp->buffers + i * udp->buffer_stride, udp->buffer_bytes};
-        udp->in[i].msg_hdr.msg_iov = &udp->in_piece[i];
-        udp->in[i].msg_hdr.msg_iovlen = 1;
-        udp->in[i].msg_hdr.msg_control = udp->in_note[i];
+        udp->in.pieces[i] = (struct iovec){udp->in.buffers + i * udp->in.stride, udp->in.buffer_bytes};
+        udp->in.messages[i].msg_hdr.msg_iov = &udp->in.pieces[i];
+        udp->in.messages[i].msg_hdr.msg_iovlen = 1;
+        udp->in.messages[i].msg_hdr.msg_control = udp->in.notes[i];
     }
     return 0;
 }
@@ -277,13 +277,13 @@ static void instance_init(struct lli_udp *udp, const struct lli_log *log)
     udp->log = log;
     udp->epoll = -1;
     udp->watched_fd = -1;
-    udp->control.fd = -1;
-    udp->follow.fd = -1;
-    udp->control.handle = LLI_HANDLE_UNICAST;
+    udp->in.control.fd = -1;
+    udp->link.follow.fd = -1;
+    udp->in.control.handle = LLI_HANDLE_UNICAST;
     for (uint32_t i = 0; i < LLI_UDP_GROUPS_MAX; i++) {
-        udp->senders[i] = -1;
-        udp->groups[i].fd = -1;
-        udp->groups[i].handle = i;
+        udp->out.senders[i] = -1;
+        udp->in.groups[i].fd = -1;
+        udp->in.groups[i].handle = i;
     }
 }
 
@@ -311,10 +311,10 @@ static int instance_set_up(struct lli_udp *udp, const struct lli_transport_confi
         (status = group_check(udp, config->host, &group)) != 0 ||
         (status = lli_ip_mtu_choose(udp->log, "udp", &udp->interface, options->mtu, &mtu)) != 0)
         return status;
-    udp->payload_max = mtu - lli_udp_headers(udp);
-    udp->size_at = config->size_at;
+    udp->out.payload_max = mtu - lli_udp_headers(udp);
+    udp->in.size_at = config->size_at;
     lli_udp_offload_probe(udp, options);
-    lli_follow_open(&udp->follow, udp->log, "udp", &udp->interface);
+    lli_follow_open(&udp->link.follow, udp->log, "udp", &udp->interface);
     if ((status = buffers_open(udp)) != 0)
         return status;
     udp->peer_addresses = calloc(options->receivers_max + options->sessions_max, sizeof *udp->peer_addresses);
@@ -337,9 +337,9 @@ int lli_udp_open(void *instance, const struct lli_transport_config *config, stru
         return status;
     }
     *caps = (struct lli_caps){
-        .payload_max = udp->payload_max,
+        .payload_max = udp->out.payload_max,
         .post_max = LLI_UDP_POST_MAX,
-        .train_max = udp->train_max < udp->train_bytes / udp->payload_max ? udp->train_max : udp->train_bytes / udp->payload_max,
+        .train_max = udp->out.train_max < udp->out.train_bytes / udp->out.payload_max ? udp->out.train_max : udp->out.train_bytes / udp->out.payload_max,
         .align = 1,
         .flags = LLI_CAP_TX_COPIES | LLI_CAP_UNICAST,
         .numa_node = -1,
@@ -352,17 +352,17 @@ void lli_udp_close(void *instance)
     struct lli_udp *udp = instance;
 
     for (uint32_t i = 0; i < LLI_UDP_GROUPS_MAX; i++) {
-        socket_close(&udp->senders[i]);
-        socket_close(&udp->groups[i].fd);
+        socket_close(&udp->out.senders[i]);
+        socket_close(&udp->in.groups[i].fd);
     }
-    socket_close(&udp->control.fd);
+    socket_close(&udp->in.control.fd);
     socket_close(&udp->epoll);
-    lli_follow_close(&udp->follow);
+    lli_follow_close(&udp->link.follow);
     lli_peers_fini(&udp->peers);
     free(udp->peer_addresses);
     udp->peer_addresses = NULL;
-    free(udp->buffers);
-    udp->buffers = NULL;
+    free(udp->in.buffers);
+    udp->in.buffers = NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------ join, leave */
@@ -406,9 +406,9 @@ static int join_send(struct lli_udp *udp, const union lli_ip_address *group, con
     int status;
 
     for (uint32_t i = 0; i < LLI_UDP_GROUPS_MAX; i++) {
-        if (udp->senders[i] >= 0)
+        if (udp->out.senders[i] >= 0)
             continue;
-        status = sender_open(udp, group, options, &udp->senders[i]);
+        status = sender_open(udp, group, options, &udp->out.senders[i]);
         if (status == 0)
             *handle = i;
         return status;
@@ -502,7 +502,7 @@ static int join_receive(struct lli_udp *udp, const union lli_ip_address *group, 
     if (options->source[0] != '\0')
         status = lli_ip_resolve(udp->log, "udp", LLM_EOPTION, "source", options->source, udp->family, &source);
     for (uint32_t i = 0; i < LLI_UDP_GROUPS_MAX && status == 0; i++) {
-        struct lli_udp_receiver *receiver = &udp->groups[i];
+        struct lli_udp_receiver *receiver = &udp->in.groups[i];
 
         if (receiver->fd < 0) {
             unused = unused == NULL ? receiver : unused;
@@ -524,7 +524,7 @@ static int join_receive(struct lli_udp *udp, const union lli_ip_address *group, 
     if (status != 0)
         return status;
     unused->users = 1;
-    udp->polled[udp->polled_count++] = (uint16_t)unused->handle;
+    udp->in.polled[udp->in.polled_count++] = (uint16_t)unused->handle;
     *handle = unused->handle;
     return 0;
 }
@@ -557,9 +557,9 @@ int lli_udp_join(void *instance, const struct lli_group *group, enum lli_join_mo
 /* Skips lost packets at the head of the queue, so that others can be sent and arm() watches the next packet's socket. */
 static void queue_skip_lost(struct lli_udp *udp)
 {
-    while (udp->done != udp->taken && udp->out[udp->done % LLI_UDP_POST_MAX].fd < 0) {
-        udp->done++;
-        udp->send_errors++;
+    while (udp->out.done != udp->out.taken && udp->out.packets[udp->out.done % LLI_UDP_POST_MAX].fd < 0) {
+        udp->out.done++;
+        udp->counters.send_errors++;
     }
 }
 
@@ -567,28 +567,28 @@ void lli_udp_region_end(void *instance, void *base, size_t size)
 {
     struct lli_udp *udp = instance;
 
-    for (uint64_t i = udp->done; i != udp->taken; i++)
-        if ((uintptr_t)udp->out[i % LLI_UDP_POST_MAX].data - (uintptr_t)base < size)
-            udp->out[i % LLI_UDP_POST_MAX].fd = -1;
+    for (uint64_t i = udp->out.done; i != udp->out.taken; i++)
+        if ((uintptr_t)udp->out.packets[i % LLI_UDP_POST_MAX].data - (uintptr_t)base < size)
+            udp->out.packets[i % LLI_UDP_POST_MAX].fd = -1;
     queue_skip_lost(udp);
 }
 
 static void leave_send(struct lli_udp *udp, lli_handle handle)
 {
-    const int fd = udp->senders[handle];
+    const int fd = udp->out.senders[handle];
 
-    for (uint64_t i = udp->done; i != udp->taken; i++)
-        if (udp->out[i % LLI_UDP_POST_MAX].fd == fd)
-            udp->out[i % LLI_UDP_POST_MAX].fd = -1;
+    for (uint64_t i = udp->out.done; i != udp->out.taken; i++)
+        if (udp->out.packets[i % LLI_UDP_POST_MAX].fd == fd)
+            udp->out.packets[i % LLI_UDP_POST_MAX].fd = -1;
     if (udp->watched_fd == fd)
         udp->watched_fd = -1;
-    socket_close(&udp->senders[handle]);
+    socket_close(&udp->out.senders[handle]);
     queue_skip_lost(udp);
 }
 
 static void leave_receive(struct lli_udp *udp, lli_handle handle)
 {
-    struct lli_udp_receiver *receiver = &udp->groups[handle];
+    struct lli_udp_receiver *receiver = &udp->in.groups[handle];
     uint32_t kept = 0;
 
     if (--receiver->users > 0)
@@ -596,12 +596,12 @@ static void leave_receive(struct lli_udp *udp, lli_handle handle)
     lli_udp_drops_read(udp, receiver);
     lli_udp_fetched_drop(udp, receiver);
     socket_close(&receiver->fd);
-    for (uint32_t i = 0; i < udp->polled_count; i++)
-        if (udp->polled[i] != handle)
-            udp->polled[kept++] = udp->polled[i];
-    udp->polled_count = kept;
-    udp->polled_next = 0;
-    udp->ready_count = udp->ready_next = 0; /* may refer to the closed socket */
+    for (uint32_t i = 0; i < udp->in.polled_count; i++)
+        if (udp->in.polled[i] != handle)
+            udp->in.polled[kept++] = udp->in.polled[i];
+    udp->in.polled_count = kept;
+    udp->in.polled_next = 0;
+    udp->in.ready_count = udp->in.ready_next = 0; /* may refer to the closed socket */
 }
 
 void lli_udp_leave(void *instance, lli_handle handle, enum lli_join_mode mode)
@@ -618,7 +618,7 @@ int lli_udp_address(void *instance, struct lli_address *address)
 {
     const struct lli_udp *udp = instance;
 
-    lli_udp_pack(&udp->control.group, address);
+    lli_udp_pack(&udp->in.control.group, address);
     return 0;
 }
 
@@ -634,29 +634,29 @@ void lli_udp_drops_read(struct lli_udp *udp, struct lli_udp_receiver *receiver)
     receiver->unchecked = 0;
     if (getsockopt(receiver->fd, SOL_SOCKET, SO_MEMINFO, memory, &length) < 0 || length < sizeof memory)
         return;
-    udp->kernel_drops += memory[SK_MEMINFO_DROPS] - receiver->drops_seen;
+    udp->counters.kernel_drops += memory[SK_MEMINFO_DROPS] - receiver->drops_seen;
     receiver->drops_seen = memory[SK_MEMINFO_DROPS];
 }
 
 /* Updates the drop count of every socket that received packets since its last check. */
 static void drops_read_all(struct lli_udp *udp)
 {
-    if (udp->control.unchecked > 0)
-        lli_udp_drops_read(udp, &udp->control);
-    for (uint32_t i = 0; i < udp->polled_count; i++)
-        if (udp->groups[udp->polled[i]].unchecked > 0)
-            lli_udp_drops_read(udp, &udp->groups[udp->polled[i]]);
+    if (udp->in.control.unchecked > 0)
+        lli_udp_drops_read(udp, &udp->in.control);
+    for (uint32_t i = 0; i < udp->in.polled_count; i++)
+        if (udp->in.groups[udp->in.polled[i]].unchecked > 0)
+            lli_udp_drops_read(udp, &udp->in.groups[udp->in.polled[i]]);
 }
 
 /* Starts or stops watching a socket for writability. The control socket is always in the epoll set. */
 static void watch(const struct lli_udp *udp, int fd, bool on)
 {
-    const bool control = fd == udp->control.fd;
+    const bool control = fd == udp->in.control.fd;
     struct epoll_event event = {.events = on ? EPOLLOUT : 0};
 
     if (control) {
         event.events |= EPOLLIN;
-        event.data.ptr = (void *)&udp->control;
+        event.data.ptr = (void *)&udp->in.control;
     }
     epoll_ctl(udp->epoll, control ? EPOLL_CTL_MOD : on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, &event);
 }
@@ -664,11 +664,11 @@ static void watch(const struct lli_udp *udp, int fd, bool on)
 int lli_udp_arm(void *instance)
 {
     struct lli_udp *udp = instance;
-    int wanted = udp->stuck && udp->done != udp->taken ? udp->out[udp->done % LLI_UDP_POST_MAX].fd : -1;
+    int wanted = udp->out.stuck && udp->out.done != udp->out.taken ? udp->out.packets[udp->out.done % LLI_UDP_POST_MAX].fd : -1;
 
     /* Fetched packets are pending: the control socket is writable, so the descriptor fires at once. */
-    if (udp->fetched.next < udp->fetched.end)
-        wanted = udp->control.fd;
+    if (udp->in.fetched.next < udp->in.fetched.end)
+        wanted = udp->in.control.fd;
     if (wanted != udp->watched_fd) {
         if (udp->watched_fd >= 0)
             watch(udp, udp->watched_fd, false);
@@ -683,12 +683,12 @@ int lli_udp_arm(void *instance)
 uint64_t lli_udp_drops(void *instance)
 {
     struct lli_udp *udp = instance;
-    const uint64_t told = udp->drops_told;
+    const uint64_t told = udp->counters.drops_reported;
     /* Merged packets are dropped as one. */
-    const uint64_t most = udp->superframes != udp->superframes_told ? LLI_UDP_TRAIN_MAX : 1;
+    const uint64_t most = udp->counters.superframes != udp->counters.superframes_reported ? LLI_UDP_TRAIN_MAX : 1;
 
     drops_read_all(udp);
-    udp->drops_told = udp->kernel_drops;
-    udp->superframes_told = udp->superframes;
-    return (udp->kernel_drops - told) * most;
+    udp->counters.drops_reported = udp->counters.kernel_drops;
+    udp->counters.superframes_reported = udp->counters.superframes;
+    return (udp->counters.kernel_drops - told) * most;
 }
