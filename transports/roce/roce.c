@@ -15,16 +15,16 @@ enum { DRY_PACKETS = 1024 }; /* upper bound of the drops each time the receive q
 static LLI_OUT_OF_LINE const struct lli_roce_region *send_region_find(struct lli_roce *roce, uintptr_t at)
 {
     for (uint32_t i = 0; i < LLI_ROCE_REGIONS_MAX; i++)
-        if (at - roce->regions[i].base < roce->regions[i].size)
-            return roce->region = &roce->regions[i];
+        if (at - roce->out.regions[i].base < roce->out.regions[i].size)
+            return roce->out.region = &roce->out.regions[i];
     return NULL;
 }
 
 /* Returns the registration of a packet's memory, or NULL. */
 static inline const struct lli_roce_region *send_region(struct lli_roce *roce, uintptr_t at)
 {
-    if (roce->region != NULL && at - roce->region->base < roce->region->size)
-        return roce->region;
+    if (roce->out.region != NULL && at - roce->out.region->base < roce->out.region->size)
+        return roce->out.region;
     return send_region_find(roce, at);
 }
 
@@ -33,15 +33,15 @@ static inline void send_address(const struct lli_roce *roce, struct ibv_send_wr 
     const uint32_t place = to & ~LLI_ROCE_PEER;
 
     if (to & LLI_ROCE_PEER) {
-        const struct lli_roce_peer *peer = &roce->peer_routes[place];
+        const struct lli_roce_peer *peer = &roce->peers.routes[place];
 
-        assert(place < roce->peers.count && peer->handle != NULL);
+        assert(place < roce->peers.table.count && peer->handle != NULL);
         send->wr.ud.ah = peer->handle;
         send->wr.ud.remote_qpn = peer->qp_number;
         send->wr.ud.remote_qkey = peer->qkey;
         send->imm_data = htonl(LLI_ROCE_MARK);
     } else {
-        const struct lli_roce_sender *sender = &roce->senders[place];
+        const struct lli_roce_sender *sender = &roce->out.senders[place];
 
         assert(place < LLI_ROCE_GROUPS_MAX);
         send->wr.ud.ah = sender->handle;
@@ -54,24 +54,24 @@ static inline void send_address(const struct lli_roce *roce, struct ibv_send_wr 
 /* Fills the slot of a packet; constant fields were set when the queue was opened. */
 static inline void send_queue(struct lli_roce *roce, const struct lli_out *packet)
 {
-    const uint64_t number = roce->taken++;
-    const uint32_t slot = (uint32_t)number & roce->send_mask;
+    const uint64_t number = roce->out.taken++;
+    const uint32_t slot = (uint32_t)number & roce->out.mask;
     const struct lli_roce_region *region;
-    struct ibv_send_wr *send = &roce->sends[slot];
+    struct ibv_send_wr *send = &roce->out.requests[slot];
     struct ibv_sge *piece = send->sg_list;
 
-    roce->send_to[slot] = packet->to;
+    roce->out.to[slot] = packet->to;
     send->wr_id = number;
     piece->addr = (uintptr_t)packet->data;
     piece->length = packet->size;
-    if (packet->size <= roce->inline_max) {
+    if (packet->size <= roce->out.inline_max) {
         send->send_flags = IBV_SEND_INLINE;
-        roce->send_kinds[slot] = LLI_ROCE_OUT_COPIED;
-    } else if (packet->size <= roce->payload_max && (region = send_region(roce, (uintptr_t)packet->data)) != NULL) {
+        roce->out.kinds[slot] = LLI_ROCE_OUT_COPIED;
+    } else if (packet->size <= roce->out.payload_max && (region = send_region(roce, (uintptr_t)packet->data)) != NULL) {
         piece->lkey = region->registration->lkey;
         send->send_flags = 0;
-        roce->send_kinds[slot] = LLI_ROCE_OUT_READ;
-        roce->read_end = number + 1;
+        roce->out.kinds[slot] = LLI_ROCE_OUT_READ;
+        roce->out.read_end = number + 1;
     } else {
         lli_roce_lose(roce, number); /* devices silently drop oversized packets, or stop */
         return;
@@ -81,9 +81,9 @@ static inline void send_queue(struct lli_roce *roce, const struct lli_out *packe
 
 static inline bool send_has_room(const struct lli_roce *roce, uint64_t count)
 {
-    const uint64_t end = roce->taken + count;
+    const uint64_t end = roce->out.taken + count;
 
-    return end - roce->posted <= LLI_ROCE_POST_MAX && end - roce->done <= roce->send_mask + 1u;
+    return end - roce->out.posted <= LLI_ROCE_POST_MAX && end - roce->out.done <= roce->out.mask + 1u;
 }
 
 /* Takes as many packets as fit after reaping. */
@@ -99,9 +99,9 @@ static LLI_OUT_OF_LINE int post_some(struct lli_roce *roce, const struct lli_out
 
 static LLI_OUT_OF_LINE int post_gone(struct lli_roce *roce, int count)
 {
-    roce->send_errors += (uint64_t)count;
-    roce->taken += (uint64_t)count;
-    roce->posted = roce->done = roce->freed = roce->taken;
+    roce->counters.send_errors += (uint64_t)count;
+    roce->out.taken += (uint64_t)count;
+    roce->out.posted = roce->out.done = roce->out.freed = roce->out.taken;
     return count;
 }
 
@@ -124,33 +124,33 @@ static int roce_post(void *instance, const struct lli_out *packets, int count)
  */
 static inline void send_free(struct lli_roce *roce)
 {
-    if (__builtin_expect(roce->lost_end > roce->done, 0))
-        while (roce->done != roce->posted && roce->send_kinds[roce->done & roce->send_mask] == LLI_ROCE_OUT_LOST)
-            roce->done++;
-    roce->freed = lli_max(roce->freed, roce->done);
-    if (roce->read_end <= roce->freed)
-        roce->freed = roce->posted;
-    while (roce->freed != roce->posted && roce->send_kinds[roce->freed & roce->send_mask] != LLI_ROCE_OUT_READ)
-        roce->freed++;
+    if (__builtin_expect(roce->out.lost_end > roce->out.done, 0))
+        while (roce->out.done != roce->out.posted && roce->out.kinds[roce->out.done & roce->out.mask] == LLI_ROCE_OUT_LOST)
+            roce->out.done++;
+    roce->out.freed = lli_max(roce->out.freed, roce->out.done);
+    if (roce->out.read_end <= roce->out.freed)
+        roce->out.freed = roce->out.posted;
+    while (roce->out.freed != roce->out.posted && roce->out.kinds[roce->out.freed & roce->out.mask] != LLI_ROCE_OUT_READ)
+        roce->out.freed++;
 }
 
 static LLI_OUT_OF_LINE void send_failed(struct lli_roce *roce)
 {
-    roce->send_errors++;
+    roce->counters.send_errors++;
     /* The device flushes all further packets until the queue is repaired. */
-    if (atomic_load_explicit(&roce->send_fault, memory_order_relaxed) == LLI_ROCE_FINE)
-        atomic_store_explicit(&roce->send_fault, LLI_ROCE_BROKEN, memory_order_relaxed);
+    if (atomic_load_explicit(&roce->out.fault, memory_order_relaxed) == LLI_ROCE_FINE)
+        atomic_store_explicit(&roce->out.fault, LLI_ROCE_BROKEN, memory_order_relaxed);
 }
 
 static inline void send_completed(struct lli_roce *roce, const struct ibv_wc *completion)
 {
-    const uint64_t behind = completion->wr_id - roce->done;
+    const uint64_t behind = completion->wr_id - roce->out.done;
 
     if (__builtin_expect(completion->status != IBV_WC_SUCCESS, 0))
         send_failed(roce);
     /* Ignore a duplicate or late completion of a packet already done. */
-    if (behind < roce->posted - roce->done)
-        roce->done += behind + 1;
+    if (behind < roce->out.posted - roce->out.done)
+        roce->out.done += behind + 1;
 }
 
 uint64_t lli_roce_reap(void *instance)
@@ -160,18 +160,18 @@ uint64_t lli_roce_reap(void *instance)
     int count;
 
     if (lli_roce_is_gone(roce)) {
-        roce->posted = roce->done = roce->freed = roce->taken;
-        return roce->freed;
+        roce->out.posted = roce->out.done = roce->out.freed = roce->out.taken;
+        return roce->out.freed;
     }
-    if (roce->done == roce->posted)
-        return roce->freed;
+    if (roce->out.done == roce->out.posted)
+        return roce->out.freed;
     do {
-        count = ibv_poll_cq(roce->send_cq, LLI_ROCE_POLL, completions);
+        count = ibv_poll_cq(roce->out.cq, LLI_ROCE_POLL, completions);
         for (int i = 0; i < count; i++)
             send_completed(roce, &completions[i]);
     } while (count == LLI_ROCE_POLL);
     send_free(roce);
-    return roce->freed;
+    return roce->out.freed;
 }
 
 /* Handles a stopped send queue: the control thread repairs it after the device has completed all its packets. */
@@ -179,11 +179,11 @@ static LLI_OUT_OF_LINE int flush_broken(struct lli_roce *roce, int fault)
 {
     (void)lli_roce_reap(roce);
     /* After an error all packets are completed, signalled or not. */
-    if (fault == LLI_ROCE_BROKEN && roce->done == roce->posted) {
-        atomic_store_explicit(&roce->send_fault, LLI_ROCE_REPAIRING, memory_order_release);
+    if (fault == LLI_ROCE_BROKEN && roce->out.done == roce->out.posted) {
+        atomic_store_explicit(&roce->out.fault, LLI_ROCE_REPAIRING, memory_order_release);
         lli_roce_control_wake(roce);
     }
-    roce->send_waits++;
+    roce->counters.send_waits++;
     return LLM_EAGAIN;
 }
 
@@ -192,10 +192,10 @@ static LLI_OUT_OF_LINE uint64_t send_run_next(struct lli_roce *roce)
 {
     uint64_t end;
 
-    for (; roce->posted != roce->taken && roce->send_kinds[roce->posted & roce->send_mask] == LLI_ROCE_OUT_LOST; roce->posted++)
-        roce->send_errors++;
-    for (end = roce->posted; end != roce->taken; end++)
-        if (roce->send_kinds[end & roce->send_mask] == LLI_ROCE_OUT_LOST)
+    for (; roce->out.posted != roce->out.taken && roce->out.kinds[roce->out.posted & roce->out.mask] == LLI_ROCE_OUT_LOST; roce->out.posted++)
+        roce->counters.send_errors++;
+    for (end = roce->out.posted; end != roce->out.taken; end++)
+        if (roce->out.kinds[end & roce->out.mask] == LLI_ROCE_OUT_LOST)
             break;
     return end;
 }
@@ -208,13 +208,13 @@ static LLI_OUT_OF_LINE bool send_refused(struct lli_roce *roce, uint64_t number,
 {
     const bool lost = status != ENOMEM && status != EAGAIN && status != EBUSY;
 
-    roce->posted = number;
+    roce->out.posted = number;
     for (uint64_t left = number; left != end; left++)
-        roce->sends[left & roce->send_mask].send_flags &= ~(unsigned)IBV_SEND_SIGNALED;
+        roce->out.requests[left & roce->out.mask].send_flags &= ~(unsigned)IBV_SEND_SIGNALED;
     if (lost)
         lli_roce_lose(roce, number);
     if (number + lost != end)
-        roce->sends[(number + lost) & roce->send_mask].send_flags |= IBV_SEND_SIGNALED;
+        roce->out.requests[(number + lost) & roce->out.mask].send_flags |= IBV_SEND_SIGNALED;
     return lost;
 }
 
@@ -224,21 +224,21 @@ static LLI_OUT_OF_LINE bool send_refused(struct lli_roce *roce, uint64_t number,
  */
 static inline bool send_run(struct lli_roce *roce, uint64_t end)
 {
-    struct ibv_send_wr *const last = &roce->sends[(end - 1) & roce->send_mask];
+    struct ibv_send_wr *const last = &roce->out.requests[(end - 1) & roce->out.mask];
     struct ibv_send_wr *const next = last->next;
     struct ibv_send_wr *refused = NULL;
     int status;
 
-    if (end - roce->posted > LLI_ROCE_SIGNAL)
-        for (uint64_t number = roce->posted + LLI_ROCE_SIGNAL - 1; number < end; number += LLI_ROCE_SIGNAL)
-            roce->sends[number & roce->send_mask].send_flags |= IBV_SEND_SIGNALED;
+    if (end - roce->out.posted > LLI_ROCE_SIGNAL)
+        for (uint64_t number = roce->out.posted + LLI_ROCE_SIGNAL - 1; number < end; number += LLI_ROCE_SIGNAL)
+            roce->out.requests[number & roce->out.mask].send_flags |= IBV_SEND_SIGNALED;
     last->send_flags |= IBV_SEND_SIGNALED;
     last->next = NULL;
-    status = ibv_post_send(roce->send_qp, &roce->sends[roce->posted & roce->send_mask], &refused);
+    status = ibv_post_send(roce->out.qp, &roce->out.requests[roce->out.posted & roce->out.mask], &refused);
     last->next = next;
     if (__builtin_expect(status != 0, 0))
         return send_refused(roce, refused->wr_id, end, status);
-    roce->posted = end;
+    roce->out.posted = end;
     return true;
 }
 
@@ -249,15 +249,15 @@ static int roce_flush(void *instance)
 
     if (lli_roce_is_gone(roce))
         return 0;
-    fault = atomic_load_explicit(&roce->send_fault, memory_order_acquire);
+    fault = atomic_load_explicit(&roce->out.fault, memory_order_acquire);
     if (__builtin_expect(fault != LLI_ROCE_FINE, 0))
         return flush_broken(roce, fault);
-    while (roce->posted != roce->taken) {
-        const uint64_t end = roce->lost_end <= roce->posted ? roce->taken : send_run_next(roce);
+    while (roce->out.posted != roce->out.taken) {
+        const uint64_t end = roce->out.lost_end <= roce->out.posted ? roce->out.taken : send_run_next(roce);
 
-        if (end != roce->posted && !send_run(roce, end)) {
+        if (end != roce->out.posted && !send_run(roce, end)) {
             (void)lli_roce_reap(roce);
-            roce->send_waits++;
+            roce->counters.send_waits++;
             return LLM_EAGAIN;
         }
     }
@@ -277,7 +277,7 @@ struct roce_arrival {
 
 static void buffer_return(struct lli_roce *roce, uint32_t buffer)
 {
-    roce->returned[roce->returned_count++] = buffer;
+    roce->in.returned[roce->in.returned_count++] = buffer;
 }
 
 /* Reads an address from the GRH, whose last 20 bytes are the IP header for IPv4. */
@@ -307,16 +307,16 @@ static struct lli_roce_gid grh_destination(const uint8_t *grh, bool v4)
 /* Returns the group and port of a packet, or NULL. Usually they are those of the previous packet. */
 static const struct lli_roce_receiver *receiver_find(struct lli_roce *roce, const struct lli_roce_gid *group, uint16_t port)
 {
-    const struct lli_roce_receiver *receiver = &roce->receivers[roce->receiver_latest];
+    const struct lli_roce_receiver *receiver = &roce->in.receivers[roce->in.latest];
     uint32_t at;
 
     if (receiver->port == port && lli_roce_gid_same(&receiver->group, group))
         return receiver;
-    for (at = lli_roce_bucket(group, port); roce->buckets[at] != 0; at = (at + 1) % LLI_ROCE_BUCKETS) {
-        receiver = &roce->receivers[roce->buckets[at] - 1];
+    for (at = lli_roce_bucket(group, port); roce->in.buckets[at] != 0; at = (at + 1) % LLI_ROCE_BUCKETS) {
+        receiver = &roce->in.receivers[roce->in.buckets[at] - 1];
         if (receiver->port != port || !lli_roce_gid_same(&receiver->group, group))
             continue;
-        roce->receiver_latest = (uint16_t)(roce->buckets[at] - 1);
+        roce->in.latest = (uint16_t)(roce->in.buckets[at] - 1);
         return receiver;
     }
     return NULL;
@@ -336,24 +336,24 @@ static bool arrival_accept(struct lli_roce *roce, const struct roce_arrival *arr
         return true;
     group = grh_destination(grh, roce->v4);
     source = grh_source(grh, roce->v4);
-    if ((arrival->note & LLI_ROCE_NO_LOOP) != 0 && lli_roce_gid_same(&source, &roce->own))
+    if ((arrival->note & LLI_ROCE_NO_LOOP) != 0 && lli_roce_gid_same(&source, &roce->in.own))
         return false;
     receiver = receiver_find(roce, &group, port);
     if (receiver == NULL || ((receiver->source.high | receiver->source.low) != 0 && !lli_roce_gid_same(&receiver->source, &source)))
         return false;
-    *from = (lli_handle)(receiver - roce->receivers);
+    *from = (lli_handle)(receiver - roce->in.receivers);
     return true;
 }
 
 /* Delivers a packet, or returns its buffer. */
 static int arrival_take(struct lli_roce *roce, const struct roce_arrival *arrival, struct lli_in *packet)
 {
-    const uint8_t *grh = roce->buffers + (size_t)arrival->buffer * roce->buffer_stride + roce->buffer_offset;
+    const uint8_t *grh = roce->in.buffers + (size_t)arrival->buffer * roce->in.stride + roce->in.offset;
 
-    roce->receive_posted--;
-    roce->receive_run++;
+    roce->in.posted--;
+    roce->in.run++;
     if (!arrival_accept(roce, arrival, grh, &packet->from)) {
-        roce->foreign++;
+        roce->counters.foreign++;
         buffer_return(roce, arrival->buffer);
         return 0;
     }
@@ -366,15 +366,15 @@ static int arrival_take(struct lli_roce *roce, const struct roce_arrival *arriva
 
 static void arrival_failed(struct lli_roce *roce, uint32_t buffer)
 {
-    roce->receive_errors++;
-    roce->receive_posted--;
+    roce->counters.receive_errors++;
+    roce->in.posted--;
     buffer_return(roce, buffer);
 }
 
 /* Processes the current completion of an iteration. Returns the number of packets delivered. */
 static int receive_step(struct lli_roce *roce, struct lli_in *packet)
 {
-    struct ibv_cq_ex *cq = roce->receive_cq_ex;
+    struct ibv_cq_ex *cq = roce->in.cq_ex;
     struct roce_arrival arrival = {.buffer = (uint32_t)cq->wr_id};
 
     if (cq->status != IBV_WC_SUCCESS) {
@@ -384,23 +384,23 @@ static int receive_step(struct lli_roce *roce, struct lli_in *packet)
     arrival.size = ibv_wc_read_byte_len(cq);
     if (ibv_wc_read_wc_flags(cq) & IBV_WC_WITH_IMM)
         arrival.note = ntohl(ibv_wc_read_imm_data(cq));
-    if (roce->stamped)
+    if (roce->in.stamped)
         arrival.stamp_ns = ibv_wc_read_completion_wallclock_ns(cq);
     return arrival_take(roce, &arrival, packet);
 }
 
 static int receive_walk(struct lli_roce *roce, struct lli_in *packets, int max)
 {
-    struct ibv_cq_ex *cq = roce->receive_cq_ex;
+    struct ibv_cq_ex *cq = roce->in.cq_ex;
     struct ibv_poll_cq_attr none = {.comp_mask = 0};
     int count = 0;
 
     while (count < max && ibv_start_poll(cq, &none) == 0) {
         do
             count += receive_step(roce, &packets[count]);
-        while (!roce->stepwise && count < max && ibv_next_poll(cq) == 0);
+        while (!roce->in.stepwise && count < max && ibv_next_poll(cq) == 0);
         ibv_end_poll(cq);
-        if (!roce->stepwise)
+        if (!roce->in.stepwise)
             break;
     }
     return count;
@@ -428,7 +428,7 @@ static int receive_fetch(struct lli_roce *roce, struct lli_in *packets, int max)
 
     do {
         asked = max - count < LLI_ROCE_POLL ? max - count : LLI_ROCE_POLL;
-        fetched = ibv_poll_cq(roce->receive_cq, asked, completions);
+        fetched = ibv_poll_cq(roce->in.cq, asked, completions);
         for (int i = 0; i < fetched; i++)
             count += receive_one(roce, &completions[i], &packets[count]);
     } while (fetched == asked && count < max);
@@ -441,13 +441,13 @@ static int receive_fetch(struct lli_roce *roce, struct lli_in *packets, int max)
  */
 static void receive_watch(struct lli_roce *roce, bool more)
 {
-    if (roce->receive_run > 0 && roce->receive_run >= roce->receive_had) {
-        roce->receive_dry++;
+    if (roce->in.run > 0 && roce->in.run >= roce->in.had) {
+        roce->counters.receive_dry++;
         more = false;
     }
     if (!more) {
-        roce->receive_run = 0;
-        roce->receive_had = roce->receive_posted;
+        roce->in.run = 0;
+        roce->in.had = roce->in.posted;
     }
 }
 
@@ -458,9 +458,9 @@ static int roce_receive(void *instance, struct lli_in *packets, int max)
 
     if (max <= 0 || lli_roce_is_gone(roce))
         return 0;
-    count = roce->receive_cq_ex != NULL ? receive_walk(roce, packets, max) : receive_fetch(roce, packets, max);
+    count = roce->in.cq_ex != NULL ? receive_walk(roce, packets, max) : receive_fetch(roce, packets, max);
     receive_watch(roce, count == max);
-    if (roce->returned_count >= LLI_ROCE_REPOST || roce->receive_posted == 0)
+    if (roce->in.returned_count >= LLI_ROCE_REPOST || roce->in.posted == 0)
         lli_roce_repost(roce);
     return count;
 }
@@ -480,7 +480,7 @@ static void roce_release(void *instance, const struct lli_in *packets, int count
 
     for (int i = 0; i < count; i++)
         buffer_return(roce, (uint32_t)packets[i].buffer);
-    if (roce->returned_count >= LLI_ROCE_REPOST && !lli_roce_is_gone(roce))
+    if (roce->in.returned_count >= LLI_ROCE_REPOST && !lli_roce_is_gone(roce))
         lli_roce_repost(roce);
 }
 
@@ -490,22 +490,22 @@ static void roce_release(void *instance, const struct lli_in *packets, int count
 static uint64_t roce_drops(void *instance)
 {
     struct lli_roce *roce = instance;
-    const uint64_t told = roce->dry_told;
+    const uint64_t told = roce->counters.dry_reported;
 
-    roce->dry_told = roce->receive_dry;
-    return (roce->dry_told - told) * DRY_PACKETS;
+    roce->counters.dry_reported = roce->counters.receive_dry;
+    return (roce->counters.dry_reported - told) * DRY_PACKETS;
 }
 
 static const struct lli_counter roce_counters[] = {
-    {"roce_send_errors", offsetof(struct lli_roce, send_errors)},       /* packets lost because sending failed */
-    {"roce_send_waits", offsetof(struct lli_roce, send_waits)},         /* flushes stopped by a full send queue */
-    {"roce_receive_errors", offsetof(struct lli_roce, receive_errors)}, /* packets lost because of a receive error */
-    {"roce_receive_dry", offsetof(struct lli_roce, receive_dry)},       /* times that the device may have had no buffer */
-    {"roce_foreign", offsetof(struct lli_roce, foreign)},               /* packets not ours, of groups left, or of our own host */
-    {"roce_peer_errors", offsetof(struct lli_roce, peer_errors)},       /* address handles that could not be created */
-    {"roce_peers_full", offsetof(struct lli_roce, peers_full)},         /* lookups refused because the address table was full */
-    {"roce_peers_forgotten", offsetof(struct lli_roce, peers_forgotten)}, /* addresses forgotten */
-    {"roce_groups_lost", offsetof(struct lli_roce, groups_lost)},       /* groups lost by the network, and joined again */
+    {"roce_send_errors", offsetof(struct lli_roce, counters.send_errors)},       /* packets lost because sending failed */
+    {"roce_send_waits", offsetof(struct lli_roce, counters.send_waits)},         /* flushes stopped by a full send queue */
+    {"roce_receive_errors", offsetof(struct lli_roce, counters.receive_errors)}, /* packets lost because of a receive error */
+    {"roce_receive_dry", offsetof(struct lli_roce, counters.receive_dry)},       /* times that the device may have had no buffer */
+    {"roce_foreign", offsetof(struct lli_roce, counters.foreign)},               /* packets not ours, of groups left, or of our own host */
+    {"roce_peer_errors", offsetof(struct lli_roce, counters.peer_errors)},       /* address handles that could not be created */
+    {"roce_peers_full", offsetof(struct lli_roce, counters.peers_full)},         /* lookups refused because the address table was full */
+    {"roce_peers_forgotten", offsetof(struct lli_roce, counters.peers_forgotten)}, /* addresses forgotten */
+    {"roce_groups_lost", offsetof(struct lli_roce, counters.groups_lost)},       /* groups lost by the network, and joined again */
     {NULL, 0},
 };
 

@@ -139,77 +139,91 @@ enum lli_roce_out { LLI_ROCE_OUT_READ, LLI_ROCE_OUT_COPIED, LLI_ROCE_OUT_LOST };
 
 enum lli_roce_fault { LLI_ROCE_FINE, LLI_ROCE_BROKEN, LLI_ROCE_REPAIRING };
 
-struct lli_roce {
-    /* Data path. Numbers count packets since open; slot = number & send_mask. */
-    atomic_bool gone;          /* the device was removed, or a queue cannot be repaired */
-    atomic_bool parked;        /* the caller's thread has seen gone, and no longer uses the queues */
-    atomic_int send_fault;     /* enum lli_roce_fault: the caller sets BROKEN, the control thread FINE */
-    bool stepwise;             /* iterate one completion at a time */
-    bool stamped;              /* completions have time stamps */
-    bool v4;
-    struct ibv_cq_ex *receive_cq_ex; /* receive_cq if its completions are iterated in place, else NULL */
-    struct ibv_cq *receive_cq;
-    struct ibv_cq *send_cq;
-    struct ibv_qp *receive_qp;
-    struct ibv_qp *send_qp;
-
+/* Sending: roce.c; roce_queue.c makes and repairs the queue. Numbers count packets since open; slot = number & mask. */
+struct lli_roce_out_queue {
+    atomic_int fault;          /* enum lli_roce_fault: the caller sets BROKEN, the control thread FINE */
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
     uint64_t taken;            /* packets posted by the caller */
     uint64_t posted;           /* of these, posted to the device or lost */
     uint64_t done;             /* of these, completed: their slots are free */
     uint64_t freed;            /* of the posted ones, those whose memory may be reused: completed or inline */
     uint64_t lost_end;         /* no packet from this number on is lost */
     uint64_t read_end;         /* no packet from this number on is read by the device later */
-    uint32_t send_mask;
+    uint32_t mask;
     uint32_t inline_max;       /* at most payload_max */
     uint32_t payload_max;
-    struct ibv_send_wr *sends; /* by slot, each linked to the next */
-    struct ibv_sge *send_pieces;
-    uint8_t *send_kinds;       /* enum lli_roce_out, by slot */
-    lli_handle *send_to;
+    struct ibv_send_wr *requests; /* by slot, each linked to the next */
+    struct ibv_sge *pieces;
+    uint8_t *kinds;            /* enum lli_roce_out, by slot */
+    lli_handle *to;
     struct lli_roce_region *region; /* the region most recently posted from */
     struct lli_roce_region regions[LLI_ROCE_REGIONS_MAX];
     struct lli_roce_sender senders[LLI_ROCE_GROUPS_MAX];
+    bool armed;
+    struct rdma_cm_id *id;     /* control operations only */
+};
 
+/* Receiving: roce.c; roce_queue.c makes the queue. */
+struct lli_roce_in_queue {
+    bool stepwise;             /* iterate one completion at a time */
+    bool stamped;              /* completions have time stamps */
+    struct ibv_cq_ex *cq_ex;   /* cq if its completions are iterated in place, else NULL */
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
     uint8_t *buffers;          /* a GRH and a packet each */
-    uint32_t buffer_stride;
-    uint32_t buffer_offset;    /* offset of the GRH in a buffer, so that packets start at cache lines */
-    uint32_t receive_depth;
-    uint32_t receive_posted;   /* buffers owned by the device */
-    uint32_t receive_run;      /* packets received since the queue was last empty */
-    uint32_t receive_had;      /* buffers that the device had then */
+    uint32_t stride;           /* distance of two buffers */
+    uint32_t offset;           /* offset of the GRH in a buffer, so that packets start at cache lines */
+    uint32_t depth;
+    uint32_t posted;           /* buffers owned by the device */
+    uint32_t run;              /* packets received since the queue was last empty */
+    uint32_t had;              /* buffers that the device had then */
     uint32_t returned_count;
     uint32_t *returned;        /* buffers to post again */
-    struct ibv_recv_wr *receives;
-    struct ibv_sge *receive_pieces;
+    struct ibv_recv_wr *requests;
+    struct ibv_sge *pieces;
     struct lli_roce_gid own;
-    uint16_t receiver_latest;
+    uint16_t latest;           /* the receiver most recently delivered to */
     uint16_t buckets[LLI_ROCE_BUCKETS]; /* hash table of index + 1 in receivers; 0: empty */
     struct lli_roce_receiver receivers[LLI_ROCE_GROUPS_MAX];
+    bool armed;
+    struct rdma_cm_id *id;     /* control operations only, like the next two */
+    struct ibv_mr *registration;
+    struct lli_memory memory;  /* of the buffers */
+};
 
-    struct lli_peers peers;    /* a handle is LLI_ROCE_PEER | its place */
-    struct lli_roce_peer *peer_routes; /* by place */
-    uint32_t peers_leaving;    /* forgotten places still in use */
-
-    int epoll;                 /* for the caller's sleep: the completion channel and told */
-    int told;                  /* eventfd: the device is gone, or the send queue was repaired */
-    struct ibv_comp_channel *channel;
-    bool receive_armed;
-    bool send_armed;
-
-    /* Control operations only. */
-    const struct lli_log *log;
+/* The interface and its device: roce_device.c. */
+struct lli_roce_device {
     struct lli_ip_interface interface;
-    char device[64];
+    char name[64];
     uint8_t port;
     uint8_t gid_index;
     int numa_node;
     union ibv_gid gid;
-    struct rdma_event_channel *events;
-    struct rdma_cm_id *send_id;
-    struct rdma_cm_id *receive_id;
     struct ibv_pd *domain;
-    struct ibv_mr *buffers_registration;
-    struct lli_memory buffers_memory;
+};
+
+struct lli_roce {
+    atomic_bool gone;          /* the device was removed, or a queue cannot be repaired */
+    atomic_bool parked;        /* the caller's thread has seen gone, and no longer uses the queues */
+    bool v4;
+    struct lli_roce_out_queue out;
+    struct lli_roce_in_queue in;
+    struct {
+        struct lli_peers table;       /* a handle is LLI_ROCE_PEER | its place */
+        struct lli_roce_peer *routes; /* by place */
+        uint32_t leaving;             /* forgotten places still in use */
+    } peers; /* roce_peer.c */
+    struct {
+        int epoll;             /* for the caller's sleep: the completion channel and woken */
+        int woken;             /* eventfd: the device is gone, or the send queue was repaired */
+        struct ibv_comp_channel *channel;
+    } sleep;
+
+    /* Control operations only. */
+    const struct lli_log *log;
+    struct lli_roce_device device;
+    struct rdma_event_channel *events;
 
     /* Control thread, and fields shared with it. */
     struct lli_roce *next;     /* list of all instances of the process, which share the device's asynchronous events */
@@ -224,17 +238,18 @@ struct lli_roce {
     } control;
     struct lli_roce_member members[2][LLI_ROCE_GROUPS_MAX]; /* of the send queue pair, of the receive queue pair */
 
-    /* Counters. */
-    uint64_t send_errors;
-    uint64_t send_waits;
-    uint64_t receive_errors;
-    uint64_t receive_dry;
-    uint64_t dry_told; /* receive_dry at the latest call of roce_drops() */
-    uint64_t foreign;
-    uint64_t peers_full;
-    uint64_t peers_forgotten;
-    atomic_uint_fast64_t peer_errors;
-    atomic_uint_fast64_t groups_lost;
+    struct {
+        uint64_t send_errors;
+        uint64_t send_waits;
+        uint64_t receive_errors;
+        uint64_t receive_dry;
+        uint64_t dry_reported; /* receive_dry at the latest call of roce_drops() */
+        uint64_t foreign;
+        uint64_t peers_full;
+        uint64_t peers_forgotten;
+        atomic_uint_fast64_t peer_errors;
+        atomic_uint_fast64_t groups_lost;
+    } counters;
 };
 
 /* Returns true if the device is gone. Called from the caller's thread only, before any use of a queue. */
@@ -249,8 +264,8 @@ static inline bool lli_roce_is_gone(struct lli_roce *roce)
 /* Drops a packet that was taken but not posted yet. */
 static inline void lli_roce_lose(struct lli_roce *roce, uint64_t number)
 {
-    roce->send_kinds[number & roce->send_mask] = LLI_ROCE_OUT_LOST;
-    roce->lost_end = lli_max(roce->lost_end, number + 1);
+    roce->out.kinds[number & roce->out.mask] = LLI_ROCE_OUT_LOST;
+    roce->out.lost_end = lli_max(roce->out.lost_end, number + 1);
 }
 
 /* ---------------------------------------------------------------------------------------------- roce_device.c */

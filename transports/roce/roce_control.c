@@ -17,7 +17,7 @@ static int id_open(struct lli_roce *roce, struct rdma_cm_id **id)
 {
     if (rdma_create_id(roce->events, id, roce, RDMA_PS_UDP) != 0)
         return lli_roce_fail(roce, "an RDMA identifier");
-    return rdma_bind_addr(*id, &roce->interface.address.any) == 0 ? 0 : lli_roce_fail(roce, "an RDMA device");
+    return rdma_bind_addr(*id, &roce->device.interface.address.any) == 0 ? 0 : lli_roce_fail(roce, "an RDMA device");
 }
 
 static int ids_open(struct lli_roce *roce)
@@ -27,16 +27,16 @@ static int ids_open(struct lli_roce *roce)
     roce->events = rdma_create_event_channel();
     if (roce->events == NULL)
         return lli_roce_fail(roce, "librdmacm");
-    status = id_open(roce, &roce->send_id);
-    return status != 0 ? status : id_open(roce, &roce->receive_id);
+    status = id_open(roce, &roce->out.id);
+    return status != 0 ? status : id_open(roce, &roce->in.id);
 }
 
 static int peers_open(struct lli_roce *roce, const struct llm_options *options)
 {
     const uint32_t max = options->receivers_max + options->sessions_max;
 
-    roce->peer_routes = calloc(max, sizeof *roce->peer_routes);
-    if (lli_peers_init(&roce->peers, max) == 0 && roce->peer_routes != NULL)
+    roce->peers.routes = calloc(max, sizeof *roce->peers.routes);
+    if (lli_peers_init(&roce->peers.table, max) == 0 && roce->peers.routes != NULL)
         return 0;
     return lli_fail(roce->log, LLM_ENOMEM, "roce: no memory for the addresses of receivers_max=%u", options->receivers_max);
 }
@@ -45,10 +45,10 @@ static int waiting_open(struct lli_roce *roce)
 {
     struct epoll_event event = {.events = EPOLLIN};
 
-    roce->told = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    roce->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (roce->told < 0 || roce->epoll < 0 || epoll_ctl(roce->epoll, EPOLL_CTL_ADD, roce->told, &event) < 0 ||
-        epoll_ctl(roce->epoll, EPOLL_CTL_ADD, roce->channel->fd, &event) < 0)
+    roce->sleep.woken = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    roce->sleep.epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (roce->sleep.woken < 0 || roce->sleep.epoll < 0 || epoll_ctl(roce->sleep.epoll, EPOLL_CTL_ADD, roce->sleep.woken, &event) < 0 ||
+        epoll_ctl(roce->sleep.epoll, EPOLL_CTL_ADD, roce->sleep.channel->fd, &event) < 0)
         return lli_roce_fail(roce, "an event descriptor");
     return 0;
 }
@@ -63,9 +63,9 @@ static int instance_set_up(struct lli_roce *roce, const struct lli_transport_con
     if ((status = lli_ip_group_resolve(roce->log, "roce", config->host, AF_UNSPEC, &group)) != 0)
         return status;
     roce->v4 = group.any.sa_family == AF_INET;
-    if ((status = lli_ip_interface_find(roce->log, "roce", options->interface, &group, &roce->interface)) != 0)
+    if ((status = lli_ip_interface_find(roce->log, "roce", options->interface, &group, &roce->device.interface)) != 0)
         return status;
-    roce->own = lli_roce_gid_of(&roce->interface.address);
+    roce->in.own = lli_roce_gid_of(&roce->device.interface.address);
     roce->control.wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (roce->control.wake < 0)
         return lli_roce_fail(roce, "an event descriptor");
@@ -82,7 +82,7 @@ int lli_roce_open(void *instance, const struct lli_transport_config *config, str
     int status;
 
     roce->log = config->log;
-    roce->control.wake = roce->told = roce->epoll = -1;
+    roce->control.wake = roce->sleep.woken = roce->sleep.epoll = -1;
     pthread_mutex_init(&roce->control.mutex, NULL);
     pthread_mutex_init(&roce->control.calls, NULL);
     pthread_cond_init(&roce->control.changed, NULL);
@@ -92,12 +92,12 @@ int lli_roce_open(void *instance, const struct lli_transport_config *config, str
         return status;
     }
     *caps = (struct lli_caps){
-        .payload_max = roce->payload_max,
-        .post_max = (uint32_t)lli_min(LLI_ROCE_POST_MAX, (roce->send_mask + 1) / 2),
+        .payload_max = roce->out.payload_max,
+        .post_max = (uint32_t)lli_min(LLI_ROCE_POST_MAX, (roce->out.mask + 1) / 2),
         .train_max = 1,
         .align = 64,
         .flags = LLI_CAP_UNICAST,
-        .numa_node = roce->numa_node,
+        .numa_node = roce->device.numa_node,
     };
     return 0;
 }
@@ -112,18 +112,18 @@ static void descriptor_close(int fd)
 static void memory_free(struct lli_roce *roce)
 {
     descriptor_close(roce->control.wake);
-    descriptor_close(roce->told);
-    descriptor_close(roce->epoll);
-    lli_memory_unmap(&roce->buffers_memory);
-    lli_peers_fini(&roce->peers);
-    free(roce->peer_routes);
-    free(roce->sends);
-    free(roce->send_pieces);
-    free(roce->send_kinds);
-    free(roce->send_to);
-    free(roce->receives);
-    free(roce->receive_pieces);
-    free(roce->returned);
+    descriptor_close(roce->sleep.woken);
+    descriptor_close(roce->sleep.epoll);
+    lli_memory_unmap(&roce->in.memory);
+    lli_peers_fini(&roce->peers.table);
+    free(roce->peers.routes);
+    free(roce->out.requests);
+    free(roce->out.pieces);
+    free(roce->out.kinds);
+    free(roce->out.to);
+    free(roce->in.requests);
+    free(roce->in.pieces);
+    free(roce->in.returned);
 }
 
 /*
@@ -135,8 +135,8 @@ void lli_roce_abandon(void *instance)
 {
     struct lli_roce *roce = instance;
 
-    if (roce->channel != NULL)
-        close(roce->channel->fd);
+    if (roce->sleep.channel != NULL)
+        close(roce->sleep.channel->fd);
     close(roce->events->fd);
     memory_free(roce);
     memset(roce, 0, sizeof *roce);
@@ -148,12 +148,12 @@ void lli_roce_close(void *instance)
 
     lli_roce_control_stop(roce);
     lli_roce_queues_close(roce);
-    if (roce->channel != NULL)
-        ibv_destroy_comp_channel(roce->channel);
-    if (roce->send_id != NULL)
-        rdma_destroy_id(roce->send_id);
-    if (roce->receive_id != NULL)
-        rdma_destroy_id(roce->receive_id);
+    if (roce->sleep.channel != NULL)
+        ibv_destroy_comp_channel(roce->sleep.channel);
+    if (roce->out.id != NULL)
+        rdma_destroy_id(roce->out.id);
+    if (roce->in.id != NULL)
+        rdma_destroy_id(roce->in.id);
     if (roce->events != NULL)
         rdma_destroy_event_channel(roce->events);
     pthread_mutex_destroy(&roce->control.mutex);
@@ -172,21 +172,21 @@ int lli_roce_arm(void *instance)
     void *context;
     uint64_t count;
 
-    (void)!read(roce->told, &count, sizeof count); /* clear all: the caller polls now */
+    (void)!read(roce->sleep.woken, &count, sizeof count); /* clear all: the caller polls now */
     if (lli_roce_is_gone(roce)) {
-        epoll_ctl(roce->epoll, EPOLL_CTL_DEL, roce->channel->fd, NULL); /* it may stay readable forever */
-        return roce->epoll;
+        epoll_ctl(roce->sleep.epoll, EPOLL_CTL_DEL, roce->sleep.channel->fd, NULL); /* it may stay readable forever */
+        return roce->sleep.epoll;
     }
-    while (ibv_get_cq_event(roce->channel, &fired, &context) == 0) {
+    while (ibv_get_cq_event(roce->sleep.channel, &fired, &context) == 0) {
         ibv_ack_cq_events(fired, 1);
-        if (fired == roce->receive_cq)
-            roce->receive_armed = false;
+        if (fired == roce->in.cq)
+            roce->in.armed = false;
         else
-            roce->send_armed = false;
+            roce->out.armed = false;
     }
-    if (!roce->receive_armed)
-        roce->receive_armed = ibv_req_notify_cq(roce->receive_cq, 0) == 0;
-    if (!roce->send_armed && roce->done != roce->posted)
-        roce->send_armed = ibv_req_notify_cq(roce->send_cq, 0) == 0;
-    return roce->epoll;
+    if (!roce->in.armed)
+        roce->in.armed = ibv_req_notify_cq(roce->in.cq, 0) == 0;
+    if (!roce->out.armed && roce->out.done != roce->out.posted)
+        roce->out.armed = ibv_req_notify_cq(roce->out.cq, 0) == 0;
+    return roce->sleep.epoll;
 }

@@ -48,10 +48,10 @@ static int device_fail_memory(const struct lli_roce *roce, const char *what)
     getrlimit(RLIMIT_MEMLOCK, &limit);
     if (limit.rlim_cur == RLIM_INFINITY)
         return lli_fail(roce->log, LLM_ENOMEM, "roce: %s on interface %s: out of memory, or of what the device keeps in its own",
-                        what, roce->interface.name);
+                        what, roce->device.interface.name);
     return lli_fail(roce->log, LLM_EACCESS,
                     "roce: %s on interface %s: out of memory; %llu bytes may be locked, 'ulimit -l unlimited' or memlock in "
-                    "/etc/security/limits.conf allows more", what, roce->interface.name,
+                    "/etc/security/limits.conf allows more", what, roce->device.interface.name,
                     (unsigned long long)limit.rlim_cur);
 }
 
@@ -62,14 +62,14 @@ int lli_roce_fail(const struct lli_roce *roce, const char *what)
     for (size_t i = 0; i < sizeof device_failures / sizeof device_failures[0]; i++)
         if (device_failures[i].number == errno)
             return lli_fail(roce->log, device_failures[i].error, "roce: %s on interface %s: %m; %s", what,
-                            roce->interface.name, device_failures[i].remedy);
-    return lli_fail(roce->log, LLM_ESYSTEM, "roce: %s on interface %s: %m", what, roce->interface.name);
+                            roce->device.interface.name, device_failures[i].remedy);
+    return lli_fail(roce->log, LLM_ESYSTEM, "roce: %s on interface %s: %m", what, roce->device.interface.name);
 }
 
 int lli_roce_fail_gone(const struct lli_roce *roce)
 {
     return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s is gone; close the channels on it and open them again",
-                    roce->device);
+                    roce->device.name);
 }
 
 /* ---------------------------------------------------------------------------------------------- GIDs, MTU */
@@ -99,12 +99,12 @@ struct lli_roce_gid lli_roce_gid_of(const union lli_ip_address *address)
 static bool gid_find(struct lli_roce *roce, const struct ibv_gid_entry *entries, ssize_t count, bool *v1)
 {
     for (ssize_t i = 0; i < count; i++) {
-        if (entries[i].port_num != roce->port || memcmp(entries[i].gid.raw, roce->gid.raw, sizeof roce->gid.raw) != 0)
+        if (entries[i].port_num != roce->device.port || memcmp(entries[i].gid.raw, roce->device.gid.raw, sizeof roce->device.gid.raw) != 0)
             continue;
         *v1 |= entries[i].gid_type == IBV_GID_TYPE_ROCE_V1;
         if (entries[i].gid_type != IBV_GID_TYPE_ROCE_V2)
             continue;
-        roce->gid_index = (uint8_t)entries[i].gid_index;
+        roce->device.gid_index = (uint8_t)entries[i].gid_index;
         return true;
     }
     return false;
@@ -118,9 +118,9 @@ static int gid_check(struct lli_roce *roce)
     bool v1 = false, found;
 
     if (entries == NULL)
-        return lli_fail(roce->log, LLM_ENOMEM, "roce: no memory for the GIDs of device %s", roce->device);
-    gid_from_ip(&roce->interface.address, &roce->gid);
-    count = ibv_query_gid_table(roce->send_id->verbs, entries, GIDS_MAX, 0);
+        return lli_fail(roce->log, LLM_ENOMEM, "roce: no memory for the GIDs of device %s", roce->device.name);
+    gid_from_ip(&roce->device.interface.address, &roce->device.gid);
+    count = ibv_query_gid_table(roce->out.id->verbs, entries, GIDS_MAX, 0);
     found = gid_find(roce, entries, count, &v1);
     free(entries);
     if (count < 0) {
@@ -129,63 +129,63 @@ static int gid_check(struct lli_roce *roce)
     }
     if (found)
         return 0;
-    lli_ip_text(&roce->interface.address, text);
+    lli_ip_text(&roce->device.interface.address, text);
     if (v1)
         return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s has %s as RoCE v1 only, which no router and few switches "
-                        "handle; take a device that does RoCE v2", roce->device, text);
+                        "handle; take a device that does RoCE v2", roce->device.name, text);
     return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s port %u has no GID of %s; 'rdma link' and 'ibv_devinfo -v' show "
-                    "which it has", roce->device, roce->port, text);
+                    "which it has", roce->device.name, roce->device.port, text);
 }
 
 int lli_roce_route_check(const struct lli_roce *roce, const struct ibv_ah_attr *route)
 {
     struct ibv_gid_entry entry = {.gid_type = IBV_GID_TYPE_ROCE_V2};
 
-    if (ibv_query_gid_ex(roce->send_id->verbs, roce->port, route->grh.sgid_index, &entry, 0) != 0 ||
+    if (ibv_query_gid_ex(roce->out.id->verbs, roce->device.port, route->grh.sgid_index, &entry, 0) != 0 ||
         entry.gid_type == IBV_GID_TYPE_ROCE_V2)
         return 0;
     return lli_fail(roce->log, LLM_EINTERFACE, "roce: groups on device %s are of RoCE v1, by the host's setting; "
                     "'mkdir /sys/kernel/config/rdma_cm/%s', and 'RoCE v2' written to ports/%u/default_roce_mode in it, makes "
-                    "them v2", roce->device, roce->device, roce->port);
+                    "them v2", roce->device.name, roce->device.name, roce->device.port);
 }
 
 static int mtu_check(struct lli_roce *roce, const struct llm_options *options, const struct ibv_port_attr *port)
 {
     const uint32_t active = (uint32_t)128 << port->active_mtu;
     uint32_t mtu;
-    const int status = lli_ip_mtu_choose(roce->log, "roce", &roce->interface, options->mtu, &mtu);
+    const int status = lli_ip_mtu_choose(roce->log, "roce", &roce->device.interface, options->mtu, &mtu);
 
     if (status != 0)
         return status;
     mtu -= roce->v4 ? IPV4_HEADER + ROCE_HEADERS : IPV6_HEADER + ROCE_HEADERS;
-    roce->payload_max = (uint32_t)lli_min(mtu, active);
-    if (roce->payload_max < 512)
+    roce->out.payload_max = (uint32_t)lli_min(mtu, active);
+    if (roce->out.payload_max < 512)
         return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s carries packets of %u bytes only; raise the MTU of "
-                        "interface %s, 1500 gives 1024 and 4200 gives 4096", roce->device, roce->payload_max,
-                        roce->interface.name);
+                        "interface %s, 1500 gives 1024 and 4200 gives 4096", roce->device.name, roce->out.payload_max,
+                        roce->device.interface.name);
     return 0;
 }
 
 int lli_roce_device_check(struct lli_roce *roce, const struct llm_options *options, struct ibv_device_attr *limits)
 {
-    struct ibv_context *verbs = roce->send_id->verbs;
+    struct ibv_context *verbs = roce->out.id->verbs;
     struct ibv_port_attr port;
 
     if (verbs == NULL) {
         errno = ENODEV;
         return lli_roce_fail(roce, "an RDMA device");
     }
-    snprintf(roce->device, sizeof roce->device, "%s", ibv_get_device_name(verbs->device));
-    roce->port = roce->send_id->port_num;
-    roce->numa_node = lli_memory_node("infiniband", roce->device);
-    if ((errno = ibv_query_device(verbs, limits)) != 0 || (errno = ibv_query_port(verbs, roce->port, &port)) != 0)
+    snprintf(roce->device.name, sizeof roce->device.name, "%s", ibv_get_device_name(verbs->device));
+    roce->device.port = roce->out.id->port_num;
+    roce->device.numa_node = lli_memory_node("infiniband", roce->device.name);
+    if ((errno = ibv_query_device(verbs, limits)) != 0 || (errno = ibv_query_port(verbs, roce->device.port, &port)) != 0)
         return lli_roce_fail(roce, "query of the RDMA device");
     if (port.link_layer != IBV_LINK_LAYER_ETHERNET)
         return lli_fail(roce->log, LLM_EINTERFACE, "roce: device %s port %u is InfiniBand, not Ethernet; take an interface "
-                        "whose device 'rdma link' shows with an Ethernet netdev", roce->device, roce->port);
+                        "whose device 'rdma link' shows with an Ethernet netdev", roce->device.name, roce->device.port);
     if (port.state != IBV_PORT_ACTIVE && port.state != IBV_PORT_ACTIVE_DEFER)
         return lli_fail(roce->log, LLM_EINTERFACE, "roce: port %u of device %s is %s; 'ip link set %s up' and a cable bring it "
-                        "up", roce->port, roce->device, ibv_port_state_str(port.state), roce->interface.name);
+                        "up", roce->device.port, roce->device.name, ibv_port_state_str(port.state), roce->device.interface.name);
     const int status = gid_check(roce);
     return status != 0 ? status : mtu_check(roce, options, &port);
 }

@@ -77,11 +77,11 @@ static void control_lose(struct lli_roce *roce, const char *why)
     if (atomic_exchange(&roce->gone, true))
         return;
     lli_log(roce->log, LLM_LEVEL_ERROR, "roce: device %s: %s; close the channels on interface %s and open them again",
-            roce->device, why, roce->interface.name);
+            roce->device.name, why, roce->device.interface.name);
     pthread_mutex_lock(&roce->control.mutex);
     pthread_cond_broadcast(&roce->control.changed);
     pthread_mutex_unlock(&roce->control.mutex);
-    lli_roce_signal(roce->told);
+    lli_roce_signal(roce->sleep.woken);
     lli_roce_control_wake(roce);
 }
 
@@ -121,8 +121,8 @@ static void member_failed(struct lli_roce *roce, struct lli_roce_member *member,
         pthread_cond_broadcast(&roce->control.changed);
     } else if (member->state == LLI_ROCE_JOINING || member->state == LLI_ROCE_JOINED) {
         if (member->state == LLI_ROCE_JOINED) {
-            atomic_fetch_add(&roce->groups_lost, 1);
-            lli_log(roce->log, LLM_LEVEL_WARNING, "roce: device %s lost group %s: %s; it is joined again", roce->device,
+            atomic_fetch_add(&roce->counters.groups_lost, 1);
+            lli_log(roce->log, LLM_LEVEL_WARNING, "roce: device %s lost group %s: %s; it is joined again", roce->device.name,
                     lli_ip_text(&member->address, text), strerror(member->status));
         }
         member->state = LLI_ROCE_LOST;
@@ -156,7 +156,7 @@ static void cm_event_take(struct lli_roce *roce, const struct rdma_cm_event *eve
         control_lose(roce, "its address moved to another device");
         break;
     default:
-        lli_log(roce->log, LLM_LEVEL_DEBUG, "roce: device %s: event %s", roce->device, rdma_event_str(event->event));
+        lli_log(roce->log, LLM_LEVEL_DEBUG, "roce: device %s: event %s", roce->device.name, rdma_event_str(event->event));
         break;
     }
 }
@@ -180,24 +180,24 @@ static void async_event_take(struct lli_roce *roce, const struct ibv_async_event
         control_lose(roce, "it failed");
         break;
     case IBV_EVENT_CQ_ERR:
-        if (event->element.cq == roce->receive_cq || event->element.cq == roce->send_cq)
+        if (event->element.cq == roce->in.cq || event->element.cq == roce->out.cq)
             control_lose(roce, "a completion queue overran");
         break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
         /* A send queue fault is reported by its completions, and repaired then. */
-        if (event->element.qp == roce->receive_qp)
+        if (event->element.qp == roce->in.qp)
             control_lose(roce, "the receive queue failed");
         break;
     case IBV_EVENT_PORT_ERR:
     case IBV_EVENT_PORT_ACTIVE:
-        if (event->element.port_num == roce->port)
-            lli_log(roce->log, LLM_LEVEL_WARNING, "roce: port %u of device %s %s", roce->port, roce->device,
+        if (event->element.port_num == roce->device.port)
+            lli_log(roce->log, LLM_LEVEL_WARNING, "roce: port %u of device %s %s", roce->device.port, roce->device.name,
                     event->event_type == IBV_EVENT_PORT_ERR ? "is down: nothing goes or comes until it is up again" : "is up");
         break;
     case IBV_EVENT_GID_CHANGE:
-        lli_log(roce->log, LLM_LEVEL_INFO, "roce: addresses of device %s changed", roce->device);
+        lli_log(roce->log, LLM_LEVEL_INFO, "roce: addresses of device %s changed", roce->device.name);
         break;
     default:
         break;
@@ -207,13 +207,13 @@ static void async_event_take(struct lli_roce *roce, const struct ibv_async_event
 /* Delivers asynchronous events to all instances on the device; any of their threads may read them. */
 static void async_events_take(const struct lli_roce *roce)
 {
-    struct ibv_context *verbs = roce->send_id->verbs;
+    struct ibv_context *verbs = roce->out.id->verbs;
     struct ibv_async_event event;
 
     while (ibv_get_async_event(verbs, &event) == 0) {
         pthread_mutex_lock(&all.mutex);
         for (struct lli_roce *each = all.first; each != NULL; each = each->next)
-            if (each->send_id->verbs == verbs)
+            if (each->out.id->verbs == verbs)
                 async_event_take(each, &event);
         pthread_mutex_unlock(&all.mutex);
         ibv_ack_async_event(&event);
@@ -225,14 +225,14 @@ static void async_events_take(const struct lli_roce *roce)
 /* Repairs the send queue, which the caller's thread has emptied. */
 static void send_fault_repair(struct lli_roce *roce)
 {
-    if (atomic_load_explicit(&roce->send_fault, memory_order_acquire) != LLI_ROCE_REPAIRING)
+    if (atomic_load_explicit(&roce->out.fault, memory_order_acquire) != LLI_ROCE_REPAIRING)
         return;
     if (!lli_roce_send_repair(roce)) {
         control_lose(roce, "its send queue failed and cannot be reset");
         return;
     }
-    atomic_store_explicit(&roce->send_fault, LLI_ROCE_FINE, memory_order_release);
-    lli_roce_signal(roce->told);
+    atomic_store_explicit(&roce->out.fault, LLI_ROCE_FINE, memory_order_release);
+    lli_roce_signal(roce->sleep.woken);
 }
 
 static bool control_is_stopped(struct lli_roce *roce)
@@ -258,7 +258,7 @@ static void *control_main(void *arg)
     struct pollfd watched[] = {
         {.fd = roce->control.wake, .events = POLLIN},
         {.fd = roce->events->fd, .events = POLLIN},
-        {.fd = roce->send_id->verbs->async_fd, .events = POLLIN},
+        {.fd = roce->out.id->verbs->async_fd, .events = POLLIN},
     };
     bool closed = false;
     lli_ns next = LLI_NEVER;
@@ -312,7 +312,7 @@ int lli_roce_control_start(struct lli_roce *roce)
 {
     int status;
 
-    if (descriptor_unblock(roce->events->fd) < 0 || descriptor_unblock(roce->send_id->verbs->async_fd) < 0)
+    if (descriptor_unblock(roce->events->fd) < 0 || descriptor_unblock(roce->out.id->verbs->async_fd) < 0)
         return lli_roce_fail(roce, "descriptors of events");
     (void)pthread_once(&all_once, all_watch);
     pthread_mutex_lock(&all.mutex);

@@ -77,9 +77,9 @@ static int member_refused(struct lli_roce *roce, const struct lli_roce_member *m
     lli_ip_text(&member->address, text);
     if (number == 0)
         return lli_fail(roce->log, LLM_EGROUP, "roce: device %s did not join group %s in %d s; see whether interface %s is up and "
-                        "'rdma link' shows it ACTIVE", roce->device, text, JOIN_SECONDS, roce->interface.name);
+                        "'rdma link' shows it ACTIVE", roce->device.name, text, JOIN_SECONDS, roce->device.interface.name);
     return lli_fail(roce->log, LLM_EGROUP, "roce: device %s cannot join group %s: %s; each device has a limit of groups, "
-                    "'ibv_devinfo -v' shows max_mcast_grp", roce->device, text, strerror(number));
+                    "'ibv_devinfo -v' shows max_mcast_grp", roce->device.name, text, strerror(number));
 }
 
 /* Joins with a free membership. On failure it is free again. */
@@ -88,7 +88,7 @@ static int member_new(struct lli_roce *roce, struct lli_roce_member *member, con
     int status;
 
     pthread_mutex_lock(&roce->control.mutex);
-    *member = (struct lli_roce_member){.state = LLI_ROCE_JOINING, .id = to_send ? roce->send_id : roce->receive_id,
+    *member = (struct lli_roce_member){.state = LLI_ROCE_JOINING, .id = to_send ? roce->out.id : roce->in.id,
                                        .address = *address, .users = 1};
     lli_ip_port_set(&member->address, 0);
     pthread_mutex_unlock(&roce->control.mutex);
@@ -128,7 +128,7 @@ static int member_find(struct lli_roce *roce, const union lli_ip_address *group,
     }
     if (unused == NULL)
         return lli_fail(roce->log, LLM_ELIMIT, "roce: more than %d groups on interface %s; use a second context",
-                        LLI_ROCE_GROUPS_MAX, roce->interface.name);
+                        LLI_ROCE_GROUPS_MAX, roce->device.interface.name);
     *found = unused;
     const int status = member_new(roce, unused, &address, to_send);
     if (status != 0)
@@ -190,7 +190,7 @@ lli_ns lli_roce_rejoin(struct lli_roce *roce, lli_ns now)
 {
     lli_ns next = LLI_NEVER;
 
-    if (atomic_load(&roce->groups_lost) == 0)
+    if (atomic_load(&roce->counters.groups_lost) == 0)
         return next;
     for (uint32_t i = 0; i < 2 * LLI_ROCE_GROUPS_MAX; i++) {
         const bool to_send = i < LLI_ROCE_GROUPS_MAX;
@@ -226,7 +226,7 @@ static int sender_route(struct lli_roce *roce, struct lli_roce_sender *sender, c
     pthread_mutex_unlock(&roce->control.mutex);
     route.grh.hop_limit = (uint8_t)group->options->ttl;
     route.grh.traffic_class = 0;
-    sender->handle = ibv_create_ah(roce->domain, &route);
+    sender->handle = ibv_create_ah(roce->device.domain, &route);
     if (sender->handle == NULL)
         return lli_roce_fail(roce, "an address handle");
     sender->note = htonl(LLI_ROCE_MARK | (group->options->loop ? 0 : LLI_ROCE_NO_LOOP) | group->port);
@@ -237,7 +237,7 @@ static int join_send(struct lli_roce *roce, const union lli_ip_address *address,
                      lli_handle *handle)
 {
     for (uint32_t i = 0; i < LLI_ROCE_GROUPS_MAX; i++) {
-        struct lli_roce_sender *sender = &roce->senders[i];
+        struct lli_roce_sender *sender = &roce->out.senders[i];
         struct lli_roce_member *member;
         int status;
 
@@ -255,15 +255,15 @@ static int join_send(struct lli_roce *roce, const union lli_ip_address *address,
         return status;
     }
     return lli_fail(roce->log, LLM_ELIMIT, "roce: more than %d joins to send on interface %s; use a second context",
-                    LLI_ROCE_GROUPS_MAX, roce->interface.name);
+                    LLI_ROCE_GROUPS_MAX, roce->device.interface.name);
 }
 
 static void leave_send(struct lli_roce *roce, lli_handle handle)
 {
-    struct lli_roce_sender *sender = &roce->senders[handle];
+    struct lli_roce_sender *sender = &roce->out.senders[handle];
 
-    for (uint64_t number = roce->posted; number != roce->taken; number++)
-        if (roce->send_to[number & roce->send_mask] == handle)
+    for (uint64_t number = roce->out.posted; number != roce->out.taken; number++)
+        if (roce->out.to[number & roce->out.mask] == handle)
             lli_roce_lose(roce, number);
     /* Wait for packets that use the handle. */
     lli_roce_drain(roce);
@@ -279,16 +279,16 @@ static void leave_send(struct lli_roce *roce, lli_handle handle)
 
 static void buckets_fill(struct lli_roce *roce)
 {
-    memset(roce->buckets, 0, sizeof roce->buckets);
+    memset(roce->in.buckets, 0, sizeof roce->in.buckets);
     for (uint32_t i = 0; i < LLI_ROCE_GROUPS_MAX; i++) {
-        const struct lli_roce_receiver *receiver = &roce->receivers[i];
+        const struct lli_roce_receiver *receiver = &roce->in.receivers[i];
         uint32_t at = lli_roce_bucket(&receiver->group, receiver->port);
 
         if (receiver->member == NULL)
             continue;
-        while (roce->buckets[at] != 0)
+        while (roce->in.buckets[at] != 0)
             at = (at + 1) % LLI_ROCE_BUCKETS;
-        roce->buckets[at] = (uint16_t)(i + 1);
+        roce->in.buckets[at] = (uint16_t)(i + 1);
     }
 }
 
@@ -314,7 +314,7 @@ static int join_receive(struct lli_roce *roce, const union lli_ip_address *addre
     int status = source_find(roce, group->options, &wanted.source);
 
     for (uint32_t i = 0; i < LLI_ROCE_GROUPS_MAX && status == 0; i++) {
-        struct lli_roce_receiver *receiver = &roce->receivers[i];
+        struct lli_roce_receiver *receiver = &roce->in.receivers[i];
 
         if (receiver->member == NULL) {
             unused = unused == NULL ? receiver : unused;
@@ -329,18 +329,18 @@ static int join_receive(struct lli_roce *roce, const union lli_ip_address *addre
     }
     if (status == 0 && unused == NULL)
         status = lli_fail(roce->log, LLM_ELIMIT, "roce: more than %d groups on interface %s; use a second context",
-                          LLI_ROCE_GROUPS_MAX, roce->interface.name);
+                          LLI_ROCE_GROUPS_MAX, roce->device.interface.name);
     if (status != 0 || (status = member_find(roce, address, false, &wanted.member)) != 0)
         return status;
     *unused = wanted;
-    *handle = (lli_handle)(unused - roce->receivers);
+    *handle = (lli_handle)(unused - roce->in.receivers);
     buckets_fill(roce);
     return 0;
 }
 
 static void leave_receive(struct lli_roce *roce, lli_handle handle)
 {
-    struct lli_roce_receiver *receiver = &roce->receivers[handle];
+    struct lli_roce_receiver *receiver = &roce->in.receivers[handle];
     struct lli_roce_member *member = receiver->member;
 
     if (--receiver->users > 0)
@@ -366,7 +366,7 @@ int lli_roce_join(void *instance, const struct lli_group *group, enum lli_join_m
     if (group->port == 0)
         return lli_fail(roce->log, LLM_EGROUP, "roce: group '%s' has port 0: take one of 1 to 65535", group->host);
     if (!roce->v4)
-        address.v6.sin6_scope_id = (uint32_t)roce->interface.index;
+        address.v6.sin6_scope_id = (uint32_t)roce->device.interface.index;
     return mode == LLI_JOIN_SEND ? join_send(roce, &address, group, handle) : join_receive(roce, &address, group, handle);
 }
 

@@ -48,8 +48,8 @@ int lli_roce_address(void *instance, struct lli_address *address)
     memset(address, 0, sizeof *address);
     address->size = PACKED_BYTES;
     address->bytes[0] = PACKED_TAG;
-    memcpy(address->bytes + PACKED_GID, roce->gid.raw, sizeof roce->gid.raw);
-    pack_u32(address->bytes + PACKED_QP, roce->receive_qp->qp_num);
+    memcpy(address->bytes + PACKED_GID, roce->device.gid.raw, sizeof roce->device.gid.raw);
+    pack_u32(address->bytes + PACKED_QP, roce->in.qp->qp_num);
     pack_u32(address->bytes + PACKED_QKEY, RDMA_UDP_QKEY);
     return 0;
 }
@@ -74,7 +74,7 @@ static bool peer_gid_acceptable(const struct lli_roce *roce, const uint8_t *gid)
         memcpy(&address.v4.sin_addr, gid + 12, 4);
     else
         memcpy(&address.v6.sin6_addr, gid, 16);
-    return lli_ip_is_host(&roce->interface, &address);
+    return lli_ip_is_host(&roce->device.interface, &address);
 }
 
 static bool peer_unpack(const struct lli_roce *roce, const struct lli_address *packed, struct lli_roce_peer *peer)
@@ -92,31 +92,31 @@ static bool peer_unpack(const struct lli_roce *roce, const struct lli_address *p
 
 static void peer_end(struct lli_roce *roce, uint32_t place)
 {
-    struct lli_roce_peer *peer = &roce->peer_routes[place];
+    struct lli_roce_peer *peer = &roce->peers.routes[place];
 
     if (peer->handle != NULL)
         ibv_destroy_ah(peer->handle);
     peer->handle = NULL;
     atomic_store_explicit(&peer->state, LLI_ROCE_PEER_NEW, memory_order_relaxed);
-    (void)lli_peers_remove(&roce->peers, &roce->peers.addresses[place], &place);
-    roce->peers_forgotten++;
+    (void)lli_peers_remove(&roce->peers.table, &roce->peers.table.addresses[place], &place);
+    roce->counters.peers_forgotten++;
 }
 
 /* Frees the places of forgotten addresses that are no longer in use. */
 static void peers_sweep(struct lli_roce *roce)
 {
-    if (roce->peers_leaving == 0)
+    if (roce->peers.leaving == 0)
         return;
     (void)lli_roce_reap(roce);
     if (lli_roce_is_gone(roce))
         return;
-    for (uint32_t place = 0; place < roce->peers.count && roce->peers_leaving > 0; place++) {
-        const struct lli_roce_peer *peer = &roce->peer_routes[place];
+    for (uint32_t place = 0; place < roce->peers.table.count && roce->peers.leaving > 0; place++) {
+        const struct lli_roce_peer *peer = &roce->peers.routes[place];
         const int state = atomic_load_explicit(&peer->state, memory_order_acquire);
 
-        if (state != LLI_ROCE_PEER_LEFT && (state != LLI_ROCE_PEER_LEAVING || roce->done < peer->leave_at))
+        if (state != LLI_ROCE_PEER_LEFT && (state != LLI_ROCE_PEER_LEAVING || roce->out.done < peer->leave_at))
             continue;
-        roce->peers_leaving--;
+        roce->peers.leaving--;
         peer_end(roce, place);
     }
 }
@@ -129,18 +129,18 @@ static bool peer_moves(struct lli_roce_peer *peer, int *from, enum lli_roce_peer
 /* Frees a place, or marks it to be freed once nothing uses it. */
 static void peer_leave(struct lli_roce *roce, uint32_t place)
 {
-    struct lli_roce_peer *peer = &roce->peer_routes[place];
+    struct lli_roce_peer *peer = &roce->peers.routes[place];
     int state = atomic_load_explicit(&peer->state, memory_order_acquire);
 
     /* The control thread may start or finish concurrently: then state is the new state. */
     if (state == LLI_ROCE_PEER_WANTED && peer_moves(peer, &state, LLI_ROCE_PEER_NEW))
         state = LLI_ROCE_PEER_NEW;
     if (state == LLI_ROCE_PEER_MAKING && peer_moves(peer, &state, LLI_ROCE_PEER_UNWANTED)) {
-        roce->peers_leaving++;
+        roce->peers.leaving++;
     } else if (state == LLI_ROCE_PEER_READY) {
-        peer->leave_at = roce->taken;
+        peer->leave_at = roce->out.taken;
         atomic_store_explicit(&peer->state, LLI_ROCE_PEER_LEAVING, memory_order_relaxed);
-        roce->peers_leaving++;
+        roce->peers.leaving++;
     } else if (state == LLI_ROCE_PEER_NEW || state == LLI_ROCE_PEER_FAILED) {
         peer_end(roce, place);
     }
@@ -153,7 +153,7 @@ void lli_roce_forget(void *instance, const struct lli_address *packed)
 
     if (lli_roce_is_gone(roce))
         return; /* the control thread releases everything */
-    if (lli_peers_get(&roce->peers, packed, &place))
+    if (lli_peers_get(&roce->peers.table, packed, &place))
         peer_leave(roce, place);
     peers_sweep(roce);
 }
@@ -163,13 +163,13 @@ void lli_roce_forget(void *instance, const struct lli_address *packed)
 /* Returns the place of an address. LLM_EAGAIN if places are about to be freed. */
 static int peer_place(struct lli_roce *roce, const struct lli_address *packed, uint32_t *place)
 {
-    if (lli_peers_place(&roce->peers, packed, place) == 0)
+    if (lli_peers_place(&roce->peers.table, packed, place) == 0)
         return 0;
     peers_sweep(roce);
-    if (lli_peers_place(&roce->peers, packed, place) == 0)
+    if (lli_peers_place(&roce->peers.table, packed, place) == 0)
         return 0;
-    roce->peers_full++;
-    return roce->peers_leaving > 0 ? LLM_EAGAIN : LLM_ELIMIT;
+    roce->counters.peers_full++;
+    return roce->peers.leaving > 0 ? LLM_EAGAIN : LLM_ELIMIT;
 }
 
 /* Revives a forgotten address whose place was not freed yet. Returns its new state. */
@@ -177,7 +177,7 @@ static int peer_come_back(struct lli_roce *roce, struct lli_roce_peer *peer, int
 {
     if (state < LLI_ROCE_PEER_UNWANTED)
         return state;
-    roce->peers_leaving--;
+    roce->peers.leaving--;
     if (state == LLI_ROCE_PEER_LEAVING) {
         atomic_store_explicit(&peer->state, LLI_ROCE_PEER_READY, memory_order_relaxed);
         return LLI_ROCE_PEER_READY;
@@ -199,7 +199,7 @@ int lli_roce_peer(void *instance, const struct lli_address *packed, lli_handle *
         return LLM_EINVAL;
     if ((status = peer_place(roce, packed, &place)) != 0)
         return status;
-    peer = &roce->peer_routes[place];
+    peer = &roce->peers.routes[place];
     state = peer_come_back(roce, peer, atomic_load_explicit(&peer->state, memory_order_acquire));
     if (state == LLI_ROCE_PEER_READY) {
         *handle = LLI_ROCE_PEER | place;
@@ -222,11 +222,11 @@ static struct ibv_ah *peer_handle(struct lli_roce *roce, const struct lli_roce_p
 {
     struct ibv_ah_attr route = {
         .is_global = 1,
-        .port_num = roce->port,
-        .grh = {.dgid = peer->gid, .sgid_index = roce->gid_index, .hop_limit = 64},
+        .port_num = roce->device.port,
+        .grh = {.dgid = peer->gid, .sgid_index = roce->device.gid_index, .hop_limit = 64},
     };
 
-    return ibv_create_ah(roce->domain, &route);
+    return ibv_create_ah(roce->device.domain, &route);
 }
 
 static void peer_make(struct lli_roce *roce, struct lli_roce_peer *peer)
@@ -235,7 +235,7 @@ static void peer_make(struct lli_roce *roce, struct lli_roce_peer *peer)
     int state;
 
     if (handle == NULL)
-        atomic_fetch_add(&roce->peer_errors, 1);
+        atomic_fetch_add(&roce->counters.peer_errors, 1);
     peer->retry_at = lli_clock_ns() + LLI_ROCE_SECOND;
     do {
         state = LLI_ROCE_PEER_MAKING;
@@ -251,8 +251,8 @@ static void peer_make(struct lli_roce *roce, struct lli_roce_peer *peer)
 
 void lli_roce_peers_resolve(struct lli_roce *roce)
 {
-    for (uint32_t place = 0; place < roce->peers.max; place++) {
-        struct lli_roce_peer *peer = &roce->peer_routes[place];
+    for (uint32_t place = 0; place < roce->peers.table.max; place++) {
+        struct lli_roce_peer *peer = &roce->peers.routes[place];
         int state = atomic_load_explicit(&peer->state, memory_order_relaxed);
 
         if (state == LLI_ROCE_PEER_WANTED && peer_moves(peer, &state, LLI_ROCE_PEER_MAKING))
