@@ -573,7 +573,8 @@ int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mo
 {
     struct lli_xdp *xdp = instance;
     struct llm_options options = *group->options;
-    const struct lli_group inner = {.host = group->host, .port = group->port, .options = &options, .shared = group->shared};
+    const struct lli_group inner = {.host = group->host, .port = group->port, .options = &options, .values = group->values,
+                                    .shared = group->shared};
     union lli_ip_address address;
     lli_handle joined;
     int status = lli_ip_resolve(xdp->log, "xdp", LLM_EGROUP, "group", group->host, xdp->family, &address);
