@@ -77,11 +77,6 @@ enum llm_acknowledger { LLM_ACKNOWLEDGE_LIBRARY = 0, LLM_ACKNOWLEDGE_APPLICATION
     X(u32, INSTANCE, gro, 1, 0, 1, "receive packets that came as one as one (UDP_GRO)")                                              \
     X(u32, INSTANCE, busy_poll_us, 0, 0, 1000000, "microseconds that the kernel polls the device before it sleeps (SO_BUSY_POLL)")   \
     X(u32, INSTANCE, timestamps, 0, 0, 1, "have the kernel stamp received packets (struct llm_message, received_at)")                \
-    X(u32, INSTANCE, bypass_required, 1, 0, 1, "bypass: refuse a socket that no stack accelerates; 0: the kernel may have it")        \
-    X(u32, INSTANCE, zero_copy, 1, 0, 1, "bypass: lend received packets from the stack's own memory")                                \
-    X(u64, INSTANCE, warm_ns, 0, 0, 10000000000, "bypass: a warm send after so long without a packet, where there are; 0: never") \
-    X(str, INSTANCE, stack_name, "", 0, 17, "bypass: the Onload stack to be in; empty: as the environment says")                     \
-    X(u32, INSTANCE, stack_spin, 2, 0, 2, "bypass: Onload spins in blocking calls of the polling thread; 2: as the environment says") \
     X(str, INSTANCE, xdp_mode, "auto", 0, 8, "xdp: native (in the driver), generic (for every driver), or auto, native if it can")   \
     X(str, INSTANCE, xdp_zero_copy, "auto", 0, 8, "xdp: off, on (only with it), or auto, where the driver has it")                   \
     X(str, INSTANCE, xdp_queue, "all", 0, 16, "xdp: queues of the interface that frames are taken from: all, or the number of one")  \
