@@ -784,6 +784,7 @@ int main(int argc, char **argv)
         return 2;
     }
     llm_options_init(&common);
+    own_reset();
     for (int i = 3; i < argc; i++)
         option_set(argv[i]);
     if (!network_made())

@@ -29,13 +29,22 @@ extern const char *host;
 extern uint16_t port;
 extern struct llm_options common;
 
+/*
+ * Options of the transports that the scheme names, for instances that are opened from now on; each instance keeps
+ * its own. own_set() and own_number() change one option; own_reset() sets the defaults.
+ */
+extern struct lli_option_values own_options;
+void own_set(const char *key, const char *value);
+void own_number(const char *key, uint64_t value);
+void own_reset(void);
+
 /* Where packets say how long they are, as transports are told; 0: nowhere. */
 extern uint32_t size_at;
 
 /* only=faults: of a decorated transport that was tested bare, the faults alone. */
 extern bool only_faults;
 
-/* Takes OPTION=VALUE into common; or only=faults; or hosts=MTU, which gives each instance a host of its own, with cables of that MTU. */
+/* Takes OPTION=VALUE into common or own_options; or only=faults; or hosts=MTU, which gives each instance a host of its own, with cables of that MTU. */
 void option_set(char *argument);
 
 /* A directory of this process's own for what lies in shared memory; whether nothing was left there in the end. */
@@ -54,6 +63,7 @@ struct station {
     int host; /* of those of hosts.h, if there are any */
     struct lli_caps caps;
     struct llm_options options;
+    struct lli_option_values values;
     lli_handle send;
     lli_handle receive;
     uint64_t *once;      /* over shm+X, which brings packets twice: those that came once */

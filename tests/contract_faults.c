@@ -27,6 +27,17 @@ struct history {
     uint64_t delayed_count;
 };
 
+/* Options of the transports as the command line gives them. */
+static struct lli_option_values given;
+
+/* Ends the faults of the test before. */
+static int faults_reset(void **state)
+{
+    (void)state;
+    own_options = given;
+    return 0;
+}
+
 struct numbered {
     uint32_t number;
     uint32_t copies[15]; /* of the number: a changed byte shows wherever it is */
@@ -101,8 +112,18 @@ static void history_await(struct history *history, struct station *station, int6
     }
 }
 
+/* Opens a station without faults, whatever those of the test are. */
+static void station_open_clean(struct station *station, const struct llm_options *options)
+{
+    const struct lli_option_values faults = own_options;
+
+    own_options = given;
+    station_open_with(station, options);
+    own_options = faults;
+}
+
 /* Sends so many packets, and no more at a time than any transport holds, so that only the injector loses any. */
-static struct history *history_make(const struct llm_options *options, int packets)
+static struct history *history_make(int packets)
 {
     struct history *history = calloc(1, sizeof *history);
     struct llm_options clean = common;
@@ -110,8 +131,8 @@ static struct history *history_make(const struct llm_options *options, int packe
 
     assert_non_null(history);
     clean.loop = 1;
-    station_open_with(&a, &clean);
-    station_open_with(&b, options);
+    station_open_clean(&a, &clean);
+    station_open(&b);
     while (history->sent < packets) {
         for (int i = 0; i < BURST / 2 && history->sent < packets; i++) {
             struct numbered content = {.number = (uint32_t)history->sent++};
@@ -140,14 +161,13 @@ static void losses_have_their_share_and_their_mean_run(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct llm_options options = common;
         struct history *history;
         const double expected = cases[i].share_ppm / 1e6 * 20000;
         int lost = 0, runs = 0;
 
-        options.impair_loss_ppm = cases[i].share_ppm;
-        options.impair_burst_packets = cases[i].burst;
-        history = history_make(&options, 20000);
+        own_number("impair_loss_ppm", cases[i].share_ppm);
+        own_number("impair_burst_packets", cases[i].burst);
+        history = history_make(20000);
         for (int number = 0; number < history->sent; number++) {
             lost += history->times[number] == 0;
             runs += history->times[number] == 0 && (number == 0 || history->times[number - 1] > 0);
@@ -162,12 +182,11 @@ static void losses_have_their_share_and_their_mean_run(void **state)
 
 static void total_loss_is_total(void **state)
 {
-    struct llm_options options = common;
     struct history *history;
 
     (void)state;
-    options.impair_loss_ppm = 1000000;
-    history = history_make(&options, 1000);
+    own_number("impair_loss_ppm", 1000000);
+    history = history_make(1000);
     assert_int_equal(history->got, 0);
     assert_int_equal(history->lost_count, 1000);
     free(history);
@@ -175,13 +194,12 @@ static void total_loss_is_total(void **state)
 
 static void duplicates_come_twice_and_no_more(void **state)
 {
-    struct llm_options options = common;
     struct history *history;
     uint64_t twice = 0;
 
     (void)state;
-    options.impair_duplicate_ppm = 200000;
-    history = history_make(&options, 5000);
+    own_number("impair_duplicate_ppm", 200000);
+    history = history_make(5000);
     for (int i = 0; i < history->sent; i++) {
         assert_in_range(history->times[i], 1, 2);
         twice += history->times[i] == 2;
@@ -193,13 +211,12 @@ static void duplicates_come_twice_and_no_more(void **state)
 
 static void reordered_packets_are_overtaken_by_a_few_and_all_arrive(void **state)
 {
-    struct llm_options options = common;
     struct history *history;
     int late = 0;
 
     (void)state;
-    options.impair_reorder_ppm = 100000;
-    history = history_make(&options, 5000);
+    own_number("impair_reorder_ppm", 100000);
+    history = history_make(5000);
     assert_int_equal(history->got, 5000);
     for (int i = 0, newest = -1; i < history->got; i++) {
         if (history->order[i] < newest) {
@@ -217,12 +234,11 @@ static void reordered_packets_are_overtaken_by_a_few_and_all_arrive(void **state
 
 static void corruption_changes_packets_and_is_counted(void **state)
 {
-    struct llm_options options = common;
     struct history *history;
 
     (void)state;
-    options.impair_corrupt_ppm = 100000;
-    history = history_make(&options, 5000);
+    own_number("impair_corrupt_ppm", 100000);
+    history = history_make(5000);
     assert_int_equal(history->corrupted, history->corrupted_count);
     assert_int_equal(history->got + history->corrupted, 5000);
     assert_in_range(history->corrupted, 400, 600);
@@ -231,21 +247,20 @@ static void corruption_changes_packets_and_is_counted(void **state)
 
 static void delay_is_bounded_and_wakes_the_sleeper(void **state)
 {
-    struct llm_options options = common;
     struct history *history;
     struct station a, b;
     uint64_t sent_at;
 
     (void)state;
-    options.impair_delay_ns = 3000000;
-    history = history_make(&options, 2000);
+    own_number("impair_delay_ns", 3000000);
+    history = history_make(2000);
     assert_int_equal(history->got, 2000);
     assert_int_equal(history->delayed_count, 2000);
     free(history);
 
-    options.impair_delay_ns = 200000000;
-    station_open(&a);
-    station_open_with(&b, &options);
+    own_number("impair_delay_ns", 200000000);
+    station_open_clean(&a, &common);
+    station_open(&b);
     sent_at = lli_clock_ns();
     station_send(&a, a.send, "late", 4);
     for (;;) {
@@ -263,24 +278,23 @@ static void delay_is_bounded_and_wakes_the_sleeper(void **state)
 
 static void the_same_seed_decides_the_same(void **state)
 {
-    struct llm_options options = common;
     struct history *first, *second, *other;
 
     (void)state;
-    options.impair_seed = 77;
-    options.impair_loss_ppm = 50000;
-    options.impair_burst_packets = 3;
-    options.impair_duplicate_ppm = 50000;
-    options.impair_corrupt_ppm = 50000;
-    options.impair_reorder_ppm = 50000;
-    first = history_make(&options, 2000);
-    second = history_make(&options, 2000);
+    own_number("impair_seed", 77);
+    own_number("impair_loss_ppm", 50000);
+    own_number("impair_burst_packets", 3);
+    own_number("impair_duplicate_ppm", 50000);
+    own_number("impair_corrupt_ppm", 50000);
+    own_number("impair_reorder_ppm", 50000);
+    first = history_make(2000);
+    second = history_make(2000);
     assert_memory_equal(first->times, second->times, sizeof first->times);
     assert_int_equal(first->lost_count, second->lost_count);
     assert_int_equal(first->reordered_count, second->reordered_count);
     assert_int_equal(first->corrupted_count, second->corrupted_count);
-    options.impair_seed = 78;
-    other = history_make(&options, 2000);
+    own_number("impair_seed", 78);
+    other = history_make(2000);
     assert_memory_not_equal(first->times, other->times, sizeof first->times);
     free(first);
     free(second);
@@ -289,15 +303,14 @@ static void the_same_seed_decides_the_same(void **state)
 
 static void one_fault_does_not_move_the_others(void **state)
 {
-    struct llm_options options = common;
     struct history *alone, *together;
 
     (void)state;
-    options.impair_loss_ppm = 50000;
-    alone = history_make(&options, 3000);
-    options.impair_duplicate_ppm = 100000;
-    options.impair_reorder_ppm = 100000;
-    together = history_make(&options, 3000);
+    own_number("impair_loss_ppm", 50000);
+    alone = history_make(3000);
+    own_number("impair_duplicate_ppm", 100000);
+    own_number("impair_reorder_ppm", 100000);
+    together = history_make(3000);
     for (int i = 0; i < 3000; i++)
         assert_int_equal(alone->times[i] == 0, together->times[i] == 0);
     free(alone);
@@ -307,15 +320,16 @@ static void one_fault_does_not_move_the_others(void **state)
 int contract_faults(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(losses_have_their_share_and_their_mean_run),
-        cmocka_unit_test(total_loss_is_total),
-        cmocka_unit_test(duplicates_come_twice_and_no_more),
-        cmocka_unit_test(reordered_packets_are_overtaken_by_a_few_and_all_arrive),
-        cmocka_unit_test(corruption_changes_packets_and_is_counted),
-        cmocka_unit_test(delay_is_bounded_and_wakes_the_sleeper),
-        cmocka_unit_test(the_same_seed_decides_the_same),
-        cmocka_unit_test(one_fault_does_not_move_the_others),
+        cmocka_unit_test_setup(losses_have_their_share_and_their_mean_run, faults_reset),
+        cmocka_unit_test_setup(total_loss_is_total, faults_reset),
+        cmocka_unit_test_setup(duplicates_come_twice_and_no_more, faults_reset),
+        cmocka_unit_test_setup(reordered_packets_are_overtaken_by_a_few_and_all_arrive, faults_reset),
+        cmocka_unit_test_setup(corruption_changes_packets_and_is_counted, faults_reset),
+        cmocka_unit_test_setup(delay_is_bounded_and_wakes_the_sleeper, faults_reset),
+        cmocka_unit_test_setup(the_same_seed_decides_the_same, faults_reset),
+        cmocka_unit_test_setup(one_fault_does_not_move_the_others, faults_reset),
     };
 
+    given = own_options;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@ const char *scheme;
 const char *host;
 uint16_t port;
 struct llm_options common;
+struct lli_option_values own_options;
 uint32_t size_at;
 
 char log_text[4096];
@@ -54,10 +55,30 @@ void option_set(char *argument)
         only_faults = strcmp(value, "faults") == 0;
     else if (strcmp(argument, "hosts") == 0)
         hosts_mtu = (int)strtol(value, NULL, 10);
-    else if (lli_options_set(&common, argument, value, &keeper) != LLM_OK) {
+    else if (lli_options_set(&common, &own_options, argument, value, &keeper) != LLM_OK) {
         fputs(log_text, stderr);
         exit(2);
     }
+}
+
+void own_set(const char *key, const char *value)
+{
+    log_text[0] = '\0';
+    if (lli_options_set(&common, &own_options, key, value, &keeper) != LLM_OK)
+        fail_msg("%s", log_text);
+}
+
+void own_number(const char *key, uint64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    own_set(key, text);
+}
+
+void own_reset(void)
+{
+    lli_option_values_init(&own_options, scheme);
 }
 
 void shared_memory_own(void)
@@ -83,7 +104,7 @@ bool network_made(void)
 int station_open_here(struct station *station, const char *at)
 {
     const struct lli_transport_config config = {
-        .scheme = scheme, .host = at, .options = &station->options, .registry = &lli_registry, .log = &keeper,
+        .scheme = scheme, .host = at, .options = &station->options, .values = &station->values, .registry = &lli_registry, .log = &keeper,
         .size_at = size_at};
 
     memset(station->instance, 0, transport->size);
@@ -97,6 +118,7 @@ int instance_open(struct station *station, const char *at, const struct llm_opti
 
     memset(station, 0, sizeof *station);
     station->options = *options;
+    station->values = own_options;
     station->instance = aligned_alloc(64, (transport->size + 63) / 64 * 64);
     assert_non_null(station->instance);
     station->host = hosts_enter();
@@ -114,7 +136,7 @@ int instance_open(struct station *station, const char *at, const struct llm_opti
 int station_join(struct station *station, const char *at, uint16_t number, enum lli_join_mode mode,
                  lli_handle *handle)
 {
-    const struct lli_group group = {.host = at, .port = number, .options = &station->options};
+    const struct lli_group group = {.host = at, .port = number, .options = &station->options, .values = &station->values};
     int status;
 
     log_text[0] = '\0';

@@ -23,6 +23,7 @@
 
 #include <llm/llm.h>
 
+#include "option_table.h"
 #include "system/log.h"
 
 /* Unicast address of an instance: opaque except to its transport. Carried in packets, so it contains no pointers. */
@@ -39,6 +40,7 @@ struct lli_group {
     const char *host; /* "239.192.1.1", "ff15::1" (without brackets), or a name; interpreted by the transport */
     uint16_t port;
     const struct llm_options *options; /* channel options: ttl, loop, source, rcvbuf_bytes, ...; valid during the call */
+    const struct lli_option_values *values; /* options of the transports that the scheme names; valid during the call */
     bool shared; /* any number of instances may join to send, whatever the options say */
 };
 
@@ -108,6 +110,7 @@ struct lli_transport_config {
     const char *scheme;                /* as written in the channel; a decorator derives its inner transport from it */
     const char *host;                  /* of the first channel that needs the instance; selects the address family */
     const struct llm_options *options; /* of the first channel that needs the instance; valid during open() */
+    const struct lli_option_values *values; /* options of the transports that the scheme names; valid during open() */
     const struct lli_registry *registry;
     const struct lli_log *log;         /* valid while the instance is open */
     const struct lli_address *address; /* of the network part of a hybrid transport, else NULL; the other part derives its own from it */
@@ -119,6 +122,7 @@ struct lli_transport {
     bool named;  /* groups are names; a port is optional */
     size_t size; /* size of an instance; the library allocates it, zeroed and aligned to 64 bytes */
     const struct lli_counter *counters;
+    const struct lli_option_table *options; /* options of this transport alone; NULL: none */
     const char *const *gauges; /* names of the counters that go up and down, ended by NULL; NULL: none do */
 
     /* ------------------------------------------------------------------ control */

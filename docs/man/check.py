@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the manual pages with the public headers, and has mandoc look at them.
+"""Compares the manual pages with the public headers and the options of the transports, and has mandoc look at them.
 
     docs/man/check.py [DIRECTORY_OF_HEADERS]
 
@@ -15,6 +15,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE.parent.parent / "include" / "llm"
+TRANSPORTS = HERE.parent.parent / "transports"
 PUBLIC = ("api.h", "error.h", "context.h", "options.h", "event.h", "transmitter.h", "receiver.h", "filter.h", "connection.h")  # stats.h has no functions
 
 problems = []
@@ -92,11 +93,11 @@ def check_errors(header, page):
             problem(f"llm_error_text.3 has LLM_{row[0]} {row[1]} \"{row[2]}\", and the header has not")
 
 
-def header_options(header):
+def header_options(header, name="LLM_OPTIONS"):
     """Key to (default, least, greatest) or, of a string, to its greatest length."""
     options = {}
     for kind, key, default, least, most, _ in table(
-            header, "LLM_OPTIONS", r'X\((\w+), \w+, (\w+), ([^,]+), ([^,]+), ([^,]+), "([^"]*)"\)'):
+            header, name, r'X\((\w+), \w+, (\w+), ([^,]+), ([^,]+), ([^,]+), "([^"]*)"\)'):
         if kind == "word":
             options[key] = (default.split("_")[-1].lower(), least)
         elif kind == "str":
@@ -130,8 +131,20 @@ def check_scales(page):
             problem(f"llm_options.7: {number} is not {scaled} {unit}")
 
 
+def transport_options():
+    """The same of the options of each transport, which its own headers have."""
+    options = {}
+    for path in sorted(TRANSPORTS.glob("*/*.h")):
+        text = path.read_text()
+        for name in re.findall(r"^#define (\w+_OPTIONS)\(X\)", text, re.M):
+            options.update(header_options(text, name))
+    if not options:
+        problem(f"no header below {TRANSPORTS} has a table of options")
+    return options
+
+
 def check_options(header, page):
-    declared = header_options(header)
+    declared = header_options(header) | transport_options()
     described = page_options(page)
     for key, values in declared.items():
         if key not in described:

@@ -52,12 +52,12 @@ enum llm_acknowledger { LLM_ACKNOWLEDGE_LIBRARY = 0, LLM_ACKNOWLEDGE_APPLICATION
  * a list of hosts, each packet to each of them, where the network has no multicast.
  *
  * Every option of struct llm_options can be given as key=value with the name of its field; the channel's value
- * overrides the structure's. Integers are decimal, with an optional suffix K, M or G (powers of 1024, of
+ * overrides the structure's. Options of one transport or prefix, such as impair_..., can be given in a channel
+ * whose scheme names it, and nowhere else: llm_options(7) lists them. Integers are decimal, with an optional suffix K, M or G (powers of 1024, of
  * nanoseconds too). One set of options serves both sides: a transmitter ignores the options of receivers, and
  * the reverse. Beyond the bounds below, heartbeat_ns_min <= heartbeat_ns_max <= silence_ns <=
  * session_timeout_ns, nak_retry_ns_min <= nak_retry_ns_max, slow_warn_percent <= slow_unicast_percent, and more
- * rules for slow_... in llm_options(7); history_bytes is at least 16 packets, and impair_* need the scheme
- * impair+. Channels of a context that agree in scheme, address family and the options of scope INSTANCE share
+ * rules for slow_... in llm_options(7); history_bytes is at least 16 packets. Channels of a context that agree in scheme, address family and the options of scope INSTANCE share
  * one instance of the transport.
  *
  * X(type, scope, name, default, min, max, text): type is u32, u64, str (max is the array's size, with the
@@ -77,14 +77,6 @@ enum llm_acknowledger { LLM_ACKNOWLEDGE_LIBRARY = 0, LLM_ACKNOWLEDGE_APPLICATION
     X(u32, INSTANCE, gro, 1, 0, 1, "receive packets that came as one as one (UDP_GRO)")                                              \
     X(u32, INSTANCE, busy_poll_us, 0, 0, 1000000, "microseconds that the kernel polls the device before it sleeps (SO_BUSY_POLL)")   \
     X(u32, INSTANCE, timestamps, 0, 0, 1, "have the kernel stamp received packets (struct llm_message, received_at)")                \
-    X(u32, INSTANCE, bypass_required, 1, 0, 1, "bypass: refuse a socket that no stack accelerates; 0: the kernel may have it")        \
-    X(u32, INSTANCE, zero_copy, 1, 0, 1, "bypass: lend received packets from the stack's own memory")                                \
-    X(u64, INSTANCE, warm_ns, 0, 0, 10000000000, "bypass: a warm send after so long without a packet, where there are; 0: never") \
-    X(str, INSTANCE, stack_name, "", 0, 17, "bypass: the Onload stack to be in; empty: as the environment says")                     \
-    X(u32, INSTANCE, stack_spin, 2, 0, 2, "bypass: Onload spins in blocking calls of the polling thread; 2: as the environment says") \
-    X(str, INSTANCE, xdp_mode, "auto", 0, 8, "xdp: native (in the driver), generic (for every driver), or auto, native if it can")   \
-    X(str, INSTANCE, xdp_zero_copy, "auto", 0, 8, "xdp: off, on (only with it), or auto, where the driver has it")                   \
-    X(str, INSTANCE, xdp_queue, "all", 0, 16, "xdp: queues of the interface that frames are taken from: all, or the number of one")  \
     X(u64, TRANSMITTER, history_bytes, 25165824, 65536, 68719476736, "memory of packets kept for repair, headers included")             \
     X(u32, TRANSMITTER, history_packets, 65536, 64, 16777216, "packets kept for repair; a power of two")                                \
     X(u32, SESSION, message_bytes_max, 16777216, 1, 16777216, "longest message sent or received")                                   \
@@ -145,13 +137,6 @@ enum llm_acknowledger { LLM_ACKNOWLEDGE_LIBRARY = 0, LLM_ACKNOWLEDGE_APPLICATION
     X(str, INSTANCE, shm_directory, "/dev/shm", 0, 64, "shm: directory, of a file system in memory, under which channels have theirs")        \
     X(str, INSTANCE, shm_mode, "0600", 0, 8, "shm: who may read a channel and answer on it, as a file's mode, in octal")             \
     X(u32, TRANSMITTER, shm_exclusive, 1, 0, 1, "shm: a second transmitter on the same name is refused")                                \
-    X(u64, INSTANCE, impair_seed, 1, 0, UINT64_MAX, "impair+: seed of every decision")                                               \
-    X(u32, INSTANCE, impair_loss_ppm, 0, 0, 1000000, "impair+: packets lost, in parts per million")                                  \
-    X(u32, INSTANCE, impair_burst_packets, 1, 1, 1000000, "impair+: mean length of a run of losses")                                 \
-    X(u32, INSTANCE, impair_duplicate_ppm, 0, 0, 1000000, "impair+: packets sent twice")                                             \
-    X(u32, INSTANCE, impair_reorder_ppm, 0, 0, 1000000, "impair+: packets held back behind later ones")                              \
-    X(u32, INSTANCE, impair_corrupt_ppm, 0, 0, 1000000, "impair+: packets with flipped bits or cut short")                           \
-    X(u64, INSTANCE, impair_delay_ns, 0, 0, 10000000000, "impair+: every received packet is late by a random time up to this")       \
     X(u32, INSTANCE, check_source, 1, 0, 1, "refuse a packet that announces an address of another host than it came from")
 
 

@@ -128,7 +128,7 @@ static int receiver_open(struct llm_context *context, const char *text, const st
         error = lli_latency_receiver(receiver);
     if (error != LLM_OK)
         goto close_endpoint;
-    group = (struct lli_group){.host = channel.host, .port = channel.port, .options = &channel.options};
+    group = (struct lli_group){.host = channel.host, .port = channel.port, .options = &channel.options, .values = &channel.values};
     error = receiver->endpoint->transport->join(receiver->endpoint->instance, &group, LLI_JOIN_RECEIVE, &receiver->group);
     if (error != LLM_OK)
         goto close_endpoint;

@@ -163,7 +163,7 @@ static int transmitter_join_others(struct llm_transmitter *transmitter, struct l
         error = lli_channel_destination(channel, &text, &transmitter->context->log);
         if (error != LLM_OK)
             break;
-        group = (struct lli_group){.host = channel->host, .port = channel->port, .options = &channel->options};
+        group = (struct lli_group){.host = channel->host, .port = channel->port, .options = &channel->options, .values = &channel->values};
         error = endpoint->transport->join(endpoint->instance, &group, LLI_JOIN_SEND,
                                           &transmitter->destinations[transmitter->destinations_count].to);
         transmitter->destinations_count += error == LLM_OK;
@@ -209,7 +209,7 @@ static int transmitter_open(struct llm_context *context, const char *text, const
     error = lli_endpoint_open(context, &channel, &transmitter->endpoint);
     if (error != LLM_OK)
         goto free_transmitter;
-    group = (struct lli_group){.host = channel.host, .port = channel.port, .options = &channel.options};
+    group = (struct lli_group){.host = channel.host, .port = channel.port, .options = &channel.options, .values = &channel.values};
     error = transmitter->endpoint->transport->join(transmitter->endpoint->instance, &group, LLI_JOIN_SEND,
                                                    &transmitter->group);
     if (error != LLM_OK)

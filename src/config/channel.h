@@ -3,6 +3,7 @@
 #ifndef LLI_CHANNEL_H
 #define LLI_CHANNEL_H
 
+#include "option_table.h"
 #include "system/log.h"
 
 enum { LLI_CHANNEL_SCHEME_MAX = 32, LLI_CHANNEL_HOST_MAX = 64 };
@@ -12,6 +13,7 @@ struct lli_channel {
     char host[LLI_CHANNEL_HOST_MAX]; /* without the brackets of an IPv6 address */
     uint16_t port;
     struct llm_options options;
+    struct lli_option_values values; /* options of the transports that the scheme names */
 };
 
 /*

@@ -1,52 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/options.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/registry.h"
 #include "core/base/types.h"
 
-enum option_type { OPTION_u32, OPTION_u64, OPTION_str, OPTION_word };
-
-enum option_scope { OPTION_INSTANCE, OPTION_SESSION, OPTION_TRANSMITTER, OPTION_RECEIVER, OPTION_CONNECTION };
-
-struct option {
-    const char *name;
-    enum option_scope scope;
-    enum option_type type;
-    size_t offset;
-    uint64_t min;
-    uint64_t max;
-    uint64_t value;   /* default of a number */
-    const char *text; /* default of a string */
-};
-
-#define DEFAULT_u32(value) value, ""
-#define DEFAULT_u64(value) value, ""
-#define DEFAULT_str(value) 0, value
-#define DEFAULT_word(value) value, ""
-#define MIN_u32(min) min
-#define MIN_u64(min) min
-#define MIN_str(min) min
-#define MIN_word(tag) 0
-
-static const struct option option_table[] = {
-#define OPTION_ROW(type, scope, name, value, min, max, text) \
-    {#name, OPTION_##scope, OPTION_##type, offsetof(struct llm_options, name), MIN_##type(min), max, DEFAULT_##type(value)},
+static const struct lli_option option_rows[] = {
+#define OPTION_ROW(...) LLI_OPTION_ROW(struct llm_options, __VA_ARGS__)
     LLM_OPTIONS(OPTION_ROW)
 };
 
-enum { OPTION_COUNT = sizeof option_table / sizeof option_table[0] };
+static const struct lli_option_table option_table = {option_rows, sizeof option_rows / sizeof option_rows[0], sizeof(struct llm_options)};
 
-static uint64_t option_get(const struct llm_options *options, const struct option *option)
+static uint64_t option_get(const void *values, const struct lli_option *option)
 {
-    const uint8_t *at = (const uint8_t *)options + option->offset;
+    const uint8_t *at = (const uint8_t *)values + option->offset;
     uint32_t narrow;
     uint64_t wide;
 
-    if (option->type == OPTION_u32 || option->type == OPTION_word) {
+    if (option->type == LLI_OPTION_u32 || option->type == LLI_OPTION_word) {
         memcpy(&narrow, at, sizeof narrow);
         return narrow;
     }
@@ -54,15 +31,43 @@ static uint64_t option_get(const struct llm_options *options, const struct optio
     return wide;
 }
 
-static void option_put(struct llm_options *options, const struct option *option, uint64_t value)
+static void option_put(void *values, const struct lli_option *option, uint64_t value)
 {
-    uint8_t *at = (uint8_t *)options + option->offset;
+    uint8_t *at = (uint8_t *)values + option->offset;
     uint32_t narrow = (uint32_t)value;
 
-    if (option->type == OPTION_u32 || option->type == OPTION_word)
+    if (option->type == LLI_OPTION_u32 || option->type == LLI_OPTION_word)
         memcpy(at, &narrow, sizeof narrow);
     else
         memcpy(at, &value, sizeof value);
+}
+
+/* Sets every option of a table to its default. */
+static void option_defaults(void *values, const struct lli_option_table *table)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const struct lli_option *option = &table->options[i];
+
+        if (option->type == LLI_OPTION_str)
+            memcpy((char *)values + option->offset, option->text, strlen(option->text) + 1);
+        else
+            option_put(values, option, option->value);
+    }
+}
+
+/* Returns true if two structures of values agree in all options of scope INSTANCE. */
+static bool option_instances_agree(const void *a, const void *b, const struct lli_option_table *table)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const struct lli_option *option = &table->options[i];
+        const char *text_a = (const char *)a + option->offset, *text_b = (const char *)b + option->offset;
+
+        if (option->scope != LLI_OPTION_INSTANCE)
+            continue;
+        if (option->type == LLI_OPTION_str ? strcmp(text_a, text_b) != 0 : option_get(a, option) != option_get(b, option))
+            return false;
+    }
+    return true;
 }
 
 void llm_options_init(struct llm_options *options)
@@ -71,27 +76,32 @@ void llm_options_init(struct llm_options *options)
         return;
     memset(options, 0, sizeof *options);
     options->size = sizeof *options;
-    for (int i = 0; i < OPTION_COUNT; i++) {
-        const struct option *option = &option_table[i];
+    option_defaults(options, &option_table);
+}
 
-        if (option->type == OPTION_str)
-            memcpy((char *)options + option->offset, option->text, strlen(option->text) + 1);
-        else
-            option_put(options, option, option->value);
+void lli_option_values_init(struct lli_option_values *values, const char *scheme)
+{
+    const struct lli_option_table *tables[LLI_OPTION_TABLES_MAX];
+    const int count = lli_transport_option_tables(scheme, tables, LLI_OPTION_TABLES_MAX);
+
+    memset(values, 0, sizeof *values);
+    for (int i = 0; i < count; i++) {
+        assert(tables[i]->size <= LLI_OPTION_VALUES_BYTES);
+        values->of[i].table = tables[i];
+        option_defaults(values->of[i].bytes, tables[i]);
     }
 }
 
 bool lli_options_share_instance(const struct llm_options *a, const struct llm_options *b)
 {
-    for (int i = 0; i < OPTION_COUNT; i++) {
-        const struct option *option = &option_table[i];
-        const char *text_a = (const char *)a + option->offset, *text_b = (const char *)b + option->offset;
+    return option_instances_agree(a, b, &option_table);
+}
 
-        if (option->scope != OPTION_INSTANCE)
-            continue;
-        if (option->type == OPTION_str ? strcmp(text_a, text_b) != 0 : option_get(a, option) != option_get(b, option))
+bool lli_option_values_share_instance(const struct lli_option_values *a, const struct lli_option_values *b)
+{
+    for (int i = 0; i < LLI_OPTION_TABLES_MAX && a->of[i].table != NULL; i++)
+        if (a->of[i].table != b->of[i].table || !option_instances_agree(a->of[i].bytes, b->of[i].bytes, a->of[i].table))
             return false;
-    }
     return true;
 }
 
@@ -156,7 +166,7 @@ static const struct {
     {"acknowledge", {"library", "application"}},
 };
 
-static const char *const *option_words_of(const struct option *option)
+static const char *const *option_words_of(const struct lli_option *option)
 {
     size_t i = 0;
 
@@ -166,7 +176,7 @@ static const char *const *option_words_of(const struct option *option)
 }
 
 /* Writes the words of an option: "open, paced or window". */
-static const char *option_choice(const struct option *option, char *text, size_t size)
+static const char *option_choice(const struct lli_option *option, char *text, size_t size)
 {
     const char *const *words = option_words_of(option);
     size_t used = 0;
@@ -177,7 +187,7 @@ static const char *option_choice(const struct option *option, char *text, size_t
     return text;
 }
 
-static int option_set_word(struct llm_options *options, const struct option *option, const char *value, const struct lli_log *log)
+static int option_set_word(void *values, const struct lli_option *option, const char *value, const struct lli_log *log)
 {
     const char *const *words = option_words_of(option);
     char choice[80];
@@ -185,13 +195,13 @@ static int option_set_word(struct llm_options *options, const struct option *opt
     for (uint64_t i = 0; i <= option->max; i++) {
         if (words[i] == NULL || strcmp(words[i], value) != 0)
             continue;
-        option_put(options, option, i);
+        option_put(values, option, i);
         return LLM_OK;
     }
     return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" must be %s", option->name, value, option_choice(option, choice, sizeof choice));
 }
 
-static int option_check_word(const struct llm_options *options, const struct option *option, const struct lli_log *log)
+static int option_check_word(const struct llm_options *options, const struct lli_option *option, const struct lli_log *log)
 {
     const uint64_t value = option_get(options, option);
     char choice[80];
@@ -202,16 +212,16 @@ static int option_check_word(const struct llm_options *options, const struct opt
                     option_choice(option, choice, sizeof choice));
 }
 
-static int option_check(const struct llm_options *options, const struct option *option, const struct lli_log *log)
+static int option_check(const struct llm_options *options, const struct lli_option *option, const struct lli_log *log)
 {
     const char *text = (const char *)options + option->offset;
 
-    if (option->type == OPTION_str) {
+    if (option->type == LLI_OPTION_str) {
         if (memchr(text, '\0', option->max) == NULL)
             return lli_fail(log, LLM_EOPTION, "option %s: longer than %d characters", option->name, (int)option->max - 1);
         return LLM_OK;
     }
-    if (option->type == OPTION_word)
+    if (option->type == LLI_OPTION_word)
         return option_check_word(options, option, log);
     if (option_get(options, option) < option->min || option_get(options, option) > option->max)
         return lli_fail(log, LLM_EOPTION, "option %s: %llu is not between %llu and %llu", option->name,
@@ -220,29 +230,79 @@ static int option_check(const struct llm_options *options, const struct option *
     return LLM_OK;
 }
 
-int lli_options_set(struct llm_options *options, const char *key, const char *value, const struct lli_log *log)
+static int option_set(void *values, const struct lli_option *option, const char *value, const struct lli_log *log)
 {
-    for (int i = 0; i < OPTION_COUNT; i++) {
-        const struct option *option = &option_table[i];
-        uint64_t number;
+    uint64_t number;
 
-        if (strcmp(key, option->name) != 0)
-            continue;
-        if (option->type == OPTION_str) {
-            if (strlen(value) >= option->max)
-                return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" is longer than %d characters", key, value,
-                                (int)option->max - 1);
-            memcpy((char *)options + option->offset, value, strlen(value) + 1);
-            return LLM_OK;
-        }
-        if (option->type == OPTION_word)
-            return option_set_word(options, option, value, log);
-        if (!option_parse(value, &number) || number < option->min || number > option->max)
-            return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" is not a number between %llu and %llu", key, value,
-                            (unsigned long long)option->min, (unsigned long long)option->max);
-        option_put(options, option, number);
+    if (option->type == LLI_OPTION_str) {
+        if (strlen(value) >= option->max)
+            return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" is longer than %d characters", option->name, value,
+                            (int)option->max - 1);
+        memcpy((char *)values + option->offset, value, strlen(value) + 1);
         return LLM_OK;
     }
+    if (option->type == LLI_OPTION_word)
+        return option_set_word(values, option, value, log);
+    if (!option_parse(value, &number) || number < option->min || number > option->max)
+        return lli_fail(log, LLM_EOPTION, "option %s: \"%s\" is not a number between %llu and %llu", option->name, value,
+                        (unsigned long long)option->min, (unsigned long long)option->max);
+    option_put(values, option, number);
+    return LLM_OK;
+}
+
+static const struct lli_option *option_find(const struct lli_option_table *table, const char *key)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (strcmp(key, table->options[i].name) == 0)
+            return &table->options[i];
+    return NULL;
+}
+
+/* Finds an option of the transports, and the place of its table; NULL: none of them has it. */
+static const struct lli_option *option_find_value(const struct lli_option_values *values, const char *key, int *place)
+{
+    const struct lli_option *option = NULL;
+
+    for (*place = 0; *place < LLI_OPTION_TABLES_MAX && values->of[*place].table != NULL; ++*place)
+        if ((option = option_find(values->of[*place].table, key)) != NULL)
+            break;
+    return option;
+}
+
+bool lli_options_have(const struct lli_option_values *values, const char *key)
+{
+    int place;
+
+    return option_find(&option_table, key) != NULL || option_find_value(values, key, &place) != NULL;
+}
+
+/* Returns the scheme of the transport that has an option, NULL if none of this build does. */
+static const char *option_owner(const char *key)
+{
+    const struct lli_option_table *table;
+    const char *scheme;
+
+    for (int i = 0; (scheme = lli_transport_option_table(i, &table)) != NULL; i++)
+        if (table != NULL && option_find(table, key) != NULL)
+            return scheme;
+    return NULL;
+}
+
+int lli_options_set(struct llm_options *options, struct lli_option_values *values, const char *key, const char *value,
+                    const struct lli_log *log)
+{
+    const struct lli_option *option = option_find(&option_table, key);
+    const char *owner;
+    int place;
+
+    if (option != NULL)
+        return option_set(options, option, value, log);
+    option = option_find_value(values, key, &place);
+    if (option != NULL)
+        return option_set(values->of[place].bytes, option, value, log);
+    owner = option_owner(key);
+    if (owner != NULL)
+        return lli_fail(log, LLM_EOPTION, "option %s: it needs a channel of the scheme %s", key, owner);
     return lli_fail(log, LLM_EOPTION, "option \"%s\" does not exist: llm_options(7) lists those that do", key);
 }
 
@@ -394,10 +454,10 @@ static bool option_is_threshold(const char *name)
 
 void lli_options_tell_vain(const struct llm_options *o, const char *object, const struct lli_log *log)
 {
-    for (int i = 0; i < OPTION_COUNT && o->slow == LLM_SLOW_OFF; i++)
-        if (option_is_threshold(option_table[i].name) && option_get(o, &option_table[i]) != option_table[i].value)
-            lli_log(log, LLM_LEVEL_WARNING, "%s: option %s: %llu has no effect with slow=off: leave one out", object, option_table[i].name,
-                    (unsigned long long)option_get(o, &option_table[i]));
+    for (size_t i = 0; i < option_table.count && o->slow == LLM_SLOW_OFF; i++)
+        if (option_is_threshold(option_rows[i].name) && option_get(o, &option_rows[i]) != option_rows[i].value)
+            lli_log(log, LLM_LEVEL_WARNING, "%s: option %s: %llu has no effect with slow=off: leave one out", object, option_rows[i].name,
+                    (unsigned long long)option_get(o, &option_rows[i]));
     if (o->slow_lag_ns != 0 && option_slow_waits(o) && o->slow != LLM_SLOW_OFF)
         lli_log(log, LLM_LEVEL_WARNING, "%s: option slow_lag_ns: %llu has no effect with flow=%s and flow_quorum_percent=100, with which the "
                 "slowest is waited for, however long it takes: leave it out, or lower flow_quorum_percent", object,
@@ -435,8 +495,8 @@ int lli_options_check(const struct llm_options *o, const struct lli_log *log)
 {
     int error = LLM_OK;
 
-    for (int i = 0; i < OPTION_COUNT && error == LLM_OK; i++)
-        error = option_check(o, &option_table[i], log);
+    for (size_t i = 0; i < option_table.count && error == LLM_OK; i++)
+        error = option_check(o, &option_rows[i], log);
     if (error == LLM_OK)
         error = option_power("history_packets", o->history_packets, log);
     if (error == LLM_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options: defaults, bounds, and parsing of key=value. */
+/* Options of the library and of transports: defaults, bounds, and parsing of key=value. */
 #ifndef LLI_OPTIONS_H
 #define LLI_OPTIONS_H
 
@@ -7,15 +7,29 @@
 #include "core/slow/slow.h"
 #include "system/log.h"
 #include "core/rx/rx_session.h"
+#include "option_table.h"
 
 /* Copies the caller's structure over the defaults; user may be NULL. LLM_EVERSION, LLM_EINVAL. */
 int lli_options_copy(struct llm_options *options, const struct llm_options *user, const struct lli_log *log);
 
-/* True if two channels agree in all options of an instance of a transport. */
+/* Fills the options of the transports that a scheme names with the defaults. An unknown scheme has none. */
+void lli_option_values_init(struct lli_option_values *values, const char *scheme);
+
+/* Returns true if two channels agree in all options of scope INSTANCE. */
 bool lli_options_share_instance(const struct llm_options *a, const struct llm_options *b);
 
-/* Sets one option from text. LLM_EOPTION. */
-int lli_options_set(struct llm_options *options, const char *key, const char *value, const struct lli_log *log);
+/* The same for the options of the transports of one scheme. */
+bool lli_option_values_share_instance(const struct lli_option_values *a, const struct lli_option_values *b);
+
+/* Returns true if a key is an option of the library, or of a transport in values. */
+bool lli_options_have(const struct lli_option_values *values, const char *key);
+
+/*
+ * Sets one option from text: of the library in options, of a transport in values. LLM_EOPTION: there is no such
+ * option, the scheme that values was initialised for does not have it, or the value is out of its bounds.
+ */
+int lli_options_set(struct llm_options *options, struct lli_option_values *values, const char *key, const char *value,
+                    const struct lli_log *log);
 
 /* Checks every option against its bounds, and combinations of options. LLM_EOPTION. */
 int lli_options_check(const struct llm_options *options, const struct lli_log *log);

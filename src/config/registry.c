@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registry of the transports, and the only file that names them. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -100,6 +101,58 @@ const char *lli_transport_missing(const char *scheme)
         if (strcmp(bare, missing[i].scheme) == 0 && registry_plain(bare) == NULL)
             return missing[i].remedy;
     return NULL;
+}
+
+/* Adds a table that is not there yet, and returns how many there are. */
+static int registry_add_table(const struct lli_option_table *table, const struct lli_option_table **tables, int count, int max)
+{
+    for (int i = 0; i < count; i++)
+        if (tables[i] == table)
+            return count;
+    if (table == NULL)
+        return count;
+    assert(count < max);
+    tables[count] = table;
+    return count + 1;
+}
+
+int lli_transport_option_tables(const char *scheme, const struct lli_option_table **tables, int max)
+{
+    const struct lli_transport *transport;
+    int count = 0;
+
+    for (;;) {
+        const struct lli_transport *decorator = NULL;
+        const char *inner = registry_inner(scheme, &decorator);
+        char name[16];
+
+        if (inner == scheme)
+            break;
+        count = registry_add_table(decorator->options, tables, count, max);
+        /* The prefix "shm+" names the transport shm, too. */
+        (void)snprintf(name, sizeof name, "%.*s", (int)(inner - scheme) - 1, scheme);
+        transport = registry_plain(name);
+        if (transport != NULL)
+            count = registry_add_table(transport->options, tables, count, max);
+        scheme = inner;
+    }
+    transport = registry_plain(scheme);
+    return transport == NULL ? count : registry_add_table(transport->options, tables, count, max);
+}
+
+const char *lli_transport_option_table(int index, const struct lli_option_table **table)
+{
+    const size_t plain = sizeof registry / sizeof registry[0];
+    const size_t i = (size_t)index;
+
+    if (i < plain) {
+        *table = registry[i]->options;
+        return registry[i]->scheme;
+    }
+    if (i >= plain + sizeof decorators / sizeof decorators[0])
+        return NULL;
+    *table = decorators[i - plain].transport->options;
+    return decorators[i - plain].prefix;
 }
 
 void lli_transport_names(char *text, size_t size)

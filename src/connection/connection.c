@@ -375,7 +375,8 @@ void lli_connection_destroy(struct llm_connection *connection)
 static int connection_ask(struct llm_connection *connection, const struct lli_channel *channel, const struct iovec *payload)
 {
     /* Any number of connections may be asked for under one name. */
-    const struct lli_group group = {.host = channel->host, .port = channel->port, .options = &channel->options, .shared = true};
+    const struct lli_group group = {.host = channel->host, .port = channel->port, .options = &channel->options,
+                                    .values = &channel->values, .shared = true};
     const struct lli_endpoint *endpoint = connection->endpoint;
     struct lli_wire_connect connect = {
         .id = connection->id,

@@ -42,7 +42,8 @@ void lli_listener_free(struct llm_listener *listener)
 static int listener_join(struct llm_listener *listener)
 {
     const struct lli_endpoint *endpoint = listener->endpoint;
-    const struct lli_group group = {.host = listener->channel.host, .port = listener->channel.port, .options = &listener->channel.options};
+    const struct lli_group group = {.host = listener->channel.host, .port = listener->channel.port, .options = &listener->channel.options,
+                                    .values = &listener->channel.values};
 
     for (const struct llm_listener *other = listener->context->listeners; other != NULL; other = other->next)
         if (other->endpoint == endpoint && other->channel.port == group.port && strcmp(other->channel.host, group.host) == 0)

@@ -31,7 +31,8 @@ static bool endpoint_is_shared(const struct lli_channel *a, const struct lli_cha
 {
     const bool v6_a = strchr(a->host, ':') != NULL, v6_b = strchr(b->host, ':') != NULL;
 
-    return strcmp(a->scheme, b->scheme) == 0 && v6_a == v6_b && lli_options_share_instance(&a->options, &b->options);
+    return strcmp(a->scheme, b->scheme) == 0 && v6_a == v6_b && lli_options_share_instance(&a->options, &b->options) &&
+           lli_option_values_share_instance(&a->values, &b->values);
 }
 
 static int endpoint_address(struct lli_endpoint *endpoint)
@@ -64,6 +65,7 @@ static int endpoint_new(struct llm_context *context, const struct lli_channel *c
         .scheme = channel->scheme,
         .host = channel->host,
         .options = &channel->options,
+        .values = &channel->values,
         .registry = &lli_registry,
         .log = &context->log,
         .size_at = LLI_WIRE_SIZE_AT,

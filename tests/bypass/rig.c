@@ -50,6 +50,7 @@ int end_oddities(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         unsetenv(all[i]);
+    own_reset();
     return stack_lent == 0 ? 0 : -1;
 }
 
@@ -92,6 +93,7 @@ bool rig_set_up(void)
     host = GROUP;
     port = PORT;
     llm_options_init(&common);
+    own_reset();
     strcpy(common.interface, NETWORK_INTERFACE);
     return true;
 }

@@ -49,15 +49,14 @@ static void without_a_stack_the_channel_is_refused(void **state)
 
 static void without_a_stack_the_kernel_will_do_if_allowed(void **state)
 {
-    struct llm_options options = common;
     struct station station;
 
     (void)state;
     setenv("SHIM_HIDE", either("onload_is_present", "api"), 1);
-    options.bypass_required = 0;
-    options.warm_ns = 1;
-    options.stack_spin = 1;
-    assert_int_equal(instance_open(&station, host, &options), 0);
+    own_number("bypass_required", 0);
+    own_number("warm_ns", 1);
+    own_number("stack_spin", 1);
+    assert_int_equal(instance_open(&station, host, &common), 0);
     expect_logged("the kernel carries all packets");
     assert_int_equal(station_join(&station, host, port, LLI_JOIN_SEND, &station.send), 0);
     assert_int_equal(station_join(&station, host, port, LLI_JOIN_RECEIVE, &station.receive), 0);
@@ -116,16 +115,15 @@ static void a_socket_left_to_the_kernel_is_refused_with_reasons(void **state)
 
 static void a_socket_left_to_the_kernel_works_if_allowed(void **state)
 {
-    struct llm_options options = common;
     struct station station;
 
     (void)state;
-    options.bypass_required = 0;
+    own_number("bypass_required", 0);
     for (size_t i = 0; i < sizeof handed_over / sizeof handed_over[0]; i++) {
         char logged[sizeof log_text];
 
         setenv("SHIM_KERNEL", handed_over[i].kernel, 1);
-        assert_int_equal(instance_open(&station, host, &options), 0);
+        assert_int_equal(instance_open(&station, host, &common), 0);
         strcpy(logged, log_text);
         assert_int_equal(station_join(&station, host, port, LLI_JOIN_SEND, &station.send), 0);
         strcat(logged, log_text);
@@ -143,22 +141,20 @@ static void a_socket_left_to_the_kernel_works_if_allowed(void **state)
 
 static void a_stack_that_cannot_tell_is_not_believed(void **state)
 {
-    struct llm_options options = common;
     struct station station;
 
     (void)state;
     setenv("SHIM_HIDE", either("onload_fd_stat", "get_socket_rings_num"), 1);
     assert_int_equal(instance_open(&station, host, &common), LLM_ESCHEME);
     expect_logged("cannot tell which sockets it accelerates");
-    options.bypass_required = 0;
-    assert_int_equal(instance_open(&station, host, &options), 0);
+    own_number("bypass_required", 0);
+    assert_int_equal(instance_open(&station, host, &common), 0);
     station_close(&station);
 }
 
 /* Neither stack cuts trains into packets, and where the kernel has the socket of the test nothing is known of the others. */
 static void packets_leave_one_by_one(void **state)
 {
-    struct llm_options options = common;
     struct station station;
 
     (void)state;
@@ -166,8 +162,8 @@ static void packets_leave_one_by_one(void **state)
     assert_int_equal(station.caps.train_max, 1);
     station_close(&station);
     setenv("SHIM_KERNEL", "senders", 1);
-    options.bypass_required = 0;
-    assert_int_equal(instance_open(&station, host, &options), 0);
+    own_number("bypass_required", 0);
+    assert_int_equal(instance_open(&station, host, &common), 0);
     assert_int_equal(station.caps.train_max, 1);
     station_close(&station);
 }
@@ -198,13 +194,12 @@ static void poll_idly(struct station *station, int times)
 
 static void an_idle_path_is_kept_warm_and_nothing_is_sent(void **state)
 {
-    struct llm_options options = common;
     struct station station;
 
     (void)state;
     setenv("SHIM_WARM", "1", 1);
-    options.warm_ns = 1;
-    station_open_with(&station, &options);
+    own_number("warm_ns", 1);
+    station_open(&station);
     expect_nothing_logged();
     stack_warm_sends = 0;
     poll_idly(&station, 5 * POLLS);
@@ -225,13 +220,12 @@ static void an_idle_path_is_kept_warm_and_nothing_is_sent(void **state)
 
 static void a_path_is_warm_for_as_long_as_is_said(void **state)
 {
-    struct llm_options options = common;
     struct station station;
 
     (void)state;
     setenv("SHIM_WARM", "1", 1);
-    options.warm_ns = UINT64_C(10000000000);
-    station_open_with(&station, &options);
+    own_number("warm_ns", UINT64_C(10000000000));
+    station_open(&station);
     send_numbers(&station, 0, 1);
     expect_numbers(&station, 0, 1);
     stack_warm_sends = 0;
@@ -243,14 +237,13 @@ static void a_path_is_warm_for_as_long_as_is_said(void **state)
 /* What Onload says of UDP; a send with the flag would go out. */
 static void no_warm_send_is_made_where_the_stack_has_none(void **state)
 {
-    struct llm_options options = common;
     struct station station;
 
     (void)state;
     setenv(either("SHIM_WARM", "SHIM_KERNEL"), either("0", "senders"), 1);
-    options.warm_ns = 1;
-    options.bypass_required = 0;
-    station_open_with(&station, &options);
+    own_number("warm_ns", 1);
+    own_number("bypass_required", 0);
+    station_open(&station);
     poll_idly(&station, 5 * POLLS);
     station_expect_nothing(&station);
     assert_int_equal(station_counter(&station, "bypass_warm_sends"), 0);
@@ -259,12 +252,11 @@ static void no_warm_send_is_made_where_the_stack_has_none(void **state)
 
 static void warm_sends_that_cannot_be_had_are_warned_of(void **state)
 {
-    struct llm_options options = common;
     struct station station;
 
     (void)state;
-    options.warm_ns = 1000;
-    assert_int_equal(instance_open(&station, host, &options), 0);
+    own_number("warm_ns", 1000);
+    assert_int_equal(instance_open(&station, host, &common), 0);
     assert_int_equal(station_join(&station, host, port, LLI_JOIN_SEND, &station.send), 0);
     expect_logged("warm_ns=1000: Onload has no warm sends");
     assert_int_equal(station_join(&station, host, port, LLI_JOIN_SEND, &station.send), 0);
@@ -276,12 +268,11 @@ static void warm_sends_that_cannot_be_had_are_warned_of(void **state)
 
 static uint64_t number_of_stack(const char *name)
 {
-    struct llm_options options = common;
     struct station station;
     uint64_t number;
 
-    strcpy(options.stack_name, name);
-    station_open_with(&station, &options);
+    own_set("stack_name", name);
+    station_open(&station);
     number = station_counter(&station, "bypass_stack_number");
     station_close(&station);
     return number;
@@ -313,13 +304,12 @@ static void sockets_are_in_the_stack_that_is_named(void **state)
 static void the_thread_that_sleeps_spins_as_asked(void **state)
 {
     unsigned *spins = __real_dlsym(RTLD_DEFAULT, "stack_spins");
-    struct llm_options options = common;
     struct station station;
 
     (void)state;
     for (uint32_t spin = 0; spin <= AS_ENVIRONMENT_SAYS; spin++) {
-        options.stack_spin = spin;
-        station_open_with(&station, &options);
+        own_number("stack_spin", spin);
+        station_open(&station);
         *spins = 1u << 3; /* of TCP: not ours */
         transport->arm(station.instance);
         assert_int_equal(*spins, spin == 1 ? 1u << 3 | 1u << ONLOAD_SPIN_UDP_RECV | 1u << ONLOAD_SPIN_UDP_SEND |
@@ -332,24 +322,22 @@ static void the_thread_that_sleeps_spins_as_asked(void **state)
     }
 }
 
-static void expect_option_refused(const struct llm_options *options, const char *text)
+static void expect_option_refused(const char *key, const char *value, const char *text)
 {
     struct station station;
 
-    assert_int_equal(instance_open(&station, host, options), LLM_EOPTION);
+    own_reset();
+    own_set(key, value);
+    assert_int_equal(instance_open(&station, host, &common), LLM_EOPTION);
     expect_logged(text);
 }
 
 static void what_the_stack_does_not_have_is_refused(void **state)
 {
-    struct llm_options named = common, spinning = common;
-
     (void)state;
-    strcpy(named.stack_name, "feed");
-    spinning.stack_spin = 0;
     setenv("SHIM_HIDE", "onload_set_stackname,onload_thread_set_spin", 1);
-    expect_option_refused(&named, either("does not name stacks from a program", "VMA has no names"));
-    expect_option_refused(&spinning, either("does not spin by thread; leave it out, and set EF_POLL_USEC", "set VMA_SELECT_POLL"));
+    expect_option_refused("stack_name", "feed", either("does not name stacks from a program", "VMA has no names"));
+    expect_option_refused("stack_spin", "0", either("does not spin by thread; leave it out, and set EF_POLL_USEC", "set VMA_SELECT_POLL"));
 }
 
 /* -------------------------------------------------------------------------------------------------------- main */

@@ -482,6 +482,21 @@ const char *lli_transport_missing(const char *scheme)
     return NULL;
 }
 
+int lli_transport_option_tables(const char *scheme, const struct lli_option_table **tables, int max)
+{
+    (void)scheme;
+    (void)tables;
+    (void)max;
+    return 0;
+}
+
+const char *lli_transport_option_table(int index, const struct lli_option_table **table)
+{
+    (void)index;
+    (void)table;
+    return NULL;
+}
+
 void lli_transport_names(char *text, size_t size)
 {
     (void)snprintf(text, size, CABLE_SCHEME);

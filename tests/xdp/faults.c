@@ -37,7 +37,7 @@ static void expect_refused(const struct llm_options *options, int error, const c
 static void an_interface_has_one_instance(void **state)
 {
     const struct llm_options options = options_on(HOSTS_INTERFACE);
-    struct station first, second = {.host = -1, .options = options};
+    struct station first, second = {.host = -1, .options = options, .values = own_options};
 
     (void)state;
     must_open(&first, &options);
@@ -92,7 +92,7 @@ static void a_program_of_another_tool_is_named_and_stays(void **state)
     static const uint32_t places[] = {XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE};
     static const char *const modes[] = {"auto", "native", "generic"};
     const struct lli_xdp_program_config config = {.family = AF_INET, .groups_max = 4, .queues = 1};
-    struct llm_options options = options_on(HOSTS_INTERFACE);
+    const struct llm_options options = options_on(HOSTS_INTERFACE);
     struct lli_xdp_program other;
     struct station station;
 
@@ -102,7 +102,7 @@ static void a_program_of_another_tool_is_named_and_stays(void **state)
         hosts_enter_again(0);
         assert_true(attach_as_a_tool(HOSTS_INTERFACE, other.code, places[i / 3]));
         hosts_leave();
-        strcpy(options.xdp_mode, modes[i % 3]);
+        own_set("xdp_mode", modes[i % 3]);
         expect_refused(&options, LLM_EADDRINUSE, "has an XDP program already");
         expect_logged("ip link set " HOSTS_INTERFACE " xdp off");
         hosts_enter_again(0);
@@ -120,21 +120,21 @@ static void wrong_options_are_refused_by_value(void **state)
     struct llm_options options = options_on(HOSTS_INTERFACE);
 
     (void)state;
-    strcpy(options.xdp_mode, "driver");
+    own_set("xdp_mode", "driver");
     expect_refused(&options, LLM_EOPTION, "xdp_mode=driver");
     options = options_on(HOSTS_INTERFACE);
-    strcpy(options.xdp_zero_copy, "yes");
+    own_set("xdp_zero_copy", "yes");
     expect_refused(&options, LLM_EOPTION, "xdp_zero_copy=yes");
-    strcpy(options.xdp_zero_copy, "on");
+    own_set("xdp_zero_copy", "on");
     expect_refused(&options, LLM_EOPTION, "the driver has no zero copy"); /* veth has none */
-    strcpy(options.xdp_mode, "generic");
+    own_set("xdp_mode", "generic");
     expect_refused(&options, LLM_EOPTION, "none in generic mode");
     options = options_on(HOSTS_INTERFACE);
-    strcpy(options.xdp_queue, "first");
+    own_set("xdp_queue", "first");
     expect_refused(&options, LLM_EOPTION, "xdp_queue=first");
-    strcpy(options.xdp_queue, "1x");
+    own_set("xdp_queue", "1x");
     expect_refused(&options, LLM_EOPTION, "xdp_queue=1x");
-    strcpy(options.xdp_queue, "4000");
+    own_set("xdp_queue", "4000");
     expect_refused(&options, LLM_EOPTION, "has queues 0 to");
 }
 
@@ -171,7 +171,7 @@ static int open_without(uint64_t capabilities, const struct llm_options *options
     some[0].effective &= ~(uint32_t)capabilities;
     some[1].effective &= ~(uint32_t)(capabilities >> 32);
     hosts_enter_again(0);
-    station = (struct station){.host = -1, .options = *options};
+    station = (struct station){.host = -1, .options = *options, .values = own_options};
     station.instance = calloc(1, transport->size);
     assert_non_null(station.instance);
     assert_int_equal(syscall(SYS_capset, &header, some), 0);
@@ -242,6 +242,7 @@ static void end_open(struct station *station, int place, const struct llm_option
     memset(station, 0, sizeof *station);
     station->host = place;
     station->options = *options;
+    station->values = own_options;
     station->instance = calloc(1, transport->size);
     assert_non_null(station->instance);
     hosts_enter_again(place);
@@ -255,9 +256,9 @@ static void ends_open(struct station *near, const struct llm_options *at_near, s
     struct llm_options at_far = *at_near;
 
     strcpy(at_far.interface, "far");
-    snprintf(at_far.xdp_queue, sizeof at_far.xdp_queue, "%s", queue_far);
     end_open(near, -1, at_near);
     must_join(near, LLI_JOIN_RECEIVE);
+    own_set("xdp_queue", queue_far);
     end_open(far, FAR_HOST, &at_far);
 }
 
@@ -282,13 +283,13 @@ static void queues_without_a_socket_are_the_kernels(void **state)
         const char *far;
         int frames;
     } queues[] = {{"0", "0", 1}, {"0", "1", 0}, {"1", "1", 1}, {"1", "0", 0}, {"all", "0", 1}, {"all", "1", 1}};
-    struct llm_options options = options_on("near");
+    const struct llm_options options = options_on("near");
     struct station near, far;
 
     (void)state;
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
         cable_make(1500, 2);
-        strcpy(options.xdp_queue, queues[i].near);
+        own_set("xdp_queue", queues[i].near);
         ends_open(&near, &options, &far, queues[i].far);
         station_send(&far, must_join(&far, LLI_JOIN_SEND), "by a queue", 10);
         assert_int_equal(heard(&near), 1);
@@ -343,7 +344,7 @@ static void the_mode_that_was_refused_is_no_remedy(void **state)
 static void an_mtu_beyond_all_pieces_is_refused(void **state)
 {
     const struct llm_options options = options_on("near");
-    struct station station = {.host = -1, .options = options};
+    struct station station = {.host = -1, .options = options, .values = own_options};
 
     (void)state;
     cable_make(65535, 1);
@@ -430,7 +431,7 @@ static void an_interface_that_is_gone_hangs_nobody(void **state)
     transport->arm(near.instance);
     end_close(&near);
     end_close(&far);
-    near = (struct station){.host = -1, .options = options};
+    near = (struct station){.host = -1, .options = options, .values = own_options};
     near.instance = calloc(1, transport->size);
     assert_non_null(near.instance);
     assert_int_equal(station_open_here(&near, GROUP), LLM_EINTERFACE);

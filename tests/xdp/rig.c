@@ -15,6 +15,7 @@ struct llm_options options_on(const char *interface)
 {
     struct llm_options options;
 
+    own_reset();
     llm_options_init(&options);
     snprintf(options.interface, sizeof options.interface, "%s", interface);
     return options;

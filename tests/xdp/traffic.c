@@ -271,12 +271,12 @@ static void packets_with_options_come_by_the_kernel(void **state)
 /* The kernel splits them for an interface with a native program. */
 static void trains_of_a_plain_sender_come_packet_by_packet(void **state)
 {
-    struct llm_options options = options_on(HOSTS_INTERFACE);
+    const struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
     const int fd = talker(FAR_HOST);
 
     (void)state;
-    strcpy(options.xdp_mode, "native");
+    own_set("xdp_mode", "native");
     must_listen(&station, &options);
     set(fd, SOL_UDP, UDP_SEGMENT, 200);
     say(fd, 4000);
@@ -326,12 +326,12 @@ static void on_veth_trains_come_by_the_kernel_and_what_is_alone_as_frames(void *
 
 static void native_mode_can_be_asked_for_on_veth(void **state)
 {
-    struct llm_options options = options_on(HOSTS_INTERFACE);
+    const struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
     const int fd = talker(FAR_HOST);
 
     (void)state;
-    strcpy(options.xdp_mode, "native");
+    own_set("xdp_mode", "native");
     size_at = 1;
     must_listen(&station, &options);
     size_at = 0;
@@ -344,12 +344,12 @@ static void native_mode_can_be_asked_for_on_veth(void **state)
 
 static void in_generic_mode_trains_that_do_not_say_their_sizes_are_lost_and_counted(void **state)
 {
-    struct llm_options options = options_on(HOSTS_INTERFACE);
+    const struct llm_options options = options_on(HOSTS_INTERFACE);
     struct station station;
     const int fd = talker(FAR_HOST);
 
     (void)state;
-    strcpy(options.xdp_mode, "generic");
+    own_set("xdp_mode", "generic");
     must_listen(&station, &options);
     set(fd, SOL_UDP, UDP_SEGMENT, 200);
     say(fd, 4000);

@@ -91,7 +91,7 @@ static bool bypass_has(const struct lli_udp *udp, int fd)
     return bypass->stack->accelerates(bypass, fd);
 }
 
-static int bypass_find(struct lli_bypass *bypass, const struct llm_options *options)
+static int bypass_find(struct lli_bypass *bypass, const struct lli_bypass_options *options)
 {
     for (size_t i = 0; i < sizeof stacks / sizeof stacks[0]; i++) {
         if (!stacks[i]->find(bypass))
@@ -110,10 +110,17 @@ static int bypass_find(struct lli_bypass *bypass, const struct llm_options *opti
     return 0;
 }
 
-static void instance_init(struct lli_bypass *bypass, const struct lli_transport_config *config)
-{
-    const struct llm_options *options = config->options;
+static const struct lli_option bypass_options[] = {
+#define BYPASS_OPTION(...) LLI_OPTION_ROW(struct lli_bypass_options, __VA_ARGS__)
+    LLI_BYPASS_OPTIONS(BYPASS_OPTION)
+};
 
+static const struct lli_option_table bypass_option_table = {bypass_options, sizeof bypass_options / sizeof bypass_options[0],
+                                                            sizeof(struct lli_bypass_options)};
+
+static void instance_init(struct lli_bypass *bypass, const struct lli_transport_config *config,
+                          const struct lli_bypass_options *options)
+{
     bypass->udp.log = config->log;
     bypass->below = config->registry->find("udp");
     memcpy(bypass->stack_name, options->stack_name, sizeof bypass->stack_name);
@@ -143,13 +150,15 @@ static int bypass_open(void *instance, const struct lli_transport_config *config
 {
     struct lli_bypass *bypass = instance;
     struct lli_transport_config own = *config;
-    struct llm_options options = *config->options;
+    struct llm_options for_udp = *config->options;
+    struct lli_bypass_options options;
     int status;
 
     /* No stack merges packets, and packets received by calls other than recvmsg() have no segment size. */
-    options.gro = 0;
-    own.options = &options;
-    instance_init(bypass, config);
+    for_udp.gro = 0;
+    own.options = &for_udp;
+    lli_option_values_read(config->values, &bypass_option_table, &options);
+    instance_init(bypass, config, &options);
     if ((status = bypass_find(bypass, &options)) != 0 || (status = bypass_begin(bypass)) != 0)
         return status;
     status = lli_udp_open(&bypass->udp, &own, caps);
@@ -311,6 +320,7 @@ static const char *const bypass_gauges[] = {"bypass_accelerated", "bypass_in_ker
 const struct lli_transport lli_transport_bypass = {
     .scheme = "bypass",
     .size = sizeof(struct lli_bypass),
+    .options = &bypass_option_table,
     .counters = bypass_counters, .gauges = bypass_gauges,
     .open = bypass_open,
     .close = bypass_close,

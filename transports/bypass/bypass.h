@@ -25,6 +25,17 @@ enum {
 /* lli_in.buffer bit: the packet is in the stack's memory, and the other bits are its index in kept; else a UDP buffer. */
 #define LLI_BYPASS_KEPT ((uint64_t)1 << 32)
 
+#define LLI_BYPASS_OPTIONS(X)                                                                                                    \
+    X(u32, INSTANCE, bypass_required, 1, 0, 1, "refuse a socket that no stack accelerates; 0: the kernel may have it")           \
+    X(u32, INSTANCE, zero_copy, 1, 0, 1, "lend received packets from the stack's own memory")                                    \
+    X(u64, INSTANCE, warm_ns, 0, 0, 10000000000, "a warm send after so long without a packet, where there are; 0: never")        \
+    X(str, INSTANCE, stack_name, "", 0, 17, "the Onload stack to be in; empty: as the environment says")                         \
+    X(u32, INSTANCE, stack_spin, 2, 0, 2, "Onload spins in blocking calls of the polling thread; 2: as the environment says")
+
+struct lli_bypass_options {
+    LLI_BYPASS_OPTIONS(LLI_OPTION_FIELD)
+};
+
 struct lli_bypass;
 
 /* User-space stack: its name and extensions. */
@@ -35,7 +46,7 @@ struct lli_stack {
     /* Returns true if the process runs on this stack; stores its functions in the instance. */
     bool (*find)(struct lli_bypass *bypass);
     /* Fails if an option is not supported. LLM_EOPTION, LLM_ESCHEME. */
-    int (*check)(const struct lli_bypass *bypass, const struct llm_options *options);
+    int (*check)(const struct lli_bypass *bypass, const struct lli_bypass_options *options);
     /* begin() and end() enclose the creation of sockets, which belong to the stack named by the option. */
     int (*begin)(const struct lli_bypass *bypass);
     void (*end)(const struct lli_bypass *bypass);
@@ -101,7 +112,7 @@ struct lli_bypass {
 
     /* Control operations only. */
     const struct lli_transport *below; /* the UDP transport */
-    char stack_name[sizeof((struct llm_options *)NULL)->stack_name];
+    char stack_name[sizeof((struct lli_bypass_options *)NULL)->stack_name];
     uint32_t spin; /* option stack_spin */
     bool required;
     bool zero_copy;

@@ -36,7 +36,7 @@ static bool onload_find(struct lli_bypass *bypass)
     return onload->is_present != NULL && onload->is_present() > 0;
 }
 
-static int onload_check(const struct lli_bypass *bypass, const struct llm_options *options)
+static int onload_check(const struct lli_bypass *bypass, const struct lli_bypass_options *options)
 {
     const struct lli_onload *onload = &bypass->onload;
 

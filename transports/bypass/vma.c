@@ -21,7 +21,7 @@ static bool vma_find(struct lli_bypass *bypass)
     return getsockopt(-1, SOL_SOCKET, SO_VMA_GET_API, &bypass->vma, &size) == 0 && bypass->vma != NULL;
 }
 
-static int vma_check(const struct lli_bypass *bypass, const struct llm_options *options)
+static int vma_check(const struct lli_bypass *bypass, const struct lli_bypass_options *options)
 {
     if (options->bypass_required != 0 && !vma_has(bypass, VMA_API_GET_SOCKET_RINGS_NUM | VMA_API_GET_SOCKET_TX_RING_FD))
         return lli_fail(bypass->udp.log, LLM_ESCHEME, "bypass: this VMA cannot tell which sockets it accelerates; update it, or "

@@ -278,7 +278,8 @@ static int hybrid_join(void *instance, const struct lli_group *group, enum lli_j
     struct hybrid_join *joins = mode == LLI_JOIN_SEND ? hybrid->senders : hybrid->receivers;
     struct llm_options options = *group->options;
     /* Networks allow any number of transmitters per group. */
-    const struct lli_group near = {.host = group->host, .port = group->port, .options = &options, .shared = true};
+    const struct lli_group near = {.host = group->host, .port = group->port, .options = &options, .values = group->values,
+                                   .shared = true};
     lli_handle inner[PARTS];
     uint32_t place;
     int error = hybrid->part[FAR].transport->join(hybrid->part[FAR].instance, group, mode, &inner[FAR]);

@@ -19,8 +19,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "impair.h"
 #include "system/clock.h"
-#include "transport.h"
 
 enum {
     IMPAIR_SLOTS = 2048,
@@ -159,7 +159,15 @@ static bool loss_throw(struct impair_loss *loss)
 
 /* -------------------------------------------------------------------------------------------------- open, close */
 
-static void faults_init(struct impair *impair, const struct llm_options *options)
+static const struct lli_option impair_options[] = {
+#define IMPAIR_OPTION(...) LLI_OPTION_ROW(struct lli_impair_options, __VA_ARGS__)
+    LLI_IMPAIR_OPTIONS(IMPAIR_OPTION)
+};
+
+static const struct lli_option_table impair_option_table = {impair_options, sizeof impair_options / sizeof impair_options[0],
+                                                            sizeof(struct lli_impair_options)};
+
+static void faults_init(struct impair *impair, const struct lli_impair_options *options)
 {
     uint64_t seeds = options->impair_seed;
 
@@ -257,10 +265,12 @@ static void impair_abandon(void *instance)
 static int impair_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps)
 {
     struct impair *impair = instance;
+    struct lli_impair_options options;
     int status;
 
     impair->epoll = impair->timer = -1;
-    faults_init(impair, config->options);
+    lli_option_values_read(config->values, &impair_option_table, &options);
+    faults_init(impair, &options);
     if ((status = inner_open(impair, config, caps)) != 0 || (status = slots_open(impair, config->log)) != 0 ||
         (status = waiting_open(impair, config->log)) != 0)
         impair_close(impair);
@@ -645,6 +655,7 @@ const struct lli_transport lli_transport_impair = {
     .scheme = "impair",
     .size = sizeof(struct impair),
     .counters = impair_counters,
+    .options = &impair_option_table,
     .open = impair_open,
     .close = impair_close,
     .abandon = impair_abandon,

@@ -536,6 +536,7 @@ static const struct lli_counter xdp_counters[] = {
 
 const struct lli_transport lli_transport_xdp = {
     .scheme = "xdp",
+    .options = &lli_xdp_option_table,
     .size = sizeof(struct lli_xdp),
     .counters = xdp_counters,
     .open = lli_xdp_open,

@@ -69,6 +69,17 @@ struct lli_xdp_out {
     bool kernel; /* give it to UDP, in addition to or instead of a frame */
 };
 
+#define LLI_XDP_OPTIONS(X)                                                                                                       \
+    X(str, INSTANCE, xdp_mode, "auto", 0, 8, "native (in the driver), generic (for every driver), or auto, native if it can")    \
+    X(str, INSTANCE, xdp_zero_copy, "auto", 0, 8, "off, on (only with it), or auto, where the driver has it")                    \
+    X(str, INSTANCE, xdp_queue, "all", 0, 16, "queues of the interface that frames are taken from: all, or the number of one")
+
+struct lli_xdp_options {
+    LLI_XDP_OPTIONS(LLI_OPTION_FIELD)
+};
+
+extern const struct lli_option_table lli_xdp_option_table;
+
 struct lli_xdp {
     /* Data path, most used first. */
     struct lli_xdp_socket *sockets;

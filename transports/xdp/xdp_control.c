@@ -77,6 +77,14 @@ static bool interface_is_veth(const struct lli_xdp *xdp)
 
 /* ------------------------------------------------------------------------------------------------------ options */
 
+static const struct lli_option xdp_options[] = {
+#define XDP_OPTION(...) LLI_OPTION_ROW(struct lli_xdp_options, __VA_ARGS__)
+    LLI_XDP_OPTIONS(XDP_OPTION)
+};
+
+const struct lli_option_table lli_xdp_option_table = {xdp_options, sizeof xdp_options / sizeof xdp_options[0],
+                                                      sizeof(struct lli_xdp_options)};
+
 static int option_mode(const struct lli_log *log, const char *text, enum lli_xdp_mode *mode)
 {
     static const char *const names[] = {"auto", "native", "generic"}; /* indexed by enum lli_xdp_mode */
@@ -90,10 +98,8 @@ static int option_mode(const struct lli_log *log, const char *text, enum lli_xdp
 }
 
 /* Sets the flags of bind(). By default the kernel uses zero copy if the driver supports it. */
-static int option_bind_flags(const struct lli_xdp *xdp, const struct llm_options *options, uint16_t *flags)
+static int option_bind_flags(const struct lli_xdp *xdp, const char *text, uint16_t *flags)
 {
-    const char *text = options->xdp_zero_copy;
-
     *flags = XDP_USE_NEED_WAKEUP;
     if (strcmp(text, "auto") != 0 && strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
         return lli_fail(xdp->log, LLM_EOPTION, "xdp: xdp_zero_copy=%s: must be auto, on or off", text);
@@ -187,10 +193,9 @@ static bool has_wholes(const struct lli_xdp *xdp)
  * a page of its own. Requires a size field in packets, to tell trains, which arrive unsplit in generic mode,
  * from packets.
  */
-static bool generic_is_better(const struct lli_xdp *xdp, const struct lli_transport_config *config)
+static bool generic_is_better(const struct lli_xdp *xdp, uint32_t size_at, const struct lli_xdp_options *own)
 {
-    return config->size_at != 0 && !has_wholes(xdp) && strcmp(config->options->xdp_zero_copy, "on") != 0 &&
-           interface_is_veth(xdp);
+    return size_at != 0 && !has_wholes(xdp) && strcmp(own->xdp_zero_copy, "on") != 0 && interface_is_veth(xdp);
 }
 
 static int wholes_open(struct lli_xdp *xdp)
@@ -236,7 +241,8 @@ static int epoll_watch(const struct lli_xdp *xdp, int fd, void *what)
     return lli_fail(xdp->log, LLM_ESYSTEM, "xdp: epoll of a socket on interface %s: %m", xdp->interface.name);
 }
 
-static int sockets_open(struct lli_xdp *xdp, const struct llm_options *options, uint32_t first, int numa_node)
+static int sockets_open(struct lli_xdp *xdp, const struct llm_options *options, const struct lli_xdp_options *own, uint32_t first,
+                        int numa_node)
 {
     struct lli_xdp_socket_config config = {
         .log = xdp->log,
@@ -247,7 +253,7 @@ static int sockets_open(struct lli_xdp *xdp, const struct llm_options *options, 
         .busy_poll_us = options->busy_poll_us,
         .numa_node = numa_node,
     };
-    int status = option_bind_flags(xdp, options, &config.bind_flags);
+    int status = option_bind_flags(xdp, own->xdp_zero_copy, &config.bind_flags);
 
     if (has_wholes(xdp))
         config.bind_flags |= XDP_USE_SG;
@@ -279,13 +285,15 @@ static int fast_path_open(struct lli_xdp *xdp, const struct lli_transport_config
         .frags = has_wholes(xdp),
         .size_at = config->size_at,
     };
+    struct lli_xdp_options own;
     uint32_t first, count;
     int status;
 
-    if ((status = option_mode(xdp->log, options->xdp_mode, &xdp->mode)) != 0 ||
-        (status = option_queues(xdp, options->xdp_queue, &first, &count)) != 0)
+    lli_option_values_read(config->values, &lli_xdp_option_table, &own);
+    if ((status = option_mode(xdp->log, own.xdp_mode, &xdp->mode)) != 0 ||
+        (status = option_queues(xdp, own.xdp_queue, &first, &count)) != 0)
         return status;
-    if (xdp->mode == LLI_XDP_AUTO && generic_is_better(xdp, config))
+    if (xdp->mode == LLI_XDP_AUTO && generic_is_better(xdp, config->size_at, &own))
         xdp->mode = LLI_XDP_GENERIC;
     xdp->sockets = calloc(count, sizeof *xdp->sockets);
     if (xdp->sockets == NULL)
@@ -297,7 +305,7 @@ static int fast_path_open(struct lli_xdp *xdp, const struct lli_transport_config
         lli_log(xdp->log, LLM_LEVEL_WARNING, "xdp: timestamps=1: frames have none; leave it out, or take udp://");
     if ((status = wholes_open(xdp)) != 0 || (status = lli_xdp_program_init(&xdp->program, &program)) != 0 ||
         (status = lli_xdp_program_attach(&xdp->program, xdp->log, &xdp->interface, &xdp->mode)) != 0 ||
-        (status = sockets_open(xdp, options, first, numa_node)) != 0)
+        (status = sockets_open(xdp, options, &own, first, numa_node)) != 0)
         return status;
     lli_log(xdp->log, LLM_LEVEL_INFO, "xdp: interface %s, %s mode, %s, %u of its queues from %u on", xdp->interface.name,
             xdp->mode == LLI_XDP_NATIVE ? "native" : "generic", xdp->sockets[0].zero_copy ? "zero copy" : "copies", count, first);
@@ -573,7 +581,8 @@ int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mo
 {
     struct lli_xdp *xdp = instance;
     struct llm_options options = *group->options;
-    const struct lli_group inner = {.host = group->host, .port = group->port, .options = &options, .shared = group->shared};
+    const struct lli_group inner = {.host = group->host, .port = group->port, .options = &options, .values = group->values,
+                                    .shared = group->shared};
     union lli_ip_address address;
     lli_handle joined;
     int status = lli_ip_resolve(xdp->log, "xdp", LLM_EGROUP, "group", group->host, xdp->family, &address);

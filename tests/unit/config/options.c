@@ -4,8 +4,12 @@
 #include <stdio.h>
 
 #include "config/options.h"
+#include "config/registry.h"
 
 static const struct lli_log keeper = {.function = log_keep, .level = LLM_LEVEL_ERROR};
+
+/* No transport. */
+static struct lli_option_values none;
 
 static void the_defaults_are_those_of_the_table_and_valid(void **state)
 {
@@ -33,7 +37,7 @@ static void expect_bound(const char *name, uint64_t value, bool allowed)
     snprintf(text, sizeof text, "%llu", (unsigned long long)value);
     llm_options_init(&options);
     logged[0] = '\0';
-    if ((lli_options_set(&options, name, text, &keeper) == LLM_OK) != allowed)
+    if ((lli_options_set(&options, &none, name, text, &keeper) == LLM_OK) != allowed)
         fail_msg("%s=%s should %sbe allowed", name, text, allowed ? "" : "not ");
     if (!allowed) {
         assert_non_null(strstr(logged, name));
@@ -84,20 +88,139 @@ static void instances_are_shared_by_those_who_agree_in_their_options(void **stat
     assert_true(lli_options_share_instance(&a, &b));
 }
 
+/* Calls a test with each option of each transport of this build, and the scheme that has it. */
+static void each_transport_option(void (*test)(const char *scheme, const struct lli_option *option))
+{
+    const struct lli_option_table *table;
+    const char *scheme;
+    int tested = 0;
+
+    for (int i = 0; (scheme = lli_transport_option_table(i, &table)) != NULL; i++)
+        for (size_t j = 0; table != NULL && j < table->count; j++, tested++)
+            test(scheme, &table->options[j]);
+    assert_true(tested > 0);
+}
+
+/* Sets an option of a transport over its defaults. */
+static int transport_set(struct lli_option_values *values, const char *scheme, const char *name, const char *text)
+{
+    struct llm_options options;
+
+    logged[0] = '\0';
+    llm_options_init(&options);
+    lli_option_values_init(values, scheme);
+    return lli_options_set(&options, values, name, text, &keeper);
+}
+
+static void expect_transport_bound(const char *scheme, const char *name, uint64_t value, bool allowed)
+{
+    struct lli_option_values values;
+    char text[32];
+
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    if ((transport_set(&values, scheme, name, text) == LLM_OK) != allowed)
+        fail_msg("%s=%s should %sbe allowed", name, text, allowed ? "" : "not ");
+    if (!allowed) {
+        expect_logged(name);
+        expect_logged(text);
+    }
+}
+
+static void expect_transport_bounds(const char *scheme, const struct lli_option *option)
+{
+    struct lli_option_values values;
+    char text[LLI_OPTION_VALUES_BYTES] = "";
+
+    if (option->type == LLI_OPTION_str) {
+        memset(text, 's', option->max);
+        assert_int_equal(transport_set(&values, scheme, option->name, text), LLM_EOPTION);
+        expect_logged(option->name);
+        text[option->max - 1] = '\0';
+        assert_int_equal(transport_set(&values, scheme, option->name, text), LLM_OK);
+        return;
+    }
+    expect_transport_bound(scheme, option->name, option->min, true);
+    expect_transport_bound(scheme, option->name, option->max, true);
+    expect_transport_bound(scheme, option->name, option->value, true);
+    if (option->max < UINT64_MAX)
+        expect_transport_bound(scheme, option->name, option->max + 1, false);
+    if (option->min > 0)
+        expect_transport_bound(scheme, option->name, option->min - 1, false);
+}
+
+static void options_of_transports_have_the_same_bounds(void **state)
+{
+    (void)state;
+    each_transport_option(expect_transport_bounds);
+}
+
+/* Each option of scope INSTANCE, and no other. */
+static void expect_transport_shared(const char *scheme, const struct lli_option *option)
+{
+    struct lli_option_values a, b;
+    char text[32] = "0640x";
+
+    if (option->type != LLI_OPTION_str)
+        snprintf(text, sizeof text, "%llu", (unsigned long long)(option->value == option->max ? option->min : option->max));
+    lli_option_values_init(&a, scheme);
+    assert_int_equal(transport_set(&b, scheme, option->name, text), LLM_OK);
+    assert_int_equal(lli_option_values_share_instance(&a, &b), option->scope != LLI_OPTION_INSTANCE);
+    lli_option_values_init(&b, scheme);
+    assert_true(lli_option_values_share_instance(&a, &b));
+}
+
+static void instances_are_shared_by_those_who_agree_in_the_options_of_transports(void **state)
+{
+    (void)state;
+    each_transport_option(expect_transport_shared);
+}
+
+static void expect_transport_named(const char *scheme, const struct lli_option *option)
+{
+    struct lli_option_values values;
+    char text[64];
+
+    assert_int_equal(transport_set(&values, "udp", option->name, "1"), LLM_EOPTION);
+    snprintf(text, sizeof text, "option %s: it needs a channel of the scheme %s", option->name, scheme);
+    expect_logged(text);
+    assert_false(lli_options_have(&values, option->name));
+    lli_option_values_init(&values, scheme);
+    assert_true(lli_options_have(&values, option->name));
+}
+
+static void an_option_of_another_transport_is_refused_with_its_scheme(void **state)
+{
+    (void)state;
+    each_transport_option(expect_transport_named);
+}
+
+static void decorators_have_the_options_of_all_below_them(void **state)
+{
+    struct lli_option_values values;
+
+    (void)state;
+    assert_int_equal(transport_set(&values, "impair+loop", "impair_loss_ppm", "7"), LLM_OK);
+    assert_int_equal(transport_set(&values, "impair+shm+udp", "impair_loss_ppm", "7"), LLM_OK);
+    assert_int_equal(transport_set(&values, "impair+impair+udp", "impair_seed", "1G"), LLM_OK);
+    assert_null(values.of[1].table);
+    assert_int_equal(transport_set(&values, "impair+nothing", "impair_loss_ppm", "7"), LLM_OK);
+    assert_int_equal(transport_set(&values, "shm+udp", "impair_loss_ppm", "7"), LLM_EOPTION);
+}
+
 static void numbers_have_suffixes(void **state)
 {
     struct llm_options options;
 
     (void)state;
     llm_options_init(&options);
-    assert_int_equal(lli_options_set(&options, "history_bytes", "64K", &keeper), LLM_OK);
+    assert_int_equal(lli_options_set(&options, &none, "history_bytes", "64K", &keeper), LLM_OK);
     assert_int_equal(options.history_bytes, 65536);
-    assert_int_equal(lli_options_set(&options, "history_bytes", "3M", &keeper), LLM_OK);
+    assert_int_equal(lli_options_set(&options, &none, "history_bytes", "3M", &keeper), LLM_OK);
     assert_int_equal(options.history_bytes, 3 << 20);
-    assert_int_equal(lli_options_set(&options, "history_bytes", "2G", &keeper), LLM_OK);
+    assert_int_equal(lli_options_set(&options, &none, "history_bytes", "2G", &keeper), LLM_OK);
     assert_int_equal(options.history_bytes, (uint64_t)2 << 30);
-    assert_int_equal(lli_options_set(&options, "impair_seed", "18446744073709551615", &keeper), LLM_OK);
-    assert_int_equal(options.impair_seed, UINT64_MAX);
+    assert_int_equal(lli_options_set(&options, &none, "join_ns", "18446744073709551615", &keeper), LLM_OK);
+    assert_int_equal(options.join_ns, UINT64_MAX);
 }
 
 static void what_is_no_number_is_refused(void **state)
@@ -110,7 +233,7 @@ static void what_is_no_number_is_refused(void **state)
     llm_options_init(&options);
     before = options;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (lli_options_set(&options, "impair_seed", texts[i], &keeper) != LLM_EOPTION)
+        if (lli_options_set(&options, &none, "join_ns", texts[i], &keeper) != LLM_EOPTION)
             fail_msg("\"%s\" was taken as a number", texts[i]);
     assert_memory_equal(&options, &before, sizeof options);
 }
@@ -121,9 +244,9 @@ static void an_unknown_option_is_named(void **state)
 
     (void)state;
     llm_options_init(&options);
-    assert_int_equal(lli_options_set(&options, "tttl", "1", &keeper), LLM_EOPTION);
+    assert_int_equal(lli_options_set(&options, &none, "tttl", "1", &keeper), LLM_EOPTION);
     assert_non_null(strstr(logged, "tttl"));
-    assert_int_equal(lli_options_set(&options, "size", "1", &keeper), LLM_EOPTION);
+    assert_int_equal(lli_options_set(&options, &none, "size", "1", &keeper), LLM_EOPTION);
 }
 
 static void strings_fit_or_are_refused(void **state)
@@ -135,9 +258,9 @@ static void strings_fit_or_are_refused(void **state)
     llm_options_init(&options);
     memset(text, 'i', sizeof text);
     text[sizeof options.interface] = '\0';
-    assert_int_equal(lli_options_set(&options, "interface", text, &keeper), LLM_EOPTION);
+    assert_int_equal(lli_options_set(&options, &none, "interface", text, &keeper), LLM_EOPTION);
     text[sizeof options.interface - 1] = '\0';
-    assert_int_equal(lli_options_set(&options, "interface", text, &keeper), LLM_OK);
+    assert_int_equal(lli_options_set(&options, &none, "interface", text, &keeper), LLM_OK);
     assert_string_equal(options.interface, text);
     assert_int_equal(lli_options_check(&options, &keeper), LLM_OK);
     memset(options.source, 's', sizeof options.source);
@@ -149,7 +272,7 @@ static void expect_refused(const char *key, const char *value, const char *named
     struct llm_options options;
 
     llm_options_init(&options);
-    assert_int_equal(lli_options_set(&options, key, value, &keeper), LLM_OK);
+    assert_int_equal(lli_options_set(&options, &none, key, value, &keeper), LLM_OK);
     assert_int_equal(lli_options_check(&options, &keeper), LLM_EOPTION);
     expect_logged(named);
 }
@@ -171,8 +294,8 @@ static void expect_both(const char *key, const char *value, const char *other, c
     struct llm_options options;
 
     llm_options_init(&options);
-    assert_int_equal(lli_options_set(&options, key, value, &keeper), LLM_OK);
-    assert_int_equal(lli_options_set(&options, other, other_value, &keeper), LLM_OK);
+    assert_int_equal(lli_options_set(&options, &none, key, value, &keeper), LLM_OK);
+    assert_int_equal(lli_options_set(&options, &none, other, other_value, &keeper), LLM_OK);
     assert_int_equal(lli_options_check(&options, &keeper), LLM_EOPTION);
     if (strstr(logged, key) == NULL || strstr(logged, value) == NULL || strstr(logged, other) == NULL ||
         strstr(logged, other_value) == NULL)
@@ -184,7 +307,7 @@ static void expect_no_word(const char *key, const char *value, const char *named
     struct llm_options options;
 
     llm_options_init(&options);
-    assert_int_equal(lli_options_set(&options, key, value, &keeper), LLM_EOPTION);
+    assert_int_equal(lli_options_set(&options, &none, key, value, &keeper), LLM_EOPTION);
     expect_logged(value);
     expect_logged(named);
 }
@@ -393,6 +516,10 @@ int main(void)
         cmocka_unit_test(the_defaults_are_those_of_the_table_and_valid),
         cmocka_unit_test(numbers_are_taken_up_to_their_bounds_and_no_further),
         cmocka_unit_test(instances_are_shared_by_those_who_agree_in_their_options),
+        cmocka_unit_test(options_of_transports_have_the_same_bounds),
+        cmocka_unit_test(instances_are_shared_by_those_who_agree_in_the_options_of_transports),
+        cmocka_unit_test(an_option_of_another_transport_is_refused_with_its_scheme),
+        cmocka_unit_test(decorators_have_the_options_of_all_below_them),
         cmocka_unit_test(numbers_have_suffixes),
         cmocka_unit_test(what_is_no_number_is_refused),
         cmocka_unit_test(an_unknown_option_is_named),
