@@ -12,7 +12,7 @@
 #include "engine/objects.h"
 
 enum lli_connection_state {
-    LLI_CONNECTION_ASKING = 0, /* connection request sent or being sent; dial has its state */
+    LLI_CONNECTION_ASKING = 0, /* CONNECT is sent or being sent; connector has its state */
     LLI_CONNECTION_OPENING,    /* its sessions run; the accepting side has not heard the other */
     LLI_CONNECTION_OPEN,
     LLI_CONNECTION_OVER,       /* over, to be reported */
@@ -40,7 +40,7 @@ struct llm_connection {
     enum llm_reason reason; /* valid in OVER and TOLD */
     uint16_t code;
     bool accepted;          /* this is the accepting side */
-    bool running;           /* the sessions are linked into the endpoint, or the connection is hushed */
+    bool running;           /* the sessions are linked into the endpoint, or the connection is muted */
     bool closing;           /* llm_connection_close() runs */
     bool released;          /* llm_connection_close() was called in a handler */
     bool undelivered;       /* some messages are not known to have arrived */

@@ -23,7 +23,7 @@ struct lli_watch {
 
 /* The watch's state of a receiver or a transmitter. */
 struct lli_watched {
-    bool judged;                  /* latest covers a whole interval */
+    bool evaluated;                  /* latest covers a whole interval */
     struct llm_bottleneck latest;
     struct llm_bottleneck now;    /* times of the current interval */
     struct llm_bottleneck ever;   /* sum of all intervals; of a receiver: drops of its host */

@@ -118,7 +118,7 @@ static void watch_look_all(struct llm_context *context, lli_ns now)
             watch_look(t, passed);
 }
 
-static void watch_judge_transmitter(struct llm_transmitter *transmitter, lli_ns passed)
+static void watch_evaluate_transmitter(struct llm_transmitter *transmitter, lli_ns passed)
 {
     struct lli_watched *watched = &transmitter->watch;
     const uint64_t packets = transmitter->tx.counters.packets_data;
@@ -129,7 +129,7 @@ static void watch_judge_transmitter(struct llm_transmitter *transmitter, lli_ns 
     watched->latest.limit = lli_bottleneck_transmitter(&watched->latest);
     watched->packets = packets;
     watched->now = (struct llm_bottleneck){.limit = LLM_LIMIT_NONE};
-    watched->judged = true;
+    watched->evaluated = true;
 }
 
 /* --------------------------------------------------------------------------------------------------- receivers */
@@ -146,7 +146,7 @@ static uint64_t watch_drops(const struct lli_transport *transport, void *instanc
     return drops;
 }
 
-static void watch_judge_receiver(struct llm_receiver *receiver, const struct lli_watch *watch, uint64_t drops, lli_ns passed)
+static void watch_evaluate_receiver(struct llm_receiver *receiver, const struct lli_watch *watch, uint64_t drops, lli_ns passed)
 {
     const struct lli_rx_counters *counters = &receiver->counters;
     struct lli_watched *watched = &receiver->watch;
@@ -169,7 +169,7 @@ static void watch_judge_receiver(struct llm_receiver *receiver, const struct lli
     watched->unused_away = watch->away_max;
     watched->packets = counters->packets_received;
     watched->missed = counters->packets_missed;
-    watched->judged = true;
+    watched->evaluated = true;
 }
 
 /* ------------------------------------------------------------------------------------------------------ events */
@@ -205,7 +205,7 @@ static void watch_tell(struct llm_context *context, struct lli_endpoint *endpoin
     context->in_handler = false;
 }
 
-static void watch_judge_all(struct llm_context *context, lli_ns now)
+static void watch_evaluate_all(struct llm_context *context, lli_ns now)
 {
     struct lli_watch *watch = &context->watch;
     const lli_ns passed = now - watch->assessed_at;
@@ -214,9 +214,9 @@ static void watch_judge_all(struct llm_context *context, lli_ns now)
         const uint64_t drops = watch_drops(endpoint->transport, endpoint->instance);
 
         for (struct llm_transmitter *t = endpoint->transmitters; t != NULL; t = t->next)
-            watch_judge_transmitter(t, passed);
+            watch_evaluate_transmitter(t, passed);
         for (struct llm_receiver *r = endpoint->receivers; r != NULL; r = r->next)
-            watch_judge_receiver(r, watch, drops, passed);
+            watch_evaluate_receiver(r, watch, drops, passed);
         watch_tell(context, endpoint);
     }
     watch->assessed_at = now;
@@ -241,7 +241,7 @@ void lli_watch_polled(struct llm_context *context, lli_ns now)
     if (now - watch->looked_at >= WATCH_LOOK)
         watch_look_all(context, now);
     if (now - watch->assessed_at >= watch->interval)
-        watch_judge_all(context, now);
+        watch_evaluate_all(context, now);
 }
 
 /* ------------------------------------------------------------------------------------------------------ public */
@@ -290,7 +290,7 @@ static int watch_latest(struct llm_context *context, const struct lli_watched *w
 {
     if (context->watch.interval == 0)
         return lli_refuse(context, LLM_ESTATE, "the bottleneck watch does not run: set watch_ns of struct llm_context_options");
-    if (!watched->judged)
+    if (!watched->evaluated)
         return LLM_EAGAIN;
     *bottleneck = watched->latest;
     return LLM_OK;

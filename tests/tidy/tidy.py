@@ -443,6 +443,48 @@ def check_adr(tree):
         problem(tree.name(index), number, f"lists {name}, which does not exist", "remove the row")
 
 
+# Names of other projects' interfaces, which check_retired_words() accepts.
+FOREIGN_NAMES = {"ONLOAD_ZC_KEEP"}
+
+
+def retired_words(tree):
+    """The bold words in the last column of docs/glossary.md, with their regular inflections, lower case: {form: word to write}."""
+    forms = {}
+    for line in tree.lines(tree.source / "docs" / "glossary.md"):
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.startswith("|") or len(cells) != 4:
+            continue
+        for word in re.findall(r"\*\*([a-z]+)\*\*", cells[3]):
+            stem = word.removesuffix("e")
+            for form in (word, word + "s", stem + "ed", stem + "er", stem + "ers", stem + "ing"):
+                forms.setdefault(form, []).append(cells[0])
+    return forms
+
+
+def comments_and_identifiers(path):
+    """(line, text) of each comment and identifier of a C or Lua file; strings are left out."""
+    comment = r"--[^\n]*" if path.suffix == ".lua" else r"/\*.*?\*/|//[^\n]*"
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for match in re.finditer(comment + r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*", text, re.S):
+        if match.group(0)[0] not in "\"'":
+            for number, line in enumerate(match.group(0).split("\n"), text.count("\n", 0, match.start()) + 1):
+                yield number, line
+
+
+def check_retired_words(tree):
+    """No identifier or comment has a word that docs/glossary.md retires everywhere."""
+    forms = retired_words(tree)
+    if not forms:
+        problem("docs/glossary.md", 1, "no word in a last column is bold", "mark the words that are retired everywhere: **word**")
+    for path in tree.files("*.c", "*.h", "*.lua", under=("src", "transports", "include", "tools")):
+        for number, text in comments_and_identifiers(path):
+            for name in re.findall(r"[A-Za-z_]\w*", text):
+                found = [] if name in FOREIGN_NAMES else [part for part in re.findall(r"[a-z]+", name.lower()) if part in forms]
+                if found:
+                    problem(tree.name(path), number, f"{name}: {found[0]} is retired",
+                            f"use a word of docs/glossary.md: {' or '.join(dict.fromkeys(forms[found[0]]))}")
+
+
 def check_manual(tree):
     """The manual pages agree with the header."""
     status, text = run(sys.executable, str(tree.source / "docs" / "man" / "check.py"))

@@ -485,7 +485,7 @@ static __attribute__((noinline)) void shm_look_around(struct lli_shm *shm)
     }
     if (now >= shm->looked_at + SHM_LOOK_NS) {
         shm->looked_at = now;
-        lli_shm_stir(shm);
+        lli_shm_rescan(shm);
     }
 }
 
@@ -546,7 +546,7 @@ static int shm_arm(void *instance)
     struct lli_shm *shm = instance;
 
     if (++shm->armed % SHM_ARMED_LOOK == 0)
-        lli_shm_stir(shm);
+        lli_shm_rescan(shm);
     /* Drain earlier wake-ups, which would end the coming sleep. */
     lli_shm_socket_drain(shm);
     for (uint32_t i = 0; i < shm->sources_count; i++) {

@@ -270,7 +270,7 @@ static inline struct lli_shm_entry *lli_shm_entry_at(const struct lli_shm_segmen
 }
 
 /* Requests a scan for new and dead segments. */
-static inline void lli_shm_stir(struct lli_shm *shm)
+static inline void lli_shm_rescan(struct lli_shm *shm)
 {
     shm->changed = true;
     shm->only = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/conn/handshake.h"
 
-/* Interval from the first CONNECT to the second; later ones double up to DIAL_LAST. */
+/* Interval from the first CONNECT to the second; later ones double up to CONNECTOR_LAST. */
 #define CONNECTOR_FIRST ((lli_ns)10000000)
 #define CONNECTOR_LAST ((lli_ns)1000000000)
 

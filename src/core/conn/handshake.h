@@ -27,7 +27,7 @@ struct lli_connector {
 /* Starts asking, at once, and gives up after timeout. */
 void lli_connector_init(struct lli_connector *connector, const struct lli_wire_connect *connect, lli_ns timeout, lli_ns now);
 
-/* Handles an answer with this connection's identity. False: ignored, as another answerer was first. */
+/* Handles an answer with this connection's identity. False: ignored, as another host answered first. */
 bool lli_connector_input_accept(struct lli_connector *connector, const struct lli_wire_accept *accept);
 void lli_connector_input_refuse(struct lli_connector *connector, const struct lli_wire_refuse *refuse);
 

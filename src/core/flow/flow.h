@@ -40,8 +40,8 @@ struct lli_flow {
     bool doubling;              /* no receiver has lagged yet: the rate doubles at each increase */
     bool hungry;                /* the rate delayed packets since the last rate decision */
     lli_ns assessed_at;
-    lli_seq record;             /* packets before this one were sent by judged_at */
-    uint64_t assessed_bytes;      /* bytes sent since judged_at */
+    lli_seq record;             /* packets before this one were sent by assessed_at */
+    uint64_t assessed_bytes;      /* bytes sent since assessed_at */
 };
 
 /* Places the state in the arena, for up to members_max receivers. start: the first packet. */

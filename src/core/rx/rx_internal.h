@@ -123,7 +123,7 @@ static inline bool lli_rx_event(const struct lli_rx *rx, enum llm_event_kind kin
 
 void lli_rx_heard_start(struct lli_rx *rx, lli_ns now);
 
-/* Takes figures of a heartbeat with which those before it agree, though they were doubted. */
+/* Takes figures of a heartbeat with which those refused before it agree. */
 void lli_rx_heartbeat_agreed(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat);
 
 /* Notes that as many topics exist, from another packet. */

@@ -228,7 +228,7 @@ struct lli_rx_trust {
     lli_ns receded_at;     /* since then every heartbeat has had lead or messages below the next two fields; LLI_NEVER: not so */
     lli_seq receded_next;  /* next packet in order at that time */
     uint64_t receded_number; /* next message at that time */
-    lli_ns doubted_at;     /* since then all heartbeats have contradicted what is known; LLI_NEVER: they have not */
+    lli_ns contradicted_at;     /* since then all heartbeats have contradicted what is known; LLI_NEVER: they have not */
     lli_seq beyond;        /* one past the highest packet received that the latest heartbeat does not cover; 0: it covers all */
     lli_seq jumped;        /* rejected packet far beyond all others, 0: none */
 };

@@ -21,7 +21,7 @@ enum { TRUST_JUMP = 128, TRUST_JUMP_WINDOW = 16 };
 
 void lli_rx_trust_start(struct lli_rx *rx)
 {
-    rx->trust = (struct lli_rx_trust){.receded_at = LLI_NEVER, .doubted_at = LLI_NEVER};
+    rx->trust = (struct lli_rx_trust){.receded_at = LLI_NEVER, .contradicted_at = LLI_NEVER};
 }
 
 /* ------------------------------------------------------------------------------------------ heartbeats */
@@ -53,16 +53,16 @@ static bool trust_is_credible(const struct lli_rx *rx, const struct lli_wire_hea
 bool lli_rx_believes(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now)
 {
     if (trust_is_credible(rx, heartbeat)) {
-        rx->trust.doubted_at = LLI_NEVER;
+        rx->trust.contradicted_at = LLI_NEVER;
         return true;
     }
     rx->counters->heartbeats_implausible++;
-    rx->trust.doubted_at = lli_min(rx->trust.doubted_at, now);
+    rx->trust.contradicted_at = lli_min(rx->trust.contradicted_at, now);
     /* A genuine heartbeat would have contradicted a forged one by now. */
-    if (now < rx->trust.doubted_at + lli_rx_patience(rx))
+    if (now < rx->trust.contradicted_at + lli_rx_patience(rx))
         return false;
-    rx->trust.doubted_at = LLI_NEVER;
-    /* The heartbeats doubted before agree with it. */
+    rx->trust.contradicted_at = LLI_NEVER;
+    /* The heartbeats refused before agree with it. */
     lli_rx_heartbeat_agreed(rx, heartbeat);
     if (heartbeat->lead > rx->gap.next && heartbeat->lead - rx->gap.next > TRUST_REACH)
         lli_rx_give_up(rx, heartbeat->lead, LLM_REASON_OVERRUN);

@@ -150,7 +150,7 @@ static void tx_measure(struct lli_tx *tx, struct lli_member *member, const struc
 
 static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *status, lli_ns now)
 {
-    struct lli_tx_asker asker;
+    struct lli_tx_requester requester;
     struct lli_member *member;
     uint32_t index;
 
@@ -159,9 +159,9 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
         lli_tx_input_leaving(tx, status);
         return;
     }
-    asker = lli_tx_asker(tx, status->receiver, &status->address, status->token, now);
-    index = asker.member;
-    if (!asker.confirmed)
+    requester = lli_tx_requester(tx, status->receiver, &status->address, status->token, now);
+    index = requester.member;
+    if (!requester.confirmed)
         return;
     lli_tx_input_acknowledgement(tx, status, index);
     if (index == LLI_MEMBER_NONE) {
@@ -264,7 +264,7 @@ void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
 
 /* -------------------------------------------------------------------------------------- slow receivers */
 
-static void tx_judge(struct lli_tx *tx, lli_ns now)
+static void tx_evaluate(struct lli_tx *tx, lli_ns now)
 {
     const uint64_t *decided = tx->slow.decided;
 
@@ -284,7 +284,7 @@ static void tx_look(struct lli_tx *tx, lli_ns now)
     if (now >= tx->group.expire_at)
         lli_tx_expire(tx, now);
     if (now >= lli_slow_at(&tx->slow))
-        tx_judge(tx, now);
+        tx_evaluate(tx, now);
     lli_ack_look(&tx->ack, &tx->members, now);
     if (now >= tx->due.wake_at)
         tx->due.wake_at = LLI_NEVER;
