@@ -16,7 +16,7 @@ enum lli_connection_state {
     LLI_CONNECTION_OPENING,    /* its sessions run; the accepting side has not heard the other */
     LLI_CONNECTION_OPEN,
     LLI_CONNECTION_OVER,       /* over, to be reported */
-    LLI_CONNECTION_TOLD,
+    LLI_CONNECTION_REPORTED,
 };
 
 /* A request that waits for its reply. */
@@ -37,7 +37,7 @@ struct llm_connection {
     struct llm_receiver *receiver;
     uint64_t id;
     enum lli_connection_state state;
-    enum llm_reason reason; /* valid in OVER and TOLD */
+    enum llm_reason reason; /* valid in OVER and REPORTED */
     uint16_t code;
     bool accepted;          /* this is the accepting side */
     bool running;           /* the sessions are linked into the endpoint, or the connection is muted */
@@ -135,7 +135,7 @@ void lli_conn_forget(struct lli_endpoint *endpoint, const struct lli_wire_addres
 void lli_conn_leave(const struct llm_connection *connection, const struct lli_wire_close *close);
 
 /* Sends CLOSE once to an address that may not be resolved yet; nothing if there is no room for it now. */
-void lli_conn_tell(struct lli_endpoint *endpoint, const struct lli_wire_close *close, const struct lli_wire_address *to,
+void lli_conn_close_once(struct lli_endpoint *endpoint, const struct lli_wire_close *close, const struct lli_wire_address *to,
                     lli_ns now);
 
 /* Takes the answer to a CLOSE. False: no close retry waits for it. */

@@ -206,7 +206,7 @@ static void check_memory(const struct world *world)
         present += lli_gap_is_present(gap, seq);
     FUZZ_CHECK(gap->missing == gap->end - gap->next - present);
     if (world->rx.pending.slow_path & LLI_RX_LATEST)
-        present += world->rx.lvc.held_count;
+        present += world->rx.lvc.buffered_count;
     FUZZ_CHECK(world->reorder.used == present);
 }
 

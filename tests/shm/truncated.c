@@ -60,7 +60,7 @@ static void look_and_tell(struct station *station)
     for (int i = 0; i < 3; i++) {
         lli_shm_rescan(shm_of(station));
         (void)take_all(station);
-        transport->tell(station->instance);
+        transport->report(station->instance);
     }
 }
 

@@ -313,7 +313,7 @@ static bool sender_message(struct sim_world *world, struct sim_sender *sender)
     lli_seq seq = tx->history.next;
     bool idle = tx->sent == tx->history.next && tx->inflight.first == UINT64_MAX;
 
-    if (lli_tx_is_held(tx) || (topic->id < world->scenario.assured && !lli_ack_topic_allows(&sender->assured[topic->id], size)))
+    if (lli_tx_is_blocked(tx) || (topic->id < world->scenario.assured && !lli_ack_topic_allows(&sender->assured[topic->id], size)))
         return false;
     if (world->scenario.claims && size <= lli_pack_whole_max(&tx->pack) && lli_random_below(&world->random, 2) == 0)
         return sender_claim(world, sender, topic, size);

@@ -490,10 +490,10 @@ static void roce_release(void *instance, const struct lli_in *packets, int count
 static uint64_t roce_drops(void *instance)
 {
     struct lli_roce *roce = instance;
-    const uint64_t told = roce->dry_told;
+    const uint64_t reported = roce->dry_reported;
 
-    roce->dry_told = roce->receive_dry;
-    return (roce->dry_told - told) * DRY_PACKETS;
+    roce->dry_reported = roce->receive_dry;
+    return (roce->dry_reported - reported) * DRY_PACKETS;
 }
 
 static const struct lli_counter roce_counters[] = {

@@ -190,8 +190,8 @@ struct lli_roce {
     struct lli_roce_peer *peer_routes; /* by place */
     uint32_t peers_leaving;    /* forgotten places still in use */
 
-    int epoll;                 /* for the caller's sleep: the completion channel and told */
-    int told;                  /* eventfd: the device is gone, or the send queue was repaired */
+    int epoll;                 /* for the caller's sleep: the completion channel and event_fd */
+    int event_fd;                  /* eventfd: the device is gone, or the send queue was repaired */
     struct ibv_comp_channel *channel;
     bool receive_armed;
     bool send_armed;
@@ -229,7 +229,7 @@ struct lli_roce {
     uint64_t send_waits;
     uint64_t receive_errors;
     uint64_t receive_dry;
-    uint64_t dry_told; /* receive_dry at the latest call of roce_drops() */
+    uint64_t dry_reported; /* receive_dry at the latest call of roce_drops() */
     uint64_t foreign;
     uint64_t peers_full;
     uint64_t peers_forgotten;

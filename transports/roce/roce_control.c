@@ -45,9 +45,9 @@ static int waiting_open(struct lli_roce *roce)
 {
     struct epoll_event event = {.events = EPOLLIN};
 
-    roce->told = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    roce->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     roce->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (roce->told < 0 || roce->epoll < 0 || epoll_ctl(roce->epoll, EPOLL_CTL_ADD, roce->told, &event) < 0 ||
+    if (roce->event_fd < 0 || roce->epoll < 0 || epoll_ctl(roce->epoll, EPOLL_CTL_ADD, roce->event_fd, &event) < 0 ||
         epoll_ctl(roce->epoll, EPOLL_CTL_ADD, roce->channel->fd, &event) < 0)
         return lli_roce_fail(roce, "an event descriptor");
     return 0;
@@ -82,7 +82,7 @@ int lli_roce_open(void *instance, const struct lli_transport_config *config, str
     int status;
 
     roce->log = config->log;
-    roce->control.wake = roce->told = roce->epoll = -1;
+    roce->control.wake = roce->event_fd = roce->epoll = -1;
     pthread_mutex_init(&roce->control.mutex, NULL);
     pthread_mutex_init(&roce->control.calls, NULL);
     pthread_cond_init(&roce->control.changed, NULL);
@@ -112,7 +112,7 @@ static void descriptor_close(int fd)
 static void memory_free(struct lli_roce *roce)
 {
     descriptor_close(roce->control.wake);
-    descriptor_close(roce->told);
+    descriptor_close(roce->event_fd);
     descriptor_close(roce->epoll);
     lli_memory_unmap(&roce->buffers_memory);
     lli_peers_fini(&roce->peers);
@@ -172,7 +172,7 @@ int lli_roce_arm(void *instance)
     void *context;
     uint64_t count;
 
-    (void)!read(roce->told, &count, sizeof count); /* clear all: the caller polls now */
+    (void)!read(roce->event_fd, &count, sizeof count); /* clear all: the caller polls now */
     if (lli_roce_is_gone(roce)) {
         epoll_ctl(roce->epoll, EPOLL_CTL_DEL, roce->channel->fd, NULL); /* it may stay readable forever */
         return roce->epoll;

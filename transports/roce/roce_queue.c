@@ -78,7 +78,7 @@ void lli_roce_repost(struct lli_roce *roce)
 {
     struct ibv_recv_wr *refused = NULL;
     uint32_t count = roce->returned_count;
-    uint32_t kept = 0;
+    uint32_t remaining = 0;
 
     if (count == 0)
         return;
@@ -87,11 +87,11 @@ void lli_roce_repost(struct lli_roce *roce)
     roce->receives[roce->returned[count - 1]].next = NULL;
     if (ibv_post_recv(roce->receive_qp, &roce->receives[roce->returned[0]], &refused) != 0)
         for (; refused != NULL; refused = refused->next)
-            kept++;
+            remaining++;
     /* Retry refused buffers with the next ones. */
-    memmove(roce->returned, roce->returned + (count - kept), kept * sizeof *roce->returned);
-    roce->returned_count = kept;
-    roce->receive_posted += count - kept;
+    memmove(roce->returned, roce->returned + (count - remaining), remaining * sizeof *roce->returned);
+    roce->returned_count = remaining;
+    roce->receive_posted += count - remaining;
     if (roce->receive_run == 0)
         roce->receive_had = roce->receive_posted;
 }

@@ -227,8 +227,8 @@ static void udp_fetch_none(struct lli_udp *udp, struct lli_udp_receiver *receive
 /* Returns the length of the first run of free buffers, at most max. */
 static unsigned udp_free_run(uint64_t free, size_t first, unsigned max)
 {
-    const uint64_t held = ~(free >> first);
-    const unsigned run = held == 0 ? LLI_UDP_BUFFERS : (unsigned)__builtin_ctzll(held);
+    const uint64_t used = ~(free >> first);
+    const unsigned run = used == 0 ? LLI_UDP_BUFFERS : (unsigned)__builtin_ctzll(used);
 
     return run < max ? run : max;
 }
@@ -311,14 +311,14 @@ void lli_udp_fetch(struct lli_udp *udp, struct lli_udp_receiver *receiver)
     udp->fetched = (struct lli_udp_fetched){.receiver = receiver, .next = (uint32_t)first, .end = (uint32_t)first + (uint32_t)count};
     for (size_t buffer = first; buffer < first + (size_t)count; buffer++) {
         udp->free &= ~(UINT64_C(1) << buffer);
-        udp->held[buffer] = 1;
+        udp->references[buffer] = 1;
     }
 }
 
 static void udp_unhold(struct lli_udp *udp, size_t buffer)
 {
-    assert(udp->held[buffer] > 0);
-    if (--udp->held[buffer] == 0)
+    assert(udp->references[buffer] > 0);
+    if (--udp->references[buffer] == 0)
         udp->free |= UINT64_C(1) << buffer;
 }
 
@@ -393,7 +393,7 @@ int lli_udp_lend(struct lli_udp *udp, struct lli_in *packets, int max)
                 .buffer = buffer,
                 .stamp_ns = fetched->stamp_ns,
             };
-            udp->held[buffer]++;
+            udp->references[buffer]++;
         }
         if (too_large || left <= fetched->segment) {
             fetched->next++;
@@ -528,7 +528,7 @@ const struct lli_transport lli_transport_udp = {
     .address = lli_udp_address,
     .peer = lli_udp_peer,
     .forget = lli_udp_forget,
-    .tell = lli_udp_tell,
+    .report = lli_udp_report,
     .unreached = lli_udp_unreached,
     .describe = lli_udp_describe,
     .came_from = lli_udp_came_from,

@@ -33,7 +33,7 @@ enum {
     LLI_UDP_BURST = 32,       /* packets received per system call, unless the kernel merges them */
     LLI_UDP_GROUPS_MAX = 256, /* joins to send; also groups joined to receive */
     LLI_UDP_READY_MAX = 16,   /* readable sockets returned by one epoll_wait() */
-    LLI_UDP_UNREACHED_MAX = 16, /* addresses recorded between two calls of tell() */
+    LLI_UDP_UNREACHED_MAX = 16, /* addresses recorded between two calls of report() */
     LLI_UDP_NOTE_BYTES = 96,  /* control messages per packet: a time stamp needs 32 bytes, a segment size 24 */
 };
 
@@ -98,7 +98,7 @@ struct lli_udp {
     struct mmsghdr in[LLI_UDP_BUFFERS];        /* in[b] always receives into buffer b */
     struct iovec in_piece[LLI_UDP_BUFFERS];
     union lli_ip_address names[LLI_UDP_BUFFERS]; /* source of buffer b, if its receiver is named */
-    uint16_t held[LLI_UDP_BUFFERS];            /* references: packets delivered from the buffer, plus 1 while it is in fetched */
+    uint16_t references[LLI_UDP_BUFFERS];            /* references: packets delivered from the buffer, plus 1 while it is in fetched */
     _Alignas(struct cmsghdr) uint8_t in_note[LLI_UDP_BUFFERS][LLI_UDP_NOTE_BYTES];
 
     uint64_t taken;                            /* packets posted since open */
@@ -138,7 +138,7 @@ struct lli_udp {
     uint32_t train_max_first; /* train_max when the instance was opened */
     int group_error;          /* errno of the latest failed send to a group; 0: none since the interface changed */
     int group_error_fd;       /* socket of that send */
-    int group_error_told;     /* the latest error logged */
+    int group_error_logged;     /* the latest error logged */
     uint32_t unreached_count;
     struct lli_udp_unreached unreached[LLI_UDP_UNREACHED_MAX];
     bool merges; /* the kernel supports UDP_GRO */
@@ -156,8 +156,8 @@ struct lli_udp {
     uint64_t interface_changes;
     uint64_t superframes;
     uint64_t kernel_drops;
-    uint64_t drops_told;       /* of these, returned by lli_udp_drops() */
-    uint64_t superframes_told; /* superframes at the latest call of lli_udp_drops() */
+    uint64_t drops_reported;       /* of these, returned by lli_udp_drops() */
+    uint64_t superframes_reported; /* superframes at the latest call of lli_udp_drops() */
 };
 
 /* ---------------------------------------------------------------------------------------------- udp_address.c */
@@ -205,7 +205,7 @@ int lli_udp_sender_set_up(const struct lli_udp *udp, int fd, const struct llm_op
  * Adapts to changes of the interface's address and MTU. Logs these, removal of the interface, and failed sends
  * to groups.
  */
-void lli_udp_tell(void *instance);
+void lli_udp_report(void *instance);
 
 /* Records that a packet could not be sent. */
 void lli_udp_unreached_note(struct lli_udp *udp, const struct lli_udp_out *out, int number);

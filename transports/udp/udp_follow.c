@@ -205,15 +205,15 @@ bool lli_udp_unreached(void *instance, struct lli_address *address, int *number)
 }
 
 /* Logs each error once, until the interface changes. */
-static void groups_tell(struct lli_udp *udp)
+static void groups_report(struct lli_udp *udp)
 {
     union lli_ip_address group;
     socklen_t length = sizeof group;
     char text[LLI_IP_TEXT_MAX];
 
-    if (udp->group_error == 0 || udp->group_error == udp->group_error_told || udp->addressless)
+    if (udp->group_error == 0 || udp->group_error == udp->group_error_logged || udp->addressless)
         return;
-    udp->group_error_told = udp->group_error;
+    udp->group_error_logged = udp->group_error;
     if (getpeername(udp->group_error_fd, &group.any, &length) < 0)
         return;
     lli_ip_text(&group, text);
@@ -226,7 +226,7 @@ static void groups_tell(struct lli_udp *udp)
 
 static void interface_follow(struct lli_udp *udp, unsigned changes)
 {
-    udp->group_error = udp->group_error_told = 0;
+    udp->group_error = udp->group_error_logged = 0;
     mtu_follow(udp);
     address_follow(udp, changes);
     trains_follow(udp);
@@ -243,7 +243,7 @@ static bool interface_is_gone(struct lli_udp *udp)
     return ioctl(udp->control.fd, SIOCGIFNAME, &request) < 0 && errno == ENODEV;
 }
 
-void lli_udp_tell(void *instance)
+void lli_udp_report(void *instance)
 {
     struct lli_udp *udp = instance;
     unsigned changes;
@@ -259,5 +259,5 @@ void lli_udp_tell(void *instance)
     changes = lli_follow_changes(&udp->follow, &udp->interface.address);
     if (changes != 0 || udp->follow_again)
         interface_follow(udp, changes);
-    groups_tell(udp);
+    groups_report(udp);
 }

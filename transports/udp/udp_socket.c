@@ -589,7 +589,7 @@ static void leave_send(struct lli_udp *udp, lli_handle handle)
 static void leave_receive(struct lli_udp *udp, lli_handle handle)
 {
     struct lli_udp_receiver *receiver = &udp->groups[handle];
-    uint32_t kept = 0;
+    uint32_t remaining = 0;
 
     if (--receiver->users > 0)
         return;
@@ -598,8 +598,8 @@ static void leave_receive(struct lli_udp *udp, lli_handle handle)
     socket_close(&receiver->fd);
     for (uint32_t i = 0; i < udp->polled_count; i++)
         if (udp->polled[i] != handle)
-            udp->polled[kept++] = udp->polled[i];
-    udp->polled_count = kept;
+            udp->polled[remaining++] = udp->polled[i];
+    udp->polled_count = remaining;
     udp->polled_next = 0;
     udp->ready_count = udp->ready_next = 0; /* may refer to the closed socket */
 }
@@ -683,12 +683,12 @@ int lli_udp_arm(void *instance)
 uint64_t lli_udp_drops(void *instance)
 {
     struct lli_udp *udp = instance;
-    const uint64_t told = udp->drops_told;
+    const uint64_t reported = udp->drops_reported;
     /* Merged packets are dropped as one. */
-    const uint64_t most = udp->superframes != udp->superframes_told ? LLI_UDP_TRAIN_MAX : 1;
+    const uint64_t most = udp->superframes != udp->superframes_reported ? LLI_UDP_TRAIN_MAX : 1;
 
     drops_read_all(udp);
-    udp->drops_told = udp->kernel_drops;
-    udp->superframes_told = udp->superframes;
-    return (udp->kernel_drops - told) * most;
+    udp->drops_reported = udp->kernel_drops;
+    udp->superframes_reported = udp->superframes;
+    return (udp->kernel_drops - reported) * most;
 }

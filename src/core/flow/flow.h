@@ -30,7 +30,7 @@ struct lli_flow_config {
 struct lli_flow {
     struct lli_flow_config config;
     enum lli_flow_mode meter;   /* PACED: the token bucket limits too, for the pace or a rate limit; else OPEN */
-    enum lli_flow_mode hold;    /* OPEN: no packet ever has to wait */
+    enum lli_flow_mode blocking;    /* OPEN: no packet ever has to wait */
     lli_seq limit;              /* packets before this one may be sent */
     uint64_t session;           /* with `share`, selects the receivers that report by packets */
     uint32_t share;             /* one receiver of 2^share reports by packets; only these count */

@@ -40,7 +40,7 @@ struct lli_replay {
     uint64_t *receivers; /* by entry */
     uint32_t count;      /* entries in use, the first ones */
     uint32_t turn;       /* entry whose packet is sent next */
-    uint32_t telling;    /* entries with an answer due */
+    uint32_t answering;    /* entries with an answer due */
     uint32_t fetching;   /* entries with packets to send */
 };
 
@@ -68,6 +68,6 @@ void lli_replay_pop(struct lli_replay *replay);
 void lli_replay_drop(struct lli_replay *replay, uint32_t index);
 
 /* Returns the next receiver to answer, with `asked` or `gone` set in *place, never both. False if there is none. */
-bool lli_replay_tell(struct lli_replay *replay, uint64_t *receiver, struct lli_replay_place *place);
+bool lli_replay_answer(struct lli_replay *replay, uint64_t *receiver, struct lli_replay_place *place);
 
 #endif

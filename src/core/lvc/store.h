@@ -85,9 +85,9 @@ bool lli_lvc_ask(struct lli_lvc *lvc, uint64_t receiver, const struct lli_wire_j
 
 /*
  * Builds the next packet in size bytes, sets its destination and returns its size. A request has to be
- * waiting. The caller sets session and next of *kept; this function sets the other fields.
+ * waiting. The caller sets session and next of *header; this function sets the other fields.
  */
-size_t lli_lvc_next(struct lli_lvc *lvc, struct lli_wire_lvc *kept, uint8_t *packet, size_t size, struct lli_wire_address *to);
+size_t lli_lvc_next(struct lli_lvc *lvc, struct lli_wire_lvc *header, uint8_t *packet, size_t size, struct lli_wire_address *to);
 
 /* Drops the request at this index and frees its entry. */
 void lli_lvc_drop(struct lli_lvc *lvc, uint32_t index);

@@ -18,7 +18,7 @@ void lli_gap_reset(struct lli_gap *gap, lli_seq next)
     gap->next = gap->end = gap->received = next;
     gap->missing = 0;
     gap->due_at = LLI_NEVER;
-    gap->held_back = false;
+    gap->naks_deferred = false;
 }
 
 static struct lli_gap_slot *gap_slot(const struct lli_gap *gap, lli_seq seq)
@@ -116,7 +116,7 @@ void lli_gap_advance(struct lli_gap *gap)
     gap->next++;
     gap->received = lli_max(gap->received, gap->next);
     /* Packets beyond lli_gap_retry.most may be due as well. */
-    if (gap->held_back && gap->missing > 0)
+    if (gap->naks_deferred && gap->missing > 0)
         gap->due_at = 0;
 }
 
@@ -186,15 +186,15 @@ int lli_gap_due(struct lli_gap *gap, lli_ns now, const struct lli_gap_retry *ret
     if (now < gap->due_at)
         return 0;
     spread = lli_random(random);
-    gap->held_back = false;
+    gap->naks_deferred = false;
     for (lli_seq seq = gap_next_missing(gap, lli_max(gap->next, retry->from)); seq < gap->end;
          seq = gap_next_missing(gap, seq + 1)) {
         struct lli_gap_slot *slot = gap_slot(gap, seq);
 
         if (slot->unrepaired)
             continue;
-        gap->held_back = left-- == 0;
-        if (gap->held_back)
+        gap->naks_deferred = left-- == 0;
+        if (gap->naks_deferred)
             break;
         if (slot->nak_at <= now) {
             if (count > 0 && ranges[count - 1].first + ranges[count - 1].count == (uint32_t)seq) {
@@ -287,7 +287,7 @@ uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli
     return count;
 }
 
-void lli_gap_hold(struct lli_gap *gap, lli_seq first, uint64_t count, lli_ns until)
+void lli_gap_delay(struct lli_gap *gap, lli_seq first, uint64_t count, lli_ns until)
 {
     lli_seq end = lli_min(first + count, gap->end);
 

@@ -10,7 +10,7 @@ void lli_rx_deliver_start(struct lli_rx *rx)
 
 void lli_rx_forget_losses(struct lli_rx *rx)
 {
-    rx->loss.told_first = rx->loss.told_end = 0;
+    rx->loss.reported_first = rx->loss.reported_end = 0;
     rx->loss.run = rx->loss.run_first = 0;
     rx->loss.broken_reason = LLM_REASON_MALFORMED;
     rx->loss.passed = false;
@@ -37,10 +37,10 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
      * Unreliable messages are not acknowledged and leave the run intact.
      */
     if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
-        lli_rx_held_from(rx, lli_max(rx->report.held_from, lost->last + 1));
-    if (rx->loss.told_first == rx->loss.told_end || rx->loss.told_end != lost->number)
-        rx->loss.told_first = lost->number;
-    rx->loss.told_end = lost->last + 1;
+        lli_rx_acknowledge_restart(rx, lli_max(rx->report.acknowledged_from, lost->last + 1));
+    if (rx->loss.reported_first == rx->loss.reported_end || rx->loss.reported_end != lost->number)
+        rx->loss.reported_first = lost->number;
+    rx->loss.reported_end = lost->last + 1;
     rx->counters->gaps++;
     rx->counters->messages_lost += lost->last + 1 - lost->number;
     return true;
@@ -220,7 +220,7 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         size_t body_size;
         uint32_t size;
 
-        packet = lli_reorder_get(rx->hold.reorder, *lli_rx_cell(rx, gap->next), LLI_REORDER_TURN, &size);
+        packet = lli_reorder_get(rx->buffer.reorder, *lli_rx_cell(rx, gap->next), LLI_REORDER_TURN, &size);
         lli_rx_give_back(rx, *lli_rx_cell(rx, gap->next));
         /* It was parsed on arrival, so parsing cannot fail now. */
         (void)lli_wire_get_header(packet, size, &header, &body, &body_size);
@@ -365,7 +365,7 @@ static void rx_go_on(struct lli_rx *rx, lli_ns now)
 
 static bool rx_has_news(const struct lli_rx *rx)
 {
-    return rx->pending.news != 0 || rx->names.told < rx->topics.known;
+    return rx->pending.news != 0 || rx->names.reported < rx->topics.known;
 }
 
 /*
@@ -384,7 +384,7 @@ static inline __attribute__((always_inline)) bool rx_is_idle(const struct lli_rx
 
 bool lli_rx_is_idle(const struct lli_rx *rx)
 {
-    return rx_is_idle(rx) && (rx->pending.news & ~LLI_RX_FILTERED) == 0 && rx->names.told >= rx->topics.known;
+    return rx_is_idle(rx) && (rx->pending.news & ~LLI_RX_FILTERED) == 0 && rx->names.reported >= rx->topics.known;
 }
 
 /* Out of line: keeps registers free in lli_rx_next() for the common path. */

@@ -28,7 +28,7 @@ void lli_rx_filter(struct lli_rx *rx)
     lli_rx_set_slow_path(rx, LLI_RX_FILTERING);
     /* Dropped messages are not acknowledged, nor are those that might have been dropped. */
     if (!rx->config->filter->all)
-        lli_rx_unhold(rx);
+        lli_rx_set_incomplete(rx);
 }
 
 bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *message, struct lli_rx_frame *frame)

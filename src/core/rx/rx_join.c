@@ -43,9 +43,9 @@ static bool rx_rebase(struct lli_rx *rx, const struct lli_wire_heartbeat *heartb
 }
 
 /* Number of the first message that starts in the first buffered packet or later. */
-static uint64_t rx_held_number(const struct lli_rx *rx, uint64_t near)
+static uint64_t rx_buffered_number(const struct lli_rx *rx, uint64_t near)
 {
-    const uint8_t *packet = lli_reorder_head(rx->hold.reorder, *lli_rx_cell(rx, rx->gap.next));
+    const uint8_t *packet = lli_reorder_head(rx->buffer.reorder, *lli_rx_cell(rx, rx->gap.next));
 
     return lli_seq_extend(near, lli_load_u32(packet + 12));
 }
@@ -82,17 +82,17 @@ static void rx_join_live(struct lli_rx *rx, lli_ns now)
     const struct lli_wire_heartbeat *heartbeat = &rx->heartbeat;
     const bool young = heartbeat->flags & LLI_WIRE_HEARTBEAT_YOUNG, assured = heartbeat->flags & LLI_WIRE_HEARTBEAT_ASSURED;
     /* Latest packet to begin at. */
-    const lli_seq latest = young ? heartbeat->start : assured ? heartbeat->kept : heartbeat->lead;
-    const bool held = rx_rebase(rx, heartbeat);
+    const lli_seq latest = young ? heartbeat->start : assured ? heartbeat->unacknowledged : heartbeat->lead;
+    const bool buffered = rx_rebase(rx, heartbeat);
     const uint64_t missed = rx->counters->packets_missed;
-    uint64_t number = young ? 0 : assured ? heartbeat->kept_messages : heartbeat->messages;
+    uint64_t number = young ? 0 : assured ? heartbeat->unacknowledged_messages : heartbeat->messages;
 
     rx->join.live = young ? 0 : heartbeat->messages;
-    if (held && !young && rx->gap.next <= heartbeat->lead)
-        rx->join.live = rx_held_number(rx, heartbeat->messages);
-    if (held && !young && rx->gap.next <= latest) {
+    if (buffered && !young && rx->gap.next <= heartbeat->lead)
+        rx->join.live = rx_buffered_number(rx, heartbeat->messages);
+    if (buffered && !young && rx->gap.next <= latest) {
         number = rx->join.live;
-    } else if (!held || !lli_gap_rewind(&rx->gap, latest, now, now)) {
+    } else if (!buffered || !lli_gap_rewind(&rx->gap, latest, now, now)) {
         lli_rx_drop_packets(rx);
         lli_gap_reset(&rx->gap, latest);
     }
@@ -286,7 +286,7 @@ void lli_rx_resume(struct lli_rx *rx, const struct lli_former_session *former, l
     /* A session forgotten in favour of another may have had losses that were not reported. */
     lli_unpack_allow(&rx->unpack, UINT32_MAX, UINT64_MAX);
     /* Messages acknowledged before the interruption still are. */
-    lli_rx_acknowledge_from(rx, former->held_from, former->acknowledged);
+    lli_rx_acknowledge_from(rx, former->acknowledged_from, former->acknowledged);
     lli_rx_extend(rx, rx->heartbeat.lead, now);
 }
 
@@ -403,7 +403,7 @@ bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
      * Asks for the next piece when this one is complete. Packets after a loss have to be buffered, and other
      * sessions need room, too.
      */
-    const struct lli_reorder *reorder = rx->hold.reorder;
+    const struct lli_reorder *reorder = rx->buffer.reorder;
     const uint64_t most = lli_min(LLI_WIRE_FETCH_PACKETS, lli_reorder_packets(reorder, reorder->count / 2) + rx->nak.ahead);
     struct lli_wire_join join = {
         .session = rx->session,

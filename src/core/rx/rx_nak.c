@@ -68,7 +68,7 @@ void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now)
         lli_gap_extend(&rx->gap, lli_min(end, rx->replay.end), now, LLI_NEVER);
         missing = rx->gap.missing;
     }
-    lli_gap_extend(&rx->gap, end, now, lli_max(now + rx_nak_delay(rx), rx->nak.held_until));
+    lli_gap_extend(&rx->gap, end, now, lli_max(now + rx_nak_delay(rx), rx->nak.delayed_until));
     rx->counters->packets_missed += rx->gap.missing - missing;
 }
 
@@ -94,9 +94,9 @@ void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
 
 /* ------------------------------------------------------------------------------------------------ requests */
 
-void lli_rx_hold_naks(struct lli_rx *rx, lli_ns until)
+void lli_rx_delay_naks(struct lli_rx *rx, lli_ns until)
 {
-    rx->nak.held_until = until;
+    rx->nak.delayed_until = until;
 }
 
 void lli_rx_ask_less(struct lli_rx *rx)
@@ -175,7 +175,7 @@ void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject
     if (reject->reason == LLI_WIRE_PENDING) {
         rx->counters->naks_suppressed++;
         for (uint16_t i = 0; i < reject->count; i++)
-            lli_gap_hold(&rx->gap, lli_seq_extend(gap->next, reject->ranges[i].first), reject->ranges[i].count,
+            lli_gap_delay(&rx->gap, lli_seq_extend(gap->next, reject->ranges[i].first), reject->ranges[i].count,
                          now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)));
         return;
     }

@@ -6,7 +6,7 @@ void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct l
 {
     *rx = (struct lli_rx){.config = config, .counters = counters, .random = random};
     lli_gap_init(&rx->gap, config->window_packets, arena);
-    lli_rx_hold_init(rx, reorder, arena);
+    lli_rx_buffer_init(rx, reorder, arena);
     lli_rx_topics_init(rx, rare);
     lli_unpack_init(&rx->unpack, lli_arena_take(rare, config->message_bytes_max, 4096), config->message_bytes_max);
     lli_rx_unordered_init(rx, rare);
@@ -45,7 +45,7 @@ void lli_rx_drop_packets(struct lli_rx *rx)
     for (lli_seq seq = rx->gap.next; seq < rx->gap.end; seq++)
         if (lli_gap_is_present(&rx->gap, seq))
             lli_rx_give_back(rx, *lli_rx_cell(rx, seq));
-    assert(rx->hold.chunks == 0);
+    assert(rx->buffer.chunks == 0);
     lli_gap_reset(&rx->gap, rx->gap.next);
     lli_unpack_reset(&rx->unpack, rx->unpack.number);
 }
@@ -66,7 +66,7 @@ void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reaso
         .next = rx->gap.next,
         .number = number,
         .reason = reason,
-        .held_from = rx->report.held_from,
+        .acknowledged_from = rx->report.acknowledged_from,
         .acknowledged = rx->report.acknowledged,
         .idle = number == rx->join.first,
     };
@@ -125,7 +125,7 @@ static void rx_input_joining(struct lli_rx *rx, const struct lli_rx_packet *pack
     lli_gap_extend(&rx->gap, seq + 1, now, LLI_NEVER);
     rx_input_unrepaired(rx, packet, seq, now);
     if (!lli_gap_is_present(&rx->gap, seq))
-        (void)lli_rx_hold(rx, seq, packet, now);
+        (void)lli_rx_buffer(rx, seq, packet, now);
     /* The first packet determines where the session begins, so nothing is buffered without it. */
     if (!lli_gap_is_present(&rx->gap, rx->gap.next))
         lli_gap_reset(&rx->gap, rx->gap.next);
@@ -166,7 +166,7 @@ static __attribute__((noinline)) bool rx_input_other(struct lli_rx *rx, const st
     lli_gap_extend(gap, seq + 1, now, now + rx->config->nak_retry_min);
     rx_input_unrepaired(rx, packet, seq, now);
     if (seq != gap->next || rx->pending.slow_path & (LLI_RX_LEARNING | LLI_RX_LATEST)) {
-        if (lli_rx_hold(rx, seq, packet, now)) {
+        if (lli_rx_buffer(rx, seq, packet, now)) {
             lli_rx_note_repair(rx, seq, now);
             if (lli_rx_as_it_arrives(rx))
                 lli_rx_unordered_look(rx, seq, seq + 1);

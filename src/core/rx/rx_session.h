@@ -183,9 +183,9 @@ struct lli_rx_report {
     lli_seq due_seq;       /* a report is due when all packets before this one arrived */
     lli_ns at;             /* ... and at this time */
     lli_seq next;          /* next packet in order as of the latest status report */
-    uint64_t held_from;    /* messages from this one on were delivered without a loss */
+    uint64_t acknowledged_from;    /* messages from this one on were delivered without a loss */
     uint64_t acknowledged; /* messages before this one were acknowledged by the application */
-    bool unheld;           /* messages were dropped by a filter: none is acknowledged */
+    bool incomplete;           /* messages were dropped by a filter: none is acknowledged */
 };
 
 /* Heartbeats before the latest one, and silence: rx_heartbeat.c, which writes the latest one as well. */
@@ -200,8 +200,8 @@ struct lli_rx_heard {
     bool silent;           /* LLM_EVENT_HEARTBEAT_LOST was reported */
 };
 
-/* Buffered packets: rx_hold.c. */
-struct lli_rx_hold {
+/* Buffered packets: rx_buffer.c. */
+struct lli_rx_buffer {
     struct lli_reorder *reorder; /* shared by the sessions of a receiver */
     uint32_t *cells;       /* by packet number: the buffered copy of a present packet */
     uint32_t chunks;       /* reorder chunks in use by this session */
@@ -215,8 +215,8 @@ struct lli_rx_loss {
     enum llm_reason run_reason;
     uint64_t run;          /* packets given up, not reported yet ... */
     lli_seq run_first;     /* ... the first of them */
-    uint64_t told_first;   /* range of the messages in the latest gaps without delivery between them: first ... */
-    uint64_t told_end;     /* ... and one past the last; equal: none */
+    uint64_t reported_first;   /* range of the messages in the latest gaps without delivery between them: first ... */
+    uint64_t reported_end;     /* ... and one past the last; equal: none */
     uint32_t packets;      /* packets lost, for its status reports */
     enum llm_reason broken_reason; /* reason for a loss without lost packets, if no other is known */
     enum llm_reason end_reason; /* not LLM_REASON_NONE: report the end after everything before it */
@@ -236,7 +236,7 @@ struct lli_rx_trust {
 /* NAKs: rx_nak.c. */
 struct lli_rx_nak {
     lli_ns rtt;            /* smoothed time from NAK to repair, 0: not measured */
-    lli_ns held_until;     /* the transmitter answers no NAK until then */
+    lli_ns delayed_until;     /* the transmitter answers no NAK until then */
     uint32_t ahead;        /* packets asked for beyond the memory to buffer them */
     uint32_t sent;         /* NAKs sent for this session, for its status reports */
 };
@@ -247,7 +247,7 @@ struct lli_rx_names {
     uint32_t tries;
     uint32_t wanted;       /* ids before this one should be known */
     uint32_t granted;      /* likewise, from GRANT: a heartbeat that it overtook may announce fewer */
-    uint32_t told;         /* ids before this one were delivered as items */
+    uint32_t reported;         /* ids before this one were delivered as items */
     uint32_t resolved;     /* while resolving: ids before this one were delivered again */
     struct lli_topic_count *counts; /* by id, if counted */
 };
@@ -259,7 +259,7 @@ struct lli_rx_standing {
     lli_ns rejoin_at;      /* expelled: the session is forgotten then, and may be followed again */
     uint64_t crowd;        /* receivers, as sent with the latest reason */
     uint8_t crowded;       /* transmitter's reasons for reduced service, a bit each ... */
-    uint8_t crowded_told;  /* ... and those that lli_rx_take_crowded() returned */
+    uint8_t crowded_reported;  /* ... and those that lli_rx_take_crowded() returned */
 };
 
 /* Confirmation of addresses: rx_token.c. */
@@ -320,12 +320,12 @@ struct lli_rx_unordered {
     enum llm_reason rest_reason;
 };
 
-struct lli_rx_held;
+struct lli_rx_lvc_packet;
 
 /* LVC messages being fetched: rx_lvc.c. */
 struct lli_rx_lvc {
-    struct lli_rx_held *held;    /* packets that arrived ahead of order, by their start */
-    uint32_t held_count;
+    struct lli_rx_lvc_packet *buffered;    /* packets that arrived ahead of order, by their start */
+    uint32_t buffered_count;
     struct lli_wire_place next;  /* everything before this position was delivered */
     struct lli_reader records;   /* of the packet being read ... */
     struct lli_wire_place until; /* ... which ends at this position */
@@ -370,7 +370,7 @@ struct lli_rx {
 
     struct lli_wire_heartbeat heartbeat; /* the latest */
     struct lli_rx_loss loss;
-    struct lli_rx_hold hold;
+    struct lli_rx_buffer buffer;
     struct lli_rx_nak nak;
     struct lli_rx_trust trust;
     struct lli_rx_names names;

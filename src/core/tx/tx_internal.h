@@ -118,7 +118,7 @@ struct lli_tx_unrepaired {
 };
 
 void lli_tx_unrepaired_add(struct lli_tx_unrepaired *unrepaired, lli_seq seq);
-void lli_tx_unrepaired_tell(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
+void lli_tx_unrepaired_send(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
                             const struct lli_tx_unrepaired *unrepaired);
 
 /* -------------------------------------------------------------------------------------- tx_members.c */

@@ -160,7 +160,7 @@ void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now)
         return;
     if (result.gone_count > 0)
         lli_tx_reject(tx, &nak->address, LLI_WIRE_GONE, result.gone, result.gone_count);
-    lli_tx_unrepaired_tell(tx, &nak->address, LLI_WIRE_UNREPAIRED, &result.unrepaired);
+    lli_tx_unrepaired_send(tx, &nak->address, LLI_WIRE_UNREPAIRED, &result.unrepaired);
     /* Confirms repairs that are delayed to the group, so that other receivers suppress their NAKs (section 5.3). */
     if (result.queued > 0 && lli_tx_is_crowded(tx) && tx->repair.pacer.tokens == 0)
         lli_tx_reject(tx, NULL, LLI_WIRE_PENDING, nak->ranges, nak->count);

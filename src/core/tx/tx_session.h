@@ -109,7 +109,7 @@ struct lli_tx_config {
     lli_ns status;
     struct lli_flow_config flow;
     struct lli_slow_policy slow; /* its `status` is the one above */
-    bool tells_limits; /* report receivers' bottlenecks to the application */
+    bool reports_limits; /* report receivers' bottlenecks to the application */
     bool confirms;     /* receivers count, and are sent more than a token, only after they returned it */
     struct lli_token_key key;
     struct lli_wire_address address; /* where receivers reach the session */
@@ -205,7 +205,7 @@ struct lli_tx_tokens {
     uint32_t head;
     uint32_t tail;
     uint8_t crowded;      /* reasons sent to receivers, a bit each ... */
-    uint8_t crowded_told; /* ... and those that lli_tx_take_crowded() returned */
+    uint8_t crowded_reported; /* ... and those that lli_tx_take_crowded() returned */
 };
 
 /* Topics: tx_topics.c. */
@@ -224,8 +224,8 @@ struct lli_tx_join {
 
 /* Bottlenecks of receivers: congestion.c. */
 struct lli_tx_limits {
-    bool untold;    /* some member's limit changed since it was last reported; slow.untold is set, too */
-    struct llm_bottleneck told; /* figures of the latest such event */
+    bool unreported;    /* some member's limit changed since it was last reported; slow.untold is set, too */
+    struct llm_bottleneck reported; /* figures of the latest such event */
 };
 
 struct lli_tx {
@@ -233,7 +233,7 @@ struct lli_tx {
     struct lli_history history;
     struct lli_pack pack;
     lli_seq sent;     /* first packet not yet given to the transport */
-    uint64_t held_max; /* packets that flow control may block before messages are refused */
+    uint64_t blocked_max; /* packets that flow control may block before messages are refused */
     struct lli_tx_inflight inflight;
     struct lli_tx_heartbeat heartbeat;
     struct lli_tx_due due;
@@ -333,7 +333,7 @@ bool lli_tx_may_leave(struct lli_tx *tx, lli_ns now);
  */
 static inline void lli_tx_seal(struct lli_tx *tx, lli_ns now)
 {
-    if (tx->flow.hold == LLI_FLOW_OPEN || lli_tx_may_leave(tx, now))
+    if (tx->flow.blocking == LLI_FLOW_OPEN || lli_tx_may_leave(tx, now))
         lli_pack_flush(&tx->pack);
 }
 
@@ -382,16 +382,16 @@ static inline void lli_tx_sent_at(struct lli_tx *tx, lli_ns now)
  * full packets, of bytes, since all of them delay the next message. In a small history, a quarter of it:
  * blocked packets must not displace those sent within the window, which is half of the history.
  */
-#define LLI_TX_HELD ((uint64_t)256)
-#define LLI_TX_HELD_LEAST ((uint64_t)4)
-#define LLI_TX_HELD_BYTES ((uint64_t)393216)
-#define LLI_TX_HELD_SHARE 4
+#define LLI_TX_BLOCKED_MAX ((uint64_t)256)
+#define LLI_TX_BLOCKED_MIN ((uint64_t)4)
+#define LLI_TX_BLOCKED_BYTES ((uint64_t)393216)
+#define LLI_TX_BLOCKED_SHARE 4
 
 /* True if flow control blocks so many packets that no more messages should be packed. */
-static inline bool lli_tx_is_held(const struct lli_tx *tx)
+static inline bool lli_tx_is_blocked(const struct lli_tx *tx)
 {
-    return tx->flow.hold != LLI_FLOW_OPEN &&
-           tx->history.next - tx->sent >= lli_min(tx->held_max, tx->history.packets_free / LLI_TX_HELD_SHARE);
+    return tx->flow.blocking != LLI_FLOW_OPEN &&
+           tx->history.next - tx->sent >= lli_min(tx->blocked_max, tx->history.packets_free / LLI_TX_BLOCKED_SHARE);
 }
 
 /* Sets the rate limits of new data and of repairs; 0: no limit. */
@@ -429,7 +429,7 @@ bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
 /* True if lli_tx_event() may return an event. */
 static inline bool lli_tx_has_events(const struct lli_tx *tx)
 {
-    return tx->slow.untold || tx->ack.untold;
+    return tx->slow.unreported || tx->ack.unreported;
 }
 
 /* Returns the next event about receivers; false if there is none. Its verdict is valid until the next call. */

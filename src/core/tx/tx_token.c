@@ -68,7 +68,7 @@ struct lli_tx_requester lli_tx_requester(struct lli_tx *tx, uint64_t id, const s
     }
     tx->counters.receivers_joined += tx->members.count - known;
     if (tx->members.count > known)
-        tx->members.table[requester.member].report_ns = lli_members_told(&tx->members, 0);
+        tx->members.table[requester.member].report_ns = lli_members_announced(&tx->members, 0);
     tx->members.table[requester.member].heard_at = now;
     tx->members.table[requester.member].address = *address;
     return requester;
@@ -101,8 +101,8 @@ bool lli_tx_control_token(struct lli_tx *tx, uint8_t *buffer, struct lli_packet 
 
 unsigned lli_tx_take_crowded(struct lli_tx *tx)
 {
-    const unsigned news = tx->tokens.crowded & ~(unsigned)tx->tokens.crowded_told;
+    const unsigned news = tx->tokens.crowded & ~(unsigned)tx->tokens.crowded_reported;
 
-    tx->tokens.crowded_told = tx->tokens.crowded;
+    tx->tokens.crowded_reported = tx->tokens.crowded;
     return news;
 }

@@ -174,9 +174,9 @@ static void a_held_packet_is_not_asked_for_before_its_time(void **state)
 
     (void)state;
     lli_gap_extend(&gap, 1010, 0, 10);
-    lli_gap_hold(&gap, 1002, 3, 500);
-    lli_gap_hold(&gap, 1008, UINT32_MAX, 400);
-    lli_gap_hold(&gap, 1003, 1, 20); /* never earlier than it was */
+    lli_gap_delay(&gap, 1002, 3, 500);
+    lli_gap_delay(&gap, 1008, UINT32_MAX, 400);
+    lli_gap_delay(&gap, 1003, 1, 20); /* never earlier than it was */
     assert_int_equal(lli_gap_due(&gap, 10, &plain_retry, &random, ranges, RANGES), 2);
     assert_int_equal(ranges[0].first, 1000);
     assert_int_equal(ranges[0].count, 2);
@@ -336,7 +336,7 @@ static void model_hold(struct model *model, struct lli_gap *gap, lli_ns now, uin
     uint64_t count = below(random, 60);
     lli_ns until = now + lli_random_below(random, 2 * MS);
 
-    lli_gap_hold(gap, first, count, until);
+    lli_gap_delay(gap, first, count, until);
     for (lli_seq seq = model->next; seq < model->end; seq++)
         if (seq >= first && seq < first + count && !model_at(model, seq)->present)
             model_at(model, seq)->nak_at = lli_max(model_at(model, seq)->nak_at, until);

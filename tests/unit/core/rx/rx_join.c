@@ -390,7 +390,7 @@ static void who_is_suspended_is_sent_no_past(void **state)
         talk(now + 20 * US);
     assert_int_equal(tx->replay.fetching, 1);
     assert_true(lli_tx_suspend(tx, RECEIVER, true, now));
-    assert_int_equal(tx->replay.count + tx->replay.fetching + tx->replay.telling, 0);
+    assert_int_equal(tx->replay.count + tx->replay.fetching + tx->replay.answering, 0);
     assert_int_equal(tx->counters.joins_ignored, 1);
     replayed = tx->counters.packets_replayed;
     talk(now + 200 * MS);
@@ -402,11 +402,11 @@ static void who_is_suspended_is_sent_no_past(void **state)
     assert_int_equal(got.lives, 1);
     /* Nor is it told where to begin, until it is served again. */
     tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
-    assert_int_equal(tx->replay.telling, 0);
+    assert_int_equal(tx->replay.answering, 0);
     assert_true(lli_tx_suspend(tx, RECEIVER, false, now));
     talk(now + 100 * MS);
     tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
-    assert_int_equal(tx->replay.telling, 1);
+    assert_int_equal(tx->replay.answering, 1);
 }
 
 static void the_past_waits_for_repairs_and_holds_nobody_up(void **state)

@@ -332,7 +332,7 @@ static void a_loss_with_reliable_packets_in_it_has_their_reason(void **state)
     assert_int_equal(gaps, 1);
     assert_int_equal(told[1], LLM_REASON_TIMEOUT);
     assert_int_equal(told[2], LLM_REASON_TIMEOUT);
-    assert_int_equal(rx->report.held_from, 3);
+    assert_int_equal(rx->report.acknowledged_from, 3);
 }
 
 /* A run of acknowledged messages is one of reliable ones. */
@@ -344,7 +344,7 @@ static void what_was_delivered_before_it_stays_acknowledged(void **state)
     send(&reliable, false);
     talk_until_confirmed();
     expect_told(3, 1);
-    assert_int_equal(rx->report.held_from, 0);
+    assert_int_equal(rx->report.acknowledged_from, 0);
 }
 
 static void who_joins_late_gets_the_reliable_part_of_the_past(void **state)
