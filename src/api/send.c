@@ -286,11 +286,11 @@ static __attribute__((noinline)) void transmitter_post_single(struct llm_topic *
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_endpoint *endpoint = transmitter->endpoint;
     const struct lli_pack *pack = &transmitter->tx.pack;
-    const uint32_t bytes = lli_pack_single(pack, pack->ahead, &topic->pack, data, size);
-    const struct lli_out out = {pack->ahead, bytes, transmitter->group};
+    const uint32_t bytes = lli_pack_single(pack, pack->prepared, &topic->pack, data, size);
+    const struct lli_out out = {pack->prepared, bytes, transmitter->group};
     const bool taken = endpoint->transport->post(endpoint->instance, &out, 1) == 1;
 
-    lli_endpoint_sent_single(transmitter, pack->ahead, bytes, taken, ticks);
+    lli_endpoint_sent_single(transmitter, pack->prepared, bytes, taken, ticks);
 }
 
 /* Sends the packet of a single message from a slot of the transport. */

@@ -239,7 +239,7 @@ int lli_connection_make(struct llm_context *context, const struct lli_channel *c
     connection->context = context;
     connection->linger = channel->options.linger_ns;
     connection->requests_at = LLI_NEVER;
-    connection->asked_topic = connection->replied_topic = UINT32_MAX;
+    connection->request_topic = connection->replied_topic = UINT32_MAX;
     llm_connection_handlers_init(&connection->handlers);
     error = lli_options_import(&connection->handlers, sizeof connection->handlers, handlers, "struct llm_connection_handlers",
                                &context->log);
@@ -372,7 +372,7 @@ void lli_connection_destroy(struct llm_connection *connection)
 
 /* --------------------------------------------------------------------------------------------- connect */
 
-static int connection_ask(struct llm_connection *connection, const struct lli_channel *channel, const struct iovec *payload)
+static int connection_send_connect(struct llm_connection *connection, const struct lli_channel *channel, const struct iovec *payload)
 {
     /* Any number of connections may be asked for under one name. */
     const struct lli_group group = {.host = channel->host, .port = channel->port, .options = &channel->options, .shared = true};
@@ -417,7 +417,7 @@ static int connection_connect(struct llm_context *context, const char *text, con
     do
         connection->id = lli_entropy();
     while (connection->id == 0);
-    error = connection_ask(connection, &channel, payload);
+    error = connection_send_connect(connection, &channel, payload);
     if (error != LLM_OK) {
         lli_connection_destroy(connection);
         return error;
@@ -565,7 +565,7 @@ static void connection_unreachable(struct llm_connection *connection)
     connection_over(connection, LLM_REASON_UNANSWERED, 0);
 }
 
-static lli_ns connection_service_asking(struct llm_connection *connection, lli_ns now)
+static lli_ns connection_service_connecting(struct llm_connection *connection, lli_ns now)
 {
     struct lli_connector *connector = &connection->connector;
     uint8_t bytes[LLI_WIRE_CONTROL_MAX];
@@ -575,7 +575,7 @@ static lli_ns connection_service_asking(struct llm_connection *connection, lli_n
     if (size > 0)
         (void)lli_conn_post(connection->endpoint, bytes, size, connection->group);
     switch (connector->state) {
-    case LLI_CONNECTOR_ASKING:
+    case LLI_CONNECTOR_CONNECTING:
         break;
     case LLI_CONNECTOR_REFUSED:
         connection_over(connection, connector->refuse.reason == LLI_WIRE_FULL ? LLM_REASON_FULL : LLM_REASON_REFUSED,
@@ -652,8 +652,8 @@ static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
 {
     lli_ns at = LLI_NEVER;
 
-    if (connection->state == LLI_CONNECTION_ASKING)
-        at = connection_service_asking(connection, now);
+    if (connection->state == LLI_CONNECTION_CONNECTING)
+        at = connection_service_connecting(connection, now);
     if (connection->state == LLI_CONNECTION_OPENING) {
         if (now < connection->until)
             return connection->until;

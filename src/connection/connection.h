@@ -12,7 +12,7 @@
 #include "engine/objects.h"
 
 enum lli_connection_state {
-    LLI_CONNECTION_ASKING = 0, /* CONNECT is sent or being sent; connector has its state */
+    LLI_CONNECTION_CONNECTING = 0, /* CONNECT is sent or being sent; connector has its state */
     LLI_CONNECTION_OPENING,    /* its sessions run; the accepting side has not heard the other */
     LLI_CONNECTION_OPEN,
     LLI_CONNECTION_OVER,       /* over, to be reported */
@@ -60,7 +60,7 @@ struct llm_connection {
     lli_ns requests_at;           /* no request times out before */
     struct llm_topic *asking;     /* topic of requests; NULL: not opened yet */
     struct llm_topic *replying;
-    uint32_t asked_topic;         /* the other side's topic of requests, UINT32_MAX: unknown */
+    uint32_t request_topic;         /* the other side's topic of requests, UINT32_MAX: unknown */
     uint32_t replied_topic;
 };
 
@@ -157,7 +157,7 @@ void lli_requests_message(struct llm_connection *connection, const struct llm_me
 
 static inline bool lli_requests_has(const struct llm_connection *connection, const struct llm_message *message)
 {
-    return message->topic_id == connection->asked_topic || message->topic_id == connection->replied_topic;
+    return message->topic_id == connection->request_topic || message->topic_id == connection->replied_topic;
 }
 
 /* Reports requests that timed out, or all, for this reason. Returns when to call it again. */

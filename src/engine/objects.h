@@ -45,7 +45,7 @@ struct llm_topic {
 /* One of several addresses that packets of a transmitter go to. */
 struct lli_destination {
     lli_handle to;
-    int ahead; /* packets taken for this destination, but not yet for all */
+    int surplus; /* packets taken for this destination, but not yet for all */
 };
 
 struct llm_transmitter {

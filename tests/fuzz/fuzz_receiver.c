@@ -449,7 +449,7 @@ static void step_application(struct world *world, struct fuzz_input *in)
     uint8_t buffer[1024];
     struct lli_packet packet;
 
-    if (what >= 248 && what < 255 && world->rx.state != LLI_RX_ASKING) {
+    if (what >= 248 && what < 255 && world->rx.state != LLI_RX_REQUESTING) {
         /* From the next session on. */
         world->config.chooses = what != 249;
         world->config.otherwise = (enum lli_rx_otherwise)(what % 3);

@@ -431,8 +431,8 @@ static void check_new(struct sim_world *world, struct sim_node *node, const stru
     *follow = (struct sim_follow){.open = true, .expected = event->first, .ends = before.ends, .join = before.join,
                                   .asked = before.asked, .denied = before.denied, .filter = node->follower->config.filter,
                                   .given = check_forget(&before)};
-    follow->late = rx != NULL && rx->pending.behind & LLI_RX_REPLAYING;
-    follow->young = rx != NULL && rx->pending.behind & LLI_RX_YOUNG;
+    follow->late = rx != NULL && rx->pending.lag & LLI_RX_REPLAYING;
+    follow->young = rx != NULL && rx->pending.lag & LLI_RX_YOUNG;
     follow->live = rx != NULL ? rx->join.live : 0;
     if (follow->live > check_unsent(world, session, false) || (follow->late && follow->live < lli_max(before.asked, event->first)))
         sim_fail(world, "node %u: session %u is live from message %llu on, not between %llu and %llu", node->index, session->index,
@@ -745,7 +745,7 @@ static uint32_t check_window(struct sim_world *world, const struct sim_node *nod
             continue;
         }
         missing++;
-        if (seq < rx->replay.end && rx->pending.behind & LLI_RX_REPLAYING)
+        if (seq < rx->replay.end && rx->pending.lag & LLI_RX_REPLAYING)
             continue;
         if (slot->nak_at < gap->due_at && now < gap->due_at && !gap->naks_deferred)
             sim_fail(world, "node %u: packet %llu is to be asked for before anything is due", node->index,

@@ -288,7 +288,7 @@ static bool sender_pack(struct lli_pack *pack, const struct lli_pack_topic *topi
     if (label == 0 && pack->number % 3 == 0) {
         lli_pack_prepare(pack, busy);
         if (lli_pack_may_be_single(pack, size)) {
-            uint8_t *packet = pack->ahead;
+            uint8_t *packet = pack->prepared;
 
             lli_pack_single_end(pack, packet, lli_pack_single(pack, packet, topic, pieces->iov_base, size));
             return true;

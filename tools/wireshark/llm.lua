@@ -17,7 +17,7 @@ local MESSAGE_MAX = 16777216
 local WRAP = 2 ^ 32   -- of the low halves
 local EXACT = 2 ^ 53  -- integers below are exact in a double, which is what Lua 5.2 computes with
 local NAKS_MAX = 256 -- in which the reason of a repair is looked for
-local ASKED_MAX = 65536 -- packets of a NAK that are looked for: as many as a window may have
+local REQUESTED_MAX = 65536 -- packets of a NAK that are looked for: as many as a window may have
 
 -- ---------------------------------------------------------------------------------------------------------- fields
 
@@ -159,7 +159,7 @@ warn_of("broken", "Does not continue the packet before", "MALFORMED", "ERROR")
 warn_of("missing", "Packets are missing", "SEQUENCE", "WARN")
 warn_of("late", "Out of order", "SEQUENCE", "NOTE")
 warn_of("repeated", "Sent again, or doubled on the way", "SEQUENCE", "NOTE")
-warn_of("nak", "Packets are asked for again", "SEQUENCE", "NOTE")
+warn_of("nak", "Packets are requested again", "SEQUENCE", "NOTE")
 warn_of("gone", "Packets are not in the history any more", "SEQUENCE", "WARN")
 warn_of("unrepaired", "Packets of unreliable topics are not sent again", "SEQUENCE", "NOTE")
 warn_of("passed", "Packets of topics without history are not sent to who came later", "SEQUENCE", "CHAT")
@@ -416,7 +416,7 @@ local function duration(seconds)
     return NSTime.new(whole, math.floor((seconds - whole) * 1e9 + 0.5))
 end
 
--- The latest NAK that asked for this packet.
+-- The latest NAK for this packet.
 local function nak_find(session, low)
     for back = 1, math.min(#session.naks, NAKS_MAX) do
         local nak = session.naks[(session.nak_next - 1 - back) % NAKS_MAX + 1]
@@ -473,9 +473,9 @@ local function analysis_heartbeat(p, found)
     found.outstanding = found.missing and session.outstanding
 end
 
--- What passed here and is asked for was lost behind this point of the network; what did not, before it.
+-- Requested packets that passed here were lost after this point of the network; others, before it.
 local function captured_before(session, ranges)
-    local captured, left = 0, ASKED_MAX
+    local captured, left = 0, REQUESTED_MAX
     for _, range in ipairs(ranges) do
         local last = math.min(range.count, left) - 1
         for at = 0, last do
@@ -1172,7 +1172,7 @@ end
 -- Section 12.
 local JOIN_KINDS = { [1] = "ASK", [2] = "GRANT", [3] = "REFUSE", [4] = "FETCH", [5] = "LATEST", [6] = "TOKEN" }
 local JOIN_FROM = { [1] = "the oldest", [2] = "messages back", [3] = "ns back", [4] = "message number", [5] = "last value caches" }
-local JOIN_REASONS = { [1] = "HISTORY", [2] = "AHEAD", [3] = "NOTHING", [4] = "FULL", [5] = "BUSY" }
+local JOIN_REASONS = { [1] = "HISTORY", [2] = "NOT_SENT", [3] = "NOTHING", [4] = "FULL", [5] = "BUSY" }
 
 -- Section 12.3: a place of a topic (4), a message number (8) and an offset (4).
 local function place_show(tree, kind, range)
@@ -1292,8 +1292,8 @@ local function join_summarize(p)
 end
 
 local STANDINGS = { [0] = "fine", "warned", "repaired by unicast only", "suspended", "expelled" }
-local THRESHOLDS = { [0] = "none", "NAKs a second", "ppm asked for again", "packets behind", "ns behind", "ns not heard",
-                     "receivers that suffer", "the operator's order", "bytes behind", "ns without an acknowledgement" }
+local THRESHOLDS = { [0] = "none", "NAKs a second", "ppm requested again", "packets of lag", "ns of lag", "ns of silence",
+                     "slow receivers", "the operator's order", "bytes of lag", "ns without an acknowledgement" }
 
 local function notice_check(p)
     local v = p.values
@@ -1456,7 +1456,7 @@ local types = {
             integer("notice.lag", 8, "Behind (ns)"),
             integer("notice.silent", 8, "Not heard (ns)"),
             integer("notice.naks", 4, "NAKs a second"),
-            integer("notice.asked", 4, "Packets asked for again (ppm)"),
+            integer("notice.asked", 4, "Packets requested again (ppm)"),
             integer("notice.lag_packets", 4, "Packets behind"),
             integer("notice.receivers", 4, "Receivers that have reported"),
             integer("notice.suffering", 4, "Of these, those that suffer"),

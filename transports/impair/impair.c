@@ -27,7 +27,7 @@ enum {
     IMPAIR_SLOT_BYTES = 65536 + 64, /* any packet; an odd number of cache lines, because a power of two would use few cache sets */
     IMPAIR_BURST = 32,              /* packets received from the inner transport per call */
     IMPAIR_WAITING_MAX = 64,
-    IMPAIR_BEHIND_MAX = 8,          /* a reordered packet is overtaken by 1 to this many packets */
+    IMPAIR_OVERTAKEN_MAX = 8,          /* a reordered packet is overtaken by 1 to this many packets */
     IMPAIR_WAIT_NS = 1000000,       /* a reordered packet is released after this time at the latest */
 };
 
@@ -446,7 +446,7 @@ static void packet_postpone(struct impair *impair, struct impair_packet *packet,
     impair->reordered++;
     impair->waiting[impair->waiting_count++] = (struct impair_waiting){
         .packet = *packet,
-        .until_count = impair->admitted + 1 + random % IMPAIR_BEHIND_MAX,
+        .until_count = impair->admitted + 1 + random % IMPAIR_OVERTAKEN_MAX,
         .until_at = now + IMPAIR_WAIT_NS,
     };
 }

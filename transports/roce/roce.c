@@ -144,13 +144,13 @@ static __attribute__((noinline)) void send_failed(struct lli_roce *roce)
 
 static inline void send_completed(struct lli_roce *roce, const struct ibv_wc *completion)
 {
-    const uint64_t behind = completion->wr_id - roce->done;
+    const uint64_t finished = completion->wr_id - roce->done;
 
     if (__builtin_expect(completion->status != IBV_WC_SUCCESS, 0))
         send_failed(roce);
     /* Ignore a duplicate or late completion of a packet already done. */
-    if (behind < roce->posted - roce->done)
-        roce->done += behind + 1;
+    if (finished < roce->posted - roce->done)
+        roce->done += finished + 1;
 }
 
 uint64_t lli_roce_reap(void *instance)

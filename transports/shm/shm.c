@@ -323,9 +323,9 @@ static int source_check(struct lli_shm *shm, const struct lli_shm_source *source
 
     for (int i = 0; i < count; i++) {
         const bool history = copied[i].place == LLI_SHM_HISTORY;
-        const uint64_t behind = (history ? history_edge : copies_edge) - copied[i].position;
+        const uint64_t lag = (history ? history_edge : copies_edge) - copied[i].position;
 
-        if (copied[i].place != LLI_SHM_HERE && behind > (history ? segment->history_bytes : segment->copies_bytes)) {
+        if (copied[i].place != LLI_SHM_HERE && lag > (history ? segment->history_bytes : segment->copies_bytes)) {
             shm->free[shm->free_count++] = (uint16_t)packets[i].buffer;
             shm->overwritten++;
         } else {

@@ -204,7 +204,7 @@ static bool flow_is_fast_enough(const struct lli_flow *flow, const struct lli_me
 
     if (member->next != 0 && sent > member->next && sent - member->next > lli_min(flow->config.window_packets, member->window))
         return false;
-    return (uint64_t)member->asked * 1000000 <= packets * FLOW_LOSS_PPM;
+    return (uint64_t)member->requested * 1000000 <= packets * FLOW_LOSS_PPM;
 }
 
 static void flow_slow_down(struct lli_flow *flow, lli_ns elapsed)
@@ -236,7 +236,7 @@ void lli_flow_assess(struct lli_flow *flow, struct lli_members *members, lli_seq
         seen++;
         counted += flow_has_say(flow, member);
         fine += flow_has_say(flow, member) && flow_is_fast_enough(flow, member, sent);
-        member->asked = 0;
+        member->requested = 0;
     }
     if (fine < flow_quorum(flow, counted))
         flow_slow_down(flow, elapsed);

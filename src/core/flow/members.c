@@ -180,7 +180,7 @@ lli_ns lli_members_rtt(const struct lli_members *members, const struct lli_membe
 
     *furthest = NULL;
     while ((member = members_next(members, &place, &left)) != NULL) {
-        if (!lli_member_counts(member) || member->behind || member->rtt <= rtt)
+        if (!lli_member_counts(member) || member->lagging || member->rtt <= rtt)
             continue;
         rtt = member->rtt;
         *furthest = member;

@@ -28,7 +28,7 @@ static struct lli_replay_place *replay_place(struct lli_replay *replay, uint64_t
 
 static bool place_is_answering(const struct lli_replay_place *place)
 {
-    return place->asked || place->gone;
+    return place->requested || place->gone;
 }
 
 static bool place_is_fetching(const struct lli_replay_place *place)
@@ -46,7 +46,7 @@ static void replay_release(struct lli_replay *replay, uint32_t index)
     replay->receivers[index] = replay->receivers[replay->count];
 }
 
-bool lli_replay_ask(struct lli_replay *replay, uint64_t receiver, const struct lli_wire_join *join)
+bool lli_replay_join(struct lli_replay *replay, uint64_t receiver, const struct lli_wire_join *join)
 {
     struct lli_replay_place *place = replay_place(replay, receiver);
 
@@ -54,7 +54,7 @@ bool lli_replay_ask(struct lli_replay *replay, uint64_t receiver, const struct l
         return false;
     replay->answering += !place_is_answering(place);
     place->address = join->address;
-    place->asked = true;
+    place->requested = true;
     place->from = join->from;
     place->value = join->value;
     return true;
@@ -146,7 +146,7 @@ void lli_replay_drop(struct lli_replay *replay, uint32_t index)
     assert(index < replay->count);
     replay->answering -= place_is_answering(place);
     replay->fetching -= place->count > 0;
-    place->asked = place->gone = false;
+    place->requested = place->gone = false;
     place->at = place->count = 0;
     replay_release(replay, index);
 }
@@ -162,10 +162,10 @@ bool lli_replay_answer(struct lli_replay *replay, uint64_t *receiver, struct lli
     assert(i < replay->count);
     *receiver = replay->receivers[i];
     *answer = replay->places[i];
-    answer->gone = answer->gone && !answer->asked;
+    answer->gone = answer->gone && !answer->requested;
     /* One answer at a time. */
-    if (answer->asked)
-        replay->places[i].asked = false;
+    if (answer->requested)
+        replay->places[i].requested = false;
     else
         replay->places[i].gone = false;
     replay->answering -= !place_is_answering(&replay->places[i]);

@@ -132,7 +132,7 @@ void lli_lvc_drop(struct lli_lvc *lvc, uint32_t index)
     lvc->receivers[index] = lvc->receivers[lvc->waiting];
 }
 
-bool lli_lvc_ask(struct lli_lvc *lvc, uint64_t receiver, const struct lli_wire_join *join, uint64_t end)
+bool lli_lvc_join(struct lli_lvc *lvc, uint64_t receiver, const struct lli_wire_join *join, uint64_t end)
 {
     struct lli_lvc_request *place;
 
@@ -192,12 +192,12 @@ static bool fill_topic(struct filling *filling, const struct lli_lvc_topic *topi
                        const struct lli_wire_place *end)
 {
     const uint64_t oldest = topic->count - lli_min(topic->count, topic->messages);
-    const uint64_t behind = message_index(topic, oldest, topic->count, place->number);
-    const uint64_t first = behind - lli_min(behind - oldest, place->most);
+    const uint64_t limit = message_index(topic, oldest, topic->count, place->number);
+    const uint64_t first = limit - lli_min(limit - oldest, place->most);
 
     if (filling->at.topic < topic->id)
         filling->at = (struct lli_wire_place){.topic = topic->id};
-    for (uint64_t i = message_index(topic, first, behind, filling->at.number); i < behind; i++) {
+    for (uint64_t i = message_index(topic, first, limit, filling->at.number); i < limit; i++) {
         const struct copy *copy = topic_copy(topic, i);
 
         if (copy->number > filling->at.number)

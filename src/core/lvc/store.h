@@ -81,7 +81,7 @@ uint32_t lli_lvc_attributes_max(uint32_t packet_size);
  * Queues a receiver's (not 0) request for LVC messages. `end` is beyond all messages that may be sent. False:
  * no free entry.
  */
-bool lli_lvc_ask(struct lli_lvc *lvc, uint64_t receiver, const struct lli_wire_join *join, uint64_t end);
+bool lli_lvc_join(struct lli_lvc *lvc, uint64_t receiver, const struct lli_wire_join *join, uint64_t end);
 
 /*
  * Builds the next packet in size bytes, sets its destination and returns its size. A request has to be

@@ -261,7 +261,7 @@ void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at)
     gap->due_at = lli_min(gap->due_at, nak_at);
 }
 
-void lli_gap_ask(struct lli_gap *gap, lli_ns now)
+void lli_gap_nak_now(struct lli_gap *gap, lli_ns now)
 {
     for (lli_seq seq = gap_next_missing(gap, gap->next); seq < gap->end; seq = gap_next_missing(gap, seq + 1)) {
         const bool unrepaired = gap_slot(gap, seq)->unrepaired;
@@ -272,7 +272,7 @@ void lli_gap_ask(struct lli_gap *gap, lli_ns now)
     }
 }
 
-uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli_seq asked)
+uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli_seq requested)
 {
     uint64_t count = 0;
 
@@ -280,7 +280,7 @@ uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli
     for (lli_seq seq = gap_next_missing(gap, lli_max(first, gap->next)); seq < end; seq = gap_next_missing(gap, seq + 1)) {
         struct lli_gap_slot *slot = gap_slot(gap, seq);
 
-        count += seq < asked && !slot->unrepaired;
+        count += seq < requested && !slot->unrepaired;
         slot->unrepaired = true;
         slot->nak_at = LLI_NEVER;
     }

@@ -112,13 +112,13 @@ int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct l
 void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at);
 
 /* Makes the NAK of every missing packet due now. */
-void lli_gap_ask(struct lli_gap *gap, lli_ns now);
+void lli_gap_nak_now(struct lli_gap *gap, lli_ns now);
 
 /*
  * Marks missing packets of [first, end) as not repaired: none is asked for. Returns how many of those before
  * `asked` were not marked yet.
  */
-uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli_seq asked);
+uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli_seq requested);
 
 /* Delays NAKs for missing packets of [first, first + count) until this time. */
 void lli_gap_delay(struct lli_gap *gap, lli_seq first, uint64_t count, lli_ns until);

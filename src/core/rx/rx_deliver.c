@@ -15,7 +15,7 @@ void lli_rx_forget_losses(struct lli_rx *rx)
     rx->loss.broken_reason = LLM_REASON_MALFORMED;
     rx->loss.passed = false;
     rx->loss.gone_below = 0;
-    rx->pending.behind &= (uint8_t)~LLI_RX_CHASED;
+    rx->pending.lag &= (uint8_t)~LLI_RX_CHASED;
 }
 
 static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum llm_reason reason, struct lli_item *item)
@@ -332,7 +332,7 @@ static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     if (rx->unpack.number - rx->unpack.assembling < rx->lvc.live &&
         (rx->gap.next < rx->heartbeat.lead || rx->heartbeat.messages < rx->lvc.live))
         return false;
-    rx->pending.behind &= (uint8_t)~LLI_RX_REPLAYING;
+    rx->pending.lag &= (uint8_t)~LLI_RX_REPLAYING;
     lli_rx_status_soon(rx, now);
     (void)lli_rx_event(rx, LLM_EVENT_LIVE, item);
     item->event.first = rx->unpack.number - rx->unpack.assembling;
@@ -345,7 +345,7 @@ static bool rx_next_young(struct lli_rx *rx, struct lli_item *item)
 {
     if (rx->gap.next < rx->replay.end || rx->loss.run > 0)
         return false;
-    rx->pending.behind &= (uint8_t)~LLI_RX_YOUNG;
+    rx->pending.lag &= (uint8_t)~LLI_RX_YOUNG;
     (void)lli_rx_event(rx, LLM_EVENT_LIVE, item);
     item->event.first = rx->unpack.number - rx->unpack.assembling;
     return true;
@@ -357,8 +357,8 @@ static void rx_go_on(struct lli_rx *rx, lli_ns now)
         lli_rx_extend(rx, rx->heartbeat.lead, now);
     if (lli_rx_is_replaying(rx) && rx->loss.end_reason == LLM_REASON_NONE)
         lli_rx_extend(rx, rx->replay.end, now);
-    if (rx->pending.behind & LLI_RX_CHASED && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
-        rx->pending.behind &= (uint8_t)~LLI_RX_CHASED;
+    if (rx->pending.lag & LLI_RX_CHASED && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
+        rx->pending.lag &= (uint8_t)~LLI_RX_CHASED;
     if (rx->pending.slow_path & LLI_RX_LEARNING && (rx->topics.known >= rx->names.wanted || rx->loss.end_reason != LLM_REASON_NONE))
         rx->pending.slow_path &= (uint8_t)~LLI_RX_LEARNING;
 }
@@ -377,7 +377,7 @@ static inline __attribute__((always_inline)) bool rx_is_idle(const struct lli_rx
     const struct lli_gap *gap = &rx->gap;
 
     return lli_unpack_is_done(&rx->unpack) && gap->next == gap->end && gap->next >= rx->heartbeat.lead &&
-           gap->next >= rx->loss.gone_below && rx->pending.behind == 0 &&
+           gap->next >= rx->loss.gone_below && rx->pending.lag == 0 &&
            !(rx->pending.slow_path & LLI_RX_LEARNING) && rx->loss.end_reason == LLM_REASON_NONE &&
            !(rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END);
 }
@@ -409,7 +409,7 @@ static __attribute__((noinline)) bool rx_next_item(struct lli_rx *rx, lli_ns now
         }
         if (lli_rx_is_replaying(rx) && rx_next_live(rx, now, item))
             return true;
-        if (rx->pending.behind & LLI_RX_YOUNG && rx_next_young(rx, item))
+        if (rx->pending.lag & LLI_RX_YOUNG && rx_next_young(rx, item))
             return true;
         if (!rx_next_packet(rx, now))
             return rx_next_end(rx, now, item) || (lli_rx_as_it_arrives(rx) && lli_rx_next_unordered(rx, item));
@@ -443,5 +443,5 @@ bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item)
             return rx_next_in_order(rx, now, item);
         return !rx_is_idle(rx) && rx_next_item(rx, now, item);
     }
-    return rx->state == LLI_RX_ASKING && lli_rx_next_join(rx, now, item);
+    return rx->state == LLI_RX_REQUESTING && lli_rx_next_join(rx, now, item);
 }

@@ -42,10 +42,10 @@ static inline void lli_rx_clear_slow_path(struct lli_rx *rx, enum lli_rx_slow_pa
     rx->pending.slow_path &= (uint8_t)~(unsigned)reason;
 }
 
-/* behind: of enum lli_rx_behind. */
-static inline void lli_rx_set_behind(struct lli_rx *rx, int behind)
+/* behind: of enum lli_rx_lag. */
+static inline void lli_rx_set_lag(struct lli_rx *rx, int lag)
 {
-    rx->pending.behind = (uint8_t)behind;
+    rx->pending.lag = (uint8_t)lag;
 }
 
 /* Gives up the packets before this one. */
@@ -179,9 +179,9 @@ void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now);
 /* Sends no NAK until then. */
 void lli_rx_delay_naks(struct lli_rx *rx, lli_ns until);
 
-/* lli_rx_ask_less(): a packet was dropped for lack of memory. lli_rx_ask_more(): a missing one arrived in order. */
-void lli_rx_ask_less(struct lli_rx *rx);
-void lli_rx_ask_more(struct lli_rx *rx);
+/* lli_rx_nak_less(): a packet was dropped for lack of memory. lli_rx_nak_more(): a missing one arrived in order. */
+void lli_rx_nak_less(struct lli_rx *rx);
+void lli_rx_nak_more(struct lli_rx *rx);
 
 /* Builds the NAK that is due. */
 bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
@@ -405,7 +405,7 @@ void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now);
 
 static inline bool lli_rx_is_replaying(const struct lli_rx *rx)
 {
-    return rx->pending.behind & LLI_RX_REPLAYING;
+    return rx->pending.lag & LLI_RX_REPLAYING;
 }
 
 /* True if the next packet in order is to be fetched. */

@@ -123,7 +123,7 @@ struct lli_rx_packet {
 enum lli_rx_state {
     LLI_RX_FREE = 0,
     LLI_RX_JOINING, /* packets arrived but no heartbeat: not confirmed yet */
-    LLI_RX_ASKING,  /* confirmed, but the start position is not known yet; packets are buffered as before */
+    LLI_RX_REQUESTING,  /* confirmed, but the start position is not known yet; packets are buffered as before */
     LLI_RX_LIVE,
     LLI_RX_ENDED,   /* everything was delivered; the identity is retained to recognize late packets */
     LLI_RX_REFUSED, /* refused; the identity is retained for the same reason */
@@ -175,7 +175,7 @@ struct lli_rx_pending {
     bool service_due;  /* not only messages in order: lli_rx_deadline() may be earlier now; lli_rx_take_service() clears it */
     uint8_t news;      /* enum lli_rx_news: pending events */
     uint8_t slow_path; /* enum lli_rx_slow_path */
-    uint8_t behind;    /* enum lli_rx_behind */
+    uint8_t lag;    /* enum lli_rx_lag */
 };
 
 /* Status reports: rx_report.c. */
@@ -237,7 +237,7 @@ struct lli_rx_trust {
 struct lli_rx_nak {
     lli_ns rtt;            /* smoothed time from NAK to repair, 0: not measured */
     lli_ns delayed_until;     /* the transmitter answers no NAK until then */
-    uint32_t ahead;        /* packets asked for beyond the memory to buffer them */
+    uint32_t excess;        /* packets asked for beyond the memory to buffer them */
     uint32_t sent;         /* NAKs sent for this session, for its status reports */
 };
 
@@ -287,8 +287,8 @@ struct lli_rx_join {
     enum llm_reason refused;    /* pending refusal, reported with the next two numbers */
     uint64_t refused_wanted;
     uint64_t refused_there;
-    lli_ns ask_at;
-    lli_ns ask_until;
+    lli_ns request_at;
+    lli_ns request_until;
     lli_seq began;              /* first packet followed */
     lli_seq begin;              /* first packet granted */
     uint64_t first;             /* number of the first message to be delivered, as of joining */
@@ -345,7 +345,7 @@ enum lli_rx_slow_path {
     LLI_RX_LATEST = 4,    /* LVC messages are being fetched, and delivery of the stream waits for them */
 };
 
-enum lli_rx_behind {
+enum lli_rx_lag {
     LLI_RX_CHASED = 1,    /* packets were gone while this receiver lagged by a window; not caught up since */
     LLI_RX_REPLAYING = 2, /* the past is being fetched */
     LLI_RX_YOUNG = 4,     /* late join of a young session: the past is what it had sent by then, packets before replay_end */
@@ -392,7 +392,7 @@ static inline uint64_t lli_rx_delivered(const struct lli_rx *rx)
 /* True if the session is in use: not ended, not refused, and confirmed by a heartbeat. */
 static inline bool lli_rx_is_followed(const struct lli_rx *rx)
 {
-    return rx->state == LLI_RX_LIVE || rx->state == LLI_RX_ASKING;
+    return rx->state == LLI_RX_LIVE || rx->state == LLI_RX_REQUESTING;
 }
 
 /* True if data of the session arrived in order; a forged session may have nothing but heartbeats. */

@@ -63,7 +63,7 @@ static void unordered_begin(struct lli_rx *rx, lli_seq seq)
     uint64_t number;
 
     unordered->seq = seq;
-    packet = lli_reorder_get(rx->buffer.reorder, *lli_rx_cell(rx, seq), LLI_REORDER_AHEAD, &size);
+    packet = lli_reorder_get(rx->buffer.reorder, *lli_rx_cell(rx, seq), LLI_REORDER_UNORDERED, &size);
     /* It was parsed on arrival, so parsing cannot fail now. */
     if (lli_wire_get_header(packet, size, &header, &body, &body_size) != LLI_WIRE_OK)
         return;
@@ -173,7 +173,7 @@ static bool unordered_item(struct lli_rx *rx, struct lli_item *item)
 bool lli_rx_next_unordered(struct lli_rx *rx, struct lli_item *item)
 {
     /* The past is delivered in order, so that everything before LLM_EVENT_LIVE is of the past. */
-    if (rx->pending.behind & (LLI_RX_REPLAYING | LLI_RX_YOUNG))
+    if (rx->pending.lag & (LLI_RX_REPLAYING | LLI_RX_YOUNG))
         return false;
     for (;;) {
         if (!lli_unpack_is_done(&rx->unordered.unpack) && unordered_is_buffered(rx, rx->unordered.seq) && unordered_item(rx, item))

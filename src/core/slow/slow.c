@@ -28,7 +28,7 @@ static void slow_turned(const struct lli_slow *slow, struct lli_slow_record *rec
     for (uint32_t i = 0; i < turns; i++) {
         const uint32_t bucket = (slow->bucket + LLI_SLOW_BUCKETS - i) % LLI_SLOW_BUCKETS;
 
-        record->naks[bucket] = record->asked[bucket] = 0;
+        record->naks[bucket] = record->requested[bucket] = 0;
     }
     record->turns = slow->turns;
 }
@@ -134,7 +134,7 @@ static uint64_t slow_figure(const struct lli_slow *slow, const struct lli_slow_r
     case LLM_THRESHOLD_NAKS:
         return slow_sum(record->naks) * 1000000000 / LLI_SLOW_PERIOD;
     case LLM_THRESHOLD_NAK_SHARE:
-        return sent < SLOW_PACKETS_MIN ? 0 : slow_sum(record->asked) * 1000000 / sent;
+        return sent < SLOW_PACKETS_MIN ? 0 : slow_sum(record->requested) * 1000000 / sent;
     case LLM_THRESHOLD_LAG_PACKETS:
         return record->lag_packets;
     case LLM_THRESHOLD_LAG_BYTES:
@@ -254,7 +254,7 @@ bool lli_slow_nak(struct lli_slow *slow, struct lli_members *members, uint32_t i
     struct lli_slow_record *record = slow_record(slow, members, index, now);
 
     record->naks[slow->bucket]++;
-    record->asked[slow->bucket] = (uint32_t)lli_min(record->asked[slow->bucket] + packets, UINT32_MAX);
+    record->requested[slow->bucket] = (uint32_t)lli_min(record->requested[slow->bucket] + packets, UINT32_MAX);
     return lli_slow_heard(slow, members, index, now);
 }
 

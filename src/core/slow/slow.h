@@ -78,7 +78,7 @@ struct lli_slow_record {
     lli_ns lag_ns;
     struct lli_slow_debt debt;
     uint32_t naks[LLI_SLOW_BUCKETS];
-    uint32_t asked[LLI_SLOW_BUCKETS]; /* packets asked for by NAKs */
+    uint32_t requested[LLI_SLOW_BUCKETS]; /* packets asked for by NAKs */
     lli_ns beyond_at[2];   /* when the rate of NAKs, and the share of packets asked for, became too large; LLI_NEVER: it is not */
     struct lli_slow_level wanted; /* by its figures at the last evaluation */
     struct lli_slow_level stands; /* as decided */

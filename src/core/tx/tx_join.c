@@ -130,7 +130,7 @@ static void tx_join_number(const struct lli_tx *tx, struct lli_wire_join *answer
     lli_seq packet = tx->sent;
 
     if (number > lead)
-        tx_refuse(tx, answer, LLI_WIRE_JOIN_AHEAD, number);
+        tx_refuse(tx, answer, LLI_WIRE_JOIN_NOT_SENT, number);
     else if (number == lead || tx_packet_of(tx, number, &packet))
         tx_grant(tx, answer, packet, number);
     else
@@ -310,7 +310,7 @@ void lli_tx_input_join(struct lli_tx *tx, struct lli_wire_join *join, lli_ns now
     }
     if (join->kind == LLI_WIRE_JOIN_ASK && join->from >= LLM_JOIN_OLDEST && join->from <= LLM_JOIN_LATEST) {
         tx->counters.joins_received++;
-        placed = lli_replay_ask(&tx->replay, join->receiver, join);
+        placed = lli_replay_join(&tx->replay, join->receiver, join);
     } else if (join->kind == LLI_WIRE_JOIN_FETCH) {
         tx->counters.fetches_received++;
         join->count = lli_ranges_merge(join->ranges, join->count, tx->sent, 0, LLI_WIRE_FETCH_PACKETS);
@@ -423,7 +423,7 @@ bool lli_tx_control_join(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct 
 
     if (!lli_replay_answer(&tx->replay, &receiver, &place))
         return false;
-    used = place.asked ? tx_build_answer(tx, &place, receiver, now, buffer) : tx_build_gone(tx, buffer);
+    used = place.requested ? tx_build_answer(tx, &place, receiver, now, buffer) : tx_build_gone(tx, buffer);
     *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = lli_tx_join_to(tx, &place.address)};
     lli_tx_replay_due(tx, tx->replay.fetching > 0 ? now : LLI_NEVER);
     lli_tx_count(tx, used);

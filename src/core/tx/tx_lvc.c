@@ -22,7 +22,7 @@ void lli_tx_lvc_add(struct lli_tx *tx, struct lli_lvc_topic *topic, const struct
 bool lli_tx_input_lvc(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now)
 {
     /* Messages not sent yet arrive in the stream, whatever number a request has. */
-    const bool placed = lli_lvc_ask(&tx->lvc, join->receiver, join, lli_tx_lead_number(tx));
+    const bool placed = lli_lvc_join(&tx->lvc, join->receiver, join, lli_tx_lead_number(tx));
 
     lli_tx_lvc_due(tx, now);
     return placed;

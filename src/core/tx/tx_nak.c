@@ -86,7 +86,7 @@ static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range, 
     lli_seq end = first + range->count;
 
     if (requester.member != LLI_MEMBER_NONE)
-        tx->members.table[requester.member].asked += range->count - tx_unreliable(tx, range);
+        tx->members.table[requester.member].requested += range->count - tx_unreliable(tx, range);
     if (first > tx->sent || end > tx->sent) {
         lli_seq beyond = lli_max(first, tx->sent);
 

@@ -124,27 +124,27 @@ void lli_tx_input_acknowledgement(struct lli_tx *tx, const struct lli_wire_statu
 /* Smoothed as in TCP (RFC 6298 section 2, without the variance). */
 static void tx_measure(struct lli_tx *tx, struct lli_member *member, const struct lli_wire_status *status, lli_ns now)
 {
-    const bool behind = status->flags & LLI_WIRE_STATUS_BEHIND;
+    const bool lagging = status->flags & LLI_WIRE_STATUS_BEHIND;
     lli_ns elapsed;
 
     /* Samples with the other BEHIND flag measured something else. */
-    if (member->behind != behind)
+    if (member->lagging != lagging)
         member->rtt = 0;
-    member->behind = behind;
+    member->lagging = lagging;
     if (status->echo == 0 || status->echo < tx->opened_at || status->echo > now)
         return;
     elapsed = now - status->echo;
     if (elapsed < status->echo_age_ns)
         return;
     elapsed -= status->echo_age_ns;
-    if (elapsed > TX_RTT_MAX && !behind)
+    if (elapsed > TX_RTT_MAX && !lagging)
         return;
     elapsed = lli_min(elapsed, TX_RTT_MAX);
     if (member->rtt != 0)
         elapsed = lli_min(elapsed, member->rtt * TX_RTT_OUTLIER);
     member->rtt = member->rtt == 0 ? elapsed : (member->rtt * 7 + elapsed) / 8;
     member->rtt = lli_max(member->rtt, 1);
-    if (lli_member_counts(member) && !behind)
+    if (lli_member_counts(member) && !lagging)
         lli_tx_measured(tx, member);
 }
 

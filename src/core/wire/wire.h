@@ -239,7 +239,7 @@ enum lli_wire_join_kind {
 enum lli_wire_join_reason {
     LLI_WIRE_JOIN_NO_REASON = 0,
     LLI_WIRE_JOIN_HISTORY = 1, /* the history does not reach back so far */
-    LLI_WIRE_JOIN_AHEAD = 2,   /* the message was not sent yet */
+    LLI_WIRE_JOIN_NOT_SENT = 2,   /* the message was not sent yet */
     LLI_WIRE_JOIN_NOTHING = 3, /* no topic has an LVC */
     LLI_WIRE_JOIN_FULL = 4,    /* TOKEN: the transmitter's table of receivers is full, and this one is not in it */
     LLI_WIRE_JOIN_BUSY = 5,    /* TOKEN: the transmitter is serving many late joiners, so replay is slow */

@@ -82,7 +82,7 @@ static void a_long_round_trip_lengthens_the_wait(void **state)
     (void)lli_gap_due(&gap, 0, &retry, &random, ranges, RANGES);
     assert_true(gap.due_at >= 30 * MS && gap.due_at < 50 * MS);
     /* Beyond retry_max already: it does not grow further. */
-    lli_gap_ask(&gap, 0);
+    lli_gap_nak_now(&gap, 0);
     for (int i = 0; i < 300; i++) {
         lli_ns now = gap.due_at;
 
@@ -403,7 +403,7 @@ static void model_step(struct model *model, struct lli_gap *gap, lli_ns now, uin
     } else if (what < 88) {
         model_hold(model, gap, now, random);
     } else if (what < 89) {
-        lli_gap_ask(gap, now);
+        lli_gap_nak_now(gap, now);
         for (lli_seq seq = model->next; seq < model->end; seq++)
             if (!model_at(model, seq)->present)
                 *model_at(model, seq) = (struct model_packet){.since = now, .nak_at = now};

@@ -419,7 +419,7 @@ static void the_past_waits_for_repairs_and_holds_nobody_up(void **state)
     send(60, false);
     while (got.news == 0)
         talk(now + 20 * US);
-    assert_true(rx->pending.behind & LLI_RX_REPLAYING);
+    assert_true(rx->pending.lag & LLI_RX_REPLAYING);
     lli_pacer_init(&tx->repair.pacer, 1 << 20, 1 << 20, now);
     nak.ranges[0] = (struct lli_wire_range){(uint32_t)START, 1};
     tx_take(tx, buffer, lli_wire_put_nak(buffer, &nak), now);
@@ -581,7 +581,7 @@ static void who_fetches_the_past_acknowledges_only_what_was_delivered(void **sta
     while (now < end && got.lives == 0) {
         talk(now + 10 * MS);
         assert_true(100 - tx->ack.waiting <= got.expected);
-        partly |= rx->pending.behind & LLI_RX_REPLAYING && tx->ack.waiting > 0 && tx->ack.waiting < 100;
+        partly |= rx->pending.lag & LLI_RX_REPLAYING && tx->ack.waiting > 0 && tx->ack.waiting < 100;
     }
     assert_true(partly);
     talk(now + 200 * MS);

@@ -254,7 +254,7 @@ static void a_lost_last_packet_is_asked_for_and_rejected(void **state)
     assert_int_equal(tx->counters.packets_repaired, 0);
     /* For which nobody is slow. */
     assert_int_equal(tx->counters.receivers_warned, 0);
-    assert_int_equal(tx->members.table[0].asked, 0);
+    assert_int_equal(tx->members.table[0].requested, 0);
     assert_int_equal(tx->members.table[0].standing, LLI_STANDING_FINE);
     send(&reliable, true);
     talk(now + 1500 * MS);
