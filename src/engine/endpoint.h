@@ -24,14 +24,14 @@ struct lli_endpoint_latency;
     X(packets_version, "packets of another version")                                                                       \
     X(packets_type, "packets of an unknown type")                                                                          \
     X(packets_malformed, "packets that contradict themselves")                                                             \
-    X(packets_foreign, "packets of sessions that nobody here has or follows")                                              \
-    X(packets_misaddressed, "packets refused as they announce an address of another host than the one that they came from") \
-    X(packets_unsent, "control packets dropped because the transport took none")                                           \
-    X(packets_unreachable, "packets not sent because their address could not be resolved")                                    \
-    X(addresses_forgotten, "addresses whose places were given back because nobody needed them any more")                  \
-    X(addresses_evicted, "addresses that had to give their places to others though they were needed")                     \
-    X(addresses_unreachable, "addresses that packets could not be sent to; each is logged and told once")                 \
-    X(closes_repeated, "last words of a connection that were repeated")                                                    \
+    X(packets_foreign, "packets of sessions that are neither sent nor followed here")                                      \
+    X(packets_misaddressed, "packets refused because they announce an address of another host than their source (check_source)") \
+    X(packets_unsent, "control packets dropped because the transport accepted none")                                       \
+    X(packets_unreachable, "packets not sent because their address could not be resolved")                                 \
+    X(addresses_forgotten, "addresses removed because they were no longer needed")                                         \
+    X(addresses_evicted, "addresses removed although needed, to make room for others; raise receivers_max")                \
+    X(addresses_unreachable, "addresses that packets could not be sent to")                                                \
+    X(closes_repeated, "close retries sent")                                                                               \
     X(closes_unanswered, "last words of a connection, with all repetitions, that were not answered")
 
 enum {

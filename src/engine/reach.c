@@ -428,7 +428,7 @@ static void reach_report(struct lli_endpoint *endpoint, struct lli_reach_failure
     endpoint->counters.addresses_unreachable++;
     reach_text(endpoint, &failure->address, text, sizeof text);
     errno = failure->number;
-    (void)snprintf(why, sizeof why, failure->number == 0 ? "it is none that can be reached from here" : "%m");
+    (void)snprintf(why, sizeof why, failure->number == 0 ? "address not reachable from this host" : "%m");
     lli_log(&endpoint->context->log, LLM_LEVEL_WARNING, "%s: packets to %s cannot be sent: %s; %s; losses on the way from there or to "
             "there are not repaired", endpoint->object, text, why, remedy->remedy);
     endpoint->context->in_handler = true;

@@ -339,8 +339,8 @@ static void sessions_warn(struct llm_receiver *receiver)
     if (receiver->warned_memory || receiver->counters.reorder_full == 0)
         return;
     receiver->warned_memory = true;
-    lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: reorder_bytes is full of packets held behind gaps: what else comes early "
-            "is dropped and asked for again; raise it", receiver->object);
+    lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: reorder_bytes is full of packets buffered after gaps: each further early packet "
+            "is dropped and requested again; raise it", receiver->object);
 }
 
 lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now)

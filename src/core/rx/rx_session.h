@@ -19,52 +19,52 @@
 /* X(name, text). Counters of a receiver, over all its sessions. */
 #define LLI_RX_COUNTERS(X)                                                                                                 \
     X(packets_received, "data packets received, repairs and duplicates included")                                          \
-    X(bytes_received, "bytes of them")                                                                                     \
+    X(bytes_received, "bytes of these packets")                                                                            \
     X(messages_delivered, "messages delivered")                                                                            \
-    X(messages_unordered, "of these, before their turn, as they arrived")                                                      \
-    X(messages_refused, "messages on topics that no subject takes, or the accept predicate refused")                       \
+    X(messages_unordered, "of these, delivered ahead of order (option order=arrival)")                                     \
+    X(messages_refused, "messages on topics that no subject takes, or that the accept predicate refused")                  \
     X(messages_stale, "messages of topics without history, sent before this receiver joined")                              \
     X(messages_rejected, "messages that the filter rejected")                                                              \
-    X(packets_skipped, "packets passed over whole, as the filter rejects all that is in them")                              \
+    X(packets_skipped, "packets skipped whole, as the filter rejects all their messages")                                  \
     X(messages_lost, "messages lost, each named in a gap event")                                                           \
     X(gaps, "gap events")                                                                                                  \
-    X(packets_missed, "packets found missing; not those sent before this receiver joined")                                 \
-    X(packets_recovered, "packets received after a NAK, those sent before it joined included")                             \
-    X(packets_replayed, "packets of the past received, of sessions joined late")                                           \
-    X(packets_without_history, "packets of the past that were not sent, as all in them is of topics without history")               \
-    X(packets_lost, "packets given up")                                                                                  \
+    X(packets_missed, "packets found missing, except those sent before this receiver joined")                              \
+    X(packets_recovered, "packets received after a NAK, including those sent before it joined")                            \
+    X(packets_replayed, "past packets received, of sessions joined late")                                                  \
+    X(packets_without_history, "past packets that were not sent, as all their messages are of topics without history")     \
+    X(packets_lost, "packets given up")                                                                                    \
     X(packets_unreliable, "of these, of unreliable topics: not repaired")                                                  \
     X(packets_duplicate, "packets received again")                                                                         \
-    X(packets_reordered, "packets received before their turn")                                                             \
-    X(packets_implausible, "packets dropped because nothing else told of so high a number, as of forged ones")                   \
+    X(packets_reordered, "packets received early")                                                                         \
+    X(packets_implausible, "packets dropped because no other packet confirmed so high a number")                           \
     X(packets_stale, "packets of sessions that have ended")                                                                \
-    X(window_overflow, "packets dropped because they lie beyond the window")                                               \
-    X(reorder_full, "packets dropped because no memory was free to hold them")                                             \
+    X(window_overflow, "packets dropped because they are beyond the window")                                               \
+    X(reorder_full, "packets dropped because the reorder buffer was full")                                                 \
     X(naks_sent, "NAKs sent")                                                                                              \
-    X(nak_packets, "packets that they asked for")                                                                          \
-    X(naks_suppressed, "confirmations of others' NAKs received")                                                                 \
+    X(nak_packets, "packets requested by these NAKs")                                                                      \
+    X(naks_suppressed, "confirmations of other receivers' NAKs received, which suppress NAKs")                             \
     X(rejects_received, "rejects received")                                                                                \
-    X(notices_received, "notices of how this receiver is served")                                                          \
+    X(notices_received, "notices of this receiver's standing")                                                             \
     X(status_sent, "status reports sent")                                                                                  \
     X(queries_sent, "topic queries sent")                                                                                  \
-    X(joins_sent, "requests to begin in the past sent")                                                                    \
+    X(joins_sent, "late-join requests sent")                                                                               \
     X(joins_granted, "of these, granted")                                                                                  \
     X(joins_refused, "of these, refused, or never answered")                                                               \
-    X(crowded, "times that a transmitter said it knows too many receivers to know this one, or sends the past to many") \
-    X(fetches_sent, "requests for packets of the past sent")                                                               \
-    X(cache_fetches_sent, "requests for messages that topics keep sent")                                                    \
-    X(cache_packets_received, "packets of them received")                                                                   \
-    X(cache_losses, "joins for which not all of them came, each told by an event")                                            \
+    X(crowded, "reports by a transmitter of a full member table (receivers_max) or many replays (replay_bytes_per_s)")     \
+    X(fetches_sent, "requests for past packets sent")                                                                      \
+    X(cache_fetches_sent, "requests for cached messages sent")                                                             \
+    X(cache_packets_received, "packets of cached messages received")                                                       \
+    X(cache_losses, "joins for which not all cached messages came, each reported by an event")                             \
     X(heartbeats_received, "heartbeats received")                                                                          \
-    X(heartbeats_implausible, "of these, not believed as they contradict what was received")                                   \
-    X(streams_receded, "returns to where heartbeats are, as packets that were given up were never sent")                   \
+    X(heartbeats_implausible, "of these, ignored because they contradict received packets")                                \
+    X(streams_receded, "returns to the position of the heartbeats, as packets given up had never been sent")               \
     X(sessions_new, "sessions followed")                                                                                   \
     X(sessions_ended, "sessions ended")                                                                                    \
     X(sessions_refused, "sessions refused by the accept predicate")                                                        \
     X(sessions_dropped, "packets of sessions beyond sessions_max")                                                         \
     X(control_malformed, "control packets that contradict themselves")                                                     \
     X(control_foreign, "control packets with another session's identity")                                                  \
-    X(data_malformed, "data packets that contradict themselves or the one before")                                         \
+    X(data_malformed, "data packets that contradict themselves or the previous one")                                       \
     X(topics_unknown, "messages delivered without the name of their topic")
 
 struct lli_rx_counters {
