@@ -70,8 +70,8 @@ static void mtu_set(const char *mtu)
 static void tell(void)
 {
     log_text[0] = '\0';
-    transport->tell(scene.a.instance);
-    transport->tell(scene.b.instance);
+    transport->report(scene.a.instance);
+    transport->report(scene.b.instance);
 }
 
 static void expect_logged(const char *text)

@@ -78,17 +78,17 @@ static void watch_read(struct stat_source *source, int directory, size_t room)
 /* Removes the sources of files that are gone. */
 static void watch_forget(struct stat_watch *watch)
 {
-    int kept = 0;
+    int remaining = 0;
 
     for (int i = 0; i < watch->count; i++) {
         if (watch->sources[i].seen) {
-            watch->sources[kept++] = watch->sources[i];
+            watch->sources[remaining++] = watch->sources[i];
             continue;
         }
         stat_free(&watch->sources[i].now);
         stat_free(&watch->sources[i].before);
     }
-    watch->count = kept;
+    watch->count = remaining;
 }
 
 int stat_watch_look(struct stat_watch *watch)

@@ -181,7 +181,7 @@ struct lli_transport {
      * Logs deferred diagnostics, each once: problems found by data operations, and changes of the underlying
      * interface or device. Called about once a second. NULL: the transport has none.
      */
-    void (*tell)(void *instance);
+    void (*report)(void *instance);
     /*
      * Returns the next address to which sending failed since the previous call, and the errno of the failure in
      * number. False: there are no more. An address is returned once however often sending to it failed. NULL:

@@ -26,7 +26,7 @@ void llm_assurance_init(struct llm_assurance *assurance)
 void lli_topic_route(struct llm_topic *topic)
 {
     const struct llm_transmitter *transmitter = topic->transmitter;
-    const bool free = !topic->rated && topic->kept == NULL && (topic->assured == NULL || !lli_ack_topic_is_on(topic->assured));
+    const bool free = !topic->rated && topic->cache == NULL && (topic->assured == NULL || !lli_ack_topic_is_on(topic->assured));
     const bool plain = free && !transmitter->counts_topics;
 
     topic->counted_below = free && !plain ? transmitter->message_bytes_max + 1 : 0;

@@ -290,7 +290,7 @@ static bool context_is_beside(const struct llm_context *context)
     return lli_context_is_threaded(context) && !(atomic_load(&context->running) && pthread_equal(pthread_self(), context->thread));
 }
 
-/* Notes that this thread sleeps. Several threads may; the lock is held. */
+/* Notes that this thread sleeps. Several threads may; the lock is taken. */
 static void context_sleeps(struct llm_context *context, lli_ns wakes_at)
 {
     const bool others = atomic_load(&context->sleeping) > 0;

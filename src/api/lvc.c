@@ -7,16 +7,16 @@
 #include "config/options.h"
 
 enum {
-    KEEPING_BYTES = 256,
-    KEEPING_MESSAGES_MAX = 1 << 20,
-    KEEPING_PACKET_MIN = 128, /* fewer bytes have no room for a message's headers */
+    CACHE_BYTES = 256,
+    CACHE_MESSAGES_MAX = 1 << 20,
+    CACHE_PACKET_MIN = 128, /* fewer bytes have no room for a message's headers */
 };
 
 void llm_cache_init(struct llm_cache *lvc)
 {
     if (lvc == NULL)
         return;
-    *lvc = (struct llm_cache){.size = sizeof *lvc, .messages = 1, .bytes_max = KEEPING_BYTES};
+    *lvc = (struct llm_cache){.size = sizeof *lvc, .messages = 1, .bytes_max = CACHE_BYTES};
 }
 
 /* Checks that a topic can have a last value cache, of any size. */
@@ -31,11 +31,11 @@ static int lvc_is_possible(const struct llm_topic *topic)
     if (topic->pack.transient)
         return lli_fail(log, LLM_EINVAL, "topic \"%s\": it has no history: open it without LLM_TOPIC_NO_HISTORY to have messages kept",
                         topic->name);
-    if (packet_max < KEEPING_PACKET_MIN)
+    if (packet_max < CACHE_PACKET_MIN)
         return lli_fail(log, LLM_EINVAL, "topic \"%s\": packets of %u bytes are too short to send what is kept: option mtu",
                         topic->name, packet_max);
-    if (topic->kept != NULL)
-        return lli_fail(log, LLM_ESTATE, "topic \"%s\": it keeps %u messages already", topic->name, topic->kept->messages);
+    if (topic->cache != NULL)
+        return lli_fail(log, LLM_ESTATE, "topic \"%s\": it keeps %u messages already", topic->name, topic->cache->messages);
     if (transmitter->claimed != NULL)
         return lli_refuse_claimed(topic->transmitter, topic->name);
     return LLM_OK;
@@ -47,9 +47,9 @@ static int lvc_check(const struct llm_topic *topic, const struct llm_cache *lvc)
     const struct lli_log *log = &transmitter->context->log;
     uint64_t bytes;
 
-    if (lvc->messages < 1 || lvc->messages > KEEPING_MESSAGES_MAX)
+    if (lvc->messages < 1 || lvc->messages > CACHE_MESSAGES_MAX)
         return lli_fail(log, LLM_EINVAL, "topic \"%s\": messages: %llu is not between 1 and %d", topic->name,
-                        (unsigned long long)lvc->messages, KEEPING_MESSAGES_MAX);
+                        (unsigned long long)lvc->messages, CACHE_MESSAGES_MAX);
     if (lvc->bytes_max < 1 || lvc->bytes_max > transmitter->message_bytes_max)
         return lli_fail(log, LLM_EINVAL, "topic \"%s\": bytes_max: %llu is not between 1 and the longest message, %llu", topic->name,
                         (unsigned long long)lvc->bytes_max, (unsigned long long)transmitter->message_bytes_max);
@@ -80,7 +80,7 @@ static int lvc_apply(struct llm_topic *topic, const struct llm_cache *user)
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_log *log = &transmitter->context->log;
     struct lli_arena arena;
-    struct lli_lvc_topic *kept;
+    struct lli_lvc_topic *cache;
     struct llm_cache lvc;
     int error = lvc_is_possible(topic);
 
@@ -93,19 +93,19 @@ static int lvc_apply(struct llm_topic *topic, const struct llm_cache *user)
         error = lvc_check(topic, &lvc);
     if (error != LLM_OK)
         return error;
-    kept = calloc(1, sizeof *kept + lli_lvc_ring_size((uint32_t)lvc.messages, (uint32_t)lvc.bytes_max));
-    if (kept == NULL || lvc_place(transmitter) != LLM_OK) {
-        free(kept);
+    cache = calloc(1, sizeof *cache + lli_lvc_ring_size((uint32_t)lvc.messages, (uint32_t)lvc.bytes_max));
+    if (cache == NULL || lvc_place(transmitter) != LLM_OK) {
+        free(cache);
         return lli_fail(log, LLM_ENOMEM, "topic \"%s\": no memory for %llu messages of up to %llu bytes", topic->name,
                         (unsigned long long)lvc.messages, (unsigned long long)lvc.bytes_max);
     }
-    *kept = (struct lli_lvc_topic){.id = topic->pack.id,
+    *cache = (struct lli_lvc_topic){.id = topic->pack.id,
                                     .messages = (uint32_t)lvc.messages,
                                     .bytes_max = (uint32_t)lvc.bytes_max,
-                                    .ring = (uint8_t *)(kept + 1)};
+                                    .ring = (uint8_t *)(cache + 1)};
     arena = (struct lli_arena){.memory = transmitter->lvc_memory};
-    lli_tx_lvc_begin(&transmitter->tx, kept, &arena);
-    topic->kept = kept;
+    lli_tx_lvc_begin(&transmitter->tx, cache, &arena);
+    topic->cache = cache;
     lli_topic_route(topic);
     return LLM_OK;
 }

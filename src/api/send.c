@@ -106,14 +106,14 @@ static bool topic_is_overfull(const struct llm_topic *topic, size_t size)
     const struct lli_pack_attributes *attributes = topic->transmitter->tx.pack.attributes;
     const uint32_t bytes = attributes != NULL ? attributes->size : 0;
 
-    return size > topic->kept->bytes_max || bytes > topic->kept->bytes_max - size ||
+    return size > topic->cache->bytes_max || bytes > topic->cache->bytes_max - size ||
            bytes > lli_lvc_attributes_max((uint32_t)lli_min(topic->transmitter->tx.config.history.packet_max, LLI_ENDPOINT_SCRATCH));
 }
 
 /* Returns true if a message is longer than an assured or cached topic can ever take. */
 static bool topic_is_exceeded(const struct llm_topic *topic, size_t size)
 {
-    return (topic_is_assured(topic) && size > topic->assured->rule.bytes_max) || (topic->kept != NULL && topic_is_overfull(topic, size));
+    return (topic_is_assured(topic) && size > topic->assured->rule.bytes_max) || (topic->cache != NULL && topic_is_overfull(topic, size));
 }
 
 /* Returns true if one more message of an assured topic may be unacknowledged. */
@@ -128,10 +128,10 @@ static bool transmitter_may_wait(const struct llm_topic *topic, size_t size)
 /* Returns true if another packet may be begun: flow control may block too many already. */
 static bool transmitter_may_open(struct llm_transmitter *transmitter)
 {
-    if (!lli_tx_is_held(&transmitter->tx))
+    if (!lli_tx_is_blocked(&transmitter->tx))
         return true;
     (void)lli_endpoint_send(transmitter, false, lli_ticks());
-    if (!lli_tx_is_held(&transmitter->tx))
+    if (!lli_tx_is_blocked(&transmitter->tx))
         return true;
     lli_watch_refused(transmitter);
     return false;
@@ -169,7 +169,7 @@ static inline bool transmitter_count_in_place(struct llm_topic *topic, const str
 {
     struct llm_transmitter *transmitter = topic->transmitter;
 
-    if (topic->rated || topic->kept != NULL || topic_is_assured(topic) || transmitter->claimed != NULL || size == 0 ||
+    if (topic->rated || topic->cache != NULL || topic_is_assured(topic) || transmitter->claimed != NULL || size == 0 ||
         size > transmitter->message_bytes_max ||
         !lli_pack_in_place(&transmitter->tx.pack, &topic->pack, piece->iov_base, size))
         return false;
@@ -207,8 +207,8 @@ static LLI_OUT_OF_LINE int transmitter_send_account(struct llm_topic *topic, con
             return LLM_EAGAIN;
     }
     transmitter_account(topic, seq, size);
-    if (topic->kept != NULL)
-        lli_tx_lvc_add(tx, topic->kept, attributes, pieces, (uint32_t)size);
+    if (topic->cache != NULL)
+        lli_tx_lvc_add(tx, topic->cache, attributes, pieces, (uint32_t)size);
     transmitter_packed(transmitter, flags);
     return LLM_OK;
 }
@@ -283,11 +283,11 @@ static LLI_OUT_OF_LINE void transmitter_post_single(struct llm_topic *topic, con
     struct llm_transmitter *transmitter = topic->transmitter;
     const struct lli_endpoint *endpoint = transmitter->endpoint;
     const struct lli_pack *pack = &transmitter->tx.pack;
-    const uint32_t bytes = lli_pack_single(pack, pack->ahead, &topic->pack, data, size);
-    const struct lli_out out = {pack->ahead, bytes, transmitter->group};
+    const uint32_t bytes = lli_pack_single(pack, pack->prepared, &topic->pack, data, size);
+    const struct lli_out out = {pack->prepared, bytes, transmitter->group};
     const bool taken = endpoint->transport->post(endpoint->instance, &out, 1) == 1;
 
-    lli_endpoint_sent_single(transmitter, pack->ahead, bytes, taken, ticks);
+    lli_endpoint_sent_single(transmitter, pack->prepared, bytes, taken, ticks);
 }
 
 /* Sends the packet of a single message from a slot of the transport. */
@@ -498,8 +498,8 @@ static LLI_OUT_OF_LINE int transmitter_commit_account(struct llm_topic *topic, s
     transmitter->claimed = NULL;
     transmitter_account(topic, tx->history.next, size);
     piece.iov_base = tx->pack.at - size;
-    if (topic->kept != NULL)
-        lli_tx_lvc_add(tx, topic->kept, NULL, &piece, (uint32_t)size);
+    if (topic->cache != NULL)
+        lli_tx_lvc_add(tx, topic->cache, NULL, &piece, (uint32_t)size);
     transmitter_packed(transmitter, flags);
     return LLM_OK;
 }

@@ -60,7 +60,7 @@ static struct lli_tx_config transmitter_config(const struct lli_endpoint *endpoi
             .rate = options->rate_bytes_per_s,
         },
         .slow = lli_options_slow(options, history_packets),
-        .tells_limits = endpoint->context->watch.tells,
+        .reports_limits = endpoint->context->watch.reports,
         .confirms = true,
         .key = {{lli_entropy(), lli_entropy()}},
         .address = endpoint->address,
@@ -88,7 +88,7 @@ int lli_transmitter_place(struct llm_transmitter *transmitter, const struct llm_
     error = lli_options_check_window(options, config.flow.window_packets, config.history.packet_max, &context->log);
     if (error != LLM_OK)
         return error;
-    lli_options_tell_vain(options, transmitter->object, &context->log);
+    lli_options_log_unused(options, transmitter->object, &context->log);
     /* The two sides of a connection have exchanged their addresses. */
     config.flow.awaits = transmitter->connection != NULL;
     config.confirms = transmitter->connection == NULL;
@@ -273,7 +273,7 @@ static void transmitter_forget(struct llm_transmitter *transmitter)
         if (topic->assured != NULL)
             free(topic->assured->ring);
         free(topic->assured);
-        free(topic->kept);
+        free(topic->cache);
         free(topic);
     }
     free(transmitter->lvc_memory);

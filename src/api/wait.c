@@ -35,13 +35,13 @@ static int waiting_room(void *object, uint64_t size)
 
     if (size > transmitter->message_bytes_max ||
         (topic->assured != NULL && lli_ack_topic_is_on(topic->assured) && size > topic->assured->rule.bytes_max) ||
-        (topic->kept != NULL && size > topic->kept->bytes_max))
+        (topic->cache != NULL && size > topic->cache->bytes_max))
         return lli_refuse_size(topic, size);
     if (lli_transmitter_is_claimed_elsewhere(transmitter))
         return LLM_EAGAIN;
     if (transmitter->claimed != NULL)
         return lli_refuse_claimed(transmitter, topic->name);
-    if (!waiting_rate_allows(topic) || !waiting_assurance_allows(topic, size) || lli_tx_is_held(tx))
+    if (!waiting_rate_allows(topic) || !waiting_assurance_allows(topic, size) || lli_tx_is_blocked(tx))
         return LLM_EAGAIN;
     return lli_pack_has_room(&tx->pack, &topic->pack, (uint32_t)size, lli_tx_busy(tx)) ? LLM_OK : LLM_EAGAIN;
 }

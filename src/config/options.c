@@ -375,9 +375,9 @@ struct lli_slow_policy lli_options_slow(const struct llm_options *o, uint64_t hi
 {
     static const enum lli_standing most[] = {LLI_STANDING_FINE, LLI_STANDING_EXPELLED, LLI_STANDING_WARNED, LLI_STANDING_UNICAST,
                                              LLI_STANDING_SUSPENDED, LLI_STANDING_EXPELLED};
-    const bool held = lli_options_flow(o) != LLI_FLOW_OPEN;
+    const bool limited = lli_options_flow(o) != LLI_FLOW_OPEN;
     /* Flow control lets receivers lag by up to two windows. */
-    const uint64_t lag_packets = lli_max(history_packets * 3 / 4, held ? 2 * (uint64_t)o->flow_window_packets + 1 : 1);
+    const uint64_t lag_packets = lli_max(history_packets * 3 / 4, limited ? 2 * (uint64_t)o->flow_window_packets + 1 : 1);
 
     return (struct lli_slow_policy){
         .most = most[o->slow],
@@ -452,7 +452,7 @@ static bool option_is_threshold(const char *name)
     return false;
 }
 
-void lli_options_tell_vain(const struct llm_options *o, const char *object, const struct lli_log *log)
+void lli_options_log_unused(const struct llm_options *o, const char *object, const struct lli_log *log)
 {
     for (size_t i = 0; i < option_table.count && o->slow == LLM_SLOW_OFF; i++)
         if (option_is_threshold(option_rows[i].name) && option_get(o, &option_rows[i]) != option_rows[i].value)

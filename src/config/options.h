@@ -48,7 +48,7 @@ enum lli_flow_mode lli_options_flow(const struct llm_options *options);
 struct lli_slow_policy lli_options_slow(const struct llm_options *options, uint64_t history_packets);
 
 /* Warns of checked options slow_... that other options leave without effect; object: the transmitter. */
-void lli_options_tell_vain(const struct llm_options *options, const char *object, const struct lli_log *log);
+void lli_options_log_unused(const struct llm_options *options, const char *object, const struct lli_log *log);
 
 /*
  * Checks that slow_lag_bytes lets receivers lag by a packet and, with flow control, by a window of the largest

@@ -87,7 +87,7 @@ static void connection_over(struct llm_connection *connection, enum llm_reason r
     lli_conn_due(connection->context, 0);
 }
 
-static void connection_tell(struct llm_connection *connection, const struct llm_event *event)
+static void connection_report(struct llm_connection *connection, const struct llm_event *event)
 {
     char text[160];
 
@@ -107,7 +107,7 @@ void lli_connection_connected(struct llm_connection *connection)
     if (connection->state != LLI_CONNECTION_OPENING || connection->unheard)
         return;
     connection->state = LLI_CONNECTION_OPEN;
-    connection_tell(connection, &event);
+    connection_report(connection, &event);
 }
 
 /* Handles events of the receiver's session. */
@@ -124,13 +124,13 @@ static void connection_event(void *arg, const struct llm_event *event)
         break;
     case LLM_EVENT_GAP:
         if (event->reason == LLM_REASON_UNRELIABLE)
-            connection_tell(connection, event);
+            connection_report(connection, event);
         else
             connection_over(connection, LLM_REASON_BROKEN, 0);
         break;
     default:
         if (connection->state == LLI_CONNECTION_OPEN && !lli_requests_topic(connection, event))
-            connection_tell(connection, event);
+            connection_report(connection, event);
         break;
     }
 }
@@ -156,7 +156,7 @@ static void connection_transmitter_event(void *arg, const struct llm_event *even
     const bool twice = event->kind == LLM_EVENT_UNREACHABLE && lli_rx_is_followed(&connection->receiver->sessions[0]);
 
     if (connection->state == LLI_CONNECTION_OPEN && !twice)
-        connection_tell(connection, event);
+        connection_report(connection, event);
 }
 
 static int connection_transmitter(struct llm_connection *connection, const struct llm_options *options, const char *text)
@@ -239,7 +239,7 @@ int lli_connection_make(struct llm_context *context, const struct lli_channel *c
     connection->context = context;
     connection->linger = channel->options.linger_ns;
     connection->requests_at = LLI_NEVER;
-    connection->asked_topic = connection->replied_topic = UINT32_MAX;
+    connection->request_topic = connection->replied_topic = UINT32_MAX;
     llm_connection_handlers_init(&connection->handlers);
     error = lli_options_import(&connection->handlers, sizeof connection->handlers, handlers, "struct llm_connection_handlers",
                                &context->log);
@@ -372,7 +372,7 @@ void lli_connection_destroy(struct llm_connection *connection)
 
 /* --------------------------------------------------------------------------------------------- connect */
 
-static int connection_ask(struct llm_connection *connection, const struct lli_channel *channel, const struct iovec *payload)
+static int connection_send_connect(struct llm_connection *connection, const struct lli_channel *channel, const struct iovec *payload)
 {
     /* Any number of connections may be asked for under one name. */
     const struct lli_group group = {.host = channel->host, .port = channel->port, .options = &channel->options,
@@ -418,7 +418,7 @@ static int connection_connect(struct llm_context *context, const char *text, con
     do
         connection->id = lli_entropy();
     while (connection->id == 0);
-    error = connection_ask(connection, &channel, payload);
+    error = connection_send_connect(connection, &channel, payload);
     if (error != LLM_OK) {
         lli_connection_destroy(connection);
         return error;
@@ -499,7 +499,7 @@ static int connection_close(struct llm_connection *connection)
 {
     int undelivered;
 
-    if (connection->closing || (connection->context->in_handler && connection->state != LLI_CONNECTION_TOLD))
+    if (connection->closing || (connection->context->in_handler && connection->state != LLI_CONNECTION_REPORTED))
         return LLI_REFUSE_IN_HANDLER(connection->context, "llm_connection_close");
     if (connection->context->in_handler) {
         connection->released = true;
@@ -546,12 +546,12 @@ static void connection_disconnected(struct llm_connection *connection)
         .first = connection->code,
     };
 
-    connection->state = LLI_CONNECTION_TOLD;
+    connection->state = LLI_CONNECTION_REPORTED;
     (void)lli_requests_expire(connection, true, connection->reason, 0);
     if (connection->closing)
         return;
     connection->context->in_handler = true;
-    connection_tell(connection, &event);
+    connection_report(connection, &event);
     connection->context->in_handler = false;
     connection->context->delivered++;
 }
@@ -566,7 +566,7 @@ static void connection_unreachable(struct llm_connection *connection)
     connection_over(connection, LLM_REASON_UNANSWERED, 0);
 }
 
-static lli_ns connection_service_asking(struct llm_connection *connection, lli_ns now)
+static lli_ns connection_service_connecting(struct llm_connection *connection, lli_ns now)
 {
     struct lli_connector *connector = &connection->connector;
     uint8_t bytes[LLI_WIRE_CONTROL_MAX];
@@ -576,7 +576,7 @@ static lli_ns connection_service_asking(struct llm_connection *connection, lli_n
     if (size > 0)
         (void)lli_conn_post(connection->endpoint, bytes, size, connection->group);
     switch (connector->state) {
-    case LLI_CONNECTOR_ASKING:
+    case LLI_CONNECTOR_CONNECTING:
         break;
     case LLI_CONNECTOR_REFUSED:
         connection_over(connection, connector->refuse.reason == LLI_WIRE_FULL ? LLM_REASON_FULL : LLM_REASON_REFUSED,
@@ -653,8 +653,8 @@ static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
 {
     lli_ns at = LLI_NEVER;
 
-    if (connection->state == LLI_CONNECTION_ASKING)
-        at = connection_service_asking(connection, now);
+    if (connection->state == LLI_CONNECTION_CONNECTING)
+        at = connection_service_connecting(connection, now);
     if (connection->state == LLI_CONNECTION_OPENING) {
         if (now < connection->until)
             return connection->until;
@@ -668,7 +668,7 @@ static lli_ns connection_service(struct llm_connection *connection, lli_ns now)
     }
     if (connection->state == LLI_CONNECTION_OVER)
         connection_disconnected(connection);
-    if (connection->state == LLI_CONNECTION_TOLD) {
+    if (connection->state == LLI_CONNECTION_REPORTED) {
         at = connection_service_over(connection, now);
         if (connection->released) {
             lli_connection_destroy(connection);
@@ -760,7 +760,7 @@ static bool conn_accept(struct lli_endpoint *endpoint, const struct lli_wire_acc
         return false;
     /* A peer that does not get this CLOSE gives up by itself, as it hears nothing. */
     if (!lli_connector_input_accept(&connection->connector, accept))
-        lli_conn_tell(endpoint, &close, &accept->address, now);
+        lli_conn_close_once(endpoint, &close, &accept->address, now);
     return true;
 }
 
@@ -790,7 +790,7 @@ static bool conn_close(struct lli_endpoint *endpoint, const struct lli_wire_clos
         return lli_conn_heard(endpoint, close);
     /* Answer even without a connection: the other side only needs to know that it is over. */
     if (lli_close_retry_wants_answer(close))
-        lli_conn_tell(endpoint, &answer, &close->address, now);
+        lli_conn_close_once(endpoint, &answer, &close->address, now);
     for (int accepted = 0; accepted < 2; accepted++) {
         struct llm_connection *connection = conn_find(endpoint, close->id, accepted != 0);
 

@@ -12,11 +12,11 @@
 #include "engine/objects.h"
 
 enum lli_connection_state {
-    LLI_CONNECTION_ASKING = 0, /* connection request sent or being sent; dial has its state */
+    LLI_CONNECTION_CONNECTING = 0, /* CONNECT is sent or being sent; connector has its state */
     LLI_CONNECTION_OPENING,    /* its sessions run; the accepting side has not heard the other */
     LLI_CONNECTION_OPEN,
     LLI_CONNECTION_OVER,       /* over, to be reported */
-    LLI_CONNECTION_TOLD,
+    LLI_CONNECTION_REPORTED,
 };
 
 /* A request that waits for its reply. */
@@ -37,10 +37,10 @@ struct llm_connection {
     struct llm_receiver *receiver;
     uint64_t id;
     enum lli_connection_state state;
-    enum llm_reason reason; /* valid in OVER and TOLD */
+    enum llm_reason reason; /* valid in OVER and REPORTED */
     uint16_t code;
     bool accepted;          /* this is the accepting side */
-    bool running;           /* the sessions are linked into the endpoint, or the connection is hushed */
+    bool running;           /* the sessions are linked into the endpoint, or the connection is muted */
     bool closing;           /* llm_connection_close() runs */
     bool released;          /* llm_connection_close() was called in a handler */
     bool undelivered;       /* some messages are not known to have arrived */
@@ -60,7 +60,7 @@ struct llm_connection {
     lli_ns requests_at;           /* no request times out before */
     struct llm_topic *asking;     /* topic of requests; NULL: not opened yet */
     struct llm_topic *replying;
-    uint32_t asked_topic;         /* the other side's topic of requests, UINT32_MAX: unknown */
+    uint32_t request_topic;         /* the other side's topic of requests, UINT32_MAX: unknown */
     uint32_t replied_topic;
 };
 
@@ -135,7 +135,7 @@ void lli_conn_forget(struct lli_endpoint *endpoint, const struct lli_wire_addres
 void lli_conn_leave(const struct llm_connection *connection, const struct lli_wire_close *close);
 
 /* Sends CLOSE once to an address that may not be resolved yet; nothing if there is no room for it now. */
-void lli_conn_tell(struct lli_endpoint *endpoint, const struct lli_wire_close *close, const struct lli_wire_address *to,
+void lli_conn_close_once(struct lli_endpoint *endpoint, const struct lli_wire_close *close, const struct lli_wire_address *to,
                     lli_ns now);
 
 /* Takes the answer to a CLOSE. False: no close retry waits for it. */
@@ -157,7 +157,7 @@ void lli_requests_message(struct llm_connection *connection, const struct llm_me
 
 static inline bool lli_requests_has(const struct llm_connection *connection, const struct llm_message *message)
 {
-    return message->topic_id == connection->asked_topic || message->topic_id == connection->replied_topic;
+    return message->topic_id == connection->request_topic || message->topic_id == connection->replied_topic;
 }
 
 /* Reports requests that timed out, or all, for this reason. Returns when to call it again. */

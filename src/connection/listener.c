@@ -153,7 +153,7 @@ static int listener_accept(struct llm_listener *listener, struct lli_applicant *
 }
 
 /* Shows a caller to the application. */
-static void listener_ask(struct llm_listener *listener, struct lli_applicant *applicant, lli_ns now)
+static void listener_report(struct llm_listener *listener, struct lli_applicant *applicant, lli_ns now)
 {
     struct llm_context *context = listener->context;
     struct llm_connection_handlers handlers;
@@ -186,7 +186,7 @@ static void listener_ask(struct llm_listener *listener, struct lli_applicant *ap
 }
 
 /* Shows callers to the application once an answer can be sent to them. Returns when to call it again. */
-static lli_ns listener_ask_all(struct llm_listener *listener, lli_ns now)
+static lli_ns listener_report_all(struct llm_listener *listener, lli_ns now)
 {
     struct lli_applicant *applicant;
     lli_ns at = LLI_NEVER;
@@ -197,7 +197,7 @@ static lli_ns listener_ask_all(struct llm_listener *listener, lli_ns now)
         switch (lli_conn_reach(listener->endpoint, &applicant->connect.address, &to)) {
         case LLM_OK:
             lli_acceptor_show(applicant, now);
-            listener_ask(listener, applicant, now);
+            listener_report(listener, applicant, now);
             break;
         case LLM_EAGAIN:
             at = now + LISTENER_RETRY;
@@ -246,7 +246,7 @@ static lli_ns listener_answer_all(struct llm_listener *listener, lli_ns now)
 lli_ns lli_listener_service(struct llm_listener *listener, lli_ns now)
 {
     struct lli_wire_address address;
-    lli_ns at = listener_ask_all(listener, now);
+    lli_ns at = listener_report_all(listener, now);
 
     at = lli_min(at, listener_answer_all(listener, now));
     for (uint32_t place = 0; lli_acceptor_expire(&listener->acceptor, now, &place, &address, &at); place++)

@@ -61,7 +61,7 @@ void lli_conn_forget(struct lli_endpoint *endpoint, const struct lli_wire_addres
 /* --------------------------------------------------------------------------------------------- close retries */
 
 /* Schedules a close retry; the endpoint stays open for it. */
-static void conn_keep(struct lli_endpoint *endpoint, struct lli_close_retry *close_retry)
+static void conn_retry(struct lli_endpoint *endpoint, struct lli_close_retry *close_retry)
 {
     close_retry->via = endpoint;
     endpoint->users++;
@@ -90,10 +90,10 @@ void lli_conn_leave(const struct llm_connection *connection, const struct lli_wi
         return;
     }
     lli_close_retry_begin(close_retry, close, &connection->peer, transmitter->tx.group.rtt, until, now);
-    conn_keep(endpoint, close_retry);
+    conn_retry(endpoint, close_retry);
 }
 
-void lli_conn_tell(struct lli_endpoint *endpoint, const struct lli_wire_close *close, const struct lli_wire_address *to,
+void lli_conn_close_once(struct lli_endpoint *endpoint, const struct lli_wire_close *close, const struct lli_wire_address *to,
                     lli_ns now)
 {
     struct lli_close_retries *close_retries = endpoint->context->close_retries;
@@ -104,7 +104,7 @@ void lli_conn_tell(struct lli_endpoint *endpoint, const struct lli_wire_close *c
         return;
     close_retry = lli_close_retries_place(close_retries);
     lli_close_retry_once(close_retry, close, to, now);
-    conn_keep(endpoint, close_retry);
+    conn_retry(endpoint, close_retry);
 }
 
 bool lli_conn_heard(const struct lli_endpoint *endpoint, const struct lli_wire_close *close)

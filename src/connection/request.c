@@ -41,7 +41,7 @@ static int request_send(struct llm_connection *connection, struct llm_topic **to
     return llm_sendv(*topic, pieces, 2, 0);
 }
 
-static int request_ask(struct llm_connection *connection, const struct iovec *data, const struct lli_request *wanted)
+static int request_begin(struct llm_connection *connection, const struct iovec *data, const struct lli_request *wanted)
 {
     struct lli_request *request = &connection->requests[connection->requests_next % LLM_REQUESTS_MAX];
     int error = request_allowed(connection, "llm_connection_request", data->iov_len);
@@ -76,7 +76,7 @@ int llm_connection_request(struct llm_connection *connection, const void *data, 
                           reply == NULL ? "reply is NULL" : timeout_ns == 0 ? "timeout_ns is 0" : "data is NULL, and size not 0");
     if (!lli_context_enter(connection->context))
         return LLM_ESTATE;
-    error = request_ask(connection, &piece, &wanted);
+    error = request_begin(connection, &piece, &wanted);
     lli_context_leave(connection->context);
     return error;
 }
@@ -106,7 +106,7 @@ bool lli_requests_topic(struct llm_connection *connection, const struct llm_even
     if (event->kind != LLM_EVENT_TOPIC_NEW)
         return false;
     if (strcmp(event->topic, REQUEST_TOPIC) == 0)
-        connection->asked_topic = event->topic_id;
+        connection->request_topic = event->topic_id;
     else if (strcmp(event->topic, REPLY_TOPIC) == 0)
         connection->replied_topic = event->topic_id;
     else

@@ -10,11 +10,11 @@ static int destination_post(struct lli_endpoint *endpoint, struct lli_destinatio
 {
     struct lli_out out[LLI_ENDPOINT_POST];
 
-    for (int i = destination->ahead; i < count; i++)
+    for (int i = destination->surplus; i < count; i++)
         out[i] = (struct lli_out){packets[i].data, packets[i].size, destination->to};
-    if (destination->ahead < count)
-        destination->ahead += lli_endpoint_post(endpoint, out + destination->ahead, count - destination->ahead);
-    return destination->ahead;
+    if (destination->surplus < count)
+        destination->surplus += lli_endpoint_post(endpoint, out + destination->surplus, count - destination->surplus);
+    return destination->surplus;
 }
 
 void lli_destinations_post(struct lli_endpoint *endpoint, struct llm_transmitter *transmitter, lli_ns now)
@@ -31,7 +31,7 @@ void lli_destinations_post(struct lli_endpoint *endpoint, struct llm_transmitter
             taken = of_all < taken ? of_all : taken;
         }
         for (uint32_t i = 0; i < transmitter->destinations_count; i++)
-            destinations[i].ahead -= taken;
+            destinations[i].surplus -= taken;
         lli_tx_sent(&transmitter->tx, taken, now);
     } while (taken == LLI_ENDPOINT_POST);
 }

@@ -22,7 +22,7 @@ enum {
 #define ENDPOINT_STUCK ((lli_ns)1000000)
 
 /* Interval between looks at the transport. */
-#define ENDPOINT_TELL ((lli_ns)1000000000)
+#define ENDPOINT_REPORT ((lli_ns)1000000000)
 
 /* ------------------------------------------------------------------------------------- open and close */
 
@@ -430,7 +430,7 @@ static uint32_t endpoint_service_transmitter(struct lli_endpoint *endpoint, stru
         lli_endpoint_post_control(endpoint, &packet, transmitter->group);
     }
     endpoint_post_replays(endpoint, transmitter, now);
-    if (transmitter->tx.tokens.crowded != transmitter->tx.tokens.crowded_told)
+    if (transmitter->tx.tokens.crowded != transmitter->tx.tokens.crowded_reported)
         lli_transmitter_log_crowd(transmitter);
     if (lli_tx_has_events(&transmitter->tx)) {
         /* Acknowledged packets need not stay: ask the transport again which ones it still reads. */
@@ -620,17 +620,17 @@ static LLI_OUT_OF_LINE void endpoint_send_packed(struct lli_endpoint *endpoint, 
 }
 
 /* Asks a transport and those below it to log what they found out. Returns true if any of them ever reports anything. */
-static bool endpoint_tell(const struct lli_transport *transport, void *instance)
+static bool endpoint_report(const struct lli_transport *transport, void *instance)
 {
     const struct lli_transport *inner;
     const void *inner_instance = NULL;
-    bool tells = transport->tell != NULL;
+    bool reports = transport->report != NULL;
 
-    if (tells)
-        transport->tell(instance);
+    if (reports)
+        transport->report(instance);
     for (int i = 0; transport->inner != NULL && (inner = transport->inner(instance, i, &inner_instance)) != NULL; i++)
-        tells |= endpoint_tell(inner, (void *)(uintptr_t)inner_instance);
-    return tells;
+        reports |= endpoint_report(inner, (void *)(uintptr_t)inner_instance);
+    return reports;
 }
 
 /* Announces the address of the instance if it changed (docs/protocol.md section 9). */
@@ -652,10 +652,10 @@ static void endpoint_move(struct lli_endpoint *endpoint, lli_ns now)
 /* Looks at the transport, and at its table of addresses; regularly. */
 static void endpoint_look(struct lli_endpoint *endpoint, lli_ns now)
 {
-    const bool tells = endpoint_tell(endpoint->transport, endpoint->instance);
+    const bool reports = endpoint_report(endpoint->transport, endpoint->instance);
 
     endpoint_move(endpoint, now);
-    endpoint->tell_at = lli_reach_look(endpoint, now) || tells ? now + ENDPOINT_TELL : LLI_NEVER;
+    endpoint->report_at = lli_reach_look(endpoint, now) || reports ? now + ENDPOINT_REPORT : LLI_NEVER;
 }
 
 /* Does what is due, and computes the next deadline. */
@@ -675,13 +675,13 @@ static LLI_OUT_OF_LINE void endpoint_service(struct lli_endpoint *endpoint, lli_
         endpoint_flush_heartbeats(endpoint, heartbeats);
     else
         lli_endpoint_flush(endpoint);
-    if (now >= endpoint->tell_at)
+    if (now >= endpoint->report_at)
         endpoint_look(endpoint, now);
     /* Handlers may have packed and sent meanwhile. */
     for (transmitter = endpoint->transmitters; transmitter != NULL; transmitter = transmitter->next)
         at = lli_min(at, lli_tx_deadline(&transmitter->tx));
     /* An endpoint with transmitters is polled for its heartbeats; one with receivers only may have no other deadline. */
-    endpoint->deadline = endpoint->transmitters != NULL ? at : lli_min(at, endpoint->tell_at);
+    endpoint->deadline = endpoint->transmitters != NULL ? at : lli_min(at, endpoint->report_at);
     if (endpoint->stuck)
         endpoint->deadline = lli_max(endpoint->deadline, now + ENDPOINT_STUCK);
 }

@@ -24,14 +24,14 @@ struct lli_endpoint_latency;
     X(packets_version, "packets of another version")                                                                       \
     X(packets_type, "packets of an unknown type")                                                                          \
     X(packets_malformed, "packets that contradict themselves")                                                             \
-    X(packets_foreign, "packets of sessions that nobody here has or follows")                                              \
-    X(packets_misaddressed, "packets refused as they announce an address of another host than the one that they came from") \
-    X(packets_unsent, "control packets dropped because the transport took none")                                           \
-    X(packets_unreachable, "packets not sent because their address could not be resolved")                                    \
-    X(addresses_forgotten, "addresses whose places were given back because nobody needed them any more")                  \
-    X(addresses_evicted, "addresses that had to give their places to others though they were needed")                     \
-    X(addresses_unreachable, "addresses that packets could not be sent to; each is logged and told once")                 \
-    X(closes_repeated, "last words of a connection that were repeated")                                                    \
+    X(packets_foreign, "packets of sessions that are neither sent nor followed here")                                      \
+    X(packets_misaddressed, "packets refused because they announce an address of another host than their source (check_source)") \
+    X(packets_unsent, "control packets dropped because the transport accepted none")                                       \
+    X(packets_unreachable, "packets not sent because their address could not be resolved")                                 \
+    X(addresses_forgotten, "addresses removed because they were no longer needed")                                         \
+    X(addresses_evicted, "addresses removed although needed, to make room for others; raise receivers_max")                \
+    X(addresses_unreachable, "addresses that packets could not be sent to")                                                \
+    X(closes_repeated, "close retries sent")                                                                               \
     X(closes_unanswered, "last words of a connection, with all repetitions, that were not answered")
 
 enum {
@@ -65,11 +65,11 @@ struct lli_endpoint {
     uint64_t reaping; /* of these, packets whose completion transmitters wait for: lli_tx_reaped() */
     int more;         /* a receive of at least this many packets suggests that more wait */
     bool unsettled;   /* posted packets are not all sent and completed */
-    bool started;     /* the transport was told to send all of them, and completions were not read since */
+    bool started;     /* a flush of all of them was requested from the transport, and completions were not read since */
     bool unread;      /* the latest poll ended before the transport ran out of packets */
     bool stuck;       /* the transport could not send all of them yet */
     lli_ns deadline;  /* nothing is due before */
-    lli_ns tell_at;   /* next look at the transport (endpoint_look()); LLI_NEVER: it has nothing to report, and no address is known */
+    lli_ns report_at;   /* next look at the transport (endpoint_look()); LLI_NEVER: it has nothing to report, and no address is known */
 
     uint8_t *scratch; /* ring of buffers for control packets */
     uint64_t *scratch_posted; /* for each buffer, `posted` after its packet: in use until that many are reaped */
@@ -140,9 +140,9 @@ static inline void lli_endpoint_due(struct lli_endpoint *endpoint, lli_ns at)
 /* Schedules the next look at the transport: an address became known, and looks may have been switched off. */
 static inline void lli_endpoint_look_soon(struct lli_endpoint *endpoint)
 {
-    if (endpoint->tell_at != LLI_NEVER)
+    if (endpoint->report_at != LLI_NEVER)
         return;
-    endpoint->tell_at = 0;
+    endpoint->report_at = 0;
     lli_endpoint_due(endpoint, 0);
 }
 

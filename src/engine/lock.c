@@ -47,7 +47,7 @@ static void lock_refuse(struct llm_context *context)
 
 bool lli_context_lock(struct llm_context *context)
 {
-    /* Checked before locking: another thread may have held the lock when this process was forked. */
+    /* Checked before locking: another thread may have had the lock when this process was forked. */
     if (context->orphaned) {
         lock_refuse(context);
         return false;

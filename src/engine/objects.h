@@ -35,7 +35,7 @@ struct llm_topic {
     uint64_t counted_below; /* messages shorter than this do, of a topic that is counted and nothing else */
     const void *claims;    /* the value of transmitter.claimed for its claims: the topic or, where they take the slow path, its rate */
     struct lli_ack_topic *assured; /* NULL: it was never assured */
-    struct lli_lvc_topic *kept; /* last value cache; NULL: none */
+    struct lli_lvc_topic *cache; /* last value cache; NULL: none */
     struct lli_pacer rate; /* limit in bytes of messages, if it is rated */
     bool rated;
     struct lli_topic_count count; /* counted if the transmitter counts topics */
@@ -45,7 +45,7 @@ struct llm_topic {
 /* One of several addresses that packets of a transmitter go to. */
 struct lli_destination {
     lli_handle to;
-    int ahead; /* packets taken for this destination, but not yet for all */
+    int surplus; /* packets taken for this destination, but not yet for all */
 };
 
 struct llm_transmitter {
@@ -237,7 +237,7 @@ bool lli_sessions_single(struct lli_endpoint *endpoint, const struct lli_in *in,
 lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now);
 
 /* Reports an event to the application, inside a handler. */
-void lli_sessions_tell(struct llm_receiver *receiver, const struct llm_event *event);
+void lli_sessions_report(struct llm_receiver *receiver, const struct llm_event *event);
 
 /* -------------------------------------------------------------------------------- transmitter_events.c */
 
@@ -245,7 +245,7 @@ void lli_sessions_tell(struct llm_receiver *receiver, const struct llm_event *ev
 void lli_transmitter_events(struct llm_transmitter *transmitter);
 
 /* Reports one event, inside a handler. */
-void lli_transmitter_tell(const struct llm_transmitter *transmitter, const struct llm_event *event);
+void lli_transmitter_report(const struct llm_transmitter *transmitter, const struct llm_event *event);
 
 /* Logs, once, why some receivers get less service than others. */
 void lli_transmitter_log_crowd(struct llm_transmitter *transmitter);

@@ -132,11 +132,11 @@ static void reach_evicted(struct lli_endpoint *endpoint)
     struct lli_reach *reach = &endpoint->reach;
 
     endpoint->counters.addresses_evicted++;
-    if (!reach->eviction_told)
+    if (!reach->eviction_logged)
         lli_log(&endpoint->context->log, LLM_LEVEL_WARNING, "%s: receivers_max and sessions_max allow for %u addresses, and more are in "
                 "use: each takes the place of the one used least recently; raise receivers_max of the channel opened first",
                 endpoint->object, reach->peers.max);
-    reach->eviction_told = true;
+    reach->eviction_logged = true;
 }
 
 /* Returns true if a connection needs an address, independent of members and sessions. */
@@ -328,7 +328,7 @@ static void reach_sweep(struct lli_endpoint *endpoint)
         const struct lli_wire_address wire = reach_wire(&reach->peers.addresses[place]);
 
         next = reach->places[place].newer;
-        if (reach->round - reach->places[place].used < LLI_REACH_KEPT || reach_is_needed(endpoint, &wire))
+        if (reach->round - reach->places[place].used < LLI_REACH_UNUSED_ROUNDS || reach_is_needed(endpoint, &wire))
             continue;
         endpoint->counters.addresses_forgotten++;
         reach_drop(endpoint, place);
@@ -392,14 +392,14 @@ static void reach_text(const struct lli_endpoint *endpoint, const struct lli_add
         (void)snprintf(text + 2 * i, size - 2 * i, "%02x", address->bytes[i]);
 }
 
-static void reach_tell_sessions(struct lli_endpoint *endpoint, const struct lli_reach_failure *failure, struct llm_event *event)
+static void reach_report_sessions(struct lli_endpoint *endpoint, const struct lli_reach_failure *failure, struct llm_event *event)
 {
     for (struct llm_receiver *r = endpoint->receivers; r != NULL; r = r->next) {
         for (uint32_t i = 0; i < r->sessions_used && r->handlers.event != NULL; i++) {
             if (!lli_rx_is_followed(&r->sessions[i]) || !reach_is(&failure->address, &r->sessions[i].heartbeat.address))
                 continue;
             event->session = r->sessions[i].session;
-            lli_sessions_tell(r, event);
+            lli_sessions_report(r, event);
             endpoint->context->delivered++;
         }
     }
@@ -413,26 +413,26 @@ static void reach_tell_sessions(struct lli_endpoint *endpoint, const struct lli_
         if (!member || t->handlers.event == NULL)
             continue;
         event->session = t->tx.config.session;
-        lli_transmitter_tell(t, event);
+        lli_transmitter_report(t, event);
         endpoint->context->delivered++;
     }
 }
 
-static void reach_tell(struct lli_endpoint *endpoint, struct lli_reach_failure *failure)
+static void reach_report(struct lli_endpoint *endpoint, struct lli_reach_failure *failure)
 {
     const struct reach_remedy *remedy = reach_remedy(failure->number);
     char text[80], why[96];
     struct llm_event event = {.kind = LLM_EVENT_UNREACHABLE, .reason = remedy->reason, .address = text};
 
-    failure->told = true;
+    failure->reported = true;
     endpoint->counters.addresses_unreachable++;
     reach_text(endpoint, &failure->address, text, sizeof text);
     errno = failure->number;
-    (void)snprintf(why, sizeof why, failure->number == 0 ? "it is none that can be reached from here" : "%m");
+    (void)snprintf(why, sizeof why, failure->number == 0 ? "address not reachable from this host" : "%m");
     lli_log(&endpoint->context->log, LLM_LEVEL_WARNING, "%s: packets to %s cannot be sent: %s; %s; losses on the way from there or to "
             "there are not repaired", endpoint->object, text, why, remedy->remedy);
     endpoint->context->in_handler = true;
-    reach_tell_sessions(endpoint, failure, &event);
+    reach_report_sessions(endpoint, failure, &event);
     endpoint->context->in_handler = false;
 }
 
@@ -449,18 +449,18 @@ static void reach_ask(struct lli_endpoint *endpoint)
             reach_failed(endpoint, &address, number);
 }
 
-static void reach_tell_all(struct lli_endpoint *endpoint)
+static void reach_report_all(struct lli_endpoint *endpoint)
 {
     struct lli_reach *reach = &endpoint->reach;
 
     for (uint32_t i = 0; i < LLI_REACH_FAILURES && reach->failures_untold > 0; i++) {
-        if (reach->failures[i].round == 0 || reach->failures[i].told)
+        if (reach->failures[i].round == 0 || reach->failures[i].reported)
             continue;
         reach->failures_untold--;
-        reach_tell(endpoint, &reach->failures[i]);
+        reach_report(endpoint, &reach->failures[i]);
     }
-    if (reach->failures_overflow && !reach->failures_overflow_told) {
-        reach->failures_overflow_told = true;
+    if (reach->failures_overflow && !reach->failures_overflow_logged) {
+        reach->failures_overflow_logged = true;
         lli_log(&endpoint->context->log, LLM_LEVEL_WARNING, "%s: packets cannot be sent to more than %d addresses: the others are not "
                 "named", endpoint->object, LLI_REACH_FAILURES);
     }
@@ -474,7 +474,7 @@ bool lli_reach_look(struct lli_endpoint *endpoint, lli_ns now)
     const uint64_t departed = reach_departed(endpoint);
 
     reach_ask(endpoint);
-    reach_tell_all(endpoint);
+    reach_report_all(endpoint);
     reach->round++;
     if (reach->known == 0 || now < reach->sweep_at ||
         (departed == reach->departed && reach->lists[false].oldest == REACH_NONE))

@@ -16,7 +16,7 @@ struct lli_endpoint;
 
 enum {
     LLI_REACH_FAILURES = 64, /* addresses reported as unreachable within LLI_REACH_PAUSE rounds; others are only counted */
-    LLI_REACH_KEPT = 10,     /* rounds for which an unneeded address stays after its latest use */
+    LLI_REACH_UNUSED_ROUNDS = 10,     /* rounds for which an unneeded address stays after its latest use */
     LLI_REACH_PAUSE = 600,   /* rounds without a failure after which an address may be reported again */
 };
 
@@ -39,7 +39,7 @@ struct lli_reach_failure {
     struct lli_address address;
     int number;     /* errno; 0: peer() refused the address */
     uint32_t round; /* of the latest failure */
-    bool told;
+    bool reported;
 };
 
 struct lli_reach {
@@ -50,9 +50,9 @@ struct lli_reach {
     uint32_t round;    /* number of looks, about one a second; starts at 1 */
     lli_ns sweep_at;
     uint64_t departed; /* departed members and ended sessions, at the latest sweep */
-    bool eviction_told;
+    bool eviction_logged;
     bool failures_overflow;
-    bool failures_overflow_told;
+    bool failures_overflow_logged;
     uint32_t failures_untold;
     struct lli_reach_failure failures[LLI_REACH_FAILURES];
 };

@@ -120,5 +120,5 @@ int lli_refuse_size(const struct llm_topic *topic, size_t size)
                           "bytes_max of llm_topic_assure(), or split it", topic->name, size,
                           (unsigned long long)topic->assured->rule.bytes_max);
     return lli_refuse(context, LLM_EMSGSIZE, "topic \"%s\": a message of %zu bytes and its attributes: the topic keeps at most %u: raise "
-                      "bytes_max of llm_topic_cache(), or split it", topic->name, size, topic->kept == NULL ? 0 : topic->kept->bytes_max);
+                      "bytes_max of llm_topic_cache(), or split it", topic->name, size, topic->cache == NULL ? 0 : topic->cache->bytes_max);
 }

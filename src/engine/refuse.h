@@ -24,7 +24,7 @@ struct lli_refusals {
 /*
  * Logs why a call is refused and returns the error. A kind of refusal, identified by its format, is logged at
  * most once a second; the next line counts those left out. Takes the context's lock: allowed on every thread,
- * with the lock held or not.
+ * with the lock taken or not.
  */
 int lli_refuse(struct llm_context *context, int error, const char *format, ...) LLI_COLD __attribute__((format(printf, 3, 4)));
 

@@ -26,7 +26,7 @@ static void sessions_log_event(const struct llm_receiver *receiver, const struct
                 llm_event_name(event->kind), event->topic == NULL ? "" : event->topic);
 }
 
-void lli_sessions_tell(struct llm_receiver *receiver, const struct llm_event *event)
+void lli_sessions_report(struct llm_receiver *receiver, const struct llm_event *event)
 {
     if (receiver->handlers.event != NULL)
         receiver->handlers.event(receiver->handlers.arg, event);
@@ -50,7 +50,7 @@ static bool sessions_event(struct llm_receiver *receiver, struct lli_rx *rx, con
         lli_rx_refuse(rx);
         return false;
     }
-    lli_sessions_tell(receiver, event);
+    lli_sessions_report(receiver, event);
     /* A session that fell silent, unlike one that was closed, may be heard again: as a new one. */
     if (event->kind == LLM_EVENT_SESSION_END && event->reason == LLM_REASON_TIMEOUT)
         lli_rx_stop(rx);
@@ -102,7 +102,7 @@ static void sessions_topic(struct llm_receiver *receiver, struct lli_rx *rx, con
         lli_rx_topic_refuse(rx, event->topic_id);
         return;
     }
-    lli_sessions_tell(receiver, event);
+    lli_sessions_report(receiver, event);
     receiver->context->delivered++;
 }
 
@@ -165,7 +165,7 @@ static void sessions_replace(struct llm_receiver *receiver, struct lli_rx *rx)
         };
 
         receiver->context->in_handler = true;
-        lli_sessions_tell(receiver, &event);
+        lli_sessions_report(receiver, &event);
         receiver->context->in_handler = false;
         receiver->context->delivered++;
         receiver->counters.sessions_ended++;
@@ -269,7 +269,7 @@ bool lli_sessions_input(struct llm_receiver *receiver, bool group, const struct 
         sessions_deliver(receiver, rx, now);
     if (header->type != LLI_WIRE_DATA) {
         lli_rx_settle(rx);
-        if (rx->standing.crowded != rx->standing.crowded_told)
+        if (rx->standing.crowded != rx->standing.crowded_reported)
             sessions_log_crowd(receiver, rx);
     }
     sessions_service_due(receiver, rx);
@@ -339,8 +339,8 @@ static void sessions_warn(struct llm_receiver *receiver)
     if (receiver->warned_memory || receiver->counters.reorder_full == 0)
         return;
     receiver->warned_memory = true;
-    lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: reorder_bytes is full of packets held behind gaps: what else comes early "
-            "is dropped and asked for again; raise it", receiver->object);
+    lli_log(&receiver->context->log, LLM_LEVEL_WARNING, "%s: reorder_bytes is full of packets buffered after gaps: each further early packet "
+            "is dropped and requested again; raise it", receiver->object);
 }
 
 lli_ns lli_sessions_service(struct llm_receiver *receiver, lli_ns now)

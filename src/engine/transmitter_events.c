@@ -102,7 +102,7 @@ void lli_transmitter_log_crowd(struct llm_transmitter *transmitter)
                 tx->replay.count, (unsigned)LLI_WIRE_FETCH_PACKETS);
 }
 
-void lli_transmitter_tell(const struct llm_transmitter *transmitter, const struct llm_event *event)
+void lli_transmitter_report(const struct llm_transmitter *transmitter, const struct llm_event *event)
 {
     if (transmitter->handlers.event != NULL)
         transmitter->handlers.event(transmitter->handlers.arg, event);
@@ -118,7 +118,7 @@ void lli_transmitter_events(struct llm_transmitter *transmitter)
     context->in_handler = true;
     while (lli_tx_event(&transmitter->tx, &event)) {
         context->delivered++;
-        lli_transmitter_tell(transmitter, &event);
+        lli_transmitter_report(transmitter, &event);
     }
     context->in_handler = false;
 }

@@ -18,15 +18,15 @@ int lli_watch_open(struct llm_context *context, const struct llm_context_options
     if (options->watch_ns != 0 && (options->watch_ns < WATCH_MIN || options->watch_ns > WATCH_MAX))
         return lli_fail(&context->log, LLM_EINVAL, "context: watch_ns is %llu: must be 0, or between %llu and %llu",
                         (unsigned long long)options->watch_ns, (unsigned long long)WATCH_MIN, (unsigned long long)WATCH_MAX);
-    watch->tells = options->watch_ns != 0;
-    watch->interval = watch->tells ? options->watch_ns : context->stats != NULL ? WATCH_DEFAULT : 0;
+    watch->reports = options->watch_ns != 0;
+    watch->interval = watch->reports ? options->watch_ns : context->stats != NULL ? WATCH_DEFAULT : 0;
     watch->polled_at = watch->looked_at = watch->assessed_at = lli_clock_ns();
     return LLM_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------ transmitters */
 
-enum llm_limit lli_watch_held(const struct llm_transmitter *transmitter)
+enum llm_limit lli_watch_blocked(const struct llm_transmitter *transmitter)
 {
     const struct lli_tx *tx = &transmitter->tx;
 
@@ -48,7 +48,7 @@ void lli_watch_refused(struct llm_transmitter *transmitter)
     struct lli_tx *tx = &transmitter->tx;
 
     tx->counters.send_blocked++;
-    switch (lli_watch_held(transmitter)) {
+    switch (lli_watch_blocked(transmitter)) {
     case LLM_LIMIT_WINDOW:
         tx->counters.send_blocked_flow++;
         break;
@@ -97,15 +97,15 @@ static void watch_look(struct llm_transmitter *transmitter, lli_ns passed)
 {
     struct lli_watched *watched = &transmitter->watch;
     enum llm_limit limit = watch_refused(transmitter);
-    uint64_t *held;
+    uint64_t *blocked;
 
     if (limit == LLM_LIMIT_NONE)
-        limit = lli_watch_held(transmitter);
-    held = lli_bottleneck_held(&watched->now, limit);
-    if (held == NULL)
+        limit = lli_watch_blocked(transmitter);
+    blocked = lli_bottleneck_blocked(&watched->now, limit);
+    if (blocked == NULL)
         return;
-    *held += passed;
-    *lli_bottleneck_held(&watched->ever, limit) += passed;
+    *blocked += passed;
+    *lli_bottleneck_blocked(&watched->ever, limit) += passed;
 }
 
 static void watch_look_all(struct llm_context *context, lli_ns now)
@@ -118,7 +118,7 @@ static void watch_look_all(struct llm_context *context, lli_ns now)
             watch_look(t, passed);
 }
 
-static void watch_judge_transmitter(struct llm_transmitter *transmitter, lli_ns passed)
+static void watch_evaluate_transmitter(struct llm_transmitter *transmitter, lli_ns passed)
 {
     struct lli_watched *watched = &transmitter->watch;
     const uint64_t packets = transmitter->tx.counters.packets_data;
@@ -129,7 +129,7 @@ static void watch_judge_transmitter(struct llm_transmitter *transmitter, lli_ns 
     watched->latest.limit = lli_bottleneck_transmitter(&watched->latest);
     watched->packets = packets;
     watched->now = (struct llm_bottleneck){.limit = LLM_LIMIT_NONE};
-    watched->judged = true;
+    watched->evaluated = true;
 }
 
 /* --------------------------------------------------------------------------------------------------- receivers */
@@ -146,7 +146,7 @@ static uint64_t watch_drops(const struct lli_transport *transport, void *instanc
     return drops;
 }
 
-static void watch_judge_receiver(struct llm_receiver *receiver, const struct lli_watch *watch, uint64_t drops, lli_ns passed)
+static void watch_evaluate_receiver(struct llm_receiver *receiver, const struct lli_watch *watch, uint64_t drops, lli_ns passed)
 {
     const struct lli_rx_counters *counters = &receiver->counters;
     struct lli_watched *watched = &receiver->watch;
@@ -169,7 +169,7 @@ static void watch_judge_receiver(struct llm_receiver *receiver, const struct lli
     watched->unused_away = watch->away_max;
     watched->packets = counters->packets_received;
     watched->missed = counters->packets_missed;
-    watched->judged = true;
+    watched->evaluated = true;
 }
 
 /* ------------------------------------------------------------------------------------------------------ events */
@@ -177,14 +177,14 @@ static void watch_judge_receiver(struct llm_receiver *receiver, const struct lli
 /* Returns true if the bottleneck changed and is to be reported, by *event. */
 static bool watch_news(const struct llm_context *context, struct lli_watched *watched, struct llm_event *event)
 {
-    if (!context->watch.tells || watched->latest.limit == watched->told)
+    if (!context->watch.reports || watched->latest.limit == watched->reported)
         return false;
-    watched->told = watched->latest.limit;
+    watched->reported = watched->latest.limit;
     *event = (struct llm_event){.kind = LLM_EVENT_LIMITED, .bottleneck = &watched->latest};
     return true;
 }
 
-static void watch_tell(struct llm_context *context, struct lli_endpoint *endpoint)
+static void watch_report(struct llm_context *context, struct lli_endpoint *endpoint)
 {
     struct llm_event event;
 
@@ -193,19 +193,19 @@ static void watch_tell(struct llm_context *context, struct lli_endpoint *endpoin
         if (!watch_news(context, &t->watch, &event))
             continue;
         event.session = t->tx.config.session;
-        lli_transmitter_tell(t, &event);
+        lli_transmitter_report(t, &event);
         context->delivered++;
     }
     for (struct llm_receiver *r = endpoint->receivers; r != NULL; r = r->next) {
         if (!watch_news(context, &r->watch, &event))
             continue;
-        lli_sessions_tell(r, &event);
+        lli_sessions_report(r, &event);
         context->delivered++;
     }
     context->in_handler = false;
 }
 
-static void watch_judge_all(struct llm_context *context, lli_ns now)
+static void watch_evaluate_all(struct llm_context *context, lli_ns now)
 {
     struct lli_watch *watch = &context->watch;
     const lli_ns passed = now - watch->assessed_at;
@@ -214,10 +214,10 @@ static void watch_judge_all(struct llm_context *context, lli_ns now)
         const uint64_t drops = watch_drops(endpoint->transport, endpoint->instance);
 
         for (struct llm_transmitter *t = endpoint->transmitters; t != NULL; t = t->next)
-            watch_judge_transmitter(t, passed);
+            watch_evaluate_transmitter(t, passed);
         for (struct llm_receiver *r = endpoint->receivers; r != NULL; r = r->next)
-            watch_judge_receiver(r, watch, drops, passed);
-        watch_tell(context, endpoint);
+            watch_evaluate_receiver(r, watch, drops, passed);
+        watch_report(context, endpoint);
     }
     watch->assessed_at = now;
     watch->away = watch->away_max = 0;
@@ -241,7 +241,7 @@ void lli_watch_polled(struct llm_context *context, lli_ns now)
     if (now - watch->looked_at >= WATCH_LOOK)
         watch_look_all(context, now);
     if (now - watch->assessed_at >= watch->interval)
-        watch_judge_all(context, now);
+        watch_evaluate_all(context, now);
 }
 
 /* ------------------------------------------------------------------------------------------------------ public */
@@ -290,7 +290,7 @@ static int watch_latest(struct llm_context *context, const struct lli_watched *w
 {
     if (context->watch.interval == 0)
         return lli_refuse(context, LLM_ESTATE, "the bottleneck watch does not run: set watch_ns of struct llm_context_options");
-    if (!watched->judged)
+    if (!watched->evaluated)
         return LLM_EAGAIN;
     *bottleneck = watched->latest;
     return LLM_OK;

@@ -22,6 +22,6 @@ void lli_watch_polled(struct llm_context *context, lli_ns now);
 void lli_watch_refused(struct llm_transmitter *transmitter);
 
 /* Returns the limit that blocks a transmitter now. */
-enum llm_limit lli_watch_held(const struct llm_transmitter *transmitter);
+enum llm_limit lli_watch_blocked(const struct llm_transmitter *transmitter);
 
 #endif

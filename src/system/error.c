@@ -57,7 +57,7 @@ const char *llm_event_name(enum llm_event_kind kind)
     case LLM_EVENT_LIVE:
         return "live";
     case LLM_EVENT_CACHE_LOST:
-        return "kept messages lost";
+        return "cached messages lost";
     case LLM_EVENT_WARNED:
         return "warned";
     case LLM_EVENT_UNICAST_ONLY:
@@ -122,11 +122,11 @@ const char *llm_reason_name(enum llm_reason reason)
     case LLM_REASON_BROKEN:
         return "a message was lost";
     case LLM_REASON_NO_CACHE:
-        return "no topic keeps messages";
+        return "no topic has a cache";
     case LLM_REASON_RECEIVERS_FEW:
         return "too few receivers";
     case LLM_REASON_RECEIVER_ABSENT:
-        return "a receiver is not there";
+        return "a receiver is absent";
     case LLM_REASON_GIVEN_UP:
         return "given up by receivers";
     case LLM_REASON_PENDING:
@@ -138,7 +138,7 @@ const char *llm_reason_name(enum llm_reason reason)
     case LLM_REASON_NO_ROUTE:
         return "no route";
     case LLM_REASON_ADDRESS:
-        return "not an address that can be reached from here";
+        return "address not reachable from this host";
     case LLM_REASON_FORBIDDEN:
         return "forbidden on this host";
     }
@@ -153,19 +153,19 @@ const char *llm_threshold_name(enum llm_threshold threshold)
     case LLM_THRESHOLD_NAKS:
         return "NAKs a second";
     case LLM_THRESHOLD_NAK_SHARE:
-        return "ppm of the packets asked for again";
+        return "ppm of the packets requested again";
     case LLM_THRESHOLD_LAG_PACKETS:
-        return "packets behind";
+        return "packets of lag";
     case LLM_THRESHOLD_LAG_TIME:
-        return "ns behind";
+        return "ns of lag";
     case LLM_THRESHOLD_SILENCE:
-        return "ns not heard";
+        return "ns of silence";
     case LLM_THRESHOLD_GROUP:
-        return "receivers that suffer";
+        return "slow receivers";
     case LLM_THRESHOLD_OPERATOR:
         return "the operator's order";
     case LLM_THRESHOLD_LAG_BYTES:
-        return "bytes behind";
+        return "bytes of lag";
     case LLM_THRESHOLD_ACK_TIME:
         return "ns without an acknowledgement";
     }
@@ -191,7 +191,7 @@ static int event_gap_text(const struct llm_event *event, char *text, size_t size
     const char *why = llm_reason_name(event->reason);
 
     if (event->last + 1 == event->first)
-        return snprintf(text, size, "session %016" PRIx64 ": no message before %" PRIu64 " is lost, but %" PRIu64 " packets: %s",
+        return snprintf(text, size, "session %016" PRIx64 ": no message before %" PRIu64 " is lost, but %" PRIu64 " packets are: %s",
                         event->session, event->first, event->packets, why);
     return snprintf(text, size, "session %016" PRIx64 ": %" PRIu64 " messages are lost, %" PRIu64 " to %" PRIu64 ", with %" PRIu64
                     " packets: %s", event->session, event->last - event->first + 1, event->first, event->last,
@@ -202,12 +202,12 @@ static int event_gap_text(const struct llm_event *event, char *text, size_t size
 static int event_refused_text(const struct llm_event *event, char *text, size_t size)
 {
     const char *why = llm_reason_name(event->reason);
-    char with[48] = "where it was asked to", there[64] = "";
+    char with[48] = "at the requested position", there[64] = "";
 
     if (event->first != 0)
         (void)snprintf(with, sizeof with, "with message %" PRIu64, event->first);
     if (event->reason == LLM_REASON_HISTORY || event->reason == LLM_REASON_NOT_SENT)
-        (void)snprintf(there, sizeof there, "; the first that is kept is message %" PRIu64, event->last);
+        (void)snprintf(there, sizeof there, "; the first retained message is %" PRIu64, event->last);
     return snprintf(text, size, "session %016" PRIx64 " cannot begin %s: %s%s", event->session, with, why, there);
 }
 
@@ -314,12 +314,12 @@ size_t llm_event_text(const struct llm_event *event, char *text, size_t size)
         length = event_refused_text(event, text, size);
         break;
     case LLM_EVENT_LIVE:
-        length = snprintf(text, size, "session %016" PRIx64 " is live: what was asked for came before message %" PRIu64, event->session,
+        length = snprintf(text, size, "session %016" PRIx64 " is live: all requested messages came before message %" PRIu64, event->session,
                           event->first);
         break;
     case LLM_EVENT_CACHE_LOST:
-        length = snprintf(text, size, "session %016" PRIx64 ": of what topic %" PRIu32 " \"%s\" and those behind it keep some did not come: "
-                          "%s; it goes on with message %" PRIu64, event->session, event->topic_id,
+        length = snprintf(text, size, "session %016" PRIx64 ": cached messages of topic %" PRIu32 " \"%s\" and of topics after it are lost: "
+                          "%s; delivery continues with message %" PRIu64, event->session, event->topic_id,
                           event->topic == NULL ? "" : event->topic, llm_reason_name(event->reason), event->first);
         break;
     case LLM_EVENT_CONNECTED:

@@ -136,7 +136,7 @@ static struct lli_wire_status status_of(const struct adversary *adversary, uint6
         .next = adversary->seq,
         .highest = adversary->seq,
         .echo = adversary->heartbeat.sent_at,
-        .hold_ns = (uint32_t)lli_min(adversary->now - adversary->heartbeat_at, UINT32_MAX),
+        .echo_age_ns = (uint32_t)lli_min(adversary->now - adversary->heartbeat_at, UINT32_MAX),
         .window_free = 16384,
         .address = adversary->announced,
     };
@@ -201,7 +201,7 @@ void adversary_status_echo(struct adversary *adversary, struct adversary_packet 
     struct lli_wire_status status = status_genuine(adversary, (uint32_t)adversary->made);
 
     status.echo = adversary->made % 2 ? UINT64_MAX : status.echo - 900000000;
-    status.hold_ns = adversary->made % 3 ? 0 : UINT32_MAX;
+    status.echo_age_ns = adversary->made % 3 ? 0 : UINT32_MAX;
     status.flags = adversary->made % 5 ? 0 : LLI_WIRE_STATUS_BEHIND;
     forge_status(packet, &status);
 }
@@ -211,7 +211,7 @@ void adversary_status_acknowledges(struct adversary *adversary, struct adversary
     struct lli_wire_status status = status_genuine(adversary, (uint32_t)adversary->made);
 
     status.flags = LLI_WIRE_STATUS_ACKNOWLEDGES;
-    status.held_next = adversary->made % 2 ? INT64_MAX : lli_seq_extend(adversary->heartbeat.messages, adversary->number) + 1;
+    status.acknowledged_next = adversary->made % 2 ? INT64_MAX : lli_seq_extend(adversary->heartbeat.messages, adversary->number) + 1;
     status.accepts = UINT16_MAX;
     forge_status(packet, &status);
 }

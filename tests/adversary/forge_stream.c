@@ -252,8 +252,8 @@ void adversary_heartbeat_assured(struct adversary *adversary, struct adversary_p
     struct lli_wire_heartbeat heartbeat = adversary_heartbeat(adversary);
 
     heartbeat.flags |= LLI_WIRE_HEARTBEAT_ASSURED | LLI_WIRE_HEARTBEAT_HELD;
-    heartbeat.kept = heartbeat.trail;
-    heartbeat.kept_messages = 0;
+    heartbeat.unacknowledged = heartbeat.trail;
+    heartbeat.unacknowledged_messages = 0;
     heartbeat.assured = LLI_WIRE_ASSURED_MAX;
     for (uint32_t i = 0; i < LLI_WIRE_ASSURED_MAX; i++)
         heartbeat.assured_topics[i] = (uint32_t)lli_random(&adversary->random);

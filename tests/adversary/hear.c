@@ -128,7 +128,7 @@ struct lli_wire_heartbeat adversary_heartbeat(const struct adversary *adversary)
     heartbeat.messages = lli_seq_extend(heartbeat.messages, adversary->number);
     heartbeat.sent_at += adversary->now - adversary->heartbeat_at;
     if (heartbeat.flags & LLI_WIRE_HEARTBEAT_ASSURED)
-        heartbeat.kept = lli_min(heartbeat.kept, heartbeat.lead);
+        heartbeat.unacknowledged = lli_min(heartbeat.unacknowledged, heartbeat.lead);
     return heartbeat;
 }
 

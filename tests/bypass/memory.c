@@ -201,19 +201,19 @@ static void time_stamps_come_with_copies(void **state)
 static void with_all_places_lent_receiving_waits(void **state)
 {
     struct station station;
-    static struct lli_in packets[LLI_BYPASS_KEPT_MAX + LLI_UDP_BUFFERS];
+    static struct lli_in packets[LLI_BYPASS_UNRELEASED_MAX + LLI_UDP_BUFFERS];
     struct lli_in packet;
     uint32_t got = 0;
 
     (void)state;
     station_open(&station);
-    while (got < LLI_BYPASS_KEPT_MAX + LLI_UDP_BUFFERS) {
+    while (got < LLI_BYPASS_UNRELEASED_MAX + LLI_UDP_BUFFERS) {
         send_numbers(&station, got, 1);
-        if (station_await(&station, &packets[got], 1, got < LLI_BYPASS_KEPT_MAX ? ARRIVAL_NS : 10 * QUIET_NS) == 0)
+        if (station_await(&station, &packets[got], 1, got < LLI_BYPASS_UNRELEASED_MAX ? ARRIVAL_NS : 10 * QUIET_NS) == 0)
             break;
         got++;
     }
-    assert_in_range(got, LLI_BYPASS_KEPT_MAX, LLI_BYPASS_KEPT_MAX + LLI_UDP_BUFFERS - 1);
+    assert_in_range(got, LLI_BYPASS_UNRELEASED_MAX, LLI_BYPASS_UNRELEASED_MAX + LLI_UDP_BUFFERS - 1);
     assert_true(station_counter(&station, "bypass_exhausted") > 0);
     for (uint32_t i = 0; i < got; i++)
         expect_number(&packets[i], i);

@@ -45,7 +45,7 @@ assured_window_waits_for_a_receiver_by_name_that_comes_back() {
     assure "$HOST_B" steady "$(channel "$IF_B" 92)" && steady=$last || return
     assured_send "$(channel "$IF_A" 92)" --receivers 0 --names book,ledger --messages "$count"
     sender=$last
-    says sender "waits: a receiver is not there book from 0" || return
+    says sender "waits: a receiver is absent book from 0" || return
     assure "$HOST_C" ledger "$(channel "$IF_B" 92 receiver_name=ledger)" || return
     assure "$HOST_D" before "$(channel "$IF_B" 92 receiver_name=book)" --stop-at "$some" && named=$last &&
         says before "reached $some" && kill -KILL "$named" || return

@@ -755,7 +755,7 @@ receiver_behind_by_bytes_is_suspended() {
     local slow steady sender
     receive "$HOST_B" slow "$(channel "$IF_B" 38 "rcvbuf_bytes=256K&window_packets=512")" --wait 1 --pause-us $((1000000000 / rate)) && slow=$last || return
     slow_and_steady 38 "$HOST_C" "$IF_B" "$rate" "slow_lag_bytes=128K&slow_recover_ns=50000000" || return
-    says sender " bytes behind, limit 131072 (" && ends "$sender" && ends "$steady" && ends "$slow" && slow_is_suspended "$rate"
+    says sender " bytes of lag, limit 131072 (" && ends "$sender" && ends "$steady" && ends "$slow" && slow_is_suspended "$rate"
 }
 
 # The steady one is where nothing is lost.

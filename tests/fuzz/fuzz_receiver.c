@@ -206,7 +206,7 @@ static void check_memory(const struct world *world)
         present += lli_gap_is_present(gap, seq);
     FUZZ_CHECK(gap->missing == gap->end - gap->next - present);
     if (world->rx.pending.slow_path & LLI_RX_LATEST)
-        present += world->rx.lvc.held_count;
+        present += world->rx.lvc.buffered_count;
     FUZZ_CHECK(world->reorder.used == present);
 }
 
@@ -449,7 +449,7 @@ static void step_application(struct world *world, struct fuzz_input *in)
     uint8_t buffer[1024];
     struct lli_packet packet;
 
-    if (what >= 248 && what < 255 && world->rx.state != LLI_RX_ASKING) {
+    if (what >= 248 && what < 255 && world->rx.state != LLI_RX_REQUESTING) {
         /* From the next session on. */
         world->config.chooses = what != 249;
         world->config.otherwise = (enum lli_rx_otherwise)(what % 3);

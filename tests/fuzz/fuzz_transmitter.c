@@ -60,7 +60,7 @@ static void world_init(struct world *world)
         .repair_percent = REPAIR_PERCENT, .repair_bytes_per_s = REPAIR_BYTES_PER_S, .repair_linger = 20000,
         .replay_bytes_per_s = REPLAY_BYTES_PER_S, .history_ns = 10000000000,
         .heartbeat_min = 50000, .heartbeat_max = 100000000, .heartbeat_busy = 10000000, .status = 100000000,
-        .tells_limits = true,
+        .reports_limits = true,
         .address = {.size = 7, .bytes = {4, 127, 0, 0, 1, 1, 1}},
     };
     struct lli_arena arena = {.memory = NULL};
@@ -355,7 +355,7 @@ static void step_status(struct world *world, struct fuzz_input *in)
     status.next = START + fuzz_u8(in);
     status.highest = status.next + fuzz_u8(in);
     status.echo = fuzz_u8(in) & 1 ? world->now : fuzz_u32(in);
-    status.hold_ns = fuzz_u32(in);
+    status.echo_age_ns = fuzz_u32(in);
     status.flags = fuzz_u8(in);
     status.limits.limit = fuzz_u8(in);
     status.limits.time_ms = 1000;

@@ -285,9 +285,9 @@ void fuzz_seeds(fuzz_emit_fn *emit, void *arg)
     const struct lli_wire_reject reject = {.session = 7, .trail = 4, .reason = LLI_WIRE_GONE, .count = 1, .ranges = {{1, 3}}};
     const struct lli_wire_status status = {.session = 7, .receiver = 5, .next = 3, .highest = 9, .echo = 1, .address = address};
     const struct lli_wire_heartbeat assured = {.session = 7, .lead = 9, .trail = 3, .start = 1, .messages = 40, .address = address,
-                                               .flags = LLI_WIRE_HEARTBEAT_ASSURED, .kept = 5, .kept_messages = 30, .assured = 1};
+                                               .flags = LLI_WIRE_HEARTBEAT_ASSURED, .unacknowledged = 5, .unacknowledged_messages = 30, .assured = 1};
     const struct lli_wire_status acknowledging = {.session = 7, .receiver = 5, .next = 3, .highest = 9, .address = address,
-                                                  .flags = LLI_WIRE_STATUS_ACKNOWLEDGES, .held_from = 1, .held_next = 20,
+                                                  .flags = LLI_WIRE_STATUS_ACKNOWLEDGES, .acknowledged_from = 1, .acknowledged_next = 20,
                                                   .accepts = 1, .name_size = 1, .name = "a"};
     const struct lli_wire_status limited = {.session = 7, .receiver = 5, .next = 3, .highest = 9, .address = address,
                                             .flags = LLI_WIRE_STATUS_LIMITED, .limits = {.limit = 2, .time_ms = 1000}};

@@ -335,7 +335,7 @@ static int read_as_another(void *arg)
     station_look(&reader);
     shared->number = station_counter(&reader, "shm_attach_errors");
     for (int i = 0; i < 3; i++) {
-        transport->tell(reader.instance);
+        transport->report(reader.instance);
         station_look(&reader);
     }
     strcpy(shared->text, log_text);

@@ -262,7 +262,7 @@ static void segments_of_other_users_are_read_only_if_the_mode_says_so(void **sta
     assert_int_equal(shm_of(&reader)->sources_count, 0);
     log_text[0] = '\0';
     for (int i = 0; i < 3; i++) {
-        transport->tell(reader.instance);
+        transport->report(reader.instance);
         station_look(&reader);
     }
     expect_logged_once("is of user 65534, group 65534, and this receiver has shm_mode=0600");

@@ -236,7 +236,7 @@ static void the_places_of_readers_are_limited_and_those_of_the_killed_taken(void
     shm_of(&another)->groups[0].users = 1;
     for (int i = 0; i < 3; i++) {
         station_look(&another);
-        transport->tell(another.instance);
+        transport->report(another.instance);
     }
     expect_logged_once("1023 readers");
     station_close(&another);

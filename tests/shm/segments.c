@@ -136,7 +136,7 @@ static void look_and_tell(struct station *reader)
 {
     for (int i = 0; i < 3; i++) {
         station_look(reader);
-        transport->tell(reader->instance);
+        transport->report(reader->instance);
     }
 }
 

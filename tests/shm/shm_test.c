@@ -201,7 +201,7 @@ struct lli_shm_segment *segment_of(const struct station *writer)
 
 void station_look(struct station *station)
 {
-    lli_shm_stir(shm_of(station));
+    lli_shm_rescan(shm_of(station));
     assert_int_equal(transport->receive(station->instance, NULL, 0), 0);
 }
 

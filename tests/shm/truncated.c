@@ -58,9 +58,9 @@ static int take_all(struct station *reader)
 static void look_and_tell(struct station *station)
 {
     for (int i = 0; i < 3; i++) {
-        lli_shm_stir(shm_of(station));
+        lli_shm_rescan(shm_of(station));
         (void)take_all(station);
-        transport->tell(station->instance);
+        transport->report(station->instance);
     }
 }
 

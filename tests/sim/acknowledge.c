@@ -106,7 +106,7 @@ static bool acknowledge_is_able(const struct sim_node *node, const struct sim_se
     const struct lli_rx *rx = sim_follower_find(node->follower, session);
     const uint32_t member = lli_members_get(&tx->members, node->follower->config.receiver);
 
-    return rx != NULL && rx->state == LLI_RX_LIVE && rx->report.held_from <= number && !lli_topics_is_refused(&rx->topics, topic) &&
+    return rx != NULL && rx->state == LLI_RX_LIVE && rx->report.acknowledged_from <= number && !lli_topics_is_refused(&rx->topics, topic) &&
            member != LLI_MEMBER_NONE && lli_member_counts(&tx->members.table[member]);
 }
 

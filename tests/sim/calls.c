@@ -257,7 +257,7 @@ static void side_talk(struct side *side)
     static uint8_t bytes[MESSAGE_MAX];
     const struct lli_pack_topic topic = {.id = 0};
 
-    while (side->open && !side->ended && !side->closing && side->sent < world.messages && !lli_tx_is_held(&side->tx) && below(8) != 0) {
+    while (side->open && !side->ended && !side->closing && side->sent < world.messages && !lli_tx_is_blocked(&side->tx) && below(8) != 0) {
         const struct iovec piece = {bytes, size_of(side->sent)};
 
         memcpy(bytes, &side->sent, sizeof side->sent);

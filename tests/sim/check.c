@@ -431,8 +431,8 @@ static void check_new(struct sim_world *world, struct sim_node *node, const stru
     *follow = (struct sim_follow){.open = true, .expected = event->first, .ends = before.ends, .join = before.join,
                                   .asked = before.asked, .denied = before.denied, .filter = node->follower->config.filter,
                                   .given = check_forget(&before)};
-    follow->late = rx != NULL && rx->pending.behind & LLI_RX_REPLAYING;
-    follow->young = rx != NULL && rx->pending.behind & LLI_RX_YOUNG;
+    follow->late = rx != NULL && rx->pending.lag & LLI_RX_REPLAYING;
+    follow->young = rx != NULL && rx->pending.lag & LLI_RX_YOUNG;
     follow->live = rx != NULL ? rx->join.live : 0;
     if (follow->live > check_unsent(world, session, false) || (follow->late && follow->live < lli_max(before.asked, event->first)))
         sim_fail(world, "node %u: session %u is live from message %llu on, not between %llu and %llu", node->index, session->index,
@@ -745,9 +745,9 @@ static uint32_t check_window(struct sim_world *world, const struct sim_node *nod
             continue;
         }
         missing++;
-        if (seq < rx->replay.end && rx->pending.behind & LLI_RX_REPLAYING)
+        if (seq < rx->replay.end && rx->pending.lag & LLI_RX_REPLAYING)
             continue;
-        if (slot->nak_at < gap->due_at && now < gap->due_at && !gap->held_back)
+        if (slot->nak_at < gap->due_at && now < gap->due_at && !gap->naks_deferred)
             sim_fail(world, "node %u: packet %llu is to be asked for before anything is due", node->index,
                      (unsigned long long)seq);
         if (check_is_pestering(&world->scenario, slot, now))
@@ -760,7 +760,7 @@ static uint32_t check_window(struct sim_world *world, const struct sim_node *nod
         sim_fail(world, "node %u: window %llu to %llu: %llu missing, %llu counted; %llu present, %llu bits", node->index,
                  (unsigned long long)gap->next, (unsigned long long)gap->end, (unsigned long long)missing,
                  (unsigned long long)gap->missing, (unsigned long long)present, (unsigned long long)bits);
-    return (uint32_t)present + (rx->pending.slow_path & LLI_RX_LATEST ? rx->lvc.held_count : 0);
+    return (uint32_t)present + (rx->pending.slow_path & LLI_RX_LATEST ? rx->lvc.buffered_count : 0);
 }
 
 void sim_check_memory(struct sim_world *world, const struct sim_node *node)
@@ -772,7 +772,7 @@ void sim_check_memory(struct sim_world *world, const struct sim_node *node)
         if (follower->sessions[i].state != LLI_RX_FREE)
             held += check_window(world, node, &follower->sessions[i]);
     for (uint32_t i = 0; i < follower->used; i++)
-        chunks += follower->sessions[i].hold.chunks;
+        chunks += follower->sessions[i].buffer.chunks;
     if (held != follower->reorder.used || chunks + follower->reorder.left != follower->reorder.count)
         sim_fail(world, "node %u: %u packets are held, %u counted; %u of %u chunks in use, %u free", node->index, held,
                  follower->reorder.used, chunks, follower->reorder.count, follower->reorder.left);

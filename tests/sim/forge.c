@@ -46,7 +46,7 @@ static size_t forge_status(struct sim_world *world, uint64_t session, uint8_t *p
         .next = world->scenario.start,
         .highest = world->scenario.start + lli_random_below(&world->random, 1000),
         .flags = (uint8_t)lli_random_below(&world->random, 8),
-        .held_next = lli_random(&world->random),
+        .acknowledged_next = lli_random(&world->random),
         .accepts = 0xffff,
     };
 

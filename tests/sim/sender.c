@@ -288,7 +288,7 @@ static bool sender_pack(struct lli_pack *pack, const struct lli_pack_topic *topi
     if (label == 0 && pack->number % 3 == 0) {
         lli_pack_prepare(pack, busy);
         if (lli_pack_may_be_single(pack, size)) {
-            uint8_t *packet = pack->ahead;
+            uint8_t *packet = pack->prepared;
 
             lli_pack_single_end(pack, packet, lli_pack_single(pack, packet, topic, pieces->iov_base, size));
             return true;
@@ -313,7 +313,7 @@ static bool sender_message(struct sim_world *world, struct sim_sender *sender)
     lli_seq seq = tx->history.next;
     bool idle = tx->sent == tx->history.next && tx->inflight.first == UINT64_MAX;
 
-    if (lli_tx_is_held(tx) || (topic->id < world->scenario.assured && !lli_ack_topic_allows(&sender->assured[topic->id], size)))
+    if (lli_tx_is_blocked(tx) || (topic->id < world->scenario.assured && !lli_ack_topic_allows(&sender->assured[topic->id], size)))
         return false;
     if (world->scenario.claims && size <= lli_pack_whole_max(&tx->pack) && lli_random_below(&world->random, 2) == 0)
         return sender_claim(world, sender, topic, size);

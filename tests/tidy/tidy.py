@@ -237,7 +237,7 @@ COVERED_BY = {
     "core/rx/rx_deliver": "core/rx/rx_session", "core/rx/rx_filter": "core/select/filter_packets",
     "core/rx/rx_heartbeat": "core/rx/rx_trust", "core/rx/rx_nak": "core/rx/rx_session", "core/rx/rx_notice": "core/slow/slow",
     "core/rx/rx_report": "core/rx/rx_session", "core/rx/rx_token": "core/tx/token", "core/rx/rx_topics": "core/rx/rx_session",
-    "core/select/selector_run": "core/select/selector", "core/tx/tx_hold": "core/tx/tx_session", "core/tx/tx_join": "core/rx/rx_join",
+    "core/select/selector_run": "core/select/selector", "core/tx/tx_blocked": "core/tx/tx_session", "core/tx/tx_join": "core/rx/rx_join",
     "core/tx/tx_answer": "core/tx/forged", "core/tx/tx_heartbeat": "core/tx/tx_session",
     "core/tx/tx_lvc": "core/rx/rx_lvc", "core/tx/tx_members": "core/tx/tx_session", "core/tx/tx_nak": "core/tx/forged",
     "core/tx/tx_token": "core/tx/forged", "core/tx/tx_topics": "core/tx/tx_session",
@@ -441,6 +441,48 @@ def check_adr(tree):
                     f"add the row | {int(heading.group(1))} | [{heading.group(2)}]({path.name}) | what it decides |")
     for name, (number, _, _) in rows.items():
         problem(tree.name(index), number, f"lists {name}, which does not exist", "remove the row")
+
+
+# Names that check_retired_words() accepts: a flag of docs/protocol.md, and a name of Onload.
+RETIRED_NAMES_ALLOWED = {"LLI_WIRE_HEARTBEAT_HELD", "ONLOAD_ZC_KEEP"}
+
+
+def retired_words(tree):
+    """The bold words in the last column of docs/glossary.md, with their regular inflections, lower case: {form: word to write}."""
+    forms = {}
+    for line in tree.lines(tree.source / "docs" / "glossary.md"):
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.startswith("|") or len(cells) != 4:
+            continue
+        for word in re.findall(r"\*\*([a-z]+)\*\*", cells[3]):
+            stem = word.removesuffix("e")
+            for form in (word, word + "s", stem + "ed", stem + "er", stem + "ers", stem + "ing"):
+                forms.setdefault(form, []).append(cells[0])
+    return forms
+
+
+def comments_and_identifiers(path):
+    """(line, text) of each comment and identifier of a C or Lua file; strings are left out."""
+    comment = r"--[^\n]*" if path.suffix == ".lua" else r"/\*.*?\*/|//[^\n]*"
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for match in re.finditer(comment + r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*", text, re.S):
+        if match.group(0)[0] not in "\"'":
+            for number, line in enumerate(match.group(0).split("\n"), text.count("\n", 0, match.start()) + 1):
+                yield number, line
+
+
+def check_retired_words(tree):
+    """No identifier or comment has a word that docs/glossary.md retires everywhere."""
+    forms = retired_words(tree)
+    if not forms:
+        problem("docs/glossary.md", 1, "no word in a last column is bold", "mark the words that are retired everywhere: **word**")
+    for path in tree.files("*.c", "*.h", "*.lua", under=("src", "transports", "include", "tools")):
+        for number, text in comments_and_identifiers(path):
+            for name in re.findall(r"[A-Za-z_]\w*", text):
+                found = [] if name in RETIRED_NAMES_ALLOWED else [part for part in re.findall(r"[a-z]+", name.lower()) if part in forms]
+                if found:
+                    problem(tree.name(path), number, f"{name}: {found[0]} is retired",
+                            f"use a word of docs/glossary.md: {' or '.join(dict.fromkeys(forms[found[0]]))}")
 
 
 def check_manual(tree):

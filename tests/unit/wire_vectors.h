@@ -419,7 +419,7 @@ static const struct vector join_fetch_vector = {
 };
 
 static const struct vector join_latest_vector = {
-    "JOIN: a receiver asks for messages that topics keep",
+    "JOIN: a receiver requests messages of last value caches",
     {
         {"18 00 81 00", "version 1, type 8, flags, size"},
         TAG_FIELD,
@@ -470,7 +470,7 @@ static const struct vector join_token_vector = {
 };
 
 static const struct vector kept_vector = {
-    "KEPT: messages that topics keep",
+    "LVC: messages of last value caches",
     {
         {"1e 00 7e 00", "version 1, type 14, flags, size"},
         TAG_FIELD,

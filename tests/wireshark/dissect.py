@@ -149,15 +149,15 @@ VECTORS = {
     "JOIN: a receiver fetches packets of the past": {
         **VECTOR_SESSION, **ADDRESS, "type": 8, "join.kind": 4, "join.ranges": 1, "join.first": [16], "join.count": [16],
         "join.packets": 16, "join.lead": 0x100000020},
-    "JOIN: a receiver asks for messages that topics keep": {
+    "JOIN: a receiver requests messages of last value caches": {
         **VECTOR_SESSION, **ADDRESS, "type": 8, "join.kind": 5, "join.from": 5, "join.value": 2, "join.number": 42, "join.wanted": 256,
         "join.from_topic": 7, "join.from_number": 41, "join.from_offset": 1000, "join.to_topic": 10000, "join.to_number": 0,
         "join.to_offset": 0},
     "JOIN: the transmitter gives a token, and knows too many receivers": {
         **VECTOR_SESSION, "type": 8, "join.kind": 6, "join.reason": 4, "join.value": 1024, "token": "0x060708090a0b0c0d"},
-    "KEPT: messages that topics keep": {
-        **VECTOR_SESSION, "type": 14, "receiver": "0x99aabbccddeeff01", "kept.number": 42, "kept.next": 47, "kept.from_topic": 7,
-        "kept.from_number": 41, "kept.from_offset": 1000, "kept.to_topic": 10000, "kept.left": 0, "kept.records": 2,
+    "LVC: messages of last value caches": {
+        **VECTOR_SESSION, "type": 14, "receiver": "0x99aabbccddeeff01", "lvc.number": 42, "lvc.next": 47, "lvc.from_topic": 7,
+        "lvc.from_number": 41, "lvc.from_offset": 1000, "lvc.to_topic": 10000, "lvc.left": 0, "lvc.records": 2,
         "record_topic": [7, 9], "record_number": [41, 3], "record_offset": [1000, 0], "record.size": [3, 3],
         "record.data": ["65:6e:64", "02:68:69"]},
     "NOTICE": {

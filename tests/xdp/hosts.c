@@ -229,13 +229,13 @@ static void a_host_that_does_not_answer_is_named_once(void **state)
         station_send(&station, to, "abcd", 4);
     assert_int_equal(station_counter(&station, "xdp_hosts_dead"), 1);
     assert_string_equal(log_text, ""); /* data operations say nothing */
-    transport->tell(station.instance);
+    transport->report(station.instance);
     expect_logged("host " NOBODY ":17003 does not answer on interface " HOSTS_INTERFACE);
     expect_logged("'ip neigh'");
     log_text[0] = '\0';
     at_first("ip neigh replace " NOBODY " dev " HOSTS_INTERFACE " nud failed");
     station_send(&station, to, "abcd", 4);
-    transport->tell(station.instance);
+    transport->report(station.instance);
     assert_string_equal(log_text, "");
     assert_int_equal(station_counter(&station, "xdp_hosts_dead"), 1);
     assert_int_equal(frames_sent(&station), 0);

@@ -16,8 +16,8 @@ local PAYLOAD_MAX = 512
 local MESSAGE_MAX = 16777216
 local WRAP = 2 ^ 32   -- of the low halves
 local EXACT = 2 ^ 53  -- integers below are exact in a double, which is what Lua 5.2 computes with
-local NAKS_KEPT = 256 -- in which the reason of a repair is looked for
-local ASKED_MAX = 65536 -- packets of a NAK that are looked for: as many as a window may have
+local NAKS_MAX = 256 -- in which the reason of a repair is looked for
+local REQUESTED_MAX = 65536 -- packets of a NAK that are looked for: as many as a window may have
 
 -- ---------------------------------------------------------------------------------------------------------- fields
 
@@ -103,8 +103,8 @@ field("uint8", "address.family", "Family")
 field("ipv4", "address.ipv4", "IPv4")
 field("ipv6", "address.ipv6", "IPv6")
 field("uint16", "address.port", "Port")
--- Places among what topics keep, of spans and records.
-for _, kind in ipairs { "join.from", "join.to", "kept.from", "kept.to", "record" } do
+-- Positions in last value caches, of spans and records.
+for _, kind in ipairs { "join.from", "join.to", "lvc.from", "lvc.to", "record" } do
     field("uint32", kind .. "_topic", "Topic")
     field("uint64", kind .. "_number", "Message number")
     field("uint32", kind .. "_offset", "Offset")
@@ -129,7 +129,7 @@ field("uint32", "topics.id", "Topic")
 field("uint8", "topics.name_size", "Size")
 field("string", "topics.name", "Name")
 
--- What the packets before this one in the capture tell about it.
+-- Analysis of this packet from the packets before it in the capture.
 field("uint32", "analysis.missing", "Packets missing before this one")
 field("uint32", "analysis.missing_first", "The first of them, low half")
 field("uint64", "analysis.outstanding", "Packets missing up to here")
@@ -159,20 +159,20 @@ warn_of("broken", "Does not continue the packet before", "MALFORMED", "ERROR")
 warn_of("missing", "Packets are missing", "SEQUENCE", "WARN")
 warn_of("late", "Out of order", "SEQUENCE", "NOTE")
 warn_of("repeated", "Sent again, or doubled on the way", "SEQUENCE", "NOTE")
-warn_of("nak", "Packets are asked for again", "SEQUENCE", "NOTE")
+warn_of("nak", "Packets are requested again", "SEQUENCE", "NOTE")
 warn_of("gone", "Packets are not in the history any more", "SEQUENCE", "WARN")
 warn_of("unrepaired", "Packets of unreliable topics are not sent again", "SEQUENCE", "NOTE")
 warn_of("passed", "Packets of topics without history are not sent to who came later", "SEQUENCE", "CHAT")
 warn_of("pending", "Receivers are asked to wait with their NAKs", "SEQUENCE", "NOTE")
 warn_of("end", "The session ends", "SEQUENCE", "NOTE")
-warn_of("held", "The transmitter is held back: it waits for reports", "SEQUENCE", "NOTE")
+warn_of("held", "The transmitter is blocked: it waits for reports", "SEQUENCE", "NOTE")
 warn_of("lost", "The receiver has lost packets since its report before", "SEQUENCE", "WARN")
 warn_of("dropped", "The receiver's host has dropped packets since the report before", "SEQUENCE", "WARN")
 warn_of("leaving", "The receiver leaves", "SEQUENCE", "CHAT")
 
 -- -------------------------------------------------------------------------------------------------------- sessions
 
--- By tag. Filled while the capture is read for the first time; what it says of a frame is kept with the frame.
+-- By tag. Filled while the capture is read for the first time; its results for a frame are stored with the frame.
 local sessions, analyses, expected_next
 
 local function forget()
@@ -196,8 +196,8 @@ end
 
 -- How far low is from another low half, in either direction.
 local function distance(low, from)
-    local ahead = (low - from) % WRAP
-    return ahead < WRAP / 2 and ahead or ahead - WRAP
+    local distance_to = (low - from) % WRAP
+    return distance_to < WRAP / 2 and distance_to or distance_to - WRAP
 end
 
 -- The number near a known one that has this low half; nil if none is known.
@@ -224,7 +224,7 @@ local function counted(number, noun)
     return text_of(number) .. " " .. noun .. (number == 1 and "" or "s")
 end
 
--- By its whole number where heartbeats told it, else by the low half.
+-- By the whole number if a heartbeat had it, else by the low half.
 local function packet_text(session, low)
     local number = absolute(session.lead, low)
     return number and text_of(number) or "low " .. text_of(low)
@@ -237,14 +237,14 @@ end
 -- ------------------------------------------------------------------------------------------------------- the cursor
 
 -- A packet on its way through the functions below, p: tvb, raw (its bytes), at, stop (where what was captured ends), whole (where the packet ended),
--- tree, values (by the field's name), session, info (texts of the column), found (what the packets before it tell).
+-- tree, values (by the field's name), session, info (texts of the column), found (the analysis from the packets before it).
 
 -- Stands in for a tree when a packet is only tried.
 local nothing = {}
 setmetatable(nothing, { __index = function() return function() return nothing end end })
 
 -- Wireshark counts what has the same text: numbers belong into fields and the info column.
-local function tell(p, name, text, item)
+local function note(p, name, text, item)
     item = item or p.tree
     if text then
         item:add_proto_expert_info(experts[name], text)
@@ -256,7 +256,7 @@ end
 local function fault(p, name, text)
     p.fault = true
     table.insert(p.info, "[" .. text .. "]")
-    tell(p, name, text)
+    note(p, name, text)
     return false
 end
 
@@ -416,10 +416,10 @@ local function duration(seconds)
     return NSTime.new(whole, math.floor((seconds - whole) * 1e9 + 0.5))
 end
 
--- The latest NAK that asked for this packet.
+-- The latest NAK for this packet.
 local function nak_find(session, low)
-    for back = 1, math.min(#session.naks, NAKS_KEPT) do
-        local nak = session.naks[(session.nak_next - 1 - back) % NAKS_KEPT + 1]
+    for back = 1, math.min(#session.naks, NAKS_MAX) do
+        local nak = session.naks[(session.nak_next - 1 - back) % NAKS_MAX + 1]
         for _, range in ipairs(nak.ranges) do
             if (low - range.first) % WRAP < range.count then
                 return nak
@@ -431,12 +431,12 @@ end
 
 -- Numbers from the one expected up to low are missing; so they are whether data or a heartbeat tells of what comes behind.
 local function analysis_skip(session, low, found)
-    local ahead = session.next and distance(low, session.next) or 0
-    if ahead > 0 then
-        found.missing, found.missing_first = ahead, session.next
-        session.outstanding = session.outstanding + ahead
+    local distance_to = session.next and distance(low, session.next) or 0
+    if distance_to > 0 then
+        found.missing, found.missing_first = distance_to, session.next
+        session.outstanding = session.outstanding + distance_to
     end
-    if session.next == nil or ahead > 0 then
+    if session.next == nil or distance_to > 0 then
         session.next = low
     end
 end
@@ -473,9 +473,9 @@ local function analysis_heartbeat(p, found)
     found.outstanding = found.missing and session.outstanding
 end
 
--- What passed here and is asked for was lost behind this point of the network; what did not, before it.
+-- Requested packets that passed here were lost after this point of the network; others, before it.
 local function captured_before(session, ranges)
-    local captured, left = 0, ASKED_MAX
+    local captured, left = 0, REQUESTED_MAX
     for _, range in ipairs(ranges) do
         local last = math.min(range.count, left) - 1
         for at = 0, last do
@@ -489,7 +489,7 @@ end
 local function analysis_nak(p)
     p.found.captured = p.session.base and captured_before(p.session, p.ranges)
     p.session.naks[p.session.nak_next] = { frame = p.pinfo.number, time = p.pinfo.rel_ts, ranges = p.ranges }
-    p.session.nak_next = p.session.nak_next % NAKS_KEPT + 1
+    p.session.nak_next = p.session.nak_next % NAKS_MAX + 1
 end
 
 -- Counters only grow: what they grew by is news.
@@ -513,21 +513,21 @@ end
 local function analysis_texts(p, found)
     if found.missing then
         local text = counted(found.missing, "packet") .. " missing from " .. packet_text(p.session, found.missing_first) .. " on"
-        tell(p, "missing", nil, generated(p.tree, "analysis.missing", found.missing))
+        note(p, "missing", nil, generated(p.tree, "analysis.missing", found.missing))
         generated(p.tree, "analysis.missing_first", found.missing_first)
         table.insert(p.info, "[" .. text .. "]")
     end
     if found.repeats then
-        tell(p, "repeated", nil, generated(p.tree, "analysis.repeats", found.repeats))
+        note(p, "repeated", nil, generated(p.tree, "analysis.repeats", found.repeats))
         table.insert(p.info, "[repeats frame " .. found.repeats .. "]")
     end
     if found.late then
-        tell(p, "late", nil, generated(p.tree, "analysis.late", true))
+        note(p, "late", nil, generated(p.tree, "analysis.late", true))
         table.insert(p.info, "[late]")
     end
     for _, name in ipairs { "lost", "dropped" } do
         if found[name] then
-            tell(p, name)
+            note(p, name)
         end
     end
     if found.captured then
@@ -839,7 +839,7 @@ local function continued_check(p, first, body, message)
     local fits = message.left == first or message.left > first and first == body
     if not fits then
         table.insert(p.info, "[does not continue the packet before]")
-        tell(p, "broken")
+        note(p, "broken")
     end
     return fits
 end
@@ -952,7 +952,7 @@ local function session_check(p)
     end
     if p.session.id and p.session.id ~= id then
         p.learns = false
-        tell(p, "foreign")
+        note(p, "foreign")
     elseif p.learns then
         p.session.id = id
     end
@@ -984,7 +984,7 @@ end
 
 -- Section 7.3: where what is not acknowledged starts, and which topics are to be acknowledged.
 local ASSURED = {
-    integer("heartbeat.kept", 8, "Kept: what is not acknowledged starts here or later"),
+    integer("heartbeat.kept", 8, "Unacknowledged messages start here or later"),
     integer("heartbeat.kept_messages", 8, "The first message that starts there or later"),
     integer("heartbeat.assured", 1, "Assured topics"),
 }
@@ -1000,7 +1000,7 @@ local function assured(p)
     end
     if v["heartbeat.assured"] > 16 or not ordered(v["heartbeat.trail"], v["heartbeat.kept"], v["heartbeat.lead"]) or
             not ordered(v["heartbeat.kept_messages"], v["heartbeat.messages"]) then
-        return fault(p, "malformed", "more than 16 assured topics, or what is kept lies outside of trail and lead")
+        return fault(p, "malformed", "more than 16 assured topics, or unacknowledged messages outside of trail and lead")
     end
     for _ = 1, v["heartbeat.assured"] do
         if not integer_take(p, ASSURED_TOPIC) then
@@ -1010,7 +1010,7 @@ local function assured(p)
     return true
 end
 
-local function heartbeat_tell(p)
+local function heartbeat_summarize(p)
     local v = p.values
     local flags = v["heartbeat.flags"]
     local texts = { "lead " .. tostring(v["heartbeat.lead"]), "trail " .. tostring(v["heartbeat.trail"]),
@@ -1020,7 +1020,7 @@ local function heartbeat_tell(p)
         if bit_is_set(flags, flag[1]) then
             table.insert(p.info, flag[2])
             if flag[3] then
-                tell(p, flag[3])
+                note(p, flag[3])
             end
         end
     end
@@ -1029,9 +1029,9 @@ local function heartbeat_tell(p)
     end
 end
 
-local function nak_tell(p)
+local function nak_summarize(p)
     table.insert(p.info, "asks for " .. ranges_text(p) .. ", to " .. p.address)
-    tell(p, "nak")
+    note(p, "nak")
     if p.learns then
         analysis_nak(p)
     end
@@ -1039,12 +1039,12 @@ end
 
 local REASONS = { [1] = "GONE", [2] = "PENDING", [3] = "UNREPAIRED", [4] = "PASSED" }
 
-local function reject_tell(p)
+local function reject_summarize(p)
     local reason = p.values["reject.reason"]
     table.insert(p.info, (REASONS[reason] or "reason " .. reason) .. ": " .. ranges_text(p) .. ", trail "
         .. tostring(p.values["reject.trail"]))
     if REASONS[reason] then
-        tell(p, REASONS[reason]:lower())
+        note(p, REASONS[reason]:lower())
     end
 end
 
@@ -1106,7 +1106,7 @@ local function limited(p)
     return layout_read(p, LIMITED)
 end
 
-local function status_tell(p)
+local function status_summarize(p)
     local v = p.values
     if bit_is_set(v["status.flags"], 4) then
         table.insert(p.info, "holds to " .. tostring(v["status.held_next"]))
@@ -1119,7 +1119,7 @@ local function status_tell(p)
     end
     if bit_is_set(v["status.flags"], 1) then
         table.insert(p.info, "LEAVING")
-        tell(p, "leaving")
+        note(p, "leaving")
     end
     if bit_is_set(v["status.flags"], 2) then
         table.insert(p.info, "DONE")
@@ -1159,20 +1159,20 @@ local function topics_names(p)
     return true
 end
 
-local function topics_tell(p)
+local function topics_summarize(p)
     table.insert(p.info, counted(#p.names, "name") .. " from topic " .. text_of(p.values["topics.first"]) .. " on, of "
         .. text_of(p.values["topics.total"]) .. (#p.names > 0 and ': "' or "")
         .. table.concat(p.names, '", "', 1, math.min(#p.names, 3)) .. (#p.names > 3 and '", ...' or #p.names > 0 and '"' or ""))
 end
 
-local function query_tell(p)
+local function query_summarize(p)
     table.insert(p.info, "names of topics from " .. text_of(p.values["query.first"]) .. " on, to " .. p.address)
 end
 
 -- Section 12.
 local JOIN_KINDS = { [1] = "ASK", [2] = "GRANT", [3] = "REFUSE", [4] = "FETCH", [5] = "LATEST", [6] = "TOKEN" }
-local JOIN_FROM = { [1] = "the oldest", [2] = "messages back", [3] = "ns back", [4] = "message number", [5] = "what topics keep" }
-local JOIN_REASONS = { [1] = "HISTORY", [2] = "AHEAD", [3] = "NOTHING", [4] = "FULL", [5] = "BUSY" }
+local JOIN_FROM = { [1] = "the oldest", [2] = "messages back", [3] = "ns back", [4] = "message number", [5] = "last value caches" }
+local JOIN_REASONS = { [1] = "HISTORY", [2] = "NOT_SENT", [3] = "NOTHING", [4] = "FULL", [5] = "BUSY" }
 
 -- Section 12.3: a place of a topic (4), a message number (8) and an offset (4).
 local function place_show(tree, kind, range)
@@ -1230,12 +1230,12 @@ local function join_parts(p)
     return true
 end
 
-local function kept_span(p)
-    p.span = span_show(p, p.tree, "kept")
+local function lvc_span(p)
+    p.span = span_show(p, p.tree, "lvc")
     return p.span ~= nil
 end
 
-local function kept_record(p)
+local function lvc_record(p)
     local head = take(p, 18)
     local size = head and head(16, 2):le_uint()
     if head == nil then
@@ -1256,21 +1256,21 @@ local function kept_record(p)
     return bytes ~= nil
 end
 
-local function kept_records(p)
-    for _ = 1, p.values["kept.records"] do
-        if not kept_record(p) then
+local function lvc_records(p)
+    for _ = 1, p.values["lvc.records"] do
+        if not lvc_record(p) then
             return false
         end
     end
     return true
 end
 
-local function kept_tell(p)
-    table.insert(p.info, counted(p.values["kept.records"], "record") .. " before message " .. tostring(p.values["kept.number"]) .. ", "
-        .. p.span .. ", " .. counted(p.values["kept.left"], "packet") .. " left")
+local function lvc_summarize(p)
+    table.insert(p.info, counted(p.values["lvc.records"], "record") .. " before message " .. tostring(p.values["lvc.number"]) .. ", "
+        .. p.span .. ", " .. counted(p.values["lvc.left"], "packet") .. " left")
 end
 
-local function join_tell(p)
+local function join_summarize(p)
     local v = p.values
     local kind = v["join.kind"]
     local text = JOIN_KINDS[kind] or "kind " .. kind
@@ -1292,8 +1292,8 @@ local function join_tell(p)
 end
 
 local STANDINGS = { [0] = "fine", "warned", "repaired by unicast only", "suspended", "expelled" }
-local THRESHOLDS = { [0] = "none", "NAKs a second", "ppm asked for again", "packets behind", "ns behind", "ns not heard",
-                     "receivers that suffer", "the operator's order", "bytes behind", "ns without an acknowledgement" }
+local THRESHOLDS = { [0] = "none", "NAKs a second", "ppm requested again", "packets of lag", "ns of lag", "ns of silence",
+                     "slow receivers", "the operator's order", "bytes of lag", "ns without an acknowledgement" }
 
 local function notice_check(p)
     local v = p.values
@@ -1303,7 +1303,7 @@ local function notice_check(p)
     return true
 end
 
-local function notice_tell(p)
+local function notice_summarize(p)
     local v = p.values
     table.insert(p.info, STANDINGS[v["notice.standing"]] .. ": " .. tostring(v["notice.value"]) .. " "
         .. THRESHOLDS[v["notice.threshold"]] .. ", limit " .. tostring(v["notice.limit"]))
@@ -1326,7 +1326,7 @@ local function connect_payload(p)
     return size == 0 or range ~= nil
 end
 
-local function connect_tell(p)
+local function connect_summarize(p)
     table.insert(p.info, "from " .. p.address .. ", " .. counted(p.values["connect.payload_size"], "byte") .. " of payload")
 end
 
@@ -1337,16 +1337,16 @@ local function accept_check(p)
     return true
 end
 
-local function accept_tell(p)
+local function accept_summarize(p)
     table.insert(p.info, "from " .. p.address)
 end
 
-local function refuse_tell(p)
+local function refuse_summarize(p)
     table.insert(p.info, (REFUSALS[p.values["refuse.reason"]] or "reason " .. p.values["refuse.reason"]) .. ", code "
         .. p.values["refuse.code"])
 end
 
-local function close_tell(p)
+local function close_summarize(p)
     table.insert(p.info, CLOSINGS[p.values["close.reason"]] or "reason " .. p.values["close.reason"])
 end
 
@@ -1378,12 +1378,12 @@ local types = {
                 { "assured", 8, "ASSURED: it has assured topics" } } }),
             address_size, address, heartbeat_check, assured,
         },
-        tell = heartbeat_tell,
+        summarize = heartbeat_summarize,
     },
     [3] = {
         name = "NAK",
         layout = { RECEIVER, unused(1), address_size, range_count("nak"), address, ranges("nak"), TOKEN },
-        tell = nak_tell,
+        summarize = nak_summarize,
     },
     [4] = {
         name = "REJECT",
@@ -1392,7 +1392,7 @@ local types = {
             integer("reject.reason", 1, "Reason", { values = REASONS }),
             unused(1), range_count("reject"), ranges("reject"),
         },
-        tell = reject_tell,
+        summarize = reject_summarize,
     },
     [5] = {
         name = "STATUS",
@@ -1412,7 +1412,7 @@ local types = {
                 { "behind", 16, "BEHIND: it reads late what came long ago" } } }),
             address_size, address, status_check, acknowledgement, limited, TOKEN,
         },
-        tell = status_tell,
+        summarize = status_summarize,
     },
     [6] = {
         name = "TOPICS",
@@ -1420,12 +1420,12 @@ local types = {
             integer("topics.total", 4, "Topics announced"), integer("topics.first", 4, "First topic"),
             integer("topics.count", 2, "Names"), topics_names,
         },
-        tell = topics_tell,
+        summarize = topics_summarize,
     },
     [7] = {
         name = "QUERY",
         layout = { RECEIVER, integer("query.first", 4, "First topic asked for"), address_size, address, TOKEN },
-        tell = query_tell,
+        summarize = query_summarize,
     },
     [8] = {
         name = "JOIN",
@@ -1437,13 +1437,13 @@ local types = {
             address_size, range_count("join"),
             integer("join.topics", 4, "Topics announced"),
             integer("join.value", 8, "Value"),
-            integer("join.packet", 8, "Packet to begin with, or the oldest kept"),
+            integer("join.packet", 8, "Packet to begin with, or the oldest retained"),
             integer("join.number", 8, "Number of the first message there"),
             integer("join.wanted", 8, "Number of the message asked for, or of the first that is live, or packets"),
             integer("join.lead", 8, "Lead: the next packet"),
             address, join_parts, TOKEN,
         },
-        tell = join_tell,
+        summarize = join_summarize,
     },
     [9] = {
         name = "NOTICE",
@@ -1456,7 +1456,7 @@ local types = {
             integer("notice.lag", 8, "Behind (ns)"),
             integer("notice.silent", 8, "Not heard (ns)"),
             integer("notice.naks", 4, "NAKs a second"),
-            integer("notice.asked", 4, "Packets asked for again (ppm)"),
+            integer("notice.asked", 4, "Packets requested again (ppm)"),
             integer("notice.lag_packets", 4, "Packets behind"),
             integer("notice.receivers", 4, "Receivers that have reported"),
             integer("notice.suffering", 4, "Of these, those that suffer"),
@@ -1465,7 +1465,7 @@ local types = {
             integer("notice.threshold", 1, "Threshold", { values = THRESHOLDS }),
             notice_check,
         },
-        tell = notice_tell,
+        summarize = notice_summarize,
     },
     [10] = {
         name = "CONNECT",
@@ -1475,7 +1475,7 @@ local types = {
             integer("connect.payload_size", 2, "Bytes of payload"),
             unused(1), address_size, address, connect_payload,
         },
-        tell = connect_tell,
+        summarize = connect_summarize,
     },
     [11] = {
         name = "ACCEPT",
@@ -1485,7 +1485,7 @@ local types = {
             integer("accept.message_bytes_max", 4, "Takes messages of at most (bytes)"),
             address_size, address, accept_check,
         },
-        tell = accept_tell,
+        summarize = accept_summarize,
     },
     [12] = {
         name = "REFUSE",
@@ -1493,7 +1493,7 @@ local types = {
             integer("refuse.code", 2, "Code"),
             integer("refuse.reason", 1, "Reason", { values = REFUSALS }),
         },
-        tell = refuse_tell,
+        summarize = refuse_summarize,
     },
     [13] = {
         name = "CLOSE",
@@ -1501,20 +1501,20 @@ local types = {
             integer("close.reason", 1, "Reason", { values = CLOSINGS }), address_size,
             integer("close.next", 8, "Everything before was taken"), address,
         },
-        tell = close_tell,
+        summarize = close_summarize,
     },
     [14] = {
-        name = "KEPT",
+        name = "LVC",
         layout = {
             RECEIVER,
-            integer("kept.number", 8, "Messages before this one"),
-            integer("kept.next", 8, "Number of the message packed next then"),
-            kept_span,
-            integer("kept.left", 2, "Packets that may follow"),
-            integer("kept.records", 2, "Records"),
-            kept_records,
+            integer("lvc.number", 8, "Messages before this one"),
+            integer("lvc.next", 8, "Number of the message packed next then"),
+            lvc_span,
+            integer("lvc.left", 2, "Packets that may follow"),
+            integer("lvc.records", 2, "Records"),
+            lvc_records,
         },
-        tell = kept_tell,
+        summarize = lvc_summarize,
     },
 }
 
@@ -1580,7 +1580,7 @@ local function control(p, kind)
     if not (kind.layout and layout_read(p, { SESSION, session_check }) and layout_read(p, kind.layout)) then
         return
     end
-    kind.tell(p)
+    kind.summarize(p)
     if p.at < p.stop then
         p.tree:add(fields.trailing, p.tvb:range(p.at, p.stop - p.at))
     end
@@ -1676,7 +1676,7 @@ local function dissect_one(p, index)
         analysis_show(p)
     end
     if p.cut then
-        tell(p, "truncated")
+        note(p, "truncated")
         table.insert(p.info, "[captured in part]")
     end
     p.text = p.name .. " " .. table.concat(p.info, ", ")

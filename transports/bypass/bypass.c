@@ -128,8 +128,8 @@ static void instance_init(struct lli_bypass *bypass, const struct lli_transport_
     bypass->required = options->bypass_required != 0;
     bypass->zero_copy = options->zero_copy != 0;
     bypass->warm_ns = options->warm_ns;
-    for (uint16_t i = 0; i < LLI_BYPASS_KEPT_MAX; i++) {
-        bypass->kept[i].fd = -1;
+    for (uint16_t i = 0; i < LLI_BYPASS_UNRELEASED_MAX; i++) {
+        bypass->unreleased[i].fd = -1;
         bypass->free[bypass->free_count++] = i;
     }
 }
@@ -184,8 +184,8 @@ static void bypass_sweep(struct lli_bypass *bypass)
     for (uint32_t i = 0; i < bypass->parted_count; i++) {
         bool lent = false;
 
-        for (uint32_t k = 0; k < LLI_BYPASS_KEPT_MAX; k++)
-            lent = lent || bypass->kept[k].fd == bypass->parted[i];
+        for (uint32_t k = 0; k < LLI_BYPASS_UNRELEASED_MAX; k++)
+            lent = lent || bypass->unreleased[k].fd == bypass->parted[i];
         if (lent)
             bypass->parted[stay++] = bypass->parted[i];
         else
@@ -223,8 +223,8 @@ static void bypass_part(struct lli_bypass *bypass, struct lli_udp_receiver *rece
 {
     bool lent = false;
 
-    for (uint32_t i = 0; i < LLI_BYPASS_KEPT_MAX; i++)
-        lent = lent || bypass->kept[i].fd == receiver->fd;
+    for (uint32_t i = 0; i < LLI_BYPASS_UNRELEASED_MAX; i++)
+        lent = lent || bypass->unreleased[i].fd == receiver->fd;
     if (!lent)
         return;
     epoll_ctl(bypass->udp.epoll, EPOLL_CTL_DEL, receiver->fd, NULL);
@@ -298,7 +298,7 @@ static const struct lli_transport *bypass_inner(const void *instance, int index,
 /* Packets delivered from the stack's memory were sent to a group. */
 static bool bypass_came_from(void *instance, const struct lli_in *packet, const struct lli_address *address)
 {
-    return (packet->buffer & LLI_BYPASS_KEPT) != 0 || lli_udp_came_from(instance, packet, address);
+    return (packet->buffer & LLI_BYPASS_UNRELEASED) != 0 || lli_udp_came_from(instance, packet, address);
 }
 
 static const struct lli_counter bypass_counters[] = {

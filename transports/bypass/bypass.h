@@ -17,13 +17,13 @@
 #include "vma_abi.h"
 
 enum {
-    LLI_BYPASS_KEPT_MAX = 256,                     /* packets from the stack's memory not yet released */
+    LLI_BYPASS_UNRELEASED_MAX = 256,                     /* packets from the stack's memory not yet released */
     LLI_BYPASS_RELEASE_MAX = 64,                   /* packets released per call */
     LLI_BYPASS_RECEIVERS = LLI_UDP_GROUPS_MAX + 1, /* the last one is the unicast socket */
 };
 
-/* lli_in.buffer bit: the packet is in the stack's memory, and the other bits are its index in kept; else a UDP buffer. */
-#define LLI_BYPASS_KEPT ((uint64_t)1 << 32)
+/* lli_in.buffer bit: the packet is in the stack's memory, and the other bits are its index in unreleased; else a UDP buffer. */
+#define LLI_BYPASS_UNRELEASED ((uint64_t)1 << 32)
 
 #define LLI_BYPASS_OPTIONS(X)                                                                                                    \
     X(u32, INSTANCE, bypass_required, 1, 0, 1, "refuse a socket that no stack accelerates; 0: the kernel may have it")           \
@@ -57,7 +57,7 @@ struct lli_stack {
     /* Returns true if packets can be delivered from the stack's memory. */
     bool (*lends)(const struct lli_bypass *bypass);
     /*
-     * Receives up to max packets from one socket; there is room for at least one, in kept and in the UDP
+     * Receives up to max packets from one socket; there is room for at least one, in unreleased and in the UDP
      * buffers. Negative: failed without a packet; the caller repeats it with the plain call, which reports the
      * reason.
      */
@@ -85,7 +85,7 @@ struct lli_onload {
 };
 
 /* Packet delivered from the stack's memory. */
-struct lli_bypass_kept {
+struct lli_bypass_unreleased {
     void *id;
     int fd; /* socket that it came from; -1: unused */
 };
@@ -98,8 +98,8 @@ struct lli_bypass {
     bool plain;                    /* all sockets receive as in the UDP transport */
     bool lends[LLI_BYPASS_RECEIVERS]; /* zero copy is possible; by handle, like all arrays of this size */
     uint32_t free_count;
-    uint16_t free[LLI_BYPASS_KEPT_MAX]; /* stack of unused indices of kept */
-    struct lli_bypass_kept kept[LLI_BYPASS_KEPT_MAX];
+    uint16_t free[LLI_BYPASS_UNRELEASED_MAX]; /* stack of unused indices of unreleased */
+    struct lli_bypass_unreleased unreleased[LLI_BYPASS_UNRELEASED_MAX];
     uint32_t idle;      /* empty polls */
     uint32_t warm_count;
     uint32_t warm_next; /* next socket to warm */
@@ -121,7 +121,7 @@ struct lli_bypass {
     bool sender_warms[LLI_UDP_GROUPS_MAX];
     bool receiver_accelerated[LLI_BYPASS_RECEIVERS];
     uint32_t parted_count;
-    int parted[LLI_BYPASS_KEPT_MAX]; /* sockets of groups left before their packets were released */
+    int parted[LLI_BYPASS_UNRELEASED_MAX]; /* sockets of groups left before their packets were released */
 
     /* Counters and gauges. */
     uint64_t accelerated;

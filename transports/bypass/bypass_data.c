@@ -26,10 +26,10 @@ void lli_bypass_lend(struct lli_bypass *bypass, const struct lli_udp_receiver *r
 {
     const uint16_t place = bypass->free[--bypass->free_count];
 
-    bypass->kept[place] = (struct lli_bypass_kept){id, receiver->fd};
+    bypass->unreleased[place] = (struct lli_bypass_unreleased){id, receiver->fd};
     bypass->lent++;
     *packet = (struct lli_in){
-        .data = data.iov_base, .size = (uint32_t)data.iov_len, .from = receiver->handle, .buffer = LLI_BYPASS_KEPT | place};
+        .data = data.iov_base, .size = (uint32_t)data.iov_len, .from = receiver->handle, .buffer = LLI_BYPASS_UNRELEASED | place};
 }
 
 static size_t bypass_buffer_next(const struct lli_bypass *bypass)
@@ -61,16 +61,16 @@ static void bypass_give_back(struct lli_bypass *bypass, int fd, void **ids, int 
         bypass->release_errors += (uint64_t)count;
 }
 
-/* Frees an index of kept. The caller returns its memory to the stack. */
-static struct lli_bypass_kept bypass_unkeep(struct lli_bypass *bypass, uint64_t buffer)
+/* Frees an index of unreleased. The caller returns its memory to the stack. */
+static struct lli_bypass_unreleased bypass_forget(struct lli_bypass *bypass, uint64_t buffer)
 {
-    const uint16_t place = (uint16_t)(buffer & ~LLI_BYPASS_KEPT);
-    const struct lli_bypass_kept kept = bypass->kept[place];
+    const uint16_t place = (uint16_t)(buffer & ~LLI_BYPASS_UNRELEASED);
+    const struct lli_bypass_unreleased unreleased = bypass->unreleased[place];
 
-    assert(place < LLI_BYPASS_KEPT_MAX && kept.fd >= 0);
-    bypass->kept[place].fd = -1;
+    assert(place < LLI_BYPASS_UNRELEASED_MAX && unreleased.fd >= 0);
+    bypass->unreleased[place].fd = -1;
     bypass->free[bypass->free_count++] = place;
-    return kept;
+    return unreleased;
 }
 
 void lli_bypass_release(void *instance, const struct lli_in *packets, int count)
@@ -79,24 +79,24 @@ void lli_bypass_release(void *instance, const struct lli_in *packets, int count)
     void *ids[LLI_BYPASS_RELEASE_MAX];
     int fd = -1, used = 0;
 
-    if (bypass->plain && bypass->free_count == LLI_BYPASS_KEPT_MAX) {
+    if (bypass->plain && bypass->free_count == LLI_BYPASS_UNRELEASED_MAX) {
         lli_udp_release(&bypass->udp, packets, count);
         return;
     }
     for (int i = 0; i < count; i++) {
-        struct lli_bypass_kept kept;
+        struct lli_bypass_unreleased unreleased;
 
-        if ((packets[i].buffer & LLI_BYPASS_KEPT) == 0) {
+        if ((packets[i].buffer & LLI_BYPASS_UNRELEASED) == 0) {
             lli_udp_release(&bypass->udp, &packets[i], 1);
             continue;
         }
-        kept = bypass_unkeep(bypass, packets[i].buffer);
-        if (used > 0 && (kept.fd != fd || used == LLI_BYPASS_RELEASE_MAX)) {
+        unreleased = bypass_forget(bypass, packets[i].buffer);
+        if (used > 0 && (unreleased.fd != fd || used == LLI_BYPASS_RELEASE_MAX)) {
             bypass_give_back(bypass, fd, ids, used);
             used = 0;
         }
-        fd = kept.fd;
-        ids[used++] = kept.id;
+        fd = unreleased.fd;
+        ids[used++] = unreleased.id;
     }
     if (used > 0)
         bypass_give_back(bypass, fd, ids, used);
@@ -104,9 +104,9 @@ void lli_bypass_release(void *instance, const struct lli_in *packets, int count)
 
 void lli_bypass_recall(struct lli_bypass *bypass)
 {
-    for (uint64_t place = 0; place < LLI_BYPASS_KEPT_MAX; place++)
-        if (bypass->kept[place].fd >= 0)
-            lli_bypass_release(bypass, &(struct lli_in){.buffer = LLI_BYPASS_KEPT | place}, 1);
+    for (uint64_t place = 0; place < LLI_BYPASS_UNRELEASED_MAX; place++)
+        if (bypass->unreleased[place].fd >= 0)
+            lli_bypass_release(bypass, &(struct lli_in){.buffer = LLI_BYPASS_UNRELEASED | place}, 1);
 }
 
 /* --------------------------------------------------------------------------------------------------- warm sends */
@@ -127,7 +127,7 @@ static void bypass_warm_send(struct lli_bypass *bypass)
 }
 
 /* Warms a send path unless something was sent recently. */
-static void bypass_keep_warm(struct lli_bypass *bypass)
+static void bypass_stay_warm(struct lli_bypass *bypass)
 {
     uint64_t now;
 
@@ -198,6 +198,6 @@ int lli_bypass_receive(void *instance, struct lli_in *packets, int max)
     else
         count = bypass_fetch(bypass, packets, max);
     if (count == 0 && bypass->warm_count > 0)
-        bypass_keep_warm(bypass);
+        bypass_stay_warm(bypass);
     return count;
 }

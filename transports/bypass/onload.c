@@ -147,7 +147,7 @@ static void onload_copy(const struct onload_zc_msg *message, uint8_t *to)
     }
 }
 
-/* Called with one message consumed, so there is always room for one more, in kept and in the buffers. */
+/* Called with one message consumed, so there is always room for one more, in unreleased and in the buffers. */
 static int onload_take(struct onload_zc_recv_args *args, int flags)
 {
     struct onload_fetch *fetch = args->user_ptr;

@@ -26,7 +26,7 @@ enum {
     HYBRID_JOINS_MAX = 256,
     HYBRID_PEERS_MIN = 4096,
     HYBRID_FAR_TURNS = 8,  /* while shared memory has packets, one in so many calls polls the network */
-    HYBRID_HELD_MAX = 32,  /* packets received from the network at a time */
+    HYBRID_BUFFERED_MAX = 32,  /* packets received from the network at a time */
 };
 
 /* Handles of joins are indices; handles of peers also have this bit set. */
@@ -72,9 +72,9 @@ struct hybrid {
     struct hybrid_join senders[HYBRID_JOINS_MAX];
     struct hybrid_join receivers[HYBRID_JOINS_MAX];
     uint32_t receivers_used; /* upper bound of the places used so far */
-    struct lli_in held[HYBRID_HELD_MAX]; /* packets from the network, buffered until shared memory is empty */
-    int held_count;
-    int held_next;
+    struct lli_in buffered[HYBRID_BUFFERED_MAX]; /* packets from the network, buffered until shared memory is empty */
+    int buffered_count;
+    int buffered_next;
     struct lli_peers peers;
     struct hybrid_peer *peer;  /* by place */
     const struct lli_log *log;
@@ -244,18 +244,18 @@ static void hybrid_release(void *instance, const struct lli_in *packets, int cou
 }
 
 /* Releases buffered packets of a group that was left. */
-static void held_drop(struct hybrid *hybrid, lli_handle group)
+static void buffered_drop(struct hybrid *hybrid, lli_handle group)
 {
-    int kept = 0;
+    int remaining = 0;
 
-    for (int i = hybrid->held_next; i < hybrid->held_count; i++) {
-        if (hybrid->held[i].from == group)
-            hybrid_release(hybrid, &hybrid->held[i], 1);
+    for (int i = hybrid->buffered_next; i < hybrid->buffered_count; i++) {
+        if (hybrid->buffered[i].from == group)
+            hybrid_release(hybrid, &hybrid->buffered[i], 1);
         else
-            hybrid->held[kept++] = hybrid->held[i];
+            hybrid->buffered[remaining++] = hybrid->buffered[i];
     }
-    hybrid->held_next = 0;
-    hybrid->held_count = kept;
+    hybrid->buffered_next = 0;
+    hybrid->buffered_count = remaining;
 }
 
 /* Finds a place for a pair of joins; repeated receive joins share their place. */
@@ -316,7 +316,7 @@ static void hybrid_leave(void *instance, lli_handle handle, enum lli_join_mode m
             hybrid->out[i % HYBRID_POST_MAX].out.to = HYBRID_LOST;
     join->users--;
     if (mode == LLI_JOIN_RECEIVE && join->users == 0)
-        held_drop(hybrid, handle);
+        buffered_drop(hybrid, handle);
     for (int i = 0; i < PARTS; i++)
         hybrid->part[i].transport->leave(hybrid->part[i].instance, join->handle[i], mode);
 }
@@ -524,17 +524,17 @@ static int hybrid_receive(void *instance, struct lli_in *packets, int max)
     struct hybrid *hybrid = instance;
     int count = 0, some;
 
-    if (hybrid->held_next == hybrid->held_count && (hybrid->near_empty || ++hybrid->turn % HYBRID_FAR_TURNS == 0)) {
-        hybrid->held_next = 0;
-        hybrid->held_count = receive_part(hybrid, FAR, hybrid->held, HYBRID_HELD_MAX);
+    if (hybrid->buffered_next == hybrid->buffered_count && (hybrid->near_empty || ++hybrid->turn % HYBRID_FAR_TURNS == 0)) {
+        hybrid->buffered_next = 0;
+        hybrid->buffered_count = receive_part(hybrid, FAR, hybrid->buffered, HYBRID_BUFFERED_MAX);
     }
     do {
         some = receive_part(hybrid, NEAR, packets + count, max - count);
         count += some;
     } while (some > 0 && count < max);
     hybrid->near_empty = count == 0;
-    while (some == 0 && count < max && hybrid->held_next < hybrid->held_count)
-        packets[count++] = hybrid->held[hybrid->held_next++];
+    while (some == 0 && count < max && hybrid->buffered_next < hybrid->buffered_count)
+        packets[count++] = hybrid->buffered[hybrid->buffered_next++];
     return count;
 }
 

@@ -26,9 +26,9 @@ enum {
     IMPAIR_SLOTS = 2048,
     IMPAIR_SLOT_BYTES = 65536 + 64, /* any packet; an odd number of cache lines, because a power of two would use few cache sets */
     IMPAIR_BURST = 32,              /* packets received from the inner transport per call */
-    IMPAIR_HELD_MAX = 64,
-    IMPAIR_BEHIND_MAX = 8,          /* a reordered packet is overtaken by 1 to this many packets */
-    IMPAIR_HOLD_NS = 1000000,       /* a reordered packet is released after this time at the latest */
+    IMPAIR_WAITING_MAX = 64,
+    IMPAIR_OVERTAKEN_MAX = 8,          /* a reordered packet is overtaken by 1 to this many packets */
+    IMPAIR_WAIT_NS = 1000000,       /* a reordered packet is released after this time at the latest */
 };
 
 #define IMPAIR_PROBABILITY_ONE (UINT64_C(1) << 32)
@@ -59,7 +59,7 @@ struct impair_packet {
 };
 
 /* Packet waiting to be overtaken. */
-struct impair_held {
+struct impair_waiting {
     struct impair_packet packet;
     uint64_t until_count; /* value of admitted at which it is released */
     uint64_t until_at;
@@ -82,8 +82,8 @@ struct impair {
     uint32_t free_count;
     uint64_t admitted;
     uint64_t order;
-    struct impair_held held[IMPAIR_HELD_MAX];
-    uint32_t held_count;
+    struct impair_waiting waiting[IMPAIR_WAITING_MAX];
+    uint32_t waiting_count;
     struct impair_packet heap[IMPAIR_SLOTS];
     uint32_t heap_count;
 
@@ -398,19 +398,19 @@ static void packet_forward(struct impair *impair, struct impair_packet *packet, 
     heap_push(impair, packet);
 }
 
-static void held_release(struct impair *impair, uint64_t now)
+static void waiting_release(struct impair *impair, uint64_t now)
 {
-    uint32_t kept = 0;
+    uint32_t remaining = 0;
 
-    for (uint32_t i = 0; i < impair->held_count; i++) {
-        struct impair_held *held = &impair->held[i];
+    for (uint32_t i = 0; i < impair->waiting_count; i++) {
+        struct impair_waiting *waiting = &impair->waiting[i];
 
-        if (impair->admitted >= held->until_count || now >= held->until_at)
-            packet_forward(impair, &held->packet, now);
+        if (impair->admitted >= waiting->until_count || now >= waiting->until_at)
+            packet_forward(impair, &waiting->packet, now);
         else
-            impair->held[kept++] = *held;
+            impair->waiting[remaining++] = *waiting;
     }
-    impair->held_count = kept;
+    impair->waiting_count = remaining;
 }
 
 /* ----------------------------------------------------------------------------------------------------- faults */
@@ -447,17 +447,17 @@ static void packet_corrupt(struct impair *impair, struct impair_packet *packet, 
 }
 
 /* Delays a packet until others have overtaken it; forwards it if too many are waiting. */
-static void packet_hold(struct impair *impair, struct impair_packet *packet, uint64_t random, uint64_t now)
+static void packet_postpone(struct impair *impair, struct impair_packet *packet, uint64_t random, uint64_t now)
 {
-    if (impair->held_count == IMPAIR_HELD_MAX) {
+    if (impair->waiting_count == IMPAIR_WAITING_MAX) {
         packet_forward(impair, packet, now);
         return;
     }
     impair->reordered++;
-    impair->held[impair->held_count++] = (struct impair_held){
+    impair->waiting[impair->waiting_count++] = (struct impair_waiting){
         .packet = *packet,
-        .until_count = impair->admitted + 1 + random % IMPAIR_BEHIND_MAX,
-        .until_at = now + IMPAIR_HOLD_NS,
+        .until_count = impair->admitted + 1 + random % IMPAIR_OVERTAKEN_MAX,
+        .until_at = now + IMPAIR_WAIT_NS,
     };
 }
 
@@ -487,10 +487,10 @@ static void packet_admit(struct impair *impair, const struct lli_in *in, uint64_
     if (corrupted && packet.size > 0)
         packet_corrupt(impair, &packet, corruption);
     if (reordered)
-        packet_hold(impair, &packet, reorder, now);
+        packet_postpone(impair, &packet, reorder, now);
     else
         packet_forward(impair, &packet, now);
-    held_release(impair, now);
+    waiting_release(impair, now);
 }
 
 /* Returns the time at which the first waiting packet is due; UINT64_MAX if none waits. */
@@ -498,9 +498,9 @@ static uint64_t impair_due(const struct impair *impair)
 {
     uint64_t due_at = impair->heap_count > 0 ? impair->heap[0].due_at : UINT64_MAX;
 
-    for (uint32_t i = 0; i < impair->held_count; i++)
-        if (impair->held[i].until_at < due_at)
-            due_at = impair->held[i].until_at;
+    for (uint32_t i = 0; i < impair->waiting_count; i++)
+        if (impair->waiting[i].until_at < due_at)
+            due_at = impair->waiting[i].until_at;
     return due_at;
 }
 
@@ -550,10 +550,10 @@ static int impair_receive(void *instance, struct lli_in *packets, int max)
     uint64_t now;
     int count = 0;
 
-    if (!impair_fetch(impair) && impair->heap_count == 0 && impair->held_count == 0)
+    if (!impair_fetch(impair) && impair->heap_count == 0 && impair->waiting_count == 0)
         return 0;
     now = lli_clock_ns();
-    held_release(impair, now);
+    waiting_release(impair, now);
     for (; count < max && impair->heap_count > 0 && impair->heap[0].due_at <= now; count++) {
         const struct impair_packet packet = heap_pop(impair);
 
@@ -590,9 +590,9 @@ static void impair_release(void *instance, const struct lli_in *packets, int cou
 static void impair_forget(struct impair *impair, lli_handle handle)
 {
     const uint32_t heap_count = impair->heap_count;
-    const uint32_t held_count = impair->held_count;
+    const uint32_t waiting_count = impair->waiting_count;
 
-    impair->heap_count = impair->held_count = 0;
+    impair->heap_count = impair->waiting_count = 0;
     for (uint32_t i = 0; i < heap_count; i++) {
         const struct impair_packet packet = impair->heap[i];
 
@@ -601,13 +601,13 @@ static void impair_forget(struct impair *impair, lli_handle handle)
         else
             heap_push(impair, &packet);
     }
-    for (uint32_t i = 0; i < held_count; i++) {
-        const struct impair_held held = impair->held[i];
+    for (uint32_t i = 0; i < waiting_count; i++) {
+        const struct impair_waiting waiting = impair->waiting[i];
 
-        if (held.packet.from == handle)
-            impair->free[impair->free_count++] = held.packet.slot;
+        if (waiting.packet.from == handle)
+            impair->free[impair->free_count++] = waiting.packet.slot;
         else
-            impair->held[impair->held_count++] = held;
+            impair->waiting[impair->waiting_count++] = waiting;
     }
 }
 

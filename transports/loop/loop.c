@@ -80,7 +80,7 @@ struct loop {
     uint32_t peers_max;
 
     uint64_t inbox_drops;
-    uint64_t drops_told;
+    uint64_t drops_reported;
     uint64_t send_errors;
 };
 
@@ -525,12 +525,12 @@ static int loop_arm(void *instance)
 static uint64_t loop_drops(void *instance)
 {
     struct loop *loop = instance;
-    const uint64_t told = loop->drops_told;
+    const uint64_t reported = loop->drops_reported;
 
     pthread_mutex_lock(&hub.mutex);
-    loop->inbox_drops = loop->drops_told = loop->inbox.dropped;
+    loop->inbox_drops = loop->drops_reported = loop->inbox.dropped;
     pthread_mutex_unlock(&hub.mutex);
-    return loop->drops_told - told;
+    return loop->drops_reported - reported;
 }
 
 /* ------------------------------------------------------------------------------------------------------ table */

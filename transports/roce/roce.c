@@ -490,10 +490,10 @@ static void roce_release(void *instance, const struct lli_in *packets, int count
 static uint64_t roce_drops(void *instance)
 {
     struct lli_roce *roce = instance;
-    const uint64_t told = roce->counters.dry_reported;
+    const uint64_t reported = roce->counters.dry_reported;
 
     roce->counters.dry_reported = roce->counters.receive_dry;
-    return (roce->counters.dry_reported - told) * DRY_PACKETS;
+    return (roce->counters.dry_reported - reported) * DRY_PACKETS;
 }
 
 static const struct lli_counter roce_counters[] = {

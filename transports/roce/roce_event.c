@@ -88,7 +88,7 @@ static void control_lose(struct lli_roce *roce, const char *why)
 /* --------------------------------------------------------------------------------------- librdmacm's events */
 
 /* Returns true if the route to a group is unchanged: the address handles of its senders were made for it. */
-static bool route_is_kept(const struct lli_roce_member *member, const struct rdma_ud_param *found)
+static bool route_is_unchanged(const struct lli_roce_member *member, const struct rdma_ud_param *found)
 {
     return memcmp(&member->route.grh.dgid, &found->ah_attr.grh.dgid, sizeof member->route.grh.dgid) == 0 &&
            member->route.grh.sgid_index == found->ah_attr.grh.sgid_index && member->qp_number == found->qp_num &&
@@ -100,7 +100,7 @@ static bool member_joined(struct lli_roce *roce, struct lli_roce_member *member,
 {
     if (member->state != LLI_ROCE_JOINING)
         return true;
-    if (member->retry_at != 0 && !route_is_kept(member, found))
+    if (member->retry_at != 0 && !route_is_unchanged(member, found))
         return false;
     member->route = found->ah_attr;
     member->qp_number = found->qp_num;
@@ -133,7 +133,7 @@ static void member_failed(struct lli_roce *roce, struct lli_roce_member *member,
 static void cm_event_take(struct lli_roce *roce, const struct rdma_cm_event *event)
 {
     struct lli_roce_member *member = (void *)(uintptr_t)event->param.ud.private_data;
-    bool kept = true;
+    bool unchanged = true;
 
     switch (event->event) {
     case RDMA_CM_EVENT_MULTICAST_JOIN:
@@ -142,11 +142,11 @@ static void cm_event_take(struct lli_roce *roce, const struct rdma_cm_event *eve
             break;
         pthread_mutex_lock(&roce->control.mutex);
         if (event->event == RDMA_CM_EVENT_MULTICAST_JOIN && event->status == 0)
-            kept = member_joined(roce, member, &event->param.ud);
+            unchanged = member_joined(roce, member, &event->param.ud);
         else
             member_failed(roce, member, event->status);
         pthread_mutex_unlock(&roce->control.mutex);
-        if (!kept)
+        if (!unchanged)
             control_lose(roce, "its addresses changed while a group was joined again");
         break;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:

@@ -78,7 +78,7 @@ void lli_roce_repost(struct lli_roce *roce)
 {
     struct ibv_recv_wr *refused = NULL;
     uint32_t count = roce->in.returned_count;
-    uint32_t kept = 0;
+    uint32_t remaining = 0;
 
     if (count == 0)
         return;
@@ -87,11 +87,11 @@ void lli_roce_repost(struct lli_roce *roce)
     roce->in.requests[roce->in.returned[count - 1]].next = NULL;
     if (ibv_post_recv(roce->in.qp, &roce->in.requests[roce->in.returned[0]], &refused) != 0)
         for (; refused != NULL; refused = refused->next)
-            kept++;
+            remaining++;
     /* Retry refused buffers with the next ones. */
-    memmove(roce->in.returned, roce->in.returned + (count - kept), kept * sizeof *roce->in.returned);
-    roce->in.returned_count = kept;
-    roce->in.posted += count - kept;
+    memmove(roce->in.returned, roce->in.returned + (count - remaining), remaining * sizeof *roce->in.returned);
+    roce->in.returned_count = remaining;
+    roce->in.posted += count - remaining;
     if (roce->in.run == 0)
         roce->in.had = roce->in.posted;
 }

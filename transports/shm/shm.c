@@ -319,20 +319,20 @@ static int source_check(struct lli_shm *shm, const struct lli_shm_source *source
     const struct lli_shm_segment *segment = &source->segment;
     const uint64_t history_edge = atomic_load_explicit(&segment->header->history_edge, memory_order_relaxed);
     const uint64_t copies_edge = atomic_load_explicit(&segment->header->copies_edge, memory_order_relaxed);
-    int kept = 0;
+    int remaining = 0;
 
     for (int i = 0; i < count; i++) {
         const bool history = copied[i].place == LLI_SHM_HISTORY;
-        const uint64_t behind = (history ? history_edge : copies_edge) - copied[i].position;
+        const uint64_t lag = (history ? history_edge : copies_edge) - copied[i].position;
 
-        if (copied[i].place != LLI_SHM_HERE && behind > (history ? segment->history_bytes : segment->copies_bytes)) {
+        if (copied[i].place != LLI_SHM_HERE && lag > (history ? segment->history_bytes : segment->copies_bytes)) {
             shm->free[shm->free_count++] = (uint16_t)packets[i].buffer;
             shm->overwritten++;
         } else {
-            packets[kept++] = packets[i];
+            packets[remaining++] = packets[i];
         }
     }
-    return kept;
+    return remaining;
 }
 
 /* Returns true if an unread entry is available. Inline: called in every poll. */
@@ -485,7 +485,7 @@ static LLI_OUT_OF_LINE void shm_look_around(struct lli_shm *shm)
     }
     if (now >= shm->looked_at + SHM_LOOK_NS) {
         shm->looked_at = now;
-        lli_shm_stir(shm);
+        lli_shm_rescan(shm);
     }
 }
 
@@ -546,7 +546,7 @@ static int shm_arm(void *instance)
     struct lli_shm *shm = instance;
 
     if (++shm->armed % SHM_ARMED_LOOK == 0)
-        lli_shm_stir(shm);
+        lli_shm_rescan(shm);
     /* Drain earlier wake-ups, which would end the coming sleep. */
     lli_shm_socket_drain(shm);
     for (uint32_t i = 0; i < shm->sources_count; i++) {
@@ -568,10 +568,10 @@ static int shm_arm(void *instance)
 static uint64_t shm_drops(void *instance)
 {
     struct lli_shm *shm = instance;
-    const uint64_t told = shm->drops_told;
+    const uint64_t reported = shm->drops_reported;
 
-    shm->drops_told = shm->lapped + shm->overwritten;
-    return shm->drops_told - told;
+    shm->drops_reported = shm->lapped + shm->overwritten;
+    return shm->drops_reported - reported;
 }
 
 static const struct lli_counter shm_counters[] = {
@@ -602,7 +602,7 @@ const struct lli_transport lli_transport_shm = {
     .address = lli_shm_address,
     .peer = lli_shm_peer,
     .forget = lli_shm_forget,
-    .tell = lli_shm_tell,
+    .report = lli_shm_report,
     .slot = shm_slot,
     .post_slot = shm_post_slot,
     .slot_at = shm_slot_at,

@@ -121,7 +121,7 @@ enum {
     LLI_SHM_SLOT_STRIDE = LLI_SHM_SLOT_BYTES + 192, /* extra lines, so that slots use different cache sets */
     LLI_SHM_WAITING = 64,   /* packets read from the socket and not yet delivered; a power of two */
     LLI_SHM_PEERS_MIN = 4096,
-    LLI_SHM_TOLD_MAX = 64,
+    LLI_SHM_LOGGED_MAX = 64,
     LLI_SHM_NAME_MAX = 80,
 };
 
@@ -169,12 +169,12 @@ struct lli_shm_sender {
 struct lli_shm_group {
     uint32_t users;
     bool loops;
-    bool told;                 /* logged: the name is not accessible, or has too many segments */
+    bool logged;                 /* logged: the name is not accessible, or has too many segments */
     char name[LLI_SHM_NAME_MAX];
 };
 
 /* Unreadable segment; the reason was logged. */
-struct lli_shm_told {
+struct lli_shm_logged {
     uint64_t id;
     bool here; /* seen again in this scan */
 };
@@ -243,18 +243,18 @@ struct lli_shm {
     uint32_t entries;
     uint32_t armed;                                /* calls of arm() */
     bool refused;                                  /* the latest scan found segments that may not be read */
-    bool telling;                                  /* told is not empty, or told is set in a group */
-    uint32_t told_count;
-    struct lli_shm_told told[LLI_SHM_TOLD_MAX];
+    bool logging;                                  /* a name or a segment was logged: check it again */
+    uint32_t logged_count;
+    struct lli_shm_logged logged[LLI_SHM_LOGGED_MAX];
 
     /* Counters. */
     uint64_t lapped;
     uint64_t overwritten;
-    uint64_t drops_told; /* lapped + overwritten at the latest call of shm_drops() */
+    uint64_t drops_reported; /* lapped + overwritten at the latest call of shm_drops() */
     uint64_t attached;
     uint64_t attach_errors;
     uint64_t truncated;
-    uint64_t truncated_told;
+    uint64_t truncated_logged;
     uint64_t truncated_id;  /* id of the segment truncated most recently */
     uid_t truncated_owner;
     uint64_t wakes;
@@ -270,7 +270,7 @@ static inline struct lli_shm_entry *lli_shm_entry_at(const struct lli_shm_segmen
 }
 
 /* Requests a scan for new and dead segments. */
-static inline void lli_shm_stir(struct lli_shm *shm)
+static inline void lli_shm_rescan(struct lli_shm *shm)
 {
     shm->changed = true;
     shm->only = NULL;
@@ -396,6 +396,6 @@ void lli_shm_region_end(void *instance, void *base, size_t size);
 /* Attaches new segments of the joined groups, and detaches those that are dead and read to the end. */
 void lli_shm_look(struct lli_shm *shm);
 /* Logs, once per segment, why it is not read. */
-void lli_shm_tell(void *instance);
+void lli_shm_report(void *instance);
 
 #endif

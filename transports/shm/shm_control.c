@@ -281,77 +281,77 @@ void lli_shm_look(struct lli_shm *shm)
 
 /* ------------------------------------------------------------------------------------------------ diagnostics */
 
-static struct lli_shm_told *told_find(struct lli_shm *shm, uint64_t id)
+static struct lli_shm_logged *logged_find(struct lli_shm *shm, uint64_t id)
 {
-    for (uint32_t i = 0; i < shm->told_count; i++)
-        if (shm->told[i].id == id)
-            return &shm->told[i];
+    for (uint32_t i = 0; i < shm->logged_count; i++)
+        if (shm->logged[i].id == id)
+            return &shm->logged[i];
     return NULL;
 }
 
-/* Retries a refused segment in order to log the reason. Logs nothing for segments beyond LLI_SHM_TOLD_MAX. */
-static int tell_at(void *arg, uint64_t id)
+/* Retries a refused segment in order to log the reason. Logs nothing for segments beyond LLI_SHM_LOGGED_MAX. */
+static int log_at(void *arg, uint64_t id)
 {
     const struct look *look = arg;
     struct lli_shm *shm = look->shm;
     const struct lli_shm_group *group = &shm->groups[look->group];
-    struct lli_shm_told *told = told_find(shm, id);
+    struct lli_shm_logged *logged = logged_find(shm, id);
     struct lli_shm_source source;
     int error;
 
     if (look_has(look, id))
         return 0;
     if (shm->sources_count == LLI_SHM_SOURCES_MAX)
-        return look_is_full(group->told ? NULL : shm->log);
-    if (told != NULL)
-        told->here = true;
-    if (told != NULL || shm->told_count == LLI_SHM_TOLD_MAX)
+        return look_is_full(group->logged ? NULL : shm->log);
+    if (logged != NULL)
+        logged->here = true;
+    if (logged != NULL || shm->logged_count == LLI_SHM_LOGGED_MAX)
         return 0;
     error = lli_shm_attach(&source, &shm->root, group->name, id, shm->id, shm->log);
     if (error == LLM_OK)
         lli_shm_detach(&source);
     else if (error != LLM_EAGAIN)
-        shm->told[shm->told_count++] = (struct lli_shm_told){id, true};
+        shm->logged[shm->logged_count++] = (struct lli_shm_logged){id, true};
     return 0;
 }
 
 /* Forgets segments that were removed or are read by now. */
-static void told_sweep(struct lli_shm *shm)
+static void logged_sweep(struct lli_shm *shm)
 {
-    uint32_t kept = 0;
+    uint32_t remaining = 0;
 
-    for (uint32_t i = 0; i < shm->told_count; i++)
-        if (shm->told[i].here)
-            shm->told[kept++] = (struct lli_shm_told){shm->told[i].id, false};
-    shm->told_count = kept;
+    for (uint32_t i = 0; i < shm->logged_count; i++)
+        if (shm->logged[i].here)
+            shm->logged[remaining++] = (struct lli_shm_logged){shm->logged[i].id, false};
+    shm->logged_count = remaining;
 }
 
-static void tell_truncated(struct lli_shm *shm)
+static void log_truncated(struct lli_shm *shm)
 {
-    if (shm->truncated > 0 && shm->truncated_told == 0)
+    if (shm->truncated > 0 && shm->truncated_logged == 0)
         lli_log(shm->log, LLM_LEVEL_WARNING, "shm: segment %016llx of user %u, or its bell, was truncated while it was mapped: the segment is "
                 "not read any more, the bell is mapped again; shm_truncated counts it, and shm_mode says which users may",
                 (unsigned long long)shm->truncated_id, (unsigned)shm->truncated_owner);
-    shm->truncated_told = shm->truncated;
+    shm->truncated_logged = shm->truncated;
 }
 
-void lli_shm_tell(void *instance)
+void lli_shm_report(void *instance)
 {
     struct lli_shm *shm = instance;
 
-    tell_truncated(shm);
-    if (!shm->refused && !shm->telling)
+    log_truncated(shm);
+    if (!shm->refused && !shm->logging)
         return;
-    shm->telling = false;
+    shm->logging = false;
     for (lli_handle i = 0; i < LLI_SHM_GROUPS_MAX; i++) {
         struct look look = {.shm = shm, .group = i};
         struct lli_shm_group *group = &shm->groups[i];
 
-        group->told = group->users > 0 && lli_shm_each(&shm->root, group->name, tell_at, &look, group->told ? NULL : shm->log) != 0;
-        shm->telling |= group->told;
+        group->logged = group->users > 0 && lli_shm_each(&shm->root, group->name, log_at, &look, group->logged ? NULL : shm->log) != 0;
+        shm->logging |= group->logged;
     }
-    told_sweep(shm);
-    shm->telling |= shm->told_count > 0;
+    logged_sweep(shm);
+    shm->logging |= shm->logged_count > 0;
 }
 
 /* ---------------------------------------------------------------------------------------------- join and leave */

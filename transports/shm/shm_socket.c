@@ -192,7 +192,7 @@ static void call_one(void *arg, int directory, uint64_t id)
 void lli_shm_socket_call(struct lli_shm *shm)
 {
     lli_shm_socket_each(&shm->root, call_one, shm);
-    lli_shm_stir(shm);
+    lli_shm_rescan(shm);
 }
 
 bool lli_shm_socket_answers(const struct lli_shm_root *root, uint64_t id)
@@ -291,7 +291,7 @@ void lli_shm_socket_drain(struct lli_shm *shm)
         }
         /* The queue may have been full and may have refused a notification. */
         if (++shm->unread % SOCKET_FULL == 0 || size == 0)
-            lli_shm_stir(shm);
+            lli_shm_rescan(shm);
         if (size == 0)
             continue;
         shm->only = NULL;

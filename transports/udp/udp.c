@@ -229,8 +229,8 @@ static void udp_fetch_none(struct lli_udp *udp, struct lli_udp_receiver *receive
 /* Returns the length of the first run of free buffers, at most max. */
 static unsigned udp_free_run(uint64_t free, size_t first, unsigned max)
 {
-    const uint64_t held = ~(free >> first);
-    const unsigned run = held == 0 ? LLI_UDP_BUFFERS : (unsigned)__builtin_ctzll(held);
+    const uint64_t used = ~(free >> first);
+    const unsigned run = used == 0 ? LLI_UDP_BUFFERS : (unsigned)__builtin_ctzll(used);
 
     return run < max ? run : max;
 }
@@ -530,7 +530,7 @@ const struct lli_transport lli_transport_udp = {
     .address = lli_udp_address,
     .peer = lli_udp_peer,
     .forget = lli_udp_forget,
-    .tell = lli_udp_tell,
+    .report = lli_udp_report,
     .unreached = lli_udp_unreached,
     .describe = lli_udp_describe,
     .came_from = lli_udp_came_from,

@@ -33,7 +33,7 @@ enum {
     LLI_UDP_BURST = 32,       /* packets received per system call, unless the kernel merges them */
     LLI_UDP_GROUPS_MAX = 256, /* joins to send; also groups joined to receive */
     LLI_UDP_READY_MAX = 16,   /* readable sockets returned by one epoll_wait() */
-    LLI_UDP_UNREACHED_MAX = 16, /* addresses recorded between two calls of tell() */
+    LLI_UDP_UNREACHED_MAX = 16, /* addresses recorded between two calls of report() */
     LLI_UDP_NOTE_BYTES = 96,  /* control messages per packet: a time stamp needs 32 bytes, a segment size 24 */
 };
 
@@ -220,7 +220,7 @@ int lli_udp_sender_set_up(const struct lli_udp *udp, int fd, const struct llm_op
  * Adapts to changes of the interface's address and MTU. Logs these, removal of the interface, and failed sends
  * to groups.
  */
-void lli_udp_tell(void *instance);
+void lli_udp_report(void *instance);
 
 /* Records that a packet could not be sent. */
 void lli_udp_unreached_note(struct lli_udp *udp, const struct lli_udp_out *out, int number);

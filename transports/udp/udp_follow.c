@@ -205,7 +205,7 @@ bool lli_udp_unreached(void *instance, struct lli_address *address, int *number)
 }
 
 /* Logs each error once, until the interface changes. */
-static void groups_tell(struct lli_udp *udp)
+static void groups_report(struct lli_udp *udp)
 {
     union lli_ip_address group;
     socklen_t length = sizeof group;
@@ -243,7 +243,7 @@ static bool interface_is_gone(struct lli_udp *udp)
     return ioctl(udp->in.control.fd, SIOCGIFNAME, &request) < 0 && errno == ENODEV;
 }
 
-void lli_udp_tell(void *instance)
+void lli_udp_report(void *instance)
 {
     struct lli_udp *udp = instance;
     unsigned changes;
@@ -259,5 +259,5 @@ void lli_udp_tell(void *instance)
     changes = lli_follow_changes(&udp->link.follow, &udp->interface.address);
     if (changes != 0 || udp->link.again)
         interface_follow(udp, changes);
-    groups_tell(udp);
+    groups_report(udp);
 }

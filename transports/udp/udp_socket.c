@@ -589,7 +589,7 @@ static void leave_send(struct lli_udp *udp, lli_handle handle)
 static void leave_receive(struct lli_udp *udp, lli_handle handle)
 {
     struct lli_udp_receiver *receiver = &udp->in.groups[handle];
-    uint32_t kept = 0;
+    uint32_t remaining = 0;
 
     if (--receiver->users > 0)
         return;
@@ -598,8 +598,8 @@ static void leave_receive(struct lli_udp *udp, lli_handle handle)
     socket_close(&receiver->fd);
     for (uint32_t i = 0; i < udp->in.polled_count; i++)
         if (udp->in.polled[i] != handle)
-            udp->in.polled[kept++] = udp->in.polled[i];
-    udp->in.polled_count = kept;
+            udp->in.polled[remaining++] = udp->in.polled[i];
+    udp->in.polled_count = remaining;
     udp->in.polled_next = 0;
     udp->in.ready_count = udp->in.ready_next = 0; /* may refer to the closed socket */
 }
@@ -683,12 +683,12 @@ int lli_udp_arm(void *instance)
 uint64_t lli_udp_drops(void *instance)
 {
     struct lli_udp *udp = instance;
-    const uint64_t told = udp->counters.drops_reported;
+    const uint64_t reported = udp->counters.drops_reported;
     /* Merged packets are dropped as one. */
     const uint64_t most = udp->counters.superframes != udp->counters.superframes_reported ? LLI_UDP_TRAIN_MAX : 1;
 
     drops_read_all(udp);
     udp->counters.drops_reported = udp->counters.kernel_drops;
     udp->counters.superframes_reported = udp->counters.superframes;
-    return (udp->counters.kernel_drops - told) * most;
+    return (udp->counters.kernel_drops - reported) * most;
 }

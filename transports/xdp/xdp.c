@@ -514,11 +514,11 @@ static const struct lli_transport *xdp_inner(const void *instance, int index, co
 static uint64_t xdp_drops(void *instance)
 {
     struct lli_xdp *xdp = instance;
-    const uint64_t told = xdp->drops_told;
+    const uint64_t reported = xdp->drops_reported;
 
     drops_read(xdp);
-    xdp->drops_told = xdp->kernel_drops;
-    return xdp->drops_told - told;
+    xdp->drops_reported = xdp->kernel_drops;
+    return xdp->drops_reported - reported;
 }
 
 static const struct lli_counter xdp_counters[] = {
@@ -548,7 +548,7 @@ const struct lli_transport lli_transport_xdp = {
     .address = xdp_address,
     .peer = xdp_peer,
     .forget = xdp_forget,
-    .tell = lli_xdp_tell,
+    .report = lli_xdp_report,
     .came_from = xdp_came_from,
     .post = xdp_post,
     .flush = xdp_flush,

@@ -47,7 +47,7 @@ struct lli_xdp_sender {
     bool host;  /* a unicast host: packets go to UDP unless its neighbour is known */
     bool nudge; /* give the next packet to UDP, so that the kernel probes a stale neighbour */
     bool dead;  /* the neighbour did not answer, and no frame was sent to it since */
-    bool tell;  /* not logged yet */
+    bool unlogged;  /* not logged yet */
     uint8_t ttl;
     lli_ns look_at; /* time of the next neighbour lookup */
     union lli_ip_address group;
@@ -111,7 +111,7 @@ struct lli_xdp {
 
     lli_ns look_at;                /* earliest neighbour lookup of all senders; LLI_NEVER: no unicast hosts */
     int neighbours;                /* netlink socket for lookups; -1: not open yet */
-    bool untold;                   /* some sender has tell set */
+    bool unlogged_any;                   /* some sender has unlogged set */
 
     int epoll;
     bool watched_for_room;
@@ -135,7 +135,7 @@ struct lli_xdp {
     uint64_t kernel_drops;
     uint64_t host_detours;
     uint64_t hosts_dead;
-    uint64_t drops_told; /* kernel_drops at the latest call of xdp_drops() */
+    uint64_t drops_reported; /* kernel_drops at the latest call of xdp_drops() */
 };
 
 /* ----------------------------------------------------------------------------------------------- xdp_control.c */
@@ -150,7 +150,7 @@ void lli_xdp_leave(void *instance, lli_handle handle, enum lli_join_mode mode);
 void lli_xdp_hosts_look(struct lli_xdp *xdp);
 
 /* Adopts a changed address of UDP; logs hosts that do not answer. */
-void lli_xdp_tell(void *instance);
+void lli_xdp_report(void *instance);
 
 /* Returns the slot at which the search for a group starts. */
 uint32_t lli_xdp_group_hash(const union lli_ip_address *group);

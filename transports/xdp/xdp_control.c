@@ -514,7 +514,7 @@ static void host_settle(struct lli_xdp *xdp, struct lli_xdp_sender *sender, lli_
         lli_xdp_header_host(&sender->header, mac);
     if (dead && !sender->dead) {
         xdp->hosts_dead++;
-        sender->tell = xdp->untold = true;
+        sender->unlogged = xdp->unlogged_any = true;
     }
     sender->dead = dead || (sender->dead && !sender->wire);
 }
@@ -559,22 +559,22 @@ static void own_follow(struct lli_xdp *xdp)
     loops_settle(xdp);
 }
 
-void lli_xdp_tell(void *instance)
+void lli_xdp_report(void *instance)
 {
     struct lli_xdp *xdp = instance;
     char text[LLI_IP_TEXT_MAX];
 
     own_follow(xdp);
-    for (uint32_t i = 0; xdp->untold && i < LLI_XDP_GROUPS_MAX; i++) {
+    for (uint32_t i = 0; xdp->unlogged_any && i < LLI_XDP_GROUPS_MAX; i++) {
         struct lli_xdp_sender *sender = &xdp->senders[i];
 
-        if (sender->open && sender->tell)
+        if (sender->open && sender->unlogged)
             lli_log(xdp->log, LLM_LEVEL_WARNING, "xdp: host %s does not answer on interface %s, or no route leads to it: see "
                     "'ip route get' and 'ip neigh'; its packets go by the kernel until it does",
                     lli_ip_text(&sender->group, text), xdp->interface.name);
-        sender->tell = false;
+        sender->unlogged = false;
     }
-    xdp->untold = false;
+    xdp->unlogged_any = false;
 }
 
 int lli_xdp_join(void *instance, const struct lli_group *group, enum lli_join_mode mode, lli_handle *handle)

@@ -7,7 +7,7 @@ enum { ACK_REPORTS = 8 }; /* reports of a receiver per messages_max */
 
 void lli_ack_init(struct lli_ack *ack, uint32_t members_max, struct lli_arena *arena)
 {
-    *ack = (struct lli_ack){.kept = UINT64_MAX};
+    *ack = (struct lli_ack){.unacknowledged = UINT64_MAX};
     ack->table = lli_arena_take(arena, members_max * sizeof *ack->table, 64);
     ack->reached = lli_arena_take(arena, members_max * sizeof *ack->reached, 64);
 }
@@ -21,13 +21,13 @@ static struct lli_ack_message *assured_at(const struct lli_ack_topic *topic, uin
 static void ack_count(struct lli_ack *ack)
 {
     ack->waiting = 0;
-    ack->kept = UINT64_MAX;
+    ack->unacknowledged = UINT64_MAX;
     for (int i = 0; i < ack->count; i++) {
         const struct lli_ack_topic *topic = ack->topics[i];
 
         ack->waiting += lli_ack_topic_waiting(topic);
         if (lli_ack_topic_waiting(topic) > 0)
-            ack->kept = lli_min(ack->kept, assured_at(topic, topic->head)->seq);
+            ack->unacknowledged = lli_min(ack->unacknowledged, assured_at(topic, topic->head)->seq);
     }
 }
 
@@ -49,7 +49,7 @@ void lli_ack_sent(struct lli_ack *ack, struct lli_ack_topic *topic, uint64_t num
     topic->bytes += size;
     *assured_at(topic, topic->tail++) = (struct lli_ack_message){.number = number, .bytes = topic->bytes, .seq = seq};
     ack->waiting++;
-    ack->kept = lli_min(ack->kept, seq);
+    ack->unacknowledged = lli_min(ack->unacknowledged, seq);
 }
 
 /* --------------------------------------------------------------------------------------- acknowledgements */
@@ -58,12 +58,12 @@ void lli_ack_sent(struct lli_ack *ack, struct lli_ack_topic *topic, uint64_t num
  * Returns a member's acknowledged run if it may count for this topic; NULL if the member reported nothing,
  * refused the topic or is suspended.
  */
-static const struct lli_ack_held *ack_held(const struct lli_ack *ack, const struct lli_members *members, uint32_t index,
+static const struct lli_ack_range *ack_range(const struct lli_ack *ack, const struct lli_members *members, uint32_t index,
                                                  int place)
 {
-    const struct lli_ack_held *held = &ack->table[index];
+    const struct lli_ack_range *range = &ack->table[index];
 
-    return lli_member_counts(&members->table[index]) && held->id == members->table[index].id && held->accepts >> place & 1 ? held : NULL;
+    return lli_member_counts(&members->table[index]) && range->id == members->table[index].id && range->accepts >> place & 1 ? range : NULL;
 }
 
 /* Returns the end (one past the last message) of what enough receivers acknowledged in a run that includes `number`. */
@@ -75,11 +75,11 @@ static uint64_t ack_reached(const struct lli_ack *ack, const struct lli_members 
     if (receivers == 0)
         return UINT64_MAX;
     for (uint32_t i = 0; seen < members->count; i++) {
-        const struct lli_ack_held *held = ack_held(ack, members, i, place);
+        const struct lli_ack_range *range = ack_range(ack, members, i, place);
 
         seen += members->table[i].id != 0;
-        if (held != NULL && held->from <= number)
-            ack->reached[count++] = held->next;
+        if (range != NULL && range->from <= number)
+            ack->reached[count++] = range->next;
     }
     return count < receivers ? number : lli_flow_find(ack->reached, count, receivers);
 }
@@ -93,14 +93,14 @@ static uint64_t ack_reached_by(const struct lli_ack *ack, const struct lli_membe
 
     *known = false;
     for (uint32_t i = 0; seen < members->count; i++) {
-        const struct lli_ack_held *held = ack_held(ack, members, i, place);
+        const struct lli_ack_range *range = ack_range(ack, members, i, place);
 
         seen += members->table[i].id != 0;
-        if (held == NULL || memcmp(held->name, name, sizeof held->name) != 0)
+        if (range == NULL || memcmp(range->name, name, sizeof range->name) != 0)
             continue;
         *known = true;
-        if (held->from <= number)
-            next = lli_max(next, held->next);
+        if (range->from <= number)
+            next = lli_max(next, range->next);
     }
     return next;
 }
@@ -126,7 +126,7 @@ static void ack_done(struct lli_ack *ack, struct lli_ack_topic *topic)
         topic->news.first = message->number;
     topic->news.acknowledged = true;
     topic->news.last = message->number;
-    ack->untold = true;
+    ack->unreported = true;
 }
 
 /*
@@ -144,7 +144,7 @@ static void ack_topic(struct lli_ack *ack, const struct lli_members *members, in
             break;
         while (lli_ack_topic_waiting(topic) > 0 && assured_at(topic, topic->head)->number < limit)
             ack_done(ack, topic);
-        topic->told = topic->news.reason = LLM_REASON_NONE;
+        topic->reported = topic->news.reason = LLM_REASON_NONE;
     }
 }
 
@@ -167,7 +167,7 @@ bool lli_ack_set(struct lli_ack *ack, const struct lli_members *members, struct 
     topic->mask = places - 1;
     topic->head = 0;
     topic->tail = lli_ack_topic_is_on(topic) ? waiting : 0;
-    topic->told = topic->news.reason = LLM_REASON_NONE;
+    topic->reported = topic->news.reason = LLM_REASON_NONE;
     topic->waited_head = UINT64_MAX;
     ack_topic(ack, members, place);
     ack_count(ack);
@@ -177,23 +177,23 @@ bool lli_ack_set(struct lli_ack *ack, const struct lli_members *members, struct 
 bool lli_ack_report(struct lli_ack *ack, const struct lli_members *members, uint32_t index,
                        const struct lli_wire_status *status, uint64_t messages)
 {
-    struct lli_ack_held *held = &ack->table[index];
+    struct lli_ack_range *range = &ack->table[index];
 
-    if (status->held_next > messages)
+    if (status->acknowledged_next > messages)
         return false;
-    if (held->id != status->receiver)
-        *held = (struct lli_ack_held){.id = status->receiver};
+    if (range->id != status->receiver)
+        *range = (struct lli_ack_range){.id = status->receiver};
     /*
      * The report was overtaken; or the receiver follows the session anew, and its earlier acknowledgements
      * stay valid.
      */
-    if (status->held_next < held->next)
+    if (status->acknowledged_next < range->next)
         return true;
-    held->from = status->held_from;
-    held->next = status->held_next;
-    held->accepts = status->accepts;
-    held->acknowledged |= status->held_next > status->held_from;
-    memcpy(held->name, status->name, sizeof held->name);
+    range->from = status->acknowledged_from;
+    range->next = status->acknowledged_next;
+    range->accepts = status->accepts;
+    range->acknowledged |= status->acknowledged_next > status->acknowledged_from;
+    memcpy(range->name, status->name, sizeof range->name);
     if (ack->waiting == 0)
         return true;
     for (int i = 0; i < ack->count; i++)
@@ -203,12 +203,12 @@ bool lli_ack_report(struct lli_ack *ack, const struct lli_members *members, uint
 }
 
 /* True if a topic that a receiver accepts waits for this receiver. */
-static bool ack_waits_for(const struct lli_ack_topic *topic, const struct lli_ack_held *held)
+static bool ack_waits_for(const struct lli_ack_topic *topic, const struct lli_ack_range *range)
 {
     for (uint32_t i = 0; i < topic->rule.names; i++)
-        if (memcmp(held->name, topic->rule.name[i], sizeof held->name) == 0)
+        if (memcmp(range->name, topic->rule.name[i], sizeof range->name) == 0)
             return true;
-    return topic->rule.receivers > 0 && held->acknowledged;
+    return topic->rule.receivers > 0 && range->acknowledged;
 }
 
 /* Returns the packet where the first unacknowledged message at or after this number starts; UINT64_MAX: none. */
@@ -229,14 +229,14 @@ static lli_seq ack_seq(const struct lli_ack_topic *topic, uint64_t number)
 
 lli_seq lli_ack_owes(const struct lli_ack *ack, const struct lli_members *members, uint32_t index)
 {
-    const struct lli_ack_held *held = &ack->table[index];
+    const struct lli_ack_range *range = &ack->table[index];
     lli_seq owes = UINT64_MAX;
 
-    if (ack->waiting == 0 || held->id != members->table[index].id)
+    if (ack->waiting == 0 || range->id != members->table[index].id)
         return 0;
     for (int i = 0; i < ack->count; i++)
-        if (held->accepts >> i & 1 && ack_waits_for(ack->topics[i], held))
-            owes = lli_min(owes, ack_seq(ack->topics[i], held->next));
+        if (range->accepts >> i & 1 && ack_waits_for(ack->topics[i], range))
+            owes = lli_min(owes, ack_seq(ack->topics[i], range->next));
     return owes == UINT64_MAX ? 0 : owes;
 }
 
@@ -250,11 +250,11 @@ static uint32_t ack_able(const struct lli_ack *ack, const struct lli_members *me
 
     *known = 0;
     for (uint32_t i = 0; seen < members->count; i++) {
-        const struct lli_ack_held *held = ack_held(ack, members, i, place);
+        const struct lli_ack_range *range = ack_range(ack, members, i, place);
 
         seen += members->table[i].id != 0;
-        *known += held != NULL;
-        able += held != NULL && held->from <= number;
+        *known += range != NULL;
+        able += range != NULL && range->from <= number;
     }
     return able;
 }
@@ -264,10 +264,10 @@ static bool ack_is_able(const struct lli_ack *ack, const struct lli_members *mem
                            uint64_t number)
 {
     for (uint32_t i = 0, seen = 0; seen < members->count; i++) {
-        const struct lli_ack_held *held = ack_held(ack, members, i, place);
+        const struct lli_ack_range *range = ack_range(ack, members, i, place);
 
         seen += members->table[i].id != 0;
-        if (held != NULL && held->from <= number && memcmp(held->name, name, sizeof held->name) == 0)
+        if (range != NULL && range->from <= number && memcmp(range->name, name, sizeof range->name) == 0)
             return true;
     }
     return false;
@@ -316,12 +316,12 @@ void lli_ack_look(struct lli_ack *ack, const struct lli_members *members, lli_ns
         if (now - topic->waited_since < topic->rule.patience)
             continue;
         found.reason = ack_reason(ack, members, i, &found);
-        if (found.reason == topic->told && found.receiver == topic->told_receiver)
+        if (found.reason == topic->reported && found.receiver == topic->reported_receiver)
             continue;
         topic->news = found;
-        topic->told = found.reason;
-        topic->told_receiver = found.receiver;
-        ack->untold = true;
+        topic->reported = found.reason;
+        topic->reported_receiver = found.receiver;
+        ack->unreported = true;
     }
 }
 
@@ -334,7 +334,7 @@ bool lli_ack_close(struct lli_ack *ack)
             continue;
         topic->news.reason = LLM_REASON_CLOSED;
         topic->news.receiver = NULL;
-        ack->untold = true;
+        ack->unreported = true;
     }
     return ack->waiting > 0;
 }
@@ -366,7 +366,7 @@ bool lli_ack_event(struct lli_ack *ack, struct llm_event *event)
             return true;
         }
     }
-    ack->untold = false;
+    ack->unreported = false;
     return false;
 }
 

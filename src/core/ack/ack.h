@@ -58,13 +58,13 @@ struct lli_ack_topic {
     uint64_t bytes_acknowledged;
     uint64_t waited_head; /* `head` at the last check ... */
     lli_ns waited_since;  /* ... and the time since which it has had this value */
-    enum llm_reason told; /* reason last reported to the application ... */
-    const char *told_receiver; /* ... and the receiver named in it */
+    enum llm_reason reported; /* reason last reported to the application ... */
+    const char *reported_receiver; /* ... and the receiver named in it */
     struct lli_ack_news news;
 };
 
 /* Messages [from, next) acknowledged by the member at the same index of the table of members. */
-struct lli_ack_held {
+struct lli_ack_range {
     uint64_t id; /* identity of the receiver; compare with the member's */
     uint64_t from;
     uint64_t next;
@@ -76,11 +76,11 @@ struct lli_ack_held {
 struct lli_ack {
     struct lli_ack_topic *topics[LLI_WIRE_ASSURED_MAX];
     uint8_t count;
-    struct lli_ack_held *table; /* by member index */
+    struct lli_ack_range *table; /* by member index */
     uint64_t *reached;     /* scratch space to sort members by progress */
     uint64_t waiting;      /* unacknowledged messages of all topics */
-    lli_seq kept;          /* packets from this one on stay in the history; UINT64_MAX: any may be dropped */
-    bool untold;           /* an event for the application is pending */
+    lli_seq unacknowledged;          /* packets from this one on stay in the history; UINT64_MAX: any may be dropped */
+    bool unreported;           /* an event for the application is pending */
 };
 
 void lli_ack_init(struct lli_ack *ack, uint32_t members_max, struct lli_arena *arena);

@@ -5,7 +5,7 @@
  * CLOSE is repeated after this time, then at doubling intervals, but not before two round trips. Round trips
  * may have been measured while queues were full, many times their idle value, so they are not doubled.
  */
-#define FAREWELL_FIRST ((lli_ns)1000000)
+#define CLOSE_RETRY_FIRST ((lli_ns)1000000)
 
 struct lli_close_retry *lli_close_retries_place(struct lli_close_retries *close_retries)
 {
@@ -28,7 +28,7 @@ void lli_close_retries_free(struct lli_close_retries *close_retries, struct lli_
 void lli_close_retry_begin(struct lli_close_retry *close_retry, const struct lli_wire_close *close, const struct lli_wire_address *to,
                         lli_ns rtt, lli_ns until, lli_ns now)
 {
-    *close_retry = (struct lli_close_retry){.close = *close, .to = *to, .words = LLI_CLOSE_RETRY_WORDS, .step = FAREWELL_FIRST,
+    *close_retry = (struct lli_close_retry){.close = *close, .to = *to, .words = LLI_CLOSE_RETRY_WORDS, .step = CLOSE_RETRY_FIRST,
                                       .step_min = 2 * rtt, .until = until};
     lli_close_retry_said(close_retry, now);
 }

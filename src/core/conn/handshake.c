@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/conn/handshake.h"
 
-/* Interval from the first CONNECT to the second; later ones double up to DIAL_LAST. */
+/* Interval from the first CONNECT to the second; later ones double up to CONNECTOR_LAST. */
 #define CONNECTOR_FIRST ((lli_ns)10000000)
 #define CONNECTOR_LAST ((lli_ns)1000000000)
 
@@ -14,7 +14,7 @@ void lli_connector_init(struct lli_connector *connector, const struct lli_wire_c
 
 bool lli_connector_input_accept(struct lli_connector *connector, const struct lli_wire_accept *accept)
 {
-    if (connector->state == LLI_CONNECTOR_ASKING) {
+    if (connector->state == LLI_CONNECTOR_CONNECTING) {
         connector->state = LLI_CONNECTOR_ACCEPTED;
         connector->accept = *accept;
     }
@@ -23,7 +23,7 @@ bool lli_connector_input_accept(struct lli_connector *connector, const struct ll
 
 void lli_connector_input_refuse(struct lli_connector *connector, const struct lli_wire_refuse *refuse)
 {
-    if (connector->state != LLI_CONNECTOR_ASKING)
+    if (connector->state != LLI_CONNECTOR_CONNECTING)
         return;
     connector->state = LLI_CONNECTOR_REFUSED;
     connector->refuse = *refuse;
@@ -31,7 +31,7 @@ void lli_connector_input_refuse(struct lli_connector *connector, const struct ll
 
 size_t lli_connector_control(struct lli_connector *connector, lli_ns now, uint8_t *buffer)
 {
-    if (connector->state != LLI_CONNECTOR_ASKING)
+    if (connector->state != LLI_CONNECTOR_CONNECTING)
         return 0;
     if (now >= connector->until) {
         connector->state = LLI_CONNECTOR_UNANSWERED;
@@ -46,7 +46,7 @@ size_t lli_connector_control(struct lli_connector *connector, lli_ns now, uint8_
 
 lli_ns lli_connector_deadline(const struct lli_connector *connector)
 {
-    return connector->state == LLI_CONNECTOR_ASKING ? lli_min(connector->at, connector->until) : LLI_NEVER;
+    return connector->state == LLI_CONNECTOR_CONNECTING ? lli_min(connector->at, connector->until) : LLI_NEVER;
 }
 
 /* ------------------------------------------------------------------------------------------- listener */
@@ -59,7 +59,7 @@ void lli_acceptor_init(struct lli_acceptor *acceptor, struct lli_applicant *appl
 /* True if an entry counts against the maximum. */
 static bool guest_counts(const struct lli_applicant *applicant)
 {
-    return applicant->state >= LLI_APPLICANT_ASKS && applicant->state <= LLI_APPLICANT_IN;
+    return applicant->state >= LLI_APPLICANT_NEW && applicant->state <= LLI_APPLICANT_IN;
 }
 
 static struct lli_applicant *acceptor_known(const struct lli_acceptor *acceptor, uint64_t id)
@@ -148,27 +148,27 @@ void lli_acceptor_input(struct lli_acceptor *acceptor, const struct lli_wire_con
         return;
     }
     applicant->connect = *connect;
-    guest_becomes(applicant, LLI_APPLICANT_ASKS, now);
+    guest_becomes(applicant, LLI_APPLICANT_NEW, now);
     acceptor->count++;
 }
 
 struct lli_applicant *lli_acceptor_next(const struct lli_acceptor *acceptor, uint32_t *place)
 {
     for (; *place < acceptor->places && acceptor->count > 0; ++*place)
-        if (acceptor->applicants[*place].state == LLI_APPLICANT_ASKS)
+        if (acceptor->applicants[*place].state == LLI_APPLICANT_NEW)
             return &acceptor->applicants[*place];
     return NULL;
 }
 
 void lli_acceptor_show(struct lli_applicant *applicant, lli_ns now)
 {
-    assert(applicant->state == LLI_APPLICANT_ASKS);
+    assert(applicant->state == LLI_APPLICANT_NEW);
     guest_becomes(applicant, LLI_APPLICANT_WAITS, now);
 }
 
 void lli_acceptor_drop(struct lli_acceptor *acceptor, struct lli_applicant *applicant, lli_ns now)
 {
-    assert(applicant->state == LLI_APPLICANT_ASKS);
+    assert(applicant->state == LLI_APPLICANT_NEW);
     guest_becomes(applicant, LLI_APPLICANT_GONE, now);
     acceptor->count--;
     acceptor->counters.requests_unreachable++;
@@ -254,7 +254,7 @@ void lli_acceptor_answered(struct lli_acceptor *acceptor, uint32_t place)
 /* Time at which an entry's wait times out, LLI_NEVER if it does not wait. */
 static lli_ns guest_until(const struct lli_acceptor *acceptor, const struct lli_applicant *applicant)
 {
-    if (applicant->state == LLI_APPLICANT_ASKS || applicant->state == LLI_APPLICANT_WAITS)
+    if (applicant->state == LLI_APPLICANT_NEW || applicant->state == LLI_APPLICANT_WAITS)
         return applicant->since + acceptor->timeout;
     return applicant->owed ? applicant->owed_until : LLI_NEVER;
 }
@@ -263,7 +263,7 @@ static void guest_give_up(struct lli_acceptor *acceptor, uint32_t place, lli_ns 
 {
     struct lli_applicant *applicant = &acceptor->applicants[place];
 
-    if (applicant->state == LLI_APPLICANT_ASKS) {
+    if (applicant->state == LLI_APPLICANT_NEW) {
         lli_acceptor_drop(acceptor, applicant, now);
     } else if (applicant->state == LLI_APPLICANT_WAITS) {
         guest_becomes(applicant, LLI_APPLICANT_GONE, now);

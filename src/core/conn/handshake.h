@@ -12,7 +12,7 @@
 
 /* ------------------------------------------------------------------------------------ connecting side */
 
-enum lli_connector_state { LLI_CONNECTOR_ASKING = 0, LLI_CONNECTOR_ACCEPTED, LLI_CONNECTOR_REFUSED, LLI_CONNECTOR_UNANSWERED };
+enum lli_connector_state { LLI_CONNECTOR_CONNECTING = 0, LLI_CONNECTOR_ACCEPTED, LLI_CONNECTOR_REFUSED, LLI_CONNECTOR_UNANSWERED };
 
 struct lli_connector {
     enum lli_connector_state state;
@@ -27,7 +27,7 @@ struct lli_connector {
 /* Starts asking, at once, and gives up after timeout. */
 void lli_connector_init(struct lli_connector *connector, const struct lli_wire_connect *connect, lli_ns timeout, lli_ns now);
 
-/* Handles an answer with this connection's identity. False: ignored, as another answerer was first. */
+/* Handles an answer with this connection's identity. False: ignored, as another host answered first. */
 bool lli_connector_input_accept(struct lli_connector *connector, const struct lli_wire_accept *accept);
 void lli_connector_input_refuse(struct lli_connector *connector, const struct lli_wire_refuse *refuse);
 
@@ -59,7 +59,7 @@ struct lli_acceptor_counters {
 
 enum lli_applicant_state {
     LLI_APPLICANT_FREE = 0,
-    LLI_APPLICANT_ASKS,    /* not reported to the application yet, as it is not known if an answer could be sent */
+    LLI_APPLICANT_NEW,    /* not reported to the application yet, as it is not known if an answer could be sent */
     LLI_APPLICANT_WAITS,   /* reported to the application, which has not answered */
     LLI_APPLICANT_IN,      /* accepted: the connection exists */
     LLI_APPLICANT_REFUSED, /* refused; repetitions get the same answer while the entry lasts */

@@ -39,7 +39,7 @@ void lli_flow_rate(struct lli_flow *flow, uint64_t bytes_per_s, lli_ns now)
 
     flow->config.rate = bytes_per_s;
     flow->meter = paced || bytes_per_s != 0 ? LLI_FLOW_PACED : LLI_FLOW_OPEN;
-    flow->hold = flow->config.mode != LLI_FLOW_OPEN ? flow->config.mode : flow->meter;
+    flow->blocking = flow->config.mode != LLI_FLOW_OPEN ? flow->config.mode : flow->meter;
     if (!lli_flow_is_metered(flow))
         return;
     if (!metered) {
@@ -197,14 +197,14 @@ uint32_t lli_flow_report_packets(const struct lli_flow *flow)
     return flow->config.mode == LLI_FLOW_OPEN ? 0 : (uint32_t)lli_max(flow->config.window_packets / FLOW_REPORTS, 1);
 }
 
-/* True if a receiver kept up since the last rate decision. */
-static bool flow_keeps_up(const struct lli_flow *flow, const struct lli_member *member, lli_seq sent)
+/* True if a receiver was fast enough since the last rate decision. */
+static bool flow_is_fast_enough(const struct lli_flow *flow, const struct lli_member *member, lli_seq sent)
 {
     uint64_t packets = sent - flow->record;
 
     if (member->next != 0 && sent > member->next && sent - member->next > lli_min(flow->config.window_packets, member->window))
         return false;
-    return (uint64_t)member->asked * 1000000 <= packets * FLOW_LOSS_PPM;
+    return (uint64_t)member->requested * 1000000 <= packets * FLOW_LOSS_PPM;
 }
 
 static void flow_slow_down(struct lli_flow *flow, lli_ns elapsed)
@@ -235,8 +235,8 @@ void lli_flow_assess(struct lli_flow *flow, struct lli_members *members, lli_seq
             continue;
         seen++;
         counted += flow_has_say(flow, member);
-        fine += flow_has_say(flow, member) && flow_keeps_up(flow, member, sent);
-        member->asked = 0;
+        fine += flow_has_say(flow, member) && flow_is_fast_enough(flow, member, sent);
+        member->requested = 0;
     }
     if (fine < flow_quorum(flow, counted))
         flow_slow_down(flow, elapsed);

@@ -30,7 +30,7 @@ struct lli_flow_config {
 struct lli_flow {
     struct lli_flow_config config;
     enum lli_flow_mode meter;   /* PACED: the token bucket limits too, for the pace or a rate limit; else OPEN */
-    enum lli_flow_mode hold;    /* OPEN: no packet ever has to wait */
+    enum lli_flow_mode blocking;    /* OPEN: no packet ever has to wait */
     lli_seq limit;              /* packets before this one may be sent */
     uint64_t session;           /* with `share`, selects the receivers that report by packets */
     uint32_t share;             /* one receiver of 2^share reports by packets; only these count */
@@ -40,8 +40,8 @@ struct lli_flow {
     bool doubling;              /* no receiver has lagged yet: the rate doubles at each increase */
     bool hungry;                /* the rate delayed packets since the last rate decision */
     lli_ns assessed_at;
-    lli_seq record;             /* packets before this one were sent by judged_at */
-    uint64_t assessed_bytes;      /* bytes sent since judged_at */
+    lli_seq record;             /* packets before this one were sent by assessed_at */
+    uint64_t assessed_bytes;      /* bytes sent since assessed_at */
 };
 
 /* Places the state in the arena, for up to members_max receivers. start: the first packet. */

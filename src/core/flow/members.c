@@ -158,18 +158,18 @@ uint32_t lli_members_expire(struct lli_members *members, lli_ns distance, lli_ns
     return expired;
 }
 
-void lli_members_tell(struct lli_members *members, lli_ns distance, lli_ns now)
+void lli_members_announce(struct lli_members *members, lli_ns distance, lli_ns now)
 {
-    struct lli_members_told *told = &members->told;
+    struct lli_members_announced *announced = &members->announced;
 
-    if (distance == told->distance)
+    if (distance == announced->distance)
         return;
     /* By now, receivers that hear heartbeats know of the change; those that do not are removed. */
-    if (now - told->since > MEMBER_REPORTS_MISSED * told->before)
-        told->before = 0;
-    told->before = lli_max(told->before, told->distance);
-    told->distance = distance;
-    told->since = now;
+    if (now - announced->since > MEMBER_REPORTS_MISSED * announced->before)
+        announced->before = 0;
+    announced->before = lli_max(announced->before, announced->distance);
+    announced->distance = distance;
+    announced->since = now;
 }
 
 lli_ns lli_members_rtt(const struct lli_members *members, const struct lli_member **furthest)
@@ -180,7 +180,7 @@ lli_ns lli_members_rtt(const struct lli_members *members, const struct lli_membe
 
     *furthest = NULL;
     while ((member = members_next(members, &place, &left)) != NULL) {
-        if (!lli_member_counts(member) || member->behind || member->rtt <= rtt)
+        if (!lli_member_counts(member) || member->lagging || member->rtt <= rtt)
             continue;
         rtt = member->rtt;
         *furthest = member;

@@ -23,11 +23,11 @@ struct lli_member {
     uint64_t lag_bytes; /* bytes of the history that these packets take, as far as they are still in it */
     uint32_t naks;   /* NAKs sent, as reported */
     uint32_t lost;   /* packets lost, as reported */
-    uint32_t asked;  /* packets asked for again since the last rate decision */
+    uint32_t requested;  /* packets asked for again since the last rate decision */
     uint32_t dropped; /* packets dropped by its host, as reported */
-    enum llm_limit limit_told; /* limit last reported to the application */
+    enum llm_limit limit_reported; /* limit last reported to the application */
     struct llm_bottleneck limits; /* its bottleneck, as reported; its time is 0 before the first such report */
-    bool behind; /* BEHIND flag: its round trip includes time in its receive queue */
+    bool lagging; /* BEHIND flag: its round trip includes time in its receive queue */
     bool done;  /* it has everything up to the end of the session */
     bool left;  /* done, and has left: its acknowledgements count until the transmitter closes */
     bool record; /* the slow-receiver policy has a record of it since it was added */
@@ -36,7 +36,7 @@ struct lli_member {
 };
 
 /* Interval at which receivers report: it grows with their number (docs/protocol.md section 7). */
-struct lli_members_told {
+struct lli_members_announced {
     lli_ns distance; /* in heartbeats from `since` on */
     lli_ns before;   /* in heartbeats before: the longest that a receiver may still use */
     lli_ns since;
@@ -51,7 +51,7 @@ struct lli_members {
     uint32_t limit;
     uint32_t unused;          /* entries before this one are all in use */
     uint32_t end;             /* entries from this one on are all free */
-    struct lli_members_told told;
+    struct lli_members_announced announced;
 };
 
 /* Places the table in the arena; limit: the maximum number of members. */
@@ -73,14 +73,14 @@ static inline bool lli_member_counts(const struct lli_member *member)
 void lli_members_del(struct lli_members *members, uint64_t id);
 
 /* Notes that heartbeats announce this report interval from now on. */
-void lli_members_tell(struct lli_members *members, lli_ns distance, lli_ns now);
+void lli_members_announce(struct lli_members *members, lli_ns distance, lli_ns now);
 
 /* Returns the report interval used by a receiver whose latest heartbeat is not older than `then`. */
-static inline lli_ns lli_members_told(const struct lli_members *members, lli_ns then)
+static inline lli_ns lli_members_announced(const struct lli_members *members, lli_ns then)
 {
-    const struct lli_members_told *told = &members->told;
+    const struct lli_members_announced *announced = &members->announced;
 
-    return then >= told->since ? told->distance : lli_max(told->before, told->distance);
+    return then >= announced->since ? announced->distance : lli_max(announced->before, announced->distance);
 }
 
 /*
@@ -89,7 +89,7 @@ static inline lli_ns lli_members_told(const struct lli_members *members, lli_ns 
  */
 static inline lli_ns lli_members_distance(const struct lli_members *members, const struct lli_member *member, lli_ns heard_at)
 {
-    return lli_max(member->report_ns, lli_members_told(members, heard_at));
+    return lli_max(member->report_ns, lli_members_announced(members, heard_at));
 }
 
 /*

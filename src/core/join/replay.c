@@ -26,9 +26,9 @@ static struct lli_replay_place *replay_place(struct lli_replay *replay, uint64_t
     return &replay->places[replay->count++];
 }
 
-static bool place_is_telling(const struct lli_replay_place *place)
+static bool place_is_answering(const struct lli_replay_place *place)
 {
-    return place->asked || place->gone;
+    return place->requested || place->gone;
 }
 
 static bool place_is_fetching(const struct lli_replay_place *place)
@@ -39,22 +39,22 @@ static bool place_is_fetching(const struct lli_replay_place *place)
 /* Frees an entry that has nothing left to do; the last entry moves into its place. */
 static void replay_release(struct lli_replay *replay, uint32_t index)
 {
-    if (place_is_telling(&replay->places[index]) || place_is_fetching(&replay->places[index]))
+    if (place_is_answering(&replay->places[index]) || place_is_fetching(&replay->places[index]))
         return;
     replay->count--;
     replay->places[index] = replay->places[replay->count];
     replay->receivers[index] = replay->receivers[replay->count];
 }
 
-bool lli_replay_ask(struct lli_replay *replay, uint64_t receiver, const struct lli_wire_join *join)
+bool lli_replay_join(struct lli_replay *replay, uint64_t receiver, const struct lli_wire_join *join)
 {
     struct lli_replay_place *place = replay_place(replay, receiver);
 
     if (place == NULL)
         return false;
-    replay->telling += !place_is_telling(place);
+    replay->answering += !place_is_answering(place);
     place->address = join->address;
-    place->asked = true;
+    place->requested = true;
     place->from = join->from;
     place->value = join->value;
     return true;
@@ -93,7 +93,7 @@ static bool replay_trim(struct lli_replay *replay, struct lli_replay_place *plac
     while (place_is_fetching(place) && place->ranges[place->at].first < trail) {
         struct lli_replay_range *range = &place->ranges[place->at];
 
-        replay->telling += !place_is_telling(place);
+        replay->answering += !place_is_answering(place);
         place->gone = true;
         range->first = lli_min(trail, range->end);
         if (range->first == range->end)
@@ -144,31 +144,31 @@ void lli_replay_drop(struct lli_replay *replay, uint32_t index)
     struct lli_replay_place *place = &replay->places[index];
 
     assert(index < replay->count);
-    replay->telling -= place_is_telling(place);
+    replay->answering -= place_is_answering(place);
     replay->fetching -= place->count > 0;
-    place->asked = place->gone = false;
+    place->requested = place->gone = false;
     place->at = place->count = 0;
     replay_release(replay, index);
 }
 
-bool lli_replay_tell(struct lli_replay *replay, uint64_t *receiver, struct lli_replay_place *told)
+bool lli_replay_answer(struct lli_replay *replay, uint64_t *receiver, struct lli_replay_place *answer)
 {
     uint32_t i = 0;
 
-    if (replay->telling == 0)
+    if (replay->answering == 0)
         return false;
-    while (!place_is_telling(&replay->places[i]))
+    while (!place_is_answering(&replay->places[i]))
         i++;
     assert(i < replay->count);
     *receiver = replay->receivers[i];
-    *told = replay->places[i];
-    told->gone = told->gone && !told->asked;
+    *answer = replay->places[i];
+    answer->gone = answer->gone && !answer->requested;
     /* One answer at a time. */
-    if (told->asked)
-        replay->places[i].asked = false;
+    if (answer->requested)
+        replay->places[i].requested = false;
     else
         replay->places[i].gone = false;
-    replay->telling -= !place_is_telling(&replay->places[i]);
+    replay->answering -= !place_is_answering(&replay->places[i]);
     replay_release(replay, i);
     return true;
 }

@@ -24,7 +24,7 @@ struct lli_replay_range {
 
 struct lli_replay_place {
     struct lli_wire_address address;
-    bool asked;     /* asked where to begin: an answer is due */
+    bool requested;     /* asked where to begin: an answer is due */
     bool gone;      /* asked for packets no longer in the history: a REJECT is due */
     uint8_t from;   /* from the request */
     uint8_t at;     /* range that is sent next */
@@ -40,14 +40,14 @@ struct lli_replay {
     uint64_t *receivers; /* by entry */
     uint32_t count;      /* entries in use, the first ones */
     uint32_t turn;       /* entry whose packet is sent next */
-    uint32_t telling;    /* entries with an answer due */
+    uint32_t answering;    /* entries with an answer due */
     uint32_t fetching;   /* entries with packets to send */
 };
 
 void lli_replay_init(struct lli_replay *replay, uint64_t bytes_per_s, struct lli_arena *arena, lli_ns now);
 
 /* Queues a receiver's (not 0) question where to begin. False: no free entry. */
-bool lli_replay_ask(struct lli_replay *replay, uint64_t receiver, const struct lli_wire_join *join);
+bool lli_replay_join(struct lli_replay *replay, uint64_t receiver, const struct lli_wire_join *join);
 
 /* Queues a receiver's request for packets; those at `sent` or beyond are not sent. False: no free entry. */
 bool lli_replay_fetch(struct lli_replay *replay, uint64_t receiver, const struct lli_wire_join *join, lli_seq sent);
@@ -68,6 +68,6 @@ void lli_replay_pop(struct lli_replay *replay);
 void lli_replay_drop(struct lli_replay *replay, uint32_t index);
 
 /* Returns the next receiver to answer, with `asked` or `gone` set in *place, never both. False if there is none. */
-bool lli_replay_tell(struct lli_replay *replay, uint64_t *receiver, struct lli_replay_place *place);
+bool lli_replay_answer(struct lli_replay *replay, uint64_t *receiver, struct lli_replay_place *place);
 
 #endif

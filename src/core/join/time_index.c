@@ -16,7 +16,7 @@ void lli_time_index_init(struct lli_time_index *index, lli_seq start, struct lli
 /* Drops at least half of the entries: those for packets no longer in the history, or else every second one. */
 static void time_index_thin(struct lli_time_index *index, lli_seq trail)
 {
-    uint32_t gone = 0, kept = 0;
+    uint32_t gone = 0, remaining = 0;
 
     while (gone + 1 < index->count && index->entries[gone + 1].seq <= trail)
         gone++;
@@ -27,8 +27,8 @@ static void time_index_thin(struct lli_time_index *index, lli_seq trail)
         return;
     }
     for (uint32_t i = 0; i < index->count; i += 2)
-        index->entries[kept++] = index->entries[i];
-    index->count = kept;
+        index->entries[remaining++] = index->entries[i];
+    index->count = remaining;
     index->distance *= 2;
 }
 

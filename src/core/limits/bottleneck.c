@@ -4,7 +4,7 @@
 enum {
     BOTTLENECK_AWAY_PERCENT = 90, /* share of time not polling at which the application is at its limit: a larger buffer would fill as
                                      well */
-    BOTTLENECK_HELD_PERCENT = 10, /* below this share of time, a blocked transmitter hardly waits */
+    BOTTLENECK_BLOCKED_PERCENT = 10, /* below this share of time, a blocked transmitter hardly waits */
     BOTTLENECK_LOSS_PPM = 100,    /* a lower loss is no bottleneck */
 };
 
@@ -29,7 +29,7 @@ enum llm_limit lli_bottleneck_receiver(const struct llm_bottleneck *f)
     return LLM_LIMIT_NONE;
 }
 
-uint64_t *lli_bottleneck_held(struct llm_bottleneck *f, enum llm_limit limit)
+uint64_t *lli_bottleneck_blocked(struct llm_bottleneck *f, enum llm_limit limit)
 {
     switch (limit) {
     case LLM_LIMIT_WINDOW:
@@ -49,7 +49,7 @@ enum llm_limit lli_bottleneck_transmitter(const struct llm_bottleneck *f)
 {
     const uint64_t most = lli_max(lli_max(f->window_ns, f->rate_ns), lli_max(f->history_ns, f->transport_ns));
 
-    if (most == 0 || most < f->time_ns / 100 * BOTTLENECK_HELD_PERCENT)
+    if (most == 0 || most < f->time_ns / 100 * BOTTLENECK_BLOCKED_PERCENT)
         return LLM_LIMIT_NONE;
     if (most == f->window_ns)
         return LLM_LIMIT_WINDOW;

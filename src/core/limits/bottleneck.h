@@ -20,6 +20,6 @@ enum llm_limit lli_bottleneck_transmitter(const struct llm_bottleneck *figures);
  * Field with the time for which one limit blocked a transmitter; NULL for LLM_LIMIT_NONE and limits without
  * such a field.
  */
-uint64_t *lli_bottleneck_held(struct llm_bottleneck *figures, enum llm_limit limit);
+uint64_t *lli_bottleneck_blocked(struct llm_bottleneck *figures, enum llm_limit limit);
 
 #endif

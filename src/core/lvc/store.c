@@ -2,39 +2,39 @@
 #include "core/lvc/store.h"
 
 /* Topics scanned for one packet: most may have nothing to send. */
-enum { KEEP_LOOKED_AT = 4096 };
+enum { LVC_LOOKED_AT = 4096 };
 
 /* Header of each copy in a ring. */
-struct kept {
+struct copy {
     uint64_t number;
     uint32_t size; /* of the frames that follow: attributes, message header and message */
 };
 
 /* --------------------------------------------------------------------------------------------- copies */
 
-static uint64_t keep_stride(uint32_t bytes_max)
+static uint64_t copy_stride(uint32_t bytes_max)
 {
-    return lli_round_up(sizeof(struct kept) + LLI_WIRE_FRAME_MAX + (uint64_t)bytes_max, _Alignof(struct kept));
+    return lli_round_up(sizeof(struct copy) + LLI_WIRE_FRAME_MAX + (uint64_t)bytes_max, _Alignof(struct copy));
 }
 
 uint64_t lli_lvc_ring_size(uint32_t messages, uint32_t bytes_max)
 {
-    const uint64_t stride = keep_stride(bytes_max);
+    const uint64_t stride = copy_stride(bytes_max);
 
     return messages > UINT64_MAX / stride ? UINT64_MAX : messages * stride;
 }
 
 /* Returns the copy of the topic's stored message number `index`, counted from the first one stored. */
-static struct kept *topic_kept(const struct lli_lvc_topic *topic, uint64_t index)
+static struct copy *topic_copy(const struct lli_lvc_topic *topic, uint64_t index)
 {
-    return (struct kept *)(void *)(topic->ring + index % topic->messages * keep_stride(topic->bytes_max));
+    return (struct copy *)(void *)(topic->ring + index % topic->messages * copy_stride(topic->bytes_max));
 }
 
 void lli_lvc_put(struct lli_lvc_topic *topic, uint64_t number, const struct lli_pack_attributes *attributes,
                   const struct iovec *pieces, uint32_t size)
 {
-    struct kept *kept = topic_kept(topic, topic->count++);
-    uint8_t *const bytes = (uint8_t *)(kept + 1);
+    struct copy *copy = topic_copy(topic, topic->count++);
+    uint8_t *const bytes = (uint8_t *)(copy + 1);
     uint8_t *at = bytes;
 
     assert(size + (attributes != NULL ? attributes->size : 0) <= topic->bytes_max);
@@ -50,8 +50,8 @@ void lli_lvc_put(struct lli_lvc_topic *topic, uint64_t number, const struct lli_
         at += pieces->iov_len;
         left -= (uint32_t)pieces->iov_len;
     }
-    kept->number = number;
-    kept->size = (uint32_t)(at - bytes);
+    copy->number = number;
+    copy->size = (uint32_t)(at - bytes);
 }
 
 uint32_t lli_lvc_attributes_max(uint32_t packet_size)
@@ -61,12 +61,12 @@ uint32_t lli_lvc_attributes_max(uint32_t packet_size)
 }
 
 /* Returns the first copy in [low, high) whose message number is at least this; high: none. */
-static uint64_t topic_find(const struct lli_lvc_topic *topic, uint64_t low, uint64_t high, uint64_t number)
+static uint64_t message_index(const struct lli_lvc_topic *topic, uint64_t low, uint64_t high, uint64_t number)
 {
     while (low < high) {
         const uint64_t middle = low + (high - low) / 2;
 
-        if (topic_kept(topic, middle)->number < number)
+        if (topic_copy(topic, middle)->number < number)
             low = middle + 1;
         else
             high = middle;
@@ -85,7 +85,7 @@ void lli_lvc_init(struct lli_lvc *lvc, uint32_t topics_max, struct lli_arena *ar
 }
 
 /* Returns the first topic whose id is at least this. */
-static uint32_t keep_find(const struct lli_lvc *lvc, uint32_t id)
+static uint32_t topic_index(const struct lli_lvc *lvc, uint32_t id)
 {
     uint32_t low = 0, high = lvc->count;
 
@@ -102,7 +102,7 @@ static uint32_t keep_find(const struct lli_lvc *lvc, uint32_t id)
 
 void lli_lvc_add(struct lli_lvc *lvc, struct lli_lvc_topic *topic)
 {
-    const uint32_t at = keep_find(lvc, topic->id);
+    const uint32_t at = topic_index(lvc, topic->id);
 
     memmove(lvc->topics + at + 1, lvc->topics + at, (lvc->count - at) * sizeof *lvc->topics);
     lvc->topics[at] = topic;
@@ -113,7 +113,7 @@ void lli_lvc_add(struct lli_lvc *lvc, struct lli_lvc_topic *topic)
 /* ------------------------------------------------------------------------------------------- requests */
 
 /* Returns the entry of a receiver, a new one if it has none, or NULL. */
-static struct lli_lvc_request *keep_place(struct lli_lvc *lvc, uint64_t receiver)
+static struct lli_lvc_request *request_place(struct lli_lvc *lvc, uint64_t receiver)
 {
     for (uint32_t i = 0; i < lvc->waiting; i++)
         if (lvc->receivers[i] == receiver)
@@ -132,13 +132,13 @@ void lli_lvc_drop(struct lli_lvc *lvc, uint32_t index)
     lvc->receivers[index] = lvc->receivers[lvc->waiting];
 }
 
-bool lli_lvc_ask(struct lli_lvc *lvc, uint64_t receiver, const struct lli_wire_join *join, uint64_t end)
+bool lli_lvc_join(struct lli_lvc *lvc, uint64_t receiver, const struct lli_wire_join *join, uint64_t end)
 {
     struct lli_lvc_request *place;
 
     if (lvc->count == 0 || join->count == 0 || join->wanted == 0)
         return true;
-    place = keep_place(lvc, receiver);
+    place = request_place(lvc, receiver);
     if (place == NULL)
         return false;
     *place = (struct lli_lvc_request){
@@ -167,11 +167,11 @@ struct filling {
  * Adds a copy to a packet, from filling->at up to before `end`; a copy too long for any packet is split.
  * False: the packet is full, and filling->at is where the next packet begins.
  */
-static bool fill_record(struct filling *filling, const struct kept *kept, const struct lli_wire_place *end)
+static bool fill_record(struct filling *filling, const struct copy *copy, const struct lli_wire_place *end)
 {
-    const bool last = end->topic == filling->at.topic && end->number == kept->number;
-    const uint32_t until = (uint32_t)lli_min(kept->size, last ? end->offset : UINT32_MAX);
-    struct lli_wire_record record = {.at = filling->at, .bytes = (const uint8_t *)(kept + 1) + filling->at.offset};
+    const bool last = end->topic == filling->at.topic && end->number == copy->number;
+    const uint32_t until = (uint32_t)lli_min(copy->size, last ? end->offset : UINT32_MAX);
+    struct lli_wire_record record = {.at = filling->at, .bytes = (const uint8_t *)(copy + 1) + filling->at.offset};
     uint32_t part = until - filling->at.offset;
     size_t used, room = filling->size - filling->used;
 
@@ -192,19 +192,19 @@ static bool fill_topic(struct filling *filling, const struct lli_lvc_topic *topi
                        const struct lli_wire_place *end)
 {
     const uint64_t oldest = topic->count - lli_min(topic->count, topic->messages);
-    const uint64_t behind = topic_find(topic, oldest, topic->count, place->number);
-    const uint64_t first = behind - lli_min(behind - oldest, place->most);
+    const uint64_t limit = message_index(topic, oldest, topic->count, place->number);
+    const uint64_t first = limit - lli_min(limit - oldest, place->most);
 
     if (filling->at.topic < topic->id)
         filling->at = (struct lli_wire_place){.topic = topic->id};
-    for (uint64_t i = topic_find(topic, first, behind, filling->at.number); i < behind; i++) {
-        const struct kept *kept = topic_kept(topic, i);
+    for (uint64_t i = message_index(topic, first, limit, filling->at.number); i < limit; i++) {
+        const struct copy *copy = topic_copy(topic, i);
 
-        if (kept->number > filling->at.number)
-            filling->at = (struct lli_wire_place){.topic = topic->id, .number = kept->number};
+        if (copy->number > filling->at.number)
+            filling->at = (struct lli_wire_place){.topic = topic->id, .number = copy->number};
         if (!lli_wire_is_before(&filling->at, end))
             break;
-        if (filling->at.offset < kept->size && !fill_record(filling, kept, end))
+        if (filling->at.offset < copy->size && !fill_record(filling, copy, end))
             return false;
     }
     return true;
@@ -218,12 +218,12 @@ static void fill_span(const struct lli_lvc *lvc, struct lli_lvc_request *place, 
     bool room = true;
 
     filling->at = span->from;
-    for (uint32_t i = keep_find(lvc, span->from.topic); room && i < lvc->count; i++) {
+    for (uint32_t i = topic_index(lvc, span->from.topic); room && i < lvc->count; i++) {
         const struct lli_wire_place begin = {.topic = lvc->topics[i]->id};
 
         if (!lli_wire_is_before(&begin, &span->to))
             break;
-        if (looked_at++ == KEEP_LOOKED_AT) {
+        if (looked_at++ == LVC_LOOKED_AT) {
             filling->at = begin;
             room = false;
         } else {
@@ -237,7 +237,7 @@ static void fill_span(const struct lli_lvc *lvc, struct lli_lvc_request *place, 
     place->left = place->at < place->count ? place->left - 1 : 0;
 }
 
-size_t lli_lvc_next(struct lli_lvc *lvc, struct lli_wire_lvc *kept, uint8_t *packet, size_t size, struct lli_wire_address *to)
+size_t lli_lvc_next(struct lli_lvc *lvc, struct lli_wire_lvc *header, uint8_t *packet, size_t size, struct lli_wire_address *to)
 {
     struct filling filling = {.packet = packet, .size = size, .used = LLI_WIRE_LVC_HEAD};
     struct lli_lvc_request *place;
@@ -247,14 +247,14 @@ size_t lli_lvc_next(struct lli_lvc *lvc, struct lli_wire_lvc *kept, uint8_t *pac
         lvc->turn = 0;
     place = &lvc->places[lvc->turn];
     *to = place->address;
-    kept->receiver = lvc->receivers[lvc->turn];
-    kept->number = place->number;
-    kept->span.from = place->spans[place->at].from;
+    header->receiver = lvc->receivers[lvc->turn];
+    header->number = place->number;
+    header->span.from = place->spans[place->at].from;
     fill_span(lvc, place, &filling);
-    kept->span.to = filling.at;
-    kept->left = (uint16_t)place->left;
-    kept->count = filling.count;
-    (void)lli_wire_put_lvc(packet, kept, filling.used);
+    header->span.to = filling.at;
+    header->left = (uint16_t)place->left;
+    header->count = filling.count;
+    (void)lli_wire_put_lvc(packet, header, filling.used);
     if (place->left == 0)
         lli_lvc_drop(lvc, lvc->turn);
     lvc->turn++;

@@ -81,13 +81,13 @@ uint32_t lli_lvc_attributes_max(uint32_t packet_size);
  * Queues a receiver's (not 0) request for LVC messages. `end` is beyond all messages that may be sent. False:
  * no free entry.
  */
-bool lli_lvc_ask(struct lli_lvc *lvc, uint64_t receiver, const struct lli_wire_join *join, uint64_t end);
+bool lli_lvc_join(struct lli_lvc *lvc, uint64_t receiver, const struct lli_wire_join *join, uint64_t end);
 
 /*
  * Builds the next packet in size bytes, sets its destination and returns its size. A request has to be
- * waiting. The caller sets session and next of *kept; this function sets the other fields.
+ * waiting. The caller sets session and next of *header; this function sets the other fields.
  */
-size_t lli_lvc_next(struct lli_lvc *lvc, struct lli_wire_lvc *kept, uint8_t *packet, size_t size, struct lli_wire_address *to);
+size_t lli_lvc_next(struct lli_lvc *lvc, struct lli_wire_lvc *header, uint8_t *packet, size_t size, struct lli_wire_address *to);
 
 /* Drops the request at this index and frees its entry. */
 void lli_lvc_drop(struct lli_lvc *lvc, uint32_t index);

@@ -30,8 +30,8 @@ static void pack_mark(struct lli_pack *pack, bool unreliable)
 /* Opens a packet of the same kind as the previous one; its first `first` bytes of body continue an earlier message. */
 static void pack_open(struct lli_pack *pack, uint32_t first, lli_seq busy)
 {
-    pack->packet = pack->ahead != NULL ? pack->ahead : lli_history_open(pack->history, busy);
-    pack->ahead = NULL;
+    pack->packet = pack->prepared != NULL ? pack->prepared : lli_history_open(pack->history, busy);
+    pack->prepared = NULL;
     pack->at = pack->packet + LLI_WIRE_DATA_HEADER;
     pack->end = pack->packet + pack->history->packet_max;
     pack->first = (uint16_t)first;
@@ -190,14 +190,14 @@ bool lli_pack_has_room(const struct lli_pack *pack, const struct lli_pack_topic 
 
     if (pack->packet != NULL && pack->unreliable == topic->unreliable && whole <= pack_left(pack))
         return true;
-    if (pack->packet == NULL && pack->ahead != NULL && whole <= pack->history->packet_max - LLI_WIRE_DATA_HEADER)
+    if (pack->packet == NULL && pack->prepared != NULL && whole <= pack->history->packet_max - LLI_WIRE_DATA_HEADER)
         return true;
     return pack_room(pack, size, busy);
 }
 
 bool lli_pack_open(struct lli_pack *pack, lli_seq busy)
 {
-    if (pack->ahead == NULL && !pack_room(pack, 0, busy))
+    if (pack->prepared == NULL && !pack_room(pack, 0, busy))
         return false;
     pack_open(pack, 0, busy);
     return true;
@@ -205,18 +205,18 @@ bool lli_pack_open(struct lli_pack *pack, lli_seq busy)
 
 void lli_pack_prepare(struct lli_pack *pack, lli_seq busy)
 {
-    if (pack->packet == NULL && pack->ahead == NULL && pack_room(pack, 0, busy))
-        pack->ahead = lli_history_open(pack->history, busy);
+    if (pack->packet == NULL && pack->prepared == NULL && pack_room(pack, 0, busy))
+        pack->prepared = lli_history_open(pack->history, busy);
 }
 
 void lli_pack_single_end(struct lli_pack *pack, const uint8_t *packet, uint32_t bytes)
 {
-    if (packet != pack->ahead)
-        memcpy(pack->ahead, packet, bytes);
+    if (packet != pack->prepared)
+        memcpy(pack->prepared, packet, bytes);
     lli_history_seal(pack->history, bytes);
     pack->number++;
     pack->topic = 0;
-    pack->ahead = NULL;
+    pack->prepared = NULL;
 }
 
 /* Changes the kind of the next packet, or of the open one if it is empty. */

@@ -21,7 +21,7 @@ struct lli_pack_attributes {
 struct lli_pack {
     struct lli_history *history;
     uint8_t *packet;      /* open packet, NULL if there is none */
-    uint8_t *ahead;       /* address of the next packet, prepared while none is open; NULL: not prepared */
+    uint8_t *prepared;       /* address of the next packet, prepared while none is open; NULL: not prepared */
     uint8_t *at;          /* position of its next frame */
     uint8_t *end;
     uint8_t *claim;       /* start of the claimed message's frame, NULL without a claim */
@@ -82,7 +82,7 @@ void lli_pack_prepare(struct lli_pack *pack, lli_seq busy);
  */
 static inline bool lli_pack_may_be_single(const struct lli_pack *pack, size_t size)
 {
-    return pack->ahead != NULL && !pack->odd && size - 1 < pack->single_max;
+    return pack->prepared != NULL && !pack->odd && size - 1 < pack->single_max;
 }
 
 /*

@@ -250,7 +250,7 @@ int lli_unpack_messages(struct lli_unpack *unpack, const struct llm_message *lik
 }
 
 /* Reports a message that is complete but longer than the buffer. */
-static void unpack_tell_too_long(struct lli_unpack *unpack, struct lli_unpacked *out)
+static void unpack_report_too_long(struct lli_unpack *unpack, struct lli_unpacked *out)
 {
     unpack->assembling = false;
     *out = (struct lli_unpacked){
@@ -277,7 +277,7 @@ void lli_unpack_next(struct lli_unpack *unpack, struct lli_unpacked *out)
     }
     if (unpack->assembling && unpack->have == unpack->total) {
         assert(unpack->too_long);
-        unpack_tell_too_long(unpack, out);
+        unpack_report_too_long(unpack, out);
         return;
     }
     if (unpack->at < unpack->end) {

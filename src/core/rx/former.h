@@ -17,7 +17,7 @@ struct lli_former_session {
     uint64_t session; /* 0: free entry */
     lli_seq next;     /* packets before this one were delivered or reported lost ... */
     uint64_t number;  /* ... and messages before this one */
-    uint64_t held_from;    /* acknowledgement state of the session when it ended */
+    uint64_t acknowledged_from;    /* acknowledgement state of the session when it ended */
     uint64_t acknowledged;
     bool idle;        /* no message of it arrived: its entry is replaced first */
     enum llm_reason reason; /* LLM_REASON_CLOSED: its transmitter sent END */

@@ -18,7 +18,7 @@ void lli_gap_reset(struct lli_gap *gap, lli_seq next)
     gap->next = gap->end = gap->received = next;
     gap->missing = 0;
     gap->due_at = LLI_NEVER;
-    gap->held_back = false;
+    gap->naks_deferred = false;
 }
 
 static struct lli_gap_slot *gap_slot(const struct lli_gap *gap, lli_seq seq)
@@ -116,7 +116,7 @@ void lli_gap_advance(struct lli_gap *gap)
     gap->next++;
     gap->received = lli_max(gap->received, gap->next);
     /* Packets beyond lli_gap_retry.most may be due as well. */
-    if (gap->held_back && gap->missing > 0)
+    if (gap->naks_deferred && gap->missing > 0)
         gap->due_at = 0;
 }
 
@@ -186,15 +186,15 @@ int lli_gap_due(struct lli_gap *gap, lli_ns now, const struct lli_gap_retry *ret
     if (now < gap->due_at)
         return 0;
     spread = lli_random(random);
-    gap->held_back = false;
+    gap->naks_deferred = false;
     for (lli_seq seq = gap_next_missing(gap, lli_max(gap->next, retry->from)); seq < gap->end;
          seq = gap_next_missing(gap, seq + 1)) {
         struct lli_gap_slot *slot = gap_slot(gap, seq);
 
         if (slot->unrepaired)
             continue;
-        gap->held_back = left-- == 0;
-        if (gap->held_back)
+        gap->naks_deferred = left-- == 0;
+        if (gap->naks_deferred)
             break;
         if (slot->nak_at <= now) {
             if (count > 0 && ranges[count - 1].first + ranges[count - 1].count == (uint32_t)seq) {
@@ -261,7 +261,7 @@ void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at)
     gap->due_at = lli_min(gap->due_at, nak_at);
 }
 
-void lli_gap_ask(struct lli_gap *gap, lli_ns now)
+void lli_gap_nak_now(struct lli_gap *gap, lli_ns now)
 {
     for (lli_seq seq = gap_next_missing(gap, gap->next); seq < gap->end; seq = gap_next_missing(gap, seq + 1)) {
         const bool unrepaired = gap_slot(gap, seq)->unrepaired;
@@ -272,7 +272,7 @@ void lli_gap_ask(struct lli_gap *gap, lli_ns now)
     }
 }
 
-uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli_seq asked)
+uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli_seq requested)
 {
     uint64_t count = 0;
 
@@ -280,14 +280,14 @@ uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli
     for (lli_seq seq = gap_next_missing(gap, lli_max(first, gap->next)); seq < end; seq = gap_next_missing(gap, seq + 1)) {
         struct lli_gap_slot *slot = gap_slot(gap, seq);
 
-        count += seq < asked && !slot->unrepaired;
+        count += seq < requested && !slot->unrepaired;
         slot->unrepaired = true;
         slot->nak_at = LLI_NEVER;
     }
     return count;
 }
 
-void lli_gap_hold(struct lli_gap *gap, lli_seq first, uint64_t count, lli_ns until)
+void lli_gap_delay(struct lli_gap *gap, lli_seq first, uint64_t count, lli_ns until)
 {
     lli_seq end = lli_min(first + count, gap->end);
 

@@ -27,7 +27,7 @@ struct lli_gap {
     lli_seq received;          /* one past the highest packet received; those from here to end are known from heartbeats only */
     uint64_t missing;          /* packets in [next, end) that are not present */
     lli_ns due_at;             /* no NAK is due before this time; LLI_NEVER if nothing is missing */
-    bool held_back;            /* some are not asked for until earlier ones arrive: lli_gap_retry.most */
+    bool naks_deferred;            /* some are not asked for until earlier ones arrive: lli_gap_retry.most */
 };
 
 /* NAK retry: at retry_min or twice the round trip, doubling to retry_max, each randomized by up to a quarter. */
@@ -112,16 +112,16 @@ int lli_gap_list(const struct lli_gap *gap, lli_seq end, uint64_t most, struct l
 void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at);
 
 /* Makes the NAK of every missing packet due now. */
-void lli_gap_ask(struct lli_gap *gap, lli_ns now);
+void lli_gap_nak_now(struct lli_gap *gap, lli_ns now);
 
 /*
  * Marks missing packets of [first, end) as not repaired: none is asked for. Returns how many of those before
  * `asked` were not marked yet.
  */
-uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli_seq asked);
+uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli_seq requested);
 
 /* Delays NAKs for missing packets of [first, first + count) until this time. */
-void lli_gap_hold(struct lli_gap *gap, lli_seq first, uint64_t count, lli_ns until);
+void lli_gap_delay(struct lli_gap *gap, lli_seq first, uint64_t count, lli_ns until);
 
 /* One past the last present packet; next if none is present. */
 lli_seq lli_gap_present_end(const struct lli_gap *gap);

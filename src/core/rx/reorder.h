@@ -19,7 +19,7 @@ enum {
 };
 
 /* Two packets may be read at a time: the one next in order, and one read ahead of order. */
-enum lli_reorder_piece { LLI_REORDER_TURN, LLI_REORDER_AHEAD, LLI_REORDER_PIECES };
+enum lli_reorder_piece { LLI_REORDER_TURN, LLI_REORDER_UNORDERED, LLI_REORDER_PIECES };
 
 struct lli_rx;
 

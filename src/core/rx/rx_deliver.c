@@ -10,12 +10,12 @@ void lli_rx_deliver_start(struct lli_rx *rx)
 
 void lli_rx_forget_losses(struct lli_rx *rx)
 {
-    rx->loss.told_first = rx->loss.told_end = 0;
+    rx->loss.reported_first = rx->loss.reported_end = 0;
     rx->loss.run = rx->loss.run_first = 0;
     rx->loss.broken_reason = LLM_REASON_MALFORMED;
     rx->loss.passed = false;
     rx->loss.gone_below = 0;
-    rx->pending.behind &= (uint8_t)~LLI_RX_CHASED;
+    rx->pending.lag &= (uint8_t)~LLI_RX_CHASED;
 }
 
 static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum llm_reason reason, struct lli_item *item)
@@ -37,10 +37,10 @@ static bool rx_gap_item(struct lli_rx *rx, const struct lli_unpacked *lost, enum
      * Unreliable messages are not acknowledged and leave the run intact.
      */
     if (lost->last + 1 > lost->number && reason != LLM_REASON_UNRELIABLE)
-        lli_rx_held_from(rx, lli_max(rx->report.held_from, lost->last + 1));
-    if (rx->loss.told_first == rx->loss.told_end || rx->loss.told_end != lost->number)
-        rx->loss.told_first = lost->number;
-    rx->loss.told_end = lost->last + 1;
+        lli_rx_acknowledge_restart(rx, lli_max(rx->report.acknowledged_from, lost->last + 1));
+    if (rx->loss.reported_first == rx->loss.reported_end || rx->loss.reported_end != lost->number)
+        rx->loss.reported_first = lost->number;
+    rx->loss.reported_end = lost->last + 1;
     rx->counters->gaps++;
     rx->counters->messages_lost += lost->last + 1 - lost->number;
     return true;
@@ -220,7 +220,7 @@ static bool rx_next_packet(struct lli_rx *rx, lli_ns now)
         size_t body_size;
         uint32_t size;
 
-        packet = lli_reorder_get(rx->hold.reorder, *lli_rx_cell(rx, gap->next), LLI_REORDER_TURN, &size);
+        packet = lli_reorder_get(rx->buffer.reorder, *lli_rx_cell(rx, gap->next), LLI_REORDER_TURN, &size);
         lli_rx_give_back(rx, *lli_rx_cell(rx, gap->next));
         /* It was parsed on arrival, so parsing cannot fail now. */
         (void)lli_wire_get_header(packet, size, &header, &body, &body_size);
@@ -332,7 +332,7 @@ static bool rx_next_live(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     if (rx->unpack.number - rx->unpack.assembling < rx->lvc.live &&
         (rx->gap.next < rx->heartbeat.lead || rx->heartbeat.messages < rx->lvc.live))
         return false;
-    rx->pending.behind &= (uint8_t)~LLI_RX_REPLAYING;
+    rx->pending.lag &= (uint8_t)~LLI_RX_REPLAYING;
     lli_rx_status_soon(rx, now);
     (void)lli_rx_event(rx, LLM_EVENT_LIVE, item);
     item->event.first = rx->unpack.number - rx->unpack.assembling;
@@ -345,7 +345,7 @@ static bool rx_next_young(struct lli_rx *rx, struct lli_item *item)
 {
     if (rx->gap.next < rx->replay.end || rx->loss.run > 0)
         return false;
-    rx->pending.behind &= (uint8_t)~LLI_RX_YOUNG;
+    rx->pending.lag &= (uint8_t)~LLI_RX_YOUNG;
     (void)lli_rx_event(rx, LLM_EVENT_LIVE, item);
     item->event.first = rx->unpack.number - rx->unpack.assembling;
     return true;
@@ -357,15 +357,15 @@ static void rx_go_on(struct lli_rx *rx, lli_ns now)
         lli_rx_extend(rx, rx->heartbeat.lead, now);
     if (lli_rx_is_replaying(rx) && rx->loss.end_reason == LLM_REASON_NONE)
         lli_rx_extend(rx, rx->replay.end, now);
-    if (rx->pending.behind & LLI_RX_CHASED && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
-        rx->pending.behind &= (uint8_t)~LLI_RX_CHASED;
+    if (rx->pending.lag & LLI_RX_CHASED && rx->heartbeat.lead - rx->gap.next <= lli_gap_window(&rx->gap) / 2)
+        rx->pending.lag &= (uint8_t)~LLI_RX_CHASED;
     if (rx->pending.slow_path & LLI_RX_LEARNING && (rx->topics.known >= rx->names.wanted || rx->loss.end_reason != LLM_REASON_NONE))
         rx->pending.slow_path &= (uint8_t)~LLI_RX_LEARNING;
 }
 
 static bool rx_has_news(const struct lli_rx *rx)
 {
-    return rx->pending.news != 0 || rx->names.told < rx->topics.known;
+    return rx->pending.news != 0 || rx->names.reported < rx->topics.known;
 }
 
 /*
@@ -377,14 +377,14 @@ static inline __attribute__((always_inline)) bool rx_is_idle(const struct lli_rx
     const struct lli_gap *gap = &rx->gap;
 
     return lli_unpack_is_done(&rx->unpack) && gap->next == gap->end && gap->next >= rx->heartbeat.lead &&
-           gap->next >= rx->loss.gone_below && rx->pending.behind == 0 &&
+           gap->next >= rx->loss.gone_below && rx->pending.lag == 0 &&
            !(rx->pending.slow_path & LLI_RX_LEARNING) && rx->loss.end_reason == LLM_REASON_NONE &&
            !(rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_END);
 }
 
 bool lli_rx_is_idle(const struct lli_rx *rx)
 {
-    return rx_is_idle(rx) && (rx->pending.news & ~LLI_RX_FILTERED) == 0 && rx->names.told >= rx->topics.known;
+    return rx_is_idle(rx) && (rx->pending.news & ~LLI_RX_FILTERED) == 0 && rx->names.reported >= rx->topics.known;
 }
 
 /* Returns the next item where it is not plainly a run of messages. */
@@ -409,7 +409,7 @@ static LLI_OUT_OF_LINE bool rx_next_item(struct lli_rx *rx, lli_ns now, struct l
         }
         if (lli_rx_is_replaying(rx) && rx_next_live(rx, now, item))
             return true;
-        if (rx->pending.behind & LLI_RX_YOUNG && rx_next_young(rx, item))
+        if (rx->pending.lag & LLI_RX_YOUNG && rx_next_young(rx, item))
             return true;
         if (!rx_next_packet(rx, now))
             return rx_next_end(rx, now, item) || (lli_rx_as_it_arrives(rx) && lli_rx_next_unordered(rx, item));
@@ -443,5 +443,5 @@ bool lli_rx_next(struct lli_rx *rx, lli_ns now, struct lli_item *item)
             return rx_next_in_order(rx, now, item);
         return !rx_is_idle(rx) && rx_next_item(rx, now, item);
     }
-    return rx->state == LLI_RX_ASKING && lli_rx_next_join(rx, now, item);
+    return rx->state == LLI_RX_REQUESTING && lli_rx_next_join(rx, now, item);
 }

@@ -28,7 +28,7 @@ void lli_rx_filter(struct lli_rx *rx)
     lli_rx_set_slow_path(rx, LLI_RX_FILTERING);
     /* Dropped messages are not acknowledged, nor are those that might have been dropped. */
     if (!rx->config->filter->all)
-        lli_rx_unhold(rx);
+        lli_rx_set_incomplete(rx);
 }
 
 bool lli_rx_attributes(const struct lli_rx *rx, const struct llm_message *message, struct lli_rx_frame *frame)
@@ -104,7 +104,7 @@ static const uint8_t *rx_pass_frame(struct lli_unpack *unpack, const uint8_t *at
  * Returns the message after an attribute frame; without one, `at`. An attribute frame before anything but a
  * message, or at the end, is ignored.
  */
-static inline const uint8_t *rx_behind_attributes(const uint8_t *at, const uint8_t *end)
+static inline const uint8_t *rx_after_attributes(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *header;
 
@@ -142,7 +142,7 @@ static bool rx_find_wanted(struct lli_rx *rx, struct lli_unpack *unpack, struct 
     bool found = false, spans;
 
     while (at < end) {
-        const uint8_t *header = rx_behind_attributes(at, end);
+        const uint8_t *header = rx_after_attributes(at, end);
 
         if (!lli_frame_is_message(*header)) {
             const uint8_t *next = rx_pass_frame(unpack, at);

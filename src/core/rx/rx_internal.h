@@ -42,10 +42,10 @@ static inline void lli_rx_clear_slow_path(struct lli_rx *rx, enum lli_rx_slow_pa
     rx->pending.slow_path &= (uint8_t)~(unsigned)reason;
 }
 
-/* behind: of enum lli_rx_behind. */
-static inline void lli_rx_set_behind(struct lli_rx *rx, int behind)
+/* behind: of enum lli_rx_lag. */
+static inline void lli_rx_set_lag(struct lli_rx *rx, int lag)
 {
-    rx->pending.behind = (uint8_t)behind;
+    rx->pending.lag = (uint8_t)lag;
 }
 
 /* Gives up the packets before this one. */
@@ -70,13 +70,13 @@ static inline void lli_rx_broken(struct lli_rx *rx, enum llm_reason reason)
 /* Forgets losses: the stream continues at an earlier position. */
 void lli_rx_forget_losses(struct lli_rx *rx);
 
-/* ------------------------------------------------------------------------------------------ rx_hold.c */
+/* ------------------------------------------------------------------------------------------ rx_buffer.c */
 
-void lli_rx_hold_init(struct lli_rx *rx, struct lli_reorder *reorder, struct lli_arena *arena);
+void lli_rx_buffer_init(struct lli_rx *rx, struct lli_reorder *reorder, struct lli_arena *arena);
 
 static inline uint32_t *lli_rx_cell(const struct lli_rx *rx, lli_seq seq)
 {
-    return &rx->hold.cells[seq & rx->gap.mask];
+    return &rx->buffer.cells[seq & rx->gap.mask];
 }
 
 /*
@@ -85,19 +85,19 @@ static inline uint32_t *lli_rx_cell(const struct lli_rx *rx, lli_seq seq)
  */
 static inline uint32_t lli_rx_put(struct lli_rx *rx, const uint8_t *data, uint32_t size)
 {
-    const uint32_t cell = lli_reorder_put(rx->hold.reorder, data, size);
+    const uint32_t cell = lli_reorder_put(rx->buffer.reorder, data, size);
 
-    rx->hold.chunks += cell == LLI_REORDER_NONE ? 0 : lli_reorder_chunks(size);
+    rx->buffer.chunks += cell == LLI_REORDER_NONE ? 0 : lli_reorder_chunks(size);
     return cell;
 }
 
 static inline void lli_rx_give_back(struct lli_rx *rx, uint32_t cell)
 {
-    rx->hold.chunks -= lli_reorder_free(rx->hold.reorder, cell);
+    rx->buffer.chunks -= lli_reorder_free(rx->buffer.reorder, cell);
 }
 
 /* Buffers a packet until it is next in order, after lli_gap_extend() covered it. False if there is no memory for it. */
-bool lli_rx_hold(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *packet, lli_ns now);
+bool lli_rx_buffer(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *packet, lli_ns now);
 
 /* Returns how many more packets could be buffered now. */
 uint32_t lli_rx_room(const struct lli_rx *rx);
@@ -123,7 +123,7 @@ static inline bool lli_rx_event(const struct lli_rx *rx, enum llm_event_kind kin
 
 void lli_rx_heard_start(struct lli_rx *rx, lli_ns now);
 
-/* Takes figures of a heartbeat with which those before it agree, though they were doubted. */
+/* Takes figures of a heartbeat with which those refused before it agree. */
 void lli_rx_heartbeat_agreed(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat);
 
 /* Notes that as many topics exist, from another packet. */
@@ -177,11 +177,11 @@ lli_ns lli_rx_rtt(const struct lli_rx *rx);
 void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now);
 
 /* Sends no NAK until then. */
-void lli_rx_hold_naks(struct lli_rx *rx, lli_ns until);
+void lli_rx_delay_naks(struct lli_rx *rx, lli_ns until);
 
-/* lli_rx_ask_less(): a packet was dropped for lack of memory. lli_rx_ask_more(): a missing one arrived in order. */
-void lli_rx_ask_less(struct lli_rx *rx);
-void lli_rx_ask_more(struct lli_rx *rx);
+/* lli_rx_nak_less(): a packet was dropped for lack of memory. lli_rx_nak_more(): a missing one arrived in order. */
+void lli_rx_nak_less(struct lli_rx *rx);
+void lli_rx_nak_more(struct lli_rx *rx);
 
 /* Builds the NAK that is due. */
 bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
@@ -206,8 +206,8 @@ void lli_rx_query_at(struct lli_rx *rx, lli_ns at);
 /* Counts the messages of an item by topic. */
 void lli_rx_count_topics(struct lli_rx *rx, const struct lli_item *item);
 
-/* Starts asking for names of topics announced so far. hold: deliver nothing until they are known. */
-void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold);
+/* Starts asking for names of topics announced so far. block: deliver nothing until they are known. */
+void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool block);
 
 /* Builds the query that is due; false: the names are known, or no answer came. */
 bool lli_rx_control_query(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet);
@@ -330,13 +330,13 @@ void lli_rx_report_from(struct lli_rx *rx, lli_seq next);
 void lli_rx_report_at(struct lli_rx *rx, lli_ns at);
 
 /* Starts the run of messages without a loss, and those that the application acknowledged. */
-void lli_rx_acknowledge_from(struct lli_rx *rx, uint64_t held_from, uint64_t acknowledged);
+void lli_rx_acknowledge_from(struct lli_rx *rx, uint64_t acknowledged_from, uint64_t acknowledged);
 
 /* Restarts the run at this message. */
-void lli_rx_held_from(struct lli_rx *rx, uint64_t number);
+void lli_rx_acknowledge_restart(struct lli_rx *rx, uint64_t number);
 
 /* Notes that a filter drops messages: none is acknowledged from now on. */
-void lli_rx_unhold(struct lli_rx *rx);
+void lli_rx_set_incomplete(struct lli_rx *rx);
 
 /* Schedules a status report: now, or spread over an interval if many other receivers report as well. */
 void lli_rx_status_soon(struct lli_rx *rx, lli_ns now);
@@ -405,7 +405,7 @@ void lli_rx_replayed(struct lli_rx *rx, lli_seq seq, lli_ns now);
 
 static inline bool lli_rx_is_replaying(const struct lli_rx *rx)
 {
-    return rx->pending.behind & LLI_RX_REPLAYING;
+    return rx->pending.lag & LLI_RX_REPLAYING;
 }
 
 /* True if the next packet in order is to be fetched. */

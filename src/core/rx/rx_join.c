@@ -43,9 +43,9 @@ static bool rx_rebase(struct lli_rx *rx, const struct lli_wire_heartbeat *heartb
 }
 
 /* Number of the first message that starts in the first buffered packet or later. */
-static uint64_t rx_held_number(const struct lli_rx *rx, uint64_t near)
+static uint64_t rx_buffered_number(const struct lli_rx *rx, uint64_t near)
 {
-    const uint8_t *packet = lli_reorder_head(rx->hold.reorder, *lli_rx_cell(rx, rx->gap.next));
+    const uint8_t *packet = lli_reorder_head(rx->buffer.reorder, *lli_rx_cell(rx, rx->gap.next));
 
     return lli_seq_extend(near, lli_load_u32(packet + 12));
 }
@@ -54,7 +54,7 @@ static uint64_t rx_held_number(const struct lli_rx *rx, uint64_t near)
 static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
 {
     /* Packets missing before the session was confirmed could not be asked for. */
-    lli_gap_ask(&rx->gap, now);
+    lli_gap_nak_now(&rx->gap, now);
     rx->state = LLI_RX_LIVE;
     rx->join.began = rx->gap.next;
     lli_rx_report_from(rx, rx->gap.next);
@@ -82,17 +82,17 @@ static void rx_join_live(struct lli_rx *rx, lli_ns now)
     const struct lli_wire_heartbeat *heartbeat = &rx->heartbeat;
     const bool young = heartbeat->flags & LLI_WIRE_HEARTBEAT_YOUNG, assured = heartbeat->flags & LLI_WIRE_HEARTBEAT_ASSURED;
     /* Latest packet to begin at. */
-    const lli_seq latest = young ? heartbeat->start : assured ? heartbeat->kept : heartbeat->lead;
-    const bool held = rx_rebase(rx, heartbeat);
+    const lli_seq latest = young ? heartbeat->start : assured ? heartbeat->unacknowledged : heartbeat->lead;
+    const bool buffered = rx_rebase(rx, heartbeat);
     const uint64_t missed = rx->counters->packets_missed;
-    uint64_t number = young ? 0 : assured ? heartbeat->kept_messages : heartbeat->messages;
+    uint64_t number = young ? 0 : assured ? heartbeat->unacknowledged_messages : heartbeat->messages;
 
     rx->join.live = young ? 0 : heartbeat->messages;
-    if (held && !young && rx->gap.next <= heartbeat->lead)
-        rx->join.live = rx_held_number(rx, heartbeat->messages);
-    if (held && !young && rx->gap.next <= latest) {
+    if (buffered && !young && rx->gap.next <= heartbeat->lead)
+        rx->join.live = rx_buffered_number(rx, heartbeat->messages);
+    if (buffered && !young && rx->gap.next <= latest) {
         number = rx->join.live;
-    } else if (!held || !lli_gap_rewind(&rx->gap, latest, now, now)) {
+    } else if (!buffered || !lli_gap_rewind(&rx->gap, latest, now, now)) {
         lli_rx_drop_packets(rx);
         lli_gap_reset(&rx->gap, latest);
     }
@@ -139,32 +139,32 @@ void lli_rx_found(struct lli_rx *rx, lli_ns now)
     } else if (!rx->config->chooses) {
         rx_join_live(rx, now);
     } else {
-        rx->state = LLI_RX_ASKING;
-        rx->join.ask_at = rx->join.ask_until = LLI_NEVER;
+        rx->state = LLI_RX_REQUESTING;
+        rx->join.request_at = rx->join.request_until = LLI_NEVER;
     }
 }
 
 /* --------------------------------------------------------------------------------------------- asking */
 
-static void rx_ask(struct lli_rx *rx, enum llm_join_mode mode, uint64_t value, lli_ns now)
+static void rx_request_join(struct lli_rx *rx, enum llm_join_mode mode, uint64_t value, lli_ns now)
 {
     rx->join.position = (struct llm_join){.mode = mode, .value = value};
     rx->replay.tries = 0;
-    rx->join.ask_at = now;
-    rx->join.ask_until = now + rx->config->nak_giveup;
+    rx->join.request_at = now;
+    rx->join.request_until = now + rx->config->nak_giveup;
 }
 
 /* The past asked for is all that the young session sent: LLM_EVENT_LIVE follows it. */
 static void rx_join_young(struct lli_rx *rx, lli_ns now)
 {
     rx_join_live(rx, now);
-    lli_rx_set_behind(rx, LLI_RX_YOUNG);
+    lli_rx_set_lag(rx, LLI_RX_YOUNG);
     rx->replay.end = rx->heartbeat.lead;
 }
 
 void lli_rx_begin(struct lli_rx *rx, const struct llm_join *join, lli_ns now)
 {
-    assert(rx->state == LLI_RX_ASKING && !rx->join.chosen);
+    assert(rx->state == LLI_RX_REQUESTING && !rx->join.chosen);
     rx->join.chosen = true;
     /*
      * A receiver that discovers a session within its first second misses nothing; only a join by number
@@ -175,7 +175,7 @@ void lli_rx_begin(struct lli_rx *rx, const struct llm_join *join, lli_ns now)
     else if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_YOUNG && join->mode != LLM_JOIN_NUMBER)
         rx_join_young(rx, now);
     else
-        rx_ask(rx, join->mode, join->value, now);
+        rx_request_join(rx, join->mode, join->value, now);
 }
 
 lli_ns lli_rx_retry_after(const struct lli_rx *rx, lli_ns least)
@@ -193,7 +193,7 @@ static void rx_refused(struct lli_rx *rx, enum llm_reason reason, uint64_t wante
     rx->join.refused = reason;
     rx->join.refused_wanted = wanted;
     rx->join.refused_there = there;
-    rx->join.ask_at = rx->join.ask_until = LLI_NEVER;
+    rx->join.request_at = rx->join.request_until = LLI_NEVER;
     rx->counters->joins_refused++;
 }
 
@@ -209,14 +209,14 @@ bool lli_rx_control_join(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct 
         .token = lli_rx_token(rx),
     };
 
-    if (now >= rx->join.ask_until ||
-        (rx->join.ask_until != LLI_NEVER && !rx->config->unread && now >= rx->heard.at + rx->config->timeout)) {
+    if (now >= rx->join.request_until ||
+        (rx->join.request_until != LLI_NEVER && !rx->config->unread && now >= rx->heard.at + rx->config->timeout)) {
         rx_refused(rx, LLM_REASON_UNANSWERED, rx->join.position.mode == LLM_JOIN_NUMBER ? rx->join.position.value : 0, 0);
         return false;
     }
-    if (now < rx->join.ask_at)
+    if (now < rx->join.request_at)
         return false;
-    rx->join.ask_at = now + lli_rx_retry_after(rx, lli_rx_request_time(rx));
+    rx->join.request_at = now + lli_rx_retry_after(rx, lli_rx_request_time(rx));
     rx->replay.tries++;
     rx->counters->joins_sent++;
     return lli_rx_packet(rx, buffer, lli_wire_put_join(buffer, &join), packet);
@@ -229,7 +229,7 @@ static void rx_join_otherwise(struct lli_rx *rx, enum llm_reason reason, lli_ns 
         lli_rx_drop_packets(rx);
         rx->state = LLI_RX_REFUSED;
     } else if (rx->config->otherwise == LLI_RX_ELSE_OLDEST && (reason == LLM_REASON_HISTORY || reason == LLM_REASON_NO_CACHE)) {
-        rx_ask(rx, LLM_JOIN_OLDEST, 0, now);
+        rx_request_join(rx, LLM_JOIN_OLDEST, 0, now);
     } else {
         rx_join_live(rx, now);
     }
@@ -280,13 +280,13 @@ void lli_rx_resume(struct lli_rx *rx, const struct lli_former_session *former, l
 {
     rx_place(rx, former->next, now);
     rx->join.live = 0;
-    lli_rx_set_behind(rx, 0);
+    lli_rx_set_lag(rx, 0);
     lli_rx_broken(rx, former->reason == LLM_REASON_REPLACED ? LLM_REASON_REPLACED : LLM_REASON_TIMEOUT);
     rx_follow(rx, former->number, now);
     /* A session forgotten in favour of another may have had losses that were not reported. */
     lli_unpack_allow(&rx->unpack, UINT32_MAX, UINT64_MAX);
     /* Messages acknowledged before the interruption still are. */
-    lli_rx_acknowledge_from(rx, former->held_from, former->acknowledged);
+    lli_rx_acknowledge_from(rx, former->acknowledged_from, former->acknowledged);
     lli_rx_extend(rx, rx->heartbeat.lead, now);
 }
 
@@ -301,7 +301,7 @@ static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_
     rx->join.enters = join->from == LLM_JOIN_MESSAGES || join->from == LLM_JOIN_NUMBER;
     rx->replay.end = rx->join.live_seq = join->lead;
     rx->join.live = join->wanted;
-    lli_rx_set_behind(rx, LLI_RX_REPLAYING);
+    lli_rx_set_lag(rx, LLI_RX_REPLAYING);
     rx->replay.fetching = 0;
     lli_rx_request_start(rx, now);
     rx_follow(rx, join->number, now);
@@ -311,7 +311,7 @@ static void rx_granted(struct lli_rx *rx, const struct lli_wire_join *join, lli_
 
 static enum llm_reason rx_refusal(uint8_t reason)
 {
-    return reason == LLI_WIRE_JOIN_AHEAD     ? LLM_REASON_NOT_SENT
+    return reason == LLI_WIRE_JOIN_NOT_SENT     ? LLM_REASON_NOT_SENT
            : reason == LLI_WIRE_JOIN_NOTHING ? LLM_REASON_NO_CACHE
                                              : LLM_REASON_HISTORY;
 }
@@ -326,7 +326,7 @@ void lli_rx_input_join(struct lli_rx *rx, const struct lli_wire_join *join, lli_
     if (join->kind == LLI_WIRE_JOIN_TOKEN)
         lli_rx_input_crowded(rx, join);
     /* The answer is to an earlier request, or to one already answered. */
-    if (rx->state != LLI_RX_ASKING || !rx->join.chosen ||
+    if (rx->state != LLI_RX_REQUESTING || !rx->join.chosen ||
         rx->join.refused != LLM_REASON_NONE || join->from != rx->join.position.mode || join->value != rx->join.position.value)
         return;
     if (join->kind == LLI_WIRE_JOIN_GRANT && join->packet >= rx->heartbeat.start)
@@ -403,8 +403,8 @@ bool lli_rx_control_fetch(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct
      * Asks for the next piece when this one is complete. Packets after a loss have to be buffered, and other
      * sessions need room, too.
      */
-    const struct lli_reorder *reorder = rx->hold.reorder;
-    const uint64_t most = lli_min(LLI_WIRE_FETCH_PACKETS, lli_reorder_packets(reorder, reorder->count / 2) + rx->nak.ahead);
+    const struct lli_reorder *reorder = rx->buffer.reorder;
+    const uint64_t most = lli_min(LLI_WIRE_FETCH_PACKETS, lli_reorder_packets(reorder, reorder->count / 2) + rx->nak.excess);
     struct lli_wire_join join = {
         .session = rx->session,
         .receiver = rx->config->receiver,

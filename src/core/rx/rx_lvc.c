@@ -10,22 +10,22 @@
 #include "core/rx/rx_internal.h"
 
 enum {
-    KEPT_PIECE = 256, /* packets asked for at a time ... */
-    KEPT_PIECE_MIN = 32, /* ... as far as there is room to buffer them, but at least this many: those in order need no room */
-    KEPT_HELD = 256,  /* packets buffered */
+    LVC_PIECE = 256, /* packets asked for at a time ... */
+    LVC_PIECE_MIN = 32, /* ... as far as there is room to buffer them, but at least this many: those in order need no room */
+    LVC_BUFFERED_MAX = 256,  /* packets buffered */
 };
 
 /* An LVC packet that is late by this many mean intervals is asked for again. */
-enum { KEPT_PATIENCE = 4 };
+enum { LVC_PATIENCE = 4 };
 
-struct lli_rx_held {
+struct lli_rx_lvc_packet {
     struct lli_wire_span span;
     uint32_t cell;
 };
 
 void lli_rx_lvc_init(struct lli_rx *rx, struct lli_arena *arena)
 {
-    rx->lvc.held = lli_arena_take(arena, KEPT_HELD * sizeof *rx->lvc.held, 64);
+    rx->lvc.buffered = lli_arena_take(arena, LVC_BUFFERED_MAX * sizeof *rx->lvc.buffered, 64);
 }
 
 void lli_rx_lvc_granted(struct lli_rx *rx, const struct lli_wire_join *granted)
@@ -35,7 +35,7 @@ void lli_rx_lvc_granted(struct lli_rx *rx, const struct lli_wire_join *granted)
         return;
     }
     rx->lvc = (struct lli_rx_lvc){
-        .held = rx->lvc.held,
+        .buffered = rx->lvc.buffered,
         .number = granted->number,
         .live = granted->number,
         .most = granted->value,
@@ -46,12 +46,12 @@ void lli_rx_lvc_granted(struct lli_rx *rx, const struct lli_wire_join *granted)
 
 /* ------------------------------------------------------------------------------------ buffered packets */
 
-static void kept_forget(struct lli_rx *rx, uint32_t index)
+static void lvc_remove(struct lli_rx *rx, uint32_t index)
 {
     struct lli_rx_lvc *lvc = &rx->lvc;
 
-    lvc->held_count--;
-    memmove(lvc->held + index, lvc->held + index + 1, (lvc->held_count - index) * sizeof *lvc->held);
+    lvc->buffered_count--;
+    memmove(lvc->buffered + index, lvc->buffered + index + 1, (lvc->buffered_count - index) * sizeof *lvc->buffered);
 }
 
 void lli_rx_lvc_drop(struct lli_rx *rx)
@@ -59,51 +59,51 @@ void lli_rx_lvc_drop(struct lli_rx *rx)
     if (!(rx->pending.slow_path & LLI_RX_LATEST))
         return;
     rx->lvc.reading = false;
-    for (uint32_t i = 0; i < rx->lvc.held_count; i++)
-        lli_rx_give_back(rx, rx->lvc.held[i].cell);
-    rx->lvc.held_count = 0;
+    for (uint32_t i = 0; i < rx->lvc.buffered_count; i++)
+        lli_rx_give_back(rx, rx->lvc.buffered[i].cell);
+    rx->lvc.buffered_count = 0;
     lli_rx_clear_slow_path(rx, LLI_RX_LATEST);
 }
 
 /* Buffers a packet ahead of order, unless another one covers its span. */
-static void kept_hold(struct lli_rx *rx, const struct lli_wire_span *span, const struct lli_reader *records)
+static void lvc_buffer(struct lli_rx *rx, const struct lli_wire_span *span, const struct lli_reader *records)
 {
     struct lli_rx_lvc *lvc = &rx->lvc;
-    uint32_t at = lvc->held_count, cell;
+    uint32_t at = lvc->buffered_count, cell;
 
-    while (at > 0 && lli_wire_is_before(&span->from, &lvc->held[at - 1].span.from))
+    while (at > 0 && lli_wire_is_before(&span->from, &lvc->buffered[at - 1].span.from))
         at--;
-    if (at > 0 && !lli_wire_is_before(&lvc->held[at - 1].span.to, &span->to)) {
+    if (at > 0 && !lli_wire_is_before(&lvc->buffered[at - 1].span.to, &span->to)) {
         rx->counters->packets_duplicate++;
         return;
     }
-    cell = lvc->held_count == KEPT_HELD ? LLI_REORDER_NONE
+    cell = lvc->buffered_count == LVC_BUFFERED_MAX ? LLI_REORDER_NONE
                                          : lli_rx_put(rx, records->at, (uint32_t)(records->end - records->at));
     if (cell == LLI_REORDER_NONE) {
         rx->counters->reorder_full++;
         return;
     }
-    memmove(lvc->held + at + 1, lvc->held + at, (lvc->held_count - at) * sizeof *lvc->held);
-    lvc->held[at] = (struct lli_rx_held){*span, cell};
-    lvc->held_count++;
+    memmove(lvc->buffered + at + 1, lvc->buffered + at, (lvc->buffered_count - at) * sizeof *lvc->buffered);
+    lvc->buffered[at] = (struct lli_rx_lvc_packet){*span, cell};
+    lvc->buffered_count++;
 }
 
 /* Starts reading the buffered packet that is next in order; false: there is none. */
-static bool kept_take(struct lli_rx *rx)
+static bool lvc_take(struct lli_rx *rx)
 {
     struct lli_rx_lvc *lvc = &rx->lvc;
 
-    while (lvc->held_count > 0 && !lli_wire_is_before(&lvc->next, &lvc->held[0].span.from)) {
-        const struct lli_rx_held held = lvc->held[0];
+    while (lvc->buffered_count > 0 && !lli_wire_is_before(&lvc->next, &lvc->buffered[0].span.from)) {
+        const struct lli_rx_lvc_packet buffered = lvc->buffered[0];
         const uint8_t *bytes;
         uint32_t size;
 
-        kept_forget(rx, 0);
-        bytes = lli_reorder_get(rx->hold.reorder, held.cell, LLI_REORDER_TURN, &size);
-        lli_rx_give_back(rx, held.cell);
-        if (lli_wire_is_before(&lvc->next, &held.span.to)) {
+        lvc_remove(rx, 0);
+        bytes = lli_reorder_get(rx->buffer.reorder, buffered.cell, LLI_REORDER_TURN, &size);
+        lli_rx_give_back(rx, buffered.cell);
+        if (lli_wire_is_before(&lvc->next, &buffered.span.to)) {
             lvc->records = lli_reader_of(bytes, size);
-            lvc->until = held.span.to;
+            lvc->until = buffered.span.to;
             return lvc->reading = true;
         }
     }
@@ -113,12 +113,12 @@ static bool kept_take(struct lli_rx *rx)
 /* ------------------------------------------------------------------------------------------ packets in */
 
 /* Sets the time of the next request after a packet arrived. left: further packets that may follow. */
-static void kept_came(struct lli_rx *rx, uint16_t left, lli_ns now)
+static void lvc_received(struct lli_rx *rx, uint16_t left, lli_ns now)
 {
     lli_rx_request_answered(rx, now);
     /* The last packet may just have overtaken missing ones. */
-    lli_rx_request_at(rx, now + (left > 0 ? lli_rx_request_time(rx) + KEPT_PATIENCE * rx->replay.distance
-                                 : rx->lvc.held_count > 0 ? rx->config->nak_retry_min : 0));
+    lli_rx_request_at(rx, now + (left > 0 ? lli_rx_request_time(rx) + LVC_PATIENCE * rx->replay.distance
+                                 : rx->lvc.buffered_count > 0 ? rx->config->nak_retry_min : 0));
 }
 
 void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, const struct lli_reader *records, lli_ns now)
@@ -138,35 +138,35 @@ void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, cons
         return;
     }
     if (lli_wire_is_before(&lvc->next, &packet->span.from)) {
-        kept_hold(rx, &packet->span, records);
+        lvc_buffer(rx, &packet->span, records);
     } else {
         lvc->records = *records;
         lvc->until = packet->span.to;
         lvc->reading = true;
     }
     lvc->live = lli_max(lvc->live, packet->next);
-    kept_came(rx, packet->left, now);
+    lvc_received(rx, packet->left, now);
 }
 
 /* ---------------------------------------------------------------------------------------- messages out */
 
-static bool kept_is_refused(const struct lli_rx *rx, uint32_t topic)
+static bool lvc_is_refused(const struct lli_rx *rx, uint32_t topic)
 {
     return lli_topics_is_refused(&rx->topics, topic);
 }
 
 /* Skips topics that are not wanted. False: none is left. */
-static bool kept_pass(struct lli_rx *rx)
+static bool lvc_pass(struct lli_rx *rx)
 {
     struct lli_rx_lvc *lvc = &rx->lvc;
 
-    while (lvc->next.topic < lvc->topics && kept_is_refused(rx, lvc->next.topic))
+    while (lvc->next.topic < lvc->topics && lvc_is_refused(rx, lvc->next.topic))
         lvc->next = (struct lli_wire_place){.topic = lvc->next.topic + 1};
     return lvc->next.topic < lvc->topics;
 }
 
 /* True if a record is one message, whole or its first part, and nothing else. */
-static bool kept_is_message(const struct lli_wire_record *record)
+static bool lvc_is_message(const struct lli_wire_record *record)
 {
     const uint8_t *const end = record->bytes + record->size;
     struct lli_frame frame;
@@ -178,11 +178,11 @@ static bool kept_is_message(const struct lli_wire_record *record)
 }
 
 /* Starts a message, unpacked as if it were a packet of its own. False: malformed. */
-static bool kept_unpack(struct lli_rx *rx, const struct lli_wire_record *record)
+static bool lvc_unpack(struct lli_rx *rx, const struct lli_wire_record *record)
 {
     struct lli_unpack *unpack = &rx->unpack;
 
-    if (!kept_is_message(record)) {
+    if (!lvc_is_message(record)) {
         rx->counters->data_malformed++;
         return false;
     }
@@ -198,7 +198,7 @@ static bool kept_unpack(struct lli_rx *rx, const struct lli_wire_record *record)
  * Continues a message whose first part arrived. False: that message was displaced and this is part of
  * another, or it was never started.
  */
-static bool kept_unpack_more(struct lli_rx *rx, const struct lli_wire_record *record)
+static bool lvc_unpack_more(struct lli_rx *rx, const struct lli_wire_record *record)
 {
     struct lli_unpack *unpack = &rx->unpack;
     const struct lli_wire_header header = {.first = record->size, .number = (uint32_t)unpack->number};
@@ -215,7 +215,7 @@ static bool kept_unpack_more(struct lli_rx *rx, const struct lli_wire_record *re
 }
 
 /* Advances to the next message, or part of one, in the packet being read; false: there is none. */
-static bool kept_next_record(struct lli_rx *rx)
+static bool lvc_next_record(struct lli_rx *rx)
 {
     struct lli_rx_lvc *lvc = &rx->lvc;
     struct lli_wire_record record;
@@ -223,7 +223,7 @@ static bool kept_next_record(struct lli_rx *rx)
     while (lli_wire_next_record(&lvc->records, &record)) {
         if (lli_wire_is_before(&record.at, &lvc->next))
             continue;
-        if (record.at.offset > 0 ? !kept_unpack_more(rx, &record) : !kept_unpack(rx, &record))
+        if (record.at.offset > 0 ? !lvc_unpack_more(rx, &record) : !lvc_unpack(rx, &record))
             continue;
         lvc->part = record.at;
         lvc->part.offset += record.size;
@@ -233,7 +233,7 @@ static bool kept_next_record(struct lli_rx *rx)
 }
 
 /* Ends the fetch, complete or given up, and continues with the stream. */
-static void kept_end(struct lli_rx *rx, lli_ns now)
+static void lvc_end(struct lli_rx *rx, lli_ns now)
 {
     lli_rx_lvc_drop(rx);
     lli_unpack_reset(&rx->unpack, rx->join.first);
@@ -253,16 +253,16 @@ bool lli_rx_next_lvc(struct lli_rx *rx, lli_ns now)
 
     for (;;) {
         if (lvc->reading) {
-            if (kept_next_record(rx))
+            if (lvc_next_record(rx))
                 return true;
             lvc->next = lvc->until;
             lvc->reading = false;
         }
-        if (!kept_pass(rx)) {
-            kept_end(rx, now);
+        if (!lvc_pass(rx)) {
+            lvc_end(rx, now);
             return true;
         }
-        if (!kept_take(rx))
+        if (!lvc_take(rx))
             return false;
     }
 }
@@ -283,23 +283,23 @@ bool lli_rx_lost_lvc(struct lli_rx *rx, lli_ns now, struct lli_item *item)
         .topic = lli_topics_name(&rx->topics, rx->lvc.next.topic),
     };
     rx->counters->cache_losses++;
-    kept_end(rx, now);
+    lvc_end(rx, now);
     return true;
 }
 
 /* ---------------------------------------------------------------------------------------- requests out */
 
 /* Adds the parts of a span on wanted topics, as far as there is room. */
-static void kept_add_spans(const struct lli_rx *rx, struct lli_wire_join *join, struct lli_wire_span span)
+static void lvc_add_spans(const struct lli_rx *rx, struct lli_wire_join *join, struct lli_wire_span span)
 {
     while (join->count < LLI_WIRE_SPANS_MAX && lli_wire_is_before(&span.from, &span.to)) {
         struct lli_wire_place end = {.topic = span.from.topic};
 
-        if (kept_is_refused(rx, span.from.topic)) {
+        if (lvc_is_refused(rx, span.from.topic)) {
             span.from = (struct lli_wire_place){.topic = span.from.topic + 1};
             continue;
         }
-        while (end.topic < rx->topics.limit && end.topic <= span.to.topic && !kept_is_refused(rx, end.topic))
+        while (end.topic < rx->topics.limit && end.topic <= span.to.topic && !lvc_is_refused(rx, end.topic))
             end.topic++;
         /* Topics beyond the limit cannot be refused. */
         end = end.topic < rx->topics.limit && lli_wire_is_before(&end, &span.to) ? end : span.to;
@@ -309,25 +309,25 @@ static void kept_add_spans(const struct lli_rx *rx, struct lli_wire_join *join, 
 }
 
 /* Lists everything missing and wanted, in order. */
-static void kept_missing(const struct lli_rx *rx, struct lli_wire_join *join)
+static void lvc_missing(const struct lli_rx *rx, struct lli_wire_join *join)
 {
     const struct lli_rx_lvc *lvc = &rx->lvc;
     struct lli_wire_place from = lvc->next;
 
-    for (uint32_t i = 0; i < lvc->held_count; i++) {
-        const struct lli_wire_span *span = &lvc->held[i].span;
+    for (uint32_t i = 0; i < lvc->buffered_count; i++) {
+        const struct lli_wire_span *span = &lvc->buffered[i].span;
 
-        kept_add_spans(rx, join, (struct lli_wire_span){from, span->from});
+        lvc_add_spans(rx, join, (struct lli_wire_span){from, span->from});
         if (lli_wire_is_before(&from, &span->to))
             from = span->to;
     }
-    kept_add_spans(rx, join, (struct lli_wire_span){from, {.topic = lvc->topics}});
+    lvc_add_spans(rx, join, (struct lli_wire_span){from, {.topic = lvc->topics}});
 }
 
 bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
     /* Packets after a loss have to be buffered, besides live ones. */
-    const uint64_t room = lli_max(lli_reorder_packets(rx->hold.reorder, rx->hold.reorder->left), KEPT_PIECE_MIN);
+    const uint64_t room = lli_max(lli_reorder_packets(rx->buffer.reorder, rx->buffer.reorder->left), LVC_PIECE_MIN);
     struct lli_wire_join join = {
         .session = rx->session,
         .receiver = rx->config->receiver,
@@ -335,7 +335,7 @@ bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
         .from = LLM_JOIN_LATEST,
         .value = rx->lvc.most,
         .number = rx->lvc.number,
-        .wanted = lli_min(KEPT_PIECE, room),
+        .wanted = lli_min(LVC_PIECE, room),
         .address = rx->config->address,
         .token = lli_rx_token(rx),
     };
@@ -347,8 +347,8 @@ bool lli_rx_control_lvc(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
         rx->lvc.lost = LLM_REASON_TIMEOUT;
         return false;
     }
-    kept_missing(rx, &join);
-    lli_rx_request_at(rx, now + lli_rx_retry_after(rx, lli_rx_request_time(rx) + KEPT_PATIENCE * rx->replay.distance));
+    lvc_missing(rx, &join);
+    lli_rx_request_at(rx, now + lli_rx_retry_after(rx, lli_rx_request_time(rx) + LVC_PATIENCE * rx->replay.distance));
     if (join.count == 0)
         return false;
     lli_rx_request_sent(rx);

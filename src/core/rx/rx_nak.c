@@ -13,14 +13,14 @@
  * sent again. The number halves with every such drop and grows by one with every repair that arrives in
  * order.
  */
-enum { RX_ASK_AHEAD_MAX = 16 };
+enum { RX_NAK_EXCESS_MAX = 16 };
 
 /* The group's round trip counts as at most nak_retry_ns_max plus this many times the receiver's own. */
 enum { RX_RTT_TIMES = 8 };
 
 void lli_rx_nak_start(struct lli_rx *rx)
 {
-    rx->nak = (struct lli_rx_nak){.ahead = RX_ASK_AHEAD_MAX};
+    rx->nak = (struct lli_rx_nak){.excess = RX_NAK_EXCESS_MAX};
 }
 
 /* -------------------------------------------------------------------------------------------------- times */
@@ -68,7 +68,7 @@ void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now)
         lli_gap_extend(&rx->gap, lli_min(end, rx->replay.end), now, LLI_NEVER);
         missing = rx->gap.missing;
     }
-    lli_gap_extend(&rx->gap, end, now, lli_max(now + rx_nak_delay(rx), rx->nak.held_until));
+    lli_gap_extend(&rx->gap, end, now, lli_max(now + rx_nak_delay(rx), rx->nak.delayed_until));
     rx->counters->packets_missed += rx->gap.missing - missing;
 }
 
@@ -94,19 +94,19 @@ void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
 
 /* ------------------------------------------------------------------------------------------------ requests */
 
-void lli_rx_hold_naks(struct lli_rx *rx, lli_ns until)
+void lli_rx_delay_naks(struct lli_rx *rx, lli_ns until)
 {
-    rx->nak.held_until = until;
+    rx->nak.delayed_until = until;
 }
 
-void lli_rx_ask_less(struct lli_rx *rx)
+void lli_rx_nak_less(struct lli_rx *rx)
 {
-    rx->nak.ahead = (uint32_t)lli_max(rx->nak.ahead / 2, 1);
+    rx->nak.excess = (uint32_t)lli_max(rx->nak.excess / 2, 1);
 }
 
-void lli_rx_ask_more(struct lli_rx *rx)
+void lli_rx_nak_more(struct lli_rx *rx)
 {
-    rx->nak.ahead = (uint32_t)lli_min(rx->nak.ahead + 1, RX_ASK_AHEAD_MAX);
+    rx->nak.excess = (uint32_t)lli_min(rx->nak.excess + 1, RX_NAK_EXCESS_MAX);
 }
 
 bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
@@ -115,7 +115,7 @@ bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
         .rtt = lli_rx_rtt(rx),
         .retry_min = rx->config->nak_retry_min,
         .retry_max = rx->config->nak_retry_max,
-        .most = lli_rx_room(rx) + rx->nak.ahead,
+        .most = lli_rx_room(rx) + rx->nak.excess,
         .from = lli_rx_is_replaying(rx) ? rx->replay.end : 0,
     };
     struct lli_wire_nak nak = {
@@ -175,7 +175,7 @@ void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject
     if (reject->reason == LLI_WIRE_PENDING) {
         rx->counters->naks_suppressed++;
         for (uint16_t i = 0; i < reject->count; i++)
-            lli_gap_hold(&rx->gap, lli_seq_extend(gap->next, reject->ranges[i].first), reject->ranges[i].count,
+            lli_gap_delay(&rx->gap, lli_seq_extend(gap->next, reject->ranges[i].first), reject->ranges[i].count,
                          now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)));
         return;
     }
@@ -201,7 +201,7 @@ void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject
      * has. If those are gone as well before this receiver has caught up, chasing is hopeless: continue with
      * live data.
      */
-    if (rx->pending.behind & LLI_RX_CHASED)
+    if (rx->pending.lag & LLI_RX_CHASED)
         lli_rx_give_up(rx, lli_rx_known(rx), LLM_REASON_OVERRUN);
-    lli_rx_set_behind(rx, rx->pending.behind | LLI_RX_CHASED);
+    lli_rx_set_lag(rx, rx->pending.lag | LLI_RX_CHASED);
 }

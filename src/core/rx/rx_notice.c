@@ -25,15 +25,15 @@ static void rx_suspended(struct lli_rx *rx, lli_ns now)
     const struct lli_gap *gap = &rx->gap;
     const lli_seq lead = lli_min(rx->standing.notice.lead, lli_rx_known(rx));
     const bool requests = lli_rx_is_fetching(rx) || rx->pending.slow_path & LLI_RX_LATEST;
-    const bool asked = requests ? rx->replay.tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
+    const bool requested = requests ? rx->replay.tries > 0 : gap->slots[gap->next & gap->mask].tries > 0;
 
     /* Silence: the notice went to a receiver that was not heard, and which is served again when it is. */
     if (rx->standing.notice.threshold == LLM_THRESHOLD_SILENCE)
         return;
-    lli_rx_hold_naks(rx, now + rx->config->nak_retry_max);
-    if (rx->pending.slow_path & LLI_RX_LATEST && asked)
+    lli_rx_delay_naks(rx, now + rx->config->nak_retry_max);
+    if (rx->pending.slow_path & LLI_RX_LATEST && requested)
         lli_rx_lvc_lose(rx, LLM_REASON_SUSPENDED);
-    if (gap->missing == 0 || lead <= rx->loss.gone_below || !asked)
+    if (gap->missing == 0 || lead <= rx->loss.gone_below || !requested)
         return;
     lli_rx_give_up(rx, lead, LLM_REASON_SUSPENDED);
 }
@@ -101,8 +101,8 @@ void lli_rx_input_crowded(struct lli_rx *rx, const struct lli_wire_join *join)
 
 unsigned lli_rx_take_crowded(struct lli_rx *rx)
 {
-    const unsigned news = rx->standing.crowded & ~(unsigned)rx->standing.crowded_told;
+    const unsigned news = rx->standing.crowded & ~(unsigned)rx->standing.crowded_reported;
 
-    rx->standing.crowded_told = rx->standing.crowded;
+    rx->standing.crowded_reported = rx->standing.crowded;
     return news;
 }

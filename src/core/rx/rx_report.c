@@ -84,20 +84,20 @@ void lli_rx_status_soon(struct lli_rx *rx, lli_ns now)
 
 /* ---------------------------------------------------------------------------------------------- contents */
 
-void lli_rx_acknowledge_from(struct lli_rx *rx, uint64_t held_from, uint64_t acknowledged)
+void lli_rx_acknowledge_from(struct lli_rx *rx, uint64_t acknowledged_from, uint64_t acknowledged)
 {
-    rx->report.held_from = held_from;
+    rx->report.acknowledged_from = acknowledged_from;
     rx->report.acknowledged = acknowledged;
 }
 
-void lli_rx_held_from(struct lli_rx *rx, uint64_t number)
+void lli_rx_acknowledge_restart(struct lli_rx *rx, uint64_t number)
 {
-    rx->report.held_from = number;
+    rx->report.acknowledged_from = number;
 }
 
-void lli_rx_unhold(struct lli_rx *rx)
+void lli_rx_set_incomplete(struct lli_rx *rx)
 {
-    rx->report.unheld = true;
+    rx->report.incomplete = true;
 }
 
 bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
@@ -111,19 +111,19 @@ bool lli_rx_acknowledge(struct lli_rx *rx, uint64_t number, lli_ns now)
 }
 
 /* Adds the acknowledged run and the assured topics that it covers (section 7.3). */
-static void rx_status_held(const struct lli_rx *rx, struct lli_wire_status *status)
+static void rx_status_acknowledged(const struct lli_rx *rx, struct lli_wire_status *status)
 {
     const struct lli_rx_config *config = rx->config;
     const uint64_t delivered = lli_rx_delivered(rx);
     const uint64_t next = config->application_acknowledges ? lli_min(delivered, rx->report.acknowledged) : delivered;
 
     status->flags |= LLI_WIRE_STATUS_ACKNOWLEDGES;
-    status->held_from = rx->report.held_from;
-    status->held_next = lli_max(next, rx->report.held_from);
+    status->acknowledged_from = rx->report.acknowledged_from;
+    status->acknowledged_next = lli_max(next, rx->report.acknowledged_from);
     status->name_size = config->name_size;
     memcpy(status->name, config->name, sizeof status->name);
     for (int i = 0; i < rx->heartbeat.assured; i++)
-        if (!rx->report.unheld && lli_topics_is_held(&rx->topics, rx->heartbeat.assured_topics[i]))
+        if (!rx->report.incomplete && lli_topics_is_complete(&rx->topics, rx->heartbeat.assured_topics[i]))
             status->accepts |= (uint16_t)(1u << i);
 }
 
@@ -138,7 +138,7 @@ static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
         .next = lli_rx_is_replaying(rx) ? 0 : rx->gap.next,
         .highest = lli_max(rx->gap.end, rx->gap.next),
         .echo = rx->heartbeat.sent_at,
-        .hold_ns = (uint32_t)lli_min(now - rx->heard.heartbeat_at, UINT32_MAX),
+        .echo_age_ns = (uint32_t)lli_min(now - rx->heard.heartbeat_at, UINT32_MAX),
         .lost_packets = rx->loss.packets,
         .naks = rx->nak.sent,
         .window_free = (uint32_t)(lli_gap_window(&rx->gap) - (rx->gap.end - rx->gap.next)),
@@ -151,7 +151,7 @@ static struct lli_wire_status rx_status(const struct lli_rx *rx, lli_ns now)
     if (rx->heard.delay.queued > rx->config->nak_retry_max / 2)
         status.flags |= LLI_WIRE_STATUS_BEHIND;
     if (rx->heartbeat.flags & LLI_WIRE_HEARTBEAT_ASSURED)
-        rx_status_held(rx, &status);
+        rx_status_acknowledged(rx, &status);
     if (rx->config->limits != NULL)
         lli_congestion_fill(&status, rx->config->limits, rx->config->limits_ever);
     return status;

@@ -6,7 +6,7 @@ void lli_rx_init(struct lli_rx *rx, const struct lli_rx_config *config, struct l
 {
     *rx = (struct lli_rx){.config = config, .counters = counters, .random = random};
     lli_gap_init(&rx->gap, config->window_packets, arena);
-    lli_rx_hold_init(rx, reorder, arena);
+    lli_rx_buffer_init(rx, reorder, arena);
     lli_rx_topics_init(rx, rare);
     lli_unpack_init(&rx->unpack, lli_arena_take(rare, config->message_bytes_max, 4096), config->message_bytes_max);
     lli_rx_unordered_init(rx, rare);
@@ -45,7 +45,7 @@ void lli_rx_drop_packets(struct lli_rx *rx)
     for (lli_seq seq = rx->gap.next; seq < rx->gap.end; seq++)
         if (lli_gap_is_present(&rx->gap, seq))
             lli_rx_give_back(rx, *lli_rx_cell(rx, seq));
-    assert(rx->hold.chunks == 0);
+    assert(rx->buffer.chunks == 0);
     lli_gap_reset(&rx->gap, rx->gap.next);
     lli_unpack_reset(&rx->unpack, rx->unpack.number);
 }
@@ -66,7 +66,7 @@ void lli_rx_note(const struct lli_rx *rx, uint64_t number, enum llm_reason reaso
         .next = rx->gap.next,
         .number = number,
         .reason = reason,
-        .held_from = rx->report.held_from,
+        .acknowledged_from = rx->report.acknowledged_from,
         .acknowledged = rx->report.acknowledged,
         .idle = number == rx->join.first,
     };
@@ -125,7 +125,7 @@ static void rx_input_joining(struct lli_rx *rx, const struct lli_rx_packet *pack
     lli_gap_extend(&rx->gap, seq + 1, now, LLI_NEVER);
     rx_input_unrepaired(rx, packet, seq, now);
     if (!lli_gap_is_present(&rx->gap, seq))
-        (void)lli_rx_hold(rx, seq, packet, now);
+        (void)lli_rx_buffer(rx, seq, packet, now);
     /* The first packet determines where the session begins, so nothing is buffered without it. */
     if (!lli_gap_is_present(&rx->gap, rx->gap.next))
         lli_gap_reset(&rx->gap, rx->gap.next);
@@ -166,19 +166,19 @@ static LLI_OUT_OF_LINE bool rx_input_other(struct lli_rx *rx, const struct lli_r
     lli_gap_extend(gap, seq + 1, now, now + rx->config->nak_retry_min);
     rx_input_unrepaired(rx, packet, seq, now);
     if (seq != gap->next || rx->pending.slow_path & (LLI_RX_LEARNING | LLI_RX_LATEST)) {
-        if (lli_rx_hold(rx, seq, packet, now)) {
+        if (lli_rx_buffer(rx, seq, packet, now)) {
             lli_rx_note_repair(rx, seq, now);
             if (lli_rx_as_it_arrives(rx))
                 lli_rx_unordered_look(rx, seq, seq + 1);
         } else {
             lli_gap_refuse(gap, seq, now + lli_max(rx->config->nak_retry_min, 2 * lli_rx_rtt(rx)));
-            lli_rx_ask_less(rx);
+            lli_rx_nak_less(rx);
             lli_rx_dropped(rx, seq);
         }
         return true;
     }
     lli_rx_note_repair(rx, seq, now);
-    lli_rx_ask_more(rx);
+    lli_rx_nak_more(rx);
     (void)lli_gap_receive(gap, seq);
     lli_gap_advance(gap);
     if (rx->pending.slow_path & LLI_RX_AGAIN)
@@ -278,7 +278,7 @@ bool lli_rx_input(struct lli_rx *rx, const struct lli_rx_packet *packet, lli_ns 
         return rx_input_data(rx, packet, now);
     }
     lli_rx_need_service(rx);
-    if (rx->state == LLI_RX_JOINING || rx->state == LLI_RX_ASKING) {
+    if (rx->state == LLI_RX_JOINING || rx->state == LLI_RX_REQUESTING) {
         lli_rx_refresh(rx, now);
         rx_input_joining(rx, packet, now);
     } else {
@@ -297,7 +297,7 @@ bool lli_rx_packet(const struct lli_rx *rx, const uint8_t *buffer, size_t size, 
 
 static bool rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_packet *packet)
 {
-    if (rx->state == LLI_RX_ASKING)
+    if (rx->state == LLI_RX_REQUESTING)
         return lli_rx_control_join(rx, now, buffer, packet);
     if (now >= rx->names.query_at && lli_rx_control_query(rx, now, buffer, packet))
         return true;
@@ -321,7 +321,7 @@ bool lli_rx_control(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct lli_p
     if (rx->state == LLI_RX_LIVE)
         lli_rx_check_silence(rx, now);
     /* An unanswered join request is reported in time, too. */
-    if ((now < rx->token.speak_at && !(rx->state == LLI_RX_ASKING && now >= rx->join.ask_until)) ||
+    if ((now < rx->token.speak_at && !(rx->state == LLI_RX_REQUESTING && now >= rx->join.request_until)) ||
         !rx_control(rx, now, buffer, packet))
         return false;
     lli_rx_spoke(rx, now);
@@ -352,7 +352,7 @@ lli_ns lli_rx_deadline(const struct lli_rx *rx)
     if (rx->state == LLI_RX_ENDED)
         return lli_max(at, rx->token.speak_at);
     if (rx->state != LLI_RX_LIVE)
-        return rx->state == LLI_RX_ASKING ? lli_min(lli_max(rx->join.ask_at, rx->token.speak_at), rx->join.ask_until) : LLI_NEVER;
+        return rx->state == LLI_RX_REQUESTING ? lli_min(lli_max(rx->join.request_at, rx->token.speak_at), rx->join.request_until) : LLI_NEVER;
     if (rx->pending.news & LLI_RX_RESOLVING)
         return 0;
     at = lli_rx_owes_report(rx) ? 0 : lli_min(at, gap->due_at);

@@ -19,52 +19,52 @@
 /* X(name, text). Counters of a receiver, over all its sessions. */
 #define LLI_RX_COUNTERS(X)                                                                                                 \
     X(packets_received, "data packets received, repairs and duplicates included")                                          \
-    X(bytes_received, "bytes of them")                                                                                     \
+    X(bytes_received, "bytes of these packets")                                                                            \
     X(messages_delivered, "messages delivered")                                                                            \
-    X(messages_unordered, "of these, before their turn, as they arrived")                                                      \
-    X(messages_refused, "messages on topics that no subject takes, or the accept predicate refused")                       \
+    X(messages_unordered, "of these, delivered ahead of order (option order=arrival)")                                     \
+    X(messages_refused, "messages on topics that no subject takes, or that the accept predicate refused")                  \
     X(messages_stale, "messages of topics without history, sent before this receiver joined")                              \
     X(messages_rejected, "messages that the filter rejected")                                                              \
-    X(packets_skipped, "packets passed over whole, as the filter rejects all that is in them")                              \
+    X(packets_skipped, "packets skipped whole, as the filter rejects all their messages")                                  \
     X(messages_lost, "messages lost, each named in a gap event")                                                           \
     X(gaps, "gap events")                                                                                                  \
-    X(packets_missed, "packets found missing; not those sent before this receiver joined")                                 \
-    X(packets_recovered, "packets received after a NAK, those sent before it joined included")                             \
-    X(packets_replayed, "packets of the past received, of sessions joined late")                                           \
-    X(packets_without_history, "packets of the past that were not sent, as all in them is of topics without history")               \
-    X(packets_lost, "packets given up")                                                                                  \
+    X(packets_missed, "packets found missing, except those sent before this receiver joined")                              \
+    X(packets_recovered, "packets received after a NAK, including those sent before it joined")                            \
+    X(packets_replayed, "past packets received, of sessions joined late")                                                  \
+    X(packets_without_history, "past packets that were not sent, as all their messages are of topics without history")     \
+    X(packets_lost, "packets given up")                                                                                    \
     X(packets_unreliable, "of these, of unreliable topics: not repaired")                                                  \
     X(packets_duplicate, "packets received again")                                                                         \
-    X(packets_reordered, "packets received before their turn")                                                             \
-    X(packets_implausible, "packets dropped because nothing else told of so high a number, as of forged ones")                   \
+    X(packets_reordered, "packets received early")                                                                         \
+    X(packets_implausible, "packets dropped because no other packet confirmed so high a number")                           \
     X(packets_stale, "packets of sessions that have ended")                                                                \
-    X(window_overflow, "packets dropped because they lie beyond the window")                                               \
-    X(reorder_full, "packets dropped because no memory was free to hold them")                                             \
+    X(window_overflow, "packets dropped because they are beyond the window")                                               \
+    X(reorder_full, "packets dropped because the reorder buffer was full")                                                 \
     X(naks_sent, "NAKs sent")                                                                                              \
-    X(nak_packets, "packets that they asked for")                                                                          \
-    X(naks_suppressed, "confirmations of others' NAKs received")                                                                 \
+    X(nak_packets, "packets requested by these NAKs")                                                                      \
+    X(naks_suppressed, "confirmations of other receivers' NAKs received, which suppress NAKs")                             \
     X(rejects_received, "rejects received")                                                                                \
-    X(notices_received, "notices of how this receiver is served")                                                          \
+    X(notices_received, "notices of this receiver's standing")                                                             \
     X(status_sent, "status reports sent")                                                                                  \
     X(queries_sent, "topic queries sent")                                                                                  \
-    X(joins_sent, "requests to begin in the past sent")                                                                    \
+    X(joins_sent, "late-join requests sent")                                                                               \
     X(joins_granted, "of these, granted")                                                                                  \
     X(joins_refused, "of these, refused, or never answered")                                                               \
-    X(crowded, "times that a transmitter said it knows too many receivers to know this one, or sends the past to many") \
-    X(fetches_sent, "requests for packets of the past sent")                                                               \
-    X(cache_fetches_sent, "requests for messages that topics keep sent")                                                    \
-    X(cache_packets_received, "packets of them received")                                                                   \
-    X(cache_losses, "joins for which not all of them came, each told by an event")                                            \
+    X(crowded, "reports by a transmitter of a full member table (receivers_max) or many replays (replay_bytes_per_s)")     \
+    X(fetches_sent, "requests for past packets sent")                                                                      \
+    X(cache_fetches_sent, "requests for cached messages sent")                                                             \
+    X(cache_packets_received, "packets of cached messages received")                                                       \
+    X(cache_losses, "joins for which not all cached messages came, each reported by an event")                             \
     X(heartbeats_received, "heartbeats received")                                                                          \
-    X(heartbeats_implausible, "of these, not believed as they contradict what was received")                                   \
-    X(streams_receded, "returns to where heartbeats are, as packets that were given up were never sent")                   \
+    X(heartbeats_implausible, "of these, ignored because they contradict received packets")                                \
+    X(streams_receded, "returns to the position of the heartbeats, as packets given up had never been sent")               \
     X(sessions_new, "sessions followed")                                                                                   \
     X(sessions_ended, "sessions ended")                                                                                    \
     X(sessions_refused, "sessions refused by the accept predicate")                                                        \
     X(sessions_dropped, "packets of sessions beyond sessions_max")                                                         \
     X(control_malformed, "control packets that contradict themselves")                                                     \
     X(control_foreign, "control packets with another session's identity")                                                  \
-    X(data_malformed, "data packets that contradict themselves or the one before")                                         \
+    X(data_malformed, "data packets that contradict themselves or the previous one")                                       \
     X(topics_unknown, "messages delivered without the name of their topic")
 
 struct lli_rx_counters {
@@ -123,7 +123,7 @@ struct lli_rx_packet {
 enum lli_rx_state {
     LLI_RX_FREE = 0,
     LLI_RX_JOINING, /* packets arrived but no heartbeat: not confirmed yet */
-    LLI_RX_ASKING,  /* confirmed, but the start position is not known yet; packets are buffered as before */
+    LLI_RX_REQUESTING,  /* confirmed, but the start position is not known yet; packets are buffered as before */
     LLI_RX_LIVE,
     LLI_RX_ENDED,   /* everything was delivered; the identity is retained to recognize late packets */
     LLI_RX_REFUSED, /* refused; the identity is retained for the same reason */
@@ -175,7 +175,7 @@ struct lli_rx_pending {
     bool service_due;  /* not only messages in order: lli_rx_deadline() may be earlier now; lli_rx_take_service() clears it */
     uint8_t news;      /* enum lli_rx_news: pending events */
     uint8_t slow_path; /* enum lli_rx_slow_path */
-    uint8_t behind;    /* enum lli_rx_behind */
+    uint8_t lag;    /* enum lli_rx_lag */
 };
 
 /* Status reports: rx_report.c. */
@@ -183,9 +183,9 @@ struct lli_rx_report {
     lli_seq due_seq;       /* a report is due when all packets before this one arrived */
     lli_ns at;             /* ... and at this time */
     lli_seq next;          /* next packet in order as of the latest status report */
-    uint64_t held_from;    /* messages from this one on were delivered without a loss */
+    uint64_t acknowledged_from;    /* messages from this one on were delivered without a loss */
     uint64_t acknowledged; /* messages before this one were acknowledged by the application */
-    bool unheld;           /* messages were dropped by a filter: none is acknowledged */
+    bool incomplete;           /* messages were dropped by a filter: none is acknowledged */
 };
 
 /* Heartbeats before the latest one, and silence: rx_heartbeat.c, which writes the latest one as well. */
@@ -200,8 +200,8 @@ struct lli_rx_heard {
     bool silent;           /* LLM_EVENT_HEARTBEAT_LOST was reported */
 };
 
-/* Buffered packets: rx_hold.c. */
-struct lli_rx_hold {
+/* Buffered packets: rx_buffer.c. */
+struct lli_rx_buffer {
     struct lli_reorder *reorder; /* shared by the sessions of a receiver */
     uint32_t *cells;       /* by packet number: the buffered copy of a present packet */
     uint32_t chunks;       /* reorder chunks in use by this session */
@@ -215,8 +215,8 @@ struct lli_rx_loss {
     enum llm_reason run_reason;
     uint64_t run;          /* packets given up, not reported yet ... */
     lli_seq run_first;     /* ... the first of them */
-    uint64_t told_first;   /* range of the messages in the latest gaps without delivery between them: first ... */
-    uint64_t told_end;     /* ... and one past the last; equal: none */
+    uint64_t reported_first;   /* range of the messages in the latest gaps without delivery between them: first ... */
+    uint64_t reported_end;     /* ... and one past the last; equal: none */
     uint32_t packets;      /* packets lost, for its status reports */
     enum llm_reason broken_reason; /* reason for a loss without lost packets, if no other is known */
     enum llm_reason end_reason; /* not LLM_REASON_NONE: report the end after everything before it */
@@ -228,7 +228,7 @@ struct lli_rx_trust {
     lli_ns receded_at;     /* since then every heartbeat has had lead or messages below the next two fields; LLI_NEVER: not so */
     lli_seq receded_next;  /* next packet in order at that time */
     uint64_t receded_number; /* next message at that time */
-    lli_ns doubted_at;     /* since then all heartbeats have contradicted what is known; LLI_NEVER: they have not */
+    lli_ns contradicted_at;     /* since then all heartbeats have contradicted what is known; LLI_NEVER: they have not */
     lli_seq beyond;        /* one past the highest packet received that the latest heartbeat does not cover; 0: it covers all */
     lli_seq jumped;        /* rejected packet far beyond all others, 0: none */
 };
@@ -236,8 +236,8 @@ struct lli_rx_trust {
 /* NAKs: rx_nak.c. */
 struct lli_rx_nak {
     lli_ns rtt;            /* smoothed time from NAK to repair, 0: not measured */
-    lli_ns held_until;     /* the transmitter answers no NAK until then */
-    uint32_t ahead;        /* packets asked for beyond the memory to buffer them */
+    lli_ns delayed_until;     /* the transmitter answers no NAK until then */
+    uint32_t excess;        /* packets asked for beyond the memory to buffer them */
     uint32_t sent;         /* NAKs sent for this session, for its status reports */
 };
 
@@ -247,7 +247,7 @@ struct lli_rx_names {
     uint32_t tries;
     uint32_t wanted;       /* ids before this one should be known */
     uint32_t granted;      /* likewise, from GRANT: a heartbeat that it overtook may announce fewer */
-    uint32_t told;         /* ids before this one were delivered as items */
+    uint32_t reported;         /* ids before this one were delivered as items */
     uint32_t resolved;     /* while resolving: ids before this one were delivered again */
     struct lli_topic_count *counts; /* by id, if counted */
 };
@@ -259,7 +259,7 @@ struct lli_rx_standing {
     lli_ns rejoin_at;      /* expelled: the session is forgotten then, and may be followed again */
     uint64_t crowd;        /* receivers, as sent with the latest reason */
     uint8_t crowded;       /* transmitter's reasons for reduced service, a bit each ... */
-    uint8_t crowded_told;  /* ... and those that lli_rx_take_crowded() returned */
+    uint8_t crowded_reported;  /* ... and those that lli_rx_take_crowded() returned */
 };
 
 /* Confirmation of addresses: rx_token.c. */
@@ -287,8 +287,8 @@ struct lli_rx_join {
     enum llm_reason refused;    /* pending refusal, reported with the next two numbers */
     uint64_t refused_wanted;
     uint64_t refused_there;
-    lli_ns ask_at;
-    lli_ns ask_until;
+    lli_ns request_at;
+    lli_ns request_until;
     lli_seq began;              /* first packet followed */
     lli_seq begin;              /* first packet granted */
     uint64_t first;             /* number of the first message to be delivered, as of joining */
@@ -320,12 +320,12 @@ struct lli_rx_unordered {
     enum llm_reason rest_reason;
 };
 
-struct lli_rx_held;
+struct lli_rx_lvc_packet;
 
 /* LVC messages being fetched: rx_lvc.c. */
 struct lli_rx_lvc {
-    struct lli_rx_held *held;    /* packets that arrived ahead of order, by their start */
-    uint32_t held_count;
+    struct lli_rx_lvc_packet *buffered;    /* packets that arrived ahead of order, by their start */
+    uint32_t buffered_count;
     struct lli_wire_place next;  /* everything before this position was delivered */
     struct lli_reader records;   /* of the packet being read ... */
     struct lli_wire_place until; /* ... which ends at this position */
@@ -345,7 +345,7 @@ enum lli_rx_slow_path {
     LLI_RX_LATEST = 4,    /* LVC messages are being fetched, and delivery of the stream waits for them */
 };
 
-enum lli_rx_behind {
+enum lli_rx_lag {
     LLI_RX_CHASED = 1,    /* packets were gone while this receiver lagged by a window; not caught up since */
     LLI_RX_REPLAYING = 2, /* the past is being fetched */
     LLI_RX_YOUNG = 4,     /* late join of a young session: the past is what it had sent by then, packets before replay_end */
@@ -370,7 +370,7 @@ struct lli_rx {
 
     struct lli_wire_heartbeat heartbeat; /* the latest */
     struct lli_rx_loss loss;
-    struct lli_rx_hold hold;
+    struct lli_rx_buffer buffer;
     struct lli_rx_nak nak;
     struct lli_rx_trust trust;
     struct lli_rx_names names;
@@ -392,7 +392,7 @@ static inline uint64_t lli_rx_delivered(const struct lli_rx *rx)
 /* True if the session is in use: not ended, not refused, and confirmed by a heartbeat. */
 static inline bool lli_rx_is_followed(const struct lli_rx *rx)
 {
-    return rx->state == LLI_RX_LIVE || rx->state == LLI_RX_ASKING;
+    return rx->state == LLI_RX_LIVE || rx->state == LLI_RX_REQUESTING;
 }
 
 /* True if data of the session arrived in order; a forged session may have nothing but heartbeats. */

@@ -57,7 +57,7 @@ void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now)
     rx->token.from = rx->heartbeat.address;
     rx->token.unanswered = 0;
     rx->token.speak_at = 0;
-    if (rx->state == LLI_RX_ASKING)
+    if (rx->state == LLI_RX_REQUESTING)
         return;
     /* Packets sent without the token had no effect. */
     lli_rx_report_at(rx, now);

@@ -54,12 +54,12 @@ void lli_rx_resolve(struct lli_rx *rx)
 
 /* ----------------------------------------------------------------------------------------------------- names */
 
-void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool hold)
+void lli_rx_learn(struct lli_rx *rx, lli_ns now, bool block)
 {
     if (rx->topics.known >= rx->heartbeat.topics || rx->names.wanted == rx->heartbeat.topics)
         return;
     rx->names.wanted = rx->heartbeat.topics;
-    if (hold)
+    if (block)
         lli_rx_set_slow_path(rx, LLI_RX_LEARNING);
     rx->names.tries = 0;
     rx->names.query_at = now;
@@ -139,7 +139,7 @@ bool lli_rx_announced(struct lli_rx *rx, const struct lli_unpacked *unpacked, st
 {
     if (!lli_topics_add(&rx->topics, unpacked->topic, unpacked->data, unpacked->size))
         return false;
-    rx->topics.flags[unpacked->topic] |= LLI_TOPICS_TOLD;
+    rx->topics.flags[unpacked->topic] |= LLI_TOPICS_REPORTED;
     return lli_rx_topic_item(rx, unpacked->topic, item);
 }
 
@@ -165,10 +165,10 @@ bool lli_rx_next_topic(struct lli_rx *rx, struct lli_item *item)
             return lli_rx_topic_item(rx, topic, item);
     }
     /* Topics learnt from a query; those announced in the stream were delivered there. */
-    while (rx->names.told < rx->topics.known) {
-        uint32_t topic = rx->names.told++;
+    while (rx->names.reported < rx->topics.known) {
+        uint32_t topic = rx->names.reported++;
 
-        if (!(rx->topics.flags[topic] & LLI_TOPICS_TOLD))
+        if (!(rx->topics.flags[topic] & LLI_TOPICS_REPORTED))
             return lli_rx_topic_item(rx, topic, item);
     }
     return false;

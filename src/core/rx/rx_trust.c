@@ -21,7 +21,7 @@ enum { TRUST_JUMP = 128, TRUST_JUMP_WINDOW = 16 };
 
 void lli_rx_trust_start(struct lli_rx *rx)
 {
-    rx->trust = (struct lli_rx_trust){.receded_at = LLI_NEVER, .doubted_at = LLI_NEVER};
+    rx->trust = (struct lli_rx_trust){.receded_at = LLI_NEVER, .contradicted_at = LLI_NEVER};
 }
 
 /* ------------------------------------------------------------------------------------------ heartbeats */
@@ -53,16 +53,16 @@ static bool trust_is_credible(const struct lli_rx *rx, const struct lli_wire_hea
 bool lli_rx_believes(struct lli_rx *rx, const struct lli_wire_heartbeat *heartbeat, lli_ns now)
 {
     if (trust_is_credible(rx, heartbeat)) {
-        rx->trust.doubted_at = LLI_NEVER;
+        rx->trust.contradicted_at = LLI_NEVER;
         return true;
     }
     rx->counters->heartbeats_implausible++;
-    rx->trust.doubted_at = lli_min(rx->trust.doubted_at, now);
+    rx->trust.contradicted_at = lli_min(rx->trust.contradicted_at, now);
     /* A genuine heartbeat would have contradicted a forged one by now. */
-    if (now < rx->trust.doubted_at + lli_rx_patience(rx))
+    if (now < rx->trust.contradicted_at + lli_rx_patience(rx))
         return false;
-    rx->trust.doubted_at = LLI_NEVER;
-    /* The heartbeats doubted before agree with it. */
+    rx->trust.contradicted_at = LLI_NEVER;
+    /* The heartbeats refused before agree with it. */
     lli_rx_heartbeat_agreed(rx, heartbeat);
     if (heartbeat->lead > rx->gap.next && heartbeat->lead - rx->gap.next > TRUST_REACH)
         lli_rx_give_up(rx, heartbeat->lead, LLM_REASON_OVERRUN);
@@ -109,7 +109,7 @@ void lli_rx_replan(struct lli_rx *rx, const struct lli_wire_heartbeat *before, l
     if (rx->gap.missing == 0 || (heartbeat->receivers >= before->receivers && heartbeat->rtt_ns >= before->rtt_ns))
         return;
     wait = config->nak_delay + lli_max(lli_max(config->nak_backoff_min, config->nak_retry_max), 4 * lli_rx_rtt(rx));
-    lli_gap_hasten(&rx->gap, from, lli_max(now + wait, rx->nak.held_until));
+    lli_gap_hasten(&rx->gap, from, lli_max(now + wait, rx->nak.delayed_until));
 }
 
 /* Drops buffered packets from `end` on, which do not exist. */
@@ -133,7 +133,7 @@ void lli_rx_cover(struct lli_rx *rx, lli_ns now)
     if (lli_rx_is_replaying(rx))
         lli_rx_replay_limit(rx, lead);
     if (rx->replay.end < replay_end)
-        lli_gap_hasten(&rx->gap, rx->replay.end, lli_max(now + rx->config->nak_retry_max, rx->nak.held_until));
+        lli_gap_hasten(&rx->gap, rx->replay.end, lli_max(now + rx->config->nak_retry_max, rx->nak.delayed_until));
     end = lli_max(lli_rx_is_replaying(rx) ? lli_max(lead, rx->replay.end) : lead, rx->gap.next);
     lli_gap_retract(&rx->gap, end);
     if (rx->trust.beyond > end)
@@ -147,9 +147,9 @@ void lli_rx_cover(struct lli_rx *rx, lli_ns now)
 /* Messages before this one were delivered; later ones were at most reported lost. */
 static uint64_t trust_delivered(const struct lli_rx *rx)
 {
-    const bool told = rx->loss.told_first < rx->loss.told_end && rx->unpack.number == rx->loss.told_end && !rx->unpack.assembling;
+    const bool reported = rx->loss.reported_first < rx->loss.reported_end && rx->unpack.number == rx->loss.reported_end && !rx->unpack.assembling;
 
-    return told ? rx->loss.told_first : lli_rx_delivered(rx);
+    return reported ? rx->loss.reported_first : lli_rx_delivered(rx);
 }
 
 /* Continues with packet `next`; heartbeats supply the number of its first message. */
@@ -163,7 +163,7 @@ static void trust_go_back(struct lli_rx *rx, lli_seq next, uint64_t number, lli_
     lli_unpack_reset(&rx->unpack, lli_min(rx->unpack.number, number));
     lli_unpack_break(&rx->unpack);
     lli_unpack_allow(&rx->unpack, UINT32_MAX, number);
-    lli_rx_held_from(rx, lli_min(rx->report.held_from, number));
+    lli_rx_acknowledge_restart(rx, lli_min(rx->report.acknowledged_from, number));
     lli_rx_forget_losses(rx);
     rx->trust.beyond = rx->trust.jumped = 0;
     lli_rx_report_from(rx, next);

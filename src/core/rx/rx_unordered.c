@@ -45,7 +45,7 @@ static struct lli_rx_mark *unordered_mark(const struct lli_rx *rx, lli_seq seq)
     return &rx->unordered.marks[seq & rx->gap.mask];
 }
 
-static bool unordered_is_held(const struct lli_rx *rx, lli_seq seq)
+static bool unordered_is_buffered(const struct lli_rx *rx, lli_seq seq)
 {
     return seq >= rx->gap.next && seq < rx->gap.end && lli_gap_is_present(&rx->gap, seq);
 }
@@ -63,7 +63,7 @@ static void unordered_begin(struct lli_rx *rx, lli_seq seq)
     uint64_t number;
 
     unordered->seq = seq;
-    packet = lli_reorder_get(rx->hold.reorder, *lli_rx_cell(rx, seq), LLI_REORDER_AHEAD, &size);
+    packet = lli_reorder_get(rx->buffer.reorder, *lli_rx_cell(rx, seq), LLI_REORDER_UNORDERED, &size);
     /* It was parsed on arrival, so parsing cannot fail now. */
     if (lli_wire_get_header(packet, size, &header, &body, &body_size) != LLI_WIRE_OK)
         return;
@@ -88,7 +88,7 @@ static bool unordered_next(struct lli_rx *rx)
 
     for (lli_seq seq = lli_max(unordered->from, rx->gap.next); seq < unordered->end; seq++) {
         unordered->from = seq + 1;
-        if (unordered_is_held(rx, seq) && unordered_mark(rx, seq)->seq != seq) {
+        if (unordered_is_buffered(rx, seq) && unordered_mark(rx, seq)->seq != seq) {
             unordered_begin(rx, seq);
             return true;
         }
@@ -173,10 +173,10 @@ static bool unordered_item(struct lli_rx *rx, struct lli_item *item)
 bool lli_rx_next_unordered(struct lli_rx *rx, struct lli_item *item)
 {
     /* The past is delivered in order, so that everything before LLM_EVENT_LIVE is of the past. */
-    if (rx->pending.behind & (LLI_RX_REPLAYING | LLI_RX_YOUNG))
+    if (rx->pending.lag & (LLI_RX_REPLAYING | LLI_RX_YOUNG))
         return false;
     for (;;) {
-        if (!lli_unpack_is_done(&rx->unordered.unpack) && unordered_is_held(rx, rx->unordered.seq) && unordered_item(rx, item))
+        if (!lli_unpack_is_done(&rx->unordered.unpack) && unordered_is_buffered(rx, rx->unordered.seq) && unordered_item(rx, item))
             return true;
         if (!unordered_next(rx))
             return false;

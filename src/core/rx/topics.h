@@ -8,7 +8,7 @@
 
 enum lli_topics_flags {
     LLI_TOPICS_REFUSED = 1,
-    LLI_TOPICS_TOLD = 2,
+    LLI_TOPICS_REPORTED = 2,
     LLI_TOPICS_UNSUBSCRIBED = 4, /* no subscription matches it */
     LLI_TOPICS_ASKED = 8,        /* ... one matched, and the accept predicate was asked */
     LLI_TOPICS_MISSED = 16,      /* ... one matches now, but messages were dropped before */
@@ -77,7 +77,7 @@ static inline bool lli_topics_is_transient(const struct lli_topics *topics, uint
 }
 
 /* True if no message of the topic was dropped. */
-static inline bool lli_topics_is_held(const struct lli_topics *topics, uint32_t id)
+static inline bool lli_topics_is_complete(const struct lli_topics *topics, uint32_t id)
 {
     return !lli_topics_is_refused(topics, id) && (id >= topics->limit || !(topics->flags[id] & LLI_TOPICS_MISSED));
 }

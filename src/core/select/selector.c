@@ -123,19 +123,19 @@ static void read_number(struct compiler *c)
     struct token *token = &c->token;
     uint64_t value = 0;
     int32_t dropped = 0, exponent = 0;
-    uint32_t before = read_digits(c, &value, &dropped), behind = 0, begin = c->at;
+    uint32_t before = read_digits(c, &value, &dropped), after = 0, begin = c->at;
 
     if (c->text[c->at] == '.') {
         const int32_t already = dropped;
 
         c->at++;
-        behind = read_digits(c, &value, &dropped);
-        exponent = -(int32_t)(behind - (uint32_t)(dropped - already));
+        after = read_digits(c, &value, &dropped);
+        exponent = -(int32_t)(after - (uint32_t)(dropped - already));
         exponent += already;
     } else {
         exponent = dropped;
     }
-    token->kind = before + behind > 0 && read_exponent(c, &exponent) && !is_letter(c->text[c->at]) ? TOKEN_REAL : TOKEN_BAD;
+    token->kind = before + after > 0 && read_exponent(c, &exponent) && !is_letter(c->text[c->at]) ? TOKEN_REAL : TOKEN_BAD;
     if (token->kind == TOKEN_REAL && c->at == begin && dropped == 0 && value <= INT64_MAX) {
         token->kind = TOKEN_INTEGER;
         token->integer = (int64_t)value;
@@ -607,7 +607,7 @@ static bool compile_close(struct compiler *c)
 }
 
 /* Compiles what may follow a value, and advances to the next token. *more: another value has to follow. */
-static bool compile_behind(struct compiler *c, bool *more)
+static bool compile_after(struct compiler *c, bool *more)
 {
     bool done;
 
@@ -661,7 +661,7 @@ bool lli_selector_compile(struct lli_selector *selector, const char *text, const
     token_next(&c);
     while (more || c.token.kind != TOKEN_END) {
         if (!more) {
-            if (!compile_behind(&c, &more))
+            if (!compile_after(&c, &more))
                 return false;
         } else {
             if (!compile_value(&c, &more))

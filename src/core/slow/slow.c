@@ -28,7 +28,7 @@ static void slow_turned(const struct lli_slow *slow, struct lli_slow_record *rec
     for (uint32_t i = 0; i < turns; i++) {
         const uint32_t bucket = (slow->bucket + LLI_SLOW_BUCKETS - i) % LLI_SLOW_BUCKETS;
 
-        record->naks[bucket] = record->asked[bucket] = 0;
+        record->naks[bucket] = record->requested[bucket] = 0;
     }
     record->turns = slow->turns;
 }
@@ -47,7 +47,7 @@ static struct lli_slow_record *slow_record(const struct lli_slow *slow, const st
 {
     struct lli_slow_record *record = &slow->table[index];
     struct lli_member *member = &members->table[index];
-    const bool same = record->id == member->id, tell = same && record->tell, ordered = same && record->ordered;
+    const bool same = record->id == member->id, event_due = same && record->event_due, ordered = same && record->ordered;
 
     if (same && member->record) {
         slow_turned(slow, record);
@@ -57,7 +57,7 @@ static struct lli_slow_record *slow_record(const struct lli_slow *slow, const st
     *record = slow_new(member->id, now);
     record->turns = slow->turns;
     /* Pending events and operator's orders survive the reset. */
-    record->tell = tell;
+    record->event_due = event_due;
     record->ordered = ordered;
     return record;
 }
@@ -134,7 +134,7 @@ static uint64_t slow_figure(const struct lli_slow *slow, const struct lli_slow_r
     case LLM_THRESHOLD_NAKS:
         return slow_sum(record->naks) * 1000000000 / LLI_SLOW_PERIOD;
     case LLM_THRESHOLD_NAK_SHARE:
-        return sent < SLOW_PACKETS_MIN ? 0 : slow_sum(record->asked) * 1000000 / sent;
+        return sent < SLOW_PACKETS_MIN ? 0 : slow_sum(record->requested) * 1000000 / sent;
     case LLM_THRESHOLD_LAG_PACKETS:
         return record->lag_packets;
     case LLM_THRESHOLD_LAG_BYTES:
@@ -204,7 +204,7 @@ static void slow_set(struct lli_slow *slow, struct lli_member *member, struct ll
 
     record->stands = level;
     record->decided_at = now;
-    record->tell = slow->untold = true;
+    record->event_due = slow->unreported = true;
     record->notices = earnest ? SLOW_NOTICES : 0;
     member->standing = slow->policy.dry && !record->ordered ? LLI_STANDING_FINE : level.standing;
     slow->decided[level.standing]++;
@@ -254,7 +254,7 @@ bool lli_slow_nak(struct lli_slow *slow, struct lli_members *members, uint32_t i
     struct lli_slow_record *record = slow_record(slow, members, index, now);
 
     record->naks[slow->bucket]++;
-    record->asked[slow->bucket] = (uint32_t)lli_min(record->asked[slow->bucket] + packets, UINT32_MAX);
+    record->requested[slow->bucket] = (uint32_t)lli_min(record->requested[slow->bucket] + packets, UINT32_MAX);
     return lli_slow_heard(slow, members, index, now);
 }
 
@@ -447,7 +447,7 @@ static bool slow_group(struct lli_slow *slow, lli_ns now)
     /* With a single receiver, its own verdict says everything. */
     if (most_suffer ? !slow->group && slow->slice.receivers > 1 : slow->group && now - slow->group_at >= slow->policy.recover) {
         slow->group = most_suffer;
-        slow->group_tell = slow->untold = slow->policy.most != LLI_STANDING_FINE;
+        slow->group_event_due = slow->unreported = slow->policy.most != LLI_STANDING_FINE;
     }
     return most_suffer;
 }
@@ -634,8 +634,8 @@ bool lli_slow_event(struct lli_slow *slow, struct llm_event *event)
 {
     const lli_ns now = slow->assessed_at;
 
-    if (slow->group_tell) {
-        slow->group_tell = false;
+    if (slow->group_event_due) {
+        slow->group_event_due = false;
         slow_event(slow,
                     (struct lli_slow_level){.standing = slow->group ? LLI_STANDING_WARNED : LLI_STANDING_FINE,
                                              .threshold = LLM_THRESHOLD_GROUP,
@@ -644,13 +644,13 @@ bool lli_slow_event(struct lli_slow *slow, struct llm_event *event)
                     event);
         return true;
     }
-    for (uint32_t i = 0; slow->untold && i < slow->limit; i++) {
-        struct lli_slow_record *record = &slow->table[slow->told++];
+    for (uint32_t i = 0; slow->unreported && i < slow->limit; i++) {
+        struct lli_slow_record *record = &slow->table[slow->checked++];
 
-        slow->told = slow->told == slow->limit ? 0 : slow->told;
-        if (!record->tell)
+        slow->checked = slow->checked == slow->limit ? 0 : slow->checked;
+        if (!record->event_due)
             continue;
-        record->tell = false;
+        record->event_due = false;
         slow_turned(slow, record);
         slow_event(slow, record->stands, event);
         slow->verdict.receiver = record->id;
@@ -664,7 +664,7 @@ bool lli_slow_event(struct lli_slow *slow, struct llm_event *event)
         slow->verdict.silent_ns = slow_silence(slow, record, now);
         return true;
     }
-    slow->untold = false;
+    slow->unreported = false;
     return false;
 }
 

@@ -78,7 +78,7 @@ struct lli_slow_record {
     lli_ns lag_ns;
     struct lli_slow_debt debt;
     uint32_t naks[LLI_SLOW_BUCKETS];
-    uint32_t asked[LLI_SLOW_BUCKETS]; /* packets asked for by NAKs */
+    uint32_t requested[LLI_SLOW_BUCKETS]; /* packets asked for by NAKs */
     lli_ns beyond_at[2];   /* when the rate of NAKs, and the share of packets asked for, became too large; LLI_NEVER: it is not */
     struct lli_slow_level wanted; /* by its figures at the last evaluation */
     struct lli_slow_level stands; /* as decided */
@@ -86,7 +86,7 @@ struct lli_slow_record {
     lli_ns bad_at;         /* when it was last found slow */
     lli_ns rejoin;         /* current expulsion time */
     bool ordered;          /* suspended by the operator */
-    bool tell;             /* an event for the application is due */
+    bool event_due;             /* an event for the application is due */
     bool answer;           /* it was heard, and a notice answers it */
     bool notify;           /* a notice is due now */
     uint8_t notices;       /* notices left to send for a decision */
@@ -127,7 +127,7 @@ struct lli_slow {
     lli_ns assessed_at;
     bool suspends_all;        /* the operator ordered that no NAK is answered */
     bool group;               /* group rule in force: most receivers suffer, or did until a moment ago */
-    bool group_tell;
+    bool group_event_due;
     lli_ns group_at;          /* when they last did */
     uint32_t receivers;       /* receivers that had reported, at the last complete evaluation */
     uint32_t suffering;       /* of these, receivers that suffer */
@@ -136,10 +136,10 @@ struct lli_slow {
     bool round_quiet;         /* no slice of this round had a condition that changes with time */
     uint64_t looked_at;       /* receivers evaluated so far, as a measure of cost */
     bool lifted;              /* a suspension ended since the last evaluation */
-    bool untold;              /* an event for the application is pending */
+    bool unreported;              /* an event for the application is pending */
     bool unsent;              /* a notice is pending */
     uint32_t cursor;          /* next position in the slice to check for a notice */
-    uint32_t told;            /* entries before this one were checked for events */
+    uint32_t checked;            /* entries before this one were checked for events */
     bool quiet;               /* nothing changes until a packet is sent or received */
     struct llm_verdict verdict; /* verdict of the latest event */
     uint64_t decided[LLI_STANDING_EXPELLED + 1]; /* decisions so far, by standing */

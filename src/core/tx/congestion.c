@@ -46,10 +46,10 @@ void lli_congestion_reported(struct lli_tx *tx, struct lli_member *member, const
         .packets_missed = limits->missed,
         .packets_dropped = limits->dropped,
     };
-    if (!tx->config.tells_limits || member->limits.limit == member->limit_told)
+    if (!tx->config.reports_limits || member->limits.limit == member->limit_reported)
         return;
     /* slow.untold makes the caller ask for events. */
-    tx->limits.untold = tx->slow.untold = true;
+    tx->limits.unreported = tx->slow.unreported = true;
     lli_tx_look_now(tx);
 }
 
@@ -63,14 +63,14 @@ bool lli_congestion_event(struct lli_tx *tx, struct llm_event *event)
         if (member->id == 0)
             continue;
         seen++;
-        if (member->limits.limit == member->limit_told)
+        if (member->limits.limit == member->limit_reported)
             continue;
-        member->limit_told = member->limits.limit;
-        tx->limits.told = member->limits;
-        tx->slow.untold = true;
-        *event = (struct llm_event){.kind = LLM_EVENT_RECEIVER_LIMITED, .bottleneck = &tx->limits.told};
+        member->limit_reported = member->limits.limit;
+        tx->limits.reported = member->limits;
+        tx->slow.unreported = true;
+        *event = (struct llm_event){.kind = LLM_EVENT_RECEIVER_LIMITED, .bottleneck = &tx->limits.reported};
         return true;
     }
-    tx->limits.untold = false;
+    tx->limits.unreported = false;
     return false;
 }

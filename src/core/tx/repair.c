@@ -26,11 +26,11 @@ static void repair_wait(struct lli_repair *repair, uint32_t index)
     if (queue->waits)
         return;
     queue->waits = true;
-    queue->behind = LLI_REPAIR_NONE;
+    queue->after = LLI_REPAIR_NONE;
     if (repair->turn == LLI_REPAIR_NONE)
         repair->turn = index;
     else
-        repair->queues[repair->turn_last].behind = index;
+        repair->queues[repair->turn_last].after = index;
     repair->turn_last = index;
 }
 
@@ -39,7 +39,7 @@ static void repair_turn(struct lli_repair *repair)
 {
     const uint32_t index = repair->turn;
 
-    repair->turn = repair->queues[index].behind;
+    repair->turn = repair->queues[index].after;
     repair->queues[index].waits = false;
     if (repair->queues[index].count > 0)
         repair_wait(repair, index);
@@ -111,7 +111,7 @@ enum lli_repair_verdict lli_repair_request(struct lli_repair *repair, lli_seq se
 {
     const uint32_t place = (uint32_t)(seq & repair->history->slots_mask);
     struct lli_history_slot *slot;
-    const uint32_t asked_by = member;
+    const uint32_t requested_by = member;
     bool others;
 
     if (seq < repair->history->trail)
@@ -136,7 +136,7 @@ enum lli_repair_verdict lli_repair_request(struct lli_repair *repair, lli_seq se
     /* The packet that was in this slot before may still be queued, though it is no longer in the history. */
     if (repair->entries[place].queue != LLI_REPAIR_NONE)
         repair_remove(repair, place);
-    repair_append(repair, place, repair_queue_of(repair, asked_by));
+    repair_append(repair, place, repair_queue_of(repair, requested_by));
     return LLI_REPAIR_QUEUED;
 }
 

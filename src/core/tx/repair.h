@@ -40,7 +40,7 @@ struct lli_repair_queue {
     uint32_t last;
     uint32_t count;
     uint32_t arrivals;
-    uint32_t behind;   /* the queue whose turn follows, LLI_REPAIR_NONE: none */
+    uint32_t after;   /* the queue whose turn follows, LLI_REPAIR_NONE: none */
     bool waits;        /* in the list of turns */
 };
 

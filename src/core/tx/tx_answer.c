@@ -45,7 +45,7 @@ void lli_tx_unrepaired_add(struct lli_tx_unrepaired *unrepaired, lli_seq seq)
         unrepaired->ranges[unrepaired->count++] = (struct lli_wire_range){(uint32_t)seq, 1};
 }
 
-void lli_tx_unrepaired_tell(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
+void lli_tx_unrepaired_send(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
                             const struct lli_tx_unrepaired *unrepaired)
 {
     if (unrepaired->count > 0)

@@ -26,11 +26,11 @@ static void tx_heartbeat_assured(const struct lli_tx *tx, struct lli_wire_heartb
 
     heartbeat->flags |= LLI_WIRE_HEARTBEAT_ASSURED | (ack->waiting > 0 ? LLI_WIRE_HEARTBEAT_HELD : 0);
     heartbeat->report_packets = lli_ack_report_packets(ack, heartbeat->report_packets);
-    heartbeat->kept = heartbeat->lead;
-    heartbeat->kept_messages = heartbeat->messages;
-    if (ack->kept < heartbeat->lead) {
-        heartbeat->kept = ack->kept;
-        heartbeat->kept_messages = lli_tx_number_of(tx, ack->kept);
+    heartbeat->unacknowledged = heartbeat->lead;
+    heartbeat->unacknowledged_messages = heartbeat->messages;
+    if (ack->unacknowledged < heartbeat->lead) {
+        heartbeat->unacknowledged = ack->unacknowledged;
+        heartbeat->unacknowledged_messages = lli_tx_number_of(tx, ack->unacknowledged);
     }
     heartbeat->assured = ack->count;
     for (int i = 0; i < ack->count; i++)
@@ -65,7 +65,7 @@ static size_t tx_build_heartbeat(struct lli_tx *tx, lli_ns now, uint8_t *buffer)
         .address = tx->config.address,
     };
 
-    lli_members_tell(&tx->members, lli_tx_status_interval(tx), now);
+    lli_members_announce(&tx->members, lli_tx_status_interval(tx), now);
     heartbeat.flags = (uint8_t)(LLI_WIRE_HEARTBEAT_SHARE * lli_flow_share(&tx->flow, &tx->members, tx->ack.count > 0));
     if (!whole && lli_flow_ready_at(&tx->flow, tx->sent) == LLI_NEVER)
         heartbeat.flags |= LLI_WIRE_HEARTBEAT_HELD;

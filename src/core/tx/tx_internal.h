@@ -41,13 +41,13 @@ static inline void lli_tx_look_now(struct lli_tx *tx)
 }
 
 /* Sender of a request: its member index or LLI_MEMBER_NONE, and if its token confirmed its address. */
-struct lli_tx_asker {
+struct lli_tx_requester {
     uint32_t member;
     bool confirmed;
 };
 
 /* Checks the token of a request. A receiver confirmed by it becomes a member, if there is room. */
-struct lli_tx_asker lli_tx_asker(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address, uint64_t token, lli_ns now);
+struct lli_tx_requester lli_tx_requester(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address, uint64_t token, lli_ns now);
 
 /* Likewise for requests that make no member. False: answer with a token only. */
 bool lli_tx_is_confirmed(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address, uint64_t token);
@@ -118,7 +118,7 @@ struct lli_tx_unrepaired {
 };
 
 void lli_tx_unrepaired_add(struct lli_tx_unrepaired *unrepaired, lli_seq seq);
-void lli_tx_unrepaired_tell(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
+void lli_tx_unrepaired_send(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
                             const struct lli_tx_unrepaired *unrepaired);
 
 /* -------------------------------------------------------------------------------------- tx_members.c */

@@ -88,8 +88,8 @@ static bool tx_packet_of(const struct lli_tx *tx, uint64_t number, lli_seq *seq)
  */
 static void tx_grant(const struct lli_tx *tx, struct lli_wire_join *answer, lli_seq packet, uint64_t number)
 {
-    if (tx->ack.kept <= packet) {
-        packet = tx->ack.kept;
+    if (tx->ack.unacknowledged <= packet) {
+        packet = tx->ack.unacknowledged;
         number = lli_min(number, lli_tx_number_of(tx, packet));
     }
     answer->kind = LLI_WIRE_JOIN_GRANT;
@@ -130,7 +130,7 @@ static void tx_join_number(const struct lli_tx *tx, struct lli_wire_join *answer
     lli_seq packet = tx->sent;
 
     if (number > lead)
-        tx_refuse(tx, answer, LLI_WIRE_JOIN_AHEAD, number);
+        tx_refuse(tx, answer, LLI_WIRE_JOIN_NOT_SENT, number);
     else if (number == lead || tx_packet_of(tx, number, &packet))
         tx_grant(tx, answer, packet, number);
     else
@@ -192,7 +192,7 @@ static void tx_join(const struct lli_tx *tx, struct lli_wire_join *answer, lli_n
 
 void lli_tx_replay_due(struct lli_tx *tx, lli_ns at)
 {
-    tx->join.at = tx->replay.telling > 0 ? 0 : lli_min(at, tx->join.lvc_at);
+    tx->join.at = tx->replay.answering > 0 ? 0 : lli_min(at, tx->join.lvc_at);
     lli_tx_plan_slow(tx);
 }
 
@@ -270,7 +270,7 @@ static void tx_fetch_left_out(struct lli_tx *tx, const struct lli_wire_join *joi
             if (tx_is_left_out(tx, seq, join->lead) == reason)
                 lli_tx_unrepaired_add(&unrepaired, seq);
     }
-    lli_tx_unrepaired_tell(tx, &join->address, reason, &unrepaired);
+    lli_tx_unrepaired_send(tx, &join->address, reason, &unrepaired);
 }
 
 /* Time until all packets of a FETCH are sent, with the present number of receivers taking turns. */
@@ -284,7 +284,7 @@ static lli_ns tx_replay_time(const struct lli_tx *tx, const struct lli_wire_join
 }
 
 /* Sends BUSY to a receiver that has to wait for long. */
-static void tx_tell_busy(struct lli_tx *tx, const struct lli_wire_join *join, bool placed)
+static void tx_answer_busy(struct lli_tx *tx, const struct lli_wire_join *join, bool placed)
 {
     const uint32_t places = join->kind == LLI_WIRE_JOIN_LATEST ? tx->lvc.waiting : tx->replay.count;
 
@@ -310,7 +310,7 @@ void lli_tx_input_join(struct lli_tx *tx, struct lli_wire_join *join, lli_ns now
     }
     if (join->kind == LLI_WIRE_JOIN_ASK && join->from >= LLM_JOIN_OLDEST && join->from <= LLM_JOIN_LATEST) {
         tx->counters.joins_received++;
-        placed = lli_replay_ask(&tx->replay, join->receiver, join);
+        placed = lli_replay_join(&tx->replay, join->receiver, join);
     } else if (join->kind == LLI_WIRE_JOIN_FETCH) {
         tx->counters.fetches_received++;
         join->count = lli_ranges_merge(join->ranges, join->count, tx->sent, 0, LLI_WIRE_FETCH_PACKETS);
@@ -327,7 +327,7 @@ void lli_tx_input_join(struct lli_tx *tx, struct lli_wire_join *join, lli_ns now
         return;
     }
     tx->counters.joins_dropped += !placed;
-    tx_tell_busy(tx, join, placed);
+    tx_answer_busy(tx, join, placed);
     /* A request may match no packet at all. */
     lli_tx_replay_due(tx, tx->replay.fetching > 0 ? now : LLI_NEVER);
 }
@@ -421,9 +421,9 @@ bool lli_tx_control_join(struct lli_tx *tx, lli_ns now, uint8_t *buffer, struct 
     uint64_t receiver;
     size_t used;
 
-    if (!lli_replay_tell(&tx->replay, &receiver, &place))
+    if (!lli_replay_answer(&tx->replay, &receiver, &place))
         return false;
-    used = place.asked ? tx_build_answer(tx, &place, receiver, now, buffer) : tx_build_gone(tx, buffer);
+    used = place.requested ? tx_build_answer(tx, &place, receiver, now, buffer) : tx_build_gone(tx, buffer);
     *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = lli_tx_join_to(tx, &place.address)};
     lli_tx_replay_due(tx, tx->replay.fetching > 0 ? now : LLI_NEVER);
     lli_tx_count(tx, used);

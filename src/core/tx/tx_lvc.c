@@ -22,7 +22,7 @@ void lli_tx_lvc_add(struct lli_tx *tx, struct lli_lvc_topic *topic, const struct
 bool lli_tx_input_lvc(struct lli_tx *tx, const struct lli_wire_join *join, lli_ns now)
 {
     /* Messages not sent yet arrive in the stream, whatever number a request has. */
-    const bool placed = lli_lvc_ask(&tx->lvc, join->receiver, join, lli_tx_lead_number(tx));
+    const bool placed = lli_lvc_join(&tx->lvc, join->receiver, join, lli_tx_lead_number(tx));
 
     lli_tx_lvc_due(tx, now);
     return placed;
@@ -44,7 +44,7 @@ static bool tx_lvc_waits(struct lli_tx *tx, lli_ns now, lli_ns *until)
 
 bool lli_tx_replay_lvc(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size, struct lli_packet *packet)
 {
-    struct lli_wire_lvc kept = {.session = tx->config.session, .next = tx->pack.number};
+    struct lli_wire_lvc header = {.session = tx->config.session, .next = tx->pack.number};
     struct lli_wire_address to;
     size_t used;
     lli_ns at;
@@ -57,7 +57,7 @@ bool lli_tx_replay_lvc(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t si
         return false;
     }
     size = (size_t)lli_min(size, tx->config.history.packet_max);
-    used = lli_lvc_next(&tx->lvc, &kept, buffer, size, &to);
+    used = lli_lvc_next(&tx->lvc, &header, buffer, size, &to);
     *packet = (struct lli_packet){.data = buffer, .size = (uint32_t)used, .to = lli_tx_join_to(tx, &to)};
     /* Charges a full packet however little it holds: scanning for its contents costs time as well. */
     (void)lli_pacer_take(&tx->replay.pacer, size);

@@ -57,7 +57,7 @@ void lli_tx_measured(struct lli_tx *tx, const struct lli_member *member)
     if (tx->members.count == 1 || member->rtt >= tx->group.rtt) {
         tx->group.rtt = member->rtt;
         tx->group.furthest = member;
-    } else if (furthest == NULL || furthest == member || !lli_member_counts(furthest) || furthest->behind) {
+    } else if (furthest == NULL || furthest == member || !lli_member_counts(furthest) || furthest->lagging) {
         tx_rtt(tx);
     }
 }

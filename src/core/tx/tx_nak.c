@@ -45,10 +45,10 @@ static bool tx_is_used_up(struct lli_tx *tx, lli_seq seq)
 }
 
 /* Queues the packets [seq, end), all of which were sent before. */
-static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, struct lli_tx_asker asker, lli_ns now,
+static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, struct lli_tx_requester requester, lli_ns now,
                            struct tx_nak_result *result)
 {
-    const uint32_t member = asker.member;
+    const uint32_t member = requester.member;
     const lli_ns linger = lli_max(tx->config.repair_linger, tx_distance(tx, member));
     const lli_ns shared = 4 * lli_max(tx->config.repair_linger, tx->group.rtt);
     uint32_t to = member == LLI_MEMBER_NONE ? LLI_REPAIR_TO_GROUP : member;
@@ -59,7 +59,7 @@ static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, struct l
             lli_tx_unrepaired_add(&result->unrepaired, seq);
             continue;
         }
-        if (!asker.confirmed && tx_is_used_up(tx, seq))
+        if (!requester.confirmed && tx_is_used_up(tx, seq))
             continue;
         switch (lli_repair_request(&tx->repair.queue, seq, to, now, linger, alone ? 0 : shared)) {
         case LLI_REPAIR_QUEUED:
@@ -79,14 +79,14 @@ static void tx_nak_packets(struct lli_tx *tx, lli_seq seq, lli_seq end, struct l
     }
 }
 
-static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range, struct lli_tx_asker asker, lli_ns now,
+static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range, struct lli_tx_requester requester, lli_ns now,
                          struct tx_nak_result *result)
 {
     lli_seq first = lli_seq_extend(tx->sent, range->first);
     lli_seq end = first + range->count;
 
-    if (asker.member != LLI_MEMBER_NONE)
-        tx->members.table[asker.member].asked += range->count - tx_unreliable(tx, range);
+    if (requester.member != LLI_MEMBER_NONE)
+        tx->members.table[requester.member].requested += range->count - tx_unreliable(tx, range);
     if (first > tx->sent || end > tx->sent) {
         lli_seq beyond = lli_max(first, tx->sent);
 
@@ -102,7 +102,7 @@ static void tx_nak_range(struct lli_tx *tx, const struct lli_wire_range *range, 
         }
         first = tx->history.trail;
     }
-    tx_nak_packets(tx, first, end, asker, now, result);
+    tx_nak_packets(tx, first, end, requester, now, result);
 }
 
 /*
@@ -133,10 +133,10 @@ static bool tx_ignores(struct lli_tx *tx, const struct lli_wire_nak *nak, uint32
  * Normalizes a NAK: each packet once, at most as many as the history can hold, none before the receiver's
  * reported `next`.
  */
-static void tx_bound_nak(const struct lli_tx *tx, struct lli_wire_nak *nak, struct lli_tx_asker asker)
+static void tx_bound_nak(const struct lli_tx *tx, struct lli_wire_nak *nak, struct lli_tx_requester requester)
 {
-    const lli_seq low = asker.member == LLI_MEMBER_NONE ? 0 : tx->members.table[asker.member].next;
-    const uint64_t most = asker.confirmed ? tx->history.slots_mask : TX_UNCONFIRMED_PACKETS;
+    const lli_seq low = requester.member == LLI_MEMBER_NONE ? 0 : tx->members.table[requester.member].next;
+    const uint64_t most = requester.confirmed ? tx->history.slots_mask : TX_UNCONFIRMED_PACKETS;
 
     nak->count = lli_ranges_merge(nak->ranges, nak->count, tx->sent, low, most);
 }
@@ -144,23 +144,23 @@ static void tx_bound_nak(const struct lli_tx *tx, struct lli_wire_nak *nak, stru
 void lli_tx_input_nak(struct lli_tx *tx, struct lli_wire_nak *nak, lli_ns now)
 {
     struct tx_nak_result result = {.queued = 0};
-    const struct lli_tx_asker asker = lli_tx_asker(tx, nak->receiver, &nak->address, nak->token, now);
+    const struct lli_tx_requester requester = lli_tx_requester(tx, nak->receiver, &nak->address, nak->token, now);
 
     tx->counters.naks_received++;
-    tx_bound_nak(tx, nak, asker);
-    if (tx_ignores(tx, nak, asker.member, now)) {
+    tx_bound_nak(tx, nak, requester);
+    if (tx_ignores(tx, nak, requester.member, now)) {
         tx->counters.naks_ignored++;
         return;
     }
     lli_pacer_fill(&tx->repair.unconfirmed, now);
     for (uint16_t i = 0; i < nak->count; i++)
-        tx_nak_range(tx, &nak->ranges[i], asker, now, &result);
+        tx_nak_range(tx, &nak->ranges[i], requester, now, &result);
     /* An unconfirmed receiver gets repairs through the group only, and REJECT when it asks again with the token. */
-    if (!asker.confirmed)
+    if (!requester.confirmed)
         return;
     if (result.gone_count > 0)
         lli_tx_reject(tx, &nak->address, LLI_WIRE_GONE, result.gone, result.gone_count);
-    lli_tx_unrepaired_tell(tx, &nak->address, LLI_WIRE_UNREPAIRED, &result.unrepaired);
+    lli_tx_unrepaired_send(tx, &nak->address, LLI_WIRE_UNREPAIRED, &result.unrepaired);
     /* Confirms repairs that are delayed to the group, so that other receivers suppress their NAKs (section 5.3). */
     if (result.queued > 0 && lli_tx_is_crowded(tx) && tx->repair.pacer.tokens == 0)
         lli_tx_reject(tx, NULL, LLI_WIRE_PENDING, nak->ranges, nak->count);

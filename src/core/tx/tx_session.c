@@ -49,7 +49,7 @@ void lli_tx_init(struct lli_tx *tx, const struct lli_tx_config *config, struct l
         .due.slow_at = now + config->status,
         .due.wake_at = LLI_NEVER,
     };
-    tx->held_max = lli_min(LLI_TX_HELD, lli_max(LLI_TX_HELD_BYTES / config->history.packet_max, LLI_TX_HELD_LEAST));
+    tx->blocked_max = lli_min(LLI_TX_BLOCKED_MAX, lli_max(LLI_TX_BLOCKED_BYTES / config->history.packet_max, LLI_TX_BLOCKED_MIN));
     lli_history_init(&tx->history, &config->history, arena);
     lli_repair_init(&tx->repair.queue, &tx->history, config->history.packets, config->receivers_max, arena);
     lli_replay_init(&tx->replay, config->replay_bytes_per_s, arena, now);
@@ -84,10 +84,10 @@ uint64_t lli_tx_message_max(const struct lli_tx *tx)
  * Unacknowledged packets must stay in place as if the transport read them; acknowledged ones stay until the
  * next lli_tx_reaped().
  */
-static void tx_keep(struct lli_tx *tx)
+static void tx_plan_retained(struct lli_tx *tx)
 {
-    lli_tx_inflight(tx, tx->ack.kept);
-    tx->inflight.first_idle = tx->ack.kept;
+    lli_tx_inflight(tx, tx->ack.unacknowledged);
+    tx->inflight.first_idle = tx->ack.unacknowledged;
 }
 
 bool lli_tx_assure(struct lli_tx *tx, struct lli_ack_topic *topic, const struct lli_ack_rule *rule, struct lli_ack_message *ring,
@@ -95,7 +95,7 @@ bool lli_tx_assure(struct lli_tx *tx, struct lli_ack_topic *topic, const struct 
 {
     if (!lli_ack_set(&tx->ack, &tx->members, topic, rule, ring, places))
         return false;
-    tx_keep(tx);
+    tx_plan_retained(tx);
     lli_tx_look_now(tx);
     return true;
 }
@@ -104,7 +104,7 @@ void lli_tx_assured(struct lli_tx *tx, struct lli_ack_topic *topic, lli_seq seq,
 {
     lli_ack_sent(&tx->ack, topic, tx->pack.number - 1, seq, size);
     tx->counters.messages_assured++;
-    tx_keep(tx);
+    tx_plan_retained(tx);
 }
 
 void lli_tx_input_acknowledgement(struct lli_tx *tx, const struct lli_wire_status *status, uint32_t index)
@@ -113,9 +113,9 @@ void lli_tx_input_acknowledgement(struct lli_tx *tx, const struct lli_wire_statu
         return;
     if (index == LLI_MEMBER_NONE || !lli_ack_report(&tx->ack, &tx->members, index, status, lli_tx_lead_number(tx)))
         tx->counters.acknowledgements_refused++;
-    tx_keep(tx);
+    tx_plan_retained(tx);
     /* Reports the event to the application at once. */
-    if (tx->ack.untold)
+    if (tx->ack.unreported)
         lli_tx_look_now(tx);
 }
 
@@ -124,33 +124,33 @@ void lli_tx_input_acknowledgement(struct lli_tx *tx, const struct lli_wire_statu
 /* Smoothed as in TCP (RFC 6298 section 2, without the variance). */
 static void tx_measure(struct lli_tx *tx, struct lli_member *member, const struct lli_wire_status *status, lli_ns now)
 {
-    const bool behind = status->flags & LLI_WIRE_STATUS_BEHIND;
+    const bool lagging = status->flags & LLI_WIRE_STATUS_BEHIND;
     lli_ns elapsed;
 
     /* Samples with the other BEHIND flag measured something else. */
-    if (member->behind != behind)
+    if (member->lagging != lagging)
         member->rtt = 0;
-    member->behind = behind;
+    member->lagging = lagging;
     if (status->echo == 0 || status->echo < tx->opened_at || status->echo > now)
         return;
     elapsed = now - status->echo;
-    if (elapsed < status->hold_ns)
+    if (elapsed < status->echo_age_ns)
         return;
-    elapsed -= status->hold_ns;
-    if (elapsed > TX_RTT_MAX && !behind)
+    elapsed -= status->echo_age_ns;
+    if (elapsed > TX_RTT_MAX && !lagging)
         return;
     elapsed = lli_min(elapsed, TX_RTT_MAX);
     if (member->rtt != 0)
         elapsed = lli_min(elapsed, member->rtt * TX_RTT_OUTLIER);
     member->rtt = member->rtt == 0 ? elapsed : (member->rtt * 7 + elapsed) / 8;
     member->rtt = lli_max(member->rtt, 1);
-    if (lli_member_counts(member) && !behind)
+    if (lli_member_counts(member) && !lagging)
         lli_tx_measured(tx, member);
 }
 
 static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *status, lli_ns now)
 {
-    struct lli_tx_asker asker;
+    struct lli_tx_requester requester;
     struct lli_member *member;
     uint32_t index;
 
@@ -159,9 +159,9 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
         lli_tx_input_leaving(tx, status);
         return;
     }
-    asker = lli_tx_asker(tx, status->receiver, &status->address, status->token, now);
-    index = asker.member;
-    if (!asker.confirmed)
+    requester = lli_tx_requester(tx, status->receiver, &status->address, status->token, now);
+    index = requester.member;
+    if (!requester.confirmed)
         return;
     lli_tx_input_acknowledgement(tx, status, index);
     if (index == LLI_MEMBER_NONE) {
@@ -178,7 +178,7 @@ static void tx_input_status(struct lli_tx *tx, const struct lli_wire_status *sta
     member->lost = status->lost_packets;
     lli_congestion_reported(tx, member, status);
     lli_slow_report(&tx->slow, &tx->members, index, tx->sent, now);
-    member->report_ns = lli_members_told(&tx->members, status->echo);
+    member->report_ns = lli_members_announced(&tx->members, status->echo);
     lli_flow_moved(&tx->flow, &tx->members, index);
     lli_tx_look_soon(tx);
     member->done = lli_tx_is_done(tx, status);
@@ -264,7 +264,7 @@ void lli_tx_sent(struct lli_tx *tx, int count, lli_ns now)
 
 /* -------------------------------------------------------------------------------------- slow receivers */
 
-static void tx_judge(struct lli_tx *tx, lli_ns now)
+static void tx_evaluate(struct lli_tx *tx, lli_ns now)
 {
     const uint64_t *decided = tx->slow.decided;
 
@@ -284,7 +284,7 @@ static void tx_look(struct lli_tx *tx, lli_ns now)
     if (now >= tx->group.expire_at)
         lli_tx_expire(tx, now);
     if (now >= lli_slow_at(&tx->slow))
-        tx_judge(tx, now);
+        tx_evaluate(tx, now);
     lli_ack_look(&tx->ack, &tx->members, now);
     if (now >= tx->due.wake_at)
         tx->due.wake_at = LLI_NEVER;
@@ -311,8 +311,8 @@ static bool tx_control_notice(struct lli_tx *tx, uint8_t *buffer, struct lli_pac
 
 bool lli_tx_event(struct lli_tx *tx, struct llm_event *event)
 {
-    if (!(tx->slow.untold && lli_slow_event(&tx->slow, event)) && !(tx->ack.untold && lli_ack_event(&tx->ack, event)) &&
-        !(tx->limits.untold && lli_congestion_event(tx, event)))
+    if (!(tx->slow.unreported && lli_slow_event(&tx->slow, event)) && !(tx->ack.unreported && lli_ack_event(&tx->ack, event)) &&
+        !(tx->limits.unreported && lli_congestion_event(tx, event)))
         return false;
     event->session = tx->config.session;
     return true;

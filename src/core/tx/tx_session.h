@@ -23,58 +23,58 @@
 /* X(name, text) */
 #define LLI_TX_COUNTERS(X)                                                                                                 \
     X(packets_sent, "packets of every kind sent")                                                                          \
-    X(bytes_sent, "bytes of them, as the transport carries them")                                                          \
+    X(bytes_sent, "bytes of these packets, as passed to the transport")                                                    \
     X(packets_data, "data packets sent for the first time")                                                                \
     X(packets_repaired, "data packets sent again")                                                                         \
     X(repairs_multicast, "of these, to the group")                                                                         \
-    X(repairs_delayed, "repairs that waited for the limit of their rate")                                                     \
+    X(repairs_delayed, "repairs that waited for the rate limit of repairs")                                                \
     X(packets_replayed, "data packets sent to receivers that join late")                                                   \
-    X(packets_without_history, "data packets not sent to these, as all in them is of topics without history")                       \
+    X(packets_without_history, "data packets not sent to late joiners, as all their messages are of topics without history") \
     X(heartbeats_sent, "heartbeats sent")                                                                                  \
     X(rejects_sent, "rejects and confirmations of NAKs sent")                                                              \
     X(topics_sent, "answers to queries sent")                                                                              \
     X(naks_received, "NAKs received")                                                                                      \
-    X(nak_packets, "packets that NAKs asked for")                                                                          \
-    X(nak_packets_ignored, "of these, asked again too soon, or queued already")                                            \
+    X(nak_packets, "packets requested by NAKs")                                                                            \
+    X(nak_packets_ignored, "of these, requested again too soon, or queued already")                                        \
     X(nak_packets_gone, "of these, no longer in the history")                                                              \
-    X(nak_packets_unreliable, "of these, of unreliable topics: not repaired, and counted against nobody")                  \
+    X(nak_packets_unreliable, "of these, of unreliable topics: not repaired, and not counted against the receiver")        \
     X(nak_packets_beyond, "of these, never sent")                                                                          \
-    X(nak_packets_unconfirmed, "of these, not repaired as too many were asked for by receivers that have not sent a token back") \
-    X(naks_ignored, "NAKs not answered: of suspended receivers, or by the operator's order")                                  \
-    X(repairs_dropped, "repairs that waited and were dropped for the same, or as who asked had left")                         \
+    X(nak_packets_unconfirmed, "of these, not repaired as unconfirmed receivers (without a token) requested too many")     \
+    X(naks_ignored, "NAKs not answered: of suspended receivers, or by the operator's order")                               \
+    X(repairs_dropped, "queued repairs dropped for the same reasons, or because the receiver had left")                    \
     X(notices_sent, "notices sent to slow receivers")                                                                      \
-    X(receivers_warned, "warnings of slow receivers")                                                                      \
-    X(receivers_unicast, "times that a slow receiver was left to unicast repairs")                                         \
+    X(receivers_warned, "warnings to slow receivers")                                                                      \
+    X(receivers_unicast, "times that a slow receiver was limited to unicast repairs")                                      \
     X(receivers_suspended, "suspensions of slow receivers")                                                                \
     X(receivers_expelled, "expulsions of slow receivers")                                                                  \
-    X(receivers_readmitted, "slow receivers that were served as all others again")                                         \
+    X(receivers_readmitted, "slow receivers that returned to full service")                                                \
     X(status_received, "status reports received")                                                                          \
     X(queries_received, "topic queries received")                                                                          \
-    X(tokens_sent, "tokens sent to receivers, to be sent back from the addresses that they say are theirs")                \
-    X(requests_unconfirmed, "reports and requests that had no effect, as they came without the token for their address")   \
-    X(joins_received, "requests of receivers that join late, where to begin")                                              \
-    X(joins_granted, "answers that said where")                                                                            \
-    X(joins_refused, "answers that it cannot be done")                                                                     \
-    X(fetches_received, "requests for packets of the past")                                                                \
-    X(messages_cached, "copies of messages taken, of topics that keep their last ones")                                       \
-    X(cache_fetches_received, "requests for such messages, of receivers that join late")                                    \
-    X(cache_packets_sent, "packets of them sent")                                                                           \
-    X(joins_ignored, "requests of either kind not answered: of suspended receivers, or by the operator's order")               \
-    X(joins_dropped, "requests of either kind dropped because too many receivers were being served")                       \
+    X(tokens_sent, "tokens sent to receivers, to confirm the addresses that they announce")                                \
+    X(requests_unconfirmed, "reports and requests without the token for their address, which have no effect")              \
+    X(joins_received, "requests of late joiners for a position to begin at")                                               \
+    X(joins_granted, "of these, granted")                                                                                  \
+    X(joins_refused, "of these, refused")                                                                                  \
+    X(fetches_received, "requests for past packets")                                                                       \
+    X(messages_cached, "messages copied to the last value cache")                                                          \
+    X(cache_fetches_received, "requests of late joiners for cached messages")                                              \
+    X(cache_packets_sent, "packets of cached messages sent")                                                               \
+    X(joins_ignored, "requests of either kind not answered: of suspended receivers, or by the operator's order")           \
+    X(joins_dropped, "requests of either kind dropped because too many late joiners were being served")                    \
     X(receivers_joined, "receivers that became known")                                                                     \
-    X(receivers_left, "receivers that said they leave")                                                                    \
-    X(receivers_lost, "receivers not heard for long")                                                                      \
+    X(receivers_left, "receivers that announced that they leave")                                                          \
+    X(receivers_lost, "receivers forgotten after ten missing reports")                                                     \
     X(receivers_refused, "reports of receivers beyond receivers_max")                                                      \
-    X(messages_assured, "messages sent that are to be acknowledged")                                                        \
+    X(messages_assured, "messages sent on assured topics")                                                                 \
     X(acknowledgements_refused, "acknowledgements of messages that were not sent, or by receivers beyond receivers_max")   \
-    X(send_blocked_unacknowledged, "messages refused because too many before them were not acknowledged")                          \
+    X(send_blocked_unacknowledged, "messages refused because too many before them were not acknowledged")                  \
     X(answers_dropped, "rejects and answers not sent because too many were waiting")                                       \
     X(control_malformed, "control packets that contradict themselves")                                                     \
     X(control_foreign, "control packets with another session's identity")                                                  \
-    X(send_blocked, "messages refused because the history was full of unsent packets, or flow control held them")            \
-    X(send_blocked_flow, "of these, because flow control waited for receivers")                                                    \
-    X(send_blocked_rate, "because of a rate limit")                                                                               \
-    X(send_blocked_history, "because messages that are not acknowledged fill the history")                                            \
+    X(send_blocked, "messages refused because the history was full of unsent packets, or because sending was blocked")     \
+    X(send_blocked_flow, "of these, because flow control waited for receivers")                                            \
+    X(send_blocked_rate, "because of a rate limit")                                                                        \
+    X(send_blocked_history, "because unacknowledged messages fill the history")                                            \
     X(send_blocked_transport, "because the transport took no more")
 
 struct lli_tx_counters {
@@ -109,7 +109,7 @@ struct lli_tx_config {
     lli_ns status;
     struct lli_flow_config flow;
     struct lli_slow_policy slow; /* its `status` is the one above */
-    bool tells_limits; /* report receivers' bottlenecks to the application */
+    bool reports_limits; /* report receivers' bottlenecks to the application */
     bool confirms;     /* receivers count, and are sent more than a token, only after they returned it */
     struct lli_token_key key;
     struct lli_wire_address address; /* where receivers reach the session */
@@ -205,7 +205,7 @@ struct lli_tx_tokens {
     uint32_t head;
     uint32_t tail;
     uint8_t crowded;      /* reasons sent to receivers, a bit each ... */
-    uint8_t crowded_told; /* ... and those that lli_tx_take_crowded() returned */
+    uint8_t crowded_reported; /* ... and those that lli_tx_take_crowded() returned */
 };
 
 /* Topics: tx_topics.c. */
@@ -224,8 +224,8 @@ struct lli_tx_join {
 
 /* Bottlenecks of receivers: congestion.c. */
 struct lli_tx_limits {
-    bool untold;    /* some member's limit changed since it was last reported; slow.untold is set, too */
-    struct llm_bottleneck told; /* figures of the latest such event */
+    bool unreported;    /* some member's limit changed since it was last reported; slow.untold is set, too */
+    struct llm_bottleneck reported; /* figures of the latest such event */
 };
 
 struct lli_tx {
@@ -233,7 +233,7 @@ struct lli_tx {
     struct lli_history history;
     struct lli_pack pack;
     lli_seq sent;     /* first packet not yet given to the transport */
-    uint64_t held_max; /* packets that flow control may block before messages are refused */
+    uint64_t blocked_max; /* packets that flow control may block before messages are refused */
     struct lli_tx_inflight inflight;
     struct lli_tx_heartbeat heartbeat;
     struct lli_tx_due due;
@@ -333,7 +333,7 @@ bool lli_tx_may_leave(struct lli_tx *tx, lli_ns now);
  */
 static inline void lli_tx_seal(struct lli_tx *tx, lli_ns now)
 {
-    if (tx->flow.hold == LLI_FLOW_OPEN || lli_tx_may_leave(tx, now))
+    if (tx->flow.blocking == LLI_FLOW_OPEN || lli_tx_may_leave(tx, now))
         lli_pack_flush(&tx->pack);
 }
 
@@ -382,16 +382,16 @@ static inline void lli_tx_sent_at(struct lli_tx *tx, lli_ns now)
  * full packets, of bytes, since all of them delay the next message. In a small history, a quarter of it:
  * blocked packets must not displace those sent within the window, which is half of the history.
  */
-#define LLI_TX_HELD ((uint64_t)256)
-#define LLI_TX_HELD_LEAST ((uint64_t)4)
-#define LLI_TX_HELD_BYTES ((uint64_t)393216)
-#define LLI_TX_HELD_SHARE 4
+#define LLI_TX_BLOCKED_MAX ((uint64_t)256)
+#define LLI_TX_BLOCKED_MIN ((uint64_t)4)
+#define LLI_TX_BLOCKED_BYTES ((uint64_t)393216)
+#define LLI_TX_BLOCKED_SHARE 4
 
 /* True if flow control blocks so many packets that no more messages should be packed. */
-static inline bool lli_tx_is_held(const struct lli_tx *tx)
+static inline bool lli_tx_is_blocked(const struct lli_tx *tx)
 {
-    return tx->flow.hold != LLI_FLOW_OPEN &&
-           tx->history.next - tx->sent >= lli_min(tx->held_max, tx->history.packets_free / LLI_TX_HELD_SHARE);
+    return tx->flow.blocking != LLI_FLOW_OPEN &&
+           tx->history.next - tx->sent >= lli_min(tx->blocked_max, tx->history.packets_free / LLI_TX_BLOCKED_SHARE);
 }
 
 /* Sets the rate limits of new data and of repairs; 0: no limit. */
@@ -429,7 +429,7 @@ bool lli_tx_control(struct lli_tx *tx, lli_ns now, uint8_t *buffer, size_t size,
 /* True if lli_tx_event() may return an event. */
 static inline bool lli_tx_has_events(const struct lli_tx *tx)
 {
-    return tx->slow.untold || tx->ack.untold;
+    return tx->slow.unreported || tx->ack.unreported;
 }
 
 /* Returns the next event about receivers; false if there is none. Its verdict is valid until the next call. */

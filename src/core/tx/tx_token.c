@@ -50,28 +50,28 @@ bool lli_tx_is_confirmed(struct lli_tx *tx, uint64_t id, const struct lli_wire_a
     return tx_is_confirmed(tx, id, lli_members_get(&tx->members, id), address, token);
 }
 
-struct lli_tx_asker lli_tx_asker(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address, uint64_t token, lli_ns now)
+struct lli_tx_requester lli_tx_requester(struct lli_tx *tx, uint64_t id, const struct lli_wire_address *address, uint64_t token, lli_ns now)
 {
     const uint32_t known = tx->members.count;
-    struct lli_tx_asker asker = {.member = id == 0 ? LLI_MEMBER_NONE : lli_members_get(&tx->members, id)};
+    struct lli_tx_requester requester = {.member = id == 0 ? LLI_MEMBER_NONE : lli_members_get(&tx->members, id)};
 
-    asker.confirmed = tx_is_confirmed(tx, id, asker.member, address, token);
-    if (!asker.confirmed) {
-        asker.member = LLI_MEMBER_NONE;
-        return asker;
+    requester.confirmed = tx_is_confirmed(tx, id, requester.member, address, token);
+    if (!requester.confirmed) {
+        requester.member = LLI_MEMBER_NONE;
+        return requester;
     }
-    if (asker.member == LLI_MEMBER_NONE && id != 0)
-        asker.member = lli_members_add(&tx->members, id);
-    if (asker.member == LLI_MEMBER_NONE) {
+    if (requester.member == LLI_MEMBER_NONE && id != 0)
+        requester.member = lli_members_add(&tx->members, id);
+    if (requester.member == LLI_MEMBER_NONE) {
         tx->counters.receivers_refused++;
-        return asker;
+        return requester;
     }
     tx->counters.receivers_joined += tx->members.count - known;
     if (tx->members.count > known)
-        tx->members.table[asker.member].report_ns = lli_members_told(&tx->members, 0);
-    tx->members.table[asker.member].heard_at = now;
-    tx->members.table[asker.member].address = *address;
-    return asker;
+        tx->members.table[requester.member].report_ns = lli_members_announced(&tx->members, 0);
+    tx->members.table[requester.member].heard_at = now;
+    tx->members.table[requester.member].address = *address;
+    return requester;
 }
 
 bool lli_tx_control_token(struct lli_tx *tx, uint8_t *buffer, struct lli_packet *packet)
@@ -101,8 +101,8 @@ bool lli_tx_control_token(struct lli_tx *tx, uint8_t *buffer, struct lli_packet 
 
 unsigned lli_tx_take_crowded(struct lli_tx *tx)
 {
-    const unsigned news = tx->tokens.crowded & ~(unsigned)tx->tokens.crowded_told;
+    const unsigned news = tx->tokens.crowded & ~(unsigned)tx->tokens.crowded_reported;
 
-    tx->tokens.crowded_told = tx->tokens.crowded;
+    tx->tokens.crowded_reported = tx->tokens.crowded;
     return news;
 }

@@ -250,8 +250,8 @@ size_t lli_wire_put_heartbeat(uint8_t *packet, const struct lli_wire_heartbeat *
     write_u8(&writer, heartbeat->address.size);
     write_address(&writer, &heartbeat->address);
     if (heartbeat->flags & LLI_WIRE_HEARTBEAT_ASSURED) {
-        write_u64(&writer, heartbeat->kept);
-        write_u64(&writer, heartbeat->kept_messages);
+        write_u64(&writer, heartbeat->unacknowledged);
+        write_u64(&writer, heartbeat->unacknowledged_messages);
         write_u8(&writer, heartbeat->assured);
         for (int i = 0; i < heartbeat->assured; i++)
             write_u32(&writer, heartbeat->assured_topics[i]);
@@ -262,13 +262,13 @@ size_t lli_wire_put_heartbeat(uint8_t *packet, const struct lli_wire_heartbeat *
 /* Reads the fields for assured topics. False: inconsistent with the other fields. */
 static bool read_assured(struct lli_reader *reader, struct lli_wire_heartbeat *heartbeat)
 {
-    heartbeat->kept = lli_read_u64(reader);
-    heartbeat->kept_messages = lli_read_u64(reader);
+    heartbeat->unacknowledged = lli_read_u64(reader);
+    heartbeat->unacknowledged_messages = lli_read_u64(reader);
     heartbeat->assured = lli_read_u8(reader);
     for (int i = 0; i < heartbeat->assured && i < LLI_WIRE_ASSURED_MAX; i++)
         heartbeat->assured_topics[i] = lli_read_u32(reader);
-    return heartbeat->assured <= LLI_WIRE_ASSURED_MAX && heartbeat->kept >= heartbeat->trail &&
-           heartbeat->kept <= heartbeat->lead && heartbeat->kept_messages <= heartbeat->messages;
+    return heartbeat->assured <= LLI_WIRE_ASSURED_MAX && heartbeat->unacknowledged >= heartbeat->trail &&
+           heartbeat->unacknowledged <= heartbeat->lead && heartbeat->unacknowledged_messages <= heartbeat->messages;
 }
 
 bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_heartbeat *heartbeat)
@@ -389,7 +389,7 @@ size_t lli_wire_put_status(uint8_t *packet, const struct lli_wire_status *status
     write_u64(&writer, status->next);
     write_u64(&writer, status->highest);
     write_u64(&writer, status->echo);
-    write_u32(&writer, status->hold_ns);
+    write_u32(&writer, status->echo_age_ns);
     write_u32(&writer, status->lost_packets);
     write_u32(&writer, status->naks);
     write_u32(&writer, status->dropped);
@@ -398,8 +398,8 @@ size_t lli_wire_put_status(uint8_t *packet, const struct lli_wire_status *status
     write_u8(&writer, status->address.size);
     write_address(&writer, &status->address);
     if (status->flags & LLI_WIRE_STATUS_ACKNOWLEDGES) {
-        write_u64(&writer, status->held_from);
-        write_u64(&writer, status->held_next);
+        write_u64(&writer, status->acknowledged_from);
+        write_u64(&writer, status->acknowledged_next);
         write_u16(&writer, status->accepts);
         write_u8(&writer, status->name_size);
         memcpy(writer.at, status->name, status->name_size);
@@ -416,15 +416,15 @@ static bool read_acknowledgement(struct lli_reader *reader, struct lli_wire_stat
 {
     const uint8_t *name;
 
-    status->held_from = lli_read_u64(reader);
-    status->held_next = lli_read_u64(reader);
+    status->acknowledged_from = lli_read_u64(reader);
+    status->acknowledged_next = lli_read_u64(reader);
     status->accepts = lli_read_u16(reader);
     status->name_size = lli_read_u8(reader);
     if (status->name_size > LLI_WIRE_RECEIVER_NAME_MAX || (name = lli_read_bytes(reader, status->name_size)) == NULL)
         return false;
     memset(status->name, 0, sizeof status->name);
     memcpy(status->name, name, status->name_size);
-    return status->held_from <= status->held_next && strlen(status->name) == status->name_size;
+    return status->acknowledged_from <= status->acknowledged_next && strlen(status->name) == status->name_size;
 }
 
 bool lli_wire_get_status(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_status *status)
@@ -437,7 +437,7 @@ bool lli_wire_get_status(const uint8_t *body, size_t size, uint32_t tag, struct 
     status->next = lli_read_u64(&reader);
     status->highest = lli_read_u64(&reader);
     status->echo = lli_read_u64(&reader);
-    status->hold_ns = lli_read_u32(&reader);
+    status->echo_age_ns = lli_read_u32(&reader);
     status->lost_packets = lli_read_u32(&reader);
     status->naks = lli_read_u32(&reader);
     status->dropped = lli_read_u32(&reader);

@@ -109,8 +109,8 @@ struct lli_wire_heartbeat {
     uint8_t flags;
     struct lli_wire_address address; /* destination of NAKs, status reports and queries */
     /* Valid with LLI_WIRE_HEARTBEAT_ASSURED. */
-    uint64_t kept;          /* unacknowledged messages start in this packet or later; lead if there are none */
-    uint64_t kept_messages; /* number of the first message that starts there or later */
+    uint64_t unacknowledged;          /* unacknowledged messages start in this packet or later; lead if there are none */
+    uint64_t unacknowledged_messages; /* number of the first message that starts there or later */
     uint8_t assured;        /* number of topics that are or were assured */
     uint32_t assured_topics[LLI_WIRE_ASSURED_MAX]; /* their ids; an id keeps its position for the session's life */
 };
@@ -177,7 +177,7 @@ struct lli_wire_status {
     uint64_t next;    /* every packet before this one was delivered or given up */
     uint64_t highest; /* one past the highest packet known */
     uint64_t echo;    /* sent_at of the latest heartbeat, 0: none */
-    uint32_t hold_ns; /* time since that heartbeat arrived */
+    uint32_t echo_age_ns; /* time since that heartbeat arrived */
     uint32_t lost_packets;
     uint32_t naks;
     uint32_t dropped; /* packets dropped by the receiver's own host, as far as known */
@@ -185,8 +185,8 @@ struct lli_wire_status {
     uint8_t flags;
     struct lli_wire_address address;
     /* Valid with LLI_WIRE_STATUS_ACKNOWLEDGES: section 7.3. */
-    uint64_t held_from; /* first message of the acknowledged run ... */
-    uint64_t held_next; /* ... and one past its last: all delivered and, where required, acknowledged by the application */
+    uint64_t acknowledged_from; /* first message of the acknowledged run ... */
+    uint64_t acknowledged_next; /* ... and one past its last: all delivered and, where required, acknowledged by the application */
     uint16_t accepts;   /* a bit for each assured topic that is not refused, by its position in the heartbeat */
     uint8_t name_size;
     char name[LLI_WIRE_RECEIVER_NAME_MAX + 1]; /* receiver's own name; zero-terminated */
@@ -239,7 +239,7 @@ enum lli_wire_join_kind {
 enum lli_wire_join_reason {
     LLI_WIRE_JOIN_NO_REASON = 0,
     LLI_WIRE_JOIN_HISTORY = 1, /* the history does not reach back so far */
-    LLI_WIRE_JOIN_AHEAD = 2,   /* the message was not sent yet */
+    LLI_WIRE_JOIN_NOT_SENT = 2,   /* the message was not sent yet */
     LLI_WIRE_JOIN_NOTHING = 3, /* no topic has an LVC */
     LLI_WIRE_JOIN_FULL = 4,    /* TOKEN: the transmitter's table of receivers is full, and this one is not in it */
     LLI_WIRE_JOIN_BUSY = 5,    /* TOKEN: the transmitter is serving many late joiners, so replay is slow */
@@ -715,7 +715,7 @@ size_t lli_wire_add_topic(uint8_t *packet, size_t used, size_t size, const char 
  * the head last.
  */
 enum { LLI_WIRE_LVC_HEAD = LLI_WIRE_HEADER + 68, LLI_WIRE_RECORD_HEAD = 18 };
-size_t lli_wire_put_lvc(uint8_t *packet, const struct lli_wire_lvc *kept, size_t size);
+size_t lli_wire_put_lvc(uint8_t *packet, const struct lli_wire_lvc *unacknowledged, size_t size);
 size_t lli_wire_add_record(uint8_t *packet, size_t used, size_t size, const struct lli_wire_record *record);
 
 /*
@@ -750,7 +750,7 @@ bool lli_wire_get_topics(const uint8_t *body, size_t size, uint32_t tag, struct 
  * *records is positioned after the head. All records are in the span, in order and before `number`; read them
  * with lli_wire_next_record().
  */
-bool lli_wire_get_lvc(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_lvc *kept, struct lli_reader *records);
+bool lli_wire_get_lvc(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_lvc *unacknowledged, struct lli_reader *records);
 bool lli_wire_next_record(struct lli_reader *records, struct lli_wire_record *record);
 
 /*

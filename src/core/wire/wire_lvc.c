@@ -35,19 +35,19 @@ void lli_wire_get_spans(struct lli_reader *reader, uint16_t count, struct lli_wi
     }
 }
 
-size_t lli_wire_put_lvc(uint8_t *packet, const struct lli_wire_lvc *kept, size_t size)
+size_t lli_wire_put_lvc(uint8_t *packet, const struct lli_wire_lvc *lvc, size_t size)
 {
-    const struct lli_wire_header header = {.type = LLI_WIRE_LVC, .size = (uint16_t)size, .tag = (uint32_t)kept->session};
+    const struct lli_wire_header header = {.type = LLI_WIRE_LVC, .size = (uint16_t)size, .tag = (uint32_t)lvc->session};
     uint8_t *at = packet + LLI_WIRE_HEADER;
 
     lli_wire_put_header(packet, &header);
-    lli_store_u64(at, kept->session);
-    lli_store_u64(at + 8, kept->receiver);
-    lli_store_u64(at + 16, kept->number);
-    lli_store_u64(at + 24, kept->next);
-    at = lli_wire_put_spans(at + 32, &kept->span, 1);
-    lli_store_u16(at, kept->left);
-    lli_store_u16(at + 2, kept->count);
+    lli_store_u64(at, lvc->session);
+    lli_store_u64(at + 8, lvc->receiver);
+    lli_store_u64(at + 16, lvc->number);
+    lli_store_u64(at + 24, lvc->next);
+    at = lli_wire_put_spans(at + 32, &lvc->span, 1);
+    lli_store_u16(at, lvc->left);
+    lli_store_u16(at + 2, lvc->count);
     assert(at + 4 == packet + LLI_WIRE_LVC_HEAD);
     return size;
 }
@@ -75,37 +75,37 @@ bool lli_wire_next_record(struct lli_reader *records, struct lli_wire_record *re
 }
 
 /* Checks all records, and excludes trailing bytes of later versions. False: a record is missing or outside the span. */
-static bool kept_is_sound(const struct lli_wire_lvc *kept, struct lli_reader *records)
+static bool lvc_is_sound(const struct lli_wire_lvc *lvc, struct lli_reader *records)
 {
-    struct lli_wire_place at = kept->span.from;
+    struct lli_wire_place at = lvc->span.from;
     struct lli_reader reader = *records;
     struct lli_wire_record record;
 
-    for (uint16_t i = 0; i < kept->count; i++) {
+    for (uint16_t i = 0; i < lvc->count; i++) {
         if (!lli_wire_next_record(&reader, &record))
             return false;
-        if (record.size == 0 || lli_wire_is_before(&record.at, &at) || record.at.number >= kept->number ||
+        if (record.size == 0 || lli_wire_is_before(&record.at, &at) || record.at.number >= lvc->number ||
             record.at.offset > UINT32_MAX - record.size)
             return false;
         at = record.at;
         at.offset += record.size;
     }
     records->end = reader.at;
-    return !lli_wire_is_before(&kept->span.to, &at);
+    return !lli_wire_is_before(&lvc->span.to, &at);
 }
 
-bool lli_wire_get_lvc(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_lvc *kept, struct lli_reader *records)
+bool lli_wire_get_lvc(const uint8_t *body, size_t size, uint32_t tag, struct lli_wire_lvc *lvc, struct lli_reader *records)
 {
     struct lli_reader reader = lli_reader_of(body, size);
 
-    kept->session = lli_read_u64(&reader);
-    kept->receiver = lli_read_u64(&reader);
-    kept->number = lli_read_u64(&reader);
-    kept->next = lli_read_u64(&reader);
-    lli_wire_get_spans(&reader, 1, &kept->span);
-    kept->left = lli_read_u16(&reader);
-    kept->count = lli_read_u16(&reader);
+    lvc->session = lli_read_u64(&reader);
+    lvc->receiver = lli_read_u64(&reader);
+    lvc->number = lli_read_u64(&reader);
+    lvc->next = lli_read_u64(&reader);
+    lli_wire_get_spans(&reader, 1, &lvc->span);
+    lvc->left = lli_read_u16(&reader);
+    lvc->count = lli_read_u16(&reader);
     *records = reader;
-    return reader.ok && (uint32_t)kept->session == tag && kept->number <= kept->next && kept->next <= INT64_MAX &&
-           kept_is_sound(kept, records);
+    return reader.ok && (uint32_t)lvc->session == tag && lvc->number <= lvc->next && lvc->next <= INT64_MAX &&
+           lvc_is_sound(lvc, records);
 }

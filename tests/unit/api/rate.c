@@ -163,7 +163,7 @@ static void new_data_is_no_faster_than_its_limit_and_that_is_named(void **state)
     about(rate_of(limited), RATE);
     assert_true(counter(near, "send_blocked_rate") > 0);
     assert_int_equal(counter(near, "send_blocked_rate"), counter(near, "send_blocked"));
-    assert_true(counter(near, "unsent_packets") <= LLI_TX_HELD);
+    assert_true(counter(near, "unsent_packets") <= LLI_TX_BLOCKED_MAX);
     assert_int_equal(llm_transmitter_bottleneck(transmitter, &bottleneck), LLM_OK);
     assert_int_equal(bottleneck.limit, LLM_LIMIT_RATE);
     assert_true(bottleneck.rate_ns > bottleneck.time_ns / 2);

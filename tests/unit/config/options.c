@@ -392,7 +392,7 @@ static void expect_vain(const struct llm_options *options, const char *named, co
     const struct lli_log warned = {.function = log_keep, .level = LLM_LEVEL_WARNING};
 
     logged[0] = '\0';
-    lli_options_tell_vain(options, "it", &warned);
+    lli_options_log_unused(options, "it", &warned);
     if (named == NULL)
         assert_string_equal(logged, "");
     else if (strstr(logged, named) == NULL || strstr(logged, other) == NULL)

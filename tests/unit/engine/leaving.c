@@ -57,7 +57,7 @@ static void hear_heartbeat(uint8_t flags)
 {
     const struct lli_wire_heartbeat heartbeat = {
         .session = SESSION, .lead = tx->sent, .trail = START, .start = START, .messages = tx->sent - START, .sent_at = now,
-        .interval_us = 10000, .receivers = known, .flags = flags | LLI_WIRE_HEARTBEAT_ASSURED, .kept = START,
+        .interval_us = 10000, .receivers = known, .flags = flags | LLI_WIRE_HEARTBEAT_ASSURED, .unacknowledged = START,
         .assured = 1, .address = {1, {'t'}}};
 
     receiver_take(&r, buffer, lli_wire_put_heartbeat(buffer, &heartbeat), now, pull);
@@ -110,7 +110,7 @@ static void a_report_that_was_put_off_behind_the_end_is_sent_on_leaving(void **s
     status = status_of(&packet);
     assert_int_equal(status.flags, LLI_WIRE_STATUS_LEAVING | LLI_WIRE_STATUS_DONE | LLI_WIRE_STATUS_ACKNOWLEDGES);
     assert_int_equal(status.next, START + 2);
-    assert_int_equal(status.held_next, 0);
+    assert_int_equal(status.acknowledged_next, 0);
 }
 
 static void an_acknowledgement_behind_the_end_is_sent_on_leaving(void **state)
@@ -125,7 +125,7 @@ static void an_acknowledgement_behind_the_end_is_sent_on_leaving(void **state)
     assert_true(lli_rx_leave(rx, now, buffer, &packet));
     status = status_of(&packet);
     assert_true(status.flags & LLI_WIRE_STATUS_LEAVING);
-    assert_int_equal(status.held_next, 2);
+    assert_int_equal(status.acknowledged_next, 2);
 }
 
 static void the_end_is_answered_within_a_tenth_of_a_second_by_a_thousand(void **state)
@@ -207,10 +207,10 @@ static void a_receiver_that_was_expelled_does_not_leave(void **state)
 
 static struct lli_ack_message ring[8];
 
-static void leave(uint64_t receiver, uint64_t held_next, uint8_t flags)
+static void leave(uint64_t receiver, uint64_t acknowledged_next, uint8_t flags)
 {
     const struct lli_wire_status status = {
-        .session = SESSION, .receiver = receiver, .next = tx->sent, .highest = tx->sent, .held_next = held_next, .accepts = 1,
+        .session = SESSION, .receiver = receiver, .next = tx->sent, .highest = tx->sent, .acknowledged_next = acknowledged_next, .accepts = 1,
         .flags = flags | LLI_WIRE_STATUS_DONE | LLI_WIRE_STATUS_ACKNOWLEDGES, .address = {1, {'a'}}};
 
     tx_take(tx, buffer, lli_wire_put_status(buffer, &status), now);

@@ -215,7 +215,7 @@ static void the_addresses_of_members_stay_and_those_of_the_departed_go(void **st
     assert_int_equal(net.count, 6);
     for (uint32_t number = 0; number < 4; number++)
         member_leaves(number);
-    for (int i = 0; i < LLI_REACH_KEPT; i++)
+    for (int i = 0; i < LLI_REACH_UNUSED_ROUNDS; i++)
         look();
     assert_int_equal(net.count, 2);
     assert_true(net.known[4] && net.known[5]);
@@ -229,7 +229,7 @@ static void an_address_in_use_is_kept_between_two_uses(void **state)
     assert_int_equal(reach(1), LLM_OK);
     for (int use = 0; use < 5; use++) {
         assert_int_equal(reach(0), LLM_OK);
-        for (int i = 1; i < LLI_REACH_KEPT; i++)
+        for (int i = 1; i < LLI_REACH_UNUSED_ROUNDS; i++)
             look();
         assert_true(net.known[0]);
     }

@@ -47,10 +47,10 @@ static void every_event_and_reason_has_a_name_of_its_own(void **state)
     assert_string_equal(llm_event_name(LLM_EVENT_EXPELLED), "expelled");
     assert_string_equal(llm_reason_name(LLM_REASON_SUSPENDED), "suspended");
     assert_string_equal(llm_event_name(LLM_EVENT_ACKNOWLEDGED), "acknowledged");
-    assert_string_equal(llm_threshold_name(LLM_THRESHOLD_LAG_PACKETS), "packets behind");
+    assert_string_equal(llm_threshold_name(LLM_THRESHOLD_LAG_PACKETS), "packets of lag");
     assert_string_equal(llm_threshold_name(99), "unknown threshold");
-    assert_string_equal(llm_event_name(LLM_EVENT_CACHE_LOST), "kept messages lost");
-    assert_string_equal(llm_reason_name(LLM_REASON_NO_CACHE), "no topic keeps messages");
+    assert_string_equal(llm_event_name(LLM_EVENT_CACHE_LOST), "cached messages lost");
+    assert_string_equal(llm_reason_name(LLM_REASON_NO_CACHE), "no topic has a cache");
     assert_string_equal(llm_event_name(0), "unknown event");
     assert_string_equal(llm_reason_name(99), "unknown reason");
 }
@@ -75,7 +75,7 @@ static void every_event_has_a_sentence(void **state)
     (void)state;
     text_is(&event, "session 0000000000000abc: 5 messages are lost, 5 to 9, with 2 packets: gone from the history");
     event.last = 4;
-    text_is(&event, "session 0000000000000abc: no message before 5 is lost, but 2 packets: gone from the history");
+    text_is(&event, "session 0000000000000abc: no message before 5 is lost, but 2 packets are: gone from the history");
     event.kind = LLM_EVENT_SESSION_NEW;
     text_is(&event, "session 0000000000000abc is followed from message 5");
     event.kind = LLM_EVENT_SESSION_END;
@@ -92,21 +92,21 @@ static void every_event_has_a_sentence(void **state)
     event.topic = NULL;
     text_is(&event, "session 0000000000000abc: topic 7 is \"\"");
     event.kind = LLM_EVENT_LIVE;
-    text_is(&event, "session 0000000000000abc is live: what was asked for came before message 5");
+    text_is(&event, "session 0000000000000abc is live: all requested messages came before message 5");
     event.kind = LLM_EVENT_JOIN_REFUSED;
     event.reason = LLM_REASON_HISTORY;
     event.last = 9;
-    text_is(&event, "session 0000000000000abc cannot begin with message 5: beyond the history; the first that is kept is message 9");
+    text_is(&event, "session 0000000000000abc cannot begin with message 5: beyond the history; the first retained message is 9");
     event.first = 0;
-    text_is(&event, "session 0000000000000abc cannot begin where it was asked to: beyond the history; the first that is kept is message 9");
+    text_is(&event, "session 0000000000000abc cannot begin at the requested position: beyond the history; the first retained message is 9");
     event.reason = LLM_REASON_UNANSWERED;
-    text_is(&event, "session 0000000000000abc cannot begin where it was asked to: not answered");
+    text_is(&event, "session 0000000000000abc cannot begin at the requested position: not answered");
     event.first = 5;
     event.last = 4;
     event.kind = LLM_EVENT_CACHE_LOST;
     event.topic = "quotes";
     event.reason = LLM_REASON_TIMEOUT;
-    text_is(&event, "session 0000000000000abc: of what topic 7 \"quotes\" and those behind it keep some did not come: timeout; it goes on with "
+    text_is(&event, "session 0000000000000abc: cached messages of topic 7 \"quotes\" and of topics after it are lost: timeout; delivery continues with "
                     "message 5");
     event.topic = "orders";
     event.first = 3;
@@ -121,7 +121,7 @@ static void every_event_has_a_sentence(void **state)
     event.receivers = event.receivers_wanted = 0;
     event.reason = LLM_REASON_RECEIVER_ABSENT;
     event.receiver = "book";
-    text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: a receiver is not there: book");
+    text_is(&event, "session 0000000000000abc: messages 3 to 4 of topic \"orders\" are not acknowledged: a receiver is absent: book");
     event.kind = LLM_EVENT_CONNECTED;
     text_is(&event, "session 0000000000000abc is connected");
     event.kind = LLM_EVENT_DISCONNECTED;
@@ -146,12 +146,12 @@ static void every_verdict_has_a_sentence(void **state)
     struct llm_event event = {.kind = LLM_EVENT_WARNED, .session = 0xabc, .verdict = &verdict};
 
     (void)state;
-    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is warned: 9 packets behind, limit 5");
+    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is warned: 9 packets of lag, limit 5");
     event.kind = LLM_EVENT_UNICAST_ONLY;
-    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is repaired by unicast only: 9 packets behind, limit 5");
+    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is repaired by unicast only: 9 packets of lag, limit 5");
     event.kind = LLM_EVENT_EXPELLED;
     verdict.dry_run = true;
-    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is expelled (report only): 9 packets behind, limit 5");
+    text_is(&event, "session 0000000000000abc: receiver 0000000000000def is expelled (report only): 9 packets of lag, limit 5");
     event.kind = LLM_EVENT_SUSPENDED;
     verdict.dry_run = false;
     verdict.threshold = LLM_THRESHOLD_OPERATOR;

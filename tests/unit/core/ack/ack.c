@@ -61,7 +61,7 @@ static void send_message(uint64_t size)
 static bool report(uint64_t receiver, uint64_t from, uint64_t next, uint16_t accepts, const char *name)
 {
     struct lli_wire_status status = {
-        .receiver = receiver, .held_from = from, .held_next = next, .accepts = accepts, .name_size = (uint8_t)strlen(name)};
+        .receiver = receiver, .acknowledged_from = from, .acknowledged_next = next, .accepts = accepts, .name_size = (uint8_t)strlen(name)};
 
     memcpy(status.name, name, strlen(name));
     return lli_ack_report(&ack, &members, lli_members_add(&members, receiver), &status, sent);
@@ -71,7 +71,7 @@ static void expect_acknowledged(uint64_t first, uint64_t last)
 {
     struct llm_event event;
 
-    assert_true(ack.untold);
+    assert_true(ack.unreported);
     assert_true(lli_ack_event(&ack, &event));
     assert_int_equal(event.kind, LLM_EVENT_ACKNOWLEDGED);
     assert_int_equal(event.topic_id, 7);
@@ -97,7 +97,7 @@ static void expect_nothing(void)
     struct llm_event event;
 
     assert_false(lli_ack_event(&ack, &event));
-    assert_false(ack.untold);
+    assert_false(ack.unreported);
 }
 
 static void a_message_is_acknowledged_when_enough_receivers_hold_it(void **state)
@@ -106,19 +106,19 @@ static void a_message_is_acknowledged_when_enough_receivers_hold_it(void **state
     ack_by(2, NULL);
     for (int i = 0; i < 5; i++)
         send_message(10);
-    assert_int_equal(ack.kept, 1000);
+    assert_int_equal(ack.unacknowledged, 1000);
     assert_true(report(1, 0, 4, 1, ""));
     expect_nothing();
     assert_true(report(2, 0, 3, 1, ""));
     expect_acknowledged(0, 2);
     expect_nothing();
     assert_int_equal(ack.waiting, 2);
-    assert_int_equal(ack.kept, 1003);
+    assert_int_equal(ack.unacknowledged, 1003);
     assert_true(report(3, 0, 5, 1, ""));
     expect_acknowledged(3, 3);
     assert_true(report(1, 0, 5, 1, ""));
     expect_acknowledged(4, 4);
-    assert_int_equal(ack.kept, UINT64_MAX);
+    assert_int_equal(ack.unacknowledged, UINT64_MAX);
 }
 
 static lli_seq owes(uint64_t receiver)
@@ -331,7 +331,7 @@ static void another_rule_counts_for_what_waits_already(void **state)
     rule.receivers = 0;
     assert_true(lli_ack_set(&ack, &members, &topic, &rule, ring, PLACES));
     assert_int_equal(ack.waiting, 0);
-    assert_int_equal(ack.kept, UINT64_MAX);
+    assert_int_equal(ack.unacknowledged, UINT64_MAX);
     expect_nothing();
 }
 
@@ -445,7 +445,7 @@ static void expect_heartbeat(struct lli_tx *tx, lli_ns now, struct lli_wire_hear
 static void acknowledge(struct lli_tx *tx, uint64_t receiver, uint64_t next, uint8_t flags, lli_ns now)
 {
     const struct lli_wire_status status = {.session = SESSION, .receiver = receiver, .next = START, .highest = START, .accepts = 1,
-                                           .flags = LLI_WIRE_STATUS_ACKNOWLEDGES | flags, .held_next = next, .address = {1, {'a'}}};
+                                           .flags = LLI_WIRE_STATUS_ACKNOWLEDGES | flags, .acknowledged_next = next, .address = {1, {'a'}}};
 
     tx_take(tx, buffer, lli_wire_put_status(buffer, &status), now);
 }
@@ -471,8 +471,8 @@ static void what_is_not_acknowledged_stays_in_the_history_and_heartbeats_say_whe
     lli_tx_reaped(&t.tx, true);
     expect_heartbeat(&t.tx, 11 * MS, &heartbeat);
     assert_int_equal(heartbeat.flags & (LLI_WIRE_HEARTBEAT_ASSURED | LLI_WIRE_HEARTBEAT_HELD), 12);
-    assert_int_equal(heartbeat.kept, START + 1);
-    assert_int_equal(heartbeat.kept_messages, 1);
+    assert_int_equal(heartbeat.unacknowledged, START + 1);
+    assert_int_equal(heartbeat.unacknowledged_messages, 1);
     assert_int_equal(heartbeat.report_packets, PLACES / 8);
     assert_int_equal(heartbeat.assured, 1);
     assert_int_equal(heartbeat.assured_topics[0], 7);

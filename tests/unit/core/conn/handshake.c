@@ -382,7 +382,7 @@ static void an_endless_stream_of_requests_stays_within_bounds(void **state)
         if (chance(&random, 2))
             (void)expired(now, &at);
         for (uint32_t i = 0; i < 2 * MAX; i++) {
-            counted += applicants[i].state >= LLI_APPLICANT_ASKS && applicants[i].state <= LLI_APPLICANT_IN;
+            counted += applicants[i].state >= LLI_APPLICANT_NEW && applicants[i].state <= LLI_APPLICANT_IN;
             owed += applicants[i].owed;
             for (uint32_t j = 0; j < i; j++)
                 assert_true(ids[i] == 0 || ids[i] != ids[j]);

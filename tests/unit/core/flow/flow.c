@@ -244,21 +244,21 @@ static uint64_t paced_rate(uint64_t receiver_bytes_per_s, lli_ns from, lli_ns to
 
 static void a_rate_that_the_receiver_keeps_up_with_is_found_and_held(void **state)
 {
-    double behind;
+    double lagging;
 
     (void)state;
     flow_make(LLI_FLOW_PACED, 50);
     flow.config.window_packets = 1000;
-    (void)paced_rate(150000000, 0, 3000 * MS, &behind);
+    (void)paced_rate(150000000, 0, 3000 * MS, &lagging);
     for (lli_ns at = 3000; at < 6000; at += 50) {
-        uint64_t rate = paced_rate(150000000, at * MS, (at + 50) * MS, &behind);
+        uint64_t rate = paced_rate(150000000, at * MS, (at + 50) * MS, &lagging);
 
         assert_in_range(rate, 100000000, 190000000);
     }
     /* Half as fast, then as fast again. */
-    (void)paced_rate(75000000, 6000 * MS, 8000 * MS, &behind);
+    (void)paced_rate(75000000, 6000 * MS, 8000 * MS, &lagging);
     assert_in_range(flow.pacer.bytes_per_s, 50000000, 95000000);
-    (void)paced_rate(150000000, 8000 * MS, 12000 * MS, &behind);
+    (void)paced_rate(150000000, 8000 * MS, 12000 * MS, &lagging);
     assert_in_range(flow.pacer.bytes_per_s, 100000000, 190000000);
 }
 
@@ -290,15 +290,15 @@ static void loss_lowers_the_rate_and_its_limit_holds(void **state)
     rate = flow.pacer.bytes_per_s;
     assert_int_equal(rate, 100000000);
     /* Of a thousand packets twenty may be lost. */
-    member->asked = 20;
+    member->requested = 20;
     lli_flow_assess(&flow, &members, flow.record + 1000, 0, 1010 * MS);
     assert_int_equal(flow.pacer.bytes_per_s, rate);
     lli_flow_sent(&flow, 1000000);
     member->next = flow.record;
-    member->asked = 21;
+    member->requested = 21;
     lli_flow_assess(&flow, &members, flow.record + 1000, 0, 1020 * MS);
     assert_in_range(flow.pacer.bytes_per_s, 1 << 20, rate - rate / 8);
-    assert_int_equal(member->asked, 0);
+    assert_int_equal(member->requested, 0);
 }
 
 static void the_first_packets_are_judged_by_their_own_number(void **state)
@@ -311,13 +311,13 @@ static void the_first_packets_are_judged_by_their_own_number(void **state)
     flow.config.window_packets = 1 << 20;
     rate = flow.pacer.bytes_per_s;
     member = report(1, START + 900, 1 << 20);
-    member->asked = 100;
+    member->requested = 100;
     lli_flow_sent(&flow, 1000000);
     lli_flow_assess(&flow, &members, START + 1000, 0, 10 * MS);
     assert_true(flow.pacer.bytes_per_s < rate);
     /* However slow, never above the limit. */
     flow.config.bytes_per_s_max = 500000;
-    member->asked = 100;
+    member->requested = 100;
     lli_flow_assess(&flow, &members, START + 2000, 0, 20 * MS);
     assert_int_equal(flow.pacer.bytes_per_s, 500000);
 }

@@ -103,10 +103,10 @@ static void what_is_gone_is_told_once_and_the_rest_is_sent(void **state)
     expect_next(1, START + 3, START + 2);
     expect_none(START + 2);
     for (uint64_t told = 0; told < 2; told++) {
-        assert_true(lli_replay_tell(&replay, &receiver, &place));
-        assert_true(place.gone && !place.asked);
+        assert_true(lli_replay_answer(&replay, &receiver, &place));
+        assert_true(place.gone && !place.requested);
     }
-    assert_false(lli_replay_tell(&replay, &receiver, &place));
+    assert_false(lli_replay_answer(&replay, &receiver, &place));
     assert_int_equal(replay.count, 0);
 }
 
@@ -119,12 +119,12 @@ static void an_answer_and_a_loss_are_told_one_after_the_other(void **state)
     (void)state;
     assert_true(fetch(1, START, 1, START + 100));
     expect_none(START + 2);
-    assert_true(lli_replay_ask(&replay, 1, &ask));
-    assert_true(lli_replay_ask(&replay, 1, &ask));
-    assert_true(lli_replay_tell(&replay, &receiver, &place));
-    assert_true(place.asked && !place.gone && place.from == 3 && place.value == 9);
-    assert_true(lli_replay_tell(&replay, &receiver, &place));
-    assert_true(place.gone && !place.asked);
+    assert_true(lli_replay_join(&replay, 1, &ask));
+    assert_true(lli_replay_join(&replay, 1, &ask));
+    assert_true(lli_replay_answer(&replay, &receiver, &place));
+    assert_true(place.requested && !place.gone && place.from == 3 && place.value == 9);
+    assert_true(lli_replay_answer(&replay, &receiver, &place));
+    assert_true(place.gone && !place.requested);
     assert_int_equal(receiver, 1);
     assert_int_equal(replay.count, 0);
 }

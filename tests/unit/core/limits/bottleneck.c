@@ -85,12 +85,12 @@ static void each_limit_of_a_transmitter_has_a_time_of_its_own(void **state)
     struct llm_bottleneck figures = {.limit = LLM_LIMIT_NONE};
 
     (void)state;
-    assert_ptr_equal(lli_bottleneck_held(&figures, LLM_LIMIT_WINDOW), &figures.window_ns);
-    assert_ptr_equal(lli_bottleneck_held(&figures, LLM_LIMIT_RATE), &figures.rate_ns);
-    assert_ptr_equal(lli_bottleneck_held(&figures, LLM_LIMIT_HISTORY), &figures.history_ns);
-    assert_ptr_equal(lli_bottleneck_held(&figures, LLM_LIMIT_TRANSPORT), &figures.transport_ns);
-    assert_null(lli_bottleneck_held(&figures, LLM_LIMIT_NONE));
-    assert_null(lli_bottleneck_held(&figures, LLM_LIMIT_NETWORK));
+    assert_ptr_equal(lli_bottleneck_blocked(&figures, LLM_LIMIT_WINDOW), &figures.window_ns);
+    assert_ptr_equal(lli_bottleneck_blocked(&figures, LLM_LIMIT_RATE), &figures.rate_ns);
+    assert_ptr_equal(lli_bottleneck_blocked(&figures, LLM_LIMIT_HISTORY), &figures.history_ns);
+    assert_ptr_equal(lli_bottleneck_blocked(&figures, LLM_LIMIT_TRANSPORT), &figures.transport_ns);
+    assert_null(lli_bottleneck_blocked(&figures, LLM_LIMIT_NONE));
+    assert_null(lli_bottleneck_blocked(&figures, LLM_LIMIT_NETWORK));
 }
 
 /* Nothing was measured: no division, and no verdict. */

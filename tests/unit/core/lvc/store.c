@@ -65,7 +65,7 @@ static bool ask(uint64_t receiver, uint64_t before, uint64_t most, struct lli_wi
     const struct lli_wire_join join = {.number = before, .value = most, .wanted = packets, .count = 1, .spans = {span},
                                        .address = {1, {(uint8_t)receiver}}};
 
-    return lli_lvc_ask(&lvc, receiver, &join, number);
+    return lli_lvc_join(&lvc, receiver, &join, number);
 }
 
 static const struct lli_wire_span everything = {{0, 0, 0}, {0, TOPICS, 0}};

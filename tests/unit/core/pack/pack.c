@@ -344,7 +344,7 @@ static void a_lone_message_is_packed_as_any_other(void **state)
                 assert_true(lli_pack_message(&packer.pack, &topic, &piece, size, seq));
                 lli_pack_flush(&packer.pack);
             } else {
-                uint8_t *packet = away ? elsewhere : packer.pack.ahead;
+                uint8_t *packet = away ? elsewhere : packer.pack.prepared;
                 const uint32_t lone = lli_pack_single(&packer.pack, packet, &topic, bytes, size);
 
                 assert_int_equal(packer.history.next, seq);
@@ -367,7 +367,7 @@ static void a_lone_message_is_packed_as_any_other(void **state)
 
 static uint32_t packer_send_lone(struct packer *packer, const struct lli_pack_topic *topic, const char *data, size_t size)
 {
-    uint8_t *packet = packer->pack.ahead;
+    uint8_t *packet = packer->pack.prepared;
     const uint32_t bytes = lli_pack_single(&packer->pack, packet, topic, data, size);
 
     lli_pack_single_end(&packer->pack, packet, bytes);

@@ -82,7 +82,7 @@ static void a_long_round_trip_lengthens_the_wait(void **state)
     (void)lli_gap_due(&gap, 0, &retry, &random, ranges, RANGES);
     assert_true(gap.due_at >= 30 * MS && gap.due_at < 50 * MS);
     /* Beyond retry_max already: it does not grow further. */
-    lli_gap_ask(&gap, 0);
+    lli_gap_nak_now(&gap, 0);
     for (int i = 0; i < 300; i++) {
         lli_ns now = gap.due_at;
 
@@ -174,9 +174,9 @@ static void a_held_packet_is_not_asked_for_before_its_time(void **state)
 
     (void)state;
     lli_gap_extend(&gap, 1010, 0, 10);
-    lli_gap_hold(&gap, 1002, 3, 500);
-    lli_gap_hold(&gap, 1008, UINT32_MAX, 400);
-    lli_gap_hold(&gap, 1003, 1, 20); /* never earlier than it was */
+    lli_gap_delay(&gap, 1002, 3, 500);
+    lli_gap_delay(&gap, 1008, UINT32_MAX, 400);
+    lli_gap_delay(&gap, 1003, 1, 20); /* never earlier than it was */
     assert_int_equal(lli_gap_due(&gap, 10, &plain_retry, &random, ranges, RANGES), 2);
     assert_int_equal(ranges[0].first, 1000);
     assert_int_equal(ranges[0].count, 2);
@@ -336,7 +336,7 @@ static void model_hold(struct model *model, struct lli_gap *gap, lli_ns now, uin
     uint64_t count = below(random, 60);
     lli_ns until = now + lli_random_below(random, 2 * MS);
 
-    lli_gap_hold(gap, first, count, until);
+    lli_gap_delay(gap, first, count, until);
     for (lli_seq seq = model->next; seq < model->end; seq++)
         if (seq >= first && seq < first + count && !model_at(model, seq)->present)
             model_at(model, seq)->nak_at = lli_max(model_at(model, seq)->nak_at, until);
@@ -403,7 +403,7 @@ static void model_step(struct model *model, struct lli_gap *gap, lli_ns now, uin
     } else if (what < 88) {
         model_hold(model, gap, now, random);
     } else if (what < 89) {
-        lli_gap_ask(gap, now);
+        lli_gap_nak_now(gap, now);
         for (lli_seq seq = model->next; seq < model->end; seq++)
             if (!model_at(model, seq)->present)
                 *model_at(model, seq) = (struct model_packet){.since = now, .nak_at = now};

@@ -80,7 +80,7 @@ static void a_packet_that_was_read_outlives_its_place_until_the_next_is_read(voi
         assert_memory_equal(lli_reorder_head(&reorder, held[i]), packet[i], LLI_REORDER_CHUNK);
     }
     turn = lli_reorder_get(&reorder, held[0], LLI_REORDER_TURN, &size);
-    ahead = lli_reorder_get(&reorder, held[1], LLI_REORDER_AHEAD, &size);
+    ahead = lli_reorder_get(&reorder, held[1], LLI_REORDER_UNORDERED, &size);
     (void)lli_reorder_free(&reorder, held[0]);
     (void)lli_reorder_put(&reorder, packet[2], sizeof packet[2]);
     pattern_check(turn, sizeof packet[0], 0);

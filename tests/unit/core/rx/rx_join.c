@@ -390,7 +390,7 @@ static void who_is_suspended_is_sent_no_past(void **state)
         talk(now + 20 * US);
     assert_int_equal(tx->replay.fetching, 1);
     assert_true(lli_tx_suspend(tx, RECEIVER, true, now));
-    assert_int_equal(tx->replay.count + tx->replay.fetching + tx->replay.telling, 0);
+    assert_int_equal(tx->replay.count + tx->replay.fetching + tx->replay.answering, 0);
     assert_int_equal(tx->counters.joins_ignored, 1);
     replayed = tx->counters.packets_replayed;
     talk(now + 200 * MS);
@@ -402,11 +402,11 @@ static void who_is_suspended_is_sent_no_past(void **state)
     assert_int_equal(got.lives, 1);
     /* Nor is it told where to begin, until it is served again. */
     tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
-    assert_int_equal(tx->replay.telling, 0);
+    assert_int_equal(tx->replay.answering, 0);
     assert_true(lli_tx_suspend(tx, RECEIVER, false, now));
     talk(now + 100 * MS);
     tx_take(tx, buffer, lli_wire_put_join(buffer, &ask), now);
-    assert_int_equal(tx->replay.telling, 1);
+    assert_int_equal(tx->replay.answering, 1);
 }
 
 static void the_past_waits_for_repairs_and_holds_nobody_up(void **state)
@@ -419,7 +419,7 @@ static void the_past_waits_for_repairs_and_holds_nobody_up(void **state)
     send(60, false);
     while (got.news == 0)
         talk(now + 20 * US);
-    assert_true(rx->pending.behind & LLI_RX_REPLAYING);
+    assert_true(rx->pending.lag & LLI_RX_REPLAYING);
     lli_pacer_init(&tx->repair.pacer, 1 << 20, 1 << 20, now);
     nak.ranges[0] = (struct lli_wire_range){(uint32_t)START, 1};
     tx_take(tx, buffer, lli_wire_put_nak(buffer, &nak), now);
@@ -581,7 +581,7 @@ static void who_fetches_the_past_acknowledges_only_what_was_delivered(void **sta
     while (now < end && got.lives == 0) {
         talk(now + 10 * MS);
         assert_true(100 - tx->ack.waiting <= got.expected);
-        partly |= rx->pending.behind & LLI_RX_REPLAYING && tx->ack.waiting > 0 && tx->ack.waiting < 100;
+        partly |= rx->pending.lag & LLI_RX_REPLAYING && tx->ack.waiting > 0 && tx->ack.waiting < 100;
     }
     assert_true(partly);
     talk(now + 200 * MS);

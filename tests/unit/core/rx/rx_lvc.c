@@ -284,7 +284,7 @@ static void messages_longer_than_the_receiver_takes_are_told(void **state)
     assert_int_equal(got.gap.first, 1);
     assert_int_equal(got.before, 1);
     assert_int_equal(got.lives, 1);
-    assert_int_equal(rx->report.held_from, 2);
+    assert_int_equal(rx->report.acknowledged_from, 2);
 }
 
 /* The stream goes on with what is not acknowledged: of what is kept, only messages before that come beside it. */

@@ -541,7 +541,7 @@ static void a_receiver_that_was_led_too_far_goes_on_where_heartbeats_are(void **
     assert_int_equal(r.counters.streams_receded, 1);
     for (lli_seq seq = START; seq < lead; seq++)
         data(seq, seq - START);
-    assert_int_equal(got.delivered, 10 + got.next - rx->report.held_from);
+    assert_int_equal(got.delivered, 10 + got.next - rx->report.acknowledged_from);
     send(10);
     assert_int_equal(got.next, 90);
     assert_int_equal(rx->gap.missing, 0);

@@ -241,7 +241,7 @@ static void nothing_is_acknowledged_with_a_filter(void **state)
 {
     struct lli_wire_heartbeat heartbeat = {.session = SESSION, .lead = START + 1, .trail = START, .start = START,
                                            .sent_at = now, .interval_us = 10000, .flags = LLI_WIRE_HEARTBEAT_ASSURED,
-                                           .kept = START, .assured = 1, .address = {1, {'t'}}};
+                                           .unacknowledged = START, .assured = 1, .address = {1, {'t'}}};
     struct lli_wire_header header = {.type = 0};
     struct lli_wire_status status;
     struct lli_packet packet;

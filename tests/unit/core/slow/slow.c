@@ -592,16 +592,16 @@ static void figures_are_those_of_the_last_second(void **state)
         (void)lli_slow_all(&slow, &members, sent, now);
         for (uint64_t id = 1; id <= RECEIVERS && i > 110; id++) {
             const struct lli_slow_record *record = &slow.table[lli_members_get(&members, id)];
-            uint64_t low_naks, low_asked, high_naks, high_asked, naks = 0, asked = 0;
+            uint64_t low_naks, low_asked, high_naks, high_asked, naks = 0, requested = 0;
 
             for (int b = 0; b < LLI_SLOW_BUCKETS; b++) {
                 naks += record->naks[b];
-                asked += record->asked[b];
+                requested += record->requested[b];
             }
             model_sums(id, 860 * MS, &low_naks, &low_asked);
             model_sums(id, 1015 * MS, &high_naks, &high_asked);
             assert_in_range(naks, low_naks, high_naks);
-            assert_in_range(asked, low_asked, high_asked);
+            assert_in_range(requested, low_asked, high_asked);
         }
     }
 }

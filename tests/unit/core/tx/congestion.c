@@ -10,7 +10,7 @@ static const struct lli_wire_status limited_value = {
     .next = UINT64_C(0x201020302),
     .highest = UINT64_C(0x201020304),
     .echo = 123456789,
-    .hold_ns = 1000,
+    .echo_age_ns = 1000,
     .lost_packets = 5,
     .naks = 6,
     .dropped = 7,
@@ -85,7 +85,7 @@ static void tx_make(bool tells)
 {
     struct lli_tx_config config = tx_config();
 
-    config.tells_limits = tells;
+    config.reports_limits = tells;
     transmitter_make(&transmitter, &config, 0);
 }
 

@@ -56,10 +56,10 @@ static void nak(uint64_t receiver, uint32_t first, uint32_t count, lli_ns now)
     tx_take(tx, buffer, lli_wire_put_nak(buffer, &packet), now);
 }
 
-static void status(uint64_t receiver, lli_seq next, uint64_t echo, uint32_t hold_ns, uint8_t flags, lli_ns now)
+static void status(uint64_t receiver, lli_seq next, uint64_t echo, uint32_t echo_age_ns, uint8_t flags, lli_ns now)
 {
     const struct lli_wire_status packet = {.session = SESSION, .receiver = receiver, .next = next, .highest = next,
-                                           .echo = echo, .hold_ns = hold_ns, .flags = flags, .address = {1, {'a'}}};
+                                           .echo = echo, .echo_age_ns = echo_age_ns, .flags = flags, .address = {1, {'a'}}};
 
     tx_take(tx, buffer, lli_wire_put_status(buffer, &packet), now);
 }
@@ -231,7 +231,7 @@ static void what_flow_control_holds_back_leaves_the_window_in_the_history(void *
     transmitter_make(&t, &config, 0);
     send_one(tx, text, 0);
     tx_take(tx, buffer, lli_wire_put_status(buffer, &report), 0);
-    while (!lli_tx_is_held(tx)) {
+    while (!lli_tx_is_blocked(tx)) {
         pack_one(tx, text);
         lli_tx_sent(tx, lli_tx_ready(tx, 0, 1), 0);
         lli_tx_reaped(tx, true);

@@ -254,7 +254,7 @@ static void a_lost_last_packet_is_asked_for_and_rejected(void **state)
     assert_int_equal(tx->counters.packets_repaired, 0);
     /* For which nobody is slow. */
     assert_int_equal(tx->counters.receivers_warned, 0);
-    assert_int_equal(tx->members.table[0].asked, 0);
+    assert_int_equal(tx->members.table[0].requested, 0);
     assert_int_equal(tx->members.table[0].standing, LLI_STANDING_FINE);
     send(&reliable, true);
     talk(now + 1500 * MS);
@@ -332,7 +332,7 @@ static void a_loss_with_reliable_packets_in_it_has_their_reason(void **state)
     assert_int_equal(gaps, 1);
     assert_int_equal(told[1], LLM_REASON_TIMEOUT);
     assert_int_equal(told[2], LLM_REASON_TIMEOUT);
-    assert_int_equal(rx->report.held_from, 3);
+    assert_int_equal(rx->report.acknowledged_from, 3);
 }
 
 /* A run of acknowledged messages is one of reliable ones. */
@@ -344,7 +344,7 @@ static void what_was_delivered_before_it_stays_acknowledged(void **state)
     send(&reliable, false);
     talk_until_confirmed();
     expect_told(3, 1);
-    assert_int_equal(rx->report.held_from, 0);
+    assert_int_equal(rx->report.acknowledged_from, 0);
 }
 
 static void who_joins_late_gets_the_reliable_part_of_the_past(void **state)

@@ -6,27 +6,27 @@
  */
 #include "core/rx/rx_internal.h"
 
-void lli_rx_hold_init(struct lli_rx *rx, struct lli_reorder *reorder, struct lli_arena *arena)
+void lli_rx_buffer_init(struct lli_rx *rx, struct lli_reorder *reorder, struct lli_arena *arena)
 {
-    rx->hold.reorder = reorder;
-    rx->hold.cells = lli_arena_take(arena, rx->config->window_packets * sizeof *rx->hold.cells, 64);
-    rx->hold.next = reorder->sessions;
+    rx->buffer.reorder = reorder;
+    rx->buffer.cells = lli_arena_take(arena, rx->config->window_packets * sizeof *rx->buffer.cells, 64);
+    rx->buffer.next = reorder->sessions;
     reorder->sessions = rx;
 }
 
 /* Messages delivered ahead of order must not be reported lost, so their packets stay until they are next in order. */
-static bool hold_may_drop(const struct lli_rx *rx)
+static bool buffer_may_drop(const struct lli_rx *rx)
 {
-    return rx->hold.chunks > 0 && !(rx->state == LLI_RX_LIVE && lli_rx_as_it_arrives(rx) && !lli_rx_is_replaying(rx));
+    return rx->buffer.chunks > 0 && !(rx->state == LLI_RX_LIVE && lli_rx_as_it_arrives(rx) && !lli_rx_is_replaying(rx));
 }
 
 /* Returns the session that uses most memory and may drop packets, NULL if none may. */
-static struct lli_rx *hold_most(const struct lli_reorder *reorder)
+static struct lli_rx *buffer_most(const struct lli_reorder *reorder)
 {
     struct lli_rx *most = NULL;
 
-    for (struct lli_rx *rx = reorder->sessions; rx != NULL; rx = rx->hold.next)
-        if (hold_may_drop(rx) && (most == NULL || rx->hold.chunks > most->hold.chunks))
+    for (struct lli_rx *rx = reorder->sessions; rx != NULL; rx = rx->buffer.next)
+        if (buffer_may_drop(rx) && (most == NULL || rx->buffer.chunks > most->buffer.chunks))
             most = rx;
     return most;
 }
@@ -35,12 +35,12 @@ static struct lli_rx *hold_most(const struct lli_reorder *reorder)
  * Drops the packet furthest ahead, if it is beyond seq: a packet closer to delivery frees its memory sooner.
  * False: there is none.
  */
-static bool hold_drop_last(struct lli_rx *rx, lli_seq seq, lli_ns now)
+static bool buffer_drop_last(struct lli_rx *rx, lli_seq seq, lli_ns now)
 {
     const bool known = rx->state == LLI_RX_LIVE;
     const lli_seq end = lli_gap_present_end(&rx->gap), last = end - 1;
 
-    if (end == rx->gap.next || last <= seq || !hold_may_drop(rx))
+    if (end == rx->gap.next || last <= seq || !buffer_may_drop(rx))
         return false;
     if (!known && last == rx->gap.next) {
         /* The first packet determines where the session begins, so nothing is buffered without it. */
@@ -54,25 +54,25 @@ static bool hold_drop_last(struct lli_rx *rx, lli_seq seq, lli_ns now)
 }
 
 /* Frees memory for a packet. False: the packets that use it take precedence. */
-static bool hold_make_room(struct lli_rx *rx, lli_seq seq, uint32_t size, lli_ns now)
+static bool buffer_make_room(struct lli_rx *rx, lli_seq seq, uint32_t size, lli_ns now)
 {
     const uint32_t chunks = lli_reorder_chunks(size);
 
-    while (!lli_reorder_fits(rx->hold.reorder, size)) {
-        struct lli_rx *most = hold_most(rx->hold.reorder);
-        const bool others = most != NULL && most != rx && most->hold.chunks > rx->hold.chunks + chunks;
+    while (!lli_reorder_fits(rx->buffer.reorder, size)) {
+        struct lli_rx *most = buffer_most(rx->buffer.reorder);
+        const bool others = most != NULL && most != rx && most->buffer.chunks > rx->buffer.chunks + chunks;
 
-        if (!hold_drop_last(others ? most : rx, others ? 0 : seq, now))
+        if (!buffer_drop_last(others ? most : rx, others ? 0 : seq, now))
             return false;
     }
     return true;
 }
 
-bool lli_rx_hold(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *packet, lli_ns now)
+bool lli_rx_buffer(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *packet, lli_ns now)
 {
     const uint32_t size = (uint32_t)packet->size;
 
-    if (!lli_reorder_fits(rx->hold.reorder, size) && !hold_make_room(rx, seq, size, now)) {
+    if (!lli_reorder_fits(rx->buffer.reorder, size) && !buffer_make_room(rx, seq, size, now)) {
         rx->counters->reorder_full++;
         return false;
     }
@@ -83,11 +83,11 @@ bool lli_rx_hold(struct lli_rx *rx, lli_seq seq, const struct lli_rx_packet *pac
 
 uint32_t lli_rx_room(const struct lli_rx *rx)
 {
-    const struct lli_reorder *reorder = rx->hold.reorder;
-    const struct lli_rx *most = lli_reorder_packets(reorder, reorder->left) < lli_gap_window(&rx->gap) ? hold_most(reorder) : NULL;
+    const struct lli_reorder *reorder = rx->buffer.reorder;
+    const struct lli_rx *most = lli_reorder_packets(reorder, reorder->left) < lli_gap_window(&rx->gap) ? buffer_most(reorder) : NULL;
     uint32_t chunks = reorder->left;
 
-    if (most != NULL && most->hold.chunks > rx->hold.chunks)
-        chunks = (uint32_t)lli_max(chunks, (most->hold.chunks - rx->hold.chunks) / 2);
+    if (most != NULL && most->buffer.chunks > rx->buffer.chunks)
+        chunks = (uint32_t)lli_max(chunks, (most->buffer.chunks - rx->buffer.chunks) / 2);
     return lli_reorder_packets(reorder, chunks);
 }

@@ -147,7 +147,7 @@ static void one_session_may_use_all_of_the_memory_that_no_other_needs(void **sta
     heartbeat(INVENTED, START);
     for (lli_seq seq = START + 1; seq < START + 1 + PACKETS; seq++)
         data(INVENTED, seq);
-    assert_in_range(shared.rx[GENUINE].hold.chunks, PACKETS / 2, PACKETS / 2 + 1);
+    assert_in_range(shared.rx[GENUINE].buffer.chunks, PACKETS / 2, PACKETS / 2 + 1);
 }
 
 /* Messages given of a packet stay known until its turn, so only packets without any give way. */
@@ -159,7 +159,7 @@ static void what_was_given_as_it_arrived_is_not_given_up(void **state)
     for (lli_seq seq = START + 1; seq < START + 1 + PACKETS; seq++)
         data(GENUINE, seq);
     data(INVENTED, START + 1);
-    assert_int_equal(shared.rx[GENUINE].hold.chunks, PACKETS);
+    assert_int_equal(shared.rx[GENUINE].buffer.chunks, PACKETS);
     assert_int_equal(shared.counters.reorder_full, 1);
 }
 
