@@ -81,15 +81,18 @@ void own_reset(void)
     lli_option_values_init(&own_options, scheme);
 }
 
+static char shared_memory[] = "/dev/shm/llm-contract.XXXXXX";
+
 void shared_memory_own(void)
 {
-    strcpy(common.shm_directory, "/dev/shm/llm-contract.XXXXXX");
-    assert_non_null(mkdtemp(common.shm_directory));
+    assert_non_null(mkdtemp(shared_memory));
+    if (lli_options_have(&own_options, "shm_directory"))
+        own_set("shm_directory", shared_memory);
 }
 
 bool shared_memory_is_empty(void)
 {
-    return rmdir(common.shm_directory) == 0;
+    return rmdir(shared_memory) == 0;
 }
 
 bool network_made(void)

@@ -65,7 +65,7 @@ void raw_group_of(const char *place, struct raw_group *group)
         if ((fields[i] = strsep(&rest, ",")) == NULL)
             control_fail(place, "is no place of bare packets");
     llm_options_init(&defaults);
-    *group = (struct raw_group){.name = fields[HOST], .directory = *fields[DIRECTORY] ? fields[DIRECTORY] : strdup(defaults.shm_directory),
+    *group = (struct raw_group){.name = fields[HOST], .directory = *fields[DIRECTORY] ? fields[DIRECTORY] : strdup("/dev/shm"),
                                 .mtu = (unsigned)strtoul(fields[MTU], NULL, 10), .history_bytes = strtoull(fields[HISTORY], NULL, 10)};
     group->history_bytes = group->history_bytes > 0 ? group->history_bytes : defaults.history_bytes;
     for (size_t i = 0; i < sizeof raw_schemes / sizeof raw_schemes[0]; i++)

@@ -134,9 +134,6 @@ enum llm_acknowledger { LLM_ACKNOWLEDGE_LIBRARY = 0, LLM_ACKNOWLEDGE_APPLICATION
     X(u32, CONNECTION, connections_max, 64, 1, 4096, "connections of a listener at a time, with those that wait to be accepted")        \
     X(u64, CONNECTION, connect_timeout_ns, 5000000000, 1000000, 3600000000000, "a connection not there after this is given up")        \
     X(u64, TRANSMITTER, linger_ns, 1000000000, 0, 3600000000000, "llm_transmitter_close waits this long for receivers to get all")      \
-    X(str, INSTANCE, shm_directory, "/dev/shm", 0, 64, "shm: directory, of a file system in memory, under which channels have theirs")        \
-    X(str, INSTANCE, shm_mode, "0600", 0, 8, "shm: who may read a channel and answer on it, as a file's mode, in octal")             \
-    X(u32, TRANSMITTER, shm_exclusive, 1, 0, 1, "shm: a second transmitter on the same name is refused")                                \
     X(u32, INSTANCE, check_source, 1, 0, 1, "refuse a packet that announces an address of another host than it came from")
 
 

@@ -67,34 +67,37 @@ static void expect_taken(const struct llm_options *options, const char *text, pi
 
 static void a_second_writer_is_refused_unless_both_share(void **state)
 {
-    struct llm_options alone = small_options(), sharing = small_options();
+    const struct llm_options options = small_options();
     struct station first, second;
     lli_handle handle;
 
     (void)state;
-    sharing.shm_exclusive = 0;
-    open_writer(&first, &alone);
-    expect_taken(&alone, " already", getpid());
-    expect_taken(&sharing, " with shm_exclusive=1", getpid());
+    open_writer(&first, &options);
+    expect_taken(&options, " already", getpid());
+    own_set("shm_exclusive", "0");
+    expect_taken(&options, " with shm_exclusive=1", getpid());
     /* On the same instance, too. */
     assert_int_equal(station_join(&first, NAME, 0, LLI_JOIN_SEND, &handle), LLM_EADDRINUSE);
     expect_logged("already");
     assert_int_equal(station_join(&first, NAME, 1, LLI_JOIN_SEND, &handle), 0);
     station_close(&first);
 
-    open_writer(&first, &sharing);
-    expect_taken(&alone, " already", getpid());
-    open_writer(&second, &sharing);
+    open_writer(&first, &options);
+    own_set("shm_exclusive", "1");
+    expect_taken(&options, " already", getpid());
+    own_set("shm_exclusive", "0");
+    open_writer(&second, &options);
     assert_int_equal(station_join(&second, NAME, 0, LLI_JOIN_SEND, &handle), 0);
     assert_int_equal(files_of(NAME, ".data"), 3);
     assert_int_equal(files_of(NAME, ".bell"), 3);
     station_close(&first);
     /* The last one counts. */
-    expect_taken(&alone, " already", getpid());
+    own_set("shm_exclusive", "1");
+    expect_taken(&options, " already", getpid());
     transport->leave(second.instance, second.send, LLI_JOIN_SEND);
-    expect_taken(&alone, " already", getpid());
+    expect_taken(&options, " already", getpid());
     transport->leave(second.instance, handle, LLI_JOIN_SEND);
-    open_writer(&first, &alone);
+    open_writer(&first, &options);
     station_close(&first);
     station_close(&second);
 }
@@ -127,7 +130,7 @@ static void a_name_is_free_when_its_writer_left_or_was_killed(void **state)
         process_kill(pid);
         atomic_store(&shared->step, 0);
         assert_int_equal(files_of(NAME, ".data"), 1);
-        shared->options.shm_exclusive = round % 2 == 0;
+        own_number("shm_exclusive", round % 2 == 0);
         open_writer(&writer, &shared->options);
         assert_int_equal(files_of(NAME, ".data"), 1);
         assert_int_equal(files_of(NAME, ".bell"), 1);
@@ -146,7 +149,7 @@ static void what_one_left_who_was_killed_goes_with_the_last_who_shared_it(void *
     pid_t pid;
 
     (void)state;
-    shared->options.shm_exclusive = 0;
+    own_set("shm_exclusive", "0");
     pid = process_start(write_until_killed, shared);
     await_value(&shared->step, 1);
     open_writer(&writer, &shared->options);
@@ -183,7 +186,7 @@ static void writers_that_share_a_name_never_refuse_each_other(void **state)
     int failed = 0;
 
     (void)state;
-    shared->options.shm_exclusive = 0;
+    own_set("shm_exclusive", "0");
     for (int i = 0; i < 3; i++)
         pids[i] = process_start(come_and_go, shared);
     for (int i = 0; i < 3; i++)
@@ -250,7 +253,7 @@ static void files_have_the_mode_asked_for(void **state)
         struct llm_options options = small_options();
         struct station writer;
 
-        strcpy(options.shm_mode, modes[i].text);
+        own_set("shm_mode", modes[i].text);
         open_writer(&writer, &options);
         assert_int_equal(mode_of("", ""), 01777);
         assert_int_equal(mode_of("@", ""), 01777);
@@ -274,7 +277,7 @@ static void modes_that_make_no_sense_are_refused(void **state)
         struct station station;
         char text[32];
 
-        strcpy(options.shm_mode, wrong[i]);
+        own_set("shm_mode", wrong[i]);
         snprintf(text, sizeof text, "shm_mode=%s:", wrong[i]);
         assert_int_equal(instance_open(&station, NAME, &options), LLM_EOPTION);
         expect_logged(text);
@@ -355,8 +358,8 @@ static void readers_of_other_users_are_let_in_or_told_what_to_do(void **state)
     int status;
 
     (void)state;
-    strcpy(shared->options.shm_mode, "0644");
     open_writer(&writer, &mine);
+    own_set("shm_mode", "0644");
     status = process_end(process_start(read_as_another, shared));
     if (status == SKIPPED) {
         station_close(&writer);
@@ -370,7 +373,6 @@ static void readers_of_other_users_are_let_in_or_told_what_to_do(void **state)
     expect_logged("shm_mode=0640 or 0644");
     station_close(&writer);
 
-    strcpy(mine.shm_mode, "0644");
     open_writer(&writer, &mine);
     atomic_store(&shared->step, 0);
     pid = process_start(read_as_another, shared);
@@ -414,21 +416,24 @@ static void a_reader_that_came_first_counts_what_it_may_not_read(void **state)
 static void a_name_left_behind_opens_to_those_the_next_writer_lets_in(void **state)
 {
     struct shared *shared = shared_open();
-    struct llm_options open_to_all = small_options(), closed = small_options();
+    const struct llm_options options = small_options();
     struct station first, second;
 
     (void)state;
     process_kill(process_start(write_until_killed, shared));
-    strcpy(open_to_all.shm_mode, "0644");
-    open_writer(&first, &open_to_all);
+    own_set("shm_mode", "0644");
+    open_writer(&first, &options);
     assert_int_equal(mode_of(NAME, ""), 0755);
     station_close(&first);
-    open_to_all.shm_exclusive = closed.shm_exclusive = 0;
-    open_writer(&first, &closed);
-    open_writer(&second, &open_to_all);
+    own_set("shm_exclusive", "0");
+    own_set("shm_mode", "0600");
+    open_writer(&first, &options);
+    own_set("shm_mode", "0644");
+    open_writer(&second, &options);
     assert_int_equal(mode_of(NAME, ""), 0755);
     station_close(&second);
-    open_writer(&second, &closed);
+    own_set("shm_mode", "0600");
+    open_writer(&second, &options);
     assert_int_equal(mode_of(NAME, ""), 0755);
     station_close(&second);
     station_close(&first);
@@ -456,8 +461,9 @@ static void names_of_other_users_are_refused_to_writers(void **state)
     int status;
 
     (void)state;
-    strcpy(mine.shm_mode, "0644");
+    own_set("shm_mode", "0644");
     open_writer(&writer, &mine);
+    own_set("shm_mode", "0600");
     status = process_end(process_start(write_as_another, shared));
     station_close(&writer);
     strcpy(log_text, shared->text);
@@ -480,16 +486,18 @@ static void directories_that_will_not_do_are_named(void **state)
     int status;
 
     (void)state;
-    strcat(options.shm_directory, "/absent");
+    snprintf(path, sizeof path, "%s/absent", directory);
+    own_set("shm_directory", path);
     assert_int_equal(instance_open(&station, NAME, &options), LLM_ESYSTEM);
-    expect_logged(options.shm_directory);
+    expect_logged(path);
     expect_logged("No such file or directory; shm_directory must be");
     snprintf(path, sizeof path, "%s/file", directory);
     assert_int_equal(close(open(path, O_CREAT | O_RDWR, 0600)), 0);
-    strcpy(options.shm_directory, path);
+    own_set("shm_directory", path);
     assert_int_equal(instance_open(&station, NAME, &options), LLM_ESYSTEM);
     expect_logged("Not a directory; shm_directory must be");
     unlink(path);
+    own_set("shm_directory", directory);
     assert_int_equal(chmod(directory, 0755), 0);
     status = process_end(process_start(write_as_another, shared));
     strcpy(log_text, shared->text);

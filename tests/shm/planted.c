@@ -150,8 +150,8 @@ static void a_reserved_name_stays_its_owners(void **state)
     make_directory("llm/" NAME, 01755);
     next_writer(&options);
     assert_int_equal(mode_of("llm/" NAME), 01700);
-    options.shm_exclusive = 0;
-    strcpy(options.shm_mode, "0644");
+    own_set("shm_exclusive", "0");
+    own_set("shm_mode", "0644");
     next_writer(&options);
     assert_int_equal(mode_of("llm/" NAME), 01755);
     assert_int_equal(files_of(NAME, ""), 0);
@@ -239,7 +239,7 @@ static void segments_of_other_users_are_read_only_if_the_mode_says_so(void **sta
             station_close(&writer);
             skip(); /* only root can give a file away */
         }
-        strcpy(options.shm_mode, cases[i].mode);
+        own_set("shm_mode", cases[i].mode);
         log_text[0] = '\0';
         assert_int_equal(try_reader(&reader, &options), cases[i].status);
         if (cases[i].status == LLM_OK) {
@@ -253,7 +253,7 @@ static void segments_of_other_users_are_read_only_if_the_mode_says_so(void **sta
     /* The same for a segment that appears after the reader joined. */
     assert_int_equal(chown(path, 0, 0), 0);
     station_close(&writer);
-    strcpy(options.shm_mode, "0600");
+    own_set("shm_mode", "0600");
     open_reader(&reader, &options);
     open_writer(&writer, &options);
     snprintf(path, sizeof path, "%s/llm/" NAME "/%016llx.data", directory, (unsigned long long)segment_of(&writer)->id);

@@ -46,7 +46,11 @@ int own_directory(void **state)
     host = NAME;
     port = 0;
     strcpy(directory, "/dev/shm/llm-test-XXXXXX");
-    return mkdtemp(directory) == NULL || chmod(directory, 01777) != 0;
+    if (mkdtemp(directory) == NULL || chmod(directory, 01777) != 0)
+        return -1;
+    own_reset();
+    own_set("shm_directory", directory);
+    return 0;
 }
 
 /* Mappings of files in the directory; the kernel names them even when the files are gone. */
@@ -136,7 +140,6 @@ struct llm_options small_options(void)
     struct llm_options options;
 
     llm_options_init(&options);
-    strcpy(options.shm_directory, directory);
     options.mtu = 2000;
     options.history_packets = 64;
     options.history_bytes = HISTORY_BYTES;

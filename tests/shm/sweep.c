@@ -67,6 +67,7 @@ static void what_the_dead_left_never_looks_like_a_writers(void **state)
 {
     _Atomic uint64_t *step = shared_memory(sizeof *step);
     const struct llm_options options = small_options();
+    struct lli_shm_options own;
     struct lli_shm_root root;
     const struct lli_log log = {.level = LLM_LEVEL_WARNING};
     pid_t pid;
@@ -76,7 +77,8 @@ static void what_the_dead_left_never_looks_like_a_writers(void **state)
     await_value(step, 1);
     process_kill(pid);
     await_unlocked(NAME);
-    assert_int_equal(lli_shm_root(&root, &options, &log), LLM_OK);
+    lli_option_values_read(&own_options, &lli_shm_option_table, &own);
+    assert_int_equal(lli_shm_root(&root, &own, &log), LLM_OK);
     assert_int_equal(files_of(NAME, ".data") + files_of(NAME, ".bell"), 2);
     looks = taken = 0;
     snprintf(watched, sizeof watched, "%s/%s", root.path, NAME);

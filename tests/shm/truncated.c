@@ -39,7 +39,7 @@ static struct llm_options options_for_all(void)
 {
     struct llm_options options = small_options();
 
-    strcpy(options.shm_mode, "0644");
+    own_set("shm_mode", "0644");
     return options;
 }
 

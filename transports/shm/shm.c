@@ -589,6 +589,7 @@ static const struct lli_counter shm_counters[] = {
 
 const struct lli_transport lli_transport_shm = {
     .scheme = "shm",
+    .options = &lli_shm_option_table,
     .named = true,
     .size = sizeof(struct lli_shm),
     .counters = shm_counters,

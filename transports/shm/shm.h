@@ -128,6 +128,17 @@ enum {
 /* Handles of joins are indices into senders or groups; handles of peers also have this bit set. */
 #define LLI_SHM_PEER ((lli_handle)1 << 31)
 
+#define LLI_SHM_OPTIONS(X)                                                                                                       \
+    X(str, INSTANCE, shm_directory, "/dev/shm", 0, 64, "directory, of a file system in memory, under which channels have theirs") \
+    X(str, INSTANCE, shm_mode, "0600", 0, 8, "who may read a channel and answer on it, as a file's mode, in octal")              \
+    X(u32, TRANSMITTER, shm_exclusive, 1, 0, 1, "a second transmitter on the same name is refused")
+
+struct lli_shm_options {
+    LLI_SHM_OPTIONS(LLI_OPTION_FIELD)
+};
+
+extern const struct lli_option_table lli_shm_option_table;
+
 /* Directory of names, and access permissions. */
 struct lli_shm_root {
     char path[80];  /* DIRECTORY/llm */
@@ -282,7 +293,7 @@ static inline void lli_shm_rescan(struct lli_shm *shm)
  * Determines the directory of an instance's files and creates it; it is removed together with its last file.
  * LLM_EAGAIN: another instance just removed it.
  */
-int lli_shm_root(struct lli_shm_root *root, const struct llm_options *options, const struct lli_log *log);
+int lli_shm_root(struct lli_shm_root *root, const struct lli_shm_options *options, const struct lli_log *log);
 /* Logs a failure to create a path, by errno; returns the error code. */
 int lli_shm_root_failed(const char *path, const struct lli_log *log);
 /* Returns how to raise the limit of open files, if error reports that limit; else NULL. */
@@ -362,7 +373,7 @@ void lli_shm_sweep(const struct lli_shm_root *root, const char *name);
 /* ----------------------------------------------------------------------------------------------- shm_socket.c */
 
 /* Creates the socket and its directories; removes them on failure. */
-int lli_shm_socket_open(struct lli_shm *shm, const struct llm_options *options);
+int lli_shm_socket_open(struct lli_shm *shm, const struct lli_shm_options *options);
 void lli_shm_socket_close(struct lli_shm *shm);
 /* Derives the id of an instance from its network address. */
 uint64_t lli_shm_id(const struct lli_address *address);

@@ -58,9 +58,18 @@ static uint32_t control_payload(const struct llm_options *options)
     return options->mtu != 0 ? options->mtu : (uint32_t)lli_min(lli_max(share, SHM_MTU_LEAST), SHM_MTU_MOST);
 }
 
+static const struct lli_option shm_options[] = {
+#define SHM_OPTION(...) LLI_OPTION_ROW(struct lli_shm_options, __VA_ARGS__)
+    LLI_SHM_OPTIONS(SHM_OPTION)
+};
+
+const struct lli_option_table lli_shm_option_table = {shm_options, sizeof shm_options / sizeof shm_options[0],
+                                                      sizeof(struct lli_shm_options)};
+
 int lli_shm_open(void *instance, const struct lli_transport_config *config, struct lli_caps *caps)
 {
     const struct llm_options *options = config->options;
+    struct lli_shm_options own;
     struct lli_shm *shm = instance;
     int error;
 
@@ -71,7 +80,8 @@ int lli_shm_open(void *instance, const struct lli_transport_config *config, stru
         return lli_fail(shm->log, LLM_EOPTION, "shm: mtu=%u is less than %d", options->mtu, SHM_MTU_MIN);
     shm->payload_max = control_payload(options);
     shm->entries = options->history_packets;
-    error = lli_shm_socket_open(shm, options);
+    lli_option_values_read(config->values, &lli_shm_option_table, &own);
+    error = lli_shm_socket_open(shm, &own);
     if (error == LLM_OK)
         error = control_memory(shm, options);
     if (error != LLM_OK) {
@@ -365,6 +375,7 @@ static int join_send(struct lli_shm *shm, const struct lli_group *group, const c
         .writer = shm->id,
         .history_bytes = group->options->history_bytes,
     };
+    struct lli_shm_options own;
     struct lli_shm_sender *sender;
     uint32_t place = 0;
     int error;
@@ -376,7 +387,8 @@ static int join_send(struct lli_shm *shm, const struct lli_group *group, const c
     sender = &shm->senders[place];
     *sender = (struct lli_shm_sender){.segment = {.fd = -1}, .bell_fd = -1};
     strcpy(sender->name, name);
-    sender->lock_fd = lli_shm_lock(&shm->root, name, !group->shared && group->options->shm_exclusive != 0, shm->log);
+    lli_option_values_read(group->values, &lli_shm_option_table, &own);
+    sender->lock_fd = lli_shm_lock(&shm->root, name, !group->shared && own.shm_exclusive != 0, shm->log);
     if (sender->lock_fd < 0)
         return sender->lock_fd;
     error = lli_shm_create(sender, &shm->root, &shape, shm->log);

@@ -109,7 +109,7 @@ static int root_directory(const char *path)
     return shared ? LLM_OK : LLM_ESYSTEM;
 }
 
-int lli_shm_root(struct lli_shm_root *root, const struct llm_options *options, const struct lli_log *log)
+int lli_shm_root(struct lli_shm_root *root, const struct lli_shm_options *options, const struct lli_log *log)
 {
     char sockets[PATH_BYTES];
 

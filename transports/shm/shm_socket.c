@@ -129,7 +129,7 @@ static bool socket_mode(struct lli_shm *shm, const char *path)
     return set;
 }
 
-int lli_shm_socket_open(struct lli_shm *shm, const struct llm_options *options)
+int lli_shm_socket_open(struct lli_shm *shm, const struct lli_shm_options *options)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int status = -1;

@@ -135,25 +135,26 @@ static void end_open(struct end *end, enum llm_wait_mode wait)
     assert_int_equal(llm_context_open(&options, &end->context), LLM_OK);
 }
 
-static struct llm_options channel_options(void)
+/* A channel with the directory of the test, if it has any in shared memory. */
+static const char *channel_here(const char *channel)
 {
-    struct llm_options options;
+    static char text[512];
 
-    llm_options_init(&options);
-    (void)snprintf(options.shm_directory, sizeof options.shm_directory, "%s", directory);
-    return options;
+    (void)snprintf(text, sizeof text, "%s", channel);
+    if (strncmp(channel, "shm", 3) == 0)
+        (void)snprintf(text, sizeof text, "%s%sshm_directory=%s", channel, strchr(channel, '?') == NULL ? "?" : "&", directory);
+    return text;
 }
 
 static void receiver_open(struct end *end, const char *channel)
 {
-    const struct llm_options options = channel_options();
     struct llm_receiver_handlers handlers;
 
     llm_receiver_handlers_init(&handlers);
     handlers.arg = end;
     handlers.message = on_message;
     handlers.event = on_event;
-    assert_int_equal(llm_receiver_open(end->context, channel, &options, &handlers, &end->receiver), LLM_OK);
+    assert_int_equal(llm_receiver_open(end->context, channel_here(channel), NULL, &handlers, &end->receiver), LLM_OK);
 }
 
 static int up(void **state)
@@ -178,13 +179,11 @@ static bool loop_threads; /* of the contexts of both ends */
 
 static void ends_open(const char *channel, enum llm_wait_mode wait)
 {
-    const struct llm_options options = channel_options();
-
     loop_threads = false;
     end_open(&near, wait);
     end_open(&far, wait);
     receiver_open(&far, channel);
-    assert_int_equal(llm_transmitter_open(near.context, channel, &options, NULL, &near.transmitter), LLM_OK);
+    assert_int_equal(llm_transmitter_open(near.context, channel_here(channel), NULL, NULL, &near.transmitter), LLM_OK);
     assert_int_equal(llm_topic_open(near.transmitter, "t", 0, &near.topic), LLM_OK);
 }
 
@@ -427,14 +426,12 @@ static void a_child_may_return_from_the_handler_that_forked(void **state)
 
 static void connect_ends(const char *channel)
 {
-    const struct llm_options options = channel_options();
     const uint64_t until = llm_clock() + PATIENCE;
     struct llm_connection_handlers handlers;
     struct llm_listener_handlers accepts;
     struct llm_options own;
 
     llm_connection_options_init(&own);
-    memcpy(own.shm_directory, options.shm_directory, sizeof own.shm_directory);
     llm_connection_handlers_init(&handlers);
     (void)on_caller(&near, NULL, NULL, &handlers);
     llm_listener_handlers_init(&accepts);
@@ -442,8 +439,8 @@ static void connect_ends(const char *channel)
     accepts.connect = on_caller;
     end_open(&near, LLM_WAIT_SPIN);
     end_open(&far, LLM_WAIT_SPIN);
-    assert_int_equal(llm_listener_open(far.context, channel, &own, &accepts, &far.listener), LLM_OK);
-    assert_int_equal(llm_connection_open(near.context, channel, &own, &handlers, NULL, &near.connection), LLM_OK);
+    assert_int_equal(llm_listener_open(far.context, channel_here(channel), &own, &accepts, &far.listener), LLM_OK);
+    assert_int_equal(llm_connection_open(near.context, channel_here(channel), &own, &handlers, NULL, &near.connection), LLM_OK);
     while ((far.connection == NULL || llm_connection_transmitter(near.connection) == NULL) && llm_clock() < until) {
         (void)llm_poll(near.context);
         (void)llm_poll(far.context);

@@ -205,6 +205,10 @@ static void decorators_have_the_options_of_all_below_them(void **state)
     assert_null(values.of[1].table);
     assert_int_equal(transport_set(&values, "impair+nothing", "impair_loss_ppm", "7"), LLM_OK);
     assert_int_equal(transport_set(&values, "shm+udp", "impair_loss_ppm", "7"), LLM_EOPTION);
+    assert_int_equal(transport_set(&values, "shm+udp", "shm_mode", "0640"), LLM_OK);
+    assert_int_equal(transport_set(&values, "impair+shm+bypass", "impair_seed", "7"), LLM_OK);
+    assert_true(lli_options_have(&values, "shm_mode"));
+    assert_true(lli_options_have(&values, "zero_copy"));
 }
 
 static void numbers_have_suffixes(void **state)

@@ -132,8 +132,7 @@ static int instances(void)
 
 static void channels_share_an_instance_if_they_agree_in_what_concerns_it(void **state)
 {
-    static const char *const own[] = {"&gro=0", "&timestamps=1",
-                                      "&shm_directory=/tmp", "&shm_mode=0640"};
+    static const char *const own[] = {"&gro=0", "&timestamps=1", "&check_source=0", "&busy_poll_us=1"};
     const int count = sizeof own / sizeof own[0];
 
     (void)state;
