@@ -374,7 +374,7 @@ void lli_connection_destroy(struct llm_connection *connection)
 
 static int connection_send_connect(struct llm_connection *connection, const struct lli_channel *channel, const struct iovec *payload)
 {
-    /* Any number of connections may be asked for under one name. */
+    /* Any number of connections may be requested under one name. */
     const struct lli_group group = {.host = channel->host, .port = channel->port, .options = &channel->options,
                                     .values = &channel->values, .shared = true};
     const struct lli_endpoint *endpoint = connection->endpoint;

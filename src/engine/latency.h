@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The latency monitor: times between the stages of a message, and lengths of queues, at the level that the
- * context was opened with. Its memory is allocated at open, and only if it was asked for.
+ * context was opened with. Its memory is allocated at open, and only if it was requested.
  */
 #ifndef LLI_LATENCY_H
 #define LLI_LATENCY_H

@@ -35,7 +35,7 @@ enum llm_limit lli_watch_blocked(const struct llm_transmitter *transmitter)
     if (lli_tx_is_waiting(tx)) {
         const lli_ns ready_at = lli_flow_ready_at(&tx->flow, tx->sent);
 
-        /* The open packet is not sealed yet, as no flush asked for it. */
+        /* The open packet is not sealed yet, as no flush requested it. */
         if (ready_at == 0)
             return tx->sent < tx->history.next ? LLM_LIMIT_TRANSPORT : LLM_LIMIT_NONE;
         return ready_at == LLI_NEVER || !lli_flow_is_at_limit(&tx->flow) ? LLM_LIMIT_WINDOW : LLM_LIMIT_RATE;

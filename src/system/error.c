@@ -198,7 +198,7 @@ static int event_gap_text(const struct llm_event *event, char *text, size_t size
                     event->packets, why);
 }
 
-/* Describes a refused join. The position asked for is not always known, and the possible one only from an answer. */
+/* Describes a refused join. The position requested is not always known, and the possible one only from an answer. */
 static int event_refused_text(const struct llm_event *event, char *text, size_t size)
 {
     const char *why = llm_reason_name(event->reason);

@@ -23,7 +23,7 @@ struct lli_member {
     uint64_t lag_bytes; /* bytes of the history that these packets take, as far as they are still in it */
     uint32_t naks;   /* NAKs sent, as reported */
     uint32_t lost;   /* packets lost, as reported */
-    uint32_t requested;  /* packets asked for again since the last rate decision */
+    uint32_t requested;  /* packets requested again since the last rate decision */
     uint32_t dropped; /* packets dropped by its host, as reported */
     enum llm_limit limit_reported; /* limit last reported to the application */
     struct llm_bottleneck limits; /* its bottleneck, as reported; its time is 0 before the first such report */

@@ -24,8 +24,8 @@ struct lli_replay_range {
 
 struct lli_replay_place {
     struct lli_wire_address address;
-    bool requested;     /* asked where to begin: an answer is due */
-    bool gone;      /* asked for packets no longer in the history: a REJECT is due */
+    bool requested;     /* a start position was requested: an answer is due */
+    bool gone;      /* requested packets no longer in the history: a REJECT is due */
     uint8_t from;   /* from the request */
     uint8_t at;     /* range that is sent next */
     uint8_t count;  /* number of ranges */
@@ -67,7 +67,7 @@ void lli_replay_pop(struct lli_replay *replay);
 /* Drops the request at this index and frees its entry. */
 void lli_replay_drop(struct lli_replay *replay, uint32_t index);
 
-/* Returns the next receiver to answer, with `asked` or `gone` set in *place, never both. False if there is none. */
+/* Returns the next receiver to answer, with `requested` or `gone` set in *place, never both. False if there is none. */
 bool lli_replay_answer(struct lli_replay *replay, uint64_t *receiver, struct lli_replay_place *place);
 
 #endif

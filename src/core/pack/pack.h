@@ -86,7 +86,7 @@ static inline bool lli_pack_may_be_single(const struct lli_pack *pack, size_t si
 }
 
 /*
- * Builds the packet of such a message at pack->ahead or elsewhere, so that it can be sent before it is
+ * Builds the packet of such a message at pack->prepared or elsewhere, so that it can be sent before it is
  * sealed. Changes nothing but the packet, whose size it returns. lli_pack_single_end() seals the packet and
  * places it in the history.
  */

@@ -11,10 +11,10 @@
 #include "core/wire/wire.h"
 
 struct lli_gap_slot {
-    lli_ns since;  /* when it was found missing or, once asked for, when it was first asked for */
+    lli_ns since;  /* when it was found missing or, once requested, when it was first requested */
     lli_ns nak_at; /* time of the next NAK */
     uint8_t tries; /* NAKs sent for it */
-    bool unrepaired; /* it is not asked for: see lli_gap_unrepaired() */
+    bool unrepaired; /* it is not requested: see lli_gap_unrepaired() */
     bool passed; /* ... and is not a loss; used by rx_*.c */
 };
 
@@ -27,7 +27,7 @@ struct lli_gap {
     lli_seq received;          /* one past the highest packet received; those from here to end are known from heartbeats only */
     uint64_t missing;          /* packets in [next, end) that are not present */
     lli_ns due_at;             /* no NAK is due before this time; LLI_NEVER if nothing is missing */
-    bool naks_deferred;            /* some are not asked for until earlier ones arrive: lli_gap_retry.most */
+    bool naks_deferred;            /* some are not requested until earlier ones arrive: lli_gap_retry.most */
 };
 
 /* NAK retry: at retry_min or twice the round trip, doubling to retry_max, each randomized by up to a quarter. */
@@ -92,7 +92,7 @@ void lli_gap_forget(struct lli_gap *gap, lli_seq seq, lli_ns now, lli_ns nak_at)
 void lli_gap_advance(struct lli_gap *gap);
 
 /*
- * Lists the missing packets whose NAK is due, in at most max ranges, and counts each as asked for. Returns
+ * Lists the missing packets whose NAK is due, in at most max ranges, and counts each as requested. Returns
  * the number of ranges. If there were more, lli_gap.due_at is still not later than now.
  */
 int lli_gap_due(struct lli_gap *gap, lli_ns now, const struct lli_gap_retry *retry, uint64_t *random,
@@ -115,8 +115,8 @@ void lli_gap_refuse(struct lli_gap *gap, lli_seq seq, lli_ns nak_at);
 void lli_gap_nak_now(struct lli_gap *gap, lli_ns now);
 
 /*
- * Marks missing packets of [first, end) as not repaired: none is asked for. Returns how many of those before
- * `asked` were not marked yet.
+ * Marks missing packets of [first, end) as not repaired: none is requested. Returns how many of those before
+ * `requested` were not marked yet.
  */
 uint64_t lli_gap_unrepaired(struct lli_gap *gap, lli_seq first, lli_seq end, lli_seq requested);
 

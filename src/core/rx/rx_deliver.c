@@ -299,7 +299,7 @@ static bool rx_next_end(struct lli_rx *rx, lli_ns now, struct lli_item *item)
     rx->state = LLI_RX_ENDED;
     if (rx->loss.end_reason == LLM_REASON_NONE || rx->loss.end_reason == LLM_REASON_TIMEOUT)
         lli_rx_note(rx, rx->unpack.number, item->event.reason);
-    /* Nothing is asked for any more, but an expelled receiver may return: lli_rx_may_return(). */
+    /* Nothing is requested any more, but an expelled receiver may return: lli_rx_may_return(). */
     lli_rx_query_at(rx, rx->standing.rejoin_at);
     if (ended)
         lli_rx_status_soon(rx, now);

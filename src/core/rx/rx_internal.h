@@ -42,7 +42,7 @@ static inline void lli_rx_clear_slow_path(struct lli_rx *rx, enum lli_rx_slow_pa
     rx->pending.slow_path &= (uint8_t)~(unsigned)reason;
 }
 
-/* behind: of enum lli_rx_lag. */
+/* lag: of enum lli_rx_lag. */
 static inline void lli_rx_set_lag(struct lli_rx *rx, int lag)
 {
     rx->pending.lag = (uint8_t)lag;
@@ -173,7 +173,7 @@ void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now);
 /* Best known round trip. */
 lli_ns lli_rx_rtt(const struct lli_rx *rx);
 
-/* Notes the arrival of a missing packet and, if it was asked for, the time that took. */
+/* Notes the arrival of a missing packet and, if it was requested, the time that took. */
 void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now);
 
 /* Sends no NAK until then. */
@@ -495,7 +495,7 @@ void lli_rx_take_token(struct lli_rx *rx, uint64_t token, lli_ns now);
 void lli_rx_lvc_init(struct lli_rx *rx, struct lli_arena *arena);
 
 /*
- * Starts fetching LVC messages, if they were asked for, that precede the granted start of the stream; they come
+ * Starts fetching LVC messages, if they were requested, that precede the granted start of the stream; they come
  * first, while LLI_RX_LATEST is set.
  */
 void lli_rx_lvc_granted(struct lli_rx *rx, const struct lli_wire_join *granted);

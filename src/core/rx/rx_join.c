@@ -7,7 +7,7 @@
  */
 #include "core/rx/rx_internal.h"
 
-/* A replay packet that is late by this many mean intervals is asked for again. */
+/* A replay packet that is late by this many mean intervals is requested again. */
 enum { JOIN_PATIENCE = 4 };
 
 void lli_rx_join_start(struct lli_rx *rx)
@@ -53,7 +53,7 @@ static uint64_t rx_buffered_number(const struct lli_rx *rx, uint64_t near)
 /* Starts following the session at the next packet of its window; its first message has this number. */
 static void rx_follow(struct lli_rx *rx, uint64_t number, lli_ns now)
 {
-    /* Packets missing before the session was confirmed could not be asked for. */
+    /* Packets missing before the session was confirmed could not be requested. */
     lli_gap_nak_now(&rx->gap, now);
     rx->state = LLI_RX_LIVE;
     rx->join.began = rx->gap.next;
@@ -97,7 +97,7 @@ static void rx_join_live(struct lli_rx *rx, lli_ns now)
         lli_gap_reset(&rx->gap, latest);
     }
     rx_follow(rx, number, now);
-    /* Packets sent before this receiver joined are asked for but were not lost, so they do not count as missed. */
+    /* Packets sent before this receiver joined are requested but were not lost, so they do not count as missed. */
     lli_rx_extend(rx, heartbeat->lead, now);
     rx->counters->packets_missed = missed;
 }
@@ -154,7 +154,7 @@ static void rx_request_join(struct lli_rx *rx, enum llm_join_mode mode, uint64_t
     rx->join.request_until = now + rx->config->nak_giveup;
 }
 
-/* The past asked for is all that the young session sent: LLM_EVENT_LIVE follows it. */
+/* The past requested is all that the young session sent: LLM_EVENT_LIVE follows it. */
 static void rx_join_young(struct lli_rx *rx, lli_ns now)
 {
     rx_join_live(rx, now);
@@ -387,7 +387,7 @@ void lli_rx_unrepaired(struct lli_rx *rx, lli_seq first, lli_seq end, lli_ns now
 {
     const uint64_t fetched = lli_gap_unrepaired(&rx->gap, first, end, lli_rx_is_replaying(rx) ? rx->replay.fetched : 0);
 
-    /* This many of the packets asked for last will not arrive. */
+    /* This many of the packets requested last will not arrive. */
     if (fetched == 0 || rx->replay.fetching == 0)
         return;
     rx->replay.fetching -= (uint32_t)lli_min(fetched, rx->replay.fetching);

@@ -10,12 +10,12 @@
 #include "core/rx/rx_internal.h"
 
 enum {
-    LVC_PIECE = 256, /* packets asked for at a time ... */
+    LVC_PIECE = 256, /* packets requested at a time ... */
     LVC_PIECE_MIN = 32, /* ... as far as there is room to buffer them, but at least this many: those in order need no room */
     LVC_BUFFERED_MAX = 256,  /* packets buffered */
 };
 
-/* An LVC packet that is late by this many mean intervals is asked for again. */
+/* An LVC packet that is late by this many mean intervals is requested again. */
 enum { LVC_PATIENCE = 4 };
 
 struct lli_rx_lvc_packet {
@@ -130,7 +130,7 @@ void lli_rx_input_lvc(struct lli_rx *rx, const struct lli_wire_lvc *packet, cons
         return;
     }
     rx->counters->cache_packets_received++;
-    /* Late, of an earlier grant, or not asked for. */
+    /* Late, of an earlier grant, or not requested. */
     if (!(rx->pending.slow_path & LLI_RX_LATEST) || rx->pending.slow_path & LLI_RX_LEARNING || packet->number != lvc->number || lvc->reading)
         return;
     if (!lli_wire_is_before(&lvc->next, &packet->span.to)) {

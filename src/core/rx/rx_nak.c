@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NAKs of a session: how far and when missing packets are asked for, and the transmitter's REJECT
+ * NAKs of a session: how far and when missing packets are requested, and the transmitter's REJECT
  * (docs/protocol.md sections 5.1 and 5.3). gap.c has the times of each packet.
  */
 #include "core/rx/rx_internal.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 
 /*
- * Packets are asked for only as far as there is memory to buffer them, and at most this many beyond: a packet
+ * Packets are requested only as far as there is memory to buffer them, and at most this many beyond: a packet
  * that arrives in order needs no memory, but one that arrives after another loss is dropped and has to be
  * sent again. The number halves with every such drop and grows by one with every repair that arrives in
  * order.
@@ -72,7 +72,7 @@ void lli_rx_extend(struct lli_rx *rx, lli_seq end, lli_ns now)
     rx->counters->packets_missed += rx->gap.missing - missing;
 }
 
-/* Notes the arrival of a missing packet and, if it was asked for, the time that took. */
+/* Notes the arrival of a missing packet and, if it was requested, the time that took. */
 void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
 {
     const struct lli_gap_slot *slot = &rx->gap.slots[seq & rx->gap.mask];
@@ -87,7 +87,7 @@ void lli_rx_note_repair(struct lli_rx *rx, lli_seq seq, lli_ns now)
     rx->counters->packets_recovered++;
     /* A queue at the transmitter, or a clock that jumped, must not delay NAKs for long. */
     elapsed = lli_min(elapsed, rx->config->nak_retry_max);
-    /* Only a packet asked for once tells which NAK it answers (Karn's rule). */
+    /* Only a packet requested once tells which NAK it answers (Karn's rule). */
     if (slot->tries == 1)
         rx->nak.rtt = rx->nak.rtt == 0 ? elapsed : (rx->nak.rtt * 7 + elapsed) / 8;
 }
@@ -138,7 +138,7 @@ bool lli_rx_control_nak(struct lli_rx *rx, lli_ns now, uint8_t *buffer, struct l
 
 /* ------------------------------------------------------------------------------------------------- REJECT */
 
-/* UNREPAIRED: marks packets that were asked for by NAK or FETCH as not repaired; others are not affected. */
+/* UNREPAIRED: marks packets that were requested by NAK or FETCH as not repaired; others are not affected. */
 static void rx_rejected(struct lli_rx *rx, const struct lli_wire_range *range, lli_ns now)
 {
     const struct lli_gap *gap = &rx->gap;
@@ -188,7 +188,7 @@ void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject
                 rx_rejected(rx, &reject->ranges[i], now);
         return;
     }
-    /* GONE counts only for packets that were asked for, and up to those known to exist. */
+    /* GONE counts only for packets that were requested, and up to those known to exist. */
     if (reject->reason != LLI_WIRE_GONE || gap->missing == 0 || trail <= rx->loss.gone_below ||
         reject->trail > lli_max(rx->heartbeat.lead, gap->end) ||
         (gap->slots[gap->next & gap->mask].tries == 0 && !(lli_rx_is_replaying(rx) && gap->next < rx->replay.fetched)))
@@ -197,7 +197,7 @@ void lli_rx_input_reject(struct lli_rx *rx, const struct lli_wire_reject *reject
     if (rx->heartbeat.lead <= gap->next + lli_gap_window(gap))
         return;
     /*
-     * More than a window behind. The first time, continue with the oldest packets that the transmitter still
+     * Lag of more than a window. The first time, continue with the oldest packets that the transmitter still
      * has. If those are gone as well before this receiver has caught up, chasing is hopeless: continue with
      * live data.
      */

@@ -17,7 +17,7 @@ void lli_rx_standing_start(struct lli_rx *rx)
 }
 
 /*
- * A suspension gives up packets already asked for, so a forged one costs no more than a REJECT; later losses
+ * A suspension gives up packets already requested, so a forged one costs no more than a REJECT; later losses
  * need another notice.
  */
 static void rx_suspended(struct lli_rx *rx, lli_ns now)

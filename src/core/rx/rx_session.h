@@ -73,7 +73,7 @@ struct lli_rx_counters {
 #undef LLI_RX_COUNTER_FIELD
 };
 
-/* Fallback if a session cannot be joined at the position asked for. */
+/* Fallback if a session cannot be joined at the position requested. */
 enum lli_rx_otherwise { LLI_RX_ELSE_OLDEST, LLI_RX_ELSE_LIVE, LLI_RX_ELSE_REFUSE };
 
 struct lli_filter;
@@ -237,7 +237,7 @@ struct lli_rx_trust {
 struct lli_rx_nak {
     lli_ns rtt;            /* smoothed time from NAK to repair, 0: not measured */
     lli_ns delayed_until;     /* the transmitter answers no NAK until then */
-    uint32_t excess;        /* packets asked for beyond the memory to buffer them */
+    uint32_t excess;        /* packets requested beyond the memory to buffer them */
     uint32_t sent;         /* NAKs sent for this session, for its status reports */
 };
 
@@ -298,8 +298,8 @@ struct lli_rx_join {
 
 /* Requests for the past, or for LVC messages: rx_join.c. */
 struct lli_rx_replay {
-    lli_seq end;                /* end of the past: packets before it are asked for by FETCH, not by NAK */
-    lli_seq fetched;            /* packets before this one were asked for by FETCH */
+    lli_seq end;                /* end of the past: packets before it are requested by FETCH, not by NAK */
+    lli_seq fetched;            /* packets before this one were requested by FETCH */
     uint32_t fetching;          /* packets outstanding of the latest FETCH */
     uint32_t tries;             /* requests since the latest answer, of ASK as well */
     lli_ns fetch_at;            /* time of the next request */

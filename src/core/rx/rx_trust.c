@@ -129,7 +129,7 @@ void lli_rx_cover(struct lli_rx *rx, lli_ns now)
     const lli_seq lead = rx->heartbeat.lead, replay_end = rx->replay.end;
     lli_seq end;
 
-    /* Packets dropped because they arrived too early may not exist. Those that do are asked for like live packets. */
+    /* Packets dropped because they arrived too early may not exist. Those that do are requested like live packets. */
     if (lli_rx_is_replaying(rx))
         lli_rx_replay_limit(rx, lead);
     if (rx->replay.end < replay_end)

@@ -78,8 +78,8 @@ struct lli_slow_record {
     lli_ns lag_ns;
     struct lli_slow_debt debt;
     uint32_t naks[LLI_SLOW_BUCKETS];
-    uint32_t requested[LLI_SLOW_BUCKETS]; /* packets asked for by NAKs */
-    lli_ns beyond_at[2];   /* when the rate of NAKs, and the share of packets asked for, became too large; LLI_NEVER: it is not */
+    uint32_t requested[LLI_SLOW_BUCKETS]; /* packets requested by NAKs */
+    lli_ns beyond_at[2];   /* when the rate of NAKs, and the share of packets requested, became too large; LLI_NEVER: it is not */
     struct lli_slow_level wanted; /* by its figures at the last evaluation */
     struct lli_slow_level stands; /* as decided */
     lli_ns decided_at;
@@ -130,7 +130,7 @@ struct lli_slow {
     bool group_event_due;
     lli_ns group_at;          /* when they last did */
     uint32_t receivers;       /* receivers that had reported, at the last complete evaluation */
-    uint32_t suffering;       /* of these, receivers that suffer */
+    uint32_t suffering;       /* of these, slow receivers */
     struct lli_slow_slice slice; /* slice evaluated last, whose figures stand for all receivers */
     struct lli_slow_slice round; /* sums of the slices since the last complete evaluation */
     bool round_quiet;         /* no slice of this round had a condition that changes with time */

@@ -48,7 +48,7 @@ void lli_congestion_reported(struct lli_tx *tx, struct lli_member *member, const
     };
     if (!tx->config.reports_limits || member->limits.limit == member->limit_reported)
         return;
-    /* slow.untold makes the caller ask for events. */
+    /* slow.unreported makes the caller ask for events. */
     tx->limits.unreported = tx->slow.unreported = true;
     lli_tx_look_now(tx);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Repair queues: the packets asked for again, by receiver, and the order in which they are sent
+ * Repair queues: the packets requested again, by receiver, and the order in which they are sent
  * (docs/protocol.md section 5.2).
  *
  * A packet that one receiver asks for goes to it by unicast. If another asks for it while it waits, or soon
@@ -59,7 +59,7 @@ void lli_repair_init(struct lli_repair *repair, struct lli_history *history, uin
                      struct lli_arena *arena);
 
 /*
- * Queues a packet before history->next that a member asked for (LLI_REPAIR_TO_GROUP: a receiver not in the
+ * Queues a packet before history->next that a member requested (LLI_REPAIR_TO_GROUP: a receiver not in the
  * table). linger_ns: time for which a repair is under way; shared_ns: time after a unicast repair in which a
  * request by another receiver concerns the same loss, 0: nothing goes to the group for this member.
  */

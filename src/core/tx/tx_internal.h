@@ -111,7 +111,7 @@ size_t lli_tx_build_topics(const struct lli_tx *tx, uint32_t first, uint8_t *buf
 void lli_tx_reject(struct lli_tx *tx, const struct lli_wire_address *to, enum lli_wire_reason reason,
                    const struct lli_wire_range *ranges, uint16_t count);
 
-/* Packets asked for that are not sent again. A receiver asks again for those that do not fit. */
+/* Packets requested that are not sent again. A receiver asks again for those that do not fit. */
 struct lli_tx_unrepaired {
     struct lli_wire_range ranges[LLI_WIRE_RANGES_MAX];
     uint16_t count;

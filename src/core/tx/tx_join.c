@@ -137,7 +137,7 @@ static void tx_join_number(const struct lli_tx *tx, struct lli_wire_join *answer
         tx_refuse(tx, answer, LLI_WIRE_JOIN_HISTORY, number);
 }
 
-/* If more messages are asked for than were ever sent, all of them are meant. */
+/* If more messages are requested than were ever sent, all of them are meant. */
 static void tx_join_messages(const struct lli_tx *tx, struct lli_wire_join *answer, uint64_t messages)
 {
     const uint64_t lead = lli_tx_lead_number(tx);

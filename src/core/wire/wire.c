@@ -276,6 +276,7 @@ bool lli_wire_get_heartbeat(const uint8_t *body, size_t size, uint32_t tag, stru
     struct lli_reader reader = lli_reader_of(body, size);
     uint8_t address_size;
 
+    *heartbeat = (struct lli_wire_heartbeat){0}; /* as in a status */
     heartbeat->session = read_session(&reader, tag);
     heartbeat->lead = lli_read_u64(&reader);
     heartbeat->trail = lli_read_u64(&reader);
@@ -432,6 +433,7 @@ bool lli_wire_get_status(const uint8_t *body, size_t size, uint32_t tag, struct 
     struct lli_reader reader = lli_reader_of(body, size);
     uint8_t address_size;
 
+    *status = (struct lli_wire_status){0}; /* the fields without their flag are 0 */
     status->session = read_session(&reader, tag);
     status->receiver = lli_read_u64(&reader);
     status->next = lli_read_u64(&reader);

@@ -145,7 +145,7 @@ struct lli_wire_nak {
 
 enum lli_wire_reason {
     LLI_WIRE_GONE = 1,    /* no longer in the history: do not ask again */
-    LLI_WIRE_PENDING = 2, /* already asked for, repair under way: do not ask now */
+    LLI_WIRE_PENDING = 2, /* already requested, repair under way: do not ask now */
     LLI_WIRE_UNREPAIRED = 3, /* of an unreliable topic: do not ask again */
     LLI_WIRE_PASSED = 4,     /* only of topics without history, and sent before the receiver joined: not a loss */
 };
@@ -206,7 +206,7 @@ enum {
 struct lli_wire_query {
     uint64_t session;
     uint64_t receiver;
-    uint32_t first; /* first topic id asked for */
+    uint32_t first; /* first topic id requested */
     struct lli_wire_address address;
     uint64_t token;
 };
@@ -276,7 +276,7 @@ struct lli_wire_join {
     uint64_t value;    /* messages, ns or a message number; in an answer, as requested; LATEST: messages of each topic, 0: all */
     uint64_t packet;   /* GRANT: first packet to fetch; REFUSE: oldest packet in the history */
     uint64_t number;   /* GRANT: first message to deliver; REFUSE: first that starts in `packet` or later; LATEST: as granted */
-    uint64_t wanted;   /* REFUSE: message asked for, 0: unknown; GRANT: first that starts at lead or later; LATEST: packets asked for */
+    uint64_t wanted;   /* REFUSE: message requested, 0: unknown; GRANT: first that starts at lead or later; LATEST: packets requested */
     uint64_t lead;     /* GRANT, REFUSE: next packet to be sent; FETCH: as granted */
     struct lli_wire_address address; /* ASK, FETCH, LATEST: destination of answers and packets */
     uint16_t count;
@@ -292,7 +292,7 @@ struct lli_wire_lvc {
     uint64_t number;   /* the LVC snapshot covers messages before this one, as granted */
     uint64_t next;     /* number of the next message when the packet was built; displacements so far concern lower numbers */
     struct lli_wire_span span; /* the packet holds every LVC message in this span */
-    uint16_t left;     /* further packets that may follow, of those asked for */
+    uint16_t left;     /* further packets that may follow, of those requested */
     uint16_t count;    /* number of records */
 };
 
@@ -326,7 +326,7 @@ struct lli_wire_notice {
     uint32_t nak_ppm;
     uint32_t lag_packets;
     uint32_t receivers;
-    uint32_t suffering;  /* of these, receivers that suffer */
+    uint32_t suffering;  /* of these, slow receivers */
     uint32_t rejoin_ms;  /* expelled: time until it may return, 0: never */
     uint8_t standing;    /* enum lli_standing */
     uint8_t threshold;   /* enum llm_threshold */
