@@ -384,6 +384,27 @@ static void control_packets_are_read_as_specified(void **state)
     assert_int_equal(out.topics.count, 0);
 }
 
+/* What lay in the memory before is not taken for a name, a limit or an assured topic. */
+static void fields_without_their_flag_are_zero(void **state)
+{
+    uint8_t packet[LLI_WIRE_CONTROL_MAX];
+    struct lli_wire_heartbeat heartbeat;
+    struct lli_wire_status status;
+    struct lli_wire_header header = {0};
+    const uint8_t *body;
+    size_t size;
+
+    (void)state;
+    memset(&status, 0xFF, sizeof status);
+    assert_int_equal(lli_wire_get_header(packet, lli_wire_put_status(packet, &status_value), &header, &body, &size), LLI_WIRE_OK);
+    assert_true(lli_wire_get_status(body, size, header.tag, &status));
+    assert_memory_equal(&status, &status_value, sizeof status);
+    memset(&heartbeat, 0xFF, sizeof heartbeat);
+    assert_int_equal(lli_wire_get_header(packet, lli_wire_put_heartbeat(packet, &heartbeat_value), &header, &body, &size), LLI_WIRE_OK);
+    assert_true(lli_wire_get_heartbeat(body, size, header.tag, &heartbeat));
+    assert_memory_equal(&heartbeat, &heartbeat_value, sizeof heartbeat);
+}
+
 static void extensions_are_skipped(void **state)
 {
     uint8_t bytes[VECTOR_MAX];
@@ -760,6 +781,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_name_has_flags_behind_a_zero_byte_or_none),
         cmocka_unit_test(the_largest_control_packets_fit_their_bound),
         cmocka_unit_test(control_packets_are_read_as_specified),
+        cmocka_unit_test(fields_without_their_flag_are_zero),
         cmocka_unit_test(extensions_are_skipped),
         cmocka_unit_test(what_is_no_packet_of_this_version_is_told_why),
         cmocka_unit_test(every_prefix_of_a_packet_is_refused),
